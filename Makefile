@@ -1,0 +1,72 @@
+# LaneFS from a fresh clone: `make demo` and `make test` do all of their own set-up. `make` lists the targets.
+
+CARGO  ?= cargo
+LANEFS  = $(or $(CARGO_TARGET_DIR),target)/release/lanefs
+
+# Length of a soak in seconds; a seed replays one (`make soak SEED=...`).
+SECONDS ?= 600
+SEED    ?=
+# Tree of the demo; empty: the demo's own default.
+TREE    ?=
+# Further arguments of `lanefs bench namespace`, for example ARGS="--quick --json namespace.json".
+ARGS    ?=
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup setup-build setup-bench build demo test lint docs bench soak clean
+
+help: ## list the targets
+	@echo "LaneFS: what make can do"
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r target what; do \
+		printf '  make %-8s %s\n' "$$target" "$$what"; done
+
+setup: ## install what tests need and the machine lacks (names it where it may not)
+	@echo "==> setup: what building and testing need"
+	@sh scripts/setup.sh build test
+
+setup-build:
+	@echo "==> setup: what building needs"
+	@sh scripts/setup.sh build
+
+setup-bench:
+	@echo "==> setup: what building, testing and benchmarks need"
+	@sh scripts/setup.sh build test bench
+
+build: setup-build ## build the command line, release
+	@echo "==> build: $(LANEFS)"
+	@$(CARGO) build --release --locked --bin lanefs
+
+demo: build ## import a real tree, resolve every path, export, compare, check
+	@echo "==> demo: $(LANEFS) demo"
+	@$(LANEFS) demo $(if $(TREE),--tree $(TREE))
+
+test: setup lint ## set-up, format, lints, release build, every test, documentation
+	@echo "==> test: release build of the command line"
+	@$(CARGO) build --release --locked --bin lanefs
+	@echo "==> test: every test of the workspace, those in the documentation included"
+	@$(CARGO) test --workspace --locked
+	@echo "==> test: documentation without a warning"
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --lib --no-deps --locked
+	@echo "==> test: all passed"
+
+lint: ## rustfmt and clippy, warnings refused
+	@echo "==> lint: rustfmt"
+	@$(CARGO) fmt --all --check
+	@echo "==> lint: clippy"
+	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+docs: ## write the generated tables of docs/format.md anew
+	@echo "==> docs: tables of docs/format.md from the code"
+	@UPDATE_DOCS=1 $(CARGO) test -p lanefs-format --locked --test document
+
+bench: setup-bench build ## namespace operations against ext4 and tmpfs (ARGS="--quick")
+	@echo "==> bench: $(LANEFS) bench namespace $(ARGS)"
+	@$(LANEFS) bench namespace $(ARGS)
+
+soak: setup-build ## random operations against the model for SECONDS=600 (SEED=... replays)
+	@echo "==> soak: $(SECONDS) seconds"
+	@$(CARGO) run --release --locked -p lanefs-testkit --bin soak -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+clean: ## remove what was built
+	@echo "==> clean: $(CARGO) clean"
+	@$(CARGO) clean

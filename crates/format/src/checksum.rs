@@ -1,0 +1,89 @@
+//! Checksums of metadata.
+
+use crate::{BLOCK, BlockKind, Field, Word, chunk_entry, inode};
+
+/// Offset of the checksum in a block with the common header.
+const HEADER_CHECKSUM: Field<u32> = Field::at(4);
+
+/// CRC-32C over a structure, begun with the volume's identity and the structure's position, so that a block written
+/// to a wrong place or left over from another volume does not pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Checksummer {
+    seed: u32,
+}
+
+impl Checksummer {
+    /// For the volume with this UUID.
+    pub fn new(uuid: &[u8; 16]) -> Self {
+        Checksummer { seed: crc32c::crc32c(uuid) }
+    }
+
+    /// Of `bytes` at byte position `at`, leaving out the four bytes of `skip`.
+    pub fn of(&self, at: u64, bytes: &[u8], skip: Option<Field<u32>>) -> u32 {
+        let crc = crc32c::crc32c_append(self.seed, &at.to_le_bytes());
+        let Some(field) = skip else { return crc32c::crc32c_append(crc, bytes) };
+        let (before, rest) = bytes.split_at(field.offset.min(bytes.len()));
+        crc32c::crc32c_append(crc32c::crc32c_append(crc, before), rest.get(4..).unwrap_or(&[]))
+    }
+
+    /// Stores the checksums of a block that keeps its own: those with the common header, and inodes one by one.
+    /// For pointer blocks it returns the checksum, which goes to the chunk's table.
+    pub fn seal(&self, kind: BlockKind, at: u64, block: &mut [u8], inode_size: usize) -> Option<u32> {
+        match kind {
+            BlockKind::Pointers => return Some(self.of(at, block, None)),
+            BlockKind::Inodes => {
+                for (i, one) in block.chunks_exact_mut(inode_size).enumerate() {
+                    let sum = self.of(at + (i * inode_size) as u64, one, Some(inode::CHECKSUM));
+                    inode::CHECKSUM.write(one, sum);
+                }
+            }
+            _ => {
+                let sum = self.of(at, block, Some(HEADER_CHECKSUM));
+                HEADER_CHECKSUM.write(block, sum);
+            }
+        }
+        None
+    }
+
+    /// Verifies a block that came from a device. `table` is the block's entry in its chunk's table, needed for
+    /// pointer blocks only. Free inodes (mode 0) are not checked.
+    pub fn verify(&self, kind: BlockKind, at: u64, block: &[u8], inode_size: usize, table: &[u8]) -> bool {
+        if block.len() as u64 != BLOCK {
+            return false;
+        }
+        match kind {
+            BlockKind::Pointers => chunk_entry::CHECKSUM.read(table) == Some(self.of(at, block, None)),
+            BlockKind::Inodes => block.chunks_exact(inode_size).enumerate().all(|(i, one)| {
+                inode::MODE.read(one) == Some(0)
+                    || inode::CHECKSUM.read(one)
+                        == Some(self.of(at + (i * inode_size) as u64, one, Some(inode::CHECKSUM)))
+            }),
+            _ => {
+                block[0].to_bits() == kind as u64
+                    && HEADER_CHECKSUM.read(block) == Some(self.of(at, block, Some(HEADER_CHECKSUM)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_block_verifies_and_any_flipped_bit_or_other_place_fails() {
+        let sums = Checksummer::new(&[7; 16]);
+        let mut block = vec![0x5a; BLOCK as usize];
+        block[0] = BlockKind::Leaf as u8;
+        assert_eq!(sums.seal(BlockKind::Leaf, 8192, &mut block, 256), None);
+        assert!(sums.verify(BlockKind::Leaf, 8192, &block, 256, &[]));
+        assert!(!sums.verify(BlockKind::Leaf, 4096, &block, 256, &[]));
+        assert!(!sums.verify(BlockKind::Tree, 8192, &block, 256, &[]));
+        assert!(!Checksummer::new(&[8; 16]).verify(BlockKind::Leaf, 8192, &block, 256, &[]));
+        for bit in [0, 40, 70, 4095 * 8] {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert!(!sums.verify(BlockKind::Leaf, 8192, &block, 256, &[]), "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}

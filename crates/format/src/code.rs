@@ -1,0 +1,112 @@
+//! Result codes, the same on every engine.
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])* $name:ident = $number:literal, $errno:literal, $text:literal;)*) => {
+        /// The outcome of an operation. 0 to 8 are the codes of the directory commands, the others continue from 9;
+        /// the numbers are part of the interface and the same on both engines.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Code { $($(#[doc = $doc])* $name = $number,)* }
+
+        impl Code {
+            /// All codes, in order.
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+            /// The errno (Linux numbers) that a caller of the POSIX interface sees; 0 for success.
+            pub const fn errno(self) -> i32 { match self { $(Code::$name => $errno),* } }
+            /// What happened, in words.
+            pub const fn text(self) -> &'static str { match self { $(Code::$name => $text),* } }
+            /// The code's number.
+            pub const fn number(self) -> u8 { self as u8 }
+        }
+    };
+}
+
+codes! {
+    /// Done.
+    Success = 0, 0, "success";
+    /// The name exists already.
+    Exists = 1, 17, "exists already";
+    /// The directory's tree cannot take another region.
+    TreeFull = 2, 28, "directory tree is full";
+    /// No pointer could be added to a file map.
+    NoPointer = 3, 27, "no pointer can be added to the file map";
+    /// The last component of the path does not exist.
+    NotFound = 4, 2, "not found";
+    /// A component before the last one does not exist.
+    ComponentNotFound = 5, 2, "a component of the path was not found";
+    /// A pointer or position read from the volume is not one.
+    InvalidPointer = 6, 117, "invalid pointer in the volume";
+    /// More than 256 names of one directory share a 32-bit hash.
+    TooManyCollisions = 7, 28, "more than 256 names with one hash";
+    /// A structure of the volume contradicts itself.
+    InvariantViolated = 8, 117, "the volume is inconsistent";
+    /// A component before the last one, or the target, is not a directory.
+    NotDirectory = 9, 20, "not a directory";
+    /// A name is longer than 255 bytes.
+    NameTooLong = 10, 36, "name too long (255 bytes at most)";
+    /// A block that is needed is not in memory; the caller fetches it and runs the operation again.
+    NotResident = 11, 11, "not resident";
+    /// No space is left on the volume.
+    NoSpace = 12, 28, "no space left on the volume";
+    /// The answer was computed from an older state than asked for.
+    StaleEpoch = 13, 116, "stale";
+    /// The target is a directory.
+    IsDirectory = 14, 21, "is a directory";
+    /// The directory is not empty.
+    NotEmpty = 15, 39, "directory not empty";
+    /// The caller may not search, read or write here (EACCES).
+    AccessDenied = 16, 13, "permission denied";
+    /// Only the owner or a privileged caller may do this (EPERM).
+    NotPermitted = 17, 1, "operation not permitted";
+    /// An argument makes no sense.
+    Invalid = 18, 22, "invalid argument";
+    /// The link count cannot grow further.
+    TooManyLinks = 19, 31, "too many links";
+    /// More than 40 symbolic links on the way.
+    SymlinkLoop = 20, 40, "too many levels of symbolic links";
+    /// The volume is open for reading only.
+    ReadOnly = 21, 30, "the volume is open for reading only";
+    /// The device failed.
+    Io = 22, 5, "input/output error";
+    /// The file would become larger than the format allows.
+    FileTooLarge = 23, 27, "file too large";
+    /// No such extended attribute.
+    NoAttribute = 24, 61, "no such attribute";
+    /// A seek past the end, or no data or hole there.
+    NoSuchRange = 25, 6, "no such data or hole";
+    /// The result does not fit in the buffer.
+    BufferTooSmall = 26, 34, "buffer too small";
+    /// Not supported.
+    Unsupported = 27, 95, "operation not supported";
+    /// An extended attribute's value or the attributes together are too large.
+    AttributeTooLarge = 28, 7, "attribute too large";
+    /// The inode is not in use (any more).
+    StaleInode = 29, 116, "no such inode";
+    /// Out of memory.
+    NoMemory = 30, 12, "out of memory";
+    /// A file's content is executable and busy, or the volume is in use elsewhere.
+    Busy = 31, 16, "in use";
+    /// The path is longer than the interface allows.
+    PathTooLong = 32, 36, "path too long";
+}
+
+impl Code {
+    /// The code with this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_dense_so_that_they_index_tables() {
+        for (i, code) in Code::ALL.iter().enumerate() {
+            assert_eq!(usize::from(code.number()), i);
+            assert_eq!(Code::from_number(i as u8), Some(*code));
+            assert_eq!(code.errno() == 0, *code == Code::Success);
+        }
+    }
+}

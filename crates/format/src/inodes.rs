@@ -1,0 +1,132 @@
+//! Inodes.
+
+use crate::layout;
+
+layout! {
+    /// The first 96 bytes of every inode; what follows depends on its type and on the volume's inode size.
+    inode, 96;
+    /// Type and permission bits as in `st_mode`; 0 marks a free inode
+    MODE: u16, 0;
+    /// Flags, see `INODE_*`
+    FLAGS: u16, 2;
+    /// Number of names (directories: 2 and one for each subdirectory)
+    LINKS: u32, 4;
+    /// Owner
+    UID: u32, 8;
+    /// Group
+    GID: u32, 12;
+    /// Size in bytes; of a directory: end of its file map, in bytes
+    BYTES: u64, 16;
+    /// Root of the file map: a tagged pointer
+    MAP: u64, 24;
+    /// Directories: root of the hash tree (form in the low bits); devices: device number
+    ROOT: u64, 32;
+    /// First block of the extended attributes, 0 for none
+    XATTR: u64, 40;
+    /// Time of the last change of content, in nanoseconds since 1970 (signed)
+    MTIME: i64, 48;
+    /// Time of the last change of the inode
+    CTIME: i64, 56;
+    /// Time of the last access
+    ATIME: i64, 64;
+    /// Time of creation
+    BTIME: i64, 72;
+    /// Grows each time the inode is used anew
+    GENERATION: u32, 80;
+    /// CRC-32C of the inode
+    CHECKSUM: u32, 84;
+    /// 4 KiB blocks that the inode owns: data, pointers, directory and attribute blocks
+    BLOCKS: u64, 88;
+}
+
+layout! {
+    /// What follows the first 96 bytes in a directory's inode of 256 B.
+    dir_inode_256, 160;
+    /// First leaf block of the list of those with room, 0 for none
+    ROOM: u64, 0;
+    /// Inode number of the parent directory
+    PARENT: u64, 8;
+    /// Zero
+    RESERVED: u64, 16, 10;
+    /// Small index: tag of each entry (see format.md)
+    TAGS: u8, 96, 32;
+    /// Small index: unit of each entry in the leaf block, 0 for a free place
+    UNITS: u8, 128, 32;
+}
+
+layout! {
+    /// What follows the first 96 bytes in a directory's inode of 128 B.
+    dir_inode_128, 32;
+    /// First leaf block of the list of those with room, 0 for none
+    ROOM: u64, 0;
+    /// Inode number of the parent directory
+    PARENT: u64, 8;
+    /// Small index: tag of each entry
+    TAGS: u8, 16, 8;
+    /// Small index: unit of each entry in the leaf block, 0 for a free place
+    UNITS: u8, 24, 8;
+}
+
+/// The content lies in the inode itself, behind its first 96 bytes.
+pub const INODE_INLINE: u16 = 1;
+
+/// Bytes of an inode before its inline data.
+pub const INODE_CORE: usize = inode::SIZE;
+
+/// Sizes of inodes that mkfs offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum InodeSize {
+    /// 128 bytes: 32 bytes of inline data, 8 entries in a directory's small index.
+    B128 = 128,
+    /// 256 bytes: 160 bytes of inline data, 32 entries in a directory's small index.
+    B256 = 256,
+}
+
+impl InodeSize {
+    /// The size with this number of bytes.
+    pub const fn from_bytes(bytes: u64) -> Option<Self> {
+        match bytes {
+            128 => Some(InodeSize::B128),
+            256 => Some(InodeSize::B256),
+            _ => None,
+        }
+    }
+
+    /// In bytes.
+    #[inline(always)]
+    pub const fn bytes(self) -> u64 {
+        self as u64
+    }
+
+    /// Room for inline data, in bytes.
+    #[inline(always)]
+    pub const fn inline(self) -> usize {
+        self as usize - INODE_CORE
+    }
+
+    /// Entries that a directory's small index holds.
+    #[inline(always)]
+    pub const fn small_entries(self) -> usize {
+        match self {
+            InodeSize::B128 => dir_inode_128::UNITS.len,
+            InodeSize::B256 => dir_inode_256::UNITS.len,
+        }
+    }
+
+    /// Offset of the small index's tags from the start of the inode.
+    #[inline(always)]
+    pub const fn small_tags(self) -> usize {
+        INODE_CORE
+            + match self {
+                InodeSize::B128 => dir_inode_128::TAGS.offset,
+                InodeSize::B256 => dir_inode_256::TAGS.offset,
+            }
+    }
+
+    /// Offset of the small index's units from the start of the inode.
+    #[inline(always)]
+    pub const fn small_units(self) -> usize {
+        self.small_tags() + self.small_entries()
+    }
+}

@@ -1,0 +1,47 @@
+//! The LaneFS on-disk format: every structure, constant, checksum and hash.
+//!
+//! This crate does no I/O and allocates nothing. `docs/format.md` explains what the bytes mean; its tables are
+//! generated from the [`Layout`]s here and a test compares the two.
+//!
+//! All words are little-endian. The format's version is [`superblock::VERSION`], apart from the software's.
+#![forbid(unsafe_code)]
+
+mod checksum;
+mod code;
+pub mod dir;
+mod geometry;
+mod hash;
+mod inodes;
+mod kind;
+mod layout;
+mod pointer;
+mod space;
+pub mod superblock;
+mod xattr;
+
+pub use checksum::Checksummer;
+pub use code::Code;
+pub use geometry::*;
+pub use hash::{HASH_LANES, HashSeed, half_md4, half_md4_lanes};
+pub use inodes::*;
+pub use kind::{BlockKind, FileKind};
+pub use layout::{Array, Field, FieldInfo, Layout, Word};
+pub use pointer::{BlockSize, DirRoot, InvalidPointer, Pointer};
+pub use space::{chunk_entry, chunk_header, group};
+pub use xattr::xattr_block;
+
+/// Every structure of the format, in the order in which `docs/format.md` shows them.
+pub const STRUCTURES: &[Layout] = &[
+    superblock::fields::LAYOUT,
+    group::LAYOUT,
+    chunk_header::LAYOUT,
+    chunk_entry::LAYOUT,
+    inode::LAYOUT,
+    dir_inode_256::LAYOUT,
+    dir_inode_128::LAYOUT,
+    dir::leaf::LAYOUT,
+    dir::entry::LAYOUT,
+    dir::tree::LAYOUT,
+    dir::index::LAYOUT,
+    xattr_block::LAYOUT,
+];

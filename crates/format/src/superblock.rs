@@ -1,0 +1,214 @@
+//! The superblock: what is known before anything else is.
+
+use crate::{BlockKind, Checksummer, HashSeed, InodeSize, MAX_VOLUME, MIN_VOLUME, layout};
+
+layout! {
+    /// The superblock, at position 0 and again at 2 MiB - 4 KiB.
+    fields, 4096;
+    /// `BlockKind::Superblock`
+    KIND: u8, 0;
+    /// Zero
+    RESERVED0: u8, 1, 3;
+    /// CRC-32C of the block, taken at position 0 for both copies
+    CHECKSUM: u32, 4;
+    /// Zero
+    OWNER: u64, 8;
+    /// `MAGIC`
+    MAGIC: u64, 16;
+    /// Version of the format; a reader refuses another one
+    VERSION: u32, 24;
+    /// Features that a reader must know, none so far
+    FEATURES: u32, 28;
+    /// Identity of the volume
+    UUID: u8, 32, 16;
+    /// Seed of the directory hash
+    SEED: u32, 48, 4;
+    /// Size of the volume in bytes, a multiple of 4096
+    VOLUME_BYTES: u64, 64;
+    /// Size of an inode: 128 or 256
+    INODE_BYTES: u64, 72;
+    /// Inode number of the root directory
+    ROOT: u64, 80;
+    /// Position of the group table: one block for each group, in order
+    GROUPS: u64, 88;
+    /// Number of groups
+    GROUP_COUNT: u64, 96;
+    /// Position of the journal
+    JOURNAL: u64, 104;
+    /// Size of the journal in blocks, 0 for none
+    JOURNAL_BLOCKS: u64, 112;
+    /// 1 after a clean close, 0 while the volume is open for writing
+    CLEAN: u64, 120;
+    /// Grows with each write of the superblock; of two good copies the higher counts
+    SEQUENCE: u64, 128;
+    /// Free blocks, right after a clean close
+    FREE_BLOCKS: u64, 136;
+    /// Inodes in use, right after a clean close
+    INODES: u64, 144;
+    /// Time of mkfs, in nanoseconds since 1970
+    CREATED: i64, 152;
+    /// First inode of the list of those without a name that were in use, 0 for none
+    ORPHANS: u64, 160;
+    /// A name for people, UTF-8, padded with zeros
+    LABEL: u8, 168, 64;
+    /// Zero
+    RESERVED1: u64, 232, 483;
+}
+
+/// `b"LaneFS\r\n"` as a word: a copy that mangled line ends no longer opens.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"LaneFS\r\n");
+/// Version of the format.
+pub const VERSION: u32 = 1;
+
+/// A decoded superblock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Identity of the volume.
+    pub uuid: [u8; 16],
+    /// Seed of the directory hash.
+    pub seed: HashSeed,
+    /// Size of the volume in bytes.
+    pub volume_bytes: u64,
+    /// Size of an inode.
+    pub inode_size: InodeSize,
+    /// Inode number of the root directory.
+    pub root: u64,
+    /// Position of the group table.
+    pub groups: u64,
+    /// Number of groups.
+    pub group_count: u64,
+    /// Position of the journal.
+    pub journal: u64,
+    /// Size of the journal in blocks.
+    pub journal_blocks: u64,
+    /// True after a clean close.
+    pub clean: bool,
+    /// Grows with each write.
+    pub sequence: u64,
+    /// Free blocks, right after a clean close.
+    pub free_blocks: u64,
+    /// Inodes in use, right after a clean close.
+    pub inodes: u64,
+    /// Time of mkfs in nanoseconds since 1970.
+    pub created: i64,
+    /// First orphan.
+    pub orphans: u64,
+    /// Label, padded with zeros.
+    pub label: [u8; 64],
+}
+
+/// Why a block is not a superblock that this software can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotASuperblock {
+    /// The magic number is missing: not a LaneFS volume.
+    Magic,
+    /// Another version of the format.
+    Version(u32),
+    /// Features that this version does not know, as bits.
+    Features(u32),
+    /// The checksum is wrong.
+    Checksum,
+    /// A field has an impossible value.
+    Field(&'static str),
+}
+
+impl Superblock {
+    /// The block as stored, checksum included.
+    pub fn encode(&self) -> Vec<u8> {
+        use fields::*;
+        let mut b = vec![0u8; SIZE];
+        KIND.write(&mut b, BlockKind::Superblock as u8);
+        MAGIC.write(&mut b, self::MAGIC);
+        VERSION.write(&mut b, self::VERSION);
+        b[UUID.offset..UUID.offset + 16].copy_from_slice(&self.uuid);
+        for (i, word) in self.seed.0.iter().enumerate() {
+            SEED.index(i).write(&mut b, *word);
+        }
+        VOLUME_BYTES.write(&mut b, self.volume_bytes);
+        INODE_BYTES.write(&mut b, self.inode_size.bytes());
+        ROOT.write(&mut b, self.root);
+        GROUPS.write(&mut b, self.groups);
+        GROUP_COUNT.write(&mut b, self.group_count);
+        JOURNAL.write(&mut b, self.journal);
+        JOURNAL_BLOCKS.write(&mut b, self.journal_blocks);
+        CLEAN.write(&mut b, u64::from(self.clean));
+        SEQUENCE.write(&mut b, self.sequence);
+        FREE_BLOCKS.write(&mut b, self.free_blocks);
+        INODES.write(&mut b, self.inodes);
+        CREATED.write(&mut b, self.created);
+        ORPHANS.write(&mut b, self.orphans);
+        b[LABEL.offset..LABEL.offset + LABEL.len].copy_from_slice(&self.label);
+        Checksummer::new(&self.uuid).seal(BlockKind::Superblock, 0, &mut b, 0);
+        b
+    }
+
+    /// Decodes and checks a block.
+    ///
+    /// # Errors
+    /// See [`NotASuperblock`]. Positions are checked against the size that the superblock itself gives.
+    pub fn decode(b: &[u8]) -> Result<Self, NotASuperblock> {
+        use fields::*;
+        let word = |field: crate::Field<u64>| field.read(b).ok_or(NotASuperblock::Magic);
+        if word(MAGIC)? != self::MAGIC || b.len() < SIZE {
+            return Err(NotASuperblock::Magic);
+        }
+        let b = &b[..SIZE];
+        let half = |field: crate::Field<u32>| field.read(b).ok_or(NotASuperblock::Magic);
+        match half(VERSION)? {
+            self::VERSION => {}
+            other => return Err(NotASuperblock::Version(other)),
+        }
+        match half(FEATURES)? {
+            0 => {}
+            other => return Err(NotASuperblock::Features(other)),
+        }
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&b[UUID.offset..UUID.offset + 16]);
+        if !Checksummer::new(&uuid).verify(BlockKind::Superblock, 0, b, 0, &[]) {
+            return Err(NotASuperblock::Checksum);
+        }
+        let mut seed = [0; 4];
+        for (i, s) in seed.iter_mut().enumerate() {
+            *s = half(SEED.index(i))?;
+        }
+        let mut label = [0; 64];
+        label.copy_from_slice(&b[LABEL.offset..LABEL.offset + LABEL.len]);
+        let bytes = word(VOLUME_BYTES)?;
+        if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) || !bytes.is_multiple_of(crate::BLOCK) {
+            return Err(NotASuperblock::Field("volume size"));
+        }
+        let inode_size =
+            InodeSize::from_bytes(word(INODE_BYTES)?).ok_or(NotASuperblock::Field("inode size"))?;
+        let group_count = word(GROUP_COUNT)?;
+        if group_count != bytes.div_ceil(crate::GROUP) {
+            return Err(NotASuperblock::Field("number of groups"));
+        }
+        let inside = |at: u64, blocks: u64| {
+            at.is_multiple_of(crate::BLOCK) && at < bytes && blocks <= (bytes - at) / crate::BLOCK
+        };
+        if !inside(word(GROUPS)?, group_count) || word(GROUPS)? == 0 {
+            return Err(NotASuperblock::Field("position of the group table"));
+        }
+        if !inside(word(JOURNAL)?, word(JOURNAL_BLOCKS)?) {
+            return Err(NotASuperblock::Field("position of the journal"));
+        }
+        Ok(Superblock {
+            uuid,
+            seed: HashSeed(seed),
+            volume_bytes: bytes,
+            inode_size,
+            root: word(ROOT)?,
+            groups: word(GROUPS)?,
+            group_count,
+            journal: word(JOURNAL)?,
+            journal_blocks: word(JOURNAL_BLOCKS)?,
+            clean: word(CLEAN)? == 1,
+            sequence: word(SEQUENCE)?,
+            free_blocks: word(FREE_BLOCKS)?,
+            inodes: word(INODES)?,
+            created: CREATED.read(b).unwrap_or(0),
+            orphans: word(ORPHANS)?,
+            label,
+        })
+    }
+}

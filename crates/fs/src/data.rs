@@ -1,0 +1,271 @@
+//! File content: inline in the inode, or in blocks through the file map.
+//!
+//! What lies behind the end of a file in its last block, or in the inode, is always zero.
+
+use crate::edit::{Core, Edit, Outcome};
+use crate::inode::{Node, set_flags, touch};
+use crate::map::{self, State};
+use crate::{Allocate, Seek};
+use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, Pointer, inode as f};
+use lanefs_store::Fault;
+
+/// A write that ends inside a block is padded to whole blocks up to this size, so that it reaches the device in one
+/// piece.
+const PADDED: usize = 1 << 20;
+
+/// Reads from `offset` on; fewer bytes only at the end of the file.
+pub(crate) fn read(core: &Core, node: Node<'_>, offset: u64, buffer: &mut [u8]) -> Outcome<usize> {
+    let size = node.size();
+    if offset >= size {
+        return Ok(0);
+    }
+    let len = (buffer.len() as u64).min(size - offset) as usize;
+    let buffer = &mut buffer[..len];
+    if node.is_inline() {
+        if !node.view.copy_to(INODE_CORE + offset as usize, buffer) {
+            return Err(Fault::damaged(node.view.at(), "inline data longer than the inode"));
+        }
+        return Ok(len);
+    }
+    let mut done = 0;
+    while done < len {
+        let at = offset + done as u64;
+        let inside = at % BLOCK;
+        let left = (len - done) as u64;
+        let extent = map::lookup(core, node, at / BLOCK, (inside + left).div_ceil(BLOCK))?;
+        let step = (extent.blocks.saturating_mul(BLOCK) - inside).min(left) as usize;
+        let part = &mut buffer[done..done + step];
+        match extent.state {
+            State::Data(at) => core.store.read_data(at + inside, part)?,
+            State::Hole | State::Unwritten(_) => part.fill(0),
+        }
+        done += step;
+    }
+    Ok(len)
+}
+
+/// Writes all of `data` and grows the file if need be.
+pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
+    let end = offset.checked_add(data.len() as u64).filter(|end| *end <= MAX_FILE_SIZE);
+    let end = end.ok_or(Code::FileTooLarge)?;
+    if data.is_empty() {
+        return Ok(());
+    }
+    let size = node.size();
+    let empty = size == 0 && node.view.get(f::MAP) == Pointer::HOLE;
+    if (node.is_inline() || empty) && end <= edit.store().inode_size().inline() as u64 {
+        set_flags(edit, node, 0, INODE_INLINE);
+        edit.tx.put_bytes(node.view, INODE_CORE + offset as usize, data);
+    } else {
+        spill(edit, node)?;
+        let aligned = offset.is_multiple_of(BLOCK) && end >= size && !end.is_multiple_of(BLOCK);
+        if aligned && data.len() <= PADDED {
+            let mut padded = Vec::with_capacity(data.len().next_multiple_of(BLOCK as usize));
+            padded.extend_from_slice(data);
+            padded.resize(data.len().next_multiple_of(BLOCK as usize), 0);
+            write_blocks(edit, node, offset / BLOCK, &padded)?;
+        } else {
+            write_parts(edit, node, offset, data)?;
+        }
+    }
+    if end > size {
+        edit.tx.put(node.view, f::BYTES, end);
+    }
+    touch(edit, node);
+    Ok(())
+}
+
+/// Moves inline data to a block.
+fn spill(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+    if !node.is_inline() {
+        return Ok(());
+    }
+    let mut block = [0u8; BLOCK as usize];
+    let size = node.size() as usize;
+    if size > edit.store().inode_size().inline() || !node.view.copy_to(INODE_CORE, &mut block[..size]) {
+        return Err(Fault::damaged(node.view.at(), "inline data longer than the inode"));
+    }
+    clear_inline(edit, node, 0);
+    set_flags(edit, node, INODE_INLINE, 0);
+    if size > 0 {
+        write_blocks(edit, node, 0, &block)?;
+    }
+    Ok(())
+}
+
+fn clear_inline(edit: &mut Edit<'_>, node: Node<'_>, from: usize) {
+    let zeros = [0u8; 256];
+    let room = edit.store().inode_size().inline();
+    edit.tx.put_bytes(node.view, INODE_CORE + from, &zeros[from.min(room)..room]);
+}
+
+fn write_parts(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
+    let head = (offset.next_multiple_of(BLOCK) - offset).min(data.len() as u64) as usize;
+    let (first, rest) = data.split_at(head);
+    let (middle, last) = rest.split_at(rest.len() & !(BLOCK as usize - 1));
+    if !first.is_empty() {
+        write_inside(edit, node, offset, first)?;
+    }
+    write_blocks(edit, node, offset.div_ceil(BLOCK), middle)?;
+    if !last.is_empty() {
+        write_inside(edit, node, offset + (head + middle.len()) as u64, last)?;
+    }
+    Ok(())
+}
+
+/// Writes inside one block. A block that held nothing is written whole, so that what surrounds the data is zero.
+fn write_inside(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
+    let (block, inside) = (offset / BLOCK, offset % BLOCK);
+    if let State::Data(at) = map::lookup(edit.core, node, block, 1)?.state {
+        return edit.store().write_data(at + inside, data);
+    }
+    let mut whole = [0u8; BLOCK as usize];
+    whole[inside as usize..inside as usize + data.len()].copy_from_slice(data);
+    write_blocks(edit, node, block, &whole)
+}
+
+/// Writes whole blocks.
+fn write_blocks(edit: &mut Edit<'_>, node: Node<'_>, block: u64, data: &[u8]) -> Outcome<()> {
+    let (mut at, mut rest) = (block, data);
+    while !rest.is_empty() {
+        let left = rest.len() as u64 / BLOCK;
+        let extent = map::lookup(edit.core, node, at, left)?;
+        let (place, blocks) = match extent.state {
+            State::Data(place) => (place, extent.blocks),
+            State::Unwritten(place) => {
+                map::mark_written(edit, node, at, extent.blocks)?;
+                (place, extent.blocks)
+            }
+            State::Hole => map::allocate_hole(edit, node, at, extent.blocks, false)?,
+        };
+        let (now, later) = rest.split_at((blocks * BLOCK) as usize);
+        edit.store().write_data(place, now)?;
+        (at, rest) = (at + blocks, later);
+    }
+    Ok(())
+}
+
+/// Writes zeros over what is allocated in a part of one block.
+fn zero_inside(edit: &mut Edit<'_>, node: Node<'_>, from: u64, to: u64) -> Outcome<()> {
+    if from < to
+        && let State::Data(at) = map::lookup(edit.core, node, from / BLOCK, 1)?.state
+    {
+        let zeros = [0u8; BLOCK as usize];
+        edit.store().write_data(at + from % BLOCK, &zeros[..(to - from) as usize])?;
+    }
+    Ok(())
+}
+
+/// Cuts a file off, or grows it with a hole.
+pub(crate) fn truncate(edit: &mut Edit<'_>, node: Node<'_>, size: u64) -> Outcome<()> {
+    if size > MAX_FILE_SIZE {
+        return Err(Code::FileTooLarge.into());
+    }
+    let old = node.size();
+    if node.is_inline() {
+        if size > edit.store().inode_size().inline() as u64 {
+            spill(edit, node)?;
+        } else if size < old {
+            clear_inline(edit, node, size as usize);
+            if size == 0 {
+                set_flags(edit, node, INODE_INLINE, 0);
+            }
+        }
+    } else if size < old {
+        map::punch(edit, node, size.div_ceil(BLOCK), u64::MAX)?;
+        zero_inside(edit, node, size, size.next_multiple_of(BLOCK))?;
+    }
+    edit.tx.put(node.view, f::BYTES, size);
+    touch(edit, node);
+    Ok(())
+}
+
+/// `fallocate(2)`.
+pub(crate) fn fallocate(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    mode: Allocate,
+    offset: u64,
+    len: u64,
+) -> Outcome<()> {
+    if len == 0 {
+        return Err(Code::Invalid.into());
+    }
+    let end = offset.checked_add(len).filter(|end| *end <= MAX_FILE_SIZE).ok_or(Code::FileTooLarge)?;
+    let size = node.size();
+    match mode {
+        Allocate::Extend | Allocate::KeepSize => {
+            let inside = end <= edit.store().inode_size().inline() as u64;
+            if !(inside && (node.is_inline() || size == 0 && node.view.get(f::MAP) == Pointer::HOLE)) {
+                spill(edit, node)?;
+                let first = offset / BLOCK;
+                map::allocate(edit, node, first, end.div_ceil(BLOCK) - first, true)?;
+            } else if mode == Allocate::Extend && end > size {
+                set_flags(edit, node, 0, INODE_INLINE);
+            }
+        }
+        Allocate::PunchHole | Allocate::ZeroRange => clear(edit, node, offset, end, mode)?,
+    }
+    if matches!(mode, Allocate::Extend | Allocate::ZeroRange) && end > size {
+        edit.tx.put(node.view, f::BYTES, end);
+    }
+    touch(edit, node);
+    Ok(())
+}
+
+fn clear(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, end: u64, mode: Allocate) -> Outcome<()> {
+    let size = node.size();
+    if node.is_inline() {
+        let room = edit.store().inode_size().inline() as u64;
+        if end > room && end > size && mode == Allocate::ZeroRange {
+            spill(edit, node)?;
+        } else {
+            let (from, to) = (offset.min(room), end.min(size).min(room));
+            if from < to {
+                let zeros = [0u8; 256];
+                edit.tx.put_bytes(node.view, INODE_CORE + from as usize, &zeros[..(to - from) as usize]);
+            }
+            return Ok(());
+        }
+    }
+    let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
+    if first > last {
+        return zero_inside(edit, node, offset, end);
+    }
+    zero_inside(edit, node, offset, first * BLOCK)?;
+    zero_inside(edit, node, last * BLOCK, end)?;
+    if first < last {
+        map::punch(edit, node, first, last)?;
+    }
+    if mode == Allocate::ZeroRange {
+        let from = offset / BLOCK;
+        map::allocate(edit, node, from, end.div_ceil(BLOCK) - from, true)?;
+    }
+    Ok(())
+}
+
+/// `SEEK_DATA` and `SEEK_HOLE`.
+pub(crate) fn seek(core: &Core, node: Node<'_>, offset: u64, what: Seek) -> Outcome<u64> {
+    let size = node.size();
+    if offset >= size {
+        return Err(Code::NoSuchRange.into());
+    }
+    if node.is_inline() {
+        return Ok(if what == Seek::Data { offset } else { size });
+    }
+    let mut block = offset / BLOCK;
+    // No file has more extents and holes than this; a map bent into a maze ends here.
+    for _ in 0..=2 * core.store.bytes() / BLOCK + 1024 {
+        let extent = map::lookup(core, node, block, u64::MAX - block)?;
+        let is_data = matches!(extent.state, State::Data(_));
+        if is_data == (what == Seek::Data) {
+            let at = (block * BLOCK).max(offset);
+            return if at < size { Ok(at) } else { Err(Code::NoSuchRange.into()) };
+        }
+        block = block.saturating_add(extent.blocks);
+        if block >= size.div_ceil(BLOCK) {
+            return if what == Seek::Hole { Ok(size) } else { Err(Code::NoSuchRange.into()) };
+        }
+    }
+    Err(Fault::damaged(node.view.at(), "a file map with more extents than the volume has blocks"))
+}

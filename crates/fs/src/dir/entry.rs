@@ -1,0 +1,159 @@
+//! Directory entries and the split-ordered list that they form.
+
+use crate::edit::{Core, Edit, Outcome};
+use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units};
+use lanefs_format::{BLOCK, BlockKind, FileKind, HashSeed, UNIT, half_md4};
+use lanefs_store::{Fault, View};
+
+/// A name with its hash.
+#[derive(Clone, Copy)]
+pub(crate) struct Name<'n> {
+    pub(crate) bytes: &'n [u8],
+    pub(crate) hash: u32,
+}
+
+impl<'n> Name<'n> {
+    pub(crate) fn new(seed: HashSeed, bytes: &'n [u8]) -> Self {
+        Name { bytes, hash: half_md4(seed, bytes) }
+    }
+}
+
+/// An entry in its leaf block; the view reaches to the end of its units.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub(crate) view: View<'a>,
+}
+
+impl<'a> Entry<'a> {
+    /// The entry at a byte position.
+    #[inline(always)]
+    pub(crate) fn at(core: &'a Core, at: u64) -> Outcome<Self> {
+        let leaf = core.store.block(at & !(BLOCK - 1), BlockKind::Leaf)?;
+        Self::inside(leaf, at & (BLOCK - 1))
+    }
+
+    /// The entry at a byte offset in a leaf.
+    #[inline(always)]
+    pub(crate) fn inside(leaf: View<'a>, offset: u64) -> Outcome<Self> {
+        let bad = Fault::damaged(leaf.at() + offset, "no directory entry there");
+        if !offset.is_multiple_of(UNIT) || offset < LEAF_HEADER_UNITS as u64 * UNIT {
+            return Err(bad);
+        }
+        let head = leaf.part(offset as usize, e::SIZE).ok_or(bad)?;
+        let units = entry_units(usize::from(head.get(e::NAME_LEN)));
+        Ok(Entry { view: leaf.part(offset as usize, units * UNIT as usize).ok_or(bad)? })
+    }
+
+    #[inline(always)]
+    pub(crate) fn hash(&self) -> u32 {
+        self.view.get(e::HASH)
+    }
+
+    #[inline(always)]
+    pub(crate) fn ino(&self) -> u64 {
+        self.view.get(e::INODE)
+    }
+
+    pub(crate) fn kind(&self) -> Outcome<FileKind> {
+        let kind = FileKind::from_number(self.view.get(e::KIND));
+        kind.ok_or(Fault::damaged(self.view.at(), "a directory entry of unknown type"))
+    }
+
+    pub(crate) fn name_len(&self) -> usize {
+        usize::from(self.view.get(e::NAME_LEN))
+    }
+
+    pub(crate) fn is_dummy(&self) -> bool {
+        self.name_len() == 0
+    }
+
+    pub(crate) fn name(&self) -> Vec<u8> {
+        let mut name = vec![0; self.name_len()];
+        self.view.copy_to(e::SIZE, &mut name);
+        name
+    }
+
+    #[inline(always)]
+    pub(crate) fn is(&self, name: Name<'_>) -> bool {
+        self.hash() == name.hash
+            && self.name_len() == name.bytes.len()
+            && self.view.equals(e::SIZE, name.bytes)
+    }
+
+    pub(crate) fn units(&self) -> usize {
+        entry_units(self.name_len())
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.view.get(e::NEXT)
+    }
+
+    /// Entries in the region that this dummy opens.
+    pub(crate) fn count(&self) -> usize {
+        usize::from(self.view.get(e::COUNT))
+    }
+}
+
+/// The dummy at `at`.
+pub(crate) fn dummy(core: &Core, at: u64) -> Outcome<Entry<'_>> {
+    let entry = Entry::at(core, at)?;
+    if !entry.is_dummy() {
+        return Err(Fault::damaged(at, "no dummy entry there"));
+    }
+    Ok(entry)
+}
+
+/// Counts entries of a region.
+pub(crate) fn add_count(edit: &mut Edit<'_>, dummy: Entry<'_>, by: i16) -> Outcome<usize> {
+    let count = dummy.view.get(e::COUNT).checked_add_signed(by);
+    let count = count.ok_or(Fault::damaged(dummy.view.at(), "a wrong count of entries"))?;
+    edit.tx.put(dummy.view, e::COUNT, count);
+    Ok(usize::from(count))
+}
+
+/// Fills newly allocated units, which nothing else refers to yet.
+pub(crate) fn write(edit: &mut Edit<'_>, view: View<'_>, name: Name<'_>, ino: u64, kind: u8) {
+    let mut bytes = [0u8; e::SIZE + 256];
+    e::INODE.write(&mut bytes, ino);
+    e::HASH.write(&mut bytes, name.hash);
+    e::NAME_LEN.write(&mut bytes, name.bytes.len() as u8);
+    e::KIND.write(&mut bytes, kind);
+    bytes[e::SIZE..e::SIZE + name.bytes.len()].copy_from_slice(name.bytes);
+    let units = entry_units(name.bytes.len()) * UNIT as usize;
+    edit.tx.init(view, 0, &bytes[..units]);
+}
+
+/// Links a new entry right behind another one.
+pub(crate) fn link_after(edit: &mut Edit<'_>, before: Entry<'_>, new: View<'_>) -> Outcome<()> {
+    let next = before.next();
+    edit.tx.set(new, e::NEXT, next);
+    edit.tx.set(new, e::PREVIOUS, before.view.at());
+    if next != 0 {
+        let after = Entry::at(edit.core, next)?;
+        edit.tx.put(after.view, e::PREVIOUS, new.at());
+    }
+    edit.tx.put(before.view, e::NEXT, new.at());
+    Ok(())
+}
+
+/// Takes an entry out of the list.
+pub(crate) fn unlink(edit: &mut Edit<'_>, entry: Entry<'_>) -> Outcome<()> {
+    let (next, previous) = (entry.next(), entry.view.get(e::PREVIOUS));
+    let at = entry.view.at();
+    let broken = Fault::damaged(at, "a broken list of directory entries");
+    if next != 0 {
+        let after = Entry::at(edit.core, next)?;
+        if after.view.get(e::PREVIOUS) != at {
+            return Err(broken);
+        }
+        edit.tx.put(after.view, e::PREVIOUS, previous);
+    }
+    if previous != 0 {
+        let before = Entry::at(edit.core, previous)?;
+        if before.next() != at {
+            return Err(broken);
+        }
+        edit.tx.put(before.view, e::NEXT, next);
+    }
+    Ok(())
+}

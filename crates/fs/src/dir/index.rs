@@ -1,0 +1,139 @@
+//! Region index blocks: hash tables from the low 16 bits of a hash to an entry's position.
+//!
+//! Buckets are cache lines. A full bucket overflows into the next one and says so; when an entry goes, one that
+//! overflowed past the hole comes back, so the bit is exact and lookups stay at one or two lines.
+
+use super::entry::{Entry, Name};
+use crate::edit::{Core, Edit, Outcome};
+use lanefs_format::dir::{BUCKET_SLOTS, BUCKETS, Slot, index as x};
+use lanefs_format::{BlockKind, Word};
+use lanefs_store::{Fault, View};
+
+/// Byte offset of the bucket where a search for `hash` begins.
+#[inline(always)]
+pub(crate) fn bucket_at(hash: u32) -> usize {
+    x::SLOTS.offset + Slot::home(hash as u16) * BUCKET_SLOTS * u64::BYTES
+}
+
+fn slot(view: View<'_>, bucket: usize, i: usize) -> Slot {
+    Slot(view.get(x::SLOTS.index(bucket * BUCKET_SLOTS + i)))
+}
+
+/// The bucket's slots that may hold `hash`, as bits, and whether the search goes on in the next bucket.
+#[inline(always)]
+pub(crate) fn probe_bucket(view: View<'_>, bucket: usize, hash: u32) -> ([u64; BUCKET_SLOTS], bool) {
+    let mut found = [0; BUCKET_SLOTS];
+    for (i, position) in found.iter_mut().enumerate() {
+        let slot = slot(view, bucket, i);
+        *position = if slot.tag() == hash as u16 { slot.position() } else { 0 };
+    }
+    (found, slot(view, bucket, 0).0 & Slot::OVERFLOW != 0)
+}
+
+/// Finds a name in the region of the index block at `at`.
+pub(super) fn find<'a>(core: &'a Core, at: u64, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+    let view = core.store.block(at, BlockKind::Index)?;
+    let mut bucket = Slot::home(name.hash as u16);
+    for _ in 0..BUCKETS {
+        let (found, more) = probe_bucket(view, bucket, name.hash);
+        for position in found {
+            if position != 0 {
+                let entry = Entry::at(core, position)?;
+                if entry.is(name) {
+                    return Ok(Some(entry));
+                }
+            }
+        }
+        if !more {
+            return Ok(None);
+        }
+        bucket = (bucket + 1) % BUCKETS;
+    }
+    Ok(None)
+}
+
+/// Writes a slot, keeping the overflow bit of a bucket's first one. A `fresh` block needs no putting back.
+fn put(edit: &mut Edit<'_>, view: View<'_>, bucket: usize, i: usize, word: u64, fresh: bool) {
+    let field = x::SLOTS.index(bucket * BUCKET_SLOTS + i);
+    if fresh { edit.tx.set(view, field, word) } else { edit.tx.put(view, field, word) }
+}
+
+/// Adds a slot (its overflow bit clear). `fresh`: the block was allocated by this transaction.
+pub(super) fn add(edit: &mut Edit<'_>, view: View<'_>, new: Slot, fresh: bool) -> Outcome<()> {
+    let mut bucket = Slot::home(new.tag());
+    for _ in 0..BUCKETS {
+        let flag = slot(view, bucket, 0).0 & Slot::OVERFLOW;
+        if let Some(i) = (0..BUCKET_SLOTS).find(|i| slot(view, bucket, *i).position() == 0) {
+            put(edit, view, bucket, i, new.0 | if i == 0 { flag } else { 0 }, fresh);
+            return Ok(());
+        }
+        put(edit, view, bucket, 0, slot(view, bucket, 0).0 | Slot::OVERFLOW, fresh);
+        bucket = (bucket + 1) % BUCKETS;
+    }
+    Err(Fault::damaged(view.at(), "a region index block without a free slot"))
+}
+
+/// Removes the slot of the entry at `position`.
+pub(super) fn remove(edit: &mut Edit<'_>, view: View<'_>, hash: u32, position: u64) -> Outcome<()> {
+    let mut bucket = Slot::home(hash as u16);
+    for _ in 0..BUCKETS {
+        for i in 0..BUCKET_SLOTS {
+            if slot(view, bucket, i).position() == position {
+                clear(edit, view, bucket, i);
+                return refill(edit, view, bucket);
+            }
+        }
+        if slot(view, bucket, 0).0 & Slot::OVERFLOW == 0 {
+            break;
+        }
+        bucket = (bucket + 1) % BUCKETS;
+    }
+    Err(Fault::damaged(position, "an entry that its region's index does not know"))
+}
+
+fn clear(edit: &mut Edit<'_>, view: View<'_>, bucket: usize, i: usize) {
+    let flag = slot(view, bucket, i).0 & if i == 0 { Slot::OVERFLOW } else { 0 };
+    put(edit, view, bucket, i, flag, false);
+}
+
+/// After a slot of `bucket` became free: brings back an entry that overflowed past it, and so on with the hole which
+/// that leaves. Where none did, the overflow bit goes.
+fn refill(edit: &mut Edit<'_>, view: View<'_>, bucket: usize) -> Outcome<()> {
+    let mut hole = bucket;
+    'holes: for _ in 0..BUCKETS {
+        if slot(view, hole, 0).0 & Slot::OVERFLOW == 0 {
+            return Ok(());
+        }
+        let mut from = hole;
+        for distance in 1..BUCKETS {
+            from = (from + 1) % BUCKETS;
+            for i in 0..BUCKET_SLOTS {
+                let moved = Slot(slot(view, from, i).0 & !Slot::OVERFLOW);
+                let from_home = (from + BUCKETS - Slot::home(moved.tag())) % BUCKETS;
+                if moved.position() != 0 && from_home >= distance {
+                    let free = (0..BUCKET_SLOTS).find(|i| slot(view, hole, *i).position() == 0);
+                    let free =
+                        free.ok_or(Fault::damaged(view.at(), "a region index block contradicts itself"))?;
+                    let flag = slot(view, hole, free).0 & if free == 0 { Slot::OVERFLOW } else { 0 };
+                    put(edit, view, hole, free, moved.0 | flag, false);
+                    clear(edit, view, from, i);
+                    hole = from;
+                    continue 'holes;
+                }
+            }
+            if slot(view, from, 0).0 & Slot::OVERFLOW == 0 {
+                break;
+            }
+        }
+        put(edit, view, hole, 0, slot(view, hole, 0).0 & !Slot::OVERFLOW, false);
+        return Ok(());
+    }
+    Ok(())
+}
+
+/// All used slots, their overflow bits cleared.
+pub(crate) fn slots(view: View<'_>) -> impl Iterator<Item = Slot> + '_ {
+    (0..x::SLOTS.len)
+        .map(move |i| Slot(view.get(x::SLOTS.index(i)) & !Slot::OVERFLOW))
+        .filter(|slot| slot.position() != 0)
+}

@@ -1,0 +1,213 @@
+//! Leaf blocks: where entries lie.
+//!
+//! A directory's leaves are the blocks of its file map. Those with room form a list from the inode on; new entries go to
+//! its first leaf that takes them.
+
+use crate::edit::{Edit, Outcome};
+use crate::inode::{FLAG_MAP_HOLES, Node, set_flags};
+use crate::map::{self, State};
+use crate::space;
+use lanefs_format::dir::{LEAF_HEADER_UNITS, LEAF_ROOM, LEAF_UNITS, leaf as l};
+use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF, dir_inode_128 as tail, inode as f};
+use lanefs_store::{Fault, View};
+
+/// Leaves with room that are tried before a new one is made: long names may not fit where short ones do.
+const TRIES: usize = 4;
+
+/// Holes that the end of the map is moved back over at once; the rest waits for the next leaf that goes.
+const SHRINK: usize = 1024;
+
+/// Units of the shortest entry; a leaf with fewer has no room.
+const LEAST: u16 = 2;
+
+/// First of `units` consecutive free units.
+fn find_run(leaf: View<'_>, units: usize) -> Option<usize> {
+    let (mut start, mut at) = (LEAF_HEADER_UNITS, LEAF_HEADER_UNITS);
+    while at < UNITS_PER_LEAF as usize {
+        let word = leaf.get(l::UNITS.index(at / 64)) >> (at % 64);
+        let left = 64 - at % 64;
+        let free = (word.trailing_zeros() as usize).min(left);
+        at += free;
+        if at - start >= units {
+            return Some(start);
+        }
+        if free < left {
+            let used = ((word >> free).trailing_ones() as usize).min(left - free);
+            at += used;
+            start = at;
+        }
+    }
+    None
+}
+
+/// Sets or clears the bits of a run of units.
+fn flip(edit: &mut Edit<'_>, leaf: View<'_>, first: usize, units: usize, used: bool) -> Outcome<()> {
+    for unit in first..first + units {
+        let field = l::UNITS.index(unit / 64);
+        let (word, bit) = (leaf.get(field), 1 << (unit % 64));
+        if (word & bit != 0) == used || unit >= UNITS_PER_LEAF as usize {
+            return Err(Fault::damaged(leaf.at(), "the bitmap of a leaf block is wrong"));
+        }
+        edit.tx.put(leaf, field, word ^ bit);
+    }
+    let free = leaf.get(l::FREE);
+    let left = if used { free.checked_sub(units as u16) } else { free.checked_add(units as u16) };
+    edit.tx.put(leaf, l::FREE, left.ok_or(Fault::damaged(leaf.at(), "a wrong count of free units"))?);
+    Ok(())
+}
+
+/// Takes units in one leaf; `None` where they do not fit.
+pub(crate) fn alloc_in<'v>(
+    edit: &mut Edit<'v>,
+    node: Node<'_>,
+    leaf: View<'v>,
+    units: usize,
+) -> Outcome<Option<View<'v>>> {
+    let Some(first) = find_run(leaf, units) else { return Ok(None) };
+    flip(edit, leaf, first, units, true)?;
+    if leaf.get(l::FREE) < LEAST && leaf.get(l::LISTED) != 0 {
+        unlist(edit, node, leaf)?;
+    }
+    Ok(leaf.part(first * UNIT as usize, units * UNIT as usize))
+}
+
+/// Takes units in any leaf, a new one if need be.
+pub(crate) fn alloc<'v>(edit: &mut Edit<'v>, node: Node<'_>, units: usize) -> Outcome<View<'v>> {
+    for _ in 0..TRIES {
+        let first = node.tail().get(tail::ROOM);
+        if first == 0 {
+            break;
+        }
+        let leaf = edit.store().block(first, BlockKind::Leaf)?;
+        if let Some(view) = alloc_in(edit, node, leaf, units)? {
+            return Ok(view);
+        }
+        unlist(edit, node, leaf)?;
+    }
+    let leaf = add(edit, node)?;
+    alloc_in(edit, node, leaf, units)?.ok_or(Fault::damaged(leaf.at(), "an entry larger than a leaf block"))
+}
+
+/// Makes a new leaf and lists it as having room.
+pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Node<'_>) -> Outcome<View<'v>> {
+    let end = node.size() / BLOCK;
+    let place = if node.flags() & FLAG_MAP_HOLES == 0 {
+        end
+    } else {
+        match map::lookup(edit.core, node, 0, end)? {
+            extent if extent.state == State::Hole => 0,
+            mut extent => {
+                let mut at = 0;
+                while extent.state != State::Hole && at + extent.blocks < end {
+                    at += extent.blocks;
+                    extent = map::lookup(edit.core, node, at, end - at)?;
+                }
+                if extent.state == State::Hole {
+                    at
+                } else {
+                    set_flags(edit, node, FLAG_MAP_HOLES, 0);
+                    end
+                }
+            }
+        }
+    };
+    let leaf = space::alloc_block(edit, BlockKind::Leaf, node.ino)?;
+    edit.tx.set(leaf, l::PLACE, place);
+    edit.tx.set(leaf, l::FREE, LEAF_UNITS as u16);
+    edit.tx.set(leaf, l::UNITS.index(0), (1 << LEAF_HEADER_UNITS) - 1);
+    // The map counts the block as the inode's.
+    map::map_run(edit, node, place, leaf.at() / BLOCK, 1, false)?;
+    if place == end {
+        edit.tx.put(node.view, f::BYTES, (end + 1) * BLOCK);
+    }
+    enlist(edit, node, leaf)?;
+    Ok(leaf)
+}
+
+fn enlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
+    let first = node.tail().get(tail::ROOM);
+    edit.tx.put(leaf, l::LISTED, 1);
+    edit.tx.put(leaf, l::NEXT, first);
+    edit.tx.put(leaf, l::PREVIOUS, 0);
+    if first != 0 {
+        let old = edit.store().block(first, BlockKind::Leaf)?;
+        edit.tx.put(old, l::PREVIOUS, leaf.at());
+    }
+    edit.tx.put(node.tail(), tail::ROOM, leaf.at());
+    Ok(())
+}
+
+fn unlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
+    let (next, previous) = (leaf.get(l::NEXT), leaf.get(l::PREVIOUS));
+    let broken = Fault::damaged(leaf.at(), "a broken list of leaf blocks with room");
+    if next != 0 {
+        let after = edit.store().block(next, BlockKind::Leaf)?;
+        if after.get(l::PREVIOUS) != leaf.at() {
+            return Err(broken);
+        }
+        edit.tx.put(after, l::PREVIOUS, previous);
+    }
+    if previous == 0 {
+        if node.tail().get(tail::ROOM) != leaf.at() {
+            return Err(broken);
+        }
+        edit.tx.put(node.tail(), tail::ROOM, next);
+    } else {
+        let before = edit.store().block(previous, BlockKind::Leaf)?;
+        if before.get(l::NEXT) != leaf.at() {
+            return Err(broken);
+        }
+        edit.tx.put(before, l::NEXT, next);
+    }
+    edit.tx.put(leaf, l::LISTED, 0);
+    edit.tx.put(leaf, l::NEXT, 0);
+    edit.tx.put(leaf, l::PREVIOUS, 0);
+    Ok(())
+}
+
+/// Gives the units of an entry back, and the leaf with its last entry.
+pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>, entry: View<'_>, units: usize) -> Outcome<()> {
+    let at = entry.at();
+    let leaf = edit.store().block(at & !(BLOCK - 1), BlockKind::Leaf)?;
+    if leaf.get(l::OWNER) != node.ino {
+        return Err(Fault::damaged(at, "an entry in another directory's leaf block"));
+    }
+    flip(edit, leaf, ((at & (BLOCK - 1)) / UNIT) as usize, units, false)?;
+    let free = usize::from(leaf.get(l::FREE));
+    if free == LEAF_UNITS {
+        return drop_leaf(edit, node, leaf);
+    }
+    if free >= LEAF_ROOM && leaf.get(l::LISTED) == 0 {
+        enlist(edit, node, leaf)?;
+    }
+    Ok(())
+}
+
+fn drop_leaf(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
+    if leaf.get(l::LISTED) != 0 {
+        unlist(edit, node, leaf)?;
+    }
+    let place = leaf.get(l::PLACE);
+    if map::lookup(edit.core, node, place, 1)?.state != State::Data(leaf.at()) {
+        return Err(Fault::damaged(leaf.at(), "a leaf block that is not in its directory's map"));
+    }
+    map::unmap(edit, node, place)?;
+    space::free_block(edit, leaf.at(), BlockKind::Leaf)?;
+    let end = node.size() / BLOCK;
+    if place + 1 < end {
+        set_flags(edit, node, 0, FLAG_MAP_HOLES);
+        return Ok(());
+    }
+    let mut end = place;
+    for _ in 0..SHRINK {
+        if end == 0 || map::lookup(edit.core, node, end - 1, 1)?.state != State::Hole {
+            break;
+        }
+        end -= 1;
+    }
+    if end == 0 {
+        set_flags(edit, node, FLAG_MAP_HOLES, 0);
+    }
+    edit.tx.put(node.view, f::BYTES, end * BLOCK);
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Listing: the leaves in order of their place in the directory's file map.
+
+use super::entry::Entry;
+use crate::edit::{Core, Outcome};
+use crate::inode::Node;
+use crate::map::{self, State};
+use crate::{DirEntry, Ino};
+use lanefs_format::dir::{LEAF_HEADER_UNITS, leaf as l};
+use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF};
+use lanefs_store::Fault;
+
+/// Up to `max` entries behind `cookie`. A cookie is a leaf's place times 256 plus the unit behind the start of the entry
+/// that it follows, so whatever comes and goes, an entry that stays has the same one.
+pub(crate) fn list(core: &Core, node: Node<'_>, cookie: u64, max: usize) -> Outcome<Vec<DirEntry>> {
+    let mut entries = Vec::new();
+    let end = node.size() / BLOCK;
+    let mut place = cookie / UNITS_PER_LEAF;
+    let mut from = (cookie % UNITS_PER_LEAF) as usize;
+    // More stretches than the volume has blocks are a map bent into a maze.
+    let mut stretches = core.store.bytes() / BLOCK + 1024;
+    while place < end && entries.len() < max {
+        stretches = stretches.checked_sub(1).ok_or(Fault::damaged(node.view.at(), "an endless directory"))?;
+        let extent = map::lookup(core, node, place, end - place)?;
+        match extent.state {
+            State::Data(at) => {
+                list_leaf(core, node, at, place, from, max, &mut entries)?;
+                place += 1;
+            }
+            State::Hole => place += extent.blocks,
+            State::Unwritten(at) => return Err(Fault::damaged(at, "an unwritten leaf block")),
+        }
+        from = 0;
+    }
+    Ok(entries)
+}
+
+fn list_leaf(
+    core: &Core,
+    node: Node<'_>,
+    at: u64,
+    place: u64,
+    from: usize,
+    max: usize,
+    entries: &mut Vec<DirEntry>,
+) -> Outcome<()> {
+    let leaf = core.store.block(at, BlockKind::Leaf)?;
+    if leaf.get(l::OWNER) != node.ino || leaf.get(l::PLACE) != place {
+        return Err(Fault::damaged(at, "a leaf block of another directory or place"));
+    }
+    let mut unit = LEAF_HEADER_UNITS;
+    while unit < UNITS_PER_LEAF as usize && entries.len() < max {
+        if leaf.get(l::UNITS.index(unit / 64)) >> (unit % 64) & 1 == 0 {
+            unit += 1;
+            continue;
+        }
+        let entry = Entry::inside(leaf, unit as u64 * UNIT)?;
+        if unit >= from && !entry.is_dummy() {
+            entries.push(DirEntry {
+                ino: Ino(entry.ino()),
+                kind: entry.kind()?,
+                cookie: place * UNITS_PER_LEAF + unit as u64 + 1,
+                name: entry.name(),
+            });
+        }
+        unit += entry.units();
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Directories: entries in leaf blocks, in one split-ordered list, found through hash tree and region indexes.
+//!
+//! | form | when | a name is found through |
+//! |---|---|---|
+//! | empty | no entry, no block | |
+//! | small | up to 32 entries (8 in 128 B inodes) in one leaf | tags in the inode |
+//! | region | one hash region | its index block |
+//! | tree | several regions | tree blocks, then the region's index block |
+//!
+//! Entries never move once written, so a place in the leaves is a stable cookie for `readdir`.
+
+mod entry;
+mod index;
+mod leaf;
+mod list;
+mod region;
+mod small;
+mod tree;
+
+pub(crate) use entry::{Entry, Name};
+pub(crate) use index::{bucket_at, probe_bucket};
+pub(crate) use list::list;
+pub(crate) use small::{candidates, unit_of};
+pub(crate) use tree::descend as region_of;
+
+use crate::edit::{Core, Edit, Outcome};
+use crate::inode::Node;
+use lanefs_format::{DirRoot, FileKind, inode as f};
+
+/// The root of a directory's lookups.
+#[inline(always)]
+pub(crate) fn root(node: &Node<'_>) -> Outcome<DirRoot> {
+    Ok(DirRoot::decode(node.view.get(f::ROOT))?)
+}
+
+/// True for a directory without entries.
+pub(crate) fn is_empty(node: &Node<'_>) -> Outcome<bool> {
+    Ok(root(node)? == DirRoot::Empty)
+}
+
+/// Finds a name.
+pub(crate) fn find<'a>(core: &'a Core, node: &Node<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+    match root(node)? {
+        DirRoot::Empty => Ok(None),
+        DirRoot::Small(leaf) => small::find(core, node, leaf, name),
+        DirRoot::Region(index) => index::find(core, index, name),
+        DirRoot::Tree(block) => index::find(core, tree::descend(core, block, name.hash)?, name),
+    }
+}
+
+/// Adds a name that is not there.
+///
+/// # Errors
+/// No space, a full tree, too many collisions, or a damaged directory.
+pub(crate) fn insert(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    name: Name<'_>,
+    ino: u64,
+    kind: FileKind,
+) -> Outcome<()> {
+    if root(&node)? == DirRoot::Empty {
+        small::begin(edit, node)?;
+    }
+    if let DirRoot::Small(leaf) = root(&node)? {
+        if small::insert(edit, node, leaf, name, ino, kind)? {
+            return Ok(());
+        }
+        region::from_small(edit, node, leaf)?;
+    }
+    region::insert(edit, node, name, ino, kind)
+}
+
+/// Removes an entry that [`find`] returned. Gives back what it no longer needs.
+pub(crate) fn remove(edit: &mut Edit<'_>, node: Node<'_>, entry: Entry<'_>) -> Outcome<()> {
+    match root(&node)? {
+        DirRoot::Small(leaf) => small::remove(edit, node, leaf, entry),
+        _ => region::remove(edit, node, entry),
+    }
+}
+
+/// Makes an entry name another inode (rename onto an existing name, exchange).
+pub(crate) fn replace(edit: &mut Edit<'_>, entry: Entry<'_>, ino: u64, kind: FileKind) {
+    use lanefs_format::dir::entry as e;
+    edit.tx.put(entry.view, e::INODE, ino);
+    edit.tx.put(entry.view, e::KIND, kind as u8);
+}

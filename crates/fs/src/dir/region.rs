@@ -1,0 +1,213 @@
+//! Hash regions: insertion, removal, split and merge.
+
+use super::entry::{self, Entry, Name};
+use super::tree::{self, Child, Path, REGION};
+use super::{index, leaf, small};
+use crate::edit::{Edit, Outcome};
+use crate::inode::{Node, add_blocks};
+use crate::space;
+use lanefs_format::dir::{REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e, entry_units, index as x};
+use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind, inode as f};
+use lanefs_store::{Fault, View};
+
+fn new_index<'v>(edit: &mut Edit<'v>, node: Node<'_>, dummy: u64) -> Outcome<View<'v>> {
+    let view = space::alloc_block(edit, BlockKind::Index, node.ino)?;
+    add_blocks(edit, node, 1)?;
+    edit.tx.set(view, x::DUMMY, dummy);
+    Ok(view)
+}
+
+fn free_index(edit: &mut Edit<'_>, node: Node<'_>, at: u64) -> Outcome<()> {
+    space::free_block(edit, at, BlockKind::Index)?;
+    add_blocks(edit, node, -1)
+}
+
+/// The index block of a region and its dummy.
+fn region<'v>(edit: &Edit<'v>, at: u64) -> Outcome<(View<'v>, Entry<'v>)> {
+    let view = edit.store().block(at, BlockKind::Index)?;
+    let dummy = entry::dummy(edit.core, view.get(x::DUMMY))?;
+    if dummy.ino() != at {
+        return Err(Fault::damaged(at, "a region index block and its dummy contradict each other"));
+    }
+    Ok((view, dummy))
+}
+
+/// Gives a small directory that outgrew its inode an index block.
+pub(super) fn from_small(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64) -> Outcome<()> {
+    let dummy = small::head(edit.core, leaf)?;
+    let members = small::members(edit.core, dummy)?;
+    let view = new_index(edit, node, dummy.view.at())?;
+    for member in &members {
+        index::add(edit, view, Slot::new(member.hash(), member.view.at()), true)?;
+    }
+    small::set_index(edit, node, &[]);
+    edit.tx.put(dummy.view, e::INODE, view.at());
+    edit.tx.put(node.view, f::ROOT, DirRoot::Region(view.at()).word());
+    Ok(())
+}
+
+/// The reverse, for a single region with few entries in a single leaf.
+fn to_small(edit: &mut Edit<'_>, node: Node<'_>, dummy: Entry<'_>, index: u64) -> Outcome<()> {
+    let members = small::members(edit.core, dummy)?;
+    small::set_index(edit, node, &members);
+    edit.tx.put(dummy.view, e::INODE, 0);
+    edit.tx.put(node.view, f::ROOT, DirRoot::Small(dummy.view.at() & !(BLOCK - 1)).word());
+    free_index(edit, node, index)
+}
+
+pub(super) fn insert(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    name: Name<'_>,
+    ino: u64,
+    kind: FileKind,
+) -> Outcome<()> {
+    let (index, dummy) = loop {
+        let (path, at) = tree::locate(edit.core, &node, name.hash)?;
+        let (index, dummy) = region(edit, at)?;
+        if dummy.count() < REGION_MAX {
+            break (index, dummy);
+        }
+        split(edit, node, path, index, dummy)?;
+    };
+    let view = leaf::alloc(edit, node, entry_units(name.bytes.len()))?;
+    entry::write(edit, view, name, ino, kind as u8);
+    entry::link_after(edit, dummy, view)?;
+    index::add(edit, index, Slot::new(name.hash, view.at()), false)?;
+    entry::add_count(edit, dummy, 1)?;
+    Ok(())
+}
+
+/// Splits a full region at the hash in the middle. Pointers move, entries stay.
+fn split(edit: &mut Edit<'_>, node: Node<'_>, path: Path, old: View<'_>, dummy: Entry<'_>) -> Outcome<()> {
+    let positions: Vec<u64> = index::slots(old).map(Slot::position).collect();
+    if positions.len() != dummy.count() {
+        return Err(Fault::damaged(old.at(), "a region index block with a wrong number of slots"));
+    }
+    for at in &positions {
+        edit.store().prefetch(*at);
+    }
+    let mut entries = Vec::with_capacity(positions.len());
+    for at in positions {
+        let entry = Entry::at(edit.core, at)?;
+        entries.push((entry.hash(), entry));
+    }
+    // What follows the region in the list: the end, or the next region's dummy.
+    let mut after = None;
+    for (_, entry) in &entries {
+        let next = entry.next();
+        if next == 0 || Entry::at(edit.core, next)?.is_dummy() {
+            after = Some(next);
+        }
+    }
+    let after = after.ok_or(Fault::damaged(dummy.view.at(), "a region without an end"))?;
+    entries.sort_unstable_by_key(|(hash, entry)| (*hash, entry.view.at()));
+    let pivot = pivot(&entries).ok_or(Code::TooManyCollisions)?;
+    let (left, right) = entries.split_at(pivot);
+    let lowest = right[0].0;
+
+    let second = leaf::alloc(edit, node, entry_units(0))?;
+    let left_index = new_index(edit, node, dummy.view.at())?;
+    let right_index = new_index(edit, node, second.at())?;
+    entry::write(edit, second, Name { bytes: b"", hash: lowest }, right_index.at(), 0);
+    let second = Entry::at(edit.core, second.at())?;
+    for (index, part) in [(left_index, left), (right_index, right)] {
+        for (hash, entry) in part {
+            index::add(edit, index, Slot::new(*hash, entry.view.at()), true)?;
+        }
+    }
+    edit.tx.put(dummy.view, e::INODE, left_index.at());
+    edit.tx.put(dummy.view, e::COUNT, left.len() as u16);
+    edit.tx.set(second.view, e::COUNT, right.len() as u16);
+
+    let chain =
+        left.iter().map(|(_, entry)| *entry).chain([second]).chain(right.iter().map(|(_, entry)| *entry));
+    let mut before = dummy;
+    for entry in chain {
+        edit.tx.put(before.view, e::NEXT, entry.view.at());
+        edit.tx.put(entry.view, e::PREVIOUS, before.view.at());
+        before = entry;
+    }
+    edit.tx.put(before.view, e::NEXT, after);
+    if after != 0 {
+        let after = Entry::at(edit.core, after)?;
+        edit.tx.put(after.view, e::PREVIOUS, before.view.at());
+    }
+
+    tree::set_position(edit, node, path, left_index.at())?;
+    let left = Child { lowest: dummy.hash(), form: REGION, at: left_index.at() };
+    tree::insert(edit, node, path, left, Child { lowest, form: REGION, at: right_index.at() })?;
+    free_index(edit, node, old.at())
+}
+
+/// The place nearest to the middle where the hash changes; `None` where all are equal.
+fn pivot(entries: &[(u32, Entry<'_>)]) -> Option<usize> {
+    let middle = entries.len() / 2;
+    (0..=middle)
+        .flat_map(|d| [middle - d, middle + d])
+        .find(|i| (1..entries.len()).contains(i) && entries[i - 1].0 != entries[*i].0)
+}
+
+pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, entry: Entry<'_>) -> Outcome<()> {
+    let (hash, at, units) = (entry.hash(), entry.view.at(), entry.units());
+    let (path, index_at) = tree::locate(edit.core, &node, hash)?;
+    let (index, dummy) = region(edit, index_at)?;
+    index::remove(edit, index, hash, at)?;
+    entry::unlink(edit, entry)?;
+    let left = entry::add_count(edit, dummy, -1)?;
+    leaf::free(edit, node, entry.view, units)?;
+    match path.last() {
+        Some(step) if left < REGION_LOW => merge(edit, node, path, step)?,
+        Some(_) => return Ok(()),
+        None => {}
+    }
+    shrink(edit, node)
+}
+
+/// A single region that became small or empty changes its form.
+fn shrink(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+    let DirRoot::Region(at) = super::root(&node)? else { return Ok(()) };
+    let (_, dummy) = region(edit, at)?;
+    if dummy.count() == 0 {
+        edit.tx.put(node.view, f::ROOT, DirRoot::Empty.word());
+        free_index(edit, node, at)?;
+        return leaf::free(edit, node, dummy.view, entry_units(0));
+    }
+    if dummy.count() <= edit.store().inode_size().small_entries() / 2 && node.size() == BLOCK {
+        to_small(edit, node, dummy, at)?;
+    }
+    Ok(())
+}
+
+/// Merges the region at `step` with a neighbour below the same tree block when both together are few enough.
+fn merge(edit: &mut Edit<'_>, node: Node<'_>, path: Path, step: tree::Step) -> Outcome<()> {
+    let (view, count) = tree::tree_block(edit.core, step.block, None)?;
+    for (left, right) in [(step.child.wrapping_sub(1), step.child), (step.child, step.child + 1)] {
+        if left >= count || right >= count {
+            continue;
+        }
+        let (a, b) = (tree::child(view, left), tree::child(view, right));
+        if a.form != REGION || b.form != REGION {
+            return Err(Fault::damaged(step.block, "a tree block with children of two forms"));
+        }
+        let (a_index, a_dummy) = region(edit, a.at)?;
+        let (b_index, b_dummy) = region(edit, b.at)?;
+        let (first, second) = (a_dummy.count(), b_dummy.count());
+        if first + second > REGION_MERGED {
+            continue;
+        }
+        let slots: Vec<Slot> = index::slots(b_index).collect();
+        if slots.len() != second {
+            return Err(Fault::damaged(b.at, "a region index block with a wrong number of slots"));
+        }
+        for slot in slots {
+            index::add(edit, a_index, slot, false)?;
+        }
+        edit.tx.put(a_dummy.view, e::COUNT, (first + second) as u16);
+        entry::unlink(edit, b_dummy)?;
+        leaf::free(edit, node, b_dummy.view, entry_units(0))?;
+        free_index(edit, node, b.at)?;
+        return tree::remove(edit, node, path, right);
+    }
+    Ok(())
+}

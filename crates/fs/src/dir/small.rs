@@ -1,0 +1,144 @@
+//! Small directories: one leaf, found through tags in the inode.
+//!
+//! The dummy that opens the list is always the leaf's first entry.
+
+use super::entry::{self, Entry, Name};
+use super::leaf;
+use crate::edit::{Core, Edit, Outcome};
+use crate::inode::Node;
+use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units, small_tag};
+use lanefs_format::{BLOCK, BlockKind, DirRoot, Field, FileKind, InodeSize, UNIT, inode as f};
+use lanefs_store::{Fault, View};
+
+const BYTES: u64 = 0x0101_0101_0101_0101;
+
+/// Places of the small index whose tag may be that of `hash`, as bits. A few may be wrong; the name decides.
+#[inline(always)]
+pub(crate) fn candidates(inode: View<'_>, size: InodeSize, hash: u32) -> u32 {
+    let wanted = BYTES * u64::from(small_tag(hash));
+    let mut places = 0;
+    for word in 0..size.small_entries() / 8 {
+        let differs = inode.get(Field::<u64>::at(size.small_tags() + 8 * word)) ^ wanted;
+        let zeros = differs.wrapping_sub(BYTES) & !differs & (BYTES << 7);
+        // Gather the top bit of each byte.
+        let bits = (zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        places |= (bits as u32) << (8 * word);
+    }
+    places
+}
+
+/// Unit of the entry in this place of the small index, 0 for none.
+#[inline(always)]
+pub(crate) fn unit_of(inode: View<'_>, size: InodeSize, place: u32) -> u64 {
+    u64::from(inode.get(Field::<u8>::at(size.small_units() + place as usize)))
+}
+
+pub(crate) fn find<'a>(
+    core: &'a Core,
+    node: &Node<'a>,
+    leaf: u64,
+    name: Name<'_>,
+) -> Outcome<Option<Entry<'a>>> {
+    let size = core.store.inode_size();
+    let leaf = core.store.block(leaf, BlockKind::Leaf)?;
+    let mut places = candidates(node.view, size, name.hash);
+    while places != 0 {
+        let unit = unit_of(node.view, size, places.trailing_zeros());
+        places &= places - 1;
+        if unit != 0 {
+            let entry = Entry::inside(leaf, unit * UNIT)?;
+            if entry.is(name) {
+                return Ok(Some(entry));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Gives an empty directory its leaf and its dummy.
+pub(super) fn begin(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+    let leaf = leaf::add(edit, node)?;
+    let view = leaf::alloc_in(edit, node, leaf, entry_units(0))?;
+    let view = view.ok_or(Fault::damaged(leaf.at(), "a new leaf block without room"))?;
+    entry::write(edit, view, Name { bytes: b"", hash: 0 }, 0, 0);
+    edit.tx.put(node.view, f::ROOT, DirRoot::Small(leaf.at()).word());
+    Ok(())
+}
+
+/// The dummy of a small directory's leaf.
+pub(super) fn head<'a>(core: &'a Core, leaf: u64) -> Outcome<Entry<'a>> {
+    entry::dummy(core, leaf + LEAF_HEADER_UNITS as u64 * UNIT)
+}
+
+/// Adds an entry; false where index or leaf have no room.
+pub(super) fn insert(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    leaf: u64,
+    name: Name<'_>,
+    ino: u64,
+    kind: FileKind,
+) -> Outcome<bool> {
+    let size = edit.store().inode_size();
+    let places = size.small_entries() as u32;
+    let Some(place) = (0..places).find(|p| unit_of(node.view, size, *p) == 0) else { return Ok(false) };
+    let block = edit.store().block(leaf, BlockKind::Leaf)?;
+    let Some(view) = leaf::alloc_in(edit, node, block, entry_units(name.bytes.len()))? else {
+        return Ok(false);
+    };
+    entry::write(edit, view, name, ino, kind as u8);
+    let dummy = head(edit.core, leaf)?;
+    entry::link_after(edit, dummy, view)?;
+    entry::add_count(edit, dummy, 1)?;
+    let unit = (view.at() & (BLOCK - 1)) / UNIT;
+    edit.tx.put(node.view, Field::at(size.small_tags() + place as usize), small_tag(name.hash));
+    edit.tx.put(node.view, Field::at(size.small_units() + place as usize), unit as u8);
+    Ok(true)
+}
+
+pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64, entry: Entry<'_>) -> Outcome<()> {
+    let size = edit.store().inode_size();
+    let at = entry.view.at();
+    let place = (0..size.small_entries() as u32)
+        .find(|p| leaf + unit_of(node.view, size, *p) * UNIT == at)
+        .ok_or(Fault::damaged(at, "an entry that the small index does not know"))?;
+    let units = entry.units();
+    entry::unlink(edit, entry)?;
+    edit.tx.put(node.view, Field::at(size.small_tags() + place as usize), 0u8);
+    edit.tx.put(node.view, Field::at(size.small_units() + place as usize), 0u8);
+    let dummy = head(edit.core, leaf)?;
+    let left = entry::add_count(edit, dummy, -1)?;
+    leaf::free(edit, node, entry.view, units)?;
+    if left == 0 {
+        edit.tx.put(node.view, f::ROOT, DirRoot::Empty.word());
+        leaf::free(edit, node, dummy.view, entry_units(0))?;
+    }
+    Ok(())
+}
+
+/// The entries of a region in the order of the list; no more than its dummy counts.
+pub(super) fn members<'a>(core: &'a Core, dummy: Entry<'a>) -> Outcome<Vec<Entry<'a>>> {
+    let mut members = Vec::with_capacity(dummy.count());
+    let mut at = dummy.next();
+    for _ in 0..dummy.count() {
+        let entry = Entry::at(core, at)?;
+        if entry.is_dummy() {
+            return Err(Fault::damaged(dummy.view.at(), "a region with fewer entries than it counts"));
+        }
+        at = entry.view.get(e::NEXT);
+        members.push(entry);
+    }
+    Ok(members)
+}
+
+/// Fills the small index from the list, or empties it.
+pub(super) fn set_index(edit: &mut Edit<'_>, node: Node<'_>, entries: &[Entry<'_>]) {
+    let size = edit.store().inode_size();
+    for place in 0..size.small_entries() {
+        let entry = entries.get(place);
+        let tag = entry.map_or(0, |entry| small_tag(entry.hash()));
+        let unit = entry.map_or(0, |entry| (entry.view.at() & (BLOCK - 1)) / UNIT);
+        edit.tx.put(node.view, Field::at(size.small_tags() + place), tag);
+        edit.tx.put(node.view, Field::at(size.small_units() + place), unit as u8);
+    }
+}

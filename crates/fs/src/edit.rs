@@ -1,0 +1,119 @@
+//! What reads and changes work on.
+
+use crate::Time;
+use lanefs_format::{BLOCK, HashSeed};
+use lanefs_store::{Fault, Log, Store, Tx};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What every read-only operation needs.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) seed: HashSeed,
+    groups: AtomicU64,
+    group_count: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(store: Store, seed: HashSeed, groups: u64, group_count: u64) -> Self {
+        Core { store, seed, groups: groups.into(), group_count: group_count.into() }
+    }
+
+    /// Position of the group table.
+    pub(crate) fn groups(&self) -> u64 {
+        self.groups.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn group_count(&self) -> u64 {
+        self.group_count.load(Ordering::Relaxed)
+    }
+
+    /// Moves the group table. The caller holds all others off.
+    pub(crate) fn set_groups(&self, at: u64, count: u64) {
+        self.groups.store(at, Ordering::Relaxed);
+        self.group_count.store(count, Ordering::Relaxed);
+    }
+}
+
+/// Where the allocator goes on, and counts. All of it can be found again from the volume's bytes; a transaction that
+/// is taken back restores it as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hints {
+    /// Inode block with room (position), 0 for none.
+    pub(crate) inode_block: u64,
+    /// Place in it to go on from.
+    pub(crate) inode_place: u64,
+    /// Metadata chunk to take blocks from (position), 0 for none.
+    pub(crate) chunk: u64,
+    /// Place in its table to go on from.
+    pub(crate) chunk_place: u64,
+    /// True after a look at all groups found no inode block with room.
+    pub(crate) no_inode_room: bool,
+    /// True after a look at all groups found no metadata chunk with room.
+    pub(crate) no_chunk_room: bool,
+    /// Block behind the last allocation of file data.
+    pub(crate) data_goal: u64,
+    /// Free blocks of the volume.
+    pub(crate) free_blocks: u64,
+    /// Inodes in use.
+    pub(crate) inodes: u64,
+}
+
+/// The writer's state, behind the volume's lock.
+#[derive(Default)]
+pub(crate) struct Writer {
+    pub(crate) log: Log,
+    pub(crate) hints: Hints,
+    pub(crate) freed: Vec<(u64, u64)>,
+}
+
+/// A running change: a transaction with the allocator's state and the time that it stamps.
+pub(crate) struct Edit<'v> {
+    pub(crate) core: &'v Core,
+    pub(crate) tx: Tx<'v>,
+    pub(crate) hints: Hints,
+    pub(crate) now: Time,
+    writer_hints: &'v mut Hints,
+    freed: &'v mut Vec<(u64, u64)>,
+}
+
+/// Ranges of memory from this size on are given back to the host when they become free.
+const RELEASE_BLOCKS: u64 = 16;
+
+impl<'v> Edit<'v> {
+    pub(crate) fn new(core: &'v Core, writer: &'v mut Writer) -> Self {
+        writer.freed.clear();
+        Edit {
+            core,
+            tx: Tx::new(&core.store, &mut writer.log),
+            hints: writer.hints,
+            now: Time::now(),
+            writer_hints: &mut writer.hints,
+            freed: &mut writer.freed,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self) -> &'v Store {
+        &self.core.store
+    }
+
+    /// Notes that blocks became free, for [`commit`](Self::commit) to give their memory back.
+    pub(crate) fn note_freed(&mut self, first: u64, blocks: u64) {
+        if blocks >= RELEASE_BLOCKS && self.core.store.is_memory() {
+            self.freed.push((first, blocks));
+        }
+    }
+
+    pub(crate) fn commit(self) {
+        *self.writer_hints = self.hints;
+        self.tx.commit();
+        for (first, blocks) in self.freed.drain(..) {
+            // The same transaction may have taken some of it into use again.
+            if crate::space::is_free(self.core, first, blocks) {
+                self.core.store.release(first * BLOCK, blocks * BLOCK);
+            }
+        }
+    }
+}
+
+pub(crate) type Outcome<T> = Result<T, Fault>;

@@ -1,0 +1,85 @@
+//! Errors of the volume's operations.
+
+use lanefs_format::{BlockKind, Code};
+
+/// Result of a volume's operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation did not happen. Every error has a [`Code`], and through it an errno.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An ordinary outcome of a file system call.
+    #[error("{}", .0.text())]
+    Code(Code),
+    /// A code, and what it was about: `path: text`.
+    #[error("{what}: {}", code.text())]
+    At {
+        /// What happened.
+        code: Code,
+        /// To what: a path, in words or as given.
+        what: String,
+    },
+    /// The volume's bytes contradict the format.
+    #[error("the volume is damaged at position {at:#x}: {why} (run `lanefs fsck`)")]
+    Damaged {
+        /// Byte position.
+        at: u64,
+        /// What is wrong there.
+        why: String,
+    },
+    /// The image cannot be opened or made.
+    #[error("{what}: {why}")]
+    Image {
+        /// The image's name.
+        what: String,
+        /// What is wrong with it and what to do.
+        why: String,
+    },
+    /// The device or the host failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// The host's error.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// The result code.
+    pub fn code(&self) -> Code {
+        match self {
+            Error::Code(code) | Error::At { code, .. } => *code,
+            Error::Damaged { .. } => Code::InvariantViolated,
+            Error::Image { .. } => Code::Invalid,
+            Error::Io { .. } => Code::Io,
+        }
+    }
+
+    /// The errno (Linux numbers).
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::Io { source, .. } => source.raw_os_error().unwrap_or(Code::Io.errno()),
+            other => other.code().errno(),
+        }
+    }
+
+    /// The same error, saying what it was about.
+    pub fn at(self, what: impl Into<String>) -> Self {
+        match self {
+            Error::Code(code) => Error::At { code, what: what.into() },
+            other => other,
+        }
+    }
+
+    /// A block of the wrong kind.
+    pub(crate) fn wrong_kind(at: u64, expected: BlockKind) -> Self {
+        Error::Damaged { at, why: format!("no {expected:?} block there") }
+    }
+}
+
+impl From<Code> for Error {
+    fn from(code: Code) -> Self {
+        Error::Code(code)
+    }
+}

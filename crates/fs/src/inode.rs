@@ -1,0 +1,186 @@
+//! Inodes as the engine handles them.
+
+use crate::edit::{Core, Edit, Outcome};
+use crate::space;
+use crate::{Attr, Ino, Time};
+use lanefs_format::{
+    BLOCK, Code, FileKind, INODE_CORE, INODE_INLINE, MAX_LINKS, MAX_MAP_DEPTH, dir_inode_128, inode as f,
+};
+use lanefs_store::{Fault, View};
+
+/// An inode in use.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'a> {
+    pub(crate) view: View<'a>,
+    pub(crate) ino: u64,
+}
+
+/// Where the depth of the file map is kept in the flags.
+pub(crate) const DEPTH_SHIFT: u32 = 8;
+const DEPTH_MASK: u16 = 0xf << DEPTH_SHIFT;
+/// The directory's file map has holes below its end, so a new leaf looks for one.
+pub(crate) const FLAG_MAP_HOLES: u16 = 2;
+
+impl<'a> Node<'a> {
+    /// # Errors
+    /// [`Code::StaleInode`] when the inode is free.
+    #[inline(always)]
+    pub(crate) fn load(core: &'a Core, ino: u64) -> Outcome<Self> {
+        let view = core.store.inode(ino)?;
+        if view.get(f::MODE) == 0 {
+            return Err(Code::StaleInode.into());
+        }
+        Ok(Node { view, ino })
+    }
+
+    /// A directory's inode.
+    ///
+    /// # Errors
+    /// [`Code::NotDirectory`].
+    #[inline(always)]
+    pub(crate) fn directory(core: &'a Core, ino: u64) -> Outcome<Self> {
+        let node = Self::load(core, ino)?;
+        if node.mode() >> 12 != FileKind::Directory as u16 {
+            return Err(Code::NotDirectory.into());
+        }
+        Ok(node)
+    }
+
+    #[inline(always)]
+    pub(crate) fn mode(&self) -> u16 {
+        self.view.get(f::MODE)
+    }
+
+    pub(crate) fn kind(&self) -> Outcome<FileKind> {
+        FileKind::from_mode(self.mode()).ok_or(Fault::damaged(self.view.at(), "an unknown file type"))
+    }
+
+    pub(crate) fn flags(&self) -> u16 {
+        self.view.get(f::FLAGS)
+    }
+
+    pub(crate) fn is_inline(&self) -> bool {
+        self.flags() & INODE_INLINE != 0
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.view.get(f::BYTES)
+    }
+
+    /// Levels of pointer blocks in the file map.
+    pub(crate) fn depth(&self) -> Outcome<u8> {
+        let depth = ((self.flags() & DEPTH_MASK) >> DEPTH_SHIFT) as u8;
+        if depth > MAX_MAP_DEPTH {
+            return Err(Fault::damaged(self.view.at(), "a file map that is too deep"));
+        }
+        Ok(depth)
+    }
+
+    /// What follows the first 96 bytes.
+    pub(crate) fn tail(&self) -> View<'a> {
+        // The view is 128 or 256 bytes long, so the part exists.
+        self.view.part(INODE_CORE, self.view.len() - INODE_CORE).unwrap_or(self.view)
+    }
+
+    /// A directory's parent.
+    pub(crate) fn parent(&self) -> u64 {
+        self.tail().get(dir_inode_128::PARENT)
+    }
+
+    #[inline(always)]
+    pub(crate) fn attr(&self) -> Outcome<Attr> {
+        let v = self.view;
+        let mode = v.get(f::MODE);
+        let kind = self.kind()?;
+        let blocks = v.get(f::BLOCKS);
+        Ok(Attr {
+            ino: Ino(self.ino),
+            kind,
+            perm: mode & 0o7777,
+            links: v.get(f::LINKS),
+            uid: v.get(f::UID),
+            gid: v.get(f::GID),
+            size: if kind == FileKind::Directory { blocks.saturating_mul(BLOCK) } else { v.get(f::BYTES) },
+            blocks,
+            rdev: match kind {
+                FileKind::CharDevice | FileKind::BlockDevice => v.get(f::ROOT),
+                _ => 0,
+            },
+            mtime: Time(v.get(f::MTIME)),
+            ctime: Time(v.get(f::CTIME)),
+            atime: Time(v.get(f::ATIME)),
+            btime: Time(v.get(f::BTIME)),
+            generation: v.get(f::GENERATION),
+        })
+    }
+}
+
+/// What a new inode begins with.
+pub(crate) struct NewInode {
+    pub(crate) kind: FileKind,
+    pub(crate) perm: u16,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) rdev: u64,
+    pub(crate) parent: u64,
+}
+
+/// Allocates and fills an inode with one name to come (directories: two).
+pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Node<'v>> {
+    let (ino, view) = space::alloc_inode(edit)?;
+    let old = view.get(f::GENERATION);
+    let mut bytes = [0u8; 256];
+    let is_dir = new.kind == FileKind::Directory;
+    f::LINKS.write(&mut bytes, if is_dir { 2 } else { 1 });
+    f::UID.write(&mut bytes, new.uid);
+    f::GID.write(&mut bytes, new.gid);
+    f::ROOT.write(&mut bytes, new.rdev);
+    for time in [f::MTIME, f::CTIME, f::ATIME, f::BTIME] {
+        time.write(&mut bytes, edit.now.0);
+    }
+    // A block of inodes may have been something else in between, so a first generation comes from the clock.
+    let generation = if old == 0 { (edit.now.0 >> 20) as u32 } else { old.wrapping_add(1) };
+    f::GENERATION.write(&mut bytes, generation.max(1));
+    if is_dir {
+        dir_inode_128::PARENT.write(&mut bytes[INODE_CORE..], new.parent);
+    }
+    // Free until its mode is set, so only that needs to be put back.
+    edit.tx.init(view, 0, &bytes[..view.len()]);
+    edit.tx.put(view, f::MODE, new.kind.mode() | new.perm & 0o7777);
+    Ok(Node { view, ino })
+}
+
+/// One name more or less. Returns the new count.
+pub(crate) fn add_links(edit: &mut Edit<'_>, node: Node<'_>, by: i32) -> Outcome<u32> {
+    let links = node.view.get(f::LINKS);
+    let new = links.checked_add_signed(by).ok_or(Fault::damaged(node.view.at(), "a wrong link count"))?;
+    if new > MAX_LINKS {
+        return Err(Code::TooManyLinks.into());
+    }
+    edit.tx.put(node.view, f::LINKS, new);
+    edit.tx.put(node.view, f::CTIME, edit.now.0);
+    Ok(new)
+}
+
+/// Changes flags: clears `off`, sets `on`.
+pub(crate) fn set_flags(edit: &mut Edit<'_>, node: Node<'_>, off: u16, on: u16) {
+    edit.tx.put(node.view, f::FLAGS, node.flags() & !off | on);
+}
+
+pub(crate) fn set_depth(edit: &mut Edit<'_>, node: Node<'_>, depth: u8) {
+    set_flags(edit, node, DEPTH_MASK, u16::from(depth) << DEPTH_SHIFT);
+}
+
+/// Counts blocks that the inode owns.
+pub(crate) fn add_blocks(edit: &mut Edit<'_>, node: Node<'_>, by: i64) -> Outcome<()> {
+    let blocks = node.view.get(f::BLOCKS).checked_add_signed(by);
+    let blocks = blocks.ok_or(Fault::damaged(node.view.at(), "a wrong count of blocks"))?;
+    edit.tx.put(node.view, f::BLOCKS, blocks);
+    Ok(())
+}
+
+/// Stamps a change of content (and of the inode).
+pub(crate) fn touch(edit: &mut Edit<'_>, node: Node<'_>) {
+    edit.tx.put(node.view, f::MTIME, edit.now.0);
+    edit.tx.put(node.view, f::CTIME, edit.now.0);
+}

@@ -1,0 +1,58 @@
+//! LaneFS: a file system in one file, device or block of memory, with directories that are hash trees.
+//!
+//! This crate is the CPU engine and the library that programs use. A [`Volume`] is made or opened; its calls come at two
+//! levels: by inode number and single name ([`Volume::lookup`], [`Volume::create_file`], ...), and by path
+//! ([`Volume::resolve`], [`Volume::write_file`], ...). Millions of paths are resolved with [`Volume::resolve_batch`].
+//!
+//! ```
+//! use lanefs::{Code, CreateOptions, ResolveOptions, Volume};
+//!
+//! # fn main() -> lanefs::Result<()> {
+//! let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default() })?;
+//! volume.mkdir_all("/data/train", 0o755)?;
+//! volume.write_file("/data/train/0001.txt", b"one sample")?;
+//!
+//! let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
+//! let answers = volume.resolve_batch(&options, &["/data/train/0001.txt", "/data/train/0002.txt"])?;
+//! assert_eq!(answers[0].attr.map(|a| a.size), Some(10));
+//! assert_eq!(answers[1].code, Code::NotFound);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Invariants
+//!
+//! * Every change is one transaction: when a call fails, nothing of it has happened.
+//! * No panic, hang or wild access follows from a volume's bytes, whatever they are; only an [`Error`].
+//! * What this crate does not know: which device holds the bytes (`lanefs-store` does), and anything of kernels, GPUs or
+//!   command lines.
+
+mod attr;
+mod batch;
+mod check;
+mod data;
+mod dir;
+mod edit;
+mod error;
+mod inode;
+mod inspect;
+mod map;
+mod mkfs;
+mod namespace;
+mod ops;
+mod path;
+mod perm;
+mod space;
+mod tree;
+mod types;
+mod volume;
+mod xattr;
+
+pub use check::{CheckReport, Finding};
+pub use error::{Error, Result};
+pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
+pub use lanefs_store::{Device, FileDevice, MemoryDevice};
+pub use types::*;
+pub use volume::{Access, CreateOptions, Volume};
+
+use mkfs::recount;

@@ -1,0 +1,406 @@
+//! File maps: radix trees of tagged pointers, shaped like page tables.
+//!
+//! A map of depth d has d levels of pointer blocks; a slot at level 1 covers 4 KiB, at level 2 2 MiB, at level 3 1 GiB.
+//! A slot holds a block of its own size, a pointer block one level down, or nothing. The depth is in the inode's flags;
+//! at depth 0 the root is a single 4 KiB block or nothing.
+
+use crate::edit::{Core, Edit, Outcome};
+use crate::inode::{Node, add_blocks, set_depth};
+use crate::space;
+use lanefs_format::{
+    Array, BLOCK, BlockKind, BlockSize, Code, Field, MAX_MAP_DEPTH, POINTERS_PER_BLOCK, Pointer, inode as f,
+};
+use lanefs_store::{Fault, View};
+
+const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
+
+/// What a stretch of a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Hole,
+    /// Blocks at this byte position.
+    Data(u64),
+    /// Allocated at this position, reads as zeros.
+    Unwritten(u64),
+}
+
+/// A stretch of equal state, consecutive on the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) state: State,
+    pub(crate) blocks: u64,
+}
+
+/// Blocks that a slot at `level` covers.
+fn span(level: u8) -> u64 {
+    1 << (9 * u32::from(level - 1))
+}
+
+/// Blocks that a map of this depth covers.
+fn capacity(depth: u8) -> u64 {
+    1 << (9 * u32::from(depth))
+}
+
+fn slot(block: u64, level: u8) -> Field<u64> {
+    SLOTS.index((block / span(level) % POINTERS_PER_BLOCK) as usize)
+}
+
+/// Decodes a slot at `level` and checks that such a block may be there.
+fn decode(word: u64, level: u8, at: u64) -> Outcome<Option<Pointer>> {
+    let bad = Fault::damaged(at, "an invalid pointer in a file map");
+    let Some(p) = Pointer::decode(word).map_err(|_| bad)? else { return Ok(None) };
+    let fits = if p.indirect { level > 1 } else { BlockSize::at_level(level) == Some(p.size) };
+    if fits { Ok(Some(p)) } else { Err(bad) }
+}
+
+/// The root pointer; at depth 0 it is like a slot of level 1, else it is indirect.
+fn root(node: &Node<'_>, depth: u8) -> Outcome<Option<Pointer>> {
+    let word = node.view.get(f::MAP);
+    let p = decode(word, depth + 1, node.view.at())?;
+    match p {
+        Some(p) if p.indirect != (depth > 0) => {
+            Err(Fault::damaged(node.view.at(), "a file map whose root contradicts its depth"))
+        }
+        p => Ok(p),
+    }
+}
+
+/// The extent that starts at `block`, at most `max` blocks of it (more may follow).
+pub(crate) fn lookup(core: &Core, node: Node<'_>, block: u64, max: u64) -> Outcome<Extent> {
+    let depth = node.depth()?;
+    let hole = |blocks: u64| Ok(Extent { state: State::Hole, blocks: blocks.min(max).max(1) });
+    let Some(mut p) = root(&node, depth)? else { return hole(u64::MAX) };
+    if block >= capacity(depth) {
+        return hole(u64::MAX);
+    }
+    if depth == 0 {
+        return Ok(Extent { state: state(p, 0), blocks: 1 });
+    }
+    let mut level = depth;
+    loop {
+        let view = core.store.block(p.offset, BlockKind::Pointers)?;
+        let index = block / span(level) % POINTERS_PER_BLOCK;
+        let inside = block % span(level);
+        let first = decode(view.get(SLOTS.index(index as usize)), level, view.at())?;
+        match first {
+            Some(next) if next.indirect => (p, level) = (next, level - 1),
+            first => {
+                let mut blocks = span(level) - inside;
+                let mut next = index + 1;
+                while blocks < max && next < POINTERS_PER_BLOCK {
+                    let word = view.get(SLOTS.index(next as usize));
+                    let goes_on = match first {
+                        None => word == Pointer::HOLE,
+                        Some(p) => {
+                            word == Pointer { offset: p.offset + (inside + blocks) * BLOCK, ..p }.word()
+                        }
+                    };
+                    if !goes_on {
+                        break;
+                    }
+                    (blocks, next) = (blocks + span(level), next + 1);
+                }
+                let state = first.map_or(State::Hole, |p| state(p, inside));
+                return Ok(Extent { state, blocks: blocks.min(max) });
+            }
+        }
+    }
+}
+
+fn state(p: Pointer, inside: u64) -> State {
+    let at = p.offset + inside * BLOCK;
+    if p.unwritten { State::Unwritten(at) } else { State::Data(at) }
+}
+
+fn new_pointers<'v>(edit: &mut Edit<'v>, node: Node<'_>) -> Outcome<View<'v>> {
+    let view = space::alloc_block(edit, BlockKind::Pointers, node.ino)?;
+    add_blocks(edit, node, 1)?;
+    Ok(view)
+}
+
+/// Deepens the map until it covers `block`.
+fn cover(edit: &mut Edit<'_>, node: Node<'_>, block: u64) -> Outcome<()> {
+    let mut depth = node.depth()?;
+    while block >= capacity(depth) {
+        if depth == MAX_MAP_DEPTH {
+            return Err(Code::NoPointer.into());
+        }
+        if node.view.get(f::MAP) != Pointer::HOLE {
+            let view = new_pointers(edit, node)?;
+            edit.tx.put(view, SLOTS.index(0), node.view.get(f::MAP));
+            edit.tx.put(node.view, f::MAP, Pointer::indirect(view.at()).word());
+        }
+        depth += 1;
+    }
+    set_depth(edit, node, depth);
+    if depth > 0 && node.view.get(f::MAP) == Pointer::HOLE {
+        let view = new_pointers(edit, node)?;
+        edit.tx.put(node.view, f::MAP, Pointer::indirect(view.at()).word());
+    }
+    Ok(())
+}
+
+/// Turns a slot with a large block into a pointer block with 512 smaller ones.
+fn split(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    holder: View<'_>,
+    at: Field<u64>,
+    p: Pointer,
+    level: u8,
+) -> Outcome<()> {
+    let size =
+        BlockSize::at_level(level - 1).ok_or(Fault::damaged(holder.at(), "a block cannot be split"))?;
+    let view = new_pointers(edit, node)?;
+    for i in 0..POINTERS_PER_BLOCK {
+        let part = Pointer { offset: p.offset + i * span(level - 1) * BLOCK, size, ..p };
+        edit.tx.set(view, SLOTS.index(i as usize), part.word());
+    }
+    edit.tx.put(holder, at, Pointer::indirect(view.at()).word());
+    Ok(())
+}
+
+/// The pointer block at `target` level that covers `block`, made where it is missing; large blocks on the way split.
+fn descend<'v>(edit: &mut Edit<'v>, node: Node<'_>, block: u64, target: u8) -> Outcome<View<'v>> {
+    let mut level = node.depth()?;
+    let p = root(&node, level)?.ok_or(Fault::damaged(node.view.at(), "a file map without a root"))?;
+    let mut view = edit.store().block(p.offset, BlockKind::Pointers)?;
+    while level > target {
+        let field = slot(block, level);
+        match decode(view.get(field), level, view.at())? {
+            Some(p) if p.indirect => {
+                view = edit.store().block(p.offset, BlockKind::Pointers)?;
+                level -= 1;
+            }
+            Some(p) => split(edit, node, view, field, p, level)?,
+            None => {
+                let next = new_pointers(edit, node)?;
+                edit.tx.put(view, field, Pointer::indirect(next.at()).word());
+                view = next;
+                level -= 1;
+            }
+        }
+    }
+    Ok(view)
+}
+
+/// Maps `count` consecutive volume blocks from block number `first` on into the hole at `block`.
+pub(crate) fn map_run(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    block: u64,
+    first: u64,
+    count: u64,
+    unwritten: bool,
+) -> Outcome<()> {
+    cover(edit, node, block + count - 1)?;
+    add_blocks(edit, node, count as i64)?;
+    let depth = node.depth()?;
+    let pointer = |first: u64, size| Pointer { offset: first * BLOCK, indirect: false, unwritten, size };
+    if depth == 0 {
+        edit.tx.put(node.view, f::MAP, pointer(first, BlockSize::Small).word());
+        return Ok(());
+    }
+    let (mut at, mut first, end) = (block, first, block + count);
+    while at < end {
+        if depth >= 2 && at % span(2) == 0 && end - at >= span(2) {
+            let view = descend(edit, node, at, 2)?;
+            if view.get(slot(at, 2)) == Pointer::HOLE {
+                edit.tx.put(view, slot(at, 2), pointer(first, BlockSize::Medium).word());
+                (at, first) = (at + span(2), first + span(2));
+                collapse(edit, node, at - 1, 2)?;
+                continue;
+            }
+        }
+        let view = descend(edit, node, at, 1)?;
+        let stop = ((at / POINTERS_PER_BLOCK + 1) * POINTERS_PER_BLOCK).min(end);
+        while at < stop {
+            edit.tx.put(view, slot(at, 1), pointer(first, BlockSize::Small).word());
+            (at, first) = (at + 1, first + 1);
+        }
+        collapse(edit, node, at - 1, 1)?;
+    }
+    Ok(())
+}
+
+/// When the last slot of a pointer block was filled and all its blocks follow each other, one larger block takes the
+/// place of the pointer block; and so on upwards.
+fn collapse(edit: &mut Edit<'_>, node: Node<'_>, last: u64, level: u8) -> Outcome<()> {
+    let Some(size) = BlockSize::at_level(level + 1) else { return Ok(()) };
+    if (last + 1) % span(level + 1) != 0 || node.depth()? <= level {
+        return Ok(());
+    }
+    let holder = descend(edit, node, last, level + 1)?;
+    let field = slot(last, level + 1);
+    let Some(below) = decode(holder.get(field), level + 1, holder.at())?.filter(|p| p.indirect) else {
+        return Ok(());
+    };
+    let view = edit.store().block(below.offset, BlockKind::Pointers)?;
+    let Some(first) = decode(view.get(SLOTS.index(0)), level, view.at())?.filter(|p| !p.indirect) else {
+        return Ok(());
+    };
+    let follows = |i: u64| {
+        let expected = Pointer { offset: first.offset + i * span(level) * BLOCK, ..first };
+        view.get(SLOTS.index(i as usize)) == expected.word()
+    };
+    if !(1..POINTERS_PER_BLOCK).all(follows) {
+        return Ok(());
+    }
+    edit.tx.put(holder, field, Pointer { size, ..first }.word());
+    space::free_block(edit, below.offset, BlockKind::Pointers)?;
+    add_blocks(edit, node, -1)?;
+    collapse(edit, node, last, level + 1)
+}
+
+/// Allocates what is a hole in `count` blocks from `block` on.
+pub(crate) fn allocate(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    block: u64,
+    count: u64,
+    unwritten: bool,
+) -> Outcome<()> {
+    let (mut at, end) = (block, block.saturating_add(count));
+    while at < end {
+        let extent = lookup(edit.core, node, at, end - at)?;
+        at += match extent.state {
+            State::Hole => allocate_hole(edit, node, at, extent.blocks, unwritten)?.1,
+            _ => extent.blocks,
+        };
+    }
+    Ok(())
+}
+
+/// Allocates blocks for the start of a hole: the volume position and how many.
+pub(crate) fn allocate_hole(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    block: u64,
+    count: u64,
+    unwritten: bool,
+) -> Outcome<(u64, u64)> {
+    let goal = match block.checked_sub(1).map(|before| lookup(edit.core, node, before, 1)).transpose()? {
+        Some(Extent { state: State::Data(at) | State::Unwritten(at), .. }) => at / BLOCK + 1,
+        _ => edit.hints.data_goal,
+    };
+    let (first, got) = space::alloc_run(edit, goal, count)?;
+    map_run(edit, node, block, first, got, unwritten)?;
+    Ok((first * BLOCK, got))
+}
+
+/// Marks unwritten blocks as written; all of them are unwritten.
+pub(crate) fn mark_written(edit: &mut Edit<'_>, node: Node<'_>, block: u64, count: u64) -> Outcome<()> {
+    let (mut at, end) = (block, block + count);
+    while at < end {
+        let mut level = node.depth()?;
+        let Some(mut p) = root(&node, level)? else { return Ok(()) };
+        if level == 0 {
+            edit.tx.put(node.view, f::MAP, Pointer { unwritten: false, ..p }.word());
+            return Ok(());
+        }
+        loop {
+            let view = edit.store().block(p.offset, BlockKind::Pointers)?;
+            let field = slot(at, level);
+            let Some(next) = decode(view.get(field), level, view.at())? else {
+                return Err(Fault::damaged(view.at(), "a hole where an unwritten block was"));
+            };
+            if next.indirect {
+                (p, level) = (next, level - 1);
+            } else if at % span(level) == 0 && end - at >= span(level) {
+                edit.tx.put(view, field, Pointer { unwritten: false, ..next }.word());
+                at += span(level);
+                break;
+            } else {
+                split(edit, node, view, field, next, level)?;
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Frees the blocks from `first` up to `end` (exclusive; `u64::MAX` for all the rest).
+pub(crate) fn punch(edit: &mut Edit<'_>, node: Node<'_>, first: u64, end: u64) -> Outcome<()> {
+    take_out(edit, node, first, end, true)
+}
+
+/// Takes one block out of the map; the block itself is the caller's to free (a directory's leaf).
+pub(crate) fn unmap(edit: &mut Edit<'_>, node: Node<'_>, block: u64) -> Outcome<()> {
+    take_out(edit, node, block, block + 1, false)
+}
+
+fn take_out(edit: &mut Edit<'_>, node: Node<'_>, first: u64, end: u64, free: bool) -> Outcome<()> {
+    let depth = node.depth()?;
+    let Some(p) = root(&node, depth)? else { return Ok(()) };
+    let now_empty = if depth == 0 {
+        if first == 0 && end > 0 {
+            if free {
+                space::free_run(edit, p.offset / BLOCK, 1)?;
+            }
+            add_blocks(edit, node, -1)?;
+        }
+        first == 0 && end > 0
+    } else {
+        let empty = punch_below(edit, node, p.offset, depth, 0, &Range { first, end, free })?;
+        if empty {
+            space::free_block(edit, p.offset, BlockKind::Pointers)?;
+            add_blocks(edit, node, -1)?;
+        }
+        empty
+    };
+    if now_empty {
+        edit.tx.put(node.view, f::MAP, Pointer::HOLE);
+        set_depth(edit, node, 0);
+    }
+    Ok(())
+}
+
+/// What leaves the map: blocks `first` to `end`, freed or not.
+struct Range {
+    first: u64,
+    end: u64,
+    free: bool,
+}
+
+/// Punches in one pointer block, which covers the file from block `base` on; true when it is empty afterwards.
+fn punch_below(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    at: u64,
+    level: u8,
+    base: u64,
+    range: &Range,
+) -> Outcome<bool> {
+    let Range { first, end, free } = *range;
+    let view = edit.store().block(at, BlockKind::Pointers)?;
+    let width = span(level);
+    for i in 0..POINTERS_PER_BLOCK {
+        let (low, high) = (base + i * width, base + (i + 1) * width);
+        if high <= first || low >= end {
+            continue;
+        }
+        let field = SLOTS.index(i as usize);
+        let Some(mut p) = decode(view.get(field), level, at)? else { continue };
+        if !p.indirect {
+            if first <= low && high <= end {
+                if free {
+                    space::free_run(edit, p.offset / BLOCK, width)?;
+                }
+                add_blocks(edit, node, -(width as i64))?;
+                edit.tx.put(view, field, Pointer::HOLE);
+                continue;
+            }
+            split(edit, node, view, field, p, level)?;
+            p = match decode(view.get(field), level, at)? {
+                Some(p) => p,
+                None => continue,
+            };
+        }
+        if punch_below(edit, node, p.offset, level - 1, low, range)? {
+            space::free_block(edit, p.offset, BlockKind::Pointers)?;
+            add_blocks(edit, node, -1)?;
+            edit.tx.put(view, field, Pointer::HOLE);
+        }
+    }
+    Ok((0..POINTERS_PER_BLOCK).all(|i| view.get(SLOTS.index(i as usize)) == Pointer::HOLE))
+}

@@ -1,0 +1,191 @@
+//! Making and growing volumes.
+
+use crate::edit::{Core, Edit, Outcome};
+use crate::inode::{self, NewInode};
+use crate::{CreateOptions, Error, Result, Time, Volume, space};
+use lanefs_format::superblock::Superblock;
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, FileKind, GROUP,
+    HashSeed, MAX_VOLUME, MIN_VOLUME, SUPERBLOCK_COPY, chunk_entry, group as g,
+};
+
+/// The superblock of a volume to be made; what is wrong with the options, in words.
+pub(crate) fn superblock(options: &CreateOptions) -> std::result::Result<Superblock, String> {
+    let bytes = options.size & !(BLOCK - 1);
+    if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) {
+        return Err(format!(
+            "a volume has {} MiB to {} TiB, not {} bytes",
+            MIN_VOLUME >> 20,
+            MAX_VOLUME >> 40,
+            options.size
+        ));
+    }
+    if options.label.len() > 64 {
+        return Err("the label is longer than 64 bytes".into());
+    }
+    let mut label = [0; 64];
+    label[..options.label.len()].copy_from_slice(options.label.as_bytes());
+    let group_count = bytes.div_ceil(GROUP);
+    // The table fits between the two superblocks in volumes up to some 60 GiB; else it follows chunk 0.
+    let fits = group_count < SUPERBLOCK_COPY / BLOCK - 1;
+    let mut uuid = options.uuid.map_or_else(random, Ok)?;
+    if options.uuid.is_none() {
+        // Version 4, variant 1 of RFC 9562.
+        uuid[6] = uuid[6] & 0x0f | 0x40;
+        uuid[8] = uuid[8] & 0x3f | 0x80;
+    }
+    Ok(Superblock {
+        uuid,
+        seed: HashSeed::from_bytes(options.seed.map_or_else(random, Ok)?),
+        volume_bytes: bytes,
+        inode_size: options.inode_size,
+        root: 0,
+        groups: if fits { BLOCK } else { CHUNK },
+        group_count,
+        journal: 0,
+        journal_blocks: 0,
+        clean: true,
+        sequence: 0,
+        free_blocks: 0,
+        inodes: 0,
+        created: Time::now().0,
+        orphans: 0,
+        label,
+    })
+}
+
+fn random() -> std::result::Result<[u8; 16], String> {
+    let mut bytes = [0; 16];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(16) => Ok(bytes),
+        Ok(_) => Err("the host gave too few random bytes".into()),
+        Err(e) => Err(format!("the host gave no random bytes: {e}")),
+    }
+}
+
+/// Fills an empty volume: group table, root directory. Returns the root's inode number.
+pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<u64> {
+    space::init_groups(edit, 0, superblock.group_count, superblock.volume_bytes)?;
+    for (at, blocks) in [(0, 1), (SUPERBLOCK_COPY, 1), (superblock.groups, superblock.group_count)] {
+        space::reserve(edit, at / BLOCK, blocks)?;
+    }
+    // Data starts behind chunk 0.
+    edit.hints.data_goal = BLOCKS_PER_CHUNK;
+    let new = NewInode { kind: FileKind::Directory, perm: 0o755, uid: 0, gid: 0, rdev: 0, parent: 0 };
+    let root = inode::make(edit, &new)?;
+    edit.tx.put(root.tail(), lanefs_format::dir_inode_128::PARENT, root.ino);
+    Ok(root.ino)
+}
+
+/// Free blocks and inodes in use, counted.
+pub(crate) fn recount(core: &Core) -> Outcome<(u64, u64)> {
+    let (mut free, mut inodes) = (0u64, 0u64);
+    for number in 0..core.group_count() {
+        let view = space::group(core, number)?;
+        free = free.saturating_add(view.get(g::FREE));
+        for chunk in (0..CHUNKS_PER_GROUP).filter(|c| view.get(g::METADATA) >> c & 1 != 0) {
+            let at = number * GROUP + chunk * CHUNK;
+            for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                let entry = space::table_entry(core, at + place * BLOCK)?;
+                if entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8 {
+                    inodes += u64::from(entry.get(chunk_entry::USED));
+                }
+            }
+        }
+    }
+    Ok((free, inodes))
+}
+
+impl Volume {
+    /// Grows the volume to `size` bytes (rounded down to a multiple of 4096).
+    ///
+    /// # Errors
+    /// [`Error::Image`] for a size below the present one or too large; no room for the longer group table; the device's.
+    pub fn grow(&self, size: u64) -> Result<()> {
+        let refuse = |why: String| Error::Image { what: "cannot grow".into(), why };
+        let bytes = size & !(BLOCK - 1);
+        let old = self.core.store.bytes();
+        if bytes < old {
+            return Err(refuse(format!("the volume has {old} bytes already; it cannot shrink to {bytes}")));
+        }
+        if bytes > MAX_VOLUME {
+            return Err(refuse(format!("a volume ends at {} TiB", MAX_VOLUME >> 40)));
+        }
+        if bytes == old {
+            return Ok(());
+        }
+        // The volume as it is must be on the device before its shape changes.
+        self.sync()?;
+        let (old_at, old_count) = (self.core.groups(), self.core.group_count());
+        let count = bytes.div_ceil(GROUP);
+        self.core
+            .store
+            .grow(bytes)
+            .map_err(|source| Error::Io { what: "growing the volume".into(), source })?;
+        let grown = self.change(|edit| {
+            let core = edit.core;
+            let at = if count == old_count { old_at } else { place_table(edit, old, bytes, count)? };
+            if at != old_at {
+                for number in 0..old_count {
+                    let from = space::group(core, number)?;
+                    let mut block = [0; BLOCK as usize];
+                    from.copy_to(0, &mut block);
+                    let to = edit.tx.fresh(at + number * BLOCK, BlockKind::Group, number)?;
+                    edit.tx.init(to, 0, &block);
+                }
+                for number in 0..old_count {
+                    edit.tx.retire(old_at + number * BLOCK);
+                }
+            }
+            core.set_groups(at, count);
+            let outcome = extend(edit, (old_at, old_count), (old, bytes));
+            if outcome.is_err() {
+                core.set_groups(old_at, old_count);
+            }
+            outcome
+        });
+        if let Err(error) = grown {
+            self.core
+                .store
+                .grow(old)
+                .map_err(|source| Error::Io { what: "shrinking back".into(), source })?;
+            return Err(error);
+        }
+        self.sync()?;
+        let (groups, group_count) = (self.core.groups(), self.core.group_count());
+        self.update_superblock(|s| {
+            (s.volume_bytes, s.groups, s.group_count) = (bytes, groups, group_count);
+        })
+    }
+}
+
+/// A place for a table of `count` blocks: at the start of the new space when it has room there, else what is free.
+fn place_table(edit: &mut Edit<'_>, old: u64, bytes: u64, count: u64) -> Outcome<u64> {
+    if (bytes - old) / BLOCK > count {
+        return Ok(old);
+    }
+    let goal = edit.hints.data_goal;
+    let (first, got) = space::alloc_run(edit, goal, count)?;
+    if got < count {
+        return Err(lanefs_format::Code::NoSpace.into());
+    }
+    Ok(first * BLOCK)
+}
+
+/// Makes the new groups, lets the last old one reach its new end, and takes the table's own blocks into account.
+fn extend(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64)) -> Outcome<()> {
+    let ((old_at, old_count), (old, bytes)) = (old_table, size);
+    let (at, count) = (edit.core.groups(), edit.core.group_count());
+    let partial = (old_count * GROUP).min(bytes) - old;
+    if partial > 0 {
+        space::free_run(edit, old / BLOCK, partial / BLOCK)?;
+    }
+    space::init_groups(edit, old_count, count, bytes)?;
+    if at != old_at {
+        if at >= old {
+            space::reserve(edit, at / BLOCK, count)?;
+        }
+        space::free_run(edit, old_at / BLOCK, old_count)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! Operations on names: create, link, unlink, rename.
+
+use crate::dir::{self, Name};
+use crate::edit::{Core, Edit, Outcome};
+use crate::inode::{self, NewInode, Node, add_links, touch};
+use crate::perm::{self, SEARCH, WRITE, access};
+use crate::{Caller, RenameMode, data, map, space, xattr};
+use lanefs_format::{Code, FileKind, MAX_NAME, MAX_SYMLINK, dir_inode_128 as tail, inode as f};
+use lanefs_store::Fault;
+
+/// # Errors
+/// [`Code::NameTooLong`], or [`Code::Invalid`] for a name that no directory can hold.
+pub(crate) fn check_name(name: &[u8]) -> Outcome<()> {
+    if name.len() > MAX_NAME {
+        return Err(Code::NameTooLong.into());
+    }
+    if name.is_empty() {
+        return Err(Code::NotFound.into());
+    }
+    if name.contains(&b'/') || name.contains(&0) {
+        return Err(Code::Invalid.into());
+    }
+    Ok(())
+}
+
+fn is_dots(name: &[u8]) -> bool {
+    name == b"." || name == b".."
+}
+
+/// The inode and type that a name has, `.` and `..` included.
+pub(crate) fn lookup(core: &Core, who: &Caller, dir: u64, name: &[u8]) -> Outcome<(u64, FileKind)> {
+    let node = Node::directory(core, dir)?;
+    access(who, &node, SEARCH)?;
+    match name {
+        b"." => return Ok((dir, FileKind::Directory)),
+        b".." => return Ok((node.parent(), FileKind::Directory)),
+        _ => check_name(name)?,
+    }
+    let entry = dir::find(core, &node, Name::new(core.seed, name))?.ok_or(Code::NotFound)?;
+    Ok((entry.ino(), entry.kind()?))
+}
+
+/// Checks that `name` can be made in `dir`.
+fn may_create<'v, 'n>(
+    edit: &Edit<'v>,
+    who: &Caller,
+    dir: u64,
+    name: &'n [u8],
+) -> Outcome<(Node<'v>, Name<'n>)> {
+    let node = Node::directory(edit.core, dir)?;
+    access(who, &node, SEARCH)?;
+    check_name(name)?;
+    let name = Name::new(edit.core.seed, name);
+    if is_dots(name.bytes) || dir::find(edit.core, &node, name)?.is_some() {
+        return Err(Code::Exists.into());
+    }
+    access(who, &node, WRITE | SEARCH)?;
+    Ok((node, name))
+}
+
+/// Makes an inode with one name.
+pub(crate) fn create<'v>(
+    edit: &mut Edit<'v>,
+    who: &Caller,
+    dir: u64,
+    name: &[u8],
+    kind: FileKind,
+    perm: u16,
+    rdev: u64,
+) -> Outcome<Node<'v>> {
+    let (parent, name) = may_create(edit, who, dir, name)?;
+    let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
+    let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev, parent: dir })?;
+    dir::insert(edit, parent, name, node.ino, kind)?;
+    if kind == FileKind::Directory {
+        add_links(edit, parent, 1)?;
+    }
+    touch(edit, parent);
+    Ok(node)
+}
+
+pub(crate) fn symlink<'v>(
+    edit: &mut Edit<'v>,
+    who: &Caller,
+    dir: u64,
+    name: &[u8],
+    target: &[u8],
+) -> Outcome<Node<'v>> {
+    if target.is_empty() {
+        return Err(Code::NotFound.into());
+    }
+    if target.len() > MAX_SYMLINK {
+        return Err(Code::NameTooLong.into());
+    }
+    if target.contains(&0) {
+        return Err(Code::Invalid.into());
+    }
+    let node = create(edit, who, dir, name, FileKind::Symlink, 0o777, 0)?;
+    data::write(edit, node, 0, target)?;
+    Ok(node)
+}
+
+pub(crate) fn readlink(core: &Core, ino: u64) -> Outcome<Vec<u8>> {
+    let node = Node::load(core, ino)?;
+    if node.kind()? != FileKind::Symlink {
+        return Err(Code::Invalid.into());
+    }
+    let size = node.size();
+    if size > MAX_SYMLINK as u64 {
+        return Err(Fault::damaged(node.view.at(), "a symbolic link that is too long"));
+    }
+    let mut target = vec![0; size as usize];
+    data::read(core, node, 0, &mut target)?;
+    Ok(target)
+}
+
+pub(crate) fn link<'v>(
+    edit: &mut Edit<'v>,
+    who: &Caller,
+    ino: u64,
+    dir: u64,
+    name: &[u8],
+) -> Outcome<Node<'v>> {
+    let node = Node::load(edit.core, ino)?;
+    let kind = node.kind()?;
+    let (parent, name) = may_create(edit, who, dir, name)?;
+    if kind == FileKind::Directory {
+        return Err(Code::NotPermitted.into());
+    }
+    add_links(edit, node, 1)?;
+    dir::insert(edit, parent, name, ino, kind)?;
+    touch(edit, parent);
+    Ok(node)
+}
+
+/// One name less; the inode goes with the last one.
+fn drop_name(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+    if node.kind()? == FileKind::Directory {
+        return free(edit, node);
+    }
+    if add_links(edit, node, -1)? == 0 { free(edit, node) } else { Ok(()) }
+}
+
+/// Frees an inode and all that it owns. A directory must be empty.
+pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+    if !node.is_inline() {
+        map::punch(edit, node, 0, u64::MAX)?;
+    }
+    xattr::free(edit, node)?;
+    space::free_inode(edit, node.ino)
+}
+
+pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<()> {
+    let parent = Node::directory(edit.core, dir)?;
+    access(who, &parent, SEARCH)?;
+    if is_dots(name) {
+        return Err(Code::IsDirectory.into());
+    }
+    check_name(name)?;
+    let entry = dir::find(edit.core, &parent, Name::new(edit.core.seed, name))?.ok_or(Code::NotFound)?;
+    let node = Node::load(edit.core, entry.ino())?;
+    perm::may_remove(who, &parent, &node)?;
+    if node.kind()? == FileKind::Directory {
+        return Err(Code::IsDirectory.into());
+    }
+    dir::remove(edit, parent, entry)?;
+    touch(edit, parent);
+    drop_name(edit, node)
+}
+
+pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<()> {
+    let parent = Node::directory(edit.core, dir)?;
+    access(who, &parent, SEARCH)?;
+    match name {
+        b"." => return Err(Code::Invalid.into()),
+        b".." => return Err(Code::NotEmpty.into()),
+        _ => check_name(name)?,
+    }
+    let entry = dir::find(edit.core, &parent, Name::new(edit.core.seed, name))?.ok_or(Code::NotFound)?;
+    let node = Node::load(edit.core, entry.ino())?;
+    perm::may_remove(who, &parent, &node)?;
+    if node.kind()? != FileKind::Directory {
+        return Err(Code::NotDirectory.into());
+    }
+    if !dir::is_empty(&node)? {
+        return Err(Code::NotEmpty.into());
+    }
+    dir::remove(edit, parent, entry)?;
+    add_links(edit, parent, -1)?;
+    touch(edit, parent);
+    free(edit, node)
+}
+
+/// True where `ino` is `below` or one of the directories above it.
+fn is_above(core: &Core, ino: u64, below: u64) -> Outcome<bool> {
+    let (mut at, mut slow, mut steps) = (below, below, 0u64);
+    loop {
+        if at == ino {
+            return Ok(true);
+        }
+        let parent = Node::directory(core, at)?.parent();
+        if parent == at {
+            return Ok(false);
+        }
+        at = parent;
+        steps += 1;
+        // Brent's way to find a cycle: only a damaged volume has one.
+        if at == slow {
+            return Err(Fault::damaged(at, "a directory that is its own ancestor"));
+        }
+        if steps.is_power_of_two() {
+            slow = at;
+        }
+    }
+}
+
+/// One side of a rename.
+pub(crate) struct Place<'n> {
+    pub(crate) dir: u64,
+    pub(crate) name: &'n [u8],
+}
+
+pub(crate) fn rename(
+    edit: &mut Edit<'_>,
+    who: &Caller,
+    from: &Place<'_>,
+    to: &Place<'_>,
+    mode: RenameMode,
+) -> Outcome<()> {
+    let (source_dir, target_dir) =
+        (Node::directory(edit.core, from.dir)?, Node::directory(edit.core, to.dir)?);
+    access(who, &source_dir, SEARCH)?;
+    access(who, &target_dir, SEARCH)?;
+    if is_dots(from.name) || is_dots(to.name) {
+        return Err(if mode == RenameMode::NoReplace && is_dots(to.name) {
+            Code::Exists
+        } else {
+            Code::Busy
+        }
+        .into());
+    }
+    check_name(from.name)?;
+    check_name(to.name)?;
+    let (old, new) = (Name::new(edit.core.seed, from.name), Name::new(edit.core.seed, to.name));
+    let source = dir::find(edit.core, &source_dir, old)?.ok_or(Code::NotFound)?;
+    let target = dir::find(edit.core, &target_dir, new)?;
+    match (mode, target.is_some()) {
+        (RenameMode::NoReplace, true) => return Err(Code::Exists.into()),
+        (RenameMode::Exchange, false) => return Err(Code::NotFound.into()),
+        _ => {}
+    }
+    let moved = Node::load(edit.core, source.ino())?;
+    let moved_kind = moved.kind()?;
+    if moved_kind == FileKind::Directory && is_above(edit.core, moved.ino, to.dir)? {
+        return Err(Code::Invalid.into());
+    }
+    let Some(target) = target else {
+        perm::may_remove(who, &source_dir, &moved)?;
+        access(who, &target_dir, WRITE | SEARCH)?;
+        may_move(who, &moved, from.dir != to.dir)?;
+        dir::remove(edit, source_dir, source)?;
+        dir::insert(edit, target_dir, new, moved.ino, moved_kind)?;
+        return finish(edit, moved, source_dir, target_dir);
+    };
+    let other = Node::load(edit.core, target.ino())?;
+    let other_kind = other.kind()?;
+    let both_ways = mode == RenameMode::Exchange;
+    if other_kind == FileKind::Directory && is_above(edit.core, other.ino, from.dir)? {
+        return Err(if both_ways { Code::Invalid } else { Code::NotEmpty }.into());
+    }
+    if moved.ino == other.ino {
+        return Ok(());
+    }
+    perm::may_remove(who, &source_dir, &moved)?;
+    perm::may_remove(who, &target_dir, &other)?;
+    may_move(who, &moved, from.dir != to.dir)?;
+    if both_ways {
+        may_move(who, &other, from.dir != to.dir)?;
+        dir::replace(edit, target, moved.ino, moved_kind);
+        dir::replace(edit, source, other.ino, other_kind);
+        finish(edit, moved, source_dir, target_dir)?;
+        return finish(edit, other, target_dir, source_dir);
+    }
+    match (moved_kind == FileKind::Directory, other_kind == FileKind::Directory) {
+        (true, false) => return Err(Code::NotDirectory.into()),
+        (false, true) => return Err(Code::IsDirectory.into()),
+        (true, true) if !dir::is_empty(&other)? => return Err(Code::NotEmpty.into()),
+        _ => {}
+    }
+    dir::replace(edit, target, moved.ino, moved_kind);
+    dir::remove(edit, source_dir, source)?;
+    if other_kind == FileKind::Directory {
+        add_links(edit, target_dir, -1)?;
+    }
+    drop_name(edit, other)?;
+    finish(edit, moved, source_dir, target_dir)
+}
+
+/// A directory that changes its parent is written to: its `..` changes.
+fn may_move(who: &Caller, node: &Node<'_>, changes_parent: bool) -> Outcome<()> {
+    if changes_parent && node.kind()? == FileKind::Directory { access(who, node, WRITE) } else { Ok(()) }
+}
+
+/// Counts links and stamps times after `moved` went from one directory to another.
+fn finish(edit: &mut Edit<'_>, moved: Node<'_>, from: Node<'_>, to: Node<'_>) -> Outcome<()> {
+    if moved.kind()? == FileKind::Directory && from.ino != to.ino {
+        add_links(edit, from, -1)?;
+        add_links(edit, to, 1)?;
+        edit.tx.put(moved.tail(), tail::PARENT, to.ino);
+    }
+    edit.tx.put(moved.view, f::CTIME, edit.now.0);
+    touch(edit, from);
+    touch(edit, to);
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! Inode-level calls: each is one operation, atomic, by inode number and single names.
+
+use crate::inode::Node;
+use crate::perm::{self, READ, WRITE, access};
+use crate::{
+    Allocate, Attr, Caller, DirEntry, Ino, RenameMode, Result, Seek, SetAttr, Volume, XattrMode, attr, data,
+    dir, namespace, xattr,
+};
+use lanefs_format::{Code, FileKind, inode as f};
+use lanefs_store::Fault;
+
+/// A regular file's inode, or why it is not one.
+fn regular<'a>(core: &'a crate::edit::Core, ino: Ino) -> std::result::Result<Node<'a>, Fault> {
+    let node = Node::load(core, ino.0)?;
+    match node.kind()? {
+        FileKind::File => Ok(node),
+        FileKind::Directory => Err(Code::IsDirectory.into()),
+        _ => Err(Code::Invalid.into()),
+    }
+}
+
+/// Extended attributes of a name space that only a privileged caller may change.
+fn may_change_xattr(who: &Caller, node: &Node<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
+    if name.starts_with(b"user.") {
+        return access(who, node, WRITE);
+    }
+    if perm::checked(who).is_some() && !perm::owns(who, node) {
+        Err(Code::NotPermitted.into())
+    } else {
+        Ok(())
+    }
+}
+
+impl Volume {
+    /// The inode and type of a name in a directory; `.` and `..` are understood.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NameTooLong`], [`Code::AccessDenied`].
+    pub fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
+        self.view(|core| namespace::lookup(core, who, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
+    }
+
+    /// Attributes of an inode.
+    ///
+    /// # Errors
+    /// [`Code::StaleInode`] when it is not in use.
+    pub fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.view(|core| Node::load(core, ino.0)?.attr())
+    }
+
+    /// Changes attributes; see [`SetAttr`].
+    ///
+    /// # Errors
+    /// [`Code::NotPermitted`], [`Code::AccessDenied`]; [`Code::IsDirectory`] or [`Code::Invalid`] for the size of what
+    /// is not a regular file; [`Code::FileTooLarge`].
+    pub fn setattr(&self, who: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.change(|edit| {
+            let node = Node::load(edit.core, ino.0)?;
+            attr::set(edit, who, node, set)?;
+            node.attr()
+        })
+    }
+
+    /// Creates a regular file. `perm`: the low 12 bits of a mode.
+    ///
+    /// # Errors
+    /// [`Code::Exists`], [`Code::NoSpace`], and those of [`lookup`](Self::lookup).
+    pub fn create_file(&self, who: &Caller, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
+        self.mknod(who, dir, name, FileKind::File, perm, 0)
+    }
+
+    /// Creates a file, pipe, socket or device (`rdev`: its number).
+    ///
+    /// # Errors
+    /// As [`create_file`](Self::create_file); [`Code::Invalid`] for directories and symbolic links, which have calls of
+    /// their own; [`Code::NotPermitted`] for devices without privilege.
+    pub fn mknod(
+        &self,
+        who: &Caller,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u64,
+    ) -> Result<Attr> {
+        let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+        if matches!(kind, FileKind::Directory | FileKind::Symlink) {
+            return Err(Code::Invalid.into());
+        }
+        if is_device && perm::checked(who).is_some() {
+            return Err(Code::NotPermitted.into());
+        }
+        let rdev = if is_device { rdev } else { 0 };
+        self.change(|edit| namespace::create(edit, who, dir.0, name, kind, perm, rdev)?.attr())
+    }
+
+    /// Creates a directory.
+    ///
+    /// # Errors
+    /// As [`create_file`](Self::create_file).
+    pub fn mkdir(&self, who: &Caller, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
+        self.change(|edit| namespace::create(edit, who, dir.0, name, FileKind::Directory, perm, 0)?.attr())
+    }
+
+    /// Creates a symbolic link to `target`, 1 to 4095 bytes.
+    ///
+    /// # Errors
+    /// As [`create_file`](Self::create_file).
+    pub fn symlink(&self, who: &Caller, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
+        self.change(|edit| namespace::symlink(edit, who, dir.0, name, target)?.attr())
+    }
+
+    /// Target of a symbolic link.
+    ///
+    /// # Errors
+    /// [`Code::Invalid`] for anything else.
+    pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        self.view(|core| namespace::readlink(core, ino.0))
+    }
+
+    /// Gives an inode another name.
+    ///
+    /// # Errors
+    /// [`Code::Exists`], [`Code::NotPermitted`] for a directory, [`Code::TooManyLinks`], [`Code::NoSpace`].
+    pub fn link(&self, who: &Caller, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
+        self.change(|edit| namespace::link(edit, who, ino.0, dir.0, name)?.attr())
+    }
+
+    /// Removes a name that is not a directory's; the inode goes with its last name.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`], [`Code::IsDirectory`], [`Code::AccessDenied`], [`Code::NotPermitted`].
+    pub fn unlink(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
+        self.change(|edit| namespace::unlink(edit, who, dir.0, name))
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NotEmpty`].
+    pub fn rmdir(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
+        self.change(|edit| namespace::rmdir(edit, who, dir.0, name))
+    }
+
+    /// Renames, as `renameat2(2)`.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`]; [`Code::Exists`] (no-replace); [`Code::Invalid`] for a directory into itself;
+    /// [`Code::NotEmpty`], [`Code::IsDirectory`], [`Code::NotDirectory`] where the new name cannot be replaced.
+    pub fn rename(
+        &self,
+        who: &Caller,
+        from: Ino,
+        name: &[u8],
+        to: Ino,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        let source = namespace::Place { dir: from.0, name };
+        let target = namespace::Place { dir: to.0, name: new_name };
+        self.change(|edit| namespace::rename(edit, who, &source, &target, mode))
+    }
+
+    /// Up to `max` entries behind `cookie` (0: from the start), in no particular order; none at the end. The cookie to
+    /// go on with is that of the last entry.
+    ///
+    /// # Errors
+    /// [`Code::NotDirectory`], [`Code::AccessDenied`].
+    pub fn readdir(&self, who: &Caller, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>> {
+        self.view(|core| {
+            let node = Node::directory(core, dir.0)?;
+            access(who, &node, READ)?;
+            dir::list(core, node, cookie, max)
+        })
+    }
+
+    /// Reads content from byte `offset` on; fewer bytes than the buffer has only at the end of the file.
+    ///
+    /// # Errors
+    /// [`Code::IsDirectory`], [`Code::Invalid`] for what has no content, [`Code::AccessDenied`].
+    pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let _readers = self.writer.read();
+        loop {
+            let done = regular(&self.core, ino).and_then(|node| {
+                access(who, &node, READ)?;
+                data::read(&self.core, node, offset, buffer)
+            });
+            match done {
+                Err(Fault::Miss { at, kind }) => self.core.store.fetch(at, kind)?,
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    /// Writes all of `data` at byte `offset`, or nothing.
+    ///
+    /// # Errors
+    /// [`Code::NoSpace`], [`Code::FileTooLarge`], and those of [`read`](Self::read).
+    pub fn write(&self, who: &Caller, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
+        self.change(|edit| {
+            let node = regular(edit.core, ino)?;
+            access(who, &node, WRITE)?;
+            data::write(edit, node, offset, data)?;
+            if perm::checked(who).is_some() {
+                edit.tx.put(node.view, f::MODE, perm::without_set_id(node.mode()));
+            }
+            Ok(data.len())
+        })
+    }
+
+    /// Allocates, punches or zeroes a range; see [`Allocate`].
+    ///
+    /// # Errors
+    /// [`Code::Invalid`] for an empty range, and those of [`write`](Self::write).
+    pub fn fallocate(&self, who: &Caller, ino: Ino, mode: Allocate, offset: u64, len: u64) -> Result<()> {
+        self.change(|edit| {
+            let node = regular(edit.core, ino)?;
+            access(who, &node, WRITE)?;
+            data::fallocate(edit, node, mode, offset, len)
+        })
+    }
+
+    /// The next data or hole at or behind `offset`, to the precision of 4 KiB blocks.
+    ///
+    /// # Errors
+    /// [`Code::NoSuchRange`] at and behind the end of the file, or where no data follows.
+    pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        self.view(|core| data::seek(core, regular(core, ino)?, offset, what))
+    }
+
+    /// Value of an extended attribute; names carry their name space, such as `user.`.
+    ///
+    /// # Errors
+    /// [`Code::NoAttribute`].
+    pub fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.view(|core| {
+            let node = Node::load(core, ino.0)?;
+            if name.starts_with(b"user.") {
+                access(who, &node, READ)?;
+            }
+            xattr::get(core, node, name)
+        })
+    }
+
+    /// Sets an extended attribute; names to 255 bytes, values to 64 KiB, 256 KiB in all.
+    ///
+    /// # Errors
+    /// [`Code::Exists`] or [`Code::NoAttribute`] as `mode` asks; [`Code::AttributeTooLarge`], [`Code::NoSpace`].
+    pub fn setxattr(&self, who: &Caller, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.change(|edit| {
+            let node = Node::load(edit.core, ino.0)?;
+            may_change_xattr(who, &node, name)?;
+            xattr::set(edit, node, name, Some(value), mode)
+        })
+    }
+
+    /// Names of all extended attributes.
+    ///
+    /// # Errors
+    /// [`Code::StaleInode`].
+    pub fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.view(|core| xattr::list(core, Node::load(core, ino.0)?))
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// [`Code::NoAttribute`].
+    pub fn removexattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<()> {
+        self.change(|edit| {
+            let node = Node::load(edit.core, ino.0)?;
+            may_change_xattr(who, &node, name)?;
+            xattr::set(edit, node, name, None, XattrMode::Replace)
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Permissions, as Linux checks them.
+
+use crate::edit::Outcome;
+use crate::inode::Node;
+use crate::{Caller, User};
+use lanefs_format::{Code, FileKind, inode as f};
+
+/// Search a directory, or execute.
+pub(crate) const SEARCH: u16 = 1;
+/// Write.
+pub(crate) const WRITE: u16 = 2;
+/// Read.
+pub(crate) const READ: u16 = 4;
+
+/// The sticky bit.
+const STICKY: u16 = 0o1000;
+
+impl User {
+    /// True for a member of the group.
+    pub(crate) fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+}
+
+/// The identity that is checked, unless the caller overrides permissions.
+pub(crate) fn checked(who: &Caller) -> Option<&User> {
+    who.user.as_ref().filter(|user| user.uid != 0)
+}
+
+/// # Errors
+/// [`Code::AccessDenied`].
+pub(crate) fn access(who: &Caller, node: &Node<'_>, wanted: u16) -> Outcome<()> {
+    let Some(user) = checked(who) else { return Ok(()) };
+    let mode = node.mode();
+    let granted = if user.uid == node.view.get(f::UID) {
+        mode >> 6
+    } else if user.in_group(node.view.get(f::GID)) {
+        mode >> 3
+    } else {
+        mode
+    };
+    if granted & wanted == wanted { Ok(()) } else { Err(Code::AccessDenied.into()) }
+}
+
+/// True for the owner and for callers who override permissions.
+pub(crate) fn owns(who: &Caller, node: &Node<'_>) -> bool {
+    checked(who).is_none_or(|user| user.uid == node.view.get(f::UID))
+}
+
+/// May the entry for `node` be removed from `dir`? Write permission there, and the sticky bit's rule.
+pub(crate) fn may_remove(who: &Caller, dir: &Node<'_>, node: &Node<'_>) -> Outcome<()> {
+    access(who, dir, WRITE | SEARCH)?;
+    if dir.mode() & STICKY != 0 && !owns(who, dir) && !owns(who, node) {
+        return Err(Code::NotPermitted.into());
+    }
+    Ok(())
+}
+
+/// Owner and group of what `who` creates in `dir`, and the permission bits that result.
+pub(crate) fn ownership(who: &Caller, dir: &Node<'_>, kind: FileKind, perm: u16) -> (u32, u32, u16) {
+    const SETGID: u16 = 0o2000;
+    let (uid, gid) = who.user.as_ref().map_or((0, 0), |user| (user.uid, user.gid));
+    if dir.mode() & SETGID == 0 {
+        return (uid, gid, perm);
+    }
+    let gid = dir.view.get(f::GID);
+    let stranger = checked(who).is_some_and(|user| !user.in_group(gid));
+    match kind {
+        FileKind::Directory => (uid, gid, perm | SETGID),
+        _ if stranger && perm & 0o10 != 0 => (uid, gid, perm & !SETGID),
+        _ => (uid, gid, perm),
+    }
+}
+
+/// The mode without the set-id bits that a change of owner, or a write by someone else, takes away.
+pub(crate) fn without_set_id(mode: u16) -> u16 {
+    let group = if mode & 0o10 != 0 { 0o2000 } else { 0 };
+    mode & !(0o4000 | group)
+}

@@ -1,0 +1,119 @@
+//! Metadata chunks: 2 MiB of metadata blocks behind a table of them.
+
+use super::groups::{alloc_chunk, chunk_at, free_chunk, group, of_chunk};
+use crate::edit::{Core, Edit, Outcome};
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, chunk_entry,
+    chunk_header, group as f,
+};
+use lanefs_store::{Fault, Store, View};
+
+/// First block of a chunk's table, which holds its header.
+pub(crate) fn chunk_table(core: &Core, chunk: u64) -> Outcome<View<'_>> {
+    core.store.block(chunk, BlockKind::ChunkHeader)
+}
+
+/// Table entry of the metadata block at `at`.
+pub(crate) fn table_entry(core: &Core, at: u64) -> Outcome<View<'_>> {
+    let (block, offset) = Store::table_entry(at);
+    core.store
+        .block(block, BlockKind::ChunkHeader)?
+        .part(offset, chunk_entry::SIZE)
+        .ok_or(Fault::damaged(at, "no place in a chunk table"))
+}
+
+/// Allocates a metadata block: zeros and the common header.
+///
+/// # Errors
+/// [`Code::NoSpace`](lanefs_format::Code::NoSpace).
+pub(crate) fn alloc_block<'v>(edit: &mut Edit<'v>, kind: BlockKind, owner: u64) -> Outcome<View<'v>> {
+    loop {
+        if edit.hints.chunk == 0 {
+            find_chunk(edit)?;
+        }
+        let chunk = edit.hints.chunk;
+        let header = chunk_table(edit.core, chunk)?;
+        let first = edit.hints.chunk_place.max(CHUNK_HEADER_BLOCKS);
+        let used = header.get(chunk_header::USED);
+        if u64::from(used) < BLOCKS_PER_CHUNK {
+            for place in (first..BLOCKS_PER_CHUNK).chain(CHUNK_HEADER_BLOCKS..first) {
+                let at = chunk + place * BLOCK;
+                let entry = table_entry(edit.core, at)?;
+                if entry.get(chunk_entry::KIND) != 0 {
+                    continue;
+                }
+                let view = edit.tx.fresh(at, kind, owner)?;
+                edit.tx.put(entry, chunk_entry::KIND, kind as u8);
+                edit.tx.put(entry, chunk_entry::OWNER, owner);
+                edit.tx.put(header, chunk_header::USED, used + 1);
+                edit.hints.chunk_place = place + 1;
+                return Ok(view);
+            }
+        }
+        let (group, bit) = of_chunk(edit.core, chunk)?;
+        edit.tx.put(group, f::ROOM, group.get(f::ROOM) & !bit);
+        edit.hints.chunk = 0;
+    }
+}
+
+/// Points the hints at a metadata chunk with room, a new one if need be.
+fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
+    if !edit.hints.no_chunk_room {
+        for number in 0..edit.core.group_count() {
+            let group = group(edit.core, number)?;
+            let room = group.get(f::ROOM) & group.get(f::METADATA);
+            let chunk = u64::from(room.trailing_zeros());
+            if chunk < CHUNKS_PER_GROUP {
+                (edit.hints.chunk, edit.hints.chunk_place) = (chunk_at(number, chunk), 0);
+                return Ok(());
+            }
+        }
+        edit.hints.no_chunk_room = true;
+    }
+    let chunk = alloc_chunk(edit)?;
+    for block in 0..CHUNK_HEADER_BLOCKS {
+        let view = edit.tx.fresh(chunk + block * BLOCK, BlockKind::ChunkHeader, 0)?;
+        // The table's second block is all entries; only the first one opens with a header.
+        edit.tx.set(view, chunk_header::KIND, if block == 0 { BlockKind::ChunkHeader as u8 } else { 0 });
+        edit.tx.set(view, chunk_header::OWNER, if block == 0 { chunk } else { 0 });
+    }
+    let header = chunk_table(edit.core, chunk)?;
+    edit.tx.set(header, chunk_header::USED, CHUNK_HEADER_BLOCKS as u32);
+    let (group, bit) = of_chunk(edit.core, chunk)?;
+    edit.tx.put(group, f::ROOM, group.get(f::ROOM) | bit);
+    (edit.hints.chunk, edit.hints.chunk_place) = (chunk, CHUNK_HEADER_BLOCKS);
+    Ok(())
+}
+
+/// Frees a metadata block, and its chunk with the last one.
+pub(crate) fn free_block(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outcome<()> {
+    edit.store().block(at, kind)?;
+    let entry = table_entry(edit.core, at)?;
+    if entry.get(chunk_entry::KIND) != kind as u8 {
+        return Err(Fault::damaged(at, "the chunk table says another kind of block"));
+    }
+    edit.tx.put(entry, chunk_entry::KIND, 0);
+    edit.tx.put(entry, chunk_entry::USED, 0);
+    edit.tx.put(entry, chunk_entry::CHECKSUM, 0);
+    edit.tx.put(entry, chunk_entry::OWNER, 0);
+    edit.tx.retire(at);
+    let chunk = at & !(CHUNK - 1);
+    let header = chunk_table(edit.core, chunk)?;
+    let used = header.get(chunk_header::USED).saturating_sub(1);
+    edit.tx.put(header, chunk_header::USED, used);
+    if u64::from(used) <= CHUNK_HEADER_BLOCKS {
+        for block in 0..CHUNK_HEADER_BLOCKS {
+            edit.tx.retire(chunk + block * BLOCK);
+        }
+        if edit.hints.chunk == chunk {
+            edit.hints.chunk = 0;
+        }
+        return free_chunk(edit, chunk);
+    }
+    let (group, bit) = of_chunk(edit.core, chunk)?;
+    if group.get(f::ROOM) & bit == 0 {
+        edit.tx.put(group, f::ROOM, group.get(f::ROOM) | bit);
+        edit.hints.no_chunk_room = false;
+    }
+    Ok(())
+}

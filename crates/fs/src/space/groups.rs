@@ -1,0 +1,224 @@
+//! Block groups: bitmaps of 4 KiB blocks.
+
+use crate::edit::{Core, Edit, Outcome};
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNKS_PER_GROUP, Code, group as f,
+};
+use lanefs_store::{Fault, View};
+
+/// Runs of data are not asked to be longer than this before a shorter one is taken (2 MiB).
+const GOOD_RUN: u64 = 512;
+
+/// Block of the group table.
+pub(crate) fn group(core: &Core, number: u64) -> Outcome<View<'_>> {
+    if number >= core.group_count() {
+        return Err(Fault::damaged(number, "no such block group"));
+    }
+    core.store.block(core.groups() + number * BLOCK, BlockKind::Group)
+}
+
+/// First bit at or after `from` that is `set`, or the number of bits.
+fn next(view: View<'_>, from: u64, set: bool) -> u64 {
+    let mut at = from;
+    while at < BLOCKS_PER_GROUP {
+        let word = view.get(f::BITMAP.index((at / 64) as usize));
+        let bits = (if set { word } else { !word }) >> (at % 64);
+        if bits != 0 {
+            return at + u64::from(bits.trailing_zeros());
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    BLOCKS_PER_GROUP
+}
+
+/// A free run of at least `need` and at most `want` blocks in one group, from bit `from` on.
+fn find(view: View<'_>, from: u64, need: u64, want: u64) -> Option<(u64, u64)> {
+    let mut at = from;
+    loop {
+        let start = next(view, at, false);
+        if start >= BLOCKS_PER_GROUP {
+            return None;
+        }
+        let end = next(view, start, true);
+        if end - start >= need {
+            return Some((start, (end - start).min(want)));
+        }
+        at = end;
+    }
+}
+
+/// Sets or clears bits, each of which must have been the other.
+fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, used: bool) -> Outcome<()> {
+    let view = group(edit.core, number)?;
+    let (mut at, end) = (first, first + count);
+    if end > BLOCKS_PER_GROUP {
+        return Err(Fault::damaged(view.at(), "a run of blocks past the end of its group"));
+    }
+    while at < end {
+        let stop = ((at / 64 + 1) * 64).min(end);
+        let mask = (u64::MAX >> (64 - (stop - at))) << (at % 64);
+        let field = f::BITMAP.index((at / 64) as usize);
+        let word = view.get(field);
+        let expected = if used { 0 } else { mask };
+        if word & mask != expected {
+            return Err(Fault::damaged(view.at(), "a block is used twice or freed twice"));
+        }
+        edit.tx.put(view, field, word ^ mask);
+        at = stop;
+    }
+    let free = view.get(f::FREE);
+    let left = if used { free.checked_sub(count) } else { free.checked_add(count) };
+    edit.tx.put(view, f::FREE, left.ok_or(Fault::damaged(view.at(), "the count of free blocks is wrong"))?);
+    let all = &mut edit.hints.free_blocks;
+    *all = if used { all.saturating_sub(count) } else { *all + count };
+    Ok(())
+}
+
+/// Allocates up to `want` consecutive blocks, as near behind block `goal` as there are.
+///
+/// A run of `want` (at most 2 MiB) is looked for first, in all groups; then whatever there is.
+///
+/// # Errors
+/// [`Code::NoSpace`].
+pub(crate) fn alloc_run(edit: &mut Edit<'_>, goal: u64, want: u64) -> Outcome<(u64, u64)> {
+    let groups = edit.core.group_count();
+    let (home, bit) = (goal / BLOCKS_PER_GROUP % groups, goal % BLOCKS_PER_GROUP);
+    let good = want.clamp(1, GOOD_RUN);
+    for need in [good, 1] {
+        if need == 1 && good == 1 && want > 1 {
+            break;
+        }
+        // The home group comes twice: from the goal on, and at the end from its start.
+        for i in 0..=groups {
+            let number = (home + i) % groups;
+            let view = group(edit.core, number)?;
+            if view.get(f::FREE) < need {
+                continue;
+            }
+            let from = if i == 0 { bit } else { 0 };
+            if let Some((start, len)) = find(view, from, need, want.max(1)) {
+                flip(edit, number, start, len, true)?;
+                let first = number * BLOCKS_PER_GROUP + start;
+                edit.hints.data_goal = first + len;
+                return Ok((first, len));
+            }
+        }
+        if good == 1 {
+            break;
+        }
+    }
+    Err(Code::NoSpace.into())
+}
+
+/// Frees consecutive blocks.
+pub(crate) fn free_run(edit: &mut Edit<'_>, first: u64, count: u64) -> Outcome<()> {
+    edit.note_freed(first, count);
+    let (mut at, end) = (first, first.saturating_add(count));
+    if end > edit.store().bytes() / BLOCK {
+        return Err(Fault::damaged(
+            first.saturating_mul(BLOCK),
+            "a run of blocks past the end of the volume",
+        ));
+    }
+    while at < end {
+        let number = at / BLOCKS_PER_GROUP;
+        let stop = ((number + 1) * BLOCKS_PER_GROUP).min(end);
+        let first_bit = at % BLOCKS_PER_GROUP;
+        let view = group(edit.core, number)?;
+        let chunks = first_bit / BLOCKS_PER_CHUNK..=(first_bit + (stop - at) - 1) / BLOCKS_PER_CHUNK;
+        if chunks.into_iter().any(|chunk| view.get(f::METADATA) & (1 << chunk) != 0) {
+            return Err(Fault::damaged(at * BLOCK, "file data inside a metadata chunk"));
+        }
+        flip(edit, number, first_bit, stop - at, false)?;
+        at = stop;
+    }
+    Ok(())
+}
+
+/// True where all these blocks are free.
+pub(crate) fn is_free(core: &Core, first: u64, count: u64) -> bool {
+    let mut at = first;
+    let end = first + count;
+    while at < end {
+        let Ok(view) = group(core, at / BLOCKS_PER_GROUP) else { return false };
+        let stop = (at / BLOCKS_PER_GROUP + 1) * BLOCKS_PER_GROUP;
+        let bit = at % BLOCKS_PER_GROUP;
+        if next(view, bit, true) < bit + (stop.min(end) - at) {
+            return false;
+        }
+        at = stop;
+    }
+    true
+}
+
+/// Takes a whole free chunk for metadata and returns its position.
+pub(crate) fn alloc_chunk(edit: &mut Edit<'_>) -> Outcome<u64> {
+    let groups = edit.core.group_count();
+    let home = edit.hints.chunk / BLOCK / BLOCKS_PER_GROUP % groups;
+    for i in 0..groups {
+        let number = (home + i) % groups;
+        let view = group(edit.core, number)?;
+        if view.get(f::FREE) < BLOCKS_PER_CHUNK {
+            continue;
+        }
+        for chunk in 0..CHUNKS_PER_GROUP {
+            let words = (chunk * 8..chunk * 8 + 8).map(|w| view.get(f::BITMAP.index(w as usize)));
+            if words.into_iter().all(|word| word == 0) {
+                flip(edit, number, chunk * BLOCKS_PER_CHUNK, BLOCKS_PER_CHUNK, true)?;
+                edit.tx.put(view, f::METADATA, view.get(f::METADATA) | 1 << chunk);
+                return Ok((number * BLOCKS_PER_GROUP + chunk * BLOCKS_PER_CHUNK) * BLOCK);
+            }
+        }
+    }
+    Err(Code::NoSpace.into())
+}
+
+/// Gives an empty metadata chunk back.
+pub(crate) fn free_chunk(edit: &mut Edit<'_>, at: u64) -> Outcome<()> {
+    let (view, bit) = of_chunk(edit.core, at)?;
+    for field in [f::METADATA, f::ROOM, f::INODE_ROOM] {
+        edit.tx.put(view, field, view.get(field) & !bit);
+    }
+    free_run(edit, at / BLOCK, BLOCKS_PER_CHUNK)
+}
+
+/// The group of the chunk at `at`, and the chunk's bit in the group's masks.
+pub(crate) fn of_chunk(core: &Core, at: u64) -> Outcome<(View<'_>, u64)> {
+    let block = at / BLOCK;
+    Ok((group(core, block / BLOCKS_PER_GROUP)?, 1 << (block % BLOCKS_PER_GROUP / BLOCKS_PER_CHUNK)))
+}
+
+/// Position of the chunk with this bit number in a group.
+pub(crate) fn chunk_at(number: u64, chunk: u64) -> u64 {
+    (number * BLOCKS_PER_GROUP + chunk * BLOCKS_PER_CHUNK) * BLOCK
+}
+
+/// Makes the blocks of groups `from..to` for a volume of `bytes` bytes. What lies past its end counts as used.
+pub(crate) fn init_groups(edit: &mut Edit<'_>, from: u64, to: u64, bytes: u64) -> Outcome<()> {
+    for number in from..to {
+        let at = edit.core.groups() + number * BLOCK;
+        let view = edit.tx.fresh(at, BlockKind::Group, number)?;
+        let blocks = (bytes / BLOCK - number * BLOCKS_PER_GROUP).min(BLOCKS_PER_GROUP);
+        for word in 0..f::BITMAP.len {
+            let first = word as u64 * 64;
+            let free = blocks.saturating_sub(first).min(64);
+            let used = if free == 64 { 0 } else { u64::MAX << free };
+            edit.tx.set(view, f::BITMAP.index(word), used);
+        }
+        edit.tx.set(view, f::FREE, blocks);
+        edit.hints.free_blocks += blocks;
+    }
+    Ok(())
+}
+
+/// Marks blocks as used (mkfs, grow).
+pub(crate) fn reserve(edit: &mut Edit<'_>, first: u64, count: u64) -> Outcome<()> {
+    let (mut at, end) = (first, first + count);
+    while at < end {
+        let number = at / BLOCKS_PER_GROUP;
+        let stop = ((number + 1) * BLOCKS_PER_GROUP).min(end);
+        flip(edit, number, at % BLOCKS_PER_GROUP, stop - at, true)?;
+        at = stop;
+    }
+    Ok(())
+}

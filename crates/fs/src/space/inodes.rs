@@ -1,0 +1,112 @@
+//! Inodes: taken from blocks of inodes in metadata chunks.
+
+use super::chunks::{alloc_block, chunk_table, free_block, table_entry};
+use super::groups::{chunk_at, group, of_chunk};
+use crate::edit::{Edit, Outcome};
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, InodeSize, chunk_entry,
+    group as f, inode,
+};
+use lanefs_store::{Fault, View};
+
+/// Inodes in a block of them.
+pub(crate) fn per_block(size: InodeSize) -> u64 {
+    BLOCK / size.bytes()
+}
+
+/// Takes a free inode, whose content is left over from its last use. The caller overwrites it whole; until its mode is
+/// set it is still free.
+///
+/// # Errors
+/// [`Code::NoSpace`](lanefs_format::Code::NoSpace).
+pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
+    let size = edit.store().inode_size();
+    loop {
+        if edit.hints.inode_block == 0 {
+            find_block(edit)?;
+        }
+        let block = edit.hints.inode_block;
+        for place in edit.hints.inode_place..per_block(size) {
+            let number = block / size.bytes() + place;
+            let view = edit.store().inode(number)?;
+            if view.get(inode::MODE) == 0 {
+                let entry = table_entry(edit.core, block)?;
+                edit.tx.put(entry, chunk_entry::USED, entry.get(chunk_entry::USED).wrapping_add(1));
+                edit.hints.inode_place = place + 1;
+                edit.hints.inodes += 1;
+                return Ok((number, view));
+            }
+        }
+        edit.hints.inode_block = 0;
+    }
+}
+
+/// Points the hints at a block with a free inode, a new one if need be.
+fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
+    if !edit.hints.no_inode_room {
+        for number in 0..edit.core.group_count() {
+            loop {
+                let view = group(edit.core, number)?;
+                let room = view.get(f::INODE_ROOM) & view.get(f::METADATA);
+                let chunk = u64::from(room.trailing_zeros());
+                if chunk >= CHUNKS_PER_GROUP {
+                    break;
+                }
+                if let Some(block) = block_with_room(edit, chunk_at(number, chunk))? {
+                    (edit.hints.inode_block, edit.hints.inode_place) = (block, 0);
+                    return Ok(());
+                }
+                edit.tx.put(view, f::INODE_ROOM, view.get(f::INODE_ROOM) & !(1 << chunk));
+            }
+        }
+        edit.hints.no_inode_room = true;
+    }
+    let view = alloc_block(edit, BlockKind::Inodes, 0)?;
+    // So that the block is found again after the volume was closed; a bit that no longer holds is cleared above.
+    let (group, bit) = of_chunk(edit.core, view.at() & !(CHUNK - 1))?;
+    edit.tx.put(group, f::INODE_ROOM, group.get(f::INODE_ROOM) | bit);
+    (edit.hints.inode_block, edit.hints.inode_place) = (view.at(), 0);
+    Ok(())
+}
+
+fn block_with_room(edit: &Edit<'_>, chunk: u64) -> Outcome<Option<u64>> {
+    chunk_table(edit.core, chunk)?;
+    let full = per_block(edit.store().inode_size());
+    for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+        let at = chunk + place * BLOCK;
+        let entry = table_entry(edit.core, at)?;
+        if entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8
+            && u64::from(entry.get(chunk_entry::USED)) < full
+        {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// Frees an inode, and its block with the last one.
+pub(crate) fn free_inode(edit: &mut Edit<'_>, number: u64) -> Outcome<()> {
+    let view = edit.store().inode(number)?;
+    if view.get(inode::MODE) == 0 {
+        return Err(Fault::damaged(view.at(), "an inode is freed twice"));
+    }
+    edit.tx.put(view, inode::MODE, 0);
+    edit.hints.inodes = edit.hints.inodes.saturating_sub(1);
+    let block = view.at() & !(BLOCK - 1);
+    let entry = table_entry(edit.core, block)?;
+    let used = entry.get(chunk_entry::USED).saturating_sub(1);
+    edit.tx.put(entry, chunk_entry::USED, used);
+    if used == 0 && block != edit.hints.inode_block {
+        return free_block(edit, block, BlockKind::Inodes);
+    }
+    let (group, bit) = of_chunk(edit.core, block & !(CHUNK - 1))?;
+    if group.get(f::INODE_ROOM) & bit == 0 {
+        edit.tx.put(group, f::INODE_ROOM, group.get(f::INODE_ROOM) | bit);
+    }
+    edit.hints.no_inode_room = false;
+    if block == edit.hints.inode_block {
+        let place = (view.at() - block) / edit.store().inode_size().bytes();
+        edit.hints.inode_place = edit.hints.inode_place.min(place);
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! The volume's allocator: runs of data blocks, metadata blocks, inodes.
+//!
+//! Data blocks come from the bitmaps of block groups, in runs. Metadata blocks come from metadata chunks, which are
+//! 2 MiB-aligned and taken from the bitmaps whole; inodes come from blocks of inodes in them. What [`Hints`] remembers
+//! is where to go on looking, never the truth: that is in the volume's bytes.
+//!
+//! [`Hints`]: crate::edit::Hints
+
+mod chunks;
+mod groups;
+mod inodes;
+
+pub(crate) use chunks::{alloc_block, free_block, table_entry};
+pub(crate) use groups::{alloc_run, free_run, group, init_groups, is_free, reserve};
+pub(crate) use inodes::{alloc_inode, free_inode};

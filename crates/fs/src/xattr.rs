@@ -1,0 +1,133 @@
+//! Extended attributes: a chain of blocks that is written anew with each change.
+
+use crate::XattrMode;
+use crate::edit::{Core, Edit, Outcome};
+use crate::inode::{Node, add_blocks};
+use crate::space;
+use lanefs_format::{BLOCK, BlockKind, Code, inode as f, xattr_block as x};
+use lanefs_store::Fault;
+
+/// Longest name, and longest value, as Linux has them.
+const MAX_NAME: usize = 255;
+const MAX_VALUE: usize = 65536;
+/// All attributes of an inode together.
+const MAX_TOTAL: usize = 256 << 10;
+/// Bytes before the name of an attribute: lengths of name and value.
+const HEAD: usize = 6;
+const ROOM: usize = BLOCK as usize - x::SIZE;
+
+/// The payloads of the chain, one after another.
+fn payload(core: &Core, node: Node<'_>) -> Outcome<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut at = node.view.get(f::XATTR);
+    while at != 0 {
+        let view = core.store.block(at, BlockKind::Xattr)?;
+        let len = view.get(x::LENGTH) as usize;
+        let start = bytes.len();
+        if view.get(x::OWNER) != node.ino || len > ROOM || len == 0 || start + len > MAX_TOTAL {
+            return Err(Fault::damaged(at, "a wrong block of extended attributes"));
+        }
+        bytes.resize(start + len, 0);
+        view.copy_to(x::SIZE, &mut bytes[start..]);
+        at = view.get(x::NEXT);
+    }
+    Ok(bytes)
+}
+
+/// Name and value of each attribute.
+fn parse(bytes: &[u8], at: u64) -> Outcome<Vec<(&[u8], &[u8])>> {
+    let bad = Fault::damaged(at, "extended attributes with wrong lengths");
+    let mut list = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (head, more) = rest.split_at_checked(HEAD).ok_or(bad)?;
+        let name = usize::from(u16::from_le_bytes([head[0], head[1]]));
+        let value = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
+        let (name, more) = more.split_at_checked(name).ok_or(bad)?;
+        let (value, more) = more.split_at_checked(value).ok_or(bad)?;
+        list.push((name, value));
+        rest = more;
+    }
+    Ok(list)
+}
+
+pub(crate) fn get(core: &Core, node: Node<'_>, name: &[u8]) -> Outcome<Vec<u8>> {
+    let bytes = payload(core, node)?;
+    let list = parse(&bytes, node.view.at())?;
+    let found = list.iter().find(|(n, _)| *n == name).ok_or(Code::NoAttribute)?;
+    Ok(found.1.to_vec())
+}
+
+pub(crate) fn list(core: &Core, node: Node<'_>) -> Outcome<Vec<Vec<u8>>> {
+    let bytes = payload(core, node)?;
+    Ok(parse(&bytes, node.view.at())?.into_iter().map(|(name, _)| name.to_vec()).collect())
+}
+
+/// Sets an attribute, or removes it where `value` is `None`.
+pub(crate) fn set(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    name: &[u8],
+    value: Option<&[u8]>,
+    mode: XattrMode,
+) -> Outcome<()> {
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err(Code::BufferTooSmall.into());
+    }
+    if name.contains(&0) {
+        return Err(Code::Invalid.into());
+    }
+    if value.is_some_and(|v| v.len() > MAX_VALUE) {
+        return Err(Code::AttributeTooLarge.into());
+    }
+    let bytes = payload(edit.core, node)?;
+    let old = parse(&bytes, node.view.at())?;
+    let exists = old.iter().any(|(n, _)| *n == name);
+    match (mode, exists) {
+        (XattrMode::Create, true) => return Err(Code::Exists.into()),
+        (XattrMode::Replace, false) => return Err(Code::NoAttribute.into()),
+        _ => {}
+    }
+    let mut new = Vec::with_capacity(bytes.len());
+    let kept = old.into_iter().filter(|(n, _)| *n != name);
+    for (name, value) in kept.chain(value.map(|v| (name, v))) {
+        new.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        new.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        new.extend_from_slice(name);
+        new.extend_from_slice(value);
+    }
+    if new.len() > MAX_TOTAL {
+        return Err(Code::NoSpace.into());
+    }
+    free(edit, node)?;
+    let mut next = 0;
+    for part in new.chunks(ROOM).rev() {
+        let view = space::alloc_block(edit, BlockKind::Xattr, node.ino)?;
+        add_blocks(edit, node, 1)?;
+        edit.tx.set(view, x::NEXT, next);
+        edit.tx.set(view, x::LENGTH, part.len() as u64);
+        edit.tx.init(view, x::SIZE, part);
+        next = view.at();
+    }
+    edit.tx.put(node.view, f::XATTR, next);
+    edit.tx.put(node.view, f::CTIME, edit.now.0);
+    Ok(())
+}
+
+/// Frees all attributes.
+pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+    let mut at = node.view.get(f::XATTR);
+    while at != 0 {
+        let view = edit.store().block(at, BlockKind::Xattr)?;
+        if view.get(x::OWNER) != node.ino {
+            return Err(Fault::damaged(at, "a block of another inode's extended attributes"));
+        }
+        let next = view.get(x::NEXT);
+        // A chain in a circle meets a block that is free already, and stops with an error.
+        space::free_block(edit, at, BlockKind::Xattr)?;
+        add_blocks(edit, node, -1)?;
+        at = next;
+    }
+    edit.tx.put(node.view, f::XATTR, 0);
+    Ok(())
+}

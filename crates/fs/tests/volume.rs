@@ -1,0 +1,135 @@
+//! The engine's main paths, end to end.
+
+use lanefs::*;
+use std::collections::BTreeMap;
+
+fn small() -> CreateOptions {
+    CreateOptions { size: 64 << 20, ..CreateOptions::default() }
+}
+
+fn owner() -> Caller {
+    Caller::OWNER
+}
+
+/// All entries, a few at a time.
+fn list(volume: &Volume, dir: Ino) -> BTreeMap<Vec<u8>, Ino> {
+    let (mut all, mut cookie) = (BTreeMap::new(), 0);
+    loop {
+        let page = volume.readdir(&owner(), dir, cookie, 7).expect("readdir");
+        let Some(last) = page.last() else { return all };
+        cookie = last.cookie;
+        for entry in page {
+            assert!(all.insert(entry.name, entry.ino).is_none(), "an entry came twice");
+        }
+    }
+}
+
+#[test]
+fn a_directory_grows_through_all_forms_and_shrinks_back() {
+    for inode_size in [InodeSize::B128, InodeSize::B256] {
+        let volume = Volume::create_memory(&CreateOptions { inode_size, ..small() }).expect("create");
+        let before = volume.statfs().expect("statfs");
+        let dir = volume.mkdir(&owner(), volume.root(), b"d", 0o755).expect("mkdir").ino;
+        let name = |i: u32| format!("file-{i:0width$}", width = 1 + (i % 40) as usize).into_bytes();
+        let count = 20_000;
+        let mut expected = BTreeMap::new();
+        for i in 0..count {
+            let attr = volume.create_file(&owner(), dir, &name(i), 0o644).expect("create");
+            expected.insert(name(i), attr.ino);
+            let again = volume.create_file(&owner(), dir, &name(i), 0o644);
+            assert_eq!(again.map_err(|e| e.code()), Err(Code::Exists));
+        }
+        assert_eq!(list(&volume, dir), expected);
+        let names: Vec<Vec<u8>> = (0..count).map(name).collect();
+        let options = ResolveOptions { base: Some(dir), attributes: true, ..ResolveOptions::default() };
+        for (name, answer) in names.iter().zip(volume.resolve_batch(&options, &names).expect("batch")) {
+            assert_eq!(answer.ino, expected.get(name).copied());
+            assert_eq!(answer.attr.map(|a| a.ino), answer.ino);
+            assert_eq!(volume.lookup(&owner(), dir, name).expect("lookup").0, expected[name]);
+        }
+        let mut order: Vec<u32> = (0..count).collect();
+        order.sort_by_key(|i| i.wrapping_mul(2_654_435_761));
+        for (done, i) in order.iter().enumerate() {
+            volume.unlink(&owner(), dir, &name(*i)).expect("unlink");
+            expected.remove(&name(*i));
+            assert_eq!(volume.lookup(&owner(), dir, &name(*i)).map_err(|e| e.code()), Err(Code::NotFound));
+            if done % 1999 == 0 || expected.len() < 50 && done % 7 == 0 {
+                assert_eq!(list(&volume, dir), expected);
+                assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
+            }
+        }
+        assert_eq!(volume.getattr(dir).expect("attr").blocks, 0);
+        volume.rmdir(&owner(), volume.root(), b"d").expect("rmdir");
+        let after = volume.statfs().expect("statfs");
+        // The block that the next inodes come from may stay, and its chunk with it.
+        assert!(
+            before.free_blocks - after.free_blocks <= 512,
+            "{} blocks",
+            before.free_blocks - after.free_blocks
+        );
+        assert_eq!(after.inodes, before.inodes);
+    }
+}
+
+#[test]
+fn content_survives_close_and_open() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let image = dir.path().join("v.lane");
+    let pattern = |len: usize, salt: u8| (0..len).map(|i| (i * 7 >> 3) as u8 ^ salt).collect::<Vec<u8>>();
+    let files: Vec<(String, Vec<u8>)> = [0, 1, 31, 32, 33, 160, 161, 4095, 4096, 4097, 70_000, 5 << 20]
+        .into_iter()
+        .enumerate()
+        .map(|(i, len)| (format!("/a/b/f{i}"), pattern(len, i as u8)))
+        .collect();
+    let volume = Volume::create(&image, &small()).expect("create");
+    volume.mkdir_all("/a/b", 0o750).expect("mkdir_all");
+    for (path, content) in &files {
+        volume.write_file(path, content).expect("write");
+    }
+    volume.symlink(&owner(), volume.root(), b"link", b"a/b").expect("symlink");
+    let sparse = volume.write_file("/sparse", b"").expect("sparse").ino;
+    volume.write(&owner(), sparse, 3 << 30, b"end").expect("write");
+    volume.setxattr(&owner(), sparse, b"user.k", &pattern(9000, 3), XattrMode::Set).expect("xattr");
+    volume.close().expect("close");
+
+    assert!(matches!(Volume::create(&image, &small()), Err(Error::Image { .. })));
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    assert!(matches!(Volume::open(&image, Access::Write), Err(Error::Image { .. })), "a second writer");
+    for (path, content) in &files {
+        assert!(volume.read_file(path).expect("read") == *content, "{path}");
+        assert!(volume.read_file(path.replace("/a/b", "/link")).expect("read") == *content, "{path}");
+    }
+    assert_eq!(volume.seek(sparse, 0, Seek::Data).expect("seek"), 3 << 30);
+    assert_eq!(volume.getxattr(&owner(), sparse, b"user.k").expect("xattr"), pattern(9000, 3));
+    assert_eq!(volume.getattr(sparse).expect("attr").size, (3 << 30) + 3);
+    volume.grow(300 << 20).expect("grow");
+    let free = volume.statfs().expect("statfs").free_blocks;
+    assert!(free > (200 << 20) / 4096);
+    volume.close().expect("close");
+    let volume = Volume::open(&image, Access::Read).expect("open");
+    assert_eq!(volume.statfs().expect("statfs").free_blocks, free);
+    assert_eq!(volume.write_file("/x", b"").map_err(|e| e.code()), Err(Code::ReadOnly));
+    assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
+}
+
+#[test]
+fn a_full_volume_keeps_what_it_has_and_changes_nothing_half() {
+    let volume = Volume::create_memory(&CreateOptions { size: 8 << 20, ..small() }).expect("create");
+    let piece = vec![7u8; 256 << 10];
+    let mut count = 0;
+    let full = loop {
+        match volume.write_file(format!("/f{count}"), &piece) {
+            Ok(_) => count += 1,
+            Err(e) => break e,
+        }
+    };
+    assert_eq!(full.code(), Code::NoSpace, "{full}");
+    assert!(count >= 16, "{count}");
+    assert_eq!(volume.resolve(format!("/f{count}")).expect("made, but empty").size, 0);
+    for i in 0..count {
+        assert_eq!(volume.read_file(format!("/f{i}")).expect("read"), piece);
+        volume.unlink(&owner(), volume.root(), format!("f{i}").as_bytes()).expect("unlink");
+    }
+    volume.write_file("/again", &piece).expect("space came back");
+    assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
+}

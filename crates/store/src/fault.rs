@@ -1,0 +1,53 @@
+//! Why an operation on the store stopped.
+
+use lanefs_format::{BlockKind, Code, InvalidPointer};
+
+/// Small and `Copy`, for it travels through every read; the volume turns it into an error that people read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The block is not resident: fetch it and run the operation again.
+    Miss {
+        /// Byte position of the block.
+        at: u64,
+        /// What the reader expects there.
+        kind: BlockKind,
+    },
+    /// The bytes contradict the format.
+    Damaged {
+        /// Byte position.
+        at: u64,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// An ordinary outcome, such as "not found".
+    Code(Code),
+    /// The device failed.
+    Io {
+        /// Byte position.
+        at: u64,
+        /// What was being done: "reading" or "writing".
+        doing: &'static str,
+        /// The host's errno.
+        errno: i32,
+    },
+}
+
+impl Fault {
+    /// The bytes at `at` contradict the format.
+    #[cold]
+    pub fn damaged(at: u64, why: &'static str) -> Self {
+        Fault::Damaged { at, why }
+    }
+}
+
+impl From<Code> for Fault {
+    fn from(code: Code) -> Self {
+        Fault::Code(code)
+    }
+}
+
+impl From<InvalidPointer> for Fault {
+    fn from(_: InvalidPointer) -> Self {
+        Fault::Code(Code::InvalidPointer)
+    }
+}

@@ -1,0 +1,126 @@
+#!/bin/sh
+# Installs what LaneFS needs beside a Rust toolchain, and only what is missing.
+#
+#   scripts/setup.sh [build] [test] [bench]     (default: build test)
+#
+# As root, or where `sudo -n` works, missing packages come from apt-get. Otherwise they are named, with what each is
+# for, and the work goes on: a test that needs one says so when it runs. The exit code is 0 unless nothing can be built.
+set -u
+
+# One row: probe, Debian package, purpose, why. The probe is a command, or a file (a pattern) where it begins with '/'.
+# Where several packages are needed for one thing, give one row each.
+needs() {
+    cat <<'ROWS'
+cc                      gcc         build  links the programs
+/usr/include/stdlib.h   libc6-dev   build  headers and start files to link with
+debugfs                 e2fsprogs   test   dx_hash is the outside oracle of the directory hash
+mkfs.ext4               e2fsprogs   test   makes the ext4 peer of benchmarks
+tar                     tar         test   archives to import, and to compare exports with
+rsync                   rsync       test   compares trees with all attributes
+getfattr                attr        test   reads extended attributes of exported files
+setfattr                attr        test   sets extended attributes on files to import
+mount                   mount       test   mounts the ext4 and tmpfs peers
+losetup                 mount       test   puts the ext4 peer on its own image
+setpriv                 util-linux  test   runs tests as an unprivileged user
+valgrind                valgrind    bench  counts instructions
+ROWS
+}
+
+# System tools live in sbin directories, which are often not in the PATH of ordinary users.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+export PATH
+
+say() { printf 'setup: %s\n' "$*"; }
+
+present() {
+    case $1 in
+        /*) for file in $1; do [ -e "$file" ] && return 0; done; return 1 ;;
+        *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+purposes=${*:-build test}
+for purpose in $purposes; do
+    case $purpose in
+        build | test | bench) ;;
+        *) say "unknown purpose '$purpose' (build, test or bench)"; exit 2 ;;
+    esac
+done
+
+# The rows that were asked for and whose probe fails, as they stand in the table.
+missing() {
+    needs | while read -r probe package purpose why; do
+        case " $purposes " in *" $purpose "*) ;; *) continue ;; esac
+        present "$probe" || printf '%s %s %s %s\n' "$probe" "$package" "$purpose" "$why"
+    done
+}
+
+packages_of() { printf '%s\n' "$1" | while read -r _ package _; do printf '%s\n' "$package"; done | sort -u | tr '\n' ' '; }
+
+install() {
+    if ! command -v apt-get >/dev/null 2>&1; then
+        say "no apt-get here: install by hand: $*"
+        return
+    fi
+    if [ "$(id -u)" -eq 0 ]; then
+        as_root=
+    elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        as_root="sudo -n"
+    else
+        say "not root and no sudo without a password. To install: sudo apt-get install $*"
+        return
+    fi
+    say "installing: $*"
+    log=$(mktemp) || return
+    # Words are split on purpose: an empty prefix, and one argument a package.
+    # shellcheck disable=SC2086,SC2048
+    {
+        $as_root apt-get -q -o DPkg::Lock::Timeout=300 update &&
+            $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
+                install --no-install-recommends $*
+    } >"$log" 2>&1 </dev/null || { say "apt-get failed:"; tail -n 15 "$log"; }
+    rm -f "$log"
+}
+
+rows=$(missing)
+if [ -n "$rows" ]; then
+    # shellcheck disable=SC2046
+    install $(packages_of "$rows")
+    rows=$(missing)
+fi
+
+unbuildable=0
+if ! command -v cargo >/dev/null 2>&1; then
+    say "missing: cargo: LaneFS is built with a Rust toolchain (https://rustup.rs), which this script does not install"
+    unbuildable=1
+else
+    case " $purposes " in
+        *" test "*)
+            for component in fmt clippy; do
+                cargo "$component" --version >/dev/null 2>&1 && continue
+                package=$component
+                [ "$component" = fmt ] && package=rustfmt
+                if command -v rustup >/dev/null 2>&1; then
+                    say "installing: rustup component $package"
+                    rustup -q component add "$package"
+                fi
+                cargo "$component" --version >/dev/null 2>&1 ||
+                    say "missing: $package: 'make test' checks the code with it"
+            done
+            ;;
+    esac
+fi
+
+if [ -z "$rows" ]; then
+    [ "$unbuildable" -eq 0 ] && say "all that is needed to $purposes is installed"
+else
+    say "these are missing; what does not need them goes on:"
+    printf '%s\n' "$rows" | while read -r probe package purpose why; do
+        printf '  %-22s package %-11s for %-6s %s\n' "$probe" "$package" "$purpose" "$why"
+    done
+    case "$rows" in
+        "cc "* | *"
+cc "*) unbuildable=1 ;;
+    esac
+fi
+[ "$unbuildable" -eq 0 ] || { say "nothing can be built without the above"; exit 1; }
