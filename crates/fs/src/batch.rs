@@ -13,7 +13,7 @@ use crate::{Ino, Resolution, ResolveOptions, Result, Volume};
 use lanefs_format::{
     BlockKind, Code, DirRoot, FileKind, HASH_LANES, HashSeed, MAX_NAME, UNIT, half_md4_lanes, inode as f,
 };
-use lanefs_store::Fault;
+use lanefs_store::{Fault, prefetch};
 
 /// Paths that are parsed and hashed at a time: their components fit the first-level cache.
 const BLOCK_OF_PATHS: usize = 256;
@@ -53,7 +53,10 @@ impl Volume {
         let mut batch = Batch::new(&start, options.attributes);
         for part in paths.chunks(HOLD) {
             let _readers = self.writer.read();
-            for block in part.chunks(BLOCK_OF_PATHS) {
+            prefetch_text(&part[..part.len().min(BLOCK_OF_PATHS)]);
+            for (i, block) in part.chunks(BLOCK_OF_PATHS).enumerate() {
+                let next = part.get((i + 1) * BLOCK_OF_PATHS..).unwrap_or(&[]);
+                prefetch_text(&next[..next.len().min(BLOCK_OF_PATHS)]);
                 let first = answers.len();
                 answers.resize(first + block.len(), Resolution::failed(Code::NotResident));
                 batch.run(&self.core, block, &mut answers[first..]);
@@ -85,6 +88,17 @@ impl Volume {
                 Err(Fault::Damaged { .. }) => return Ok(Resolution::failed(Code::InvariantViolated)),
                 Err(fault) => return Err(fault.into()),
             }
+        }
+    }
+}
+
+/// The paths themselves may lie anywhere in memory; they come in while the block before is worked on.
+fn prefetch_text<P: AsRef<[u8]>>(paths: &[P]) {
+    for path in paths {
+        let text = path.as_ref();
+        prefetch(text.as_ptr());
+        if let Some(last) = text.last() {
+            prefetch(last);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Operations on names: create, link, unlink, rename.
 
-use crate::dir::{self, Name};
+use crate::dir::{self, Anticipate, Name};
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{self, NewInode, Node, add_links, touch};
 use crate::perm::{self, SEARCH, WRITE, access};
@@ -51,9 +51,11 @@ fn may_create<'v, 'n>(
     access(who, &node, SEARCH)?;
     check_name(name)?;
     let name = Name::new(edit.core.seed, name);
+    dir::anticipate_change(edit.core, &node, name, Anticipate::Header);
     if is_dots(name.bytes) || dir::find(edit.core, &node, name)?.is_some() {
         return Err(Code::Exists.into());
     }
+    dir::anticipate_change(edit.core, &node, name, Anticipate::Dummy);
     access(who, &node, WRITE | SEARCH)?;
     Ok((node, name))
 }
@@ -71,6 +73,7 @@ pub(crate) fn create<'v>(
     let (parent, name) = may_create(edit, who, dir, name)?;
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
     let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev, parent: dir })?;
+    dir::anticipate_change(edit.core, &parent, name, Anticipate::First);
     dir::insert(edit, parent, name, node.ino, kind)?;
     if kind == FileKind::Directory {
         add_links(edit, parent, 1)?;
@@ -157,7 +160,11 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
         return Err(Code::IsDirectory.into());
     }
     check_name(name)?;
-    let entry = dir::find(edit.core, &parent, Name::new(edit.core.seed, name))?.ok_or(Code::NotFound)?;
+    let name = Name::new(edit.core.seed, name);
+    dir::anticipate_change(edit.core, &parent, name, Anticipate::Header);
+    let entry = dir::find(edit.core, &parent, name)?.ok_or(Code::NotFound)?;
+    dir::anticipate_change(edit.core, &parent, name, Anticipate::Dummy);
+    dir::anticipate_removal(edit.core, &entry);
     let node = Node::load(edit.core, entry.ino())?;
     perm::may_remove(who, &parent, &node)?;
     if node.kind()? == FileKind::Directory {

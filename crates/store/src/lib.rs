@@ -19,4 +19,4 @@ pub use device::{Device, FileDevice, MemoryDevice};
 pub use fault::Fault;
 pub use store::{Backing, Store};
 pub use tx::{Log, Tx};
-pub use view::View;
+pub use view::{View, prefetch};

@@ -144,9 +144,9 @@ impl<'a> View<'a> {
     }
 }
 
-/// A hint; never faults.
+/// Has the line at an address brought into the processor's cache: a hint, which never faults.
 #[inline(always)]
-pub(crate) fn prefetch(address: *const u8) {
+pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch has no effect that a program can see, whatever the address.
     unsafe {

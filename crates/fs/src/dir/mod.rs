@@ -48,6 +48,55 @@ pub(crate) fn find<'a>(core: &'a Core, node: &Node<'a>, name: Name<'_>) -> Outco
     }
 }
 
+/// Has the processor fetch the lines that a change of the region of `name` will touch, which otherwise wait for each other: a hint.
+///
+/// The first call, before the search for the name, asks for the header of the region's index; the second, after it, for
+/// the dummy that the header names; the third for the entry behind the dummy.
+pub(crate) fn anticipate_change(core: &Core, node: &Node<'_>, name: Name<'_>, step: Anticipate) {
+    use lanefs_format::BlockKind;
+    use lanefs_format::dir::{entry as e, index as x};
+    let index = match root(node) {
+        Ok(DirRoot::Region(index)) => index,
+        Ok(DirRoot::Tree(block)) => match tree::descend(core, block, name.hash) {
+            Ok(index) => index,
+            Err(_) => return,
+        },
+        _ => return,
+    };
+    if matches!(step, Anticipate::Header) {
+        return core.store.prefetch(index);
+    }
+    let Ok(view) = core.store.block(index, BlockKind::Index) else { return };
+    let dummy = view.get(x::DUMMY);
+    if matches!(step, Anticipate::Dummy) {
+        return core.store.prefetch(dummy);
+    }
+    if let Ok(dummy) = Entry::at(core, dummy) {
+        core.store.prefetch(dummy.view.get(e::NEXT));
+    }
+}
+
+/// How far [`anticipate_change`] can see.
+pub(crate) enum Anticipate {
+    Header,
+    Dummy,
+    First,
+}
+
+/// As [`anticipate_change`], for the removal of an entry and of the inode that it names.
+pub(crate) fn anticipate_removal(core: &Core, entry: &Entry<'_>) {
+    use lanefs_format::BLOCK;
+    use lanefs_format::dir::entry as e;
+    let at = entry.view.at();
+    let inode = entry.ino().wrapping_mul(core.store.inode_size().bytes());
+    let (table, offset) = lanefs_store::Store::table_entry(inode & !(BLOCK - 1));
+    let neighbours = [entry.view.get(e::NEXT), entry.view.get(e::PREVIOUS)];
+    let leaf = at & !(BLOCK - 1);
+    for line in neighbours.into_iter().chain([leaf, leaf + 64, inode, inode + 64, table + offset as u64]) {
+        core.store.prefetch(line);
+    }
+}
+
 /// Adds a name that is not there.
 ///
 /// # Errors
