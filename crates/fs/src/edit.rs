@@ -1,7 +1,7 @@
 //! What reads and changes work on.
 
 use crate::Time;
-use lanefs_format::{BLOCK, HashSeed};
+use lanefs_format::{BLOCK, BlockKind, HashSeed};
 use lanefs_store::{Fault, Log, Store, Tx};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -63,7 +63,17 @@ pub(crate) struct Hints {
 pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) hints: Hints,
-    pub(crate) freed: Vec<(u64, u64)>,
+    pub(crate) freed: Vec<Freed>,
+}
+
+/// What a transaction frees. It is free for others, and for the transaction itself, only once the transaction can no
+/// longer be taken back: else a block's old bytes would be gone when they are needed again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Freed {
+    /// A metadata block at this position.
+    Block(u64, BlockKind),
+    /// Blocks of file data: the first one's number, and how many.
+    Run(u64, u64),
 }
 
 /// A running change: a transaction with the allocator's state and the time that it stamps.
@@ -73,7 +83,7 @@ pub(crate) struct Edit<'v> {
     pub(crate) hints: Hints,
     pub(crate) now: Time,
     writer_hints: &'v mut Hints,
-    freed: &'v mut Vec<(u64, u64)>,
+    pub(crate) freed: &'v mut Vec<Freed>,
 }
 
 /// Ranges of memory from this size on are given back to the host when they become free.
@@ -97,22 +107,27 @@ impl<'v> Edit<'v> {
         &self.core.store
     }
 
-    /// Notes that blocks became free, for [`commit`](Self::commit) to give their memory back.
-    pub(crate) fn note_freed(&mut self, first: u64, blocks: u64) {
-        if blocks >= RELEASE_BLOCKS && self.core.store.is_memory() {
-            self.freed.push((first, blocks));
+    /// Ends the transaction: what it freed becomes free, and all changes stay.
+    ///
+    /// # Errors
+    /// As any change: the caller drops the edit and nothing has happened.
+    pub(crate) fn commit(mut self) -> Outcome<()> {
+        // What this frees in turn (an emptied chunk) comes at the end of the list.
+        let mut next = 0;
+        while let Some(freed) = self.freed.get(next).copied() {
+            crate::space::make_free(&mut self, freed)?;
+            next += 1;
         }
-    }
-
-    pub(crate) fn commit(self) {
         *self.writer_hints = self.hints;
         self.tx.commit();
-        for (first, blocks) in self.freed.drain(..) {
-            // The same transaction may have taken some of it into use again.
-            if crate::space::is_free(self.core, first, blocks) {
+        for freed in self.freed.drain(..) {
+            if let Freed::Run(first, blocks) = freed
+                && blocks >= RELEASE_BLOCKS
+            {
                 self.core.store.release(first * BLOCK, blocks * BLOCK);
             }
         }
+        Ok(())
     }
 }
 

@@ -227,7 +227,7 @@ pub(crate) fn map_run(
 /// place of the pointer block; and so on upwards.
 fn collapse(edit: &mut Edit<'_>, node: Node<'_>, last: u64, level: u8) -> Outcome<()> {
     let Some(size) = BlockSize::at_level(level + 1) else { return Ok(()) };
-    if (last + 1) % span(level + 1) != 0 || node.depth()? <= level {
+    if !(last + 1).is_multiple_of(span(level + 1)) || node.depth()? <= level {
         return Ok(());
     }
     let holder = descend(edit, node, last, level + 1)?;

@@ -134,17 +134,19 @@ impl Volume {
                     edit.tx.init(to, 0, &block);
                 }
                 for number in 0..old_count {
-                    edit.tx.retire(old_at + number * BLOCK);
+                    edit.tx.vacate(old_at + number * BLOCK);
                 }
             }
             core.set_groups(at, count);
             let outcome = extend(edit, (old_at, old_count), (old, bytes));
             if outcome.is_err() {
+                // It may run again, when all that it missed was fetched.
                 core.set_groups(old_at, old_count);
             }
             outcome
         });
         if let Err(error) = grown {
+            self.core.set_groups(old_at, old_count);
             self.core
                 .store
                 .grow(old)
@@ -178,7 +180,7 @@ fn extend(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64)) -> Outco
     let (at, count) = (edit.core.groups(), edit.core.group_count());
     let partial = (old_count * GROUP).min(bytes) - old;
     if partial > 0 {
-        space::free_run(edit, old / BLOCK, partial / BLOCK)?;
+        space::clear_run(edit, old / BLOCK, partial / BLOCK)?;
     }
     space::init_groups(edit, old_count, count, bytes)?;
     if at != old_at {

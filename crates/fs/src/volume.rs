@@ -214,15 +214,10 @@ impl Volume {
         }
         loop {
             let mut edit = Edit::new(&self.core, &mut writer);
-            match operation(&mut edit) {
-                Ok(value) => {
-                    edit.commit();
-                    return Ok(value);
-                }
-                Err(Fault::Miss { at, kind }) => {
-                    drop(edit);
-                    self.core.store.fetch(at, kind)?;
-                }
+            let done = operation(&mut edit);
+            match done.and_then(|value| edit.commit().map(|()| value)) {
+                Ok(value) => return Ok(value),
+                Err(Fault::Miss { at, kind }) => self.core.store.fetch(at, kind)?,
                 Err(fault) => return Err(fault.into()),
             }
         }

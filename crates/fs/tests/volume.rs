@@ -75,7 +75,7 @@ fn a_directory_grows_through_all_forms_and_shrinks_back() {
 fn content_survives_close_and_open() {
     let dir = tempfile::tempdir().expect("tempdir");
     let image = dir.path().join("v.lane");
-    let pattern = |len: usize, salt: u8| (0..len).map(|i| (i * 7 >> 3) as u8 ^ salt).collect::<Vec<u8>>();
+    let pattern = |len: usize, salt: u8| (0..len).map(|i| ((i * 7) >> 3) as u8 ^ salt).collect::<Vec<u8>>();
     let files: Vec<(String, Vec<u8>)> = [0, 1, 31, 32, 33, 160, 161, 4095, 4096, 4097, 70_000, 5 << 20]
         .into_iter()
         .enumerate()

@@ -92,7 +92,7 @@ impl Store {
         matches!(self.backing, Backing::Memory)
     }
 
-    /// Makes the store larger. The caller holds all others off.
+    /// Makes the store larger, or small again when what was to follow failed. The caller holds all others off.
     ///
     /// # Errors
     /// The device's error, or `OutOfMemory` where the reserved address space ends.
@@ -109,6 +109,11 @@ impl Store {
         if let Backing::Device(device) = &self.backing {
             device.resize(bytes)?;
         }
+        let mut changed = self.changed.lock();
+        for index in changed.extract_if(.., |index| *index >= bytes / BLOCK) {
+            self.state(&self.dirty, index).store(0, Ordering::Relaxed);
+        }
+        drop(changed);
         self.blocks.store(bytes / BLOCK, Ordering::Relaxed);
         Ok(())
     }

@@ -18,6 +18,8 @@ struct Undo {
 const WIDTH_SHIFT: u32 = 56;
 /// The block's kind, not a word of it.
 const KIND: u64 = 0x80;
+/// State of a block that the running transaction took out of use; the number of no [`BlockKind`].
+const RETIRED: u8 = 0x7f;
 
 /// A running transaction. The caller holds the volume's writer lock. Dropping it takes all changes back;
 /// [`commit`](Tx::commit) keeps them.
@@ -117,10 +119,20 @@ impl<'s> Tx<'s> {
         Ok(view)
     }
 
-    /// Takes a block of metadata out of use.
+    /// Takes a block of metadata out of use: from now on no read finds it, but its bytes stay until the transaction is
+    /// over, for it may be taken back.
     pub fn retire(&mut self, at: u64) {
+        self.set_kind(at, RETIRED);
+    }
+
+    /// Lets a retired block be used anew. Only right before the commit.
+    pub fn vacate(&mut self, at: u64) {
+        self.set_kind(at, 0);
+    }
+
+    fn set_kind(&mut self, at: u64, kind: u8) {
         if at.is_multiple_of(BLOCK) && at < self.store.bytes() {
-            let old = self.store.set_kind(at, 0);
+            let old = self.store.set_kind(at, kind);
             self.log.undo.push(Undo { place: at | KIND << WIDTH_SHIFT, old: u64::from(old) });
         }
     }

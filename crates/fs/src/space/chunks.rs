@@ -1,7 +1,7 @@
 //! Metadata chunks: 2 MiB of metadata blocks behind a table of them.
 
-use super::groups::{alloc_chunk, chunk_at, free_chunk, group, of_chunk};
-use crate::edit::{Core, Edit, Outcome};
+use super::groups::{alloc_chunk, chunk_at, clear_run, free_chunk, group, of_chunk};
+use crate::edit::{Core, Edit, Freed, Outcome};
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, chunk_entry,
     chunk_header, group as f,
@@ -85,9 +85,24 @@ fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Frees a metadata block, and its chunk with the last one.
+/// Frees a metadata block when the transaction commits.
 pub(crate) fn free_block(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outcome<()> {
     edit.store().block(at, kind)?;
+    edit.tx.retire(at);
+    edit.freed.push(Freed::Block(at, kind));
+    Ok(())
+}
+
+/// Lets go of what a transaction freed, right before it commits.
+pub(crate) fn make_free(edit: &mut Edit<'_>, freed: Freed) -> Outcome<()> {
+    match freed {
+        Freed::Run(first, count) => clear_run(edit, first, count),
+        Freed::Block(at, kind) => make_block_free(edit, at, kind),
+    }
+}
+
+/// A metadata block is free again, and its chunk with the last one.
+fn make_block_free(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outcome<()> {
     let entry = table_entry(edit.core, at)?;
     if entry.get(chunk_entry::KIND) != kind as u8 {
         return Err(Fault::damaged(at, "the chunk table says another kind of block"));
@@ -96,14 +111,14 @@ pub(crate) fn free_block(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outco
     edit.tx.put(entry, chunk_entry::USED, 0);
     edit.tx.put(entry, chunk_entry::CHECKSUM, 0);
     edit.tx.put(entry, chunk_entry::OWNER, 0);
-    edit.tx.retire(at);
+    edit.tx.vacate(at);
     let chunk = at & !(CHUNK - 1);
     let header = chunk_table(edit.core, chunk)?;
     let used = header.get(chunk_header::USED).saturating_sub(1);
     edit.tx.put(header, chunk_header::USED, used);
     if u64::from(used) <= CHUNK_HEADER_BLOCKS {
         for block in 0..CHUNK_HEADER_BLOCKS {
-            edit.tx.retire(chunk + block * BLOCK);
+            edit.tx.vacate(chunk + block * BLOCK);
         }
         if edit.hints.chunk == chunk {
             edit.hints.chunk = 0;

@@ -1,6 +1,6 @@
 //! Block groups: bitmaps of 4 KiB blocks.
 
-use crate::edit::{Core, Edit, Outcome};
+use crate::edit::{Core, Edit, Freed, Outcome};
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNKS_PER_GROUP, Code, group as f,
 };
@@ -110,45 +110,34 @@ pub(crate) fn alloc_run(edit: &mut Edit<'_>, goal: u64, want: u64) -> Outcome<(u
     Err(Code::NoSpace.into())
 }
 
-/// Frees consecutive blocks.
+/// Frees consecutive blocks of file data when the transaction commits.
 pub(crate) fn free_run(edit: &mut Edit<'_>, first: u64, count: u64) -> Outcome<()> {
-    edit.note_freed(first, count);
-    let (mut at, end) = (first, first.saturating_add(count));
-    if end > edit.store().bytes() / BLOCK {
+    if first.saturating_add(count) > edit.store().bytes() / BLOCK {
         return Err(Fault::damaged(
             first.saturating_mul(BLOCK),
             "a run of blocks past the end of the volume",
         ));
     }
+    edit.freed.push(Freed::Run(first, count));
+    Ok(())
+}
+
+/// Clears the bits of blocks that hold file data, or of a chunk that is no longer a metadata chunk.
+pub(crate) fn clear_run(edit: &mut Edit<'_>, first: u64, count: u64) -> Outcome<()> {
+    let (mut at, end) = (first, first + count);
     while at < end {
         let number = at / BLOCKS_PER_GROUP;
         let stop = ((number + 1) * BLOCKS_PER_GROUP).min(end);
         let first_bit = at % BLOCKS_PER_GROUP;
         let view = group(edit.core, number)?;
-        let chunks = first_bit / BLOCKS_PER_CHUNK..=(first_bit + (stop - at) - 1) / BLOCKS_PER_CHUNK;
-        if chunks.into_iter().any(|chunk| view.get(f::METADATA) & (1 << chunk) != 0) {
+        let mut chunks = first_bit / BLOCKS_PER_CHUNK..=(first_bit + (stop - at) - 1) / BLOCKS_PER_CHUNK;
+        if chunks.any(|chunk| view.get(f::METADATA) & (1 << chunk) != 0) {
             return Err(Fault::damaged(at * BLOCK, "file data inside a metadata chunk"));
         }
         flip(edit, number, first_bit, stop - at, false)?;
         at = stop;
     }
     Ok(())
-}
-
-/// True where all these blocks are free.
-pub(crate) fn is_free(core: &Core, first: u64, count: u64) -> bool {
-    let mut at = first;
-    let end = first + count;
-    while at < end {
-        let Ok(view) = group(core, at / BLOCKS_PER_GROUP) else { return false };
-        let stop = (at / BLOCKS_PER_GROUP + 1) * BLOCKS_PER_GROUP;
-        let bit = at % BLOCKS_PER_GROUP;
-        if next(view, bit, true) < bit + (stop.min(end) - at) {
-            return false;
-        }
-        at = stop;
-    }
-    true
 }
 
 /// Takes a whole free chunk for metadata and returns its position.

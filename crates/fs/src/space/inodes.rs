@@ -78,7 +78,12 @@ fn block_with_room(edit: &Edit<'_>, chunk: u64) -> Outcome<Option<u64>> {
         if entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8
             && u64::from(entry.get(chunk_entry::USED)) < full
         {
-            return Ok(Some(at));
+            match edit.store().block(at, BlockKind::Inodes) {
+                Ok(_) => return Ok(Some(at)),
+                // Damaged, or freed by this very transaction.
+                Err(Fault::Damaged { .. }) => {}
+                Err(miss) => return Err(miss),
+            }
         }
     }
     Ok(None)

@@ -10,6 +10,6 @@ mod chunks;
 mod groups;
 mod inodes;
 
-pub(crate) use chunks::{alloc_block, free_block, table_entry};
-pub(crate) use groups::{alloc_run, free_run, group, init_groups, is_free, reserve};
+pub(crate) use chunks::{alloc_block, free_block, make_free, table_entry};
+pub(crate) use groups::{alloc_run, clear_run, free_run, group, init_groups, reserve};
 pub(crate) use inodes::{alloc_inode, free_inode};
