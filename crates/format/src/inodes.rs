@@ -1,6 +1,6 @@
 //! Inodes.
 
-use crate::layout;
+use crate::{Field, layout};
 
 layout! {
     /// The first 96 bytes of every inode; what follows depends on its type and on the volume's inode size.
@@ -19,8 +19,8 @@ layout! {
     BYTES: u64, 16;
     /// Root of the file map: a tagged pointer
     MAP: u64, 24;
-    /// Directories: root of the hash tree (form in the low bits); devices: device number
-    ROOT: u64, 32;
+    /// Directories: inode number of the parent; devices: device number
+    PARENT_OR_DEVICE: u64, 32;
     /// First block of the extended attributes, 0 for none
     XATTR: u64, 40;
     /// Time of the last change of content, in nanoseconds since 1970 (signed)
@@ -40,18 +40,18 @@ layout! {
 }
 
 layout! {
-    /// What follows the first 96 bytes in a directory's inode of 256 B.
+    /// What follows the first 96 bytes in a directory's inode of 256 B. All that a lookup needs is in its last 64 bytes.
     dir_inode_256, 160;
     /// First leaf block of the list of those with room, 0 for none
     ROOM: u64, 0;
-    /// Inode number of the parent directory
-    PARENT: u64, 8;
     /// Zero
-    RESERVED: u64, 16, 10;
+    RESERVED: u64, 8, 11;
+    /// Root of the lookups: a block, and its form in the low bits
+    ROOT: u64, 96;
     /// Small index: tag of each entry (see format.md)
-    TAGS: u8, 96, 32;
+    TAGS: u8, 104, 28;
     /// Small index: unit of each entry in the leaf block, 0 for a free place
-    UNITS: u8, 128, 32;
+    UNITS: u8, 132, 28;
 }
 
 layout! {
@@ -59,8 +59,8 @@ layout! {
     dir_inode_128, 32;
     /// First leaf block of the list of those with room, 0 for none
     ROOM: u64, 0;
-    /// Inode number of the parent directory
-    PARENT: u64, 8;
+    /// Root of the lookups: a block, and its form in the low bits
+    ROOT: u64, 8;
     /// Small index: tag of each entry
     TAGS: u8, 16, 8;
     /// Small index: unit of each entry in the leaf block, 0 for a free place
@@ -79,7 +79,7 @@ pub const INODE_CORE: usize = inode::SIZE;
 pub enum InodeSize {
     /// 128 bytes: 32 bytes of inline data, 8 entries in a directory's small index.
     B128 = 128,
-    /// 256 bytes: 160 bytes of inline data, 32 entries in a directory's small index.
+    /// 256 bytes: 160 bytes of inline data, 28 entries in a directory's small index.
     B256 = 256,
 }
 
@@ -112,6 +112,18 @@ impl InodeSize {
             InodeSize::B128 => dir_inode_128::UNITS.len,
             InodeSize::B256 => dir_inode_256::UNITS.len,
         }
+    }
+
+    /// A directory's root, from the start of the inode.
+    #[inline(always)]
+    pub const fn dir_root(self) -> Field<u64> {
+        Field::at(
+            INODE_CORE
+                + match self {
+                    InodeSize::B128 => dir_inode_128::ROOT.offset,
+                    InodeSize::B256 => dir_inode_256::ROOT.offset,
+                },
+        )
     }
 
     /// Offset of the small index's tags from the start of the inode.

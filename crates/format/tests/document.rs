@@ -271,7 +271,7 @@ fn sentences_with_numbers_hold() {
         format::BLOCKS_PER_CHUNK * format::chunk_entry::SIZE as u64
     );
     assert_eq!(dir::index::SLOTS.len, dir::BUCKETS * dir::BUCKET_SLOTS);
-    for (size, inline, small) in [(format::InodeSize::B128, 32, 8), (format::InodeSize::B256, 160, 32)] {
+    for (size, inline, small) in [(format::InodeSize::B128, 32, 8), (format::InodeSize::B256, 160, 28)] {
         assert_eq!((size.inline(), size.small_entries()), (inline, small));
     }
     assert_eq!(format::MAX_FILE_SIZE, format::BLOCK * 512u64.pow(format::MAX_MAP_DEPTH.into()));

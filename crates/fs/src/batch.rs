@@ -10,6 +10,7 @@ use crate::edit::{Core, Outcome};
 use crate::inode::Node;
 use crate::path::{self, Start};
 use crate::{Ino, Resolution, ResolveOptions, Result, Volume};
+use lanefs_format::dir::entry as e;
 use lanefs_format::{
     BlockKind, Code, DirRoot, FileKind, HASH_LANES, HashSeed, MAX_NAME, UNIT, half_md4_lanes, inode as f,
 };
@@ -194,6 +195,10 @@ impl<'p> Batch<'_, 'p> {
     }
 
     fn interleave<P: AsRef<[u8]>>(&mut self, core: &Core, paths: &'p [P], answers: &mut [Resolution]) {
+        if Node::directory(core, self.start.base).is_err() || Node::directory(core, self.start.root).is_err()
+        {
+            return;
+        }
         let mut waiting = Vec::with_capacity(paths.len());
         for (i, path) in paths.iter().enumerate() {
             let path = path.as_ref();
@@ -235,26 +240,21 @@ impl<'p> Batch<'_, 'p> {
         let store = &core.store;
         match lane.stage {
             Stage::Directory => {
-                let node = Node::directory(core, lane.ino)?;
+                // The entry said that it is a directory, so the line with its type need not be read.
+                let inode = store.inode(lane.ino)?;
                 let hash = self.hashes[lane.next as usize];
-                let index = match dir::root(&node)? {
+                let index = match dir::root_in(inode)? {
                     DirRoot::Empty => return Ok(self.missing(lane)),
                     DirRoot::Small(leaf) => {
                         let size = store.inode_size();
-                        let places = dir::candidates(node.view, size, hash);
-                        let unit = if places == 0 {
-                            0
-                        } else {
-                            dir::unit_of(node.view, size, places.trailing_zeros())
-                        };
+                        let places = dir::candidates(inode, size, hash);
+                        let unit =
+                            if places == 0 { 0 } else { dir::unit_of(inode, size, places.trailing_zeros()) };
                         return match unit {
                             0 if places == 0 => Ok(self.missing(lane)),
                             0 => self.slowly(core, lane),
                             unit => {
-                                let at = leaf + unit * UNIT;
-                                store.prefetch(at);
-                                store.prefetch(at + 48);
-                                lane.stage = Stage::Entry(at);
+                                self.await_entry(core, lane, leaf + unit * UNIT);
                                 Ok(Step::Wait)
                             }
                         };
@@ -274,9 +274,7 @@ impl<'p> Batch<'_, 'p> {
                 let Some(at) = found.into_iter().find(|at| *at != 0) else {
                     return if more { self.slowly(core, lane) } else { Ok(self.missing(lane)) };
                 };
-                store.prefetch(at);
-                store.prefetch(at + 48);
-                lane.stage = Stage::Entry(at);
+                self.await_entry(core, lane, at);
                 Ok(Step::Wait)
             }
             Stage::Entry(at) => {
@@ -298,6 +296,14 @@ impl<'p> Batch<'_, 'p> {
                 }))
             }
         }
+    }
+
+    /// Asks for the lines of an entry that are compared: from its inode number to the end of the name.
+    #[inline(always)]
+    fn await_entry(&self, core: &Core, lane: &mut Lane, at: u64) {
+        core.store.prefetch(at + e::INODE.offset as u64);
+        core.store.prefetch(at + (e::SIZE - 1 + self.names[lane.next as usize].len()) as u64);
+        lane.stage = Stage::Entry(at);
     }
 
     /// A candidate that was not the one: the directory's ordinary search decides.
@@ -331,7 +337,8 @@ impl<'p> Batch<'_, 'p> {
             _ if is_last => lane.stage = Stage::Found(kind),
             FileKind::Directory => {
                 lane.stage = Stage::Directory;
-                core.store.prefetch(inode + core.store.inode_size().small_tags() as u64);
+                core.store.prefetch(inode + core.store.inode_size().dir_root().offset as u64);
+                return Ok(Step::Wait);
             }
             _ => return Ok(Step::Done(Resolution::failed(Code::NotDirectory))),
         }

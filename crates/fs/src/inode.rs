@@ -3,9 +3,7 @@
 use crate::edit::{Core, Edit, Outcome};
 use crate::space;
 use crate::{Attr, Ino, Time};
-use lanefs_format::{
-    BLOCK, Code, FileKind, INODE_CORE, INODE_INLINE, MAX_LINKS, MAX_MAP_DEPTH, dir_inode_128, inode as f,
-};
+use lanefs_format::{BLOCK, Code, FileKind, INODE_CORE, INODE_INLINE, MAX_LINKS, MAX_MAP_DEPTH, inode as f};
 use lanefs_store::{Fault, View};
 
 /// An inode in use.
@@ -84,7 +82,7 @@ impl<'a> Node<'a> {
 
     /// A directory's parent.
     pub(crate) fn parent(&self) -> u64 {
-        self.tail().get(dir_inode_128::PARENT)
+        self.view.get(f::PARENT_OR_DEVICE)
     }
 
     #[inline(always)]
@@ -103,7 +101,7 @@ impl<'a> Node<'a> {
             size: if kind == FileKind::Directory { blocks.saturating_mul(BLOCK) } else { v.get(f::BYTES) },
             blocks,
             rdev: match kind {
-                FileKind::CharDevice | FileKind::BlockDevice => v.get(f::ROOT),
+                FileKind::CharDevice | FileKind::BlockDevice => v.get(f::PARENT_OR_DEVICE),
                 _ => 0,
             },
             mtime: Time(v.get(f::MTIME)),
@@ -134,16 +132,13 @@ pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Node<'v>>
     f::LINKS.write(&mut bytes, if is_dir { 2 } else { 1 });
     f::UID.write(&mut bytes, new.uid);
     f::GID.write(&mut bytes, new.gid);
-    f::ROOT.write(&mut bytes, new.rdev);
+    f::PARENT_OR_DEVICE.write(&mut bytes, if is_dir { new.parent } else { new.rdev });
     for time in [f::MTIME, f::CTIME, f::ATIME, f::BTIME] {
         time.write(&mut bytes, edit.now.0);
     }
     // A block of inodes may have been something else in between, so a first generation comes from the clock.
     let generation = if old == 0 { (edit.now.0 >> 20) as u32 } else { old.wrapping_add(1) };
     f::GENERATION.write(&mut bytes, generation.max(1));
-    if is_dir {
-        dir_inode_128::PARENT.write(&mut bytes[INODE_CORE..], new.parent);
-    }
     // Free until its mode is set, so only that needs to be put back.
     edit.tx.init(view, 0, &bytes[..view.len()]);
     edit.tx.put(view, f::MODE, new.kind.mode() | new.perm & 0o7777);

@@ -73,7 +73,7 @@ pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<u64>
     edit.hints.data_goal = BLOCKS_PER_CHUNK;
     let new = NewInode { kind: FileKind::Directory, perm: 0o755, uid: 0, gid: 0, rdev: 0, parent: 0 };
     let root = inode::make(edit, &new)?;
-    edit.tx.put(root.tail(), lanefs_format::dir_inode_128::PARENT, root.ino);
+    edit.tx.put(root.view, lanefs_format::inode::PARENT_OR_DEVICE, root.ino);
     Ok(root.ino)
 }
 

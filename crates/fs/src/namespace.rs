@@ -5,7 +5,7 @@ use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{self, NewInode, Node, add_links, touch};
 use crate::perm::{self, SEARCH, WRITE, access};
 use crate::{Caller, RenameMode, data, map, space, xattr};
-use lanefs_format::{Code, FileKind, MAX_NAME, MAX_SYMLINK, dir_inode_128 as tail, inode as f};
+use lanefs_format::{Code, FileKind, MAX_NAME, MAX_SYMLINK, inode as f};
 use lanefs_store::Fault;
 
 /// # Errors
@@ -313,7 +313,7 @@ fn finish(edit: &mut Edit<'_>, moved: Node<'_>, from: Node<'_>, to: Node<'_>) ->
     if moved.kind()? == FileKind::Directory && from.ino != to.ino {
         add_links(edit, from, -1)?;
         add_links(edit, to, 1)?;
-        edit.tx.put(moved.tail(), tail::PARENT, to.ino);
+        edit.tx.put(moved.view, f::PARENT_OR_DEVICE, to.ino);
     }
     edit.tx.put(moved.view, f::CTIME, edit.now.0);
     touch(edit, from);

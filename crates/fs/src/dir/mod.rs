@@ -3,7 +3,7 @@
 //! | form | when | a name is found through |
 //! |---|---|---|
 //! | empty | no entry, no block | |
-//! | small | up to 32 entries (8 in 128 B inodes) in one leaf | tags in the inode |
+//! | small | up to 28 entries (8 in 128 B inodes) in one leaf | tags in the inode |
 //! | region | one hash region | its index block |
 //! | tree | several regions | tree blocks, then the region's index block |
 //!
@@ -25,12 +25,25 @@ pub(crate) use tree::descend as region_of;
 
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::Node;
-use lanefs_format::{DirRoot, FileKind, inode as f};
+use lanefs_format::{DirRoot, FileKind, InodeSize};
+use lanefs_store::View;
 
 /// The root of a directory's lookups.
 #[inline(always)]
 pub(crate) fn root(node: &Node<'_>) -> Outcome<DirRoot> {
-    Ok(DirRoot::decode(node.view.get(f::ROOT))?)
+    root_in(node.view)
+}
+
+/// As [`root`], of an inode that is known to be a directory's.
+#[inline(always)]
+pub(crate) fn root_in(inode: View<'_>) -> Outcome<DirRoot> {
+    // The inode's size is its view's.
+    let size = if inode.len() == InodeSize::B128 as usize { InodeSize::B128 } else { InodeSize::B256 };
+    Ok(DirRoot::decode(inode.get(size.dir_root()))?)
+}
+
+fn set_root(edit: &mut Edit<'_>, node: Node<'_>, root: DirRoot) {
+    edit.tx.put(node.view, edit.store().inode_size().dir_root(), root.word());
 }
 
 /// True for a directory without entries.

@@ -7,7 +7,7 @@ use crate::edit::{Edit, Outcome};
 use crate::inode::{Node, add_blocks};
 use crate::space;
 use lanefs_format::dir::{REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e, entry_units, index as x};
-use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind, inode as f};
+use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind};
 use lanefs_store::{Fault, View};
 
 fn new_index<'v>(edit: &mut Edit<'v>, node: Node<'_>, dummy: u64) -> Outcome<View<'v>> {
@@ -42,7 +42,7 @@ pub(super) fn from_small(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64) -> Outc
     }
     small::set_index(edit, node, &[]);
     edit.tx.put(dummy.view, e::INODE, view.at());
-    edit.tx.put(node.view, f::ROOT, DirRoot::Region(view.at()).word());
+    super::set_root(edit, node, DirRoot::Region(view.at()));
     Ok(())
 }
 
@@ -51,7 +51,7 @@ fn to_small(edit: &mut Edit<'_>, node: Node<'_>, dummy: Entry<'_>, index: u64) -
     let members = small::members(edit.core, dummy)?;
     small::set_index(edit, node, &members);
     edit.tx.put(dummy.view, e::INODE, 0);
-    edit.tx.put(node.view, f::ROOT, DirRoot::Small(dummy.view.at() & !(BLOCK - 1)).word());
+    super::set_root(edit, node, DirRoot::Small(dummy.view.at() & !(BLOCK - 1)));
     free_index(edit, node, index)
 }
 
@@ -169,7 +169,7 @@ fn shrink(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     let DirRoot::Region(at) = super::root(&node)? else { return Ok(()) };
     let (_, dummy) = region(edit, at)?;
     if dummy.count() == 0 {
-        edit.tx.put(node.view, f::ROOT, DirRoot::Empty.word());
+        super::set_root(edit, node, DirRoot::Empty);
         free_index(edit, node, at)?;
         return leaf::free(edit, node, dummy.view, entry_units(0));
     }

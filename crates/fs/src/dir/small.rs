@@ -7,7 +7,7 @@ use super::leaf;
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::Node;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units, small_tag};
-use lanefs_format::{BLOCK, BlockKind, DirRoot, Field, FileKind, InodeSize, UNIT, inode as f};
+use lanefs_format::{BLOCK, BlockKind, DirRoot, Field, FileKind, InodeSize, UNIT};
 use lanefs_store::{Fault, View};
 
 const BYTES: u64 = 0x0101_0101_0101_0101;
@@ -17,14 +17,15 @@ const BYTES: u64 = 0x0101_0101_0101_0101;
 pub(crate) fn candidates(inode: View<'_>, size: InodeSize, hash: u32) -> u32 {
     let wanted = BYTES * u64::from(small_tag(hash));
     let mut places = 0;
-    for word in 0..size.small_entries() / 8 {
+    for word in 0..size.small_entries().div_ceil(8) {
         let differs = inode.get(Field::<u64>::at(size.small_tags() + 8 * word)) ^ wanted;
         let zeros = differs.wrapping_sub(BYTES) & !differs & (BYTES << 7);
         // Gather the top bit of each byte.
         let bits = (zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
         places |= (bits as u32) << (8 * word);
     }
-    places
+    // The last word may reach over the tags' end.
+    places & ((1 << size.small_entries()) - 1)
 }
 
 /// Unit of the entry in this place of the small index, 0 for none.
@@ -61,7 +62,7 @@ pub(super) fn begin(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     let view = leaf::alloc_in(edit, node, leaf, entry_units(0))?;
     let view = view.ok_or(Fault::damaged(leaf.at(), "a new leaf block without room"))?;
     entry::write(edit, view, Name { bytes: b"", hash: 0 }, 0, 0);
-    edit.tx.put(node.view, f::ROOT, DirRoot::Small(leaf.at()).word());
+    super::set_root(edit, node, DirRoot::Small(leaf.at()));
     Ok(())
 }
 
@@ -110,7 +111,7 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64, entry: Entr
     let left = entry::add_count(edit, dummy, -1)?;
     leaf::free(edit, node, entry.view, units)?;
     if left == 0 {
-        edit.tx.put(node.view, f::ROOT, DirRoot::Empty.word());
+        super::set_root(edit, node, DirRoot::Empty);
         leaf::free(edit, node, dummy.view, entry_units(0))?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{Node, add_blocks};
 use crate::space;
 use lanefs_format::dir::{MAX_TREE_LEVEL, TREE_MAX, TREE_MERGED, tree as t};
-use lanefs_format::{BlockKind, Code, DirRoot, inode as f};
+use lanefs_format::{BlockKind, Code, DirRoot};
 use lanefs_store::{Fault, View};
 
 /// A tree block with fewer children looks for a neighbour to merge with.
@@ -161,7 +161,7 @@ fn free_block(edit: &mut Edit<'_>, node: Node<'_>, at: u64) -> Outcome<()> {
 /// Makes a region's place in the tree name another index block.
 pub(super) fn set_position(edit: &mut Edit<'_>, node: Node<'_>, path: Path, index: u64) -> Outcome<()> {
     match path.last() {
-        None => edit.tx.put(node.view, f::ROOT, DirRoot::Region(index).word()),
+        None => super::set_root(edit, node, DirRoot::Region(index)),
         Some(step) => {
             let (view, _) = tree_block(edit.core, step.block, None)?;
             edit.tx.put(view, t::POSITIONS.index(step.child), index);
@@ -190,7 +190,7 @@ pub(super) fn insert(
         put(edit, view, 0, left);
         put(edit, view, 1, new);
         edit.tx.put(view, t::COUNT, 2);
-        edit.tx.put(node.view, f::ROOT, DirRoot::Tree(view.at()).word());
+        super::set_root(edit, node, DirRoot::Tree(view.at()));
         return Ok(());
     };
     let (view, count) = tree_block(edit.core, step.block, None)?;
@@ -253,7 +253,7 @@ fn lower_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
         }
         let only = child(view, 0);
         let root = if only.form == REGION { DirRoot::Region(only.at) } else { DirRoot::Tree(only.at) };
-        edit.tx.put(node.view, f::ROOT, root.word());
+        super::set_root(edit, node, root);
         free_block(edit, node, at)?;
     }
     Ok(())
