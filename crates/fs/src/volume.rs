@@ -73,7 +73,7 @@ impl Volume {
         let name = image.display().to_string();
         let superblock = mkfs::superblock(options).map_err(|why| Error::Image { what: name.clone(), why })?;
         if !options.force && Self::looks_used(image) {
-            let why = "exists already; give --force (force: true) to overwrite it".into();
+            let why = "exists already or holds something; give --force (force: true) to overwrite it".into();
             return Err(Error::Image { what: name, why });
         }
         let device = FileDevice::create(image, superblock.volume_bytes, options.force)
@@ -81,15 +81,17 @@ impl Volume {
         Self::make(Backing::Device(Box::new(device)), superblock)
     }
 
-    /// True for a file that is there, and for a raw device that holds a volume.
+    /// True for a file that is there, and for a raw device that holds anything where file systems and partition tables
+    /// begin.
     fn looks_used(image: &Path) -> bool {
         use std::os::unix::fs::FileTypeExt;
-        let Ok(meta) = std::fs::symlink_metadata(image) else { return false };
-        if !std::fs::metadata(image).is_ok_and(|m| m.file_type().is_block_device()) {
-            return meta.is_file() || meta.is_symlink() && image.exists();
+        let Ok(meta) = std::fs::metadata(image) else { return false };
+        if !meta.file_type().is_block_device() {
+            return meta.is_file();
         }
-        let device = FileDevice::open(image, false);
-        device.is_ok_and(|device| !matches!(read_superblock(&device), Err(NotASuperblock::Magic)))
+        let mut start = vec![0; 68 << 10];
+        let read = FileDevice::open(image, false).and_then(|device| device.read_at(0, &mut start));
+        read.is_ok() && start.iter().any(|byte| *byte != 0)
     }
 
     /// Makes a volume in memory. It ends with the returned value.
@@ -341,6 +343,9 @@ fn open_error(name: &str, source: std::io::Error) -> Error {
     match source.kind() {
         std::io::ErrorKind::WouldBlock => {
             Error::Image { what: name.into(), why: "in use by another process".into() }
+        }
+        std::io::ErrorKind::ResourceBusy => {
+            Error::Image { what: name.into(), why: "in use: mounted, or open elsewhere".into() }
         }
         std::io::ErrorKind::AlreadyExists => {
             Error::Image { what: name.into(), why: "exists already; give --force to overwrite it".into() }

@@ -84,6 +84,9 @@ impl FileDevice {
     }
 
     fn with(path: &Path, flags: OFlags, write: bool) -> io::Result<Self> {
+        // On a block device O_EXCL without O_CREAT claims it, so that a mounted one is refused.
+        let is_raw = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device());
+        let flags = if is_raw && write { flags | OFlags::EXCL } else { flags };
         let fd = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666))?;
         let file = File::from(fd);
         let kind = file.metadata()?.file_type();
