@@ -26,6 +26,11 @@ impl Checksummer {
         crc32c::crc32c_append(crc32c::crc32c_append(crc, before), rest.get(4..).unwrap_or(&[]))
     }
 
+    /// Goes on with a plain CRC-32C: `sum` of what came before, then `bytes`.
+    pub fn append(sum: u32, bytes: &[u8]) -> u32 {
+        crc32c::crc32c_append(sum, bytes)
+    }
+
     /// Stores the checksums of a block that keeps its own: those with the common header, and inodes one by one.
     /// For pointer blocks it returns the checksum, which goes to the chunk's table.
     pub fn seal(&self, kind: BlockKind, at: u64, block: &mut [u8], inode_size: usize) -> Option<u32> {

@@ -22,11 +22,13 @@ pub enum BlockKind {
     Index = 8,
     /// Extended attributes.
     Xattr = 9,
+    /// The journal's own blocks.
+    Journal = 10,
 }
 
 impl BlockKind {
     /// All kinds.
-    pub const ALL: [BlockKind; 9] = [
+    pub const ALL: [BlockKind; 10] = [
         BlockKind::Superblock,
         BlockKind::Group,
         BlockKind::ChunkHeader,
@@ -36,6 +38,7 @@ impl BlockKind {
         BlockKind::Tree,
         BlockKind::Index,
         BlockKind::Xattr,
+        BlockKind::Journal,
     ];
 
     /// The kind with this number.

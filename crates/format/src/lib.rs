@@ -12,6 +12,7 @@ pub mod dir;
 mod geometry;
 mod hash;
 mod inodes;
+mod journal;
 mod kind;
 mod layout;
 mod pointer;
@@ -24,6 +25,7 @@ pub use code::Code;
 pub use geometry::*;
 pub use hash::{HASH_LANES, HashSeed, half_md4, half_md4_lanes};
 pub use inodes::*;
+pub use journal::*;
 pub use kind::{BlockKind, FileKind};
 pub use layout::{Array, Field, FieldInfo, Layout, Word};
 pub use pointer::{BlockSize, DirRoot, InvalidPointer, Pointer};
@@ -44,4 +46,7 @@ pub const STRUCTURES: &[Layout] = &[
     dir::tree::LAYOUT,
     dir::index::LAYOUT,
     xattr_block::LAYOUT,
+    journal_header::LAYOUT,
+    journal_descriptor::LAYOUT,
+    journal_commit::LAYOUT,
 ];

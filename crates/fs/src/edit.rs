@@ -64,6 +64,9 @@ pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) hints: Hints,
     pub(crate) freed: Vec<Freed>,
+    /// What committed transactions freed and the device does not know yet: a crash may bring it back, so nothing else may
+    /// be put there.
+    pub(crate) deferred: Vec<Freed>,
 }
 
 /// What a transaction frees. It is free for others, and for the transaction itself, only once the transaction can no
@@ -84,6 +87,7 @@ pub(crate) struct Edit<'v> {
     pub(crate) now: Time,
     writer_hints: &'v mut Hints,
     pub(crate) freed: &'v mut Vec<Freed>,
+    deferred: &'v mut Vec<Freed>,
 }
 
 /// Ranges of memory from this size on are given back to the host when they become free.
@@ -99,6 +103,7 @@ impl<'v> Edit<'v> {
             now: Time::now(),
             writer_hints: &mut writer.hints,
             freed: &mut writer.freed,
+            deferred: &mut writer.deferred,
         }
     }
 
@@ -107,17 +112,19 @@ impl<'v> Edit<'v> {
         &self.core.store
     }
 
-    /// Ends the transaction: what it freed becomes free, and all changes stay.
+    /// Ends the transaction: all its changes stay. What it freed is free at once in memory, and on a device when this
+    /// commit has reached it.
     ///
     /// # Errors
     /// As any change: the caller drops the edit and nothing has happened.
     pub(crate) fn commit(mut self) -> Outcome<()> {
-        // What this frees in turn (an emptied chunk) comes at the end of the list.
-        let mut next = 0;
-        while let Some(freed) = self.freed.get(next).copied() {
-            crate::space::make_free(&mut self, freed)?;
-            next += 1;
+        if !self.core.store.is_memory() {
+            self.deferred.append(self.freed);
+            *self.writer_hints = self.hints;
+            self.tx.commit();
+            return Ok(());
         }
+        self.make_free()?;
         *self.writer_hints = self.hints;
         self.tx.commit();
         for freed in self.freed.drain(..) {
@@ -129,6 +136,31 @@ impl<'v> Edit<'v> {
         }
         Ok(())
     }
+
+    /// Frees what was deferred, as a transaction of its own, right before everything is written to the device.
+    pub(crate) fn commit_deferred(mut self) -> Outcome<()> {
+        self.freed.clone_from(self.deferred);
+        self.make_free()?;
+        *self.writer_hints = self.hints;
+        self.tx.commit();
+        self.deferred.clear();
+        Ok(())
+    }
+
+    fn make_free(&mut self) -> Outcome<()> {
+        // What this frees in turn (an emptied chunk) comes at the end of the list.
+        let mut next = 0;
+        while let Some(freed) = self.freed.get(next).copied() {
+            crate::space::make_free(self, freed)?;
+            next += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Blocks that are about to be free.
+pub(crate) fn deferred_blocks(writer: &Writer) -> u64 {
+    writer.deferred.iter().map(|freed| if let Freed::Run(_, blocks) = freed { *blocks } else { 0 }).sum()
 }
 
 pub(crate) type Outcome<T> = Result<T, Fault>;

@@ -2,8 +2,8 @@
 
 use crate::{Error, Result, Volume};
 use lanefs_format::{
-    BLOCK, BlockKind, INODE_CORE, Layout, Pointer, chunk_entry, chunk_header, dir, group, inode, superblock,
-    xattr_block,
+    BLOCK, BlockKind, INODE_CORE, Layout, Pointer, chunk_entry, chunk_header, dir, group, inode,
+    journal_commit, journal_descriptor, journal_header, superblock, xattr_block,
 };
 use std::fmt::Write;
 
@@ -93,6 +93,11 @@ impl Volume {
                     }
                 }
             }
+            BlockKind::Journal => match block[1] {
+                lanefs_format::JOURNAL_HEADER => fields(&mut text, journal_header::LAYOUT, block),
+                lanefs_format::JOURNAL_DESCRIPTOR => fields(&mut text, journal_descriptor::LAYOUT, block),
+                _ => fields(&mut text, journal_commit::LAYOUT, block),
+            },
             BlockKind::Xattr => {
                 fields(&mut text, xattr_block::LAYOUT, block);
                 hex(&mut text, &block[xattr_block::SIZE..]);

@@ -10,7 +10,10 @@ use lanefs_format::{
 };
 
 /// The superblock of a volume to be made; what is wrong with the options, in words.
-pub(crate) fn superblock(options: &CreateOptions) -> std::result::Result<Superblock, String> {
+pub(crate) fn superblock(
+    options: &CreateOptions,
+    journaled: bool,
+) -> std::result::Result<Superblock, String> {
     let bytes = options.size & !(BLOCK - 1);
     if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) {
         return Err(format!(
@@ -28,6 +31,15 @@ pub(crate) fn superblock(options: &CreateOptions) -> std::result::Result<Superbl
     let group_count = bytes.div_ceil(GROUP);
     // The table fits between the two superblocks in volumes up to some 60 GiB; else it follows chunk 0.
     let fits = group_count < SUPERBLOCK_COPY / BLOCK - 1;
+    let groups = if fits { BLOCK } else { CHUNK };
+    // A 64th of the volume, 256 KiB to 128 MiB: room for the metadata of some 300,000 new files in one commit.
+    let journal_blocks = if journaled { (bytes / BLOCK / 64).clamp(64, 32768) } else { 0 };
+    let behind = groups + group_count * BLOCK;
+    let journal = match () {
+        () if !journaled => 0,
+        () if fits && behind + journal_blocks * BLOCK <= SUPERBLOCK_COPY => behind,
+        () => CHUNK.max(behind),
+    };
     let mut uuid = options.uuid.map_or_else(random, Ok)?;
     if options.uuid.is_none() {
         // Version 4, variant 1 of RFC 9562.
@@ -40,10 +52,10 @@ pub(crate) fn superblock(options: &CreateOptions) -> std::result::Result<Superbl
         volume_bytes: bytes,
         inode_size: options.inode_size,
         root: 0,
-        groups: if fits { BLOCK } else { CHUNK },
+        groups,
         group_count,
-        journal: 0,
-        journal_blocks: 0,
+        journal,
+        journal_blocks,
         clean: true,
         sequence: 0,
         free_blocks: 0,
@@ -66,7 +78,8 @@ fn random() -> std::result::Result<[u8; 16], String> {
 /// Fills an empty volume: group table, root directory. Returns the root's inode number.
 pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<u64> {
     space::init_groups(edit, 0, superblock.group_count, superblock.volume_bytes)?;
-    for (at, blocks) in [(0, 1), (SUPERBLOCK_COPY, 1), (superblock.groups, superblock.group_count)] {
+    let journal = (superblock.journal, superblock.journal_blocks);
+    for (at, blocks) in [(0, 1), (SUPERBLOCK_COPY, 1), (superblock.groups, superblock.group_count), journal] {
         space::reserve(edit, at / BLOCK, blocks)?;
     }
     // Data starts behind chunk 0.

@@ -1,9 +1,9 @@
 //! A volume, open.
 
-use crate::edit::{Core, Edit, Outcome, Writer};
+use crate::edit::{Core, Edit, Outcome, Writer, deferred_blocks};
 use crate::{Error, Ino, Result, StatFs, mkfs, recount};
 use lanefs_format::superblock::{NotASuperblock, Superblock};
-use lanefs_format::{BLOCK, CHUNK, InodeSize, MAX_NAME, MAX_VOLUME, SUPERBLOCK_COPY};
+use lanefs_format::{BLOCK, CHUNK, Code, InodeSize, MAX_NAME, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{Backing, Device, Fault, FileDevice, MemoryDevice, Store};
 use parking_lot::{Mutex, RwLock};
 use std::path::Path;
@@ -71,7 +71,8 @@ impl Volume {
     pub fn create(image: impl AsRef<Path>, options: &CreateOptions) -> Result<Volume> {
         let image = image.as_ref();
         let name = image.display().to_string();
-        let superblock = mkfs::superblock(options).map_err(|why| Error::Image { what: name.clone(), why })?;
+        let superblock =
+            mkfs::superblock(options, true).map_err(|why| Error::Image { what: name.clone(), why })?;
         if !options.force && Self::looks_used(image) {
             let why = "exists already or holds something; give --force (force: true) to overwrite it".into();
             return Err(Error::Image { what: name, why });
@@ -99,14 +100,18 @@ impl Volume {
     /// # Errors
     /// [`Error::Image`] for a size that cannot be; the host's error when it has no address space left.
     pub fn create_memory(options: &CreateOptions) -> Result<Volume> {
-        let superblock =
-            mkfs::superblock(options).map_err(|why| Error::Image { what: "memory volume".into(), why })?;
+        let superblock = mkfs::superblock(options, false)
+            .map_err(|why| Error::Image { what: "memory volume".into(), why })?;
         Self::make(Backing::Memory, superblock)
     }
 
     fn make(backing: Backing, superblock: Superblock) -> Result<Volume> {
+        let journal = (superblock.journal, superblock.journal_blocks);
         let volume = Self::with(backing, superblock, Access::Write)?;
         volume.marked.store(true, Ordering::Relaxed);
+        if journal.1 > 0 {
+            volume.core.store.use_journal(journal.0, journal.1, true)?;
+        }
         let root = volume.change(|edit| mkfs::fill(edit, &volume.superblock.lock().clone()))?;
         volume.superblock.lock().root = root;
         volume.sync()?;
@@ -141,9 +146,18 @@ impl Volume {
     /// [`Error::Image`] saying what is wrong: not a LaneFS volume, a newer version, cut off, in use; the host's errors.
     pub fn open(image: impl AsRef<Path>, access: Access) -> Result<Volume> {
         let name = image.as_ref().display().to_string();
-        let device =
-            FileDevice::open(image.as_ref(), access == Access::Write).map_err(|e| open_error(&name, e))?;
-        Self::open_device_named(Box::new(device), access, &name)
+        let open = |access: Access| {
+            let device = FileDevice::open(image.as_ref(), access == Access::Write);
+            Self::open_device_named(Box::new(device.map_err(|e| open_error(&name, e))?), access, &name)
+        };
+        let volume = open(access);
+        if access == Access::Write || volume.as_ref().is_ok_and(|volume| volume.superblock.lock().clean) {
+            return volume;
+        }
+        // After a crash the journal must be applied once, which only a writer can; where it has nothing, that is well.
+        drop(volume);
+        let _ = open(Access::Write);
+        open(access)
     }
 
     /// Opens a volume on any device.
@@ -172,8 +186,18 @@ impl Volume {
                 device.len()
             )));
         }
-        let clean = superblock.clean;
+        let (clean, journal) = (superblock.clean, (superblock.journal, superblock.journal_blocks));
         let volume = Self::with(Backing::Device(device), superblock, access)?;
+        // A closed volume has nothing in its journal; one that was not may, and recovery writes.
+        if journal.1 > 0 && (access == Access::Write || !clean) {
+            let used = volume.core.store.use_journal(journal.0, journal.1, false);
+            if access == Access::Read && matches!(used, Err(Fault::Io { doing: "writing", .. })) {
+                return Err(image(
+                    "not closed cleanly; it must be opened for writing once (lanefs fsck)".into(),
+                ));
+            }
+            used?;
+        }
         if !clean {
             let (free_blocks, inodes) = volume.view(recount)?;
             let mut writer = volume.writer.write();
@@ -206,7 +230,7 @@ impl Volume {
     /// Runs a change as one transaction: all of it happens, or, when it fails, nothing.
     pub(crate) fn change<T>(&self, operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {
         if self.access == Access::Read || self.core.store.has_failed() {
-            return Err(lanefs_format::Code::ReadOnly.into());
+            return Err(Code::ReadOnly.into());
         }
         let mut operation = operation;
         let mut writer = self.writer.write();
@@ -218,8 +242,17 @@ impl Volume {
             let mut edit = Edit::new(&self.core, &mut writer);
             let done = operation(&mut edit);
             match done.and_then(|value| edit.commit().map(|()| value)) {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    if !self.core.store.is_memory() && self.core.store.should_commit() {
+                        self.write_out(&mut writer)?;
+                    }
+                    return Ok(value);
+                }
                 Err(Fault::Miss { at, kind }) => self.core.store.fetch(at, kind)?,
+                // What was freed may be used again once the device knows that it was.
+                Err(Fault::Code(Code::NoSpace)) if !writer.deferred.is_empty() => {
+                    self.write_out(&mut writer)?;
+                }
                 Err(fault) => return Err(fault.into()),
             }
         }
@@ -230,11 +263,27 @@ impl Volume {
     /// # Errors
     /// The device's; the volume is then open for reading only.
     pub fn sync(&self) -> Result<()> {
-        let writer = self.writer.write();
-        self.core.store.flush()?;
+        let mut writer = self.writer.write();
+        self.write_out(&mut writer)?;
         let mut superblock = self.superblock.lock();
         (superblock.free_blocks, superblock.inodes) = (writer.hints.free_blocks, writer.hints.inodes);
         Ok(())
+    }
+
+    /// Commits everything to the device.
+    pub(crate) fn write_out(&self, writer: &mut Writer) -> Result<()> {
+        while !writer.deferred.is_empty() {
+            match Edit::new(&self.core, writer).commit_deferred() {
+                Ok(()) => {}
+                Err(Fault::Miss { at, kind }) => self.core.store.fetch(at, kind)?,
+                Err(fault) => {
+                    // A damaged volume. What cannot be freed stays used, for fsck to find.
+                    writer.deferred.clear();
+                    return Err(fault.into());
+                }
+            }
+        }
+        Ok(self.core.store.flush()?)
     }
 
     /// Makes everything durable and marks the volume as closed.
@@ -292,15 +341,17 @@ impl Volume {
     /// # Errors
     /// None today; a volume that is not wholly in memory may have to read.
     pub fn statfs(&self) -> Result<StatFs> {
-        let hints = self.writer.read().hints;
+        let writer = self.writer.read();
+        let (hints, deferred) = (writer.hints, deferred_blocks(&writer));
+        drop(writer);
         let blocks = self.core.store.bytes() / BLOCK;
         let inodes_per_chunk = (CHUNK / BLOCK - 2) * (BLOCK / self.core.store.inode_size().bytes());
         Ok(StatFs {
             block_size: BLOCK,
             blocks,
-            free_blocks: hints.free_blocks,
+            free_blocks: hints.free_blocks + deferred,
             inodes: hints.inodes,
-            free_inodes: hints.free_blocks / (CHUNK / BLOCK) * inodes_per_chunk,
+            free_inodes: (hints.free_blocks + deferred) / (CHUNK / BLOCK) * inodes_per_chunk,
             max_name: MAX_NAME as u32,
         })
     }

@@ -11,6 +11,7 @@
 mod arena;
 mod device;
 mod fault;
+mod journal;
 mod store;
 mod tx;
 mod view;

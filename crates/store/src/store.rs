@@ -1,6 +1,7 @@
 //! Blocks: resident, fetched, written back.
 
 use crate::arena::Arena;
+use crate::journal::{Journal, fault, write_in_place};
 use crate::view::{View, prefetch};
 use crate::{Device, Fault};
 use lanefs_format::{
@@ -31,13 +32,13 @@ pub struct Store {
     changed: Mutex<Vec<u64>>,
     fetching: Mutex<()>,
     failed: AtomicBool,
+    journal: Mutex<Option<Journal>>,
+    /// File data was written since the last flush.
+    wrote_data: AtomicBool,
 }
 
 /// Volumes below this size do without huge pages, which would cost them more memory than they hold.
 const HUGE_PAGES_FROM: u64 = 256 << 20;
-
-/// Metadata is written back in pieces of at most this many blocks (1 MiB).
-const WRITE_BLOCKS: usize = 256;
 
 impl Store {
     /// A store of `bytes` bytes (a multiple of 4096) that can grow up to `room` bytes.
@@ -71,7 +72,33 @@ impl Store {
             changed: Mutex::default(),
             fetching: Mutex::default(),
             failed: AtomicBool::new(false),
+            journal: Mutex::new(None),
+            wrote_data: AtomicBool::new(false),
         })
+    }
+
+    /// Uses the journal of `blocks` blocks at `at`: `new` makes an empty one, otherwise what a crash left in it is
+    /// brought to its place first. Returns whether there was such a commit.
+    ///
+    /// # Errors
+    /// [`Fault::Io`], [`Fault::Damaged`].
+    pub fn use_journal(&self, at: u64, blocks: u64, new: bool) -> Result<bool, Fault> {
+        let Backing::Device(device) = &self.backing else { return Ok(false) };
+        let (journal, recovered) = if new {
+            (Journal::format(device.as_ref(), &self.sums, at, blocks)?, false)
+        } else {
+            Journal::open(device.as_ref(), &self.sums, at, blocks, self.bytes())?
+        };
+        *self.journal.lock() = Some(journal);
+        Ok(recovered)
+    }
+
+    /// True when so much has changed that it should be committed before it outgrows the journal.
+    pub fn should_commit(&self) -> bool {
+        match &*self.journal.lock() {
+            Some(journal) => self.changed.lock().len() >= journal.capacity() / 2,
+            None => false,
+        }
     }
 
     /// Size in bytes.
@@ -213,7 +240,7 @@ impl Store {
             _ => {}
         }
         let mut bytes = [0u8; BLOCK as usize];
-        device.read_at(at, &mut bytes).map_err(|e| io_fault(at, "reading", &e))?;
+        device.read_at(at, &mut bytes).map_err(|e| fault(at, "reading", &e))?;
         let good = match second_sum {
             Some(sum) => self.sums.of(at, &bytes, None) == sum,
             None if kind == BlockKind::ChunkHeader => {
@@ -315,7 +342,7 @@ impl Store {
                 }
                 Ok(())
             }
-            Backing::Device(device) => device.read_at(at, buffer).map_err(|e| io_fault(at, "reading", &e)),
+            Backing::Device(device) => device.read_at(at, buffer).map_err(|e| fault(at, "reading", &e)),
         }
     }
 
@@ -333,7 +360,10 @@ impl Store {
                 }
                 Ok(())
             }
-            Backing::Device(device) => device.write_at(at, data).map_err(|e| io_fault(at, "writing", &e)),
+            Backing::Device(device) => {
+                self.wrote_data.store(true, Ordering::Relaxed);
+                device.write_at(at, data).map_err(|e| fault(at, "writing", &e))
+            }
         }
     }
 
@@ -369,19 +399,21 @@ impl Store {
         }
         // A block that went out of use since may hold file data now, which is on the device already.
         list.retain(|index| self.kind(*index) != 0);
-        let mut buffer = Vec::with_capacity(WRITE_BLOCKS * BLOCK as usize);
-        let mut rest = &list[..];
-        while let Some(first) = rest.first().copied() {
-            let run = (0..rest.len().min(WRITE_BLOCKS)).take_while(|i| rest[*i] == first + *i as u64).count();
-            buffer.resize(run * BLOCK as usize, 0);
-            let at = first * BLOCK;
-            // SAFETY: the run is inside the volume.
-            let view = unsafe { View::new(self.arena.address(at), at, (run as u32) * BLOCK as u32) };
-            view.copy_to(0, &mut buffer);
-            device.write_at(at, &buffer).map_err(|e| io_fault(at, "writing", &e))?;
-            rest = &rest[run..];
+        let positions: Vec<u64> = list.iter().map(|index| index * BLOCK).collect();
+        let copy = |at: u64, out: &mut [u8]| {
+            self.view(at).copy_to(0, out);
+        };
+        let data = self.wrote_data.swap(false, Ordering::Relaxed);
+        match &mut *self.journal.lock() {
+            Some(journal) if positions.len() <= journal.capacity() => {
+                journal.commit(device, &self.sums, data, &positions, copy)
+            }
+            // No journal, or a single change that is larger than it: in place, and not atomic.
+            _ => {
+                write_in_place(device, &positions, copy)?;
+                device.flush().map_err(|e| fault(0, "flushing", &e))
+            }
         }
-        device.flush().map_err(|e| io_fault(0, "flushing", &e))
     }
 
     /// Computes the checksums of changed blocks, in an order in which each sum covers what it must: pointer blocks
@@ -435,7 +467,7 @@ impl Store {
         match &self.backing {
             Backing::Device(device) => {
                 self.flush()?;
-                device.read_at(0, &mut bytes).map_err(|e| io_fault(0, "reading", &e))?;
+                device.read_at(0, &mut bytes).map_err(|e| fault(0, "reading", &e))?;
             }
             Backing::Memory => {
                 let all: Vec<u64> =
@@ -463,8 +495,8 @@ impl Store {
                 Ok(())
             }
             Backing::Device(device) => {
-                device.write_at(at, block).map_err(|e| io_fault(at, "writing", &e))?;
-                device.flush().map_err(|e| io_fault(at, "flushing", &e))
+                device.write_at(at, block).map_err(|e| fault(at, "writing", &e))?;
+                device.flush().map_err(|e| fault(at, "flushing", &e))
             }
         }
     }
@@ -474,7 +506,7 @@ impl Store {
         self.inside(at, out.len())?;
         match &self.backing {
             Backing::Device(device) if self.kind(at / BLOCK) == 0 => {
-                device.read_at(at, out).map_err(|e| io_fault(at, "reading", &e))
+                device.read_at(at, out).map_err(|e| fault(at, "reading", &e))
             }
             _ => {
                 self.view(at).copy_to(0, out);
@@ -482,13 +514,6 @@ impl Store {
             }
         }
     }
-}
-
-#[cold]
-fn io_fault(at: u64, doing: &'static str, error: &std::io::Error) -> Fault {
-    // A short read means that the file ends before the volume does; the host has no errno for it.
-    let errno = error.raw_os_error().unwrap_or(lanefs_format::Code::Io.errno());
-    Fault::Io { at, doing, errno }
 }
 
 fn expectation(kind: BlockKind) -> &'static str {
@@ -502,5 +527,6 @@ fn expectation(kind: BlockKind) -> &'static str {
         BlockKind::Tree => "no valid tree block",
         BlockKind::Index => "no valid region index block",
         BlockKind::Xattr => "no valid attribute block",
+        BlockKind::Journal => "no valid journal block",
     }
 }
