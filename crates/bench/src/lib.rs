@@ -1,0 +1,29 @@
+//! Measures LaneFS beside other file systems, both in one run on one machine.
+//!
+//! Only ratios taken in one run count, so every row is measured on LaneFS and on its peers in turn, run by run, and
+//! a drift of the machine (a neighbour, a clock change, a write-back) hits them all. Each system does the same work on
+//! the same names in the same order, its answers are checked, and what each row means exactly stands in
+//! `docs/benchmarks.md`.
+//!
+//! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
+//! * [`system`]: what a row asks of a file system. [`lane`] answers it with a LaneFS volume, [`peers`] with system calls.
+//! * [`namespace`]: the rows of `lanefs bench namespace`.
+//! * [`report`], [`machine`]: statistics, the table for people, the object for machines.
+//!
+//! Deliberately absent: profiling, and any judgement of a result beyond "the goal was reached or not".
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod lane;
+pub mod machine;
+pub mod namespace;
+pub mod peers;
+mod progress;
+pub mod report;
+pub mod stop;
+pub mod system;
+mod threads;
+pub mod workload;
+
+pub use error::{Error, Result};
+pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};

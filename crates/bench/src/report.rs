@@ -1,0 +1,300 @@
+//! Statistics, the object for machines and the table for people.
+
+use crate::machine::Machine;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The runs of one system in one row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// Middle value; the mean of the two middle ones where the number of runs is even.
+    pub median: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Number of runs.
+    pub runs: usize,
+}
+
+impl Summary {
+    /// Summarises the values of all runs; `None` without any.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        Some(Summary { median: f64::midpoint(low, high), min, max, runs: sorted.len() })
+    }
+}
+
+/// A number that the design wants a row to reach.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Goal {
+    /// The goal in words, e.g. `ext4 >= 10`.
+    pub text: String,
+    /// Whether this run reached it.
+    pub reached: bool,
+}
+
+/// One row. Every unit is a cost (time or space for one thing), so that less is better.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// Stable name in kebab-case.
+    pub name: String,
+    /// Sizes and settings that the values depend on.
+    pub params: BTreeMap<String, Value>,
+    /// Unit of all values, e.g. `ns/path`.
+    pub unit: String,
+    /// LaneFS.
+    pub lanefs: Summary,
+    /// The others, by name.
+    pub peers: BTreeMap<String, Summary>,
+    /// Median of the peer over that of LaneFS: above 1 where LaneFS is better.
+    pub ratio: BTreeMap<String, f64>,
+    /// Further medians of LaneFS or of peers, named with their unit; no peer is compared by them.
+    pub extra: BTreeMap<String, f64>,
+    /// What the design wants of this row.
+    pub goals: Vec<Goal>,
+    /// What a reader must know about these values.
+    pub notes: Vec<String>,
+}
+
+impl Row {
+    /// A row from the values of all runs; `None` where LaneFS has none.
+    pub fn new(name: &str, unit: &str, lanefs: &[f64], peers: &BTreeMap<String, Vec<f64>>) -> Option<Self> {
+        let lanefs = Summary::of(lanefs)?;
+        let peers: BTreeMap<String, Summary> =
+            peers.iter().filter_map(|(name, values)| Some((name.clone(), Summary::of(values)?))).collect();
+        let ratio = peers
+            .iter()
+            .filter(|_| lanefs.median > 0.0)
+            .map(|(name, peer)| (name.clone(), peer.median / lanefs.median))
+            .collect();
+        Some(Row { name: name.into(), unit: unit.into(), lanefs, peers, ratio, ..Row::default() })
+    }
+
+    /// Adds a setting.
+    pub fn param(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.params.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds a further value.
+    pub fn extra(mut self, name: &str, value: f64) -> Self {
+        self.extra.insert(name.into(), value);
+        self
+    }
+
+    /// Adds a goal.
+    pub fn goal(mut self, text: impl Into<String>, reached: bool) -> Self {
+        self.goals.push(Goal { text: text.into(), reached });
+        self
+    }
+
+    /// Adds the goal of a ratio to one peer of at least `least`; nothing where that peer was left out.
+    pub fn goal_ratio(self, peer: &str, least: f64) -> Self {
+        match self.ratio.get(peer) {
+            Some(&ratio) => self.goal(format!("{peer} >= {least}"), ratio >= least),
+            None => self,
+        }
+    }
+
+    /// Adds a remark.
+    pub fn note(mut self, text: impl Into<String>) -> Self {
+        self.notes.push(text.into());
+        self
+    }
+}
+
+/// Everything that one benchmark found out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Name of the benchmark, e.g. `namespace`.
+    pub bench: String,
+    /// Commit of the code; empty where unknown, with `+changes` behind it where files differ from it.
+    pub commit: String,
+    /// What it ran on.
+    pub machine: Machine,
+    /// What holds for all rows, e.g. why a peer was left out.
+    pub notes: Vec<String>,
+    /// The rows in the order measured.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// The object for machines: one line of JSON.
+    pub fn json(&self) -> String {
+        // Every field is a string, number, map or list of those: serialisation cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The table for people.
+    pub fn table(&self) -> String {
+        let mut peers: Vec<&str> =
+            self.rows.iter().flat_map(|row| row.peers.keys().map(String::as_str)).collect();
+        // A variant of a peer (`ext4-mknod`) has one row only: it goes below the table, which keeps to a screen's width.
+        peers.retain(|name| !name.contains('-'));
+        peers.sort_unstable();
+        peers.dedup();
+        let mut lines = vec![heading(&peers)];
+        lines.extend(self.rows.iter().map(|row| cells(row, &peers)));
+        let mut text = format!(
+            "{} on {}, {} cores, {}\n",
+            self.bench, self.machine.processor, self.machine.cores, self.machine.kernel
+        );
+        text += "median (min..max) of all runs, less is better; x = peer's median over that of LaneFS\n\n";
+        text += &aligned(&lines);
+        for note in &self.notes {
+            let _ = writeln!(text, "note: {note}");
+        }
+        for row in &self.rows {
+            for (name, peer) in row.peers.iter().filter(|(name, _)| name.contains('-')) {
+                let ratio = row.ratio.get(name).map_or("-".into(), |ratio| short(*ratio));
+                let _ = writeln!(text, "{}: {name} {} {}, {ratio}x", row.name, spread(peer), row.unit);
+            }
+            for note in &row.notes {
+                let _ = writeln!(text, "{}: {note}", row.name);
+            }
+        }
+        text
+    }
+}
+
+fn heading(peers: &[&str]) -> Vec<String> {
+    let mut cells = vec!["row".to_string(), "unit".into(), "lanefs".into()];
+    for peer in peers {
+        cells.push((*peer).into());
+        cells.push("x".into());
+    }
+    cells.push("goal".into());
+    cells.push("reached".into());
+    cells
+}
+
+fn cells(row: &Row, peers: &[&str]) -> Vec<String> {
+    let mut cells = vec![row.name.clone(), row.unit.clone(), spread(&row.lanefs)];
+    for peer in peers {
+        cells.push(row.peers.get(*peer).map_or("-".into(), spread));
+        cells.push(row.ratio.get(*peer).map_or("-".into(), |ratio| format!("{}x", short(*ratio))));
+    }
+    let goals: Vec<&str> = row.goals.iter().map(|goal| goal.text.as_str()).collect();
+    let reached: Vec<&str> = row.goals.iter().map(|goal| if goal.reached { "yes" } else { "NO" }).collect();
+    for list in [goals, reached] {
+        cells.push(if list.is_empty() { "-".into() } else { list.join(", ") });
+    }
+    cells
+}
+
+fn spread(summary: &Summary) -> String {
+    if summary.runs == 1 {
+        return short(summary.median);
+    }
+    format!("{} ({}..{})", short(summary.median), short(summary.min), short(summary.max))
+}
+
+/// Three significant digits, no exponent.
+fn short(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 100.0 || v == 0.0 => 0,
+        v if v >= 10.0 => 1,
+        v if v >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Columns as wide as their widest cell; the first two and the last two to the left, numbers to the right.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |c: usize| lines.iter().filter_map(|l| l.get(c)).map(|s| s.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let mut row = String::new();
+        for (c, cell) in line.iter().enumerate() {
+            let width = widths[c];
+            let left = c < 2 || c + 2 >= columns;
+            let _ = if left { write!(row, "{cell:<width$}  ") } else { write!(row, "{cell:>width$}  ") };
+        }
+        text += row.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peers(values: &[(&str, &[f64])]) -> BTreeMap<String, Vec<f64>> {
+        values.iter().map(|(name, values)| ((*name).into(), values.to_vec())).collect()
+    }
+
+    #[test]
+    fn median_of_odd_even_one_and_none() {
+        assert_eq!(Summary::of(&[3.0, 1.0, 2.0]), Some(Summary { median: 2.0, min: 1.0, max: 3.0, runs: 3 }));
+        assert_eq!(Summary::of(&[4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
+        assert_eq!(Summary::of(&[7.0]).unwrap().median, 7.0);
+        assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn ratio_is_above_one_where_lanefs_is_cheaper() {
+        let row =
+            Row::new("r", "ns", &[2.0], &peers(&[("ext4", &[10.0, 30.0, 20.0]), ("tmpfs", &[1.0])])).unwrap();
+        assert_eq!(row.ratio["ext4"], 10.0);
+        assert_eq!(row.ratio["tmpfs"], 0.5);
+        let row = row.goal_ratio("ext4", 10.0).goal_ratio("tmpfs", 4.0).goal_ratio("absent", 1.0);
+        let reached: Vec<bool> = row.goals.iter().map(|g| g.reached).collect();
+        assert_eq!(reached, [true, false]);
+        assert!(Row::new("r", "ns", &[], &peers(&[])).is_none());
+        assert!(Row::new("r", "ns", &[0.0], &peers(&[("ext4", &[1.0])])).unwrap().ratio.is_empty());
+    }
+
+    #[test]
+    fn json_has_the_shape_that_scripts_read() {
+        let row = Row::new("create-flat", "ns/file", &[1.0, 3.0], &peers(&[("ext4", &[4.0])])).unwrap();
+        let report = Report {
+            bench: "namespace".into(),
+            rows: vec![row.param("files", 5).extra("absent_ns", 1.5).goal("g", true).note("n")],
+            ..Report::default()
+        };
+        let value: Value = serde_json::from_str(&report.json()).unwrap();
+        for key in ["processor", "cores", "memory", "kernel", "gpu"] {
+            assert!(value["machine"].get(key).is_some(), "{key}");
+        }
+        assert_eq!(value["bench"], "namespace");
+        assert_eq!(value["commit"], "");
+        let row = &value["rows"][0];
+        assert_eq!(row["name"], "create-flat");
+        assert_eq!(row["params"]["files"], 5);
+        assert_eq!(row["unit"], "ns/file");
+        assert_eq!(row["lanefs"], serde_json::json!({"median": 2.0, "min": 1.0, "max": 3.0, "runs": 2}));
+        assert_eq!(row["peers"]["ext4"]["runs"], 1);
+        assert_eq!(row["ratio"]["ext4"], 2.0);
+        assert!(!report.json().contains('\n'));
+    }
+
+    #[test]
+    fn table_lines_up_and_names_every_row_and_note() {
+        let mut report = Report { notes: vec!["no tmpfs".into()], ..Report::default() };
+        report
+            .rows
+            .push(Row::new("a", "ns", &[1.0], &peers(&[("ext4", &[1234.5, 2.0])])).unwrap().note("odd"));
+        report.rows.push(Row::new("longer", "bytes", &[399.9], &peers(&[])).unwrap().goal("<= 450", true));
+        let table = report.table();
+        assert!(table.contains("618 (2.00..1234)") || table.contains("618 (2.00..1235)"), "{table}");
+        assert!(table.contains("note: no tmpfs") && table.contains("a: odd") && table.contains("<= 450"));
+        let mut other = peers(&[("ext4-mknod", &[4.0])]);
+        other.insert("ext4".into(), vec![3.0]);
+        report.rows.push(Row::new("create-flat", "ns/file", &[2.0], &other).unwrap());
+        assert!(report.table().contains("create-flat: ext4-mknod 4.00 ns/file, 2.00x"), "{}", report.table());
+        assert_eq!(short(0.0), "0");
+        assert_eq!(short(12.34), "12.3");
+        assert_eq!(short(0.1234), "0.123");
+    }
+}

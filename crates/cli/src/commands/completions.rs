@@ -1,0 +1,28 @@
+//! `lanefs completions`.
+
+use crate::exit::Outcome;
+use clap::{Args, CommandFactory};
+use std::io::Write;
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lanefs completions bash > ~/.local/share/bash-completion/completions/lanefs
+  lanefs completions fish > ~/.config/fish/completions/lanefs.fish")]
+pub struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: clap_complete::Shell,
+}
+
+impl Completions {
+    /// Prints the script.
+    ///
+    /// # Errors
+    /// Where standard output cannot be written.
+    pub fn run(&self) -> Outcome {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut crate::cli::Cli::command(), "lanefs", &mut script);
+        Ok(std::io::stdout().write_all(&script)?)
+    }
+}

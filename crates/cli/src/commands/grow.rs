@@ -1,0 +1,61 @@
+//! `lanefs grow`.
+
+use crate::cli::Run;
+use crate::context::Context;
+use crate::exit::{Failure, Outcome};
+use crate::size::{human, parse_size};
+use clap::Args;
+use std::io::Write;
+
+/// Make a volume larger
+///
+/// A file grows sparse; a device must have room already. What the volume holds stays as it is.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lanefs grow v.lane 16G
+  lanefs grow v.lane +4G")]
+pub struct Grow {
+    /// The new size, or +SIZE for so much more
+    #[arg(value_name = "SIZE", value_parser = parse)]
+    size: NewSize,
+}
+
+/// The size asked for, in bytes.
+#[derive(Clone, Copy, Debug)]
+enum NewSize {
+    To(u64),
+    By(u64),
+}
+
+fn parse(text: &str) -> Result<NewSize, String> {
+    match text.strip_prefix('+') {
+        Some(more) => parse_size(more).map(NewSize::By),
+        None => parse_size(text).map(NewSize::To),
+    }
+}
+
+impl Run for Grow {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Outcome {
+        let now = context.volume.superblock().volume_bytes;
+        let target = match self.size {
+            NewSize::To(size) => Some(size),
+            NewSize::By(more) => now.checked_add(more),
+        };
+        let name = target.map_or_else(|| "volume".to_string(), human);
+        let Some(target) = target.filter(|t| *t <= lanefs::format::MAX_VOLUME) else {
+            let advice = format!("give at most {}", human(lanefs::format::MAX_VOLUME));
+            return Err(Failure::usage(name, "too large for a volume", &advice));
+        };
+        if target < now {
+            let what = format!("the volume has {} already and cannot shrink", human(now));
+            return Err(Failure::usage(name, &what, "give a larger size, or copy into a new volume"));
+        }
+        context.volume.grow(target).map_err(|e| Failure::volume(name, &e))?;
+        let bytes = context.volume.superblock().volume_bytes;
+        Ok(writeln!(context.out, "{} ({bytes} bytes)", human(bytes))?)
+    }
+}

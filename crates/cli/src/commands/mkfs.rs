@@ -1,0 +1,126 @@
+//! `lanefs mkfs`.
+
+use crate::exit::{self, Failure, Outcome};
+use crate::image::{self, Image};
+use crate::{context, size};
+use clap::Args;
+use lanefs::{CreateOptions, InodeSize, Volume};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// Make a volume
+///
+/// Makes an empty volume in IMAGE. A file is made sparse: it takes the space of what is put into it. What exists is
+/// overwritten with --force only.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lanefs mkfs v.lane --size 8G
+  lanefs mkfs v.lane --size 500G --inode-size 128 --label dataset
+  lanefs mkfs /dev/sdx1 --force")]
+pub struct Mkfs {
+    /// The file (made where it does not exist) or raw device
+    #[arg(value_name = "IMAGE", value_parser = image::parser())]
+    image: Image,
+    /// Size of the volume: 512M, 8G, 1.5T. A device is taken whole without it
+    #[arg(long, value_parser = size::parse_size)]
+    size: Option<u64>,
+    /// Size of an inode in bytes: 256 keeps small files and directories inside it, 128 saves space
+    #[arg(long, value_name = "BYTES", default_value = "256", value_parser = ["128", "256"])]
+    inode_size: String,
+    /// A name for people, at most 64 bytes
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_label)]
+    label: String,
+    /// Identity of the volume; random without it
+    #[arg(long, value_parser = parse_uuid)]
+    uuid: Option<[u8; 16]>,
+    /// Overwrite what IMAGE holds
+    #[arg(long, short)]
+    force: bool,
+    /// Say nothing on success
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn parse_label(text: &str) -> Result<String, String> {
+    match text.len() {
+        0..=64 if !text.contains('\0') => Ok(text.to_string()),
+        bytes => Err(format!("a label has at most 64 bytes, this one {bytes}")),
+    }
+}
+
+fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
+    uuid::Uuid::parse_str(text)
+        .map(uuid::Uuid::into_bytes)
+        .map_err(|_| "write it like 01234567-89ab-cdef-0123-456789abcdef".to_string())
+}
+
+impl Mkfs {
+    /// Makes the volume.
+    ///
+    /// # Errors
+    /// Where the size is missing or impossible, something is in the way, or the host fails.
+    pub fn run(&self) -> Outcome {
+        let options = CreateOptions {
+            size: self.bytes()?,
+            inode_size: if self.inode_size == "128" { InodeSize::B128 } else { InodeSize::B256 },
+            force: self.force,
+            label: self.label.clone(),
+            uuid: self.uuid,
+            seed: None,
+        };
+        let volume = match &self.image {
+            Image::Memory(_) => Volume::create_memory(&options),
+            Image::Path(path) => Volume::create(path, &options),
+        }
+        .map_err(|error| self.image.failure(&error))?;
+        let superblock = volume.superblock();
+        volume.close().map_err(|error| self.image.failure(&error))?;
+        if !self.quiet {
+            let uuid = uuid::Uuid::from_bytes(superblock.uuid);
+            let bytes = size::human(superblock.volume_bytes);
+            let inode = superblock.inode_size.bytes();
+            let line = format!(
+                "{}: {bytes}, inodes of {inode} bytes, uuid {uuid}\n",
+                context::shown(&self.image.name())
+            );
+            std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<u64, Failure> {
+        let size = match (&self.image, self.size) {
+            (Image::Memory(size), _) => *size,
+            (_, Some(size)) => size,
+            (Image::Path(path), None) => device_bytes(path)?,
+        };
+        let name = self.image.name();
+        let (least, most) = (lanefs::format::MIN_VOLUME, lanefs::format::MAX_VOLUME);
+        if size < least {
+            let what = format!("{} is too small for a volume", size::human(size));
+            return Err(Failure::usage(name, &what, &format!("give at least --size {}", size::human(least))));
+        }
+        if size > most {
+            let what = format!("{} is too large for a volume", size::human(size));
+            return Err(Failure::usage(name, &what, &format!("give at most --size {}", size::human(most))));
+        }
+        Ok(size)
+    }
+}
+
+/// The size of a block device.
+fn device_bytes(path: &Path) -> Result<u64, Failure> {
+    let is_device = std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device());
+    if !is_device {
+        let advice = "say how large the volume shall be, as in --size 8G";
+        return Err(Failure::usage(crate::bytes::of_path(path), "no size given", advice));
+    }
+    std::fs::File::open(path)
+        .and_then(|mut device| std::io::Seek::seek(&mut device, std::io::SeekFrom::End(0)))
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Failure::host(path, &error),
+            _ => {
+                Failure::new(exit::HOST, crate::bytes::of_path(path), &exit::host_text(&error), "give --size")
+            }
+        })
+}

@@ -1,0 +1,29 @@
+//! The commands, one module each. Those on a volume implement [`crate::cli::Run`].
+
+pub mod bench;
+pub mod cat;
+pub mod chmod;
+pub mod chown;
+pub mod completions;
+pub mod cp;
+pub mod du;
+pub mod find;
+pub mod fsck;
+pub mod grow;
+pub mod info;
+pub mod inspect;
+pub mod ln;
+pub mod lookup;
+pub mod ls;
+pub mod man;
+pub mod mkdir;
+pub mod mkfs;
+pub mod mv;
+pub mod rm;
+pub mod rmdir;
+pub mod stat;
+pub mod touch;
+pub mod tree;
+pub mod truncate;
+pub mod write;
+pub mod xattr;

@@ -1,0 +1,35 @@
+//! `lanefs rmdir`.
+
+use crate::bytes;
+use crate::cli::Run;
+use crate::context::{Context, OWNER};
+use crate::exit::{Failure, Outcome};
+use clap::Args;
+use std::ffi::OsString;
+
+/// Remove empty directories
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  lanefs rmdir v.lane /old /older")]
+pub struct Rmdir {
+    /// What to remove
+    #[arg(value_name = "DIR", required = true)]
+    paths: Vec<OsString>,
+}
+
+impl Run for Rmdir {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Outcome {
+        for path in &self.paths {
+            let path = bytes::of(path);
+            let outcome = context.parent(path).and_then(|(dir, name)| {
+                context.volume.rmdir(&OWNER, dir, name).map_err(|e| Failure::volume(path, &e))
+            });
+            context.go_on(outcome)?;
+        }
+        Ok(())
+    }
+}

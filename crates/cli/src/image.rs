@@ -1,0 +1,98 @@
+//! Which volume a command works on.
+
+use crate::exit::{self, Failure};
+use crate::{bytes, size};
+use lanefs::{Access, Code, CreateOptions, Error, Volume};
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// The IMAGE of a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// `mem:SIZE`: a fresh volume in memory, gone when the command ends. Size in bytes.
+    Memory(u64),
+    /// A file or a raw device.
+    Path(PathBuf),
+}
+
+impl Image {
+    /// Parses an argument. A file whose name begins with `mem:` is given as `./mem:...`.
+    ///
+    /// # Errors
+    /// Where the size behind `mem:` is none.
+    pub fn parse(text: OsString) -> Result<Self, String> {
+        match bytes::of(&text).strip_prefix(b"mem:") {
+            Some(size) => size::parse_size(&String::from_utf8_lossy(size)).map(Image::Memory),
+            None if text.is_empty() => Err("the name of the image is empty".to_string()),
+            None => Ok(Image::Path(PathBuf::from(text))),
+        }
+    }
+
+    /// The name for messages.
+    pub fn name(&self) -> Vec<u8> {
+        match self {
+            Image::Memory(bytes) => format!("mem:{bytes}").into_bytes(),
+            Image::Path(path) => bytes::of_path(path).to_vec(),
+        }
+    }
+
+    /// True where `file` is the image itself, by whatever name it was opened.
+    pub fn is(&self, file: &std::fs::File) -> bool {
+        let Image::Path(path) = self else { return false };
+        match (std::fs::metadata(path), file.metadata()) {
+            (Ok(image), Ok(file)) => (image.dev(), image.ino()) == (file.dev(), file.ino()),
+            _ => false,
+        }
+    }
+
+    /// Opens the volume, or makes the one in memory.
+    ///
+    /// # Errors
+    /// With the image's name and what to do.
+    pub fn open(&self, access: Access) -> Result<Volume, Failure> {
+        match self {
+            Image::Memory(size) => {
+                Volume::create_memory(&CreateOptions { size: *size, ..CreateOptions::default() })
+            }
+            Image::Path(path) => Volume::open(path, access),
+        }
+        .map_err(|error| self.failure(&error))
+    }
+
+    /// A failure to open or make this image. What ails the image as a whole leads to [`exit::IMAGE`].
+    pub fn failure(&self, error: &Error) -> Failure {
+        let name = self.name();
+        match error {
+            Error::Code(code) | Error::At { code, .. } if *code != Code::Io => {
+                Failure::new(exit::IMAGE, name, code.text(), exit::advice(*code))
+            }
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Failure::new(
+                exit::HOST,
+                name,
+                "no such image",
+                "check the path, or make one with `lanefs mkfs`",
+            ),
+            _ => Failure::volume(name, error),
+        }
+    }
+}
+
+/// The clap parser of an IMAGE argument.
+pub fn parser() -> impl clap::builder::TypedValueParser<Value = Image> {
+    use clap::builder::{OsStringValueParser, TypedValueParser};
+    OsStringValueParser::new().try_map(Image::parse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_parse() {
+        assert_eq!(Image::parse("mem:1M".into()), Ok(Image::Memory(1 << 20)));
+        assert_eq!(Image::parse("./mem:1M".into()), Ok(Image::Path("./mem:1M".into())));
+        assert!(Image::parse("mem:lots".into()).is_err());
+        assert!(Image::parse("".into()).is_err());
+    }
+}

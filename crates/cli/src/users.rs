@@ -1,0 +1,86 @@
+//! Names of users and groups, from the host's `/etc/passwd` and `/etc/group`.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+struct Table {
+    names: HashMap<u32, String>,
+    ids: HashMap<String, u32>,
+}
+
+fn table(file: &str) -> Table {
+    let mut table = Table { names: HashMap::new(), ids: HashMap::new() };
+    let text = std::fs::read(file).unwrap_or_default();
+    for line in String::from_utf8_lossy(&text).lines() {
+        let mut fields = line.split(':');
+        let (Some(name), Some(id)) = (fields.next(), fields.nth(1).and_then(|id| id.parse().ok())) else {
+            continue;
+        };
+        // The first name of an id counts, as for getpwuid(3).
+        table.names.entry(id).or_insert_with(|| name.to_string());
+        table.ids.entry(name.to_string()).or_insert(id);
+    }
+    table
+}
+
+static USERS: LazyLock<Table> = LazyLock::new(|| table("/etc/passwd"));
+static GROUPS: LazyLock<Table> = LazyLock::new(|| table("/etc/group"));
+
+/// The user's name, or the number where there is none.
+pub fn user(uid: u32) -> String {
+    USERS.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
+}
+
+/// The group's name, or the number where there is none.
+pub fn group(gid: u32) -> String {
+    GROUPS.names.get(&gid).cloned().unwrap_or_else(|| gid.to_string())
+}
+
+/// Who a file is given to: `USER`, `USER:GROUP` or `:GROUP`, each a name of the host or a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// New owner.
+    pub uid: Option<u32>,
+    /// New group.
+    pub gid: Option<u32>,
+}
+
+impl Owner {
+    /// Parses the argument of `chown`.
+    ///
+    /// # Errors
+    /// Names what is unknown.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let id = |table: &Table, what: &str, name: &str| match name {
+            "" => Ok(None),
+            name => match name.parse().ok().or_else(|| table.ids.get(name).copied()) {
+                // All ones means "unchanged" to chown(2), so it is no one's id.
+                Some(id) if id != u32::MAX => Ok(Some(id)),
+                _ => Err(format!("no {what} `{name}` on this host; give its number")),
+            },
+        };
+        let (user, group) = text.split_once(':').unwrap_or((text, ""));
+        let owner = Owner { uid: id(&USERS, "user", user)?, gid: id(&GROUPS, "group", group)? };
+        match owner {
+            Owner { uid: None, gid: None } => {
+                Err("neither user nor group; write USER, USER:GROUP or :GROUP".to_string())
+            }
+            owner => Ok(owner),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_parse() {
+        assert_eq!(Owner::parse("5:7"), Ok(Owner { uid: Some(5), gid: Some(7) }));
+        assert_eq!(Owner::parse(":7"), Ok(Owner { uid: None, gid: Some(7) }));
+        assert_eq!(Owner::parse("5:"), Ok(Owner { uid: Some(5), gid: None }));
+        for text in ["", ":", "no-such-user-here", "4294967295", "1:no-such-group-here"] {
+            assert!(Owner::parse(text).is_err(), "{text}");
+        }
+    }
+}

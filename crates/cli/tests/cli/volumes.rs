@@ -1,0 +1,218 @@
+//! Commands on volumes as a whole: mkfs, info, inspect, grow, fsck; images that are none; help.
+
+use crate::common::{TestVolume, program, run, text};
+use std::os::unix::process::CommandExt;
+
+#[test]
+fn mkfs_makes_what_info_shows() {
+    let v = TestVolume::new();
+    let image = v.host("w.lane");
+    let image = text(&image);
+    let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+    let made =
+        run(&["mkfs", image, "--size", "32M", "--inode-size", "128", "--label", "données", "--uuid", uuid]);
+    assert!(made.ends(0).out().contains(uuid));
+    let info = run(&["info", image]).ends(0);
+    for part in [uuid, "données", "32M", "128 bytes"] {
+        assert!(info.out().contains(part), "{}", info.out());
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(run(&["info", image, "--json"]).ends(0).out()).unwrap();
+    assert_eq!(json["bytes"], 32 << 20);
+    assert_eq!(json["inode_bytes"], 128);
+    assert_eq!(json["uuid"], uuid);
+    assert_eq!(json["label"], "données");
+    assert!(json["free_bytes"].as_u64().unwrap() < 32 << 20);
+}
+
+#[test]
+fn mkfs_refuses_bad_sizes_and_what_exists() {
+    let v = TestVolume::new();
+    let image = text(&v.image);
+    run(&["mkfs", image, "--size", "64M"]).ends(3).says("--force");
+    run(&["mkfs", image, "--size", "64M", "--force", "--quiet"]).ends(0);
+    let other = v.host("other");
+    let other = text(&other);
+    run(&["mkfs", other]).ends(2).says("--size");
+    run(&["mkfs", other, "--size", "1K"]).ends(2).says("too small");
+    run(&["mkfs", other, "--size", "4P"]).ends(2).says("too large");
+    run(&["mkfs", other, "--size", "many"]).ends(2).says("1.5T");
+    run(&["mkfs", other, "--size", "8M", "--inode-size", "64"]).ends(2);
+    run(&["mkfs", other, "--size", "8M", "--uuid", "x"]).ends(2);
+    run(&["mkfs", other, "--size", "8M", "--label", &"x".repeat(65)]).ends(2).says("64 bytes");
+    assert!(!v.host("other").exists());
+    run(&["mkfs", "/no/such/directory/v", "--size", "8M"]).ends(4);
+    assert_eq!(run(&["mkfs", "mem:16M"]).ends(0).out().lines().count(), 1);
+}
+
+#[test]
+fn what_is_no_volume_is_refused_by_every_command() {
+    let v = TestVolume::new();
+    let (empty, noise, short) = (v.host("empty"), v.host("noise"), v.host("short"));
+    std::fs::write(&empty, "").unwrap();
+    std::fs::write(&noise, "no volume at all, but some text. ".repeat(100_000)).unwrap();
+    std::fs::write(&short, &std::fs::read(&v.image).unwrap()[..3 << 20]).unwrap();
+    for image in [&empty, &noise, &short] {
+        for command in [&["ls"][..], &["info"], &["lookup"], &["shell"], &["mkdir"]] {
+            let mut args = vec![command[0], text(image)];
+            args.extend(match command[0] {
+                "lookup" | "mkdir" => Some("/x"),
+                _ => None,
+            });
+            let ran = run(&args).ends(3);
+            assert!(ran.err.starts_with(&format!("lanefs: {}: ", text(image))), "{}", ran.err);
+        }
+        run(&["fsck", text(image)]).ends(8);
+    }
+    run(&["ls", "/no/such/image"]).ends(4).says("lanefs: /no/such/image: no such image; ");
+    run(&["fsck", "/no/such/image"]).ends(8);
+    run(&["ls", text(v.dir.path())]).says("lanefs: ");
+    run(&["ls", ""]).ends(2);
+    run(&["ls", "mem:x"]).ends(2);
+    assert_eq!(std::fs::read(&empty).unwrap(), b"");
+}
+
+#[test]
+fn an_image_without_permission_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let v = TestVolume::new();
+    std::fs::set_permissions(&v.image, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(v.dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = program();
+    command.arg("ls").arg(&v.image);
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    } else {
+        std::fs::set_permissions(&v.image, std::fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    match command.output() {
+        Ok(output) => {
+            let err = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(4), "{err}");
+            assert!(err.contains("ermission denied"), "{err}");
+        }
+        // The program itself lies where that user may not look.
+        Err(error) => eprintln!("not tested: {error}"),
+    }
+}
+
+#[test]
+fn a_volume_in_use_is_refused() {
+    let v = TestVolume::new();
+    let mut shell = program()
+        .arg("shell")
+        .arg(&v.image)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Its first answer says that it has opened the volume.
+    let mut stdin = shell.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, b"pwd\n").unwrap();
+    let mut answer = [0; 2];
+    std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut answer).unwrap();
+    v.run("mkdir", "/x").ends(3).says("in use");
+    drop(stdin);
+    assert!(shell.wait().unwrap().success());
+    v.run("mkdir", "/x").ends(0);
+}
+
+#[test]
+fn volumes_grow_and_never_shrink() {
+    let v = TestVolume::sized("16M");
+    v.run_with("write", &["/a"], b"kept").ends(0);
+    v.run("grow", "32M").ends(0);
+    v.run("grow", "+16M").ends(0);
+    let json: serde_json::Value = serde_json::from_str(v.run("info", "--json").ends(0).out()).unwrap();
+    assert_eq!(json["bytes"], 48 << 20);
+    v.run("grow", "16M").ends(2).says("cannot shrink");
+    v.run("grow", "9999P").ends(2).says("too large");
+    v.run("grow", "more").ends(2);
+    assert_eq!(v.run("cat", "/a").ends(0).bytes, b"kept");
+    v.clean();
+}
+
+#[test]
+fn inspect_decodes_positions() {
+    let v = TestVolume::new();
+    assert!(!v.run("inspect", "0").ends(0).out().is_empty());
+    assert!(!v.run("inspect", "0x0").ends(0).out().is_empty());
+    let json: serde_json::Value = serde_json::from_str(v.run("info", "--json").ends(0).out()).unwrap();
+    assert!(!v.run("inspect", &format!("inode:{}", json["root"])).ends(0).out().is_empty());
+    v.run("inspect", "0x7fffffffffff").ends(1).says("behind the end");
+    v.run("inspect", "inode:99999999999999").ends(1).says("behind the end");
+    v.run("inspect", "x").ends(2);
+}
+
+#[test]
+fn fsck_reports_for_people_and_machines() {
+    let v = TestVolume::new();
+    v.run("mkdir", "-p /a/b").ends(0);
+    assert!(v.run("fsck", "").ends(0).out().starts_with("clean: "));
+    v.run("fsck", "--repair").ends(0);
+    let json: serde_json::Value = serde_json::from_str(v.run("fsck", "--json").ends(0).out()).unwrap();
+    assert_eq!(json["clean"], true);
+    assert_eq!(json["findings"].as_array().unwrap().len(), 0);
+    v.run("fsck", "--no-such-option").ends(16);
+    run(&["fsck"]).ends(16);
+}
+
+#[test]
+fn help_teaches() {
+    for command in [
+        "mkfs",
+        "info",
+        "ls",
+        "tree",
+        "find",
+        "du",
+        "stat",
+        "lookup",
+        "cat",
+        "write",
+        "cp",
+        "mkdir",
+        "rmdir",
+        "rm",
+        "mv",
+        "ln",
+        "touch",
+        "truncate",
+        "chmod",
+        "chown",
+        "xattr",
+        "fsck",
+        "inspect",
+        "grow",
+        "shell",
+        "completions",
+        "man",
+    ] {
+        let help = run(&[command, "--help"]).ends(0);
+        assert!(help.out().contains(&format!("lanefs {command}")), "no example for {command}");
+        assert!(!help.out().contains("The arguments of"), "{}", help.out());
+        assert!(help.out().lines().all(|line| line.chars().count() <= 110), "{command}");
+    }
+    let help = run(&["--help"]).ends(0);
+    for part in ["Exit codes:", "130  interrupted", "mem:SIZE", "Resolve many paths at once"] {
+        assert!(help.out().contains(part), "{part}");
+    }
+    run(&["--version"]).ends(0);
+    run::<&str>(&[]).ends(2);
+    run(&["bogus"]).ends(2).says("lanefs: ");
+}
+
+#[test]
+fn completions_and_manual_pages() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(run(&["completions", shell]).ends(0).out().contains("lookup"), "{shell}");
+    }
+    run(&["completions", "cmd"]).ends(2);
+    assert!(run(&["man"]).ends(0).out().contains(".TH lanefs 1"));
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("man/man1");
+    run(&["man", text(&pages)]).ends(0);
+    assert!(pages.join("lanefs.1").exists() && pages.join("lanefs-lookup.1").exists());
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    run(&["man", text(&dir.path().join("file"))]).ends(4);
+}

@@ -1,0 +1,292 @@
+//! The members of an archive, one after another, as they stand in it.
+
+use super::pax::Records;
+use super::sparse::{self, Ranges};
+use crate::error::{Error, Result};
+use crate::name::shown;
+use lanefs::{FileKind, Time};
+use std::io::{self, Read};
+use tar::{EntryType, GnuExtSparseHeader, Header};
+
+/// The longest name, target or set of records that is believed.
+const RECORDS_LIMIT: u64 = 16 << 20;
+
+/// What a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MemberKind {
+    /// A file of its own.
+    Own(FileKind),
+    /// Another name of the member with this name.
+    HardLink(Vec<u8>),
+}
+
+/// A member without its content.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// As it stands in the archive.
+    pub(crate) path: Vec<u8>,
+    pub(crate) kind: MemberKind,
+    /// Of a symbolic link.
+    pub(crate) target: Vec<u8>,
+    pub(crate) perm: u16,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) mtime: Time,
+    pub(crate) atime: Time,
+    pub(crate) rdev: u64,
+    /// Of the file, holes counted.
+    pub(crate) size: u64,
+    /// Where the content's bytes belong, in the order in which [`Reader::content`] gives them.
+    pub(crate) ranges: Ranges,
+    pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Access control lists in words, which are not kept.
+    pub(crate) acls: u64,
+}
+
+/// Reads an archive.
+pub(crate) struct Reader<R> {
+    input: R,
+    /// For messages.
+    what: String,
+    /// Bytes of the current member that are not read yet, and the filling up to 512 behind them.
+    left: u64,
+    filling: u64,
+    global: Records,
+    members: u64,
+}
+
+impl<R: Read> Reader<R> {
+    pub(crate) fn new(what: String, input: R) -> Self {
+        Reader { input, what, left: 0, filling: 0, global: Records::default(), members: 0 }
+    }
+
+    fn damaged(&self, why: impl Into<String>) -> Error {
+        Error::Archive { what: self.what.clone(), why: why.into() }
+    }
+
+    fn exact(&mut self, buffer: &mut [u8]) -> Result<()> {
+        self.input.read_exact(buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.damaged("the archive ends within a member"),
+            _ => self.damaged(error.to_string()),
+        })
+    }
+
+    /// Reads on in the current member's content: the whole buffer, or what is left.
+    pub(crate) fn content(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        self.exact(&mut buffer[..len])?;
+        self.left -= len as u64;
+        Ok(len)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<()> {
+        let skipped = io::copy(&mut self.input.by_ref().take(count), &mut io::sink());
+        match skipped {
+            Ok(skipped) if skipped == count => Ok(()),
+            Ok(_) => Err(self.damaged("the archive ends within a member")),
+            Err(error) => Err(self.damaged(error.to_string())),
+        }
+    }
+
+    /// The next header, its checksum verified; `None` at the end.
+    fn header(&mut self) -> Result<Option<Header>> {
+        let mut header = Header::new_old();
+        let bytes = header.as_mut_bytes();
+        let mut len = 0;
+        while len < bytes.len() {
+            match self.input.read(&mut bytes[len..]) {
+                Ok(0) => break,
+                Ok(count) => len += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => return Err(self.damaged(error.to_string())),
+            }
+        }
+        if len == 0 && self.members > 0 || len == bytes.len() && bytes.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        if len < bytes.len() {
+            return Err(self.damaged(if self.members == 0 {
+                "is no tar archive"
+            } else {
+                "ends within a header"
+            }));
+        }
+        // The checksum counts its own eight bytes as blanks.
+        let sum = bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>()
+            - bytes[148..156].iter().map(|byte| u32::from(*byte)).sum::<u32>()
+            + 8 * u32::from(b' ');
+        if header.cksum().ok() != Some(sum) {
+            let why = if self.members == 0 { "is no tar archive" } else { "a header's checksum is wrong" };
+            return Err(self.damaged(why));
+        }
+        self.members += 1;
+        Ok(Some(header))
+    }
+
+    /// The content of a header that describes the next one.
+    fn records(&mut self, header: &Header) -> Result<Vec<u8>> {
+        let size = header.entry_size().map_err(|e| self.damaged(e.to_string()))?;
+        if size > RECORDS_LIMIT {
+            return Err(self.damaged("a name or set of attributes is larger than 16 MiB"));
+        }
+        let mut data = vec![0; size as usize];
+        self.exact(&mut data)?;
+        self.skip(size.next_multiple_of(512) - size)?;
+        Ok(data)
+    }
+
+    /// The next member; what is left of the one before is skipped. `None` at the archive's end.
+    pub(crate) fn next(&mut self) -> Result<Option<Member>> {
+        self.skip(self.left + self.filling)?;
+        (self.left, self.filling) = (0, 0);
+        let (mut records, mut long_name, mut long_link) = (Records::default(), None, None);
+        loop {
+            let Some(header) = self.header()? else { return Ok(None) };
+            match header.entry_type() {
+                EntryType::XHeader => {
+                    let data = self.records(&header)?;
+                    records = Records::parse(&data).ok_or_else(|| self.damaged("a pax header is damaged"))?;
+                }
+                EntryType::XGlobalHeader => {
+                    let data = self.records(&header)?;
+                    let global =
+                        Records::parse(&data).ok_or_else(|| self.damaged("a pax header is damaged"))?;
+                    self.global.0.extend(global.0);
+                }
+                EntryType::GNULongName => long_name = Some(until_nul(self.records(&header)?)),
+                EntryType::GNULongLink => long_link = Some(until_nul(self.records(&header)?)),
+                // GNU's volume label and the continuation of a member from another volume are no files.
+                kind if matches!(kind.as_byte(), b'V' | b'M') => _ = self.records(&header)?,
+                _ => return self.member(&header, records, long_name, long_link).map(Some),
+            }
+        }
+    }
+
+    fn member(
+        &mut self,
+        header: &Header,
+        records: Records,
+        long_name: Option<Vec<u8>>,
+        long_link: Option<Vec<u8>>,
+    ) -> Result<Member> {
+        let mut all = self.global.clone();
+        all.0.extend(records.0);
+        let records = all;
+        let bytes = |key| records.get(key).map(<[u8]>::to_vec);
+        let path = bytes("GNU.sparse.name")
+            .or_else(|| bytes("path"))
+            .or(long_name)
+            .unwrap_or_else(|| header.path_bytes().into_owned());
+        let name = shown(&path);
+        let bad =
+            |why: &str| Error::Archive { what: format!("{}: member '{name}'", self.what), why: why.into() };
+        let target = bytes("linkpath")
+            .or(long_link)
+            .unwrap_or_else(|| header.link_name_bytes().map_or_else(Vec::new, |target| target.into_owned()));
+        let entry_type = header.entry_type();
+        let kind = match entry_type {
+            EntryType::Link => MemberKind::HardLink(target.clone()),
+            EntryType::Symlink => MemberKind::Own(FileKind::Symlink),
+            EntryType::Char => MemberKind::Own(FileKind::CharDevice),
+            EntryType::Block => MemberKind::Own(FileKind::BlockDevice),
+            EntryType::Fifo => MemberKind::Own(FileKind::Fifo),
+            EntryType::Directory => MemberKind::Own(FileKind::Directory),
+            // Before there was a type for directories, a slash at the end said so.
+            EntryType::Regular if path.ends_with(b"/") => MemberKind::Own(FileKind::Directory),
+            _ => MemberKind::Own(FileKind::File),
+        };
+        let number = |key, field: io::Result<u64>| {
+            records.number(key).map_or_else(|| field.map_err(|e| bad(&e.to_string())), Ok)
+        };
+        let id = |key, field| u32::try_from(number(key, field)?).map_err(|_| bad("an owner beyond 32 bits"));
+        let (uid, gid) = (id("uid", header.uid())?, id("gid", header.gid())?);
+        let stored = match entry_type {
+            // Some writers give a link the size of its file; no content follows.
+            EntryType::Link | EntryType::Symlink | EntryType::Directory => 0,
+            _ => number("size", header.entry_size())?,
+        };
+        let seconds = header.mtime().map_err(|e| bad(&e.to_string()))?;
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let mtime = records.time("mtime").unwrap_or(Time::from_parts(seconds, 0));
+        let device = |field: io::Result<Option<u32>>| field.ok().flatten().unwrap_or(0);
+        let mut member = Member {
+            kind,
+            target,
+            perm: (header.mode().map_err(|e| bad(&e.to_string()))? & 0o7777) as u16,
+            uid,
+            gid,
+            mtime,
+            atime: records.time("atime").unwrap_or(mtime),
+            rdev: rustix::fs::makedev(device(header.device_major()), device(header.device_minor())),
+            size: stored,
+            ranges: vec![(0, stored)],
+            xattrs: xattrs(&records),
+            acls: records.0.iter().filter(|(key, _)| key.starts_with(b"SCHILY.acl.")).count() as u64,
+            path,
+        };
+        self.left = stored;
+        self.filling =
+            stored.checked_next_multiple_of(512).ok_or_else(|| bad("its size is absurd"))? - stored;
+        self.sparse(header, &records, &mut member)?;
+        Ok(member)
+    }
+
+    /// Finds the map of a sparse member, in whichever form.
+    fn sparse(&mut self, header: &Header, records: &Records, member: &mut Member) -> Result<()> {
+        let what = format!("{}: member '{}'", self.what, shown(&member.path));
+        let bad = || Error::Archive { what: what.clone(), why: "its map of holes is damaged".into() };
+        if header.entry_type().is_gnu_sparse() {
+            let gnu = header.as_gnu().ok_or_else(bad)?;
+            member.ranges = Vec::new();
+            for piece in gnu.sparse.iter().filter(|piece| !piece.is_empty()) {
+                member.ranges.push((piece.offset().map_err(|_| bad())?, piece.length().map_err(|_| bad())?));
+            }
+            let mut more = gnu.is_extended();
+            while more {
+                let mut block = GnuExtSparseHeader::new();
+                self.exact(block.as_mut_bytes())?;
+                for piece in block.sparse().iter().filter(|piece| !piece.is_empty()) {
+                    member
+                        .ranges
+                        .push((piece.offset().map_err(|_| bad())?, piece.length().map_err(|_| bad())?));
+                }
+                more = block.is_extended();
+            }
+            member.size = gnu.real_size().map_err(|_| bad())?;
+        } else if records.number("GNU.sparse.major") == Some(1) {
+            let before = self.left;
+            let map = sparse::from_content(|block| match self.content(block)? {
+                512 => Ok(()),
+                _ => Err(bad()),
+            })?;
+            member.ranges = map.ok_or_else(bad)?;
+            debug_assert!(self.left <= before);
+            member.size = records.number("GNU.sparse.realsize").ok_or_else(bad)?;
+        } else if let Some(ranges) = sparse::from_records(records) {
+            member.ranges = ranges;
+            member.size = records
+                .number("GNU.sparse.size")
+                .or(records.number("GNU.sparse.realsize"))
+                .ok_or_else(bad)?;
+        }
+        let stored: u64 = member.ranges.iter().fold(0, |sum, (_, len)| sum.saturating_add(*len));
+        if !sparse::is_map(&member.ranges, member.size) || stored > self.left {
+            return Err(bad());
+        }
+        Ok(())
+    }
+}
+
+fn until_nul(mut name: Vec<u8>) -> Vec<u8> {
+    name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len()));
+    name
+}
+
+/// Attributes in the records of GNU tar, star and bsdtar's compatible form.
+fn xattrs(records: &Records) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let named = records.0.iter().filter_map(|(key, value)| {
+        let name = key.strip_prefix(b"SCHILY.xattr.")?;
+        Some((name.to_vec(), value.clone()))
+    });
+    named.collect()
+}

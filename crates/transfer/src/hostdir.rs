@@ -1,0 +1,194 @@
+//! Directories of the host, walked by descriptor and never by path.
+//!
+//! Depth is unlimited twice: paths may be longer than `PATH_MAX`, as every step is one `openat`; and there may be
+//! more levels than a process may have descriptors, as a directory that has not been used for long is closed, and
+//! opened again through its ancestors when it is needed. No step follows a symbolic link, and a directory opened
+//! again must be the one that it was.
+
+use parking_lot::Mutex;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::sync::{Arc, Weak};
+
+/// Device and inode number: a file's identity on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId {
+    /// Device that holds the file.
+    pub dev: u64,
+    /// Inode number there.
+    pub ino: u64,
+}
+
+/// How directories are opened.
+pub(crate) const OPEN_DIR: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A directory of the host and how to come to it.
+pub(crate) struct HostDir {
+    parent: Option<Arc<HostDir>>,
+    /// Name in the parent; of the top directory: its path as the caller gave it, for messages.
+    name: CString,
+    id: FileId,
+    fd: Mutex<Option<Arc<OwnedFd>>>,
+}
+
+/// Bounds how many directories are open: the one opened first is closed first.
+pub(crate) struct OpenDirs {
+    limit: usize,
+    open: Mutex<VecDeque<Weak<HostDir>>>,
+}
+
+impl OpenDirs {
+    /// A quarter of the descriptors this process may have, 512 at most.
+    pub(crate) fn new() -> Self {
+        let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(4096);
+        Self::with_limit(usize::try_from(allowed / 4).unwrap_or(512).clamp(8, 512))
+    }
+
+    pub(crate) fn with_limit(limit: usize) -> Self {
+        OpenDirs { limit, open: Mutex::default() }
+    }
+
+    fn opened(&self, dir: &Arc<HostDir>) {
+        let mut open = self.open.lock();
+        open.push_back(Arc::downgrade(dir));
+        if open.len() > self.limit {
+            let oldest = open.pop_front();
+            drop(open);
+            // Those who use the descriptor right now hold it by their own counts.
+            if let Some(oldest) = oldest.and_then(|weak| weak.upgrade()) {
+                oldest.fd.lock().take();
+            }
+        }
+    }
+}
+
+impl HostDir {
+    /// The top directory of a walk; stays open. `path` is for messages.
+    pub(crate) fn top(path: CString, fd: OwnedFd) -> Result<Arc<Self>, Errno> {
+        let id = identity(&fd)?;
+        Ok(Arc::new(HostDir { parent: None, name: path, id, fd: Mutex::new(Some(Arc::new(fd))) }))
+    }
+
+    /// A directory that was just opened as `name` of `parent`.
+    pub(crate) fn below(
+        dirs: &OpenDirs,
+        parent: &Arc<HostDir>,
+        name: CString,
+        id: FileId,
+        fd: Arc<OwnedFd>,
+    ) -> Arc<Self> {
+        let dir = Arc::new(HostDir { parent: Some(parent.clone()), name, id, fd: Mutex::new(Some(fd)) });
+        dirs.opened(&dir);
+        dir
+    }
+
+    /// Its identity.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Its descriptor; opens it again where it was closed meanwhile. `ESTALE`: another directory has taken its place.
+    pub(crate) fn fd(self: &Arc<Self>, dirs: &OpenDirs) -> Result<Arc<OwnedFd>, Errno> {
+        // The closed ones between here and the next open ancestor, this one first.
+        let mut closed = Vec::new();
+        let mut at = self;
+        let mut fd = loop {
+            if let Some(fd) = at.fd.lock().clone() {
+                break fd;
+            }
+            closed.push(at);
+            at = at.parent.as_ref().ok_or(Errno::BADF)?;
+        };
+        while let Some(dir) = closed.pop() {
+            fd = Arc::new(openat(&*fd, &*dir.name, OPEN_DIR, Mode::empty())?);
+            if identity(&fd)? != dir.id {
+                return Err(Errno::STALE);
+            }
+            *dir.fd.lock() = Some(fd.clone());
+            dirs.opened(dir);
+        }
+        Ok(fd)
+    }
+
+    /// Path of `name` in it (of itself where `name` is empty), beginning as the caller gave the top.
+    pub(crate) fn path(&self, name: &[u8]) -> Vec<u8> {
+        let mut parts = vec![name];
+        let mut at = Some(self);
+        while let Some(dir) = at {
+            parts.push(dir.name.as_bytes());
+            at = dir.parent.as_deref();
+        }
+        let mut path = Vec::new();
+        for part in parts.into_iter().rev().filter(|part| !part.is_empty()) {
+            path = crate::name::joined(&path, part);
+        }
+        path
+    }
+}
+
+/// Dropping a chain of a million directories must not recurse a million times.
+impl Drop for HostDir {
+    fn drop(&mut self) {
+        let mut parent = self.parent.take();
+        while let Some(dir) = parent.and_then(Arc::into_inner) {
+            let mut dir = dir;
+            parent = dir.parent.take();
+        }
+    }
+}
+
+fn identity(fd: &OwnedFd) -> Result<FileId, Errno> {
+    fstat(fd).map(|stat| FileId { dev: stat.st_dev, ino: stat.st_ino })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, mkdirat, open};
+
+    fn open_below(dirs: &OpenDirs, parent: &Arc<HostDir>, name: &str) -> Arc<HostDir> {
+        let fd = openat(&*parent.fd(dirs).unwrap(), name, OPEN_DIR, Mode::empty()).unwrap();
+        let id = identity(&fd).unwrap();
+        HostDir::below(dirs, parent, CString::new(name).unwrap(), id, Arc::new(fd))
+    }
+
+    #[test]
+    fn closed_directories_open_again_and_another_in_their_place_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = open(temp.path(), OPEN_DIR, Mode::empty()).unwrap();
+        let dirs = OpenDirs::with_limit(2);
+        let mut chain = vec![HostDir::top(c"top".to_owned(), top).unwrap()];
+        for _ in 0..20 {
+            let last = chain.last().unwrap();
+            mkdirat(&*last.fd(&dirs).unwrap(), "d", Mode::RWXU).unwrap();
+            chain.push(open_below(&dirs, chain.last().unwrap(), "d"));
+        }
+        assert!(chain[5].fd.lock().is_none(), "only two stay open");
+        assert_eq!(identity(&chain[5].fd(&dirs).unwrap()).unwrap(), chain[5].id());
+        assert_eq!(chain[2].path(b"x"), b"top/d/d/x");
+
+        let moved = temp.path().join("d/d");
+        std::fs::rename(&moved, temp.path().join("elsewhere")).unwrap();
+        mkdirat(CWD, &moved, Mode::RWXU).unwrap();
+        chain[2].fd.lock().take();
+        assert_eq!(chain[2].fd(&dirs).unwrap_err(), Errno::STALE);
+    }
+
+    #[test]
+    fn a_long_chain_is_dropped_without_recursion() {
+        let temp = tempfile::tempdir().unwrap();
+        let dirs = OpenDirs::with_limit(2);
+        let fd = Arc::new(open(temp.path(), OPEN_DIR, Mode::empty()).unwrap());
+        let id = identity(&fd).unwrap();
+        let mut at =
+            HostDir::top(c"t".to_owned(), open(temp.path(), OPEN_DIR, Mode::empty()).unwrap()).unwrap();
+        for _ in 0..300_000 {
+            at = HostDir::below(&dirs, &at, c"d".to_owned(), id, fd.clone());
+        }
+        drop(at);
+    }
+}

@@ -1,0 +1,150 @@
+//! All names of a tree of the host, with what the host says of each: the yardstick for what a volume answers.
+
+use crate::Problem;
+use crate::error::{Error, Result, errno_text};
+use crate::host::Meta;
+use crate::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
+use crate::name::joined;
+use lanefs::{FileKind, Time};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, fstat, openat, statat};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A name of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// From the top of the tree on; empty for the top itself.
+    pub path: Vec<u8>,
+    /// Which file it names.
+    pub id: FileId,
+    /// Type.
+    pub kind: FileKind,
+    /// Permission bits with set-id and sticky bits.
+    pub perm: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Last change of the content.
+    pub mtime: Time,
+}
+
+/// The names, parents before what is below them, and the directories that could not be read.
+#[derive(Clone, Debug, Default)]
+pub struct Inventory {
+    /// What is there.
+    pub items: Vec<Item>,
+    /// What could not be looked at.
+    pub problems: Vec<Problem>,
+}
+
+/// Lists the tree `top`.
+///
+/// # Errors
+///
+/// Where `top` is no directory that can be opened; all else is in the inventory's problems.
+pub fn take_inventory(top: &Path) -> Result<Inventory> {
+    let cannot = |errno| Error::host(format!("cannot list '{}'", top.display()), errno);
+    let fd = openat(CWD, top, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
+    let meta = Meta::new(&fstat(&fd).map_err(cannot)?).ok_or(cannot(Errno::INVAL))?;
+    let name = CString::new(top.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
+    let mut walk = Walk {
+        inventory: Inventory::default(),
+        dirs: OpenDirs::new(),
+        buffer: vec![MaybeUninit::uninit(); 64 << 10],
+        waiting: vec![(HostDir::top(name, fd).map_err(cannot)?, Vec::new())],
+    };
+    walk.inventory.items.push(item(Vec::new(), &meta));
+    while let Some((dir, path)) = walk.waiting.pop() {
+        if let Err(errno) = walk.directory(&dir, &path) {
+            walk.inventory.problems.push(Problem { path, what: errno_text(errno) });
+        }
+    }
+    Ok(walk.inventory)
+}
+
+struct Walk {
+    inventory: Inventory,
+    dirs: OpenDirs,
+    buffer: Vec<MaybeUninit<u8>>,
+    waiting: Vec<(Arc<HostDir>, Vec<u8>)>,
+}
+
+impl Walk {
+    fn directory(&mut self, dir: &Arc<HostDir>, path: &[u8]) -> std::result::Result<(), Errno> {
+        let fd = dir.fd(&self.dirs)?;
+        let mut entries = RawDir::new(&*fd, &mut self.buffer[..]);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let below = joined(path, name.to_bytes());
+            let stat = statat(&*fd, name, AtFlags::SYMLINK_NOFOLLOW);
+            match stat.and_then(|stat| Meta::new(&stat).ok_or(Errno::INVAL)) {
+                Err(errno) => {
+                    self.inventory.problems.push(Problem { path: below, what: errno_text(errno) });
+                }
+                Ok(meta) => {
+                    self.inventory.items.push(item(below.clone(), &meta));
+                    if meta.kind == FileKind::Directory {
+                        match openat(&*fd, name, OPEN_DIR, Mode::empty()) {
+                            Ok(inner) => {
+                                let inner = Arc::new(inner);
+                                let dir = HostDir::below(&self.dirs, dir, name.to_owned(), meta.id, inner);
+                                self.waiting.push((dir, below));
+                            }
+                            Err(errno) => {
+                                let what = errno_text(errno);
+                                self.inventory.problems.push(Problem { path: below, what });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn item(path: Vec<u8>, meta: &Meta) -> Item {
+    Item {
+        path,
+        id: meta.id,
+        kind: meta.kind,
+        perm: meta.perm,
+        uid: meta.uid,
+        gid: meta.gid,
+        size: meta.size,
+        mtime: meta.mtime,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn every_name_is_listed_once_after_its_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir_all(temp.path().join("a/b")).unwrap();
+        fs::write(temp.path().join("a/b/c"), "xyz").unwrap();
+        fs::write(temp.path().join("d"), "").unwrap();
+        let inventory = take_inventory(temp.path()).unwrap();
+        assert!(inventory.problems.is_empty());
+        let mut paths: Vec<&[u8]> = inventory.items.iter().map(|item| &item.path[..]).collect();
+        assert!(paths.iter().position(|p| *p == b"a/b") < paths.iter().position(|p| *p == b"a/b/c"));
+        paths.sort_unstable();
+        assert_eq!(paths, [&b""[..], b"a", b"a/b", b"a/b/c", b"d"]);
+        let c = inventory.items.iter().find(|item| item.path == b"a/b/c").unwrap();
+        assert_eq!((c.size, c.kind), (3, FileKind::File));
+    }
+}
