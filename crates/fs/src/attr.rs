@@ -9,24 +9,23 @@ use lanefs_format::{Code, FileKind, inode as f};
 /// `chmod`, `chown`, `truncate` and `utimensat` in one.
 pub(crate) fn set(edit: &mut Edit<'_>, who: &Caller, node: Node<'_>, set: &SetAttr) -> Outcome<()> {
     let kind = node.kind()?;
+    match kind {
+        FileKind::File => {}
+        FileKind::Directory if set.size.is_some() => return Err(Code::IsDirectory.into()),
+        _ if set.size.is_some() => return Err(Code::Invalid.into()),
+        _ => {}
+    }
     check(who, &node, set)?;
     if let Some(size) = set.size {
-        match kind {
-            FileKind::File => {}
-            FileKind::Directory => return Err(Code::IsDirectory.into()),
-            _ => return Err(Code::Invalid.into()),
-        }
         data::truncate(edit, node, size)?;
-        if perm::checked(who).is_some() {
-            edit.tx.put(node.view, f::MODE, perm::without_set_id(node.mode()));
-        }
+        perm::drop_set_id(edit, who, &node);
     }
     if set.uid.is_some() || set.gid.is_some() {
+        if kind != FileKind::Directory {
+            edit.tx.put(node.view, f::MODE, perm::without_set_id(who, &node));
+        }
         edit.tx.put(node.view, f::UID, set.uid.unwrap_or(node.view.get(f::UID)));
         edit.tx.put(node.view, f::GID, set.gid.unwrap_or(node.view.get(f::GID)));
-        if kind != FileKind::Directory {
-            edit.tx.put(node.view, f::MODE, perm::without_set_id(node.mode()));
-        }
     }
     if let Some(perm) = set.perm {
         let mut perm = perm & 0o7777;

@@ -262,7 +262,7 @@ impl<'p> Batch<'_, 'p> {
                     DirRoot::Region(index) => index,
                     DirRoot::Tree(root) => dir::region_of(core, root, hash)?,
                 };
-                store.prefetch(index + dir::bucket_at(hash) as u64);
+                store.prefetch(index.wrapping_add(dir::bucket_at(hash) as u64));
                 lane.stage = Stage::Bucket(index);
                 Ok(Step::Wait)
             }

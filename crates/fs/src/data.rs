@@ -8,6 +8,7 @@ use crate::map::{self, State};
 use crate::{Allocate, Seek};
 use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, Pointer, inode as f};
 use lanefs_store::Fault;
+use std::borrow::Cow;
 
 /// A write that ends inside a block is padded to whole blocks up to this size, so that it reaches the device in one
 /// piece.
@@ -46,27 +47,29 @@ pub(crate) fn read(core: &Core, node: Node<'_>, offset: u64, buffer: &mut [u8]) 
 
 /// Writes all of `data` and grows the file if need be.
 pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
-    let end = offset.checked_add(data.len() as u64).filter(|end| *end <= MAX_FILE_SIZE);
-    let end = end.ok_or(Code::FileTooLarge)?;
     if data.is_empty() {
         return Ok(());
     }
+    let end = offset.checked_add(data.len() as u64).filter(|end| *end <= MAX_FILE_SIZE);
+    let end = end.ok_or(Code::FileTooLarge)?;
     let size = node.size();
     let empty = size == 0 && node.view.get(f::MAP) == Pointer::HOLE;
     if (node.is_inline() || empty) && end <= edit.store().inode_size().inline() as u64 {
         set_flags(edit, node, 0, INODE_INLINE);
         edit.tx.put_bytes(node.view, INODE_CORE + offset as usize, data);
     } else {
-        spill(edit, node)?;
+        let mut plan = Plan::default();
+        spill(edit, node, &mut plan)?;
         let aligned = offset.is_multiple_of(BLOCK) && end >= size && !end.is_multiple_of(BLOCK);
         if aligned && data.len() <= PADDED {
             let mut padded = Vec::with_capacity(data.len().next_multiple_of(BLOCK as usize));
             padded.extend_from_slice(data);
             padded.resize(data.len().next_multiple_of(BLOCK as usize), 0);
-            write_blocks(edit, node, offset / BLOCK, &padded)?;
+            write_blocks(edit, node, offset / BLOCK, Cow::Owned(padded), &mut plan)?;
         } else {
-            write_parts(edit, node, offset, data)?;
+            write_parts(edit, node, offset, data, &mut plan)?;
         }
+        plan.carry_out(edit)?;
     }
     if end > size {
         edit.tx.put(node.view, f::BYTES, end);
@@ -75,8 +78,26 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8
     Ok(())
 }
 
+/// Data to be written at places of the volume once everything is allocated: what was overwritten could not be taken back
+/// when the volume turned out to be full.
+#[derive(Default)]
+struct Plan<'d>(Vec<(u64, Cow<'d, [u8]>)>);
+
+impl Plan<'_> {
+    fn carry_out(self, edit: &Edit<'_>) -> Outcome<()> {
+        self.0.iter().try_for_each(|(at, data)| edit.store().write_data(*at, data))
+    }
+}
+
+/// Moves inline data to a block, at once.
+fn spill_now(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+    let mut plan = Plan::default();
+    spill(edit, node, &mut plan)?;
+    plan.carry_out(edit)
+}
+
 /// Moves inline data to a block.
-fn spill(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+fn spill(edit: &mut Edit<'_>, node: Node<'_>, plan: &mut Plan<'_>) -> Outcome<()> {
     if !node.is_inline() {
         return Ok(());
     }
@@ -88,7 +109,7 @@ fn spill(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     clear_inline(edit, node, 0);
     set_flags(edit, node, INODE_INLINE, 0);
     if size > 0 {
-        write_blocks(edit, node, 0, &block)?;
+        write_blocks(edit, node, 0, Cow::Owned(block.to_vec()), plan)?;
     }
     Ok(())
 }
@@ -99,36 +120,55 @@ fn clear_inline(edit: &mut Edit<'_>, node: Node<'_>, from: usize) {
     edit.tx.put_bytes(node.view, INODE_CORE + from, &zeros[from.min(room)..room]);
 }
 
-fn write_parts(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
+fn write_parts<'d>(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    offset: u64,
+    data: &'d [u8],
+    plan: &mut Plan<'d>,
+) -> Outcome<()> {
     let head = (offset.next_multiple_of(BLOCK) - offset).min(data.len() as u64) as usize;
     let (first, rest) = data.split_at(head);
     let (middle, last) = rest.split_at(rest.len() & !(BLOCK as usize - 1));
     if !first.is_empty() {
-        write_inside(edit, node, offset, first)?;
+        write_inside(edit, node, offset, first, plan)?;
     }
-    write_blocks(edit, node, offset.div_ceil(BLOCK), middle)?;
+    write_blocks(edit, node, offset.div_ceil(BLOCK), Cow::Borrowed(middle), plan)?;
     if !last.is_empty() {
-        write_inside(edit, node, offset + (head + middle.len()) as u64, last)?;
+        write_inside(edit, node, offset + (head + middle.len()) as u64, last, plan)?;
     }
     Ok(())
 }
 
 /// Writes inside one block. A block that held nothing is written whole, so that what surrounds the data is zero.
-fn write_inside(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
+fn write_inside<'d>(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    offset: u64,
+    data: &'d [u8],
+    plan: &mut Plan<'d>,
+) -> Outcome<()> {
     let (block, inside) = (offset / BLOCK, offset % BLOCK);
     if let State::Data(at) = map::lookup(edit.core, node, block, 1)?.state {
-        return edit.store().write_data(at + inside, data);
+        plan.0.push((at + inside, Cow::Borrowed(data)));
+        return Ok(());
     }
-    let mut whole = [0u8; BLOCK as usize];
+    let mut whole = vec![0u8; BLOCK as usize];
     whole[inside as usize..inside as usize + data.len()].copy_from_slice(data);
-    write_blocks(edit, node, block, &whole)
+    write_blocks(edit, node, block, Cow::Owned(whole), plan)
 }
 
 /// Writes whole blocks.
-fn write_blocks(edit: &mut Edit<'_>, node: Node<'_>, block: u64, data: &[u8]) -> Outcome<()> {
-    let (mut at, mut rest) = (block, data);
-    while !rest.is_empty() {
-        let left = rest.len() as u64 / BLOCK;
+fn write_blocks<'d>(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    block: u64,
+    data: Cow<'d, [u8]>,
+    plan: &mut Plan<'d>,
+) -> Outcome<()> {
+    let (mut at, mut done) = (block, 0);
+    while done < data.len() {
+        let left = (data.len() - done) as u64 / BLOCK;
         let extent = map::lookup(edit.core, node, at, left)?;
         let (place, blocks) = match extent.state {
             State::Data(place) => (place, extent.blocks),
@@ -138,9 +178,15 @@ fn write_blocks(edit: &mut Edit<'_>, node: Node<'_>, block: u64, data: &[u8]) ->
             }
             State::Hole => map::allocate_hole(edit, node, at, extent.blocks, false)?,
         };
-        let (now, later) = rest.split_at((blocks * BLOCK) as usize);
-        edit.store().write_data(place, now)?;
-        (at, rest) = (at + blocks, later);
+        let end = done + (blocks * BLOCK) as usize;
+        plan.0.push((
+            place,
+            match &data {
+                Cow::Borrowed(all) => Cow::Borrowed(&all[done..end]),
+                Cow::Owned(all) => Cow::Owned(all[done..end].to_vec()),
+            },
+        ));
+        (at, done) = (at + blocks, end);
     }
     Ok(())
 }
@@ -164,7 +210,7 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Node<'_>, size: u64) -> Outcom
     let old = node.size();
     if node.is_inline() {
         if size > edit.store().inode_size().inline() as u64 {
-            spill(edit, node)?;
+            spill_now(edit, node)?;
         } else if size < old {
             clear_inline(edit, node, size as usize);
             if size == 0 {
@@ -197,7 +243,7 @@ pub(crate) fn fallocate(
         Allocate::Extend | Allocate::KeepSize => {
             let inside = end <= edit.store().inode_size().inline() as u64;
             if !(inside && (node.is_inline() || size == 0 && node.view.get(f::MAP) == Pointer::HOLE)) {
-                spill(edit, node)?;
+                spill_now(edit, node)?;
                 let first = offset / BLOCK;
                 map::allocate(edit, node, first, end.div_ceil(BLOCK) - first, true)?;
             } else if mode == Allocate::Extend && end > size {
@@ -218,7 +264,7 @@ fn clear(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, end: u64, mode: Alloc
     if node.is_inline() {
         let room = edit.store().inode_size().inline() as u64;
         if end > room && end > size && mode == Allocate::ZeroRange {
-            spill(edit, node)?;
+            spill_now(edit, node)?;
         } else {
             let (from, to) = (offset.min(room), end.min(size).min(room));
             if from < to {
@@ -232,8 +278,6 @@ fn clear(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, end: u64, mode: Alloc
     if first > last {
         return zero_inside(edit, node, offset, end);
     }
-    zero_inside(edit, node, offset, first * BLOCK)?;
-    zero_inside(edit, node, last * BLOCK, end)?;
     if first < last {
         map::punch(edit, node, first, last)?;
     }
@@ -241,7 +285,9 @@ fn clear(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, end: u64, mode: Alloc
         let from = offset / BLOCK;
         map::allocate(edit, node, from, end.div_ceil(BLOCK) - from, true)?;
     }
-    Ok(())
+    // Data last: it cannot be taken back when the volume turns out to be full.
+    zero_inside(edit, node, offset, first * BLOCK)?;
+    zero_inside(edit, node, last * BLOCK, end)
 }
 
 /// `SEEK_DATA` and `SEEK_HOLE`.

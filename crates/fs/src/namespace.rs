@@ -71,6 +71,10 @@ pub(crate) fn create<'v>(
     rdev: u64,
 ) -> Outcome<Node<'v>> {
     let (parent, name) = may_create(edit, who, dir, name)?;
+    let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+    if is_device && perm::checked(who).is_some() {
+        return Err(Code::NotPermitted.into());
+    }
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
     let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev, parent: dir })?;
     dir::anticipate_change(edit.core, &parent, name, Anticipate::First);
@@ -234,22 +238,20 @@ pub(crate) fn rename(
     to: &Place<'_>,
     mode: RenameMode,
 ) -> Outcome<()> {
-    let (source_dir, target_dir) =
-        (Node::directory(edit.core, from.dir)?, Node::directory(edit.core, to.dir)?);
+    let source_dir = Node::directory(edit.core, from.dir)?;
     access(who, &source_dir, SEARCH)?;
+    let target_dir = Node::directory(edit.core, to.dir)?;
     access(who, &target_dir, SEARCH)?;
-    if is_dots(from.name) || is_dots(to.name) {
-        return Err(if mode == RenameMode::NoReplace && is_dots(to.name) {
-            Code::Exists
-        } else {
-            Code::Busy
-        }
-        .into());
+    if is_dots(from.name) {
+        return Err(Code::Busy.into());
+    }
+    if is_dots(to.name) {
+        return Err(if mode == RenameMode::NoReplace { Code::Exists } else { Code::Busy }.into());
     }
     check_name(from.name)?;
-    check_name(to.name)?;
     let (old, new) = (Name::new(edit.core.seed, from.name), Name::new(edit.core.seed, to.name));
     let source = dir::find(edit.core, &source_dir, old)?.ok_or(Code::NotFound)?;
+    check_name(to.name)?;
     let target = dir::find(edit.core, &target_dir, new)?;
     match (mode, target.is_some()) {
         (RenameMode::NoReplace, true) => return Err(Code::Exists.into()),
@@ -280,6 +282,12 @@ pub(crate) fn rename(
     }
     perm::may_remove(who, &source_dir, &moved)?;
     perm::may_remove(who, &target_dir, &other)?;
+    match (moved_kind == FileKind::Directory, other_kind == FileKind::Directory) {
+        _ if both_ways => {}
+        (true, false) => return Err(Code::NotDirectory.into()),
+        (false, true) => return Err(Code::IsDirectory.into()),
+        _ => {}
+    }
     may_move(who, &moved, from.dir != to.dir)?;
     if both_ways {
         may_move(who, &other, from.dir != to.dir)?;
@@ -288,11 +296,8 @@ pub(crate) fn rename(
         finish(edit, moved, source_dir, target_dir)?;
         return finish(edit, other, target_dir, source_dir);
     }
-    match (moved_kind == FileKind::Directory, other_kind == FileKind::Directory) {
-        (true, false) => return Err(Code::NotDirectory.into()),
-        (false, true) => return Err(Code::IsDirectory.into()),
-        (true, true) if !dir::is_empty(&other)? => return Err(Code::NotEmpty.into()),
-        _ => {}
+    if other_kind == FileKind::Directory && !dir::is_empty(&other)? {
+        return Err(Code::NotEmpty.into());
     }
     dir::replace(edit, target, moved.ino, moved_kind);
     dir::remove(edit, source_dir, source)?;

@@ -6,7 +6,7 @@ use crate::{
     Allocate, Attr, Caller, DirEntry, Ino, RenameMode, Result, Seek, SetAttr, Volume, XattrMode, attr, data,
     dir, namespace, xattr,
 };
-use lanefs_format::{Code, FileKind, inode as f};
+use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
 
 /// A regular file's inode, or why it is not one.
@@ -21,14 +21,33 @@ fn regular<'a>(core: &'a crate::edit::Core, ino: Ino) -> std::result::Result<Nod
 
 /// Extended attributes of a name space that only a privileged caller may change.
 fn may_change_xattr(who: &Caller, node: &Node<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
+    xattr::check_name(name)?;
     if name.starts_with(b"user.") {
+        // What holds no data of users holds no attributes of theirs, and a sticky directory only its owner's.
+        let kind = node.kind()?;
+        let sticky = kind == FileKind::Directory && node.mode() & perm::STICKY != 0;
+        if !matches!(kind, FileKind::File | FileKind::Directory) || (sticky && !perm::owns(who, node)) {
+            return Err(Code::NotPermitted.into());
+        }
         return access(who, node, WRITE);
     }
-    if perm::checked(who).is_some() && !perm::owns(who, node) {
-        Err(Code::NotPermitted.into())
-    } else {
-        Ok(())
+    let privileged = name.starts_with(b"trusted.") || !perm::owns(who, node);
+    if perm::checked(who).is_some() && privileged { Err(Code::NotPermitted.into()) } else { Ok(()) }
+}
+
+/// Attributes that a caller may not see are not there for it.
+fn may_read_xattr(who: &Caller, node: &Node<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
+    xattr::check_name(name)?;
+    if name.starts_with(b"user.") {
+        if !matches!(node.kind()?, FileKind::File | FileKind::Directory) {
+            return Err(Code::NoAttribute.into());
+        }
+        return access(who, node, READ);
     }
+    if name.starts_with(b"trusted.") && perm::checked(who).is_some() {
+        return Err(Code::NoAttribute.into());
+    }
+    Ok(())
 }
 
 impl Volume {
@@ -86,9 +105,6 @@ impl Volume {
         let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
         if matches!(kind, FileKind::Directory | FileKind::Symlink) {
             return Err(Code::Invalid.into());
-        }
-        if is_device && perm::checked(who).is_some() {
-            return Err(Code::NotPermitted.into());
         }
         let rdev = if is_device { rdev } else { 0 };
         self.change(|edit| namespace::create(edit, who, dir.0, name, kind, perm, rdev)?.attr())
@@ -201,8 +217,8 @@ impl Volume {
             let node = regular(edit.core, ino)?;
             access(who, &node, WRITE)?;
             data::write(edit, node, offset, data)?;
-            if perm::checked(who).is_some() {
-                edit.tx.put(node.view, f::MODE, perm::without_set_id(node.mode()));
+            if !data.is_empty() {
+                perm::drop_set_id(edit, who, &node);
             }
             Ok(data.len())
         })
@@ -216,7 +232,9 @@ impl Volume {
         self.change(|edit| {
             let node = regular(edit.core, ino)?;
             access(who, &node, WRITE)?;
-            data::fallocate(edit, node, mode, offset, len)
+            data::fallocate(edit, node, mode, offset, len)?;
+            perm::drop_set_id(edit, who, &node);
+            Ok(())
         })
     }
 
@@ -235,9 +253,7 @@ impl Volume {
     pub fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         self.view(|core| {
             let node = Node::load(core, ino.0)?;
-            if name.starts_with(b"user.") {
-                access(who, &node, READ)?;
-            }
+            may_read_xattr(who, &node, name)?;
             xattr::get(core, node, name)
         })
     }
@@ -249,6 +265,10 @@ impl Volume {
     pub fn setxattr(&self, who: &Caller, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.change(|edit| {
             let node = Node::load(edit.core, ino.0)?;
+            xattr::check_name(name)?;
+            if value.len() > xattr::MAX_VALUE {
+                return Err(Code::AttributeTooLarge.into());
+            }
             may_change_xattr(who, &node, name)?;
             xattr::set(edit, node, name, Some(value), mode)
         })

@@ -1,6 +1,6 @@
 //! Permissions, as Linux checks them.
 
-use crate::edit::Outcome;
+use crate::edit::{Edit, Outcome};
 use crate::inode::Node;
 use crate::{Caller, User};
 use lanefs_format::{Code, FileKind, inode as f};
@@ -13,7 +13,7 @@ pub(crate) const WRITE: u16 = 2;
 pub(crate) const READ: u16 = 4;
 
 /// The sticky bit.
-const STICKY: u16 = 0o1000;
+pub(crate) const STICKY: u16 = 0o1000;
 
 impl User {
     /// True for a member of the group.
@@ -72,8 +72,18 @@ pub(crate) fn ownership(who: &Caller, dir: &Node<'_>, kind: FileKind, perm: u16)
     }
 }
 
-/// The mode without the set-id bits that a change of owner, or a write by someone else, takes away.
-pub(crate) fn without_set_id(mode: u16) -> u16 {
-    let group = if mode & 0o10 != 0 { 0o2000 } else { 0 };
+/// The mode without the set-id bits that a change of owner, or a write by someone else, takes away: set-user-id, and
+/// set-group-id unless it marks a file without group execution in the hands of a member of the group.
+pub(crate) fn without_set_id(who: &Caller, node: &Node<'_>) -> u16 {
+    let mode = node.mode();
+    let member = checked(who).is_none_or(|user| user.in_group(node.view.get(f::GID)));
+    let group = if mode & 0o10 != 0 || !member { 0o2000 } else { 0 };
     mode & !(0o4000 | group)
+}
+
+/// What a write or a truncation by anyone but a privileged caller does to a file's set-id bits.
+pub(crate) fn drop_set_id(edit: &mut Edit<'_>, who: &Caller, node: &Node<'_>) {
+    if checked(who).is_some() {
+        edit.tx.put(node.view, f::MODE, without_set_id(who, node));
+    }
 }

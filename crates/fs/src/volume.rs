@@ -275,7 +275,11 @@ impl Volume {
         while !writer.deferred.is_empty() {
             match Edit::new(&self.core, writer).commit_deferred() {
                 Ok(()) => {}
-                Err(Fault::Miss { at, kind }) => self.core.store.fetch(at, kind)?,
+                // What is resident now that all was taken back had been freed and was met a second time: damage, which
+                // fetching would only bring about again.
+                Err(Fault::Miss { at, kind }) if self.core.store.block(at, kind).is_err() => {
+                    self.core.store.fetch(at, kind)?;
+                }
                 Err(fault) => {
                     // A damaged volume. What cannot be freed stays used, for fsck to find.
                     writer.deferred.clear();
@@ -307,7 +311,7 @@ impl Volume {
     fn write_superblock(&self, clean: bool) -> Result<()> {
         let mut superblock = self.superblock.lock();
         superblock.clean = clean;
-        superblock.sequence += 1;
+        superblock.sequence = superblock.sequence.saturating_add(1);
         let block = superblock.encode();
         for at in [0, SUPERBLOCK_COPY] {
             self.core.store.write_raw(at, &block)?;

@@ -9,7 +9,7 @@ use lanefs_store::Fault;
 
 /// Longest name, and longest value, as Linux has them.
 const MAX_NAME: usize = 255;
-const MAX_VALUE: usize = 65536;
+pub(crate) const MAX_VALUE: usize = 65536;
 /// All attributes of an inode together.
 const MAX_TOTAL: usize = 256 << 10;
 /// Bytes before the name of an attribute: lengths of name and value.
@@ -51,6 +51,15 @@ fn parse(bytes: &[u8], at: u64) -> Outcome<Vec<(&[u8], &[u8])>> {
     Ok(list)
 }
 
+/// # Errors
+/// [`Code::BufferTooSmall`] for a name that is empty or too long, as Linux has it; [`Code::Invalid`] for one with a NUL.
+pub(crate) fn check_name(name: &[u8]) -> Outcome<()> {
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err(Code::BufferTooSmall.into());
+    }
+    if name.contains(&0) { Err(Code::Invalid.into()) } else { Ok(()) }
+}
+
 pub(crate) fn get(core: &Core, node: Node<'_>, name: &[u8]) -> Outcome<Vec<u8>> {
     let bytes = payload(core, node)?;
     let list = parse(&bytes, node.view.at())?;
@@ -71,15 +80,6 @@ pub(crate) fn set(
     value: Option<&[u8]>,
     mode: XattrMode,
 ) -> Outcome<()> {
-    if name.is_empty() || name.len() > MAX_NAME {
-        return Err(Code::BufferTooSmall.into());
-    }
-    if name.contains(&0) {
-        return Err(Code::Invalid.into());
-    }
-    if value.is_some_and(|v| v.len() > MAX_VALUE) {
-        return Err(Code::AttributeTooLarge.into());
-    }
     let bytes = payload(edit.core, node)?;
     let old = parse(&bytes, node.view.at())?;
     let exists = old.iter().any(|(n, _)| *n == name);

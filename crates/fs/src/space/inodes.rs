@@ -22,7 +22,8 @@ pub(crate) fn per_block(size: InodeSize) -> u64 {
 pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
     let size = edit.store().inode_size();
     loop {
-        if edit.hints.inode_block == 0 {
+        let found_by_table = edit.hints.inode_block == 0;
+        if found_by_table {
             find_block(edit)?;
         }
         let block = edit.hints.inode_block;
@@ -38,6 +39,13 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
             }
         }
         edit.hints.inode_block = 0;
+        if found_by_table {
+            // The table would name the same block again, for ever.
+            return Err(Fault::damaged(
+                block,
+                "a block of inodes has fewer free ones than its chunk's table says",
+            ));
+        }
     }
 }
 

@@ -1,0 +1,457 @@
+//! Planted faults: an engine that is right except for one thing.
+//!
+//! A tester that never failed proves nothing. Each fault here is one that file systems have had; the runner must find
+//! every one of them (`tests/canaries.rs`), and make it small.
+
+use crate::engine::{Answer, Engine, Handle, Page, Stamp, Stat};
+use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, Time, XattrMode};
+use lanefs_format::{Code, FileKind};
+use std::collections::{HashMap, HashSet};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A rename over an existing name does not take that name off the replaced inode's link count.
+    ReplacedKeepsLink,
+    /// readdir leaves out one entry of a long page.
+    ListSkips,
+    /// readdir gives one entry twice.
+    ListRepeats,
+    /// A listing continued behind a change starts at the wrong place.
+    CookieSlips,
+    /// Bytes cut off are back when the file grows again.
+    TruncateKeepsBytes,
+    /// Every hard link counts twice.
+    LinksOffByOne,
+    /// unlink takes another name of the directory.
+    UnlinkWrongName,
+    /// The last byte of a long write is lost.
+    WriteLosesByte,
+    /// A punched hole is a byte too long.
+    HoleTooLong,
+    /// A no-replace rename replaces.
+    NoReplaceReplaces,
+    /// An exchange does nothing.
+    ExchangeForgets,
+    /// chmod drops the sticky bit.
+    ChmodDropsSticky,
+    /// Times lose their nanoseconds.
+    TimesInSeconds,
+    /// A link in the last place is followed although it should not be.
+    FollowsLastLink,
+    /// `XATTR_CREATE` replaces.
+    CreateReplacesXattr,
+    /// Long targets of links lose their last byte.
+    LongTargetCut,
+    /// Names of 255 bytes are not found.
+    LongestNameLost,
+    /// Permissions are not checked.
+    PermissionsIgnored,
+    /// Set-id bits survive a write by a user.
+    SetIdsSurvive,
+    /// The file made last is gone after a reopen.
+    ReopenForgets,
+    /// A file's size does not grow with a write at its end that ends within the same block.
+    SizeLags,
+    /// seek finds data only where a block starts.
+    SeekSkipsData,
+    /// rmdir removes a directory that is not empty.
+    RemovesFullDirectory,
+    /// Two names with one hash: the second is taken for the first.
+    HashTrusted,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Bug; 24] = [
+        Bug::ReplacedKeepsLink,
+        Bug::ListSkips,
+        Bug::ListRepeats,
+        Bug::CookieSlips,
+        Bug::TruncateKeepsBytes,
+        Bug::LinksOffByOne,
+        Bug::UnlinkWrongName,
+        Bug::WriteLosesByte,
+        Bug::HoleTooLong,
+        Bug::NoReplaceReplaces,
+        Bug::ExchangeForgets,
+        Bug::ChmodDropsSticky,
+        Bug::TimesInSeconds,
+        Bug::FollowsLastLink,
+        Bug::CreateReplacesXattr,
+        Bug::LongTargetCut,
+        Bug::LongestNameLost,
+        Bug::PermissionsIgnored,
+        Bug::SetIdsSurvive,
+        Bug::ReopenForgets,
+        Bug::SizeLags,
+        Bug::SeekSkipsData,
+        Bug::RemovesFullDirectory,
+        Bug::HashTrusted,
+    ];
+}
+
+/// An engine with a planted fault.
+pub struct Buggy {
+    inner: Box<dyn Engine>,
+    bug: Bug,
+    extra_links: HashMap<u64, u32>,
+    cut: HashMap<u64, (u64, Vec<u8>)>,
+    last_made: Option<(Handle, Vec<u8>)>,
+    lagging: HashSet<u64>,
+}
+
+impl Buggy {
+    /// `inner` with `bug`.
+    pub fn new(inner: Box<dyn Engine>, bug: Bug) -> Self {
+        Buggy {
+            inner,
+            bug,
+            extra_links: HashMap::new(),
+            cut: HashMap::new(),
+            last_made: None,
+            lagging: HashSet::new(),
+        }
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.bug == bug
+    }
+
+    fn seen(&self, mut stat: Stat) -> Stat {
+        stat.links += self.extra_links.get(&stat.id).copied().unwrap_or(0);
+        if self.has(Bug::TimesInSeconds) {
+            for time in &mut stat.times[..2] {
+                if let Stamp::Exactly(exact) = time {
+                    *time = Stamp::Exactly(Time::from_parts(exact.seconds(), 0));
+                }
+            }
+        }
+        if self.lagging.contains(&stat.id) {
+            stat.size = stat.size.saturating_sub(1);
+        }
+        stat
+    }
+
+    fn who(&self, who: &Caller) -> Caller {
+        if self.has(Bug::PermissionsIgnored) { Caller { user: None } } else { who.clone() }
+    }
+
+    /// The bytes that a cut takes away, and those that come back when the file grows over them.
+    fn cut_or_grow(&mut self, handle: Handle, before: &Stat, size: u64) -> Answer<()> {
+        if size < before.size {
+            let mut tail = vec![0; (before.size - size).min(4096) as usize];
+            let n = self.inner.read(&Caller::OWNER, handle, size, &mut tail)?;
+            tail.truncate(n);
+            self.cut.insert(before.id, (size, tail));
+        }
+        Ok(())
+    }
+
+    fn bring_back(&mut self, handle: Handle, before: &Stat, size: u64) -> Answer<()> {
+        if size > before.size
+            && let Some((at, bytes)) = self.cut.remove(&before.id)
+        {
+            let room = size.saturating_sub(at).min(bytes.len() as u64) as usize;
+            self.inner.write(&Caller::OWNER, handle, at, &bytes[..room])?;
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Buggy {
+    fn begin(&mut self) {
+        self.inner.begin();
+    }
+
+    fn forget(&mut self, handle: Handle) {
+        self.inner.forget(handle);
+    }
+
+    fn root(&mut self) -> Handle {
+        self.inner.root()
+    }
+
+    fn resolve(&mut self, who: &Caller, base: Option<Handle>, path: &[u8], follow: bool) -> Answer<Handle> {
+        let (who, follow) = (self.who(who), follow || self.has(Bug::FollowsLastLink));
+        self.inner.resolve(&who, base, path, follow)
+    }
+
+    fn resolve_many(
+        &mut self,
+        who: &Caller,
+        base: Option<Handle>,
+        paths: &[Vec<u8>],
+        follow: bool,
+    ) -> Vec<Answer<Stat>> {
+        let (who, follow) = (self.who(who), follow || self.has(Bug::FollowsLastLink));
+        let answers = self.inner.resolve_many(&who, base, paths, follow);
+        answers.into_iter().map(|answer| answer.map(|stat| self.seen(stat))).collect()
+    }
+
+    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
+        if self.has(Bug::LongestNameLost) && name.len() == 255 {
+            return Err(Code::NotFound.into());
+        }
+        let who = self.who(who);
+        if self.has(Bug::HashTrusted) {
+            let pairs = crate::ops::colliding_pairs();
+            if let Some((first, _)) = pairs.iter().find(|(_, second)| second == name)
+                && let Ok(found) = self.inner.lookup(&who, dir, first)
+            {
+                return Ok(found);
+            }
+        }
+        self.inner.lookup(&who, dir, name)
+    }
+
+    fn stat(&mut self, handle: Handle) -> Answer<Stat> {
+        let stat = self.inner.stat(handle)?;
+        Ok(self.seen(stat))
+    }
+
+    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<Stat> {
+        let (who, mut set) = (self.who(who), *set);
+        if self.has(Bug::ChmodDropsSticky) {
+            set.perm = set.perm.map(|perm| perm & !0o1000);
+        }
+        if self.has(Bug::TruncateKeepsBytes)
+            && let Some(size) = set.size
+        {
+            let before = self.inner.stat(handle)?;
+            if before.kind == FileKind::File {
+                self.cut_or_grow(handle, &before, size)?;
+                self.inner.set(&who, handle, &set)?;
+                self.bring_back(handle, &before, size)?;
+                return self.inner.stat(handle);
+            }
+        }
+        let stat = self.inner.set(&who, handle, &set)?;
+        Ok(self.seen(stat))
+    }
+
+    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+        let who = self.who(who);
+        let made = self.inner.create(&who, dir, name, perm)?;
+        if self.has(Bug::ReopenForgets) {
+            self.last_made = Some((self.inner.stat(dir)?.id, name.to_vec()));
+        }
+        Ok(made)
+    }
+
+    fn mknod(
+        &mut self,
+        who: &Caller,
+        dir: Handle,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u64,
+    ) -> Answer<Stat> {
+        let who = self.who(who);
+        self.inner.mknod(&who, dir, name, kind, perm, rdev)
+    }
+
+    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+        let who = self.who(who);
+        self.inner.mkdir(&who, dir, name, perm)
+    }
+
+    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> Answer<Stat> {
+        let who = self.who(who);
+        self.inner.symlink(&who, dir, name, target)
+    }
+
+    fn readlink(&mut self, handle: Handle) -> Answer<Vec<u8>> {
+        let mut target = self.inner.readlink(handle)?;
+        if self.has(Bug::LongTargetCut) && target.len() > 160 {
+            target.pop();
+        }
+        Ok(target)
+    }
+
+    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> Answer<Stat> {
+        let who = self.who(who);
+        let stat = self.inner.link(&who, handle, dir, name)?;
+        if self.has(Bug::LinksOffByOne) {
+            *self.extra_links.entry(stat.id).or_default() += 1;
+        }
+        Ok(self.seen(stat))
+    }
+
+    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        let who = self.who(who);
+        if self.has(Bug::UnlinkWrongName) && self.inner.lookup(&who, dir, name).is_ok() {
+            let page = self.inner.list(&who, dir, 0, 50)?;
+            if let Some((other, _, _)) =
+                page.iter().find(|(other, kind, _)| other != name && *kind == FileKind::File)
+            {
+                return self.inner.unlink(&who, dir, &other.clone());
+            }
+        }
+        self.inner.unlink(&who, dir, name)
+    }
+
+    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        let who = self.who(who);
+        match self.inner.rmdir(&who, dir, name) {
+            Err(fault)
+                if fault.code == Code::NotEmpty && name != b".." && self.has(Bug::RemovesFullDirectory) =>
+            {
+                self.inner.remove_all(&who, dir, name)
+            }
+            other => other,
+        }
+    }
+
+    fn rename(
+        &mut self,
+        who: &Caller,
+        from: (Handle, &[u8]),
+        to: (Handle, &[u8]),
+        mode: RenameMode,
+    ) -> Answer<()> {
+        let who = self.who(who);
+        let replaced = match self.inner.lookup(&who, to.0, to.1) {
+            Ok(found) if self.has(Bug::ReplacedKeepsLink) => self.inner.stat(found).ok(),
+            _ => None,
+        };
+        let mode = match mode {
+            RenameMode::NoReplace if self.has(Bug::NoReplaceReplaces) => RenameMode::Replace,
+            RenameMode::Exchange
+                if self.has(Bug::ExchangeForgets)
+                    && self.inner.lookup(&who, from.0, from.1).is_ok()
+                    && self.inner.lookup(&who, to.0, to.1).is_ok() =>
+            {
+                return Ok(());
+            }
+            mode => mode,
+        };
+        let source = self.inner.lookup(&who, from.0, from.1).and_then(|found| self.inner.stat(found));
+        self.inner.rename(&who, from, to, mode)?;
+        if let Some(stat) = replaced
+            && mode == RenameMode::Replace
+            && stat.kind != FileKind::Directory
+            && source.is_ok_and(|source| source.id != stat.id)
+        {
+            *self.extra_links.entry(stat.id).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> Answer<Page> {
+        let who = self.who(who);
+        let mut page = self.inner.list(&who, dir, cookie, max)?;
+        match self.bug {
+            Bug::ListSkips if page.len() > 5 => drop(page.remove(3)),
+            Bug::ListRepeats if page.len() > 5 => page[3] = page[2].clone(),
+            Bug::CookieSlips if cookie != 0 && page.len() > 1 => drop(page.remove(0)),
+            _ => {}
+        }
+        Ok(page)
+    }
+
+    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
+        let who = self.who(who);
+        self.inner.read(&who, handle, offset, buffer)
+    }
+
+    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> Answer<usize> {
+        let who = self.who(who);
+        let before = self.inner.stat(handle)?;
+        if self.has(Bug::WriteLosesByte) && data.len() > 4096 {
+            return Ok(self.inner.write(&who, handle, offset, &data[..data.len() - 1])? + 1);
+        }
+        let n = self.inner.write(&who, handle, offset, data)?;
+        if self.has(Bug::SetIdsSurvive) && n > 0 && before.perm & 0o6000 != 0 {
+            let set = SetAttr { perm: Some(before.perm), ..SetAttr::default() };
+            self.inner.set(&Caller::OWNER, handle, &set)?;
+        }
+        if self.has(Bug::SizeLags) && n > 0 && offset == before.size && offset % 4096 + (n as u64) < 4096 {
+            self.lagging.insert(before.id);
+        }
+        Ok(n)
+    }
+
+    fn fallocate(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        mode: Allocate,
+        offset: u64,
+        len: u64,
+    ) -> Answer<()> {
+        let who = self.who(who);
+        let longer = self.has(Bug::HoleTooLong) && mode == Allocate::PunchHole && len > 0;
+        self.inner.fallocate(&who, handle, mode, offset, len + u64::from(longer))
+    }
+
+    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+        let found = self.inner.seek(handle, offset, what)?;
+        if self.has(Bug::SeekSkipsData) && what == Seek::Data && !found.is_multiple_of(4096) {
+            let size = self.inner.stat(handle)?.size;
+            return Ok(found.next_multiple_of(4096).min(size - 1));
+        }
+        Ok(found)
+    }
+
+    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+        let who = self.who(who);
+        self.inner.getxattr(&who, handle, name)
+    }
+
+    fn setxattr(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Answer<()> {
+        let who = self.who(who);
+        let mode = match mode {
+            XattrMode::Create if self.has(Bug::CreateReplacesXattr) => XattrMode::Set,
+            mode => mode,
+        };
+        self.inner.setxattr(&who, handle, name, value, mode)
+    }
+
+    fn listxattr(&mut self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+        self.inner.listxattr(handle)
+    }
+
+    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+        let who = self.who(who);
+        self.inner.removexattr(&who, handle, name)
+    }
+
+    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> Answer<Stat> {
+        self.inner.mkdir_all(path, perm)
+    }
+
+    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        let who = self.who(who);
+        self.inner.remove_all(&who, dir, name)
+    }
+
+    fn sync(&mut self) -> Answer<()> {
+        self.inner.sync()
+    }
+
+    fn reopen(&mut self) -> Answer<()> {
+        self.inner.reopen()?;
+        if let Some((dir, name)) = self.last_made.take() {
+            // The directory may have gone meanwhile, and then there is nothing to forget.
+            let _ = self.inner.unlink(&Caller::OWNER, dir, &name);
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Answer<Vec<String>> {
+        self.inner.check()
+    }
+
+    fn free_bytes(&mut self) -> Option<u64> {
+        self.inner.free_bytes()
+    }
+}

@@ -1,0 +1,338 @@
+//! The host's system calls behind the trait that every engine implements.
+
+use super::identity::As;
+use super::{Host, ROOT, fault};
+use crate::engine::{Answer, Engine, Handle, Page, Stat};
+use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, Time, XattrMode};
+use lanefs_format::{Code, FileKind};
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps,
+    XattrFlags,
+};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+
+fn mode(perm: u16) -> Mode {
+    Mode::from_raw_mode(perm.into())
+}
+
+fn timespec(time: Option<Time>) -> Timespec {
+    const OMIT: i64 = (1 << 30) - 2;
+    match time {
+        Some(time) => Timespec { tv_sec: time.seconds(), tv_nsec: time.nanoseconds().into() },
+        None => Timespec { tv_sec: 0, tv_nsec: OMIT as _ },
+    }
+}
+
+impl Engine for Host {
+    fn begin(&mut self) {
+        self.open.retain(|handle, _| *handle == ROOT);
+    }
+
+    fn forget(&mut self, handle: Handle) {
+        if handle != ROOT {
+            self.open.remove(&handle);
+        }
+    }
+
+    fn root(&mut self) -> Handle {
+        ROOT
+    }
+
+    fn resolve(&mut self, who: &Caller, base: Option<Handle>, path: &[u8], follow: bool) -> Answer<Handle> {
+        if base.is_some() && !path.starts_with(b"/") {
+            return Err(Code::Unsupported.into());
+        }
+        let found = {
+            let _as = As::caller(who)?;
+            self.at(path, follow)
+        };
+        Ok(self.keep(found.map_err(fault)?))
+    }
+
+    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
+        // The directory that plays the root is its own parent.
+        let name: &[u8] = if name == b".." && self.is_root(dir)? { b"." } else { name };
+        let found = {
+            let _as = As::caller(who)?;
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            rustix::fs::openat(self.fd(dir)?, name, flags, Mode::empty())
+        };
+        Ok(self.keep(found.map_err(fault)?))
+    }
+
+    fn stat(&mut self, handle: Handle) -> Answer<Stat> {
+        self.stat_of(self.fd(handle)?)
+    }
+
+    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<Stat> {
+        if let Some(size) = set.size {
+            let file = self.content(who, handle, OFlags::WRONLY)?;
+            let _as = As::caller(who)?;
+            rustix::fs::ftruncate(file, size).map_err(fault)?;
+        }
+        let fd = self.fd(handle)?;
+        let _as = As::caller(who)?;
+        if set.uid.is_some() || set.gid.is_some() {
+            let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
+            rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH).map_err(fault)?;
+        }
+        if let Some(perm) = set.perm {
+            rustix::fs::chmodat(CWD, self.magic(handle)?, mode(perm), AtFlags::empty()).map_err(fault)?;
+        }
+        if set.atime.is_some() || set.mtime.is_some() {
+            let times =
+                Timestamps { last_access: timespec(set.atime), last_modification: timespec(set.mtime) };
+            rustix::fs::utimensat(fd, "", &times, AtFlags::EMPTY_PATH).map_err(fault)?;
+        }
+        self.stat_of(fd)
+    }
+
+    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+        self.mknod(who, dir, name, FileKind::File, perm, 0)
+    }
+
+    fn mknod(
+        &mut self,
+        who: &Caller,
+        dir: Handle,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u64,
+    ) -> Answer<Stat> {
+        let kind = match kind {
+            FileKind::File => FileType::RegularFile,
+            FileKind::Fifo => FileType::Fifo,
+            FileKind::Socket => FileType::Socket,
+            FileKind::CharDevice => FileType::CharacterDevice,
+            FileKind::BlockDevice => FileType::BlockDevice,
+            FileKind::Directory | FileKind::Symlink => return Err(Code::Invalid.into()),
+        };
+        {
+            let _as = As::caller(who)?;
+            rustix::fs::mknodat(self.fd(dir)?, name, kind, mode(perm), rdev).map_err(fault)?;
+        }
+        self.named(dir, name)
+    }
+
+    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+        {
+            let _as = As::caller(who)?;
+            rustix::fs::mkdirat(self.fd(dir)?, name, mode(perm)).map_err(fault)?;
+        }
+        self.named(dir, name)
+    }
+
+    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> Answer<Stat> {
+        {
+            let _as = As::caller(who)?;
+            rustix::fs::symlinkat(target, self.fd(dir)?, name).map_err(fault)?;
+        }
+        self.named(dir, name)
+    }
+
+    fn readlink(&mut self, handle: Handle) -> Answer<Vec<u8>> {
+        if self.kind(handle)? != FileKind::Symlink {
+            return Err(Code::Invalid.into());
+        }
+        Ok(rustix::fs::readlinkat(self.fd(handle)?, "", Vec::new()).map_err(fault)?.into_bytes())
+    }
+
+    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> Answer<Stat> {
+        {
+            let _as = As::caller(who)?;
+            let (old, dir) = (self.magic(handle)?, self.fd(dir)?);
+            rustix::fs::linkat(CWD, old, dir, name, AtFlags::SYMLINK_FOLLOW).map_err(fault)?;
+        }
+        self.stat(handle)
+    }
+
+    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        let _as = As::caller(who)?;
+        rustix::fs::unlinkat(self.fd(dir)?, name, AtFlags::empty()).map_err(fault)
+    }
+
+    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        let _as = As::caller(who)?;
+        rustix::fs::unlinkat(self.fd(dir)?, name, AtFlags::REMOVEDIR).map_err(fault)
+    }
+
+    fn rename(
+        &mut self,
+        who: &Caller,
+        from: (Handle, &[u8]),
+        to: (Handle, &[u8]),
+        mode: RenameMode,
+    ) -> Answer<()> {
+        let flags = match mode {
+            RenameMode::Replace => RenameFlags::empty(),
+            RenameMode::NoReplace => RenameFlags::NOREPLACE,
+            RenameMode::Exchange => RenameFlags::EXCHANGE,
+        };
+        let _as = As::caller(who)?;
+        rustix::fs::renameat_with(self.fd(from.0)?, from.1, self.fd(to.0)?, to.1, flags).map_err(fault)
+    }
+
+    /// The host's cookies are not handed out: the names are sorted and counted through, so a listing must not be
+    /// mixed with changes.
+    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> Answer<Page> {
+        let noatime = if who.user.is_none() && rustix::process::geteuid().is_root() {
+            OFlags::NOATIME
+        } else {
+            OFlags::empty()
+        };
+        let opened = {
+            let _as = As::caller(who)?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | noatime;
+            rustix::fs::open(self.magic(dir)?, flags, Mode::empty()).map_err(fault)?
+        };
+        let mut entries = Vec::new();
+        for entry in rustix::fs::Dir::read_from(opened).map_err(fault)? {
+            let entry = entry.map_err(fault)?;
+            let name = entry.file_name().to_bytes().to_vec();
+            let kind =
+                FileKind::from_mode(entry.file_type().as_raw_mode() as u16).ok_or(Code::Unsupported)?;
+            if name != b"." && name != b".." {
+                entries.push((name, kind));
+            }
+        }
+        entries.sort();
+        let numbered = entries.into_iter().enumerate().skip(cookie as usize).take(max);
+        Ok(numbered.map(|(rank, (name, kind))| (name, kind, rank as u64 + 1)).collect())
+    }
+
+    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
+        let noatime = if who.user.is_none() && rustix::process::geteuid().is_root() {
+            OFlags::NOATIME
+        } else {
+            OFlags::empty()
+        };
+        let file = self.content(who, handle, OFlags::RDONLY | noatime)?;
+        let mut done = 0;
+        while done < buffer.len() {
+            match rustix::io::pread(&file, &mut buffer[done..], offset + done as u64).map_err(fault)? {
+                0 => break,
+                n => done += n,
+            }
+        }
+        Ok(done)
+    }
+
+    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> Answer<usize> {
+        let file = self.content(who, handle, OFlags::WRONLY)?;
+        let _as = As::caller(who)?;
+        let mut done = 0;
+        while done < data.len() {
+            done += rustix::io::pwrite(&file, &data[done..], offset + done as u64).map_err(fault)?;
+        }
+        Ok(done)
+    }
+
+    fn fallocate(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        mode: Allocate,
+        offset: u64,
+        len: u64,
+    ) -> Answer<()> {
+        let file = self.content(who, handle, OFlags::WRONLY)?;
+        let flags = match mode {
+            Allocate::Extend => FallocateFlags::empty(),
+            Allocate::KeepSize => FallocateFlags::KEEP_SIZE,
+            Allocate::PunchHole => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            Allocate::ZeroRange => FallocateFlags::ZERO_RANGE,
+        };
+        let _as = As::caller(who)?;
+        rustix::fs::fallocate(file, flags, offset, len).map_err(fault)
+    }
+
+    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+        let file = self.content(&Caller::OWNER, handle, OFlags::RDONLY)?;
+        let place = match what {
+            Seek::Data => SeekFrom::Data(offset),
+            Seek::Hole => SeekFrom::Hole(offset),
+        };
+        rustix::fs::seek(file, place).map_err(fault)
+    }
+
+    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+        let mut value = vec![0; 65_536];
+        let _as = As::caller(who)?;
+        let n = rustix::fs::getxattr(self.magic(handle)?, name, &mut value[..]).map_err(fault)?;
+        value.truncate(n);
+        Ok(value)
+    }
+
+    fn setxattr(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Answer<()> {
+        let flags = match mode {
+            XattrMode::Set => XattrFlags::empty(),
+            XattrMode::Create => XattrFlags::CREATE,
+            XattrMode::Replace => XattrFlags::REPLACE,
+        };
+        let _as = As::caller(who)?;
+        rustix::fs::setxattr(self.magic(handle)?, name, value, flags).map_err(fault)
+    }
+
+    fn listxattr(&mut self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+        let mut list = vec![0; 65_536];
+        match rustix::fs::listxattr(self.magic(handle)?, &mut list[..]) {
+            Ok(n) => list.truncate(n),
+            // No attributes of any kind on this kind of file.
+            Err(Errno::OPNOTSUPP) => list.clear(),
+            Err(errno) => return Err(fault(errno)),
+        }
+        let names = list
+            .split(|byte| *byte == 0)
+            .filter(|name| name.starts_with(b"user.") || name.starts_with(b"trusted."));
+        Ok(names.map(<[u8]>::to_vec).collect())
+    }
+
+    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+        let _as = As::caller(who)?;
+        rustix::fs::removexattr(self.magic(handle)?, name).map_err(fault)
+    }
+
+    /// `mkdir -p`, name by name.
+    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> Answer<Stat> {
+        let mut so_far = b"/".to_vec();
+        let mut at = ROOT;
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            so_far.extend(name);
+            match self.resolve(&Caller::OWNER, None, &so_far, true) {
+                Err(missing) if missing.code == Code::NotFound => {
+                    self.mkdir(&Caller::OWNER, at, name, perm)?;
+                    at = self.resolve(&Caller::OWNER, None, &so_far, true)?;
+                }
+                other => at = other?,
+            }
+            if self.kind(at)? != FileKind::Directory {
+                return Err(Code::NotDirectory.into());
+            }
+            so_far.push(b'/');
+        }
+        self.stat(at)
+    }
+
+    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        if name == b"." || name == b".." {
+            return Err(Code::Invalid.into());
+        }
+        let top = self.lookup(who, dir, name)?;
+        if self.kind(top)? == FileKind::Directory {
+            for (below, _, _) in self.list(who, top, 0, usize::MAX)? {
+                self.remove_all(who, top, &below)?;
+            }
+            return self.rmdir(who, dir, name);
+        }
+        self.unlink(who, dir, name)
+    }
+}

@@ -1,0 +1,209 @@
+//! A directory of the host as an engine: the second oracle.
+//!
+//! Paths are resolved by the kernel below the directory (`openat2` with `RESOLVE_IN_ROOT`, so that absolute links and
+//! `..` stay inside). Handles are `O_PATH` descriptors. As root, callers other than the owner act with their own
+//! identity, set for the calling thread alone, so that the kernel itself decides about permissions.
+//!
+//! Known differences, and what is done about them:
+//!
+//! * Sizes of directories are each file system's own: [`Stat`] leaves them out.
+//! * Some file systems (btrfs) count no links of directories: their number is given as unknown.
+//! * Paths start at the root only: from elsewhere the kernel would follow links out of the directory.
+//! * `protected_hardlinks` and `protected_symlinks` make Linux stricter than POSIX: where they are on, users make no
+//!   links to others' files, and no directory is sticky.
+//! * No creation time is compared.
+//! * Device nodes, `trusted.` attributes, ownership and callers need root: [`Host::limits`] says what is left.
+//! * tmpfs knows no `ZERO_RANGE`; [`Host::limits`] tries it.
+
+mod calls;
+mod identity;
+
+use crate::engine::{Answer, Fault, Handle, Stamp, Stat};
+use crate::ops::Limits;
+use identity::As;
+use lanefs::Time;
+use lanefs_format::{Code, FileKind};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+const ROOT: Handle = 1;
+
+/// A directory of the host.
+pub struct Host {
+    _dir: tempfile::TempDir,
+    open: HashMap<Handle, OwnedFd>,
+    next: Handle,
+    counts_directories: bool,
+}
+
+fn fault(errno: Errno) -> Fault {
+    let code = match errno {
+        Errno::NOENT => Code::NotFound,
+        Errno::NOSPC => Code::NoSpace,
+        Errno::FBIG => Code::FileTooLarge,
+        Errno::NAMETOOLONG => Code::NameTooLong,
+        Errno::NXIO => Code::NoSuchRange,
+        other => {
+            let known = Code::ALL.iter().find(|code| code.errno() == other.raw_os_error());
+            return match known {
+                Some(code) => Fault { text: "errno".to_owned(), ..Fault::from(*code) },
+                None => Fault { text: format!("{other:?}"), broken: true, ..Fault::from(Code::Unsupported) },
+            };
+        }
+    };
+    Fault { text: "errno".to_owned(), ..Fault::from(code) }
+}
+
+impl Host {
+    /// A fresh directory in `parent`.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub fn new(parent: &Path) -> Answer<Host> {
+        // Modes must come out as asked for; the mask is the process's, so tests with a host share it.
+        rustix::process::umask(Mode::empty());
+        let io = |error: std::io::Error| Fault { text: error.to_string(), broken: true, ..Code::Io.into() };
+        let dir = tempfile::Builder::new().prefix("lanefs-testkit-").tempdir_in(parent).map_err(io)?;
+        let top = dir.path().join("root");
+        std::fs::create_dir(&top).map_err(io)?;
+        // Every user must be able to reach the directory that plays the root.
+        rustix::fs::chmod(dir.path(), Mode::from_raw_mode(0o755)).map_err(fault)?;
+        rustix::fs::chmod(&top, Mode::from_raw_mode(0o755)).map_err(fault)?;
+        let root = rustix::fs::open(&top, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(fault)?;
+        let links = rustix::fs::fstat(&root).map_err(fault)?.st_nlink;
+        let open = HashMap::from([(ROOT, root)]);
+        Ok(Host { _dir: dir, open, next: ROOT + 1, counts_directories: links >= 2 })
+    }
+
+    /// What can be asked of a directory in `parent` by this process, smaller than what a volume can take.
+    pub fn limits(parent: &Path) -> Limits {
+        let root = rustix::process::geteuid().is_root();
+        let probe = tempfile::NamedTempFile::new_in(parent).ok();
+        let path = |probe: &tempfile::NamedTempFile| format!("/proc/self/fd/{}", probe.as_raw_fd());
+        let flags = rustix::fs::XattrFlags::empty();
+        Limits {
+            // Every file system of the host has files of 1 GiB; attributes of an inode share one block on ext4.
+            most_offset: 1 << 30,
+            most_value: 150,
+            devices: root && probe.as_ref().is_some_and(|p| can_make_devices(p.path())),
+            trusted: root
+                && probe
+                    .as_ref()
+                    .is_some_and(|p| rustix::fs::setxattr(path(p), "trusted.t", b"1", flags).is_ok()),
+            users: root,
+            zero_range: probe.as_ref().is_some_and(|p| {
+                rustix::fs::fallocate(p.as_file(), FallocateFlags::ZERO_RANGE, 0, 4096).is_ok()
+            }),
+            xattrs: probe
+                .as_ref()
+                .is_some_and(|p| rustix::fs::setxattr(path(p), "user.t", b"1", flags).is_ok()),
+            // From any other directory the kernel would follow absolute links and ".." out of the test's directory.
+            bases: false,
+            stable_cookies: false,
+            user_links: unprotected("hardlinks"),
+            sticky: unprotected("symlinks"),
+        }
+    }
+
+    fn fd(&self, handle: Handle) -> Answer<BorrowedFd<'_>> {
+        self.open.get(&handle).map(AsFd::as_fd).ok_or_else(|| Code::StaleInode.into())
+    }
+
+    /// A path to the inode itself, whatever its names.
+    fn magic(&self, handle: Handle) -> Answer<String> {
+        Ok(format!("/proc/self/fd/{}", self.fd(handle)?.as_raw_fd()))
+    }
+
+    fn is_root(&self, handle: Handle) -> Answer<bool> {
+        let [a, b] = [self.stat_of(self.fd(handle)?)?, self.stat_of(self.fd(ROOT)?)?];
+        Ok(a.id == b.id)
+    }
+
+    fn keep(&mut self, fd: OwnedFd) -> Handle {
+        self.next += 1;
+        self.open.insert(self.next, fd);
+        self.next
+    }
+
+    fn at(&self, path: &[u8], follow: bool) -> rustix::io::Result<OwnedFd> {
+        let base = self.fd(ROOT).map_err(|_| Errno::BADF)?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC | if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+        loop {
+            // The kernel asks to try again when something was renamed meanwhile, anywhere on the machine.
+            match rustix::fs::openat2(base, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+                Err(Errno::AGAIN) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn kind(&self, handle: Handle) -> Answer<FileKind> {
+        let mode = rustix::fs::fstat(self.fd(handle)?).map_err(fault)?.st_mode;
+        FileKind::from_mode(mode as u16).ok_or_else(|| Code::Unsupported.into())
+    }
+
+    /// Opens a regular file for its content. What is no file gets the codes that the model gives.
+    fn content(&self, who: &lanefs::Caller, handle: Handle, flags: OFlags) -> Answer<OwnedFd> {
+        match self.kind(handle)? {
+            FileKind::File => {}
+            FileKind::Directory => return Err(Code::IsDirectory.into()),
+            _ => return Err(Code::Invalid.into()),
+        }
+        let _as = As::caller(who)?;
+        rustix::fs::open(self.magic(handle)?, flags | OFlags::CLOEXEC, Mode::empty()).map_err(fault)
+    }
+
+    fn stat_of(&self, fd: BorrowedFd<'_>) -> Answer<Stat> {
+        let s = rustix::fs::statat(fd, "", AtFlags::EMPTY_PATH).map_err(fault)?;
+        let kind = FileKind::from_mode(s.st_mode as u16).ok_or(Code::Unsupported)?;
+        let time =
+            |seconds: i64, nanoseconds: u64| Stamp::Exactly(Time::from_parts(seconds, nanoseconds as u32));
+        let directory = kind == FileKind::Directory;
+        Ok(Stat {
+            kind,
+            perm: s.st_mode as u16 & 0o7777,
+            links: if directory && !self.counts_directories { u32::MAX } else { s.st_nlink as u32 },
+            uid: s.st_uid,
+            gid: s.st_gid,
+            size: if directory { 0 } else { s.st_size as u64 },
+            rdev: s.st_rdev,
+            times: [
+                time(s.st_atime, s.st_atime_nsec as u64),
+                time(s.st_mtime, s.st_mtime_nsec as u64),
+                time(s.st_ctime, s.st_ctime_nsec as u64),
+                Stamp::UNKNOWN,
+            ],
+            id: s.st_ino,
+        })
+    }
+
+    fn named(&self, dir: Handle, name: &[u8]) -> Answer<Stat> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(self.fd(dir)?, name, flags, Mode::empty()).map_err(fault)?;
+        self.stat_of(fd.as_fd())
+    }
+}
+
+/// Linux can be told to be stricter than POSIX with links that others made.
+fn unprotected(what: &str) -> bool {
+    let setting = std::fs::read_to_string(format!("/proc/sys/fs/protected_{what}"));
+    setting.is_ok_and(|text| text.trim() == "0")
+}
+
+/// Containers often forbid device nodes even to root.
+fn can_make_devices(beside: &Path) -> bool {
+    let path = beside.with_extension("device");
+    let made = rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::CharacterDevice,
+        Mode::from_raw_mode(0o600),
+        0x801,
+    );
+    let _ = rustix::fs::unlink(&path);
+    made.is_ok()
+}

@@ -1,0 +1,189 @@
+//! The model behind the trait that every engine implements.
+
+use super::permission::SEARCH;
+use super::{Body, Model, ROOT};
+use crate::engine::{Answer, Engine, Handle, Page, Stamp, Stat};
+use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, XattrMode};
+use lanefs_format::{Code, FileKind};
+
+impl Engine for Model {
+    fn root(&mut self) -> Handle {
+        ROOT
+    }
+
+    fn resolve(&mut self, who: &Caller, base: Option<Handle>, path: &[u8], follow: bool) -> Answer<Handle> {
+        self.walk(who, base.unwrap_or(ROOT), path, follow)
+    }
+
+    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
+        self.child(who, dir, name)
+    }
+
+    fn stat(&mut self, handle: Handle) -> Answer<Stat> {
+        self.stat_of(handle)
+    }
+
+    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<Stat> {
+        self.change(who, handle, set)?;
+        self.stat_of(handle)
+    }
+
+    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+        let made = self.make_file(who, dir, name, perm)?;
+        self.stat_of(made)
+    }
+
+    fn mknod(
+        &mut self,
+        who: &Caller,
+        dir: Handle,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u64,
+    ) -> Answer<Stat> {
+        let made = match kind {
+            FileKind::File => self.make_file(who, dir, name, perm)?,
+            FileKind::Directory | FileKind::Symlink => return Err(Code::Invalid.into()),
+            _ => self.make(who, dir, name, kind, perm, Body::Special)?,
+        };
+        if matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) {
+            self.node_mut(made)?.rdev = rdev;
+        }
+        self.stat_of(made)
+    }
+
+    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+        let made = self.make_directory(who, dir, name, perm)?;
+        self.stat_of(made)
+    }
+
+    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> Answer<Stat> {
+        let made = self.make_link(who, dir, name, target)?;
+        self.stat_of(made)
+    }
+
+    fn readlink(&mut self, handle: Handle) -> Answer<Vec<u8>> {
+        match &self.node(handle)?.body {
+            Body::Link(target) => Ok(target.clone()),
+            _ => Err(Code::Invalid.into()),
+        }
+    }
+
+    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> Answer<Stat> {
+        self.add_name(who, handle, dir, name)?;
+        self.stat_of(handle)
+    }
+
+    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        self.remove_name(who, dir, name)
+    }
+
+    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        self.remove_directory(who, dir, name)
+    }
+
+    fn rename(
+        &mut self,
+        who: &Caller,
+        from: (Handle, &[u8]),
+        to: (Handle, &[u8]),
+        mode: RenameMode,
+    ) -> Answer<()> {
+        self.move_name(who, from, to, mode)
+    }
+
+    /// The model's cookies are ranks in the order of names, so a listing must not be mixed with changes.
+    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> Answer<Page> {
+        let Body::Directory { entries, .. } = self.listed(who, dir)? else {
+            return Err(Code::NotDirectory.into());
+        };
+        let mut page = Vec::new();
+        for (rank, (name, child)) in entries.iter().enumerate().skip(cookie as usize).take(max) {
+            page.push((name.clone(), self.node(*child)?.kind, rank as u64 + 1));
+        }
+        self.node_mut(dir)?.atime = Stamp::UNKNOWN;
+        Ok(page)
+    }
+
+    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
+        self.read_data(who, handle, offset, buffer)
+    }
+
+    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> Answer<usize> {
+        self.write_data(who, handle, offset, data)
+    }
+
+    fn fallocate(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        mode: Allocate,
+        offset: u64,
+        len: u64,
+    ) -> Answer<()> {
+        self.allocate(who, handle, mode, offset, len)
+    }
+
+    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+        self.seek_data(handle, offset, what)
+    }
+
+    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+        self.xattr(who, handle, name)
+    }
+
+    fn setxattr(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Answer<()> {
+        self.set_xattr(who, handle, name, value, mode)
+    }
+
+    fn listxattr(&mut self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+        self.xattr_names(handle)
+    }
+
+    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+        self.remove_xattr(who, handle, name)
+    }
+
+    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> Answer<Stat> {
+        let made = self.make_all(path, perm)?;
+        self.stat_of(made)
+    }
+
+    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        super::permission::demand(who, self.node(dir)?, SEARCH)?;
+        self.remove_tree(who, dir, name)
+    }
+
+    /// The model's own invariants: every inode has the link count that its names give it, and none is lost.
+    fn check(&mut self) -> Answer<Vec<String>> {
+        let mut findings = Vec::new();
+        let mut names = std::collections::HashMap::from([(ROOT, 2u32)]);
+        for (handle, node) in &self.nodes {
+            let Body::Directory { entries, .. } = &node.body else { continue };
+            for child in entries.values() {
+                let is_directory = self.kind(*child) == Some(FileKind::Directory);
+                *names.entry(*child).or_default() += if is_directory { 2 } else { 1 };
+                if is_directory {
+                    *names.entry(*handle).or_default() += 1;
+                }
+            }
+        }
+        for (handle, node) in &self.nodes {
+            if names.get(handle) != Some(&node.links) {
+                findings.push(format!("link-count: inode {handle} has {} links", node.links));
+            }
+        }
+        if names.len() != self.nodes.len() {
+            findings.push("reachable: a name has no inode".to_owned());
+        }
+        Ok(findings)
+    }
+}

@@ -1,0 +1,127 @@
+//! Reading, writing and shaping regular files.
+
+use super::permission::{READ, WRITE, demand};
+use super::{Body, Content, Model};
+use crate::engine::{Answer, Handle, Stamp};
+use lanefs::{Allocate, Caller, Seek};
+use lanefs_format::{BLOCK, Code, MAX_FILE_SIZE};
+
+impl Model {
+    /// The file's content. A directory and other kinds have codes of their own.
+    fn file(&mut self, who: &Caller, handle: Handle, want: u16) -> Answer<&mut Content> {
+        let node = self.node_mut(handle)?;
+        match node.body {
+            Body::Directory { .. } => Err(Code::IsDirectory.into()),
+            Body::Link(_) | Body::Special => Err(Code::Invalid.into()),
+            Body::File(_) => {
+                demand(who, node, want)?;
+                match &mut node.body {
+                    Body::File(content) => Ok(content),
+                    _ => Err(Code::Invalid.into()),
+                }
+            }
+        }
+    }
+
+    pub(super) fn read_data(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Answer<usize> {
+        let n = self.file(who, handle, READ)?.read(offset, buffer);
+        // Engines may or may not keep times of access.
+        self.node_mut(handle)?.atime = Stamp::UNKNOWN;
+        Ok(n)
+    }
+
+    pub(super) fn write_data(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        offset: u64,
+        data: &[u8],
+    ) -> Answer<usize> {
+        let content = self.file(who, handle, WRITE)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > MAX_FILE_SIZE) {
+            return Err(Code::FileTooLarge.into());
+        }
+        content.write(offset, data);
+        self.drop_set_ids_at_write(who, handle)?;
+        self.modified(handle);
+        Ok(data.len())
+    }
+
+    pub(super) fn allocate(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        mode: Allocate,
+        offset: u64,
+        len: u64,
+    ) -> Answer<()> {
+        let content = self.file(who, handle, WRITE)?;
+        if len == 0 {
+            return Err(Code::Invalid.into());
+        }
+        let end = offset.checked_add(len).filter(|end| *end <= MAX_FILE_SIZE).ok_or(Code::FileTooLarge)?;
+        match mode {
+            Allocate::Extend => content.extend(end),
+            Allocate::KeepSize => {}
+            Allocate::PunchHole => content.clear(offset, end),
+            Allocate::ZeroRange => {
+                content.clear(offset, end);
+                content.extend(end);
+            }
+        }
+        self.drop_set_ids_at_write(who, handle)?;
+        let node = self.node_mut(handle)?;
+        // Which times a fallocate moves differs from file system to file system.
+        (node.mtime, node.ctime) = (Stamp::UNKNOWN, Stamp::UNKNOWN);
+        Ok(())
+    }
+
+    /// One answer among those allowed; see [`Model::seek_is_sound`].
+    pub(super) fn seek_data(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+        let content = self.file(&Caller::OWNER, handle, 0)?;
+        if offset >= content.size() {
+            return Err(Code::NoSuchRange.into());
+        }
+        match what {
+            Seek::Data => content.first_nonzero(offset).ok_or_else(|| Code::NoSuchRange.into()),
+            Seek::Hole => Ok(content.size()),
+        }
+    }
+
+    /// Whether an answer to a seek is one that POSIX allows for this content.
+    ///
+    /// Where holes begin and end is the engine's business: it may call zeros data (a file inside its inode is one
+    /// piece of data; a 2 MiB block is data as a whole). It must not call a byte other than zero a hole, nor find
+    /// data behind the end, nor call a hole of which it cannot have a block data: 2 MiB to either side of anything
+    /// ever written, and of the range that a fallocate gave.
+    pub fn seek_is_sound(&self, handle: Handle, offset: u64, what: Seek, answer: &Answer<u64>) -> bool {
+        let Some(content) = self.content(handle) else { return answer.is_err() };
+        let size = content.size();
+        match (what, answer) {
+            (_, Err(fault)) if offset >= size => fault.code == Code::NoSuchRange,
+            (_, Ok(_)) if offset >= size => false,
+            (Seek::Data, Err(fault)) => {
+                fault.code == Code::NoSuchRange && content.first_nonzero(offset).is_none()
+            }
+            (Seek::Data, Ok(at)) => {
+                (offset..size).contains(at) && content.first_nonzero(offset).is_none_or(|first| first >= *at)
+            }
+            (Seek::Hole, Err(_)) => false,
+            // A hole ends with its block at the latest where it began unaligned.
+            (Seek::Hole, Ok(at)) => {
+                let end = (at / BLOCK + 1) * BLOCK;
+                (offset..=size).contains(at)
+                    && (*at == size || content.first_nonzero(*at).is_none_or(|first| first >= end.min(size)))
+            }
+        }
+    }
+}

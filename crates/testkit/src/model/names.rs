@@ -1,0 +1,177 @@
+//! Names come and go: create, link, unlink, rmdir and what is built of them.
+
+use super::permission::{SEARCH, WRITE, bound, demand};
+use super::{Body, Content, Model};
+use crate::engine::{Answer, Handle};
+use lanefs::Caller;
+use lanefs_format::{Code, FileKind};
+use std::collections::BTreeMap;
+
+pub(super) fn is_dots(name: &[u8]) -> bool {
+    name == b"." || name == b".."
+}
+
+impl Model {
+    /// Rights for a new name in a directory; the name is free.
+    pub(super) fn may_add(&self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        match self.child(who, dir, name) {
+            Ok(_) => return Err(Code::Exists.into()),
+            Err(fault) if fault.code != Code::NotFound => return Err(fault),
+            Err(_) => {}
+        }
+        demand(who, self.node(dir)?, WRITE | SEARCH)
+    }
+
+    pub(super) fn make(
+        &mut self,
+        who: &Caller,
+        dir: Handle,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        body: Body,
+    ) -> Answer<Handle> {
+        self.may_add(who, dir, name)?;
+        let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+        if device && bound(who).is_some() {
+            return Err(Code::NotPermitted.into());
+        }
+        let (perm, uid, gid) = self.heritage(who, dir, kind, perm)?;
+        let node = self.fresh(kind, perm, uid, gid, body);
+        let made = self.add(node);
+        self.insert(dir, name, made)?;
+        Ok(made)
+    }
+
+    pub(super) fn make_file(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Handle> {
+        self.make(who, dir, name, FileKind::File, perm, Body::File(Content::default()))
+    }
+
+    pub(super) fn make_directory(
+        &mut self,
+        who: &Caller,
+        dir: Handle,
+        name: &[u8],
+        perm: u16,
+    ) -> Answer<Handle> {
+        let body = Body::Directory { entries: BTreeMap::new(), parent: dir };
+        self.make(who, dir, name, FileKind::Directory, perm, body)
+    }
+
+    pub(super) fn make_link(
+        &mut self,
+        who: &Caller,
+        dir: Handle,
+        name: &[u8],
+        target: &[u8],
+    ) -> Answer<Handle> {
+        if target.is_empty() {
+            return Err(Code::NotFound.into());
+        }
+        if target.len() > lanefs_format::MAX_SYMLINK {
+            return Err(Code::NameTooLong.into());
+        }
+        self.make(who, dir, name, FileKind::Symlink, 0o777, Body::Link(target.to_vec()))
+    }
+
+    pub(super) fn add_name(&mut self, who: &Caller, node: Handle, dir: Handle, name: &[u8]) -> Answer<()> {
+        self.node(node)?;
+        self.may_add(who, dir, name)?;
+        if self.node(node)?.kind == FileKind::Directory {
+            return Err(Code::NotPermitted.into());
+        }
+        self.node_mut(node)?.links += 1;
+        self.changed(node);
+        self.insert(dir, name, node)
+    }
+
+    pub(super) fn remove_name(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        self.searched(who, dir, b"-")?;
+        if is_dots(name) {
+            return Err(Code::IsDirectory.into());
+        }
+        let victim = self.child(who, dir, name)?;
+        self.may_remove(who, dir, victim, false)?;
+        self.detach(dir, name)?;
+        self.drop_link(victim)
+    }
+
+    pub(super) fn remove_directory(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        self.searched(who, dir, b"-")?;
+        match name {
+            b"." => return Err(Code::Invalid.into()),
+            b".." => return Err(Code::NotEmpty.into()),
+            _ => {}
+        }
+        let victim = self.child(who, dir, name)?;
+        self.may_remove(who, dir, victim, true)?;
+        if self.entries(victim).is_some_and(|entries| !entries.is_empty()) {
+            return Err(Code::NotEmpty.into());
+        }
+        self.detach(dir, name)?;
+        self.nodes.remove(&victim);
+        Ok(())
+    }
+
+    pub(super) fn remove_tree(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        if is_dots(name) {
+            return Err(Code::Invalid.into());
+        }
+        let top = self.child(who, dir, name)?;
+        // A stack and not recursion, for trees deeper than the stack. The same directory is met twice: full, then empty.
+        let mut pending = vec![(dir, name.to_vec(), top)];
+        while let Some((parent, name, node)) = pending.pop() {
+            match self.entries(node) {
+                None => self.remove_name(who, parent, &name)?,
+                Some(entries) if entries.is_empty() => self.remove_directory(who, parent, &name)?,
+                Some(entries) => {
+                    let below: Vec<_> = entries.iter().map(|(n, child)| (node, n.clone(), *child)).collect();
+                    pending.push((parent, name, node));
+                    pending.extend(below);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a name into a directory, and the directory's own link counts right.
+    pub(super) fn insert(&mut self, dir: Handle, name: &[u8], child: Handle) -> Answer<()> {
+        let is_directory = self.node(child)?.kind == FileKind::Directory;
+        if let Body::Directory { parent, .. } = &mut self.node_mut(child)?.body {
+            *parent = dir;
+        }
+        let node = self.node_mut(dir)?;
+        if is_directory {
+            node.links += 1;
+        }
+        if let Body::Directory { entries, .. } = &mut node.body {
+            entries.insert(name.to_vec(), child);
+        }
+        self.modified(dir);
+        Ok(())
+    }
+
+    /// Takes a name out of a directory; what it named is left as it is.
+    pub(super) fn detach(&mut self, dir: Handle, name: &[u8]) -> Answer<Handle> {
+        let Body::Directory { entries, .. } = &mut self.node_mut(dir)?.body else {
+            return Err(Code::NotDirectory.into());
+        };
+        let child = entries.remove(name).ok_or(Code::NotFound)?;
+        if self.node(child)?.kind == FileKind::Directory {
+            self.node_mut(dir)?.links -= 1;
+        }
+        self.modified(dir);
+        Ok(child)
+    }
+
+    /// One name of a file less; the last one takes the file along.
+    pub(super) fn drop_link(&mut self, victim: Handle) -> Answer<()> {
+        self.changed(victim);
+        let node = self.node_mut(victim)?;
+        node.links -= 1;
+        if node.links == 0 {
+            self.nodes.remove(&victim);
+        }
+        Ok(())
+    }
+}

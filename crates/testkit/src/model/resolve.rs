@@ -1,0 +1,122 @@
+//! Paths.
+
+use super::{Body, Model, ROOT, permission};
+use crate::engine::{Answer, Handle};
+use lanefs::Caller;
+use lanefs_format::{Code, FileKind, MAX_SYMLINKS_FOLLOWED};
+
+/// What remains of a path.
+enum Step {
+    Name(Vec<u8>),
+    /// The path ended in '/': what was found must be a directory, and a link before it is followed.
+    Slash,
+}
+
+/// The steps of `path`, last one first.
+fn steps(path: &[u8]) -> Vec<Step> {
+    let mut steps: Vec<Step> = path
+        .split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+        .map(|name| Step::Name(name.to_vec()))
+        .collect();
+    if path.ends_with(b"/") {
+        steps.push(Step::Slash);
+    }
+    steps.reverse();
+    steps
+}
+
+impl Model {
+    pub(super) fn walk(&mut self, who: &Caller, base: Handle, path: &[u8], follow: bool) -> Answer<Handle> {
+        if path.is_empty() {
+            return Err(Code::NotFound.into());
+        }
+        let mut at = if path.starts_with(b"/") { ROOT } else { base };
+        let mut rest = steps(path);
+        let mut links = 0;
+        while let Some(step) = rest.pop() {
+            let Step::Name(name) = step else {
+                if self.node(at)?.kind != FileKind::Directory {
+                    return Err(Code::NotDirectory.into());
+                }
+                continue;
+            };
+            let found = match self.child(who, at, &name) {
+                // Where more names follow, the caller learns that it was not the last one that is missing.
+                Err(fault)
+                    if fault.code == Code::NotFound && rest.iter().any(|s| matches!(s, Step::Name(_))) =>
+                {
+                    return Err(Code::ComponentNotFound.into());
+                }
+                other => other?,
+            };
+            match &self.node(found)?.body {
+                Body::Link(target) if follow || !rest.is_empty() => {
+                    links += 1;
+                    if links > MAX_SYMLINKS_FOLLOWED {
+                        return Err(Code::SymlinkLoop.into());
+                    }
+                    if target.starts_with(b"/") {
+                        at = ROOT;
+                    }
+                    let mut more = steps(target);
+                    rest.append(&mut more);
+                    self.links_followed += 1;
+                }
+                _ => at = found,
+            }
+        }
+        Ok(at)
+    }
+
+    /// One name in one directory, `.` and `..` included.
+    pub(super) fn child(&self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
+        let node = self.searched(who, dir, name)?;
+        let Body::Directory { entries, parent } = &node.body else {
+            return Err(Code::NotDirectory.into());
+        };
+        match name {
+            b"." => Ok(dir),
+            b".." => Ok(*parent),
+            _ => entries.get(name).copied().ok_or_else(|| Code::NotFound.into()),
+        }
+    }
+
+    /// `mkdir -p`: what exists is passed through, links to directories included.
+    pub(super) fn make_all(&mut self, path: &[u8], perm: u16) -> Answer<Handle> {
+        let who = Caller::OWNER;
+        let mut at = ROOT;
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            at = match self.walk(&who, at, name, true) {
+                Ok(found) if self.kind(found) == Some(FileKind::Directory) => found,
+                Ok(_) => return Err(Code::NotDirectory.into()),
+                Err(fault) if fault.code == Code::NotFound => self.make_directory(&who, at, name, perm)?,
+                Err(fault) => return Err(fault),
+            };
+        }
+        Ok(at)
+    }
+
+    /// True where `above` is `below` or one of the directories that lead to it.
+    pub(super) fn is_above(&self, above: Handle, mut below: Handle) -> bool {
+        loop {
+            if above == below {
+                return true;
+            }
+            match self.nodes.get(&below).map(|node| &node.body) {
+                Some(Body::Directory { parent, .. }) if *parent != below => below = *parent,
+                _ => return false,
+            }
+        }
+    }
+
+    /// Read permission on a directory, for listing.
+    pub(super) fn listed(&self, who: &Caller, dir: Handle) -> Answer<&Body> {
+        let node = self.node(dir)?;
+        if node.kind != FileKind::Directory {
+            return Err(Code::NotDirectory.into());
+        }
+        permission::demand(who, node, permission::READ)?;
+        Ok(&node.body)
+    }
+}

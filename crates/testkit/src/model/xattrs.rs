@@ -1,0 +1,86 @@
+//! Extended attributes.
+
+use super::permission::{READ, STICKY, WRITE, bound, demand};
+use super::{Model, Node};
+use crate::engine::{Answer, Handle};
+use lanefs::{Caller, XattrMode};
+use lanefs_format::{Code, FileKind, MAX_NAME};
+
+/// Largest value, as Linux has it (`XATTR_SIZE_MAX`).
+pub(super) const MAX_VALUE: usize = 65536;
+
+/// The rights that Linux asks for by the name's prefix. Only `user.` is for everybody.
+fn permitted(who: &Caller, node: &Node, name: &[u8], write: bool) -> Answer<()> {
+    // What no data belongs to holds no attributes of users either, whoever asks.
+    let holds = matches!(node.kind, FileKind::File | FileKind::Directory);
+    if name.starts_with(b"user.") && !holds {
+        return Err(if write { Code::NotPermitted } else { Code::NoAttribute }.into());
+    }
+    let Some(user) = bound(who) else { return Ok(()) };
+    if name.starts_with(b"trusted.") {
+        return Err(if write { Code::NotPermitted } else { Code::NoAttribute }.into());
+    }
+    if name.starts_with(b"user.") {
+        let sticky = node.kind == FileKind::Directory && node.perm & STICKY != 0;
+        if write && sticky && user.uid != node.uid {
+            return Err(Code::NotPermitted.into());
+        }
+        return demand(who, node, if write { WRITE } else { READ });
+    }
+    Ok(())
+}
+
+fn named(name: &[u8]) -> Answer<()> {
+    if name.is_empty() || name.len() > MAX_NAME { Err(Code::BufferTooSmall.into()) } else { Ok(()) }
+}
+
+impl Model {
+    pub(super) fn xattr(&self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+        let node = self.node(handle)?;
+        named(name)?;
+        permitted(who, node, name, false)?;
+        node.xattrs.get(name).cloned().ok_or_else(|| Code::NoAttribute.into())
+    }
+
+    pub(super) fn set_xattr(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Answer<()> {
+        let node = self.node(handle)?;
+        named(name)?;
+        if value.len() > MAX_VALUE {
+            return Err(Code::AttributeTooLarge.into());
+        }
+        permitted(who, node, name, true)?;
+        match (mode, node.xattrs.contains_key(name)) {
+            (XattrMode::Create, true) => return Err(Code::Exists.into()),
+            (XattrMode::Replace, false) => return Err(Code::NoAttribute.into()),
+            _ => {}
+        }
+        self.node_mut(handle)?.xattrs.insert(name.to_vec(), value.to_vec());
+        self.changed(handle);
+        Ok(())
+    }
+
+    pub(super) fn remove_xattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+        let node = self.node(handle)?;
+        named(name)?;
+        permitted(who, node, name, true)?;
+        self.node_mut(handle)?.xattrs.remove(name).ok_or(Code::NoAttribute)?;
+        self.changed(handle);
+        Ok(())
+    }
+
+    /// Bytes that an inode's attributes take, names included.
+    pub fn xattr_bytes(&self, handle: Handle) -> usize {
+        self.nodes.get(&handle).map_or(0, |n| n.xattrs.iter().map(|(k, v)| k.len() + v.len()).sum())
+    }
+
+    pub(super) fn xattr_names(&self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+        Ok(self.node(handle)?.xattrs.keys().cloned().collect())
+    }
+}

@@ -1,0 +1,114 @@
+//! An image being damaged: a copy on write of a base, and checksums made good again.
+
+use super::image::{Image, MetadataBlock};
+use crate::seeded::Seeded;
+use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, chunk_entry, chunk_header, inode};
+use std::collections::BTreeMap;
+
+/// An image under the knife.
+#[derive(Clone, Debug)]
+pub struct Editor<'i> {
+    base: &'i Image,
+    changed: BTreeMap<u64, Vec<u8>>,
+    size: u64,
+}
+
+impl<'i> Editor<'i> {
+    /// Nothing is changed yet.
+    pub fn new(base: &'i Image) -> Self {
+        Editor { base, changed: BTreeMap::new(), size: base.size }
+    }
+
+    /// The image as it was.
+    pub fn base(&self) -> &'i Image {
+        self.base
+    }
+
+    /// A block as it is now.
+    pub fn block(&self, at: u64) -> &[u8] {
+        match self.changed.get(&(at / BLOCK)) {
+            Some(block) => block,
+            None => self.base.block(at),
+        }
+    }
+
+    /// A block to be changed.
+    pub fn edit(&mut self, at: u64) -> &mut [u8] {
+        let base = self.base;
+        self.changed.entry(at / BLOCK).or_insert_with(|| base.block(at).to_vec())
+    }
+
+    /// The image gets another length.
+    pub fn resize(&mut self, size: u64) {
+        self.size = size;
+    }
+
+    /// Makes the checksums of all changed metadata good again.
+    pub fn seal(&mut self) {
+        let sums = Checksummer::new(&self.base.superblock.uuid);
+        let inode_size = self.base.superblock.inode_size.bytes() as usize;
+        let touched: Vec<MetadataBlock> = self
+            .base
+            .metadata
+            .iter()
+            .filter(|m| self.changed.contains_key(&(m.at / BLOCK)))
+            .copied()
+            .collect();
+        let mut tables: Vec<u64> = Vec::new();
+        for MetadataBlock { at, kind, entry } in touched {
+            match kind {
+                BlockKind::Pointers => {
+                    let sum = sums.of(at, self.block(at), None);
+                    let place = (entry % BLOCK) as usize;
+                    chunk_entry::CHECKSUM.write(&mut self.edit(entry)[place..place + chunk_entry::SIZE], sum);
+                    tables.push(entry / CHUNK * CHUNK);
+                }
+                BlockKind::ChunkHeader => tables.push(at / CHUNK * CHUNK),
+                // Both copies of the superblock are summed as if they lay at the start.
+                BlockKind::Superblock => drop(sums.seal(kind, 0, self.edit(at), inode_size)),
+                BlockKind::Inodes => self.seal_inodes(&sums, at, inode_size),
+                _ => drop(sums.seal(kind, at, self.edit(at), inode_size)),
+            }
+        }
+        tables.sort_unstable();
+        tables.dedup();
+        for table in tables {
+            let second = sums.of(table + BLOCK, self.block(table + BLOCK), None);
+            chunk_header::CHECKSUM2.write(self.edit(table), second);
+            let first = sums.of(table, self.block(table), Some(chunk_header::CHECKSUM));
+            chunk_header::CHECKSUM.write(self.edit(table), first);
+        }
+    }
+
+    fn seal_inodes(&mut self, sums: &Checksummer, at: u64, inode_size: usize) {
+        for (i, one) in self.edit(at).chunks_exact_mut(inode_size).enumerate() {
+            if inode::MODE.read(one) != Some(0) {
+                let sum = sums.of(at + (i * inode_size) as u64, one, Some(inode::CHECKSUM));
+                inode::CHECKSUM.write(one, sum);
+            }
+        }
+    }
+
+    /// True where the sealed block differs from the base: sealing an untouched copy must change nothing.
+    pub fn differs(&self) -> Option<u64> {
+        self.changed
+            .iter()
+            .find(|(i, block)| self.base.block(*i * BLOCK) != &block[..])
+            .map(|(i, _)| i * BLOCK)
+    }
+
+    /// The bytes. An image that was made longer ends in noise or zeros.
+    pub fn into_bytes(self, numbers: &mut Seeded) -> Vec<u8> {
+        let mut bytes = self.base.bytes();
+        for (index, block) in &self.changed {
+            let start = (index * BLOCK) as usize;
+            if let Some(place) = bytes.get_mut(start..start + block.len()) {
+                place.copy_from_slice(block);
+            }
+        }
+        if self.size != self.base.size {
+            bytes.resize(self.size as usize, if numbers.chance(50) { 0 } else { 0xff });
+        }
+        bytes
+    }
+}

@@ -1,0 +1,192 @@
+//! What a hostile image is put through. Errors are fine; panics, endless work and repairs that do not last are not.
+
+use super::bases::Base;
+use crate::ops::bulk_name;
+use crate::seeded::Seeded;
+use lanefs::{Allocate, Caller, FileKind, Ino, RenameMode, ResolveOptions, Seek, SetAttr, Volume, XattrMode};
+
+const OWNER: Caller = Caller::OWNER;
+/// Inodes visited in one image at most. A cycle of directories would keep a walk busy for ever.
+const MOST_INODES: usize = 250;
+/// Pages of one directory at most.
+const MOST_PAGES: usize = 30;
+
+/// How far an image got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// It could be opened.
+    pub opened: bool,
+    /// Inodes looked at.
+    pub inodes: usize,
+    /// Calls that reported an error.
+    pub errors: usize,
+    /// The check found something.
+    pub found: bool,
+    /// A repair made it sound.
+    pub repaired: bool,
+}
+
+/// Opens the image, walks it, reads it, checks it, repairs it and writes to it, in one of several orders.
+///
+/// # Errors
+/// When a check finds something right after a repair that reported success, or after sound operations on the repaired
+/// volume.
+pub fn exercise(bytes: Vec<u8>, base: &Base, numbers: &mut Seeded) -> Result<Effort, String> {
+    let mut effort = Effort::default();
+    let Ok(volume) = Volume::from_bytes(bytes) else { return Ok(effort) };
+    effort.opened = true;
+    // A third is written to before any repair, as an unchecked volume is.
+    let write_first = numbers.chance(33);
+    walk(&volume, &mut effort);
+    resolve(&volume, base, &mut effort);
+    if write_first {
+        change(&volume, numbers, &mut effort);
+    }
+    match volume.check(false, &|_, _| {}) {
+        Ok(report) => effort.found = !report.findings.is_empty(),
+        Err(_) => effort.errors += 1,
+    }
+    if volume.check(true, &|_, _| {}).is_err() {
+        return Ok(effort);
+    }
+    sound(&volume, "right after a repair")?;
+    effort.repaired = true;
+    walk(&volume, &mut effort);
+    change(&volume, numbers, &mut effort);
+    sound(&volume, "after a repair and some changes")?;
+    Ok(effort)
+}
+
+fn sound(volume: &Volume, when: &str) -> Result<(), String> {
+    match volume.check(false, &|_, _| {}) {
+        Ok(report) if report.findings.is_empty() => Ok(()),
+        Ok(report) => {
+            let texts: Vec<String> = report
+                .findings
+                .iter()
+                .take(5)
+                .map(|f| format!("{} at {:#x}: {}", f.invariant, f.at, f.text))
+                .collect();
+            Err(format!("{when}, the check finds {}: {}", report.findings.len(), texts.join("; ")))
+        }
+        Err(error) => Err(format!("{when}, the check fails: {error}")),
+    }
+}
+
+fn tally<T>(effort: &mut Effort, result: lanefs::Result<T>) -> Option<T> {
+    effort.errors += usize::from(result.is_err());
+    result.ok()
+}
+
+/// Every inode that can be reached, up to a limit, and everything that can be read of it.
+fn walk(volume: &Volume, effort: &mut Effort) {
+    let mut pending = vec![volume.root()];
+    let mut left = MOST_INODES;
+    while let Some(dir) = pending.pop() {
+        let mut cookie = 0;
+        for _ in 0..MOST_PAGES {
+            let Some(page) = tally(effort, volume.readdir(&OWNER, dir, cookie, 64)) else { break };
+            let Some(last) = page.last() else { break };
+            cookie = last.cookie;
+            for entry in &page {
+                if left == 0 {
+                    return;
+                }
+                left -= 1;
+                effort.inodes += 1;
+                tally(effort, volume.lookup(&OWNER, dir, &entry.name));
+                inode(volume, entry.ino, effort);
+                if entry.kind == FileKind::Directory {
+                    pending.push(entry.ino);
+                }
+            }
+        }
+    }
+}
+
+fn inode(volume: &Volume, ino: Ino, effort: &mut Effort) {
+    let Some(attr) = tally(effort, volume.getattr(ino)) else { return };
+    for name in tally(effort, volume.listxattr(ino)).unwrap_or_default() {
+        tally(effort, volume.getxattr(&OWNER, ino, &name));
+    }
+    match attr.kind {
+        FileKind::Symlink => drop(tally(effort, volume.readlink(ino))),
+        FileKind::File => {
+            let mut buffer = [0; 9000];
+            for offset in [0, 50_000, attr.size / 2, attr.size.saturating_sub(5000), u64::MAX - 10_000] {
+                tally(effort, volume.read(&OWNER, ino, offset, &mut buffer));
+            }
+            let mut at = 0;
+            for _ in 0..20 {
+                let Some(data) = tally(effort, volume.seek(ino, at, Seek::Data)) else { break };
+                let Some(hole) = tally(effort, volume.seek(ino, data, Seek::Hole)) else { break };
+                at = hole;
+            }
+        }
+        _ => {}
+    }
+}
+
+fn resolve(volume: &Volume, base: &Base, effort: &mut Effort) {
+    let mut paths = base.paths.clone();
+    paths.extend([b"/no/such/path".to_vec(), b"/loop/x".to_vec(), b"a/../b/./c//".to_vec(), vec![b'z'; 300]]);
+    for follow in [true, false] {
+        let options = ResolveOptions { follow, attributes: true, ..ResolveOptions::default() };
+        tally(effort, volume.resolve_batch(&options, &paths));
+    }
+}
+
+/// Changes of every kind, in the root directory and in one below it.
+fn change(volume: &Volume, numbers: &mut Seeded, effort: &mut Effort) {
+    let root = volume.root();
+    let entries = tally(effort, volume.readdir(&OWNER, root, 0, 100)).unwrap_or_default();
+    let below =
+        entries.iter().find(|entry| entry.kind == FileKind::Directory).map_or(root, |entry| entry.ino);
+    for dir in [root, below] {
+        for number in 0..numbers.between(3, 40) {
+            tally(effort, volume.create_file(&OWNER, dir, &bulk_name(number + 7000), 0o644));
+        }
+        if let Some(made) = tally(effort, volume.mkdir(&OWNER, dir, b"new directory", 0o755)) {
+            tally(effort, volume.symlink(&OWNER, made.ino, b"link", &[b't'; 200]));
+            tally(
+                effort,
+                volume.rename(&OWNER, dir, &bulk_name(7000), made.ino, b"moved", RenameMode::Replace),
+            );
+        }
+        if let Some(made) = tally(effort, volume.create_file(&OWNER, dir, b"new file", 0o600)) {
+            data(volume, made.ino, effort);
+        }
+    }
+    for entry in entries.iter().take(numbers.between(2, 20) as usize) {
+        if entry.kind == FileKind::File {
+            data(volume, entry.ino, effort);
+        }
+        match numbers.below(4) {
+            0 => drop(tally(effort, volume.remove_all(&OWNER, root, &entry.name))),
+            1 => drop(tally(effort, volume.unlink(&OWNER, root, &entry.name))),
+            2 => {
+                let set = SetAttr { perm: Some(0o700), uid: Some(5), ..SetAttr::default() };
+                tally(effort, volume.setattr(&OWNER, entry.ino, &set));
+            }
+            _ => {
+                let name = &entry.name;
+                tally(effort, volume.rename(&OWNER, root, name, below, b"from above", RenameMode::Replace));
+            }
+        }
+    }
+    let inside = tally(effort, volume.readdir(&OWNER, below, 0, 60)).unwrap_or_default();
+    for entry in inside {
+        tally(effort, volume.remove_all(&OWNER, below, &entry.name));
+    }
+    tally(effort, volume.sync());
+}
+
+fn data(volume: &Volume, ino: Ino, effort: &mut Effort) {
+    tally(effort, volume.write(&OWNER, ino, 0, &[1; 100]));
+    tally(effort, volume.write(&OWNER, ino, 10_000, &[2; 9000]));
+    tally(effort, volume.write(&OWNER, ino, 7 << 20, b"far"));
+    tally(effort, volume.fallocate(&OWNER, ino, Allocate::PunchHole, 5000, 9000));
+    tally(effort, volume.fallocate(&OWNER, ino, Allocate::KeepSize, 20_000, 9000));
+    tally(effort, volume.setxattr(&OWNER, ino, b"user.new", &[8; 700], XattrMode::Set));
+    tally(effort, volume.setattr(&OWNER, ino, &SetAttr { size: Some(3000), ..SetAttr::default() }));
+}

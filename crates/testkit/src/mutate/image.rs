@@ -1,0 +1,124 @@
+//! A small volume as the blocks of it that are not zero, and where its metadata lie.
+
+use lanefs_format::superblock::{Superblock, fields};
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, Checksummer, GROUP,
+    SUPERBLOCK_COPY, chunk_entry, group, inode,
+};
+use std::collections::BTreeMap;
+
+/// A block of metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataBlock {
+    /// Byte position.
+    pub at: u64,
+    /// What it holds.
+    pub kind: BlockKind,
+    /// Byte position of its entry in the chunk's table; 0 for blocks outside of metadata chunks and for tables.
+    pub entry: u64,
+}
+
+/// An image. Blocks of zeros are not kept: a copy costs what the volume holds, not what it could hold.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// Size in bytes.
+    pub size: u64,
+    /// Blocks by number.
+    pub blocks: BTreeMap<u64, Vec<u8>>,
+    /// Its metadata, in order of position.
+    pub metadata: Vec<MetadataBlock>,
+    /// The superblock.
+    pub superblock: Superblock,
+}
+
+impl Image {
+    /// From the bytes of a sound volume.
+    ///
+    /// # Errors
+    /// When they are none.
+    pub fn new(bytes: &[u8]) -> Result<Self, String> {
+        let superblock = Superblock::decode(bytes).map_err(|error| format!("no superblock: {error:?}"))?;
+        let blocks = bytes
+            .chunks(BLOCK as usize)
+            .enumerate()
+            .filter(|(_, block)| block.iter().any(|byte| *byte != 0))
+            .map(|(index, block)| (index as u64, block.to_vec()))
+            .collect();
+        let mut image = Image { size: bytes.len() as u64, blocks, metadata: Vec::new(), superblock };
+        image.find_metadata();
+        image.normalise();
+        Ok(image)
+    }
+
+    /// A block; zeros where there is none.
+    pub fn block(&self, at: u64) -> &[u8] {
+        const ZERO: [u8; BLOCK as usize] = [0; BLOCK as usize];
+        self.blocks.get(&(at / BLOCK)).map_or(&ZERO, |block| block)
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        // Zeroed memory comes from the system untouched: only blocks that are written cost anything.
+        let mut bytes = vec![0; self.size as usize];
+        for (index, block) in &self.blocks {
+            let start = (index * BLOCK) as usize;
+            bytes[start..start + block.len()].copy_from_slice(block);
+        }
+        bytes
+    }
+
+    fn find_metadata(&mut self) {
+        let plain = |at, kind| MetadataBlock { at, kind, entry: 0 };
+        let mut found = vec![plain(0, BlockKind::Superblock), plain(SUPERBLOCK_COPY, BlockKind::Superblock)];
+        for number in 0..self.superblock.group_count {
+            let at = self.superblock.groups + number * BLOCK;
+            found.push(plain(at, BlockKind::Group));
+            let chunks = group::METADATA.read(self.block(at)).unwrap_or(0);
+            for chunk in (0..CHUNKS_PER_GROUP).filter(|chunk| chunks >> chunk & 1 == 1) {
+                let start = number * GROUP + chunk * CHUNK;
+                for place in 0..CHUNK_HEADER_BLOCKS {
+                    found.push(plain(start + place * BLOCK, BlockKind::ChunkHeader));
+                }
+                for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                    let entry = start + place * chunk_entry::SIZE as u64;
+                    let offset = (entry % BLOCK) as usize;
+                    let kind = BlockKind::from_number(self.block(entry)[offset]);
+                    if let Some(kind) = kind {
+                        found.push(MetadataBlock { at: start + place * BLOCK, kind, entry });
+                    }
+                }
+            }
+        }
+        self.metadata = found;
+    }
+
+    /// Times become constants, so that an image is the same in every run.
+    fn normalise(&mut self) {
+        let size = self.superblock.inode_size.bytes() as usize;
+        let sums = Checksummer::new(&self.superblock.uuid);
+        self.superblock.created = 0;
+        for MetadataBlock { at, kind, .. } in self.metadata.clone() {
+            let Some(block) = self.blocks.get_mut(&(at / BLOCK)) else { continue };
+            match kind {
+                BlockKind::Inodes => {
+                    for one in block.chunks_exact_mut(size).filter(|one| inode::MODE.read(one) != Some(0)) {
+                        for field in [inode::MTIME, inode::CTIME, inode::ATIME, inode::BTIME] {
+                            field.write(one, 1_000_000_000);
+                        }
+                    }
+                    for (i, one) in block.chunks_exact_mut(size).enumerate() {
+                        if inode::MODE.read(one) != Some(0) {
+                            let sum = sums.of(at + (i * size) as u64, one, Some(inode::CHECKSUM));
+                            inode::CHECKSUM.write(one, sum);
+                        }
+                    }
+                }
+                BlockKind::Superblock => {
+                    fields::CREATED.write(block, 0);
+                    sums.seal(kind, 0, block, size);
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Hostile images: sound volumes, damaged in every way that a flipped bit, a lost write or an enemy could.
+//!
+//! A case is a base image and a seed; both together give the same image for ever (as long as the engine lays out the
+//! base alike). Half of the cases have their checksums made good again, so that the damage gets past the verification
+//! and meets the code that reads structures. See [`exercise`] for what each image is put through.
+
+mod bases;
+mod corpus;
+mod editor;
+mod exercise;
+mod image;
+mod mutation;
+
+pub use bases::{Base, bases};
+pub use corpus::{Case, kept_cases};
+pub use editor::Editor;
+pub use exercise::{Effort, exercise};
+pub use image::{Image, MetadataBlock};
+pub use mutation::mutate;
+
+use crate::seeded::Seeded;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What the mutations of a case are, in words.
+pub fn describe(base: &Base, seed: u64) -> String {
+    mutate(&mut Editor::new(&base.image), &mut Seeded::new(seed)).join("; ")
+}
+
+/// Makes the image of a case and puts it through everything.
+///
+/// # Errors
+/// What went wrong, with the case and its mutations: a panic, or a check that still finds something after a repair.
+pub fn run_case(base: &Base, seed: u64) -> Result<Effort, String> {
+    let mut numbers = Seeded::new(seed);
+    let mut editor = Editor::new(&base.image);
+    let mutations = mutate(&mut editor, &mut numbers);
+    let bytes = editor.into_bytes(&mut numbers);
+    let outcome = catch_unwind(AssertUnwindSafe(|| exercise(bytes, base, &mut numbers)));
+    let text = match outcome {
+        Ok(Ok(effort)) => return Ok(effort),
+        Ok(Err(text)) => text,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            format!("panicked: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?"))
+        }
+    };
+    Err(format!("case {} {seed}: {text}\n  mutations: {}", base.name, mutations.join("; ")))
+}

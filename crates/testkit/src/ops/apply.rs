@@ -1,0 +1,308 @@
+//! Carries an operation out on any engine.
+
+use super::{Bulk, Bytes, Op, Place, Who, bulk_name, colliding_pairs};
+use crate::engine::{Answer, Engine, Fault, Handle, Stat};
+use lanefs::Caller;
+use lanefs_format::{Code, FileKind};
+
+/// What an operation answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did not happen.
+    Failed(Fault),
+    /// It happened, and there is nothing to say.
+    Done,
+    /// Attributes after it.
+    Stat(Box<Stat>),
+    /// An answer for each path.
+    Stats(Vec<Answer<Stat>>),
+    /// A type.
+    Kind(FileKind),
+    /// Bytes read.
+    Bytes(Bytes),
+    /// A number of bytes.
+    Count(usize),
+    /// Where a seek ended; failures of a seek are in here too, as they are judged together.
+    Position(Answer<u64>),
+    /// Names of a directory and their types, in the order given.
+    Names(Vec<(Bytes, FileKind)>),
+    /// Names of attributes.
+    Attributes(Vec<Bytes>),
+    /// What each part of a bulk operation answered.
+    Each(Vec<Result<(), Code>>),
+    /// A listing with operations in between: those present before it, the listing, the operations' answers.
+    Listing {
+        /// Names in the order given.
+        seen: Vec<Bytes>,
+        /// Answers to the operations.
+        between: Vec<Outcome>,
+    },
+}
+
+impl Outcome {
+    /// The volume said that it is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Outcome::Failed(fault) if fault.code == Code::NoSpace)
+    }
+}
+
+impl From<Answer<()>> for Outcome {
+    fn from(answer: Answer<()>) -> Self {
+        answer.map_or_else(Outcome::Failed, |()| Outcome::Done)
+    }
+}
+
+impl From<Answer<Stat>> for Outcome {
+    fn from(answer: Answer<Stat>) -> Self {
+        answer.map_or_else(Outcome::Failed, |stat| Outcome::Stat(Box::new(stat)))
+    }
+}
+
+/// An engine and who uses it.
+struct Session<'e> {
+    engine: &'e mut dyn Engine,
+    who: Caller,
+}
+
+impl Session<'_> {
+    fn path(&mut self, path: &Bytes, follow: bool) -> Answer<Handle> {
+        self.engine.resolve(&self.who, None, &path.0, follow)
+    }
+
+    /// A file in the directory's place is left to the call that follows: it must notice by itself.
+    fn dir(&mut self, at: &Place) -> Answer<Handle> {
+        self.path(&at.dir, true)
+    }
+}
+
+/// Carries out `op` and tells what it answered.
+pub fn apply(engine: &mut dyn Engine, op: &Op) -> Outcome {
+    engine.begin();
+    let mut session = Session { engine, who: op.who().caller() };
+    run(&mut session, op).unwrap_or_else(Outcome::Failed)
+}
+
+fn run(s: &mut Session<'_>, op: &Op) -> Answer<Outcome> {
+    match op {
+        Op::Create { .. } | Op::Mknod { .. } | Op::Mkdir { .. } | Op::Symlink { .. } => make(s, op),
+        Op::Link { path, at, .. } => {
+            let (node, dir) = (s.path(path, false)?, s.dir(at)?);
+            Ok(s.engine.link(&s.who, node, dir, &at.name.0).into())
+        }
+        Op::Unlink { at, .. } => {
+            let dir = s.dir(at)?;
+            Ok(s.engine.unlink(&s.who, dir, &at.name.0).into())
+        }
+        Op::Rmdir { at, .. } => {
+            let dir = s.dir(at)?;
+            Ok(s.engine.rmdir(&s.who, dir, &at.name.0).into())
+        }
+        Op::Rename { from, to, mode, .. } => {
+            let (old, new) = (s.dir(from)?, s.dir(to)?);
+            Ok(s.engine.rename(&s.who, (old, &from.name.0), (new, &to.name.0), *mode).into())
+        }
+        Op::RemoveAll { at } => {
+            let dir = s.dir(at)?;
+            Ok(s.engine.remove_all(&s.who, dir, &at.name.0).into())
+        }
+        Op::MkdirAll { path, perm } => Ok(s.engine.mkdir_all(&path.0, *perm).into()),
+        Op::Lookup { at, .. } => {
+            let dir = s.dir(at)?;
+            let found = s.engine.lookup(&s.who, dir, &at.name.0)?;
+            Ok(Outcome::Kind(s.engine.stat(found)?.kind))
+        }
+        Op::Resolve { base, paths, follow, .. } => {
+            let base = base.as_ref().map(|base| s.path(base, true)).transpose()?;
+            let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.0.clone()).collect();
+            Ok(Outcome::Stats(s.engine.resolve_many(&s.who, base, &paths, *follow)))
+        }
+        Op::Stat { path, follow } => {
+            let node = s.path(path, *follow)?;
+            Ok(s.engine.stat(node).into())
+        }
+        Op::Set { path, follow, set, .. } => {
+            let node = s.path(path, *follow)?;
+            Ok(s.engine.set(&s.who, node, set).into())
+        }
+        Op::Readlink { path } => {
+            let node = s.path(path, false)?;
+            Ok(Outcome::Bytes(Bytes(s.engine.readlink(node)?)))
+        }
+        Op::List { path, page, .. } => {
+            let dir = s.path(path, true)?;
+            list(s, dir, *page)
+        }
+        Op::ListWhile { path, page, between } => list_while(s, path, *page, between),
+        Op::Bulk { dir, what, first, step, count } => bulk(s, dir, *what, *first, *step, *count),
+        Op::Colliding { dir, make, count } => colliding(s, dir, *make, *count),
+        Op::Sync => Ok(s.engine.sync().into()),
+        Op::Reopen => Ok(s.engine.reopen().into()),
+        _ => content(s, op),
+    }
+}
+
+fn make(s: &mut Session<'_>, op: &Op) -> Answer<Outcome> {
+    Ok(match op {
+        Op::Create { at, perm, .. } => {
+            let dir = s.dir(at)?;
+            s.engine.create(&s.who, dir, &at.name.0, *perm)
+        }
+        Op::Mknod { at, kind, perm, rdev, .. } => {
+            let dir = s.dir(at)?;
+            s.engine.mknod(&s.who, dir, &at.name.0, *kind, *perm, *rdev)
+        }
+        Op::Mkdir { at, perm, .. } => {
+            let dir = s.dir(at)?;
+            s.engine.mkdir(&s.who, dir, &at.name.0, *perm)
+        }
+        Op::Symlink { at, target, .. } => {
+            let dir = s.dir(at)?;
+            s.engine.symlink(&s.who, dir, &at.name.0, &target.0)
+        }
+        _ => return Ok(Outcome::Done),
+    }
+    .into())
+}
+
+/// Operations on what a file holds and on attributes.
+fn content(s: &mut Session<'_>, op: &Op) -> Answer<Outcome> {
+    Ok(match op {
+        Op::Read { path, offset, len, .. } => {
+            let node = s.path(path, true)?;
+            // What the engine does not fill must stay as it was: the filling shows a wild write behind the count.
+            let mut buffer = vec![0xa5; *len];
+            let n = s.engine.read(&s.who, node, *offset, &mut buffer)?;
+            if n > *len || buffer[n..].iter().any(|byte| *byte != 0xa5) {
+                return Err(Code::InvariantViolated.into());
+            }
+            buffer.truncate(n);
+            Outcome::Bytes(Bytes(buffer))
+        }
+        Op::Write { path, offset, data, .. } => {
+            let node = s.path(path, true)?;
+            Outcome::Count(s.engine.write(&s.who, node, *offset, &data.bytes())?)
+        }
+        Op::Fallocate { path, mode, offset, len, .. } => {
+            let node = s.path(path, true)?;
+            s.engine.fallocate(&s.who, node, *mode, *offset, *len).into()
+        }
+        Op::Seek { path, offset, what } => {
+            let node = s.path(path, true)?;
+            Outcome::Position(s.engine.seek(node, *offset, *what))
+        }
+        Op::Getxattr { path, follow, name, .. } => {
+            let node = s.path(path, *follow)?;
+            Outcome::Bytes(Bytes(s.engine.getxattr(&s.who, node, &name.0)?))
+        }
+        Op::Setxattr { path, follow, name, value, mode, .. } => {
+            let node = s.path(path, *follow)?;
+            s.engine.setxattr(&s.who, node, &name.0, &value.bytes(), *mode).into()
+        }
+        Op::Listxattr { path, follow } => {
+            let node = s.path(path, *follow)?;
+            let mut names: Vec<Bytes> = s.engine.listxattr(node)?.into_iter().map(Bytes).collect();
+            names.sort();
+            Outcome::Attributes(names)
+        }
+        Op::Removexattr { path, follow, name, .. } => {
+            let node = s.path(path, *follow)?;
+            s.engine.removexattr(&s.who, node, &name.0).into()
+        }
+        _ => Outcome::Done,
+    })
+}
+
+/// Pages of a listing at most: more than any test's directory has entries, so a cookie that does not advance shows.
+const MOST_PAGES: usize = 1_000_000;
+
+fn list(s: &mut Session<'_>, dir: Handle, page: usize) -> Answer<Outcome> {
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    for _ in 0..MOST_PAGES {
+        let entries = s.engine.list(&s.who, dir, cookie, page)?;
+        let Some((_, _, last)) = entries.last() else {
+            names.sort();
+            return Ok(Outcome::Names(names));
+        };
+        cookie = *last;
+        names.extend(entries.into_iter().map(|(name, kind, _)| (Bytes(name), kind)));
+    }
+    Err(Fault { text: "a listing does not end".to_owned(), broken: true, ..Code::InvariantViolated.into() })
+}
+
+/// The listing goes on by cookie behind every operation. The handle is looked up anew each time, as an operation
+/// forgets handles.
+fn list_while(s: &mut Session<'_>, path: &Bytes, page: usize, between: &[Op]) -> Answer<Outcome> {
+    let (mut seen, mut answers, mut cookie) = (Vec::new(), Vec::new(), 0);
+    let mut operations = between.iter();
+    for _ in 0..MOST_PAGES {
+        let entries = match s.path(path, true).and_then(|dir| s.engine.list(&s.who, dir, cookie, page)) {
+            Ok(entries) => entries,
+            // One of the operations may have taken the directory away.
+            Err(fault) if !fault.broken && cookie != 0 => break,
+            Err(fault) => return Err(fault),
+        };
+        let Some((_, _, last)) = entries.last() else { break };
+        cookie = *last;
+        seen.extend(entries.into_iter().map(|(name, _, _)| Bytes(name)));
+        if let Some(op) = operations.next() {
+            answers.push(apply(s.engine, op));
+        }
+    }
+    // The model's pages are not the volume's, so whatever is left is done at the end: both do all of them.
+    answers.extend(operations.map(|op| apply(s.engine, op)));
+    Ok(Outcome::Listing { seen, between: answers })
+}
+
+fn bulk(s: &mut Session<'_>, dir: &Bytes, what: Bulk, first: u64, step: u64, count: u64) -> Answer<Outcome> {
+    let dir = s.path(dir, true)?;
+    let mut each = Vec::with_capacity(count as usize);
+    let mut original = None;
+    for number in (0..count).map(|i| first + i * step) {
+        let name = bulk_name(number);
+        let answer = match (what, original) {
+            (Bulk::Files, _) | (Bulk::Links, None) => s.engine.create(&s.who, dir, &name, 0o644).map(|_| ()),
+            (Bulk::Directories, _) => s.engine.mkdir(&s.who, dir, &name, 0o755).map(|_| ()),
+            (Bulk::Links, Some(node)) => s.engine.link(&s.who, node, dir, &name).map(|_| ()),
+            (Bulk::Remove, _) => match s.engine.unlink(&s.who, dir, &name) {
+                Err(fault) if fault.code == Code::IsDirectory => s.engine.rmdir(&s.who, dir, &name),
+                other => other,
+            },
+        };
+        if what == Bulk::Links && original.is_none() && answer.is_ok() {
+            original = Some(s.engine.lookup(&s.who, dir, &name)?);
+        }
+        each.push(whole(answer)?);
+    }
+    Ok(Outcome::Each(each))
+}
+
+fn colliding(s: &mut Session<'_>, dir: &Bytes, make: bool, count: usize) -> Answer<Outcome> {
+    let dir = s.path(dir, true)?;
+    let mut each = Vec::new();
+    for (one, other) in colliding_pairs().iter().take(count) {
+        for name in [one, other] {
+            each.push(whole(if make {
+                s.engine.create(&s.who, dir, name, 0o600).map(|_| ())
+            } else {
+                s.engine.unlink(&s.who, dir, name)
+            })?);
+        }
+    }
+    Ok(Outcome::Each(each))
+}
+
+/// Damage ends a bulk operation and keeps its text; ordinary outcomes are collected.
+fn whole(answer: Answer<()>) -> Answer<Result<(), Code>> {
+    match answer {
+        Err(fault) if fault.broken => Err(fault),
+        Err(fault) => Ok(Err(fault.code)),
+        Ok(()) => Ok(Ok(())),
+    }
+}
+
+impl Who {
+    /// True for a caller whom permissions bind.
+    pub fn is_bound(self) -> bool {
+        Who::USERS.contains(&self)
+    }
+}

@@ -1,0 +1,187 @@
+//! What kinds of operations a run is made of.
+
+/// What the engine under test can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest offset in a file.
+    pub most_offset: u64,
+    /// Largest value of an extended attribute.
+    pub most_value: u64,
+    /// Device nodes can be made.
+    pub devices: bool,
+    /// Attributes in the `trusted.` space, which need privilege.
+    pub trusted: bool,
+    /// Callers other than the owner.
+    pub users: bool,
+    /// `Allocate::ZeroRange` is known.
+    pub zero_range: bool,
+    /// Attributes of any kind.
+    pub xattrs: bool,
+    /// Paths may start at another directory than the root.
+    pub bases: bool,
+    /// Users may make hard links to what is not theirs, as POSIX has it.
+    pub user_links: bool,
+    /// Links in sticky directories are followed for everybody, as POSIX has it.
+    pub sticky: bool,
+    /// Cookies of a listing stay good while the directory changes.
+    pub stable_cookies: bool,
+}
+
+impl Limits {
+    /// A LaneFS volume.
+    pub const VOLUME: Limits = Limits {
+        most_offset: lanefs_format::MAX_FILE_SIZE,
+        most_value: 65_600,
+        devices: true,
+        trusted: true,
+        users: true,
+        zero_range: true,
+        xattrs: true,
+        bases: true,
+        user_links: true,
+        sticky: true,
+        stable_cookies: true,
+    };
+}
+
+/// Weights of the operations, in the order of `generate::KINDS`.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// Name, as reports give it.
+    pub name: &'static str,
+    /// Entries and links: create, mknod, mkdir, symlink, link.
+    pub make: [u64; 5],
+    /// unlink, rmdir, rename, remove_all, mkdir_all.
+    pub move_and_remove: [u64; 5],
+    /// lookup, resolve, stat, readlink, list, list with changes in between.
+    pub look: [u64; 6],
+    /// read, write, truncate, fallocate, seek.
+    pub data: [u64; 5],
+    /// chmod, chown, times, and the four calls on extended attributes together.
+    pub attributes: [u64; 4],
+    /// Bulk operations, names that collide in their hash, sync, reopen.
+    pub whole: [u64; 4],
+    /// Of a hundred operations, how many are made by a user.
+    pub users: u64,
+    /// Most names in one bulk operation.
+    pub most_bulk: u64,
+    /// Operations in a run.
+    pub operations: usize,
+    /// Of a hundred names and paths, how many are meant to exist.
+    pub existing: u64,
+    /// Of a hundred places, how many lie in the root directory.
+    pub flat: u64,
+    /// Size of the volume in bytes.
+    pub volume_bytes: u64,
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Every profile; a run takes one after another.
+pub const PROFILES: [Profile; 7] = [
+    Profile {
+        name: "one-directory",
+        make: [40, 3, 6, 3, 6],
+        move_and_remove: [30, 4, 16, 1, 0],
+        look: [25, 2, 4, 1, 1, 5],
+        data: [0, 1, 0, 0, 0],
+        attributes: [1, 0, 0, 0],
+        whole: [22, 3, 1, 1],
+        users: 0,
+        most_bulk: 3000,
+        operations: 120,
+        existing: 60,
+        flat: 92,
+        volume_bytes: 48 * MIB,
+    },
+    Profile {
+        name: "deep",
+        make: [8, 1, 30, 14, 3],
+        move_and_remove: [6, 8, 26, 2, 8],
+        look: [8, 30, 6, 5, 2, 1],
+        data: [1, 2, 0, 0, 0],
+        attributes: [2, 0, 0, 0],
+        whole: [0, 0, 1, 1],
+        users: 0,
+        most_bulk: 30,
+        operations: 300,
+        existing: 75,
+        flat: 5,
+        volume_bytes: 24 * MIB,
+    },
+    Profile {
+        name: "data",
+        make: [6, 0, 1, 1, 2],
+        move_and_remove: [3, 0, 2, 0, 0],
+        look: [1, 1, 3, 0, 0, 0],
+        data: [25, 40, 14, 18, 14],
+        attributes: [1, 0, 1, 1],
+        whole: [0, 0, 1, 1],
+        users: 3,
+        most_bulk: 10,
+        operations: 150,
+        existing: 95,
+        flat: 60,
+        volume_bytes: 64 * MIB,
+    },
+    Profile {
+        name: "attributes",
+        make: [8, 3, 4, 3, 2],
+        move_and_remove: [4, 2, 4, 0, 0],
+        look: [2, 3, 8, 1, 1, 0],
+        data: [1, 4, 2, 1, 0],
+        attributes: [12, 10, 8, 40],
+        whole: [1, 0, 1, 1],
+        users: 30,
+        most_bulk: 60,
+        operations: 250,
+        existing: 90,
+        flat: 40,
+        volume_bytes: 48 * MIB,
+    },
+    Profile {
+        name: "users",
+        make: [16, 2, 12, 5, 6],
+        move_and_remove: [12, 7, 22, 0, 0],
+        look: [8, 10, 4, 2, 4, 0],
+        data: [6, 8, 4, 2, 0],
+        attributes: [22, 14, 6, 8],
+        whole: [0, 0, 0, 1],
+        users: 72,
+        most_bulk: 10,
+        operations: 300,
+        existing: 85,
+        flat: 25,
+        volume_bytes: 24 * MIB,
+    },
+    Profile {
+        name: "mixed",
+        make: [16, 3, 10, 6, 6],
+        move_and_remove: [10, 5, 14, 1, 3],
+        look: [6, 8, 6, 3, 3, 2],
+        data: [8, 14, 5, 5, 3],
+        attributes: [4, 3, 3, 10],
+        whole: [2, 1, 1, 1],
+        users: 12,
+        most_bulk: 400,
+        operations: 250,
+        existing: 80,
+        flat: 30,
+        volume_bytes: 64 * MIB,
+    },
+    Profile {
+        name: "full",
+        make: [14, 1, 8, 4, 3],
+        move_and_remove: [6, 2, 6, 1, 0],
+        look: [2, 2, 2, 1, 1, 0],
+        data: [6, 30, 6, 12, 2],
+        attributes: [1, 0, 0, 8],
+        whole: [0, 1, 1, 1],
+        users: 0,
+        most_bulk: 0,
+        operations: 300,
+        existing: 80,
+        flat: 30,
+        volume_bytes: 8 * MIB,
+    },
+];

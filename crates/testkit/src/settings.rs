@@ -1,0 +1,72 @@
+//! How much is tested, from the environment: a test run, a soak, one failure again.
+
+use std::time::{Duration, Instant};
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    match text.parse() {
+        Ok(number) => Some(number),
+        Err(_) => panic!("{name}={text}: a whole number was expected"),
+    }
+}
+
+/// The seeds of a run, one after another.
+///
+/// `LANEFS_SEED` is the first (else `default_seed`), `LANEFS_SEQUENCES` (or the name given) how many; `LANEFS_SECONDS`
+/// ends the run early or, where no number is given, at all.
+#[derive(Clone, Debug)]
+pub struct Seeds {
+    next: u64,
+    left: u64,
+    until: Option<Instant>,
+}
+
+impl Seeds {
+    /// From the environment, with these defaults.
+    ///
+    /// # Panics
+    /// When a variable is not a number.
+    pub fn from_environment(count_variable: &str, default_seed: u64, default_count: u64) -> Self {
+        let seconds = number("LANEFS_SECONDS");
+        let default_count = if seconds.is_some() { u64::MAX } else { default_count };
+        Seeds {
+            next: number("LANEFS_SEED").unwrap_or(default_seed),
+            left: number(count_variable).unwrap_or(default_count),
+            until: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
+        }
+    }
+
+    /// Splits off the seeds for one of `parts` threads.
+    pub fn part(&self, part: u64, parts: u64) -> Seeds {
+        let share = self.left / parts + u64::from(part < self.left % parts);
+        let before = self.left / parts * part + part.min(self.left % parts);
+        Seeds { next: self.next.wrapping_add(before), left: share, until: self.until }
+    }
+}
+
+impl Iterator for Seeds {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        if self.left == 0 || self.until.is_some_and(|until| Instant::now() >= until) {
+            return None;
+        }
+        self.left -= 1;
+        let seed = self.next;
+        self.next = self.next.wrapping_add(1);
+        Some(seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_all_seeds_once() {
+        let all = Seeds { next: 7, left: 11, until: None };
+        let mut seen: Vec<u64> = (0..3).flat_map(|part| all.part(part, 3)).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (7..18).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,283 @@
+//! A LaneFS volume as the engine under test, in memory or in a file.
+
+use crate::engine::{Answer, Engine, Fault, Handle, Page, Stat};
+use lanefs::{
+    Access, Allocate, Caller, CreateOptions, Error, Ino, InodeSize, RenameMode, ResolveOptions, Seek,
+    SetAttr, Volume, XattrMode,
+};
+use lanefs_format::{Code, FileKind};
+use std::path::PathBuf;
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Code(code) => Fault { broken: breaks(code), ..Fault::from(code) },
+            other => {
+                let code = other.code();
+                let broken = breaks(code) || matches!(other, Error::Damaged { .. } | Error::Io { .. });
+                Fault { code, text: other.to_string(), broken }
+            }
+        }
+    }
+}
+
+/// Codes that a sound volume never gives.
+fn breaks(code: Code) -> bool {
+    matches!(
+        code,
+        Code::InvalidPointer | Code::InvariantViolated | Code::Io | Code::NotResident | Code::StaleEpoch
+    )
+}
+
+/// Identity of every volume that tests make, so that images are the same from run to run.
+pub const TEST_UUID: [u8; 16] = *b"lanefs-testkit-1";
+/// Seed of their directory hash.
+pub const TEST_SEED: [u8; 16] = *b"testkit hash key";
+
+/// Options for a volume of `size` bytes whose names hash the same in every run.
+pub fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
+    CreateOptions {
+        size,
+        inode_size,
+        force: true,
+        label: "testkit".to_owned(),
+        uuid: Some(TEST_UUID),
+        seed: Some(TEST_SEED),
+    }
+}
+
+/// Where the volume's bytes are.
+#[derive(Clone, Debug)]
+enum Place {
+    Memory,
+    File(PathBuf),
+}
+
+/// A volume under test.
+pub struct VolumeEngine {
+    volume: Option<Volume>,
+    place: Place,
+}
+
+impl VolumeEngine {
+    /// A fresh volume in memory.
+    ///
+    /// # Errors
+    /// What [`Volume::create_memory`] reports.
+    pub fn memory(options: &CreateOptions) -> Answer<Self> {
+        Ok(VolumeEngine { volume: Some(Volume::create_memory(options)?), place: Place::Memory })
+    }
+
+    /// A fresh volume in the file `path`.
+    ///
+    /// # Errors
+    /// What [`Volume::create`] reports.
+    pub fn file(path: PathBuf, options: &CreateOptions) -> Answer<Self> {
+        Ok(VolumeEngine { volume: Some(Volume::create(&path, options)?), place: Place::File(path) })
+    }
+
+    /// The volume, unless a failed reopen lost it.
+    ///
+    /// # Errors
+    /// `StaleInode` where there is none any more.
+    pub fn volume(&self) -> Answer<&Volume> {
+        self.volume.as_ref().ok_or_else(|| Code::StaleInode.into())
+    }
+}
+
+impl Engine for VolumeEngine {
+    fn root(&mut self) -> Handle {
+        self.volume.as_ref().map_or(0, |volume| volume.root().0)
+    }
+
+    fn resolve(&mut self, who: &Caller, base: Option<Handle>, path: &[u8], follow: bool) -> Answer<Handle> {
+        let options = ResolveOptions { base: base.map(Ino), follow, attributes: false, caller: who.clone() };
+        let answers = self.volume()?.resolve_batch(&options, &[path])?;
+        let answer = answers.first().ok_or(Code::InvariantViolated)?;
+        match (answer.code, answer.ino) {
+            (Code::Success, Some(ino)) => Ok(ino.0),
+            (Code::Success, None) => Err(Code::InvariantViolated.into()),
+            (code, _) => Err(code.into()),
+        }
+    }
+
+    fn resolve_many(
+        &mut self,
+        who: &Caller,
+        base: Option<Handle>,
+        paths: &[Vec<u8>],
+        follow: bool,
+    ) -> Vec<Answer<Stat>> {
+        let options = ResolveOptions { base: base.map(Ino), follow, attributes: true, caller: who.clone() };
+        let answers = match self.volume().and_then(|v| Ok(v.resolve_batch(&options, paths)?)) {
+            Ok(answers) => answers,
+            Err(fault) => return vec![Err(fault); paths.len()],
+        };
+        let one = |answer: &lanefs::Resolution| match (answer.code, &answer.attr) {
+            (Code::Success, Some(attr)) if answer.ino == Some(attr.ino) && answer.kind == Some(attr.kind) => {
+                Ok(Stat::from(attr))
+            }
+            (Code::Success, _) => Err(Code::InvariantViolated.into()),
+            (code, _) => Err(code.into()),
+        };
+        answers.iter().map(one).collect()
+    }
+
+    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
+        let (ino, kind) = self.volume()?.lookup(who, Ino(dir), name)?;
+        if self.volume()?.getattr(ino)?.kind != kind {
+            return Err(Code::InvariantViolated.into());
+        }
+        Ok(ino.0)
+    }
+
+    fn stat(&mut self, handle: Handle) -> Answer<Stat> {
+        Ok(Stat::from(&self.volume()?.getattr(Ino(handle))?))
+    }
+
+    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<Stat> {
+        Ok(Stat::from(&self.volume()?.setattr(who, Ino(handle), set)?))
+    }
+
+    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+        Ok(Stat::from(&self.volume()?.create_file(who, Ino(dir), name, perm)?))
+    }
+
+    fn mknod(
+        &mut self,
+        who: &Caller,
+        dir: Handle,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u64,
+    ) -> Answer<Stat> {
+        Ok(Stat::from(&self.volume()?.mknod(who, Ino(dir), name, kind, perm, rdev)?))
+    }
+
+    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+        Ok(Stat::from(&self.volume()?.mkdir(who, Ino(dir), name, perm)?))
+    }
+
+    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> Answer<Stat> {
+        Ok(Stat::from(&self.volume()?.symlink(who, Ino(dir), name, target)?))
+    }
+
+    fn readlink(&mut self, handle: Handle) -> Answer<Vec<u8>> {
+        Ok(self.volume()?.readlink(Ino(handle))?)
+    }
+
+    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> Answer<Stat> {
+        Ok(Stat::from(&self.volume()?.link(who, Ino(handle), Ino(dir), name)?))
+    }
+
+    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        Ok(self.volume()?.unlink(who, Ino(dir), name)?)
+    }
+
+    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        Ok(self.volume()?.rmdir(who, Ino(dir), name)?)
+    }
+
+    fn rename(
+        &mut self,
+        who: &Caller,
+        from: (Handle, &[u8]),
+        to: (Handle, &[u8]),
+        mode: RenameMode,
+    ) -> Answer<()> {
+        Ok(self.volume()?.rename(who, Ino(from.0), from.1, Ino(to.0), to.1, mode)?)
+    }
+
+    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> Answer<Page> {
+        let entries = self.volume()?.readdir(who, Ino(dir), cookie, max)?;
+        if entries.len() > max {
+            return Err(Code::BufferTooSmall.into());
+        }
+        Ok(entries.into_iter().map(|entry| (entry.name, entry.kind, entry.cookie)).collect())
+    }
+
+    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
+        Ok(self.volume()?.read(who, Ino(handle), offset, buffer)?)
+    }
+
+    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> Answer<usize> {
+        Ok(self.volume()?.write(who, Ino(handle), offset, data)?)
+    }
+
+    fn fallocate(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        mode: Allocate,
+        offset: u64,
+        len: u64,
+    ) -> Answer<()> {
+        Ok(self.volume()?.fallocate(who, Ino(handle), mode, offset, len)?)
+    }
+
+    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+        Ok(self.volume()?.seek(Ino(handle), offset, what)?)
+    }
+
+    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+        Ok(self.volume()?.getxattr(who, Ino(handle), name)?)
+    }
+
+    fn setxattr(
+        &mut self,
+        who: &Caller,
+        handle: Handle,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Answer<()> {
+        Ok(self.volume()?.setxattr(who, Ino(handle), name, value, mode)?)
+    }
+
+    fn listxattr(&mut self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+        Ok(self.volume()?.listxattr(Ino(handle))?)
+    }
+
+    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+        Ok(self.volume()?.removexattr(who, Ino(handle), name)?)
+    }
+
+    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> Answer<Stat> {
+        Ok(Stat::from(&self.volume()?.mkdir_all(path, perm)?))
+    }
+
+    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        Ok(self.volume()?.remove_all(who, Ino(dir), name)?)
+    }
+
+    fn sync(&mut self) -> Answer<()> {
+        Ok(self.volume()?.sync()?)
+    }
+
+    fn reopen(&mut self) -> Answer<()> {
+        let volume = self.volume.take().ok_or(Code::StaleInode)?;
+        self.volume = Some(match &self.place {
+            Place::Memory => {
+                let bytes = volume.to_bytes()?;
+                drop(volume);
+                Volume::from_bytes(bytes)?
+            }
+            Place::File(path) => {
+                volume.close()?;
+                Volume::open(path, Access::Write)?
+            }
+        });
+        Ok(())
+    }
+
+    fn check(&mut self) -> Answer<Vec<String>> {
+        let report = self.volume()?.check(false, &|_, _| {})?;
+        Ok(report.findings.iter().map(|f| format!("{} at {:#x}: {}", f.invariant, f.at, f.text)).collect())
+    }
+
+    fn free_bytes(&mut self) -> Option<u64> {
+        let statfs = self.volume.as_ref()?.statfs().ok()?;
+        Some(statfs.free_blocks * statfs.block_size)
+    }
+}

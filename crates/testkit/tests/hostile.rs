@@ -1,0 +1,139 @@
+//! Hostile images by the hundred thousand: no panic, no hang, no repair that does not last.
+//!
+//! `LANEFS_IMAGES`, `LANEFS_SEED` and `LANEFS_SECONDS` say how many, from which seed on, and for how long. Each image is
+//! a base and a seed; `LANEFS_BASE` takes one base only. `LANEFS_TRACE=1` tells each case and its mutations before it is tried, for what
+//! ends the whole process, such as an exhausted stack or memory.
+
+use lanefs_testkit::mutate::{Base, Effort, bases, describe, kept_cases, run_case};
+use lanefs_testkit::seeded::Seeded;
+use lanefs_testkit::settings::Seeds;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// An image that takes longer than this hangs, whatever it does.
+const MOST_TIME: Duration = Duration::from_secs(20);
+const THREADS: u64 = 2;
+/// Failures after which a thread stops.
+const MOST_FAILURES: usize = 10;
+
+fn base_for(bases: &[Base], seed: u64) -> &Base {
+    if let Ok(name) = std::env::var("LANEFS_BASE") {
+        return bases.iter().find(|base| base.name == name).expect("LANEFS_BASE names a base image");
+    }
+    let weights: Vec<u64> = bases.iter().map(|base| base.weight).collect();
+    &bases[Seeded::new(!seed).weighted(&weights)]
+}
+
+/// What each thread is at, for the watchdog: the seed, and the milliseconds since the start when it began, plus one.
+#[derive(Default)]
+struct Watch {
+    seed: AtomicU64,
+    began: AtomicU64,
+}
+
+fn watch(watches: &[Watch], start: Instant, done: &AtomicBool) {
+    while !done.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(200));
+        for watch in watches {
+            let began = watch.began.load(Ordering::Acquire);
+            let now = start.elapsed().as_millis() as u64;
+            if began != 0 && now.saturating_sub(began) > MOST_TIME.as_millis() as u64 {
+                eprintln!("seed {} hangs: {MOST_TIME:?} and no end", watch.seed.load(Ordering::Acquire));
+                std::process::abort();
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// Where this thread panicked last.
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+fn attempt(base: &Base, seed: u64) -> Result<Effort, String> {
+    if std::env::var_os("LANEFS_TRACE").is_some() {
+        eprintln!("case {} {seed}: {}", base.name, describe(base, seed));
+    }
+    run_case(base, seed).map_err(|text| {
+        let place = PANIC.with_borrow_mut(std::mem::take);
+        format!(
+            "{text}\n  {place}\n  again: LANEFS_BASE={} LANEFS_SEED={seed} LANEFS_IMAGES=1 \
+             cargo test -p lanefs-testkit --test hostile; then keep the case in corpus/hostile.txt",
+            base.name
+        )
+    })
+}
+
+/// Tries the images of one thread's seeds. Failures are collected, as one fault in the code fails many images.
+fn work(bases: &[Base], seeds: Seeds, watch: &Watch, start: Instant) -> (Vec<Effort>, Vec<String>) {
+    let (mut efforts, mut failures) = (Vec::new(), Vec::new());
+    for seed in seeds {
+        watch.seed.store(seed, Ordering::Release);
+        watch.began.store(start.elapsed().as_millis() as u64 + 1, Ordering::Release);
+        match attempt(base_for(bases, seed), seed) {
+            Ok(effort) => efforts.push(effort),
+            Err(text) => failures.push(text),
+        }
+        if failures.len() >= MOST_FAILURES {
+            break;
+        }
+    }
+    watch.began.store(0, Ordering::Release);
+    (efforts, failures)
+}
+
+#[test]
+fn hostile_images_are_survived() {
+    let bases = bases().expect("sound volumes can be made");
+    std::panic::set_hook(Box::new(|info| {
+        PANIC.with_borrow_mut(|place| {
+            *place = info.location().map_or_else(String::new, |at| format!("at {at}"));
+        });
+    }));
+    let mut failures = Vec::new();
+    for case in kept_cases().expect("the corpus can be read") {
+        match bases.iter().find(|base| base.name == case.base) {
+            Some(base) => failures.extend(attempt(base, case.seed).err()),
+            None => failures.push(format!("the corpus names a base image {} that does not exist", case.base)),
+        }
+    }
+    let seeds = Seeds::from_environment("LANEFS_IMAGES", 1, 100_000);
+    let (start, done) = (Instant::now(), AtomicBool::new(false));
+    let watches: Vec<Watch> = (0..THREADS).map(|_| Watch::default()).collect();
+    let mut efforts = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| watch(&watches, start, &done));
+        let workers: Vec<_> = watches
+            .iter()
+            .enumerate()
+            .map(|(part, watch)| {
+                let (seeds, bases) = (seeds.part(part as u64, THREADS), &bases);
+                scope.spawn(move || work(bases, seeds, watch, start))
+            })
+            .collect();
+        for worker in workers {
+            match worker.join() {
+                Ok((done, failed)) => {
+                    efforts.extend(done);
+                    failures.extend(failed);
+                }
+                Err(_) => failures.push("a worker of the test itself panicked".to_owned()),
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    drop(std::panic::take_hook());
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    let count = |what: fn(&Effort) -> bool| efforts.iter().filter(|effort| what(effort)).count();
+    let (opened, found, repaired) = (count(|e| e.opened), count(|e| e.found), count(|e| e.repaired));
+    let rate = efforts.len() as f64 / start.elapsed().as_secs_f64();
+    eprintln!(
+        "{} images: {opened} opened, {found} found damaged, {repaired} repaired; {rate:.0} images/s",
+        efforts.len()
+    );
+    // If hardly any image got anywhere, the mutations are too coarse to test what lies behind the first verification.
+    if efforts.len() > 1000 {
+        assert!(opened * 2 > efforts.len() && found * 10 > efforts.len(), "most images do not get far");
+    }
+}
