@@ -178,7 +178,7 @@ impl Volume {
 
     fn open_device_named(device: Box<dyn Device>, access: Access, name: &str) -> Result<Volume> {
         let image = |why: String| Error::Image { what: name.into(), why };
-        let superblock = read_superblock(device.as_ref()).map_err(|e| image(explain(e)))?;
+        let (superblock, torn) = read_superblock(device.as_ref()).map_err(|e| image(explain(e)))?;
         if device.len() < superblock.volume_bytes {
             return Err(image(format!(
                 "the volume has {} bytes but the image only {}; it was cut off",
@@ -197,6 +197,9 @@ impl Volume {
                 ));
             }
             used?;
+        }
+        if torn && access == Access::Write {
+            volume.write_superblock(clean)?;
         }
         if !clean {
             let (free_blocks, inodes) = volume.view(recount)?;
@@ -368,16 +371,21 @@ impl Drop for Volume {
     }
 }
 
-/// The better of the two copies.
-fn read_superblock(device: &dyn Device) -> std::result::Result<Superblock, NotASuperblock> {
+/// The better of the two copies, and whether both are good but a crash came between their writing.
+fn read_superblock(device: &dyn Device) -> std::result::Result<(Superblock, bool), NotASuperblock> {
     let read = |at: u64| {
         let mut block = vec![0; BLOCK as usize];
         device.read_at(at, &mut block).map_err(|_| NotASuperblock::Magic)?;
         Superblock::decode(&block)
     };
     match (read(0), read(SUPERBLOCK_COPY)) {
-        (Ok(a), Ok(b)) => Ok(if b.sequence > a.sequence && a.uuid == b.uuid { b } else { a }),
-        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
+        (Ok(a), Ok(b)) => {
+            let newer = b.sequence > a.sequence && a.uuid == b.uuid;
+            // The first copy is written first, so only it may be ahead.
+            let torn = a.sequence > b.sequence && a.uuid == b.uuid;
+            Ok((if newer { b } else { a }, torn))
+        }
+        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok((one, false)),
         (Err(NotASuperblock::Magic), Err(why)) | (Err(why), Err(_)) => Err(why),
     }
 }

@@ -1,7 +1,7 @@
 //! `import-tree`: a real tree into a file volume, beside `cp -a` to ext4, each ended by a sync.
 
 use super::bench::{Bench, Values};
-use crate::peers::{Host, Medium, Need, probe, run_command};
+use crate::peers::{Host, Medium, Need, run_command};
 use crate::stop::Stop;
 use crate::system::System;
 use crate::{Error, Result};
@@ -43,8 +43,6 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     let content = Content::of(&source, &bench.stop)?;
     let temp =
         tempfile::TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
-    // Where the image's own host is ext4, copying to it is the hardest peer: no loop device between.
-    let host_is_ext4 = probe(temp.path())?.kind == "ext4";
     let need = Need { inodes: content.inodes, bytes: content.bytes + content.inodes * 4096 };
     let mut times = Values::default();
     let runs = bench.runs.min(MOST_RUNS);
@@ -59,12 +57,6 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
         for host in ready.hosts.into_iter().filter(|host| host.name() == "ext4") {
             bench.progress.step(&format!("import-tree: run {run} of {runs}, ext4"));
             times.add("ext4", copy_once(&host, &source, &bench.stop)?);
-        }
-        if host_is_ext4 {
-            bench.progress.step(&format!("import-tree: run {run} of {runs}, ext4-host"));
-            let host = Host::in_directory("ext4-host", temp.path())?;
-            host.settle()?;
-            times.add("ext4-host", copy_once(&host, &source, &bench.stop)?);
         }
     }
     let least = (100.0 / GOAL_TIMES_COPY).round() / 100.0;

@@ -1,6 +1,52 @@
 //! Checking a volume, and mending it.
+//!
+//! A check is one pass over the volume. It reads the group table and the chunk tables, surveys the inodes, then goes
+//! from inode to inode and walks what each owns: map, attributes, directory. Every block is claimed once, so every walk
+//! ends. At last it compares bitmaps, chunk tables, links and counts with what it saw.
+//!
+//! | module | checks |
+//! |---|---|
+//! | `groups` | the group table and chunk tables as they stand; which blocks hold inodes |
+//! | `inodes` | each inode's fields |
+//! | `walk` | from inode to inode: `maps`, `xattrs`, `directories` |
+//! | `directories` | one directory: `leaves`, `lists`, `trees` |
+//! | `space` | bitmaps and chunk tables against what is in use |
+//! | `names` | links, parents, reachability |
+//!
+//! # Mending
+//!
+//! A pass with the writer's lock mends as it goes, each step in a transaction of its own. What is wrong in a word is
+//! put right in place; bad pointers become holes; a directory with a broken structure is emptied and its entries go
+//! back in by the ordinary way, once bitmaps and chunk tables are right again; what nothing names goes to lost+found.
+//! Then the volume is looked at again, until nothing is found.
+//!
+//! # What it does not check
+//!
+//! File data have no checksum. That the bytes behind a file's end in its last block are zero is not checked either,
+//! for it would read every file. A block of pointers whose chunk table is lost has lost its checksum with it; mending
+//! then takes it as it is when all its pointers are valid.
 
+mod bits;
+mod directories;
+mod findings;
+mod groups;
+mod inodes;
+mod invariants;
+mod leaves;
+mod lists;
+mod maps;
+mod names;
+mod pass;
+mod space;
+mod trees;
+mod volume;
+mod walk;
+mod xattrs;
+
+use crate::edit::{Hints, Writer};
 use crate::{Result, Volume};
+use pass::Pass;
+use std::collections::BTreeSet;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -28,12 +74,104 @@ pub struct Finding {
     pub repaired: bool,
 }
 
+/// Passes that mend at most: what one brings to light the next mends.
+const ROUNDS: usize = 8;
+
+/// A look at the volume, and where to look closer.
+struct Look {
+    report: CheckReport,
+    suspects: BTreeSet<u64>,
+}
+
 impl Volume {
-    /// Stub.
+    /// Checks every invariant of the format; with `repair`, mends what it finds. The volume is locked meanwhile.
+    /// `progress` is told of inodes done and inodes in all, once for each pass.
+    ///
+    /// A report whose findings are all `repaired` describes a volume that a second look found clean.
     ///
     /// # Errors
-    /// None.
-    pub fn check(&self, _repair: bool, _progress: &(dyn Fn(u64, u64) + Sync)) -> Result<CheckReport> {
-        Ok(CheckReport::default())
+    /// The device's; [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group table nor a
+    /// readable metadata chunk; with `repair` also [`Code::ReadOnly`](crate::Code::ReadOnly), and
+    /// [`Code::NoSpace`](crate::Code::NoSpace) where lost+found does not fit.
+    pub fn check(&self, repair: bool, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<CheckReport> {
+        self.sync()?;
+        if repair {
+            // The volume counts as changed from here on.
+            self.change(|_| Ok(()))?;
+        }
+        let mut writer = self.writer.write();
+        // What others freed since counts as used until the device knows.
+        self.write_out(&mut writer)?;
+        let first = self.look(&mut writer, false, BTreeSet::new(), progress)?;
+        let mut report = first.report;
+        if !repair || report.findings.is_empty() {
+            return Ok(report);
+        }
+        let mut suspects = first.suspects;
+        for _ in 0..ROUNDS {
+            self.look(&mut writer, true, std::mem::take(&mut suspects), progress)
+                .map_err(|error| error.at("mending the volume"))?;
+            self.write_out(&mut writer)?;
+            let again = self.look(&mut writer, false, BTreeSet::new(), progress)?;
+            (report.inodes, report.directories, report.blocks) =
+                (again.report.inodes, again.report.directories, again.report.blocks);
+            if again.report.findings.is_empty() {
+                for finding in &mut report.findings {
+                    finding.repaired = true;
+                }
+                drop(writer);
+                self.sync()?;
+                return Ok(report);
+            }
+            let known: BTreeSet<_> = report.findings.iter().map(|f| (f.at, f.invariant)).collect();
+            let mut new = again.report.findings;
+            new.retain(|f| !known.contains(&(f.at, f.invariant)));
+            report.findings.append(&mut new);
+            suspects = again.suspects;
+        }
+        Ok(report)
+    }
+
+    /// One pass over the volume.
+    fn look(
+        &self,
+        writer: &mut Writer,
+        mends: bool,
+        suspects: BTreeSet<u64>,
+        progress: &dyn Fn(u64, u64),
+    ) -> Result<Look> {
+        let hints = writer.hints;
+        let mut pass = Pass::new(&self.core, mends.then_some(writer), self.superblock(), suspects);
+        self.check_superblock(&mut pass)?;
+        pass.read_groups()?;
+        pass.read_chunks()?;
+        pass.survey_inodes()?;
+        pass.walk_inodes(progress)?;
+        let free = pass.check_space()?;
+        let inodes = pass.inodes.used;
+        pass.check_counts(hints, free);
+        if let Some(writer) = pass.writer.as_deref_mut() {
+            let data_goal = hints.data_goal;
+            writer.hints = Hints { free_blocks: free, inodes, data_goal, ..Hints::default() };
+            // What is free now may be used from here on, so the device must know.
+            self.write_out(writer)?;
+        }
+        pass.put_back()?;
+        let new_root = pass.check_names_space()?;
+        if mends {
+            self.update_superblock(|superblock| {
+                superblock.root = new_root.unwrap_or(superblock.root);
+                superblock.orphans = 0;
+            })?;
+        } else {
+            pass.check_suspects()?;
+        }
+        let (mut findings, more) = (pass.findings.list, pass.findings.more);
+        if let Some(last) = findings.last_mut().filter(|_| more > 0) {
+            last.text = format!("{} (and {more} more findings)", last.text);
+        }
+        let blocks = self.core.store.bytes() / lanefs_format::BLOCK - free;
+        let report = CheckReport { findings, inodes, directories: pass.directories, blocks };
+        Ok(Look { report, suspects: pass.suspects })
     }
 }

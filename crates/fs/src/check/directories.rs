@@ -1,0 +1,232 @@
+//! One directory as a whole.
+
+use super::findings::Tally;
+use super::invariants as iv;
+use super::leaves::{Dir, is_name};
+use super::lists::List;
+use super::pass::{Pass, Saved};
+use super::trees::Tree;
+use crate::dir::Entry;
+use crate::edit::Outcome;
+use crate::inode::{DEPTH_SHIFT, FLAG_MAP_HOLES};
+use lanefs_format::INODE_CORE;
+use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e};
+use lanefs_format::{BLOCK, BlockKind, DirRoot, FileKind, UNIT, dir_inode_128 as tail, half_md4, inode as f};
+
+impl Pass<'_, '_> {
+    /// Checks a directory whose map was walked. Returns the tree and index blocks that it owns; none where the
+    /// directory was emptied, to be built anew.
+    ///
+    /// `inode` is a copy of the inode's bytes; `claims` is how many claims there were before its map was walked.
+    pub(super) fn check_directory(
+        &mut self,
+        tally: &mut Tally,
+        inode: &mut [u8],
+        leaves: Vec<(u64, u64)>,
+        claims: usize,
+        broken: bool,
+    ) -> Outcome<Option<u64>> {
+        let inode_at = tally.ino * self.core.store.inode_size().bytes();
+        let mut dir = Dir::new(leaves);
+        dir.broken = broken;
+        self.scan_leaves(tally, &mut dir)?;
+        let mut tree = Tree::default();
+        let list = self.check_forms(tally, &mut dir, inode, inode_at, &mut tree)?;
+        let room = tail::ROOM.read(&inode[INODE_CORE..]).unwrap_or(0);
+        self.walk_room_list(tally, &mut dir, room)?;
+        let end = dir.leaves.last().map_or(0, |(place, _)| (place + 1) * BLOCK);
+        let bytes = f::BYTES.read(inode).unwrap_or(0);
+        if bytes < end || !bytes.is_multiple_of(BLOCK) {
+            dir.bad(tally, inode_at, &iv::DIRECTORY_SIZE);
+        }
+        self.check_names(tally, &mut dir);
+        if dir.broken {
+            let lost = self.lost_entries(tally.ino)?;
+            dir.entries.extend(lost);
+        }
+        let saved = self.check_targets(tally, &mut dir, &list)?;
+        if dir.broken && self.mends() {
+            self.unclaim(claims, |claim| claim.kind != BlockKind::Xattr);
+            self.empty_directory(inode);
+            self.rebuilt.push((tally.ino, saved));
+            return Ok(None);
+        }
+        Ok(Some(tree.blocks))
+    }
+
+    /// Follows the root in whatever form it has, and the list from there.
+    fn check_forms(
+        &mut self,
+        tally: &mut Tally,
+        dir: &mut Dir,
+        inode: &[u8],
+        inode_at: u64,
+        tree: &mut Tree,
+    ) -> Outcome<List> {
+        let first_entry = LEAF_HEADER_UNITS as u64 * UNIT;
+        let mut small = None;
+        let head = match DirRoot::decode(self.core.store.inode_size().dir_root().read(inode).unwrap_or(0)) {
+            Ok(DirRoot::Empty) if dir.leaves.is_empty() => None,
+            Ok(DirRoot::Small(leaf)) if dir.leaves.len() == 1 && dir.leaves[0].1 == leaf => {
+                small = Some(leaf);
+                Some(leaf + first_entry)
+            }
+            Ok(DirRoot::Region(at)) => {
+                tree.regions.push((0, at));
+                self.claim_indexes(tally, dir, tree, inode_at)?
+            }
+            Ok(DirRoot::Tree(at)) => {
+                *tree = self.walk_tree(tally, dir, at, inode_at)?;
+                self.claim_indexes(tally, dir, tree, inode_at)?
+            }
+            _ => {
+                dir.bad(tally, inode_at, &iv::DIRECTORY_ROOT);
+                None
+            }
+        };
+        let Some(head) = head else {
+            if !dir.leaves.is_empty() {
+                dir.broken = true;
+            }
+            self.check_small_index(tally, dir, inode, None);
+            return Ok(List::default());
+        };
+        let list = self.walk_list(tally, dir, head);
+        if list.entries.is_empty() && dir.entries.is_empty() {
+            dir.bad(tally, inode_at, &iv::DIRECTORY_ROOT);
+        }
+        if small.is_none() {
+            self.check_regions(tally, dir, tree, &list)?;
+        }
+        self.check_small_index(tally, dir, inode, small.map(|leaf| (leaf, &list)));
+        Ok(list)
+    }
+
+    /// No name twice. Sorts the entries by hash.
+    fn check_names(&self, tally: &mut Tally, dir: &mut Dir) {
+        dir.entries.sort_unstable();
+        let mut rest = &dir.entries[..];
+        let mut twice = None;
+        while let Some((hash, _)) = rest.first() {
+            let run = rest.partition_point(|(other, _)| other <= hash);
+            if run > 1 {
+                let mut names: Vec<Vec<u8>> = rest[..run].iter().map(|(_, at)| self.name_at(*at)).collect();
+                names.sort_unstable();
+                if names.windows(2).any(|pair| pair[0] == pair[1]) {
+                    twice = Some(rest[0].1);
+                }
+            }
+            rest = &rest[run..];
+        }
+        if let Some(at) = twice {
+            dir.bad(tally, at, &iv::ENTRY_DUPLICATE);
+        }
+    }
+
+    /// What the entries name: each an inode in use, of the type that the entry says, and no directory twice. Counts
+    /// the names, and returns what goes back into a directory that is built anew.
+    fn check_targets(&mut self, tally: &mut Tally, dir: &mut Dir, list: &List) -> Outcome<Vec<Saved>> {
+        let strays = list.strays.iter().map(|at| (half_md4(self.core.seed, &self.name_at(*at)), *at));
+        dir.entries.extend(strays);
+        // Whether the directory is built anew is known only at the end; who is counted then is decided there.
+        let mut good = Vec::new();
+        let mut wrong_types = Vec::new();
+        for i in 0..dir.entries.len() {
+            let at = dir.entries[i].1;
+            let (ino, kind) = self.target_at(at);
+            let Some(rank) = self.inodes.rank(ino) else {
+                self.suspect_inode(ino);
+                dir.bad(tally, at, &iv::ENTRY_INODE);
+                continue;
+            };
+            let real = self.inodes.kind(rank);
+            if real == Some(FileKind::Directory) && !self.take_parent(rank, tally.ino) {
+                dir.bad(tally, at, &iv::DIRECTORY_LINKED_TWICE);
+                if self.mends() {
+                    continue;
+                }
+            }
+            if kind != real {
+                tally.note(at, &iv::ENTRY_TYPE);
+            }
+            if self.mends() {
+                good.push((at, rank));
+                wrong_types.extend(real.filter(|real| kind != Some(*real)).map(|real| (at, real)));
+            } else {
+                self.count_name(tally.ino, rank);
+            }
+        }
+        if dir.broken {
+            return Ok(self.save(tally.ino, &good));
+        }
+        for (_, rank) in good {
+            self.count_name(tally.ino, rank);
+        }
+        self.mend(|edit| {
+            for (at, kind) in &wrong_types {
+                let entry = Entry::at(edit.core, *at)?;
+                edit.tx.put(entry.view, e::KIND, *kind as u8);
+            }
+            Ok(())
+        })?;
+        Ok(Vec::new())
+    }
+
+    /// What goes back into a directory that is built anew: each name once.
+    fn save(&mut self, ino: u64, entries: &[(u64, usize)]) -> Vec<Saved> {
+        let mut names = std::collections::HashSet::new();
+        let mut saved = Vec::with_capacity(entries.len());
+        for (at, rank) in entries {
+            let (name, kind) = (self.name_at(*at), self.inodes.kind(*rank));
+            if let Some(kind) = kind.filter(|_| is_name(&name) && names.insert(name.clone())) {
+                self.count_name(ino, *rank);
+                saved.push(Saved { name, ino: self.inodes.number(*rank), kind });
+            } else if kind == Some(FileKind::Directory) {
+                self.inodes.parents[*rank] = 0;
+            }
+        }
+        saved
+    }
+
+    /// Counts an entry of directory `dir` that names an inode.
+    fn count_name(&mut self, dir: u64, rank: usize) {
+        let names = &mut self.inodes.names[rank];
+        *names = names.saturating_add(1);
+        if self.inodes.kind(rank) == Some(FileKind::Directory)
+            && let Some(here) = self.inodes.rank(dir)
+        {
+            let subdirectories = &mut self.inodes.subdirectories[here];
+            *subdirectories = subdirectories.saturating_add(1);
+        }
+    }
+
+    /// Notes the directory that a directory is in; false where it is in one already, or is the root.
+    fn take_parent(&mut self, rank: usize, parent: u64) -> bool {
+        let free = self.inodes.parents[rank] == 0 && self.inodes.number(rank) != self.superblock.root;
+        if free {
+            self.inodes.parents[rank] = parent;
+        }
+        free
+    }
+
+    /// An entry names an inode in a chunk that is not known to hold metadata: perhaps it does.
+    fn suspect_inode(&mut self, ino: u64) {
+        let at = ino.saturating_mul(self.core.store.inode_size().bytes());
+        if at < self.core.store.bytes() && !self.is_metadata_chunk(at) {
+            self.suspects.insert(at & !(lanefs_format::CHUNK - 1));
+        }
+    }
+
+    /// Makes the inode that of an empty directory.
+    fn empty_directory(&self, inode: &mut [u8]) {
+        let size = self.core.store.inode_size();
+        for field in [f::BYTES, f::MAP, size.dir_root()] {
+            field.write(inode, 0);
+        }
+        let flags = f::FLAGS.read(inode).unwrap_or(0);
+        f::FLAGS.write(inode, flags & !(FLAG_MAP_HOLES | 0xf << DEPTH_SHIFT));
+        tail::ROOM.write(&mut inode[INODE_CORE..], 0);
+        let (from, to) = (size.small_tags(), size.small_units() + size.small_entries());
+        inode[from..to].fill(0);
+    }
+}

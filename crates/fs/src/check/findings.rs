@@ -1,0 +1,63 @@
+//! Collecting what is wrong.
+
+use super::Finding;
+use super::invariants::Invariant;
+
+/// Findings that a report lists at most, so that a volume of nothing but faults does not fill memory.
+const LISTED: usize = 100_000;
+
+/// What a pass over the volume found.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub(super) list: Vec<Finding>,
+    /// Those that are not listed.
+    pub(super) more: u64,
+}
+
+impl Findings {
+    pub(super) fn add(&mut self, at: u64, invariant: &Invariant, detail: impl AsRef<str>) {
+        if self.list.len() >= LISTED {
+            self.more += 1;
+            return;
+        }
+        let detail = detail.as_ref();
+        let text = if detail.is_empty() {
+            invariant.broken.to_owned()
+        } else {
+            format!("{}: {detail}", invariant.broken)
+        };
+        self.list.push(Finding { at, invariant: invariant.name, text, repaired: false });
+    }
+
+    /// True where nothing is wrong.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Adds what was found of one inode.
+    pub(super) fn take(&mut self, tally: Tally) {
+        for (invariant, at, count) in tally.items {
+            let often = if count > 1 { format!(", {count} times") } else { String::new() };
+            self.add(at, invariant, format!("inode {}{often}", tally.ino));
+        }
+    }
+}
+
+/// Faults of one inode and what it owns: each invariant is reported once, with the first position and the number.
+pub(super) struct Tally {
+    pub(super) ino: u64,
+    items: Vec<(&'static Invariant, u64, u64)>,
+}
+
+impl Tally {
+    pub(super) fn new(ino: u64) -> Self {
+        Tally { ino, items: Vec::new() }
+    }
+
+    pub(super) fn note(&mut self, at: u64, invariant: &'static Invariant) {
+        match self.items.iter_mut().find(|(known, ..)| known.name == invariant.name) {
+            Some((_, _, count)) => *count += 1,
+            None => self.items.push((invariant, at, 1)),
+        }
+    }
+}

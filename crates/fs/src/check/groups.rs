@@ -1,0 +1,250 @@
+//! The group table and the chunk tables: what they say before anything is walked.
+
+use super::inodes::InodeBlock;
+use super::invariants as iv;
+use super::pass::{Claim, Pass};
+use crate::edit::Outcome;
+use crate::space;
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, FileKind, GROUP,
+    SUPERBLOCK_COPY, chunk_entry, group as g, inode as f,
+};
+
+/// Kinds of blocks that lie in metadata chunks, behind the tables.
+fn is_in_chunks(kind: BlockKind) -> bool {
+    use BlockKind::{Index, Inodes, Leaf, Pointers, Tree, Xattr};
+    matches!(kind, Inodes | Pointers | Leaf | Tree | Index | Xattr)
+}
+
+impl Pass<'_, '_> {
+    /// Positions and lengths in blocks of what has a fixed place.
+    fn reserved(&self) -> [(u64, u64); 4] {
+        let s = &self.superblock;
+        let groups = (self.core.groups() / BLOCK, self.core.group_count());
+        [(0, 1), (SUPERBLOCK_COPY / BLOCK, 1), groups, (s.journal / BLOCK, s.journal_blocks)]
+    }
+
+    /// Reads the group table: fixed places are claimed, and the masks of metadata chunks are taken over as far as they
+    /// can be believed.
+    pub(super) fn read_groups(&mut self) -> Outcome<()> {
+        for (first, count) in self.reserved() {
+            self.claimed.set_all(first, count);
+        }
+        let mut readable = 0;
+        for number in 0..self.core.group_count() {
+            let at = self.core.groups() + number * BLOCK;
+            let view = self.load(at, BlockKind::Group)?;
+            let said = view.map_or(0, |view| view.get(g::METADATA));
+            match view {
+                None => self.findings.add(at, &iv::GROUP_CHECKSUM, format!("group {number}")),
+                Some(view) if view.get(g::OWNER) != number => {
+                    let owner = view.get(g::OWNER);
+                    self.findings.add(at, &iv::GROUP_OWNER, format!("group {number} says {owner}"));
+                }
+                Some(_) => readable += 1,
+            }
+            let mut mask = 0u64;
+            for chunk in 0..CHUNKS_PER_GROUP {
+                let chunk_at = number * GROUP + chunk * CHUNK;
+                let suspect = self.suspects.contains(&chunk_at);
+                if (said >> chunk & 1 != 0 || view.is_none() || suspect) && self.may_hold_metadata(chunk_at) {
+                    let table = self.load(chunk_at, BlockKind::ChunkHeader)?.is_some();
+                    let believed =
+                        if said >> chunk & 1 != 0 { table || self.holds_metadata(chunk_at)? } else { table };
+                    mask |= u64::from(believed) << chunk;
+                }
+            }
+            self.masks[number as usize] = mask;
+            if view.is_some() && said != mask {
+                self.findings.add(
+                    at,
+                    &iv::GROUP_METADATA,
+                    format!("group {number} says {said:#x} instead of {mask:#x}"),
+                );
+            }
+        }
+        if readable == 0 && self.masks.iter().all(|mask| *mask == 0) {
+            return Err(lanefs_store::Fault::damaged(
+                self.core.groups(),
+                "neither the group table nor any metadata chunk is readable; this is too damaged to mend",
+            ));
+        }
+        Ok(())
+    }
+
+    /// True for a chunk that lies whole inside the volume and has no fixed structure in it.
+    pub(super) fn may_hold_metadata(&self, chunk: u64) -> bool {
+        let end = chunk + CHUNK;
+        let overlaps =
+            |(first, count): (u64, u64)| first * BLOCK < end && (first + count) * BLOCK > chunk && count > 0;
+        end <= self.core.store.bytes() && !self.reserved().into_iter().any(overlaps)
+    }
+
+    /// True where a chunk without a readable table holds a block that verifies as metadata.
+    fn holds_metadata(&self, chunk: u64) -> Outcome<bool> {
+        for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+            if self.guess(chunk + place * BLOCK)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What a block of a metadata chunk verifies as, whatever the chunk's table says. Blocks of pointers have no
+    /// checksum of their own; those are never guessed.
+    pub(super) fn guess(&self, at: u64) -> Outcome<Option<BlockKind>> {
+        let mut bytes = [0; BLOCK as usize];
+        if self.core.store.is_memory() {
+            return Ok(None);
+        }
+        self.core.store.read_raw(at, &mut bytes)?;
+        let size = self.core.store.inode_size().bytes() as usize;
+        for kind in [BlockKind::Leaf, BlockKind::Tree, BlockKind::Index, BlockKind::Xattr] {
+            if bytes[0] == kind as u8 && self.sums.verify(kind, at, &bytes, size, &[]) {
+                return Ok(Some(kind));
+            }
+        }
+        let verifies = |(i, one): (usize, &[u8])| {
+            let sum = self.sums.of(at + (i * size) as u64, one, Some(f::CHECKSUM));
+            f::MODE.read(one).and_then(FileKind::from_mode).is_some() && f::CHECKSUM.read(one) == Some(sum)
+        };
+        let is_inodes = bytes.chunks_exact(size).enumerate().any(verifies);
+        Ok(is_inodes.then_some(BlockKind::Inodes))
+    }
+
+    /// Positions of the metadata chunks.
+    pub(super) fn metadata_chunks(&self) -> Vec<u64> {
+        let of_group = |(number, mask): (usize, &u64)| {
+            let mask = *mask;
+            (0..CHUNKS_PER_GROUP)
+                .filter(move |chunk| mask >> chunk & 1 != 0)
+                .map(move |chunk| number as u64 * GROUP + chunk * CHUNK)
+        };
+        self.masks.iter().enumerate().flat_map(of_group).collect()
+    }
+
+    /// Reads the chunk tables and finds all blocks of inodes. Tables that do not verify are made anew from what does.
+    pub(super) fn read_chunks(&mut self) -> Outcome<()> {
+        for chunk in self.metadata_chunks() {
+            let mut late = self.suspects.contains(&chunk);
+            let mut good = true;
+            for block in 0..CHUNK_HEADER_BLOCKS {
+                good &= self.load(chunk + block * BLOCK, BlockKind::ChunkHeader)?.is_some();
+            }
+            if !good {
+                self.findings.add(chunk, &iv::CHUNK_CHECKSUM, "");
+                late = true;
+                self.salvage_table(chunk)?;
+            }
+            self.claimed.set_all(chunk / BLOCK, CHUNK_HEADER_BLOCKS);
+            for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                self.read_chunk_entry(chunk + place * BLOCK, good, late)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_chunk_entry(&mut self, at: u64, good: bool, late: bool) -> Outcome<()> {
+        let entry = space::table_entry(self.core, at).ok().filter(|_| good);
+        let (word, rest) = entry.map_or((0, true), |entry| {
+            let rest = u64::from(entry.get(chunk_entry::USED)) | u64::from(entry.get(chunk_entry::CHECKSUM));
+            (entry.get(chunk_entry::KIND), rest | entry.get(chunk_entry::OWNER) != 0)
+        });
+        let known = BlockKind::from_number(word).filter(|kind| is_in_chunks(*kind));
+        let is_inodes = match known {
+            Some(BlockKind::Inodes) if self.load(at, BlockKind::Inodes)?.is_some() => true,
+            Some(BlockKind::Inodes) => {
+                let (bytes, bad) = self.read_inodes(at)?;
+                let size = self.core.store.inode_size().bytes();
+                let used = bytes.chunks_exact(size as usize).any(|one| f::MODE.read(one) != Some(0));
+                if bad != 0 {
+                    let lost = bad.count_ones().min((BLOCK / size) as u32);
+                    self.findings.add(at, &iv::INODE_CHECKSUM, format!("{lost} inodes of the block"));
+                    if used {
+                        self.salvage_inodes(at, &bytes)?;
+                    }
+                }
+                used || bad == 0
+            }
+            Some(kind) => {
+                let other = self.load(at, kind)?.is_none() && self.guess(at)? == Some(BlockKind::Inodes);
+                if other {
+                    self.findings.add(at, &iv::CHUNK_ENTRY_KIND, "a block of inodes");
+                }
+                other
+            }
+            None if word != 0 => {
+                self.findings.add(at, &iv::CHUNK_ENTRY_KIND, format!("kind {word}"));
+                self.guess(at)? == Some(BlockKind::Inodes)
+            }
+            None if rest => {
+                if good {
+                    self.findings.add(at, &iv::CHUNK_ENTRY_KIND, "a free block with an owner or a checksum");
+                }
+                self.guess(at)? == Some(BlockKind::Inodes)
+            }
+            None => false,
+        };
+        if is_inodes {
+            self.claimed.set(at / BLOCK);
+            self.inodes.blocks.push(InodeBlock { at, late });
+            if self.mends() {
+                // Those that were guessed may have bad ones among them too.
+                let (bytes, bad) = self.read_inodes(at)?;
+                if bad != 0 {
+                    self.salvage_inodes(at, &bytes)?;
+                }
+                self.claims.push(Claim { at, kind: BlockKind::Inodes, owner: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a chunk's table anew. Its entries follow from what is found to be in use; only the checksums of pointer
+    /// blocks were nowhere else, so a block of valid pointers is taken as one.
+    fn salvage_table(&mut self, chunk: u64) -> Outcome<()> {
+        let mut sums = Vec::new();
+        if self.mends() && !self.core.store.is_memory() {
+            for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                let at = chunk + place * BLOCK;
+                let mut bytes = [0; BLOCK as usize];
+                self.core.store.read_raw(at, &mut bytes)?;
+                let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+                let valid = words.clone().all(|word| lanefs_format::Pointer::decode(word).is_ok());
+                if valid && words.into_iter().any(|word| word != 0) {
+                    sums.push((at, self.sums.of(at, &bytes, None)));
+                }
+            }
+        }
+        self.mend(|edit| {
+            for block in 0..CHUNK_HEADER_BLOCKS {
+                let at = chunk + block * BLOCK;
+                edit.tx.vacate(at);
+                let view = edit.tx.fresh(at, BlockKind::ChunkHeader, 0)?;
+                edit.tx.set(
+                    view,
+                    lanefs_format::chunk_header::KIND,
+                    if block == 0 { BlockKind::ChunkHeader as u8 } else { 0 },
+                );
+                edit.tx.set(view, lanefs_format::chunk_header::OWNER, if block == 0 { chunk } else { 0 });
+            }
+            for (at, sum) in &sums {
+                let entry = space::table_entry(edit.core, *at)?;
+                edit.tx.set(entry, chunk_entry::CHECKSUM, *sum);
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Puts a block of inodes in place without those that do not verify.
+    fn salvage_inodes(&mut self, at: u64, bytes: &[u8]) -> Outcome<()> {
+        self.mend(|edit| {
+            edit.tx.vacate(at);
+            let view = edit.tx.fresh(at, BlockKind::Inodes, 0)?;
+            edit.tx.init(view, 0, bytes);
+            Ok(())
+        })?;
+        Ok(())
+    }
+}

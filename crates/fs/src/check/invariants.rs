@@ -1,0 +1,119 @@
+//! What a check checks: every invariant has a stable name and one sentence for people.
+
+/// One invariant of the format.
+pub(super) struct Invariant {
+    /// Stable name in kebab-case.
+    pub(super) name: &'static str,
+    /// What is wrong where it does not hold.
+    pub(super) broken: &'static str,
+}
+
+macro_rules! invariants {
+    ($($id:ident = $name:literal, $broken:literal;)*) => {
+        $(pub(super) const $id: Invariant = Invariant { name: $name, broken: $broken };)*
+        /// Names of all invariants.
+        #[cfg(test)]
+        pub(super) const ALL: &[&str] = &[$($name),*];
+    };
+}
+
+invariants! {
+    SUPERBLOCK_COPY = "superblock-copy", "the two copies of the superblock are not both good and equal";
+    FREE_BLOCKS = "free-blocks", "the volume's count of free blocks is wrong";
+    INODE_COUNT = "inode-count", "the volume's count of inodes is wrong";
+    ORPHAN_LIST = "orphan-list", "the superblock names orphaned inodes, which a closed volume has none of";
+    ROOT_DIRECTORY = "root-directory", "the root directory is missing";
+
+    GROUP_CHECKSUM = "group-checksum", "a block of the group table does not verify";
+    GROUP_OWNER = "group-owner", "a block of the group table has another group's number";
+    GROUP_FREE = "group-free", "the count of free blocks differs from the bitmap";
+    GROUP_END = "group-end", "blocks past the end of the volume are marked free";
+    GROUP_METADATA = "group-metadata", "the mask of metadata chunks is wrong";
+    GROUP_ROOM = "group-room", "a metadata chunk's bit in the mask of those with free blocks is wrong";
+    GROUP_INODE_ROOM = "group-inode-room", "a metadata chunk's bit in the mask of those with free inodes is wrong";
+    BLOCK_NOT_MARKED = "block-not-marked", "blocks in use are marked free";
+    BLOCK_LEAKED = "block-leaked", "blocks are marked used that belong to nothing";
+
+    CHUNK_CHECKSUM = "chunk-checksum", "the table of a metadata chunk does not verify";
+    CHUNK_USED = "chunk-used", "a metadata chunk's count of used blocks is wrong";
+    CHUNK_EMPTY = "chunk-empty", "a metadata chunk without a used block was not freed";
+    CHUNK_ENTRY_KIND = "chunk-entry-kind", "a chunk table gives a block another kind than it has";
+    CHUNK_ENTRY_OWNER = "chunk-entry-owner", "a chunk table gives a block another owner than it has";
+    CHUNK_ENTRY_USED = "chunk-entry-used", "a chunk table's count of inodes in use is wrong";
+    METADATA_LEAKED = "metadata-leaked", "a metadata block is marked used that belongs to nothing";
+
+    INODE_CHECKSUM = "inode-checksum", "an inode does not verify and is lost";
+    INODE_MODE = "inode-mode", "the file type is unknown; it becomes a regular file";
+    INODE_FLAGS = "inode-flags", "flags that do not fit the inode";
+    INODE_SIZE = "inode-size", "the size does not fit the inode's type";
+    INODE_MAP = "inode-map", "a file map where there can be none, or of impossible depth";
+    INODE_RDEV = "inode-rdev", "a parent or device number in an inode that can have none";
+    INODE_BLOCKS = "inode-blocks", "the count of blocks that the inode owns is wrong";
+    INLINE_TAIL = "inline-tail", "the bytes behind the inline content are not zero";
+    LINK_COUNT = "link-count", "the link count is wrong";
+    PARENT = "parent", "the directory names another parent than it is in";
+    INODE_UNREACHABLE = "inode-unreachable", "no directory names the inode; it belongs into lost+found";
+    DIRECTORY_CYCLE = "directory-cycle", "directories that contain each other; one belongs into lost+found";
+    DIRECTORY_LINKED_TWICE = "directory-linked-twice", "an entry for a directory that has another one; it goes";
+
+    MAP_POINTER = "map-pointer", "an invalid pointer in the file map; a hole takes its place";
+    MAP_OUTSIDE = "map-outside", "a pointer past the end of the volume; a hole takes its place";
+    MAP_EMPTY = "map-empty", "a block of pointers without a pointer";
+    DATA_IN_METADATA = "data-in-metadata", "file data in a metadata chunk; a hole takes its place";
+    METADATA_PLACE = "metadata-place", "a metadata block outside the metadata chunks is named; the name goes";
+    BLOCK_OWNED_TWICE = "block-owned-twice", "a block belongs to something else already; a hole takes its place here";
+    POINTERS_CHECKSUM = "pointers-checksum", "a block of pointers does not verify; the data below it are lost";
+
+    XATTR_CHECKSUM = "xattr-checksum", "a block of attributes does not verify; attributes are lost";
+    XATTR_OWNER = "xattr-owner", "a block of attributes belongs to another inode; attributes are lost";
+    XATTR_LENGTH = "xattr-length", "a block of attributes has an impossible length; attributes are lost";
+    XATTR_FORMAT = "xattr-format", "the attributes contradict themselves; some are lost";
+
+    DIRECTORY_SIZE = "directory-size", "the end of the directory's file map is wrong";
+    DIRECTORY_ROOT = "directory-root", "the root of the hash tree does not fit the directory";
+    LEAF_CHECKSUM = "leaf-checksum", "a leaf block does not verify; entries of the directory may be lost";
+    LEAF_OWNER = "leaf-owner", "a leaf block names another directory as its owner";
+    LEAF_PLACE = "leaf-place", "a leaf block names another place in the file map";
+    LEAF_BITMAP = "leaf-bitmap", "the bitmap of a leaf block does not fit its entries";
+    LEAF_FREE = "leaf-free", "a leaf block's count of free units is wrong";
+    ROOM_LIST = "room-list", "the list of leaf blocks with room is broken";
+    ENTRY_NAME = "entry-name", "an entry's name is none; the entry goes";
+    ENTRY_HASH = "entry-hash", "an entry's hash is not that of its name";
+    ENTRY_COUNT = "entry-count", "an ordinary entry counts entries, or a dummy has a type";
+    ENTRY_DUPLICATE = "entry-duplicate", "a name is there twice; one goes";
+    ENTRY_INODE = "entry-inode", "an entry names no inode in use; the entry goes";
+    ENTRY_TYPE = "entry-type", "an entry gives another type than the inode has";
+    LIST_LINK = "list-link", "the list of entries is broken";
+    LIST_CYCLE = "list-cycle", "the list of entries runs in a circle";
+    LIST_MISSING = "list-missing", "entries are not in the list";
+    REGION_ORDER = "region-order", "the regions of the list are not in order of hash from 0 on";
+    REGION_HASH = "region-hash", "an entry's hash lies outside its region";
+    REGION_COUNT = "region-count", "a region's count of entries is wrong";
+    REGION_SIZE = "region-size", "a region has more than 256 entries";
+    REGION_INDEX = "region-index", "tree, dummies and region index blocks name each other wrongly";
+    TREE_CHECKSUM = "tree-checksum", "a tree block does not verify";
+    TREE_OWNER = "tree-owner", "a tree block names another directory as its owner";
+    TREE_LEVEL = "tree-level", "a tree block has a wrong level";
+    TREE_COUNT = "tree-count", "a tree block has an impossible number of children";
+    TREE_FORM = "tree-form", "a tree block has a child of a wrong form";
+    TREE_ORDER = "tree-order", "the lowest hashes in a tree block are not in order";
+    INDEX_CHECKSUM = "index-checksum", "a region index block does not verify";
+    INDEX_OWNER = "index-owner", "a region index block names another directory as its owner";
+    INDEX_SLOTS = "index-slots", "a region index block does not hold each entry of its region once";
+    INDEX_PROBE = "index-probe", "a region index block holds an entry where no lookup finds it";
+    SMALL_INDEX = "small-index", "the index in the directory's inode does not fit its entries";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn names_are_unique_and_in_kebab_case() {
+        let mut sorted = ALL.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), ALL.len());
+        assert!(ALL.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')));
+    }
+}

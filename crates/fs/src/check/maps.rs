@@ -1,0 +1,129 @@
+//! File maps.
+
+use super::findings::Tally;
+use super::invariants as iv;
+use super::pass::Pass;
+use crate::edit::Outcome;
+use lanefs_format::{Array, BLOCK, BlockKind, BlockSize, POINTERS_PER_BLOCK, Pointer};
+
+const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
+
+/// What a map holds.
+pub(super) struct Map {
+    /// Blocks of data and of pointers.
+    pub(super) blocks: u64,
+    /// A directory's leaves: place and position, in order of place.
+    pub(super) leaves: Vec<(u64, u64)>,
+    /// The root can stay.
+    pub(super) good: bool,
+}
+
+/// Where a pointer stands.
+#[derive(Clone, Copy)]
+struct Slot {
+    word: u64,
+    /// Level of the block of pointers that it is in; of the root: depth + 1.
+    level: u8,
+    /// Block of the file where its range begins.
+    base: u64,
+    /// The block or inode that it is in.
+    holder: u64,
+    is_root: bool,
+}
+
+impl Pass<'_, '_> {
+    /// Walks a file's or a directory's map. Bad pointers become holes where the pass mends, but for the root, which
+    /// is the caller's.
+    pub(super) fn walk_map(
+        &mut self,
+        tally: &mut Tally,
+        is_directory: bool,
+        word: u64,
+        depth: u8,
+        holder: u64,
+    ) -> Outcome<Map> {
+        let mut map = Map { blocks: 0, leaves: Vec::new(), good: true };
+        let slot = Slot { word, level: depth + 1, base: 0, holder, is_root: true };
+        map.good = match Pointer::decode(word) {
+            Ok(Some(p)) if p.indirect != (depth > 0) => {
+                tally.note(holder, &iv::MAP_POINTER);
+                false
+            }
+            _ => self.walk_slot(tally, &mut map, is_directory, slot)?,
+        };
+        Ok(map)
+    }
+
+    /// One pointer and what is below it; false where it must go.
+    fn walk_slot(
+        &mut self,
+        tally: &mut Tally,
+        map: &mut Map,
+        is_directory: bool,
+        slot: Slot,
+    ) -> Outcome<bool> {
+        let Slot { word, level, base, holder, is_root } = slot;
+        let p = match Pointer::decode(word) {
+            Ok(None) => return Ok(true),
+            Ok(Some(p)) => p,
+            Err(_) => {
+                tally.note(holder, &iv::MAP_POINTER);
+                return Ok(false);
+            }
+        };
+        let fits = if p.indirect { level > 1 } else { BlockSize::at_level(level) == Some(p.size) };
+        if !fits || is_directory && !p.indirect && (p.size != BlockSize::Small || p.unwritten) {
+            tally.note(holder, &iv::MAP_POINTER);
+            return Ok(false);
+        }
+        if !p.indirect {
+            if is_directory {
+                let is_leaf = self.claim(tally, holder, p.offset, BlockKind::Leaf)?.is_some();
+                if is_leaf {
+                    map.blocks += 1;
+                    map.leaves.push((base, p.offset));
+                }
+                return Ok(is_leaf);
+            }
+            let is_free = self.claim_data(tally, holder, p.offset / BLOCK, p.size.blocks());
+            map.blocks += if is_free { p.size.blocks() } else { 0 };
+            return Ok(is_free);
+        }
+        let claims = self.claims.len();
+        let Some(view) = self.claim(tally, holder, p.offset, BlockKind::Pointers)? else { return Ok(false) };
+        map.blocks += 1;
+        let width = 1 << (9 * u32::from(level - 2));
+        let mut valid = false;
+        let mut gone = Vec::new();
+        for i in 0..POINTERS_PER_BLOCK {
+            let word = view.get(SLOTS.index(i as usize));
+            if word == Pointer::HOLE {
+                continue;
+            }
+            let below =
+                Slot { word, level: level - 1, base: base + i * width, holder: p.offset, is_root: false };
+            if self.walk_slot(tally, map, is_directory, below)? {
+                valid = true;
+            } else {
+                gone.push(i as usize);
+            }
+        }
+        if !valid && !is_root {
+            if gone.is_empty() {
+                tally.note(p.offset, &iv::MAP_EMPTY);
+            }
+            map.blocks -= 1;
+            self.unclaim(claims, |claim| claim.at == p.offset);
+            return Ok(false);
+        }
+        if !gone.is_empty() {
+            self.mend(|edit| {
+                for i in &gone {
+                    edit.tx.put(view, SLOTS.index(*i), Pointer::HOLE);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(true)
+    }
+}

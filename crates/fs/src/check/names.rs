@@ -1,0 +1,235 @@
+//! The name space: links, parents, and that everything is reachable from the root.
+
+use super::invariants as iv;
+use super::pass::Pass;
+use crate::Caller;
+use crate::dir::{self, Name};
+use crate::edit::{Edit, Outcome};
+use crate::inode::{self, NewInode, Node, add_blocks, add_links};
+use crate::{XattrMode, namespace, xattr};
+use lanefs_format::{Code, FileKind, inode as f};
+use lanefs_store::Fault;
+
+/// Entries that go back into a directory in one transaction.
+const BATCH: usize = 512;
+/// Names that are tried before giving up.
+const TRIES: u32 = 1000;
+
+impl Pass<'_, '_> {
+    /// Puts saved entries and attributes back.
+    pub(super) fn put_back(&mut self) -> Outcome<()> {
+        for (ino, saved) in std::mem::take(&mut self.rebuilt) {
+            for batch in saved.chunks(BATCH) {
+                self.mend(|edit| {
+                    for entry in batch {
+                        let node = Node::directory(edit.core, ino)?;
+                        let name = Name::new(edit.core.seed, &entry.name);
+                        match dir::insert(edit, node, name, entry.ino, entry.kind) {
+                            // What no directory can hold goes to lost+found later.
+                            Err(Fault::Code(Code::TooManyCollisions | Code::TreeFull)) => {}
+                            done => done?,
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        for (ino, saved) in std::mem::take(&mut self.attributes) {
+            self.mend(|edit| {
+                let node = Node::load(edit.core, ino)?;
+                add_blocks(edit, node, 0)?;
+                for (name, value) in &saved {
+                    match xattr::set(edit, node, name, Some(value), XattrMode::Set) {
+                        Err(Fault::Code(Code::NoSpace)) => break,
+                        done => done?,
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Checks links, parents and reachability. Returns the root to use from now on, where it was missing.
+    pub(super) fn check_names_space(&mut self) -> Outcome<Option<u64>> {
+        let root = self.superblock.root;
+        if !self.inodes.is_directory(root) {
+            self.findings.add(0, &iv::ROOT_DIRECTORY, format!("inode {root}"));
+            let at = root.saturating_mul(self.core.store.inode_size().bytes());
+            if at < self.core.store.bytes() && !self.is_metadata_chunk(at) {
+                self.suspects.insert(at & !(lanefs_format::CHUNK - 1));
+            }
+            return self.find_root();
+        }
+        let cycles = self.find_cycles(root);
+        let mut orphans = Vec::new();
+        let size = self.core.store.inode_size().bytes() as usize;
+        let per = self.inodes.per_block();
+        for block in 0..self.inodes.blocks.len() {
+            let (bytes, _) = self.read_inodes(self.inodes.blocks[block].at)?;
+            for (place, one) in bytes.chunks_exact(size).enumerate() {
+                let rank = block * per + place;
+                let Some(kind) = self.inodes.kind(rank) else { continue };
+                let is_orphan = self.check_inode_names(rank, kind, root, one)?;
+                if is_orphan {
+                    orphans.push((self.inodes.number(rank), kind));
+                }
+            }
+        }
+        for ino in cycles {
+            self.break_cycle(ino)?;
+            orphans.push((ino, FileKind::Directory));
+        }
+        for (ino, kind) in orphans {
+            self.mend(|edit| attach(edit, root, ino, kind))?;
+        }
+        Ok(None)
+    }
+
+    /// Links and parent of one inode; true where nothing names it.
+    fn check_inode_names(&mut self, rank: usize, kind: FileKind, root: u64, inode: &[u8]) -> Outcome<bool> {
+        let ino = self.inodes.number(rank);
+        let at = ino * self.core.store.inode_size().bytes();
+        let names = self.inodes.names[rank];
+        let is_directory = kind == FileKind::Directory;
+        let is_orphan = names == 0 && ino != root;
+        if is_orphan {
+            self.findings.add(at, &iv::INODE_UNREACHABLE, format!("inode {ino}"));
+        }
+        let links = if is_directory { self.inodes.subdirectories[rank].saturating_add(2) } else { names };
+        let said = f::LINKS.read(inode).unwrap_or(0);
+        if said != links && (is_directory || !is_orphan) {
+            self.findings.add(at, &iv::LINK_COUNT, format!("inode {ino} says {said} instead of {links}"));
+        }
+        let parent = if ino == root { root } else { self.inodes.parents[rank] };
+        let said_parent = f::PARENT_OR_DEVICE.read(inode).unwrap_or(0);
+        let wrong_parent = is_directory && !is_orphan && said_parent != parent;
+        if wrong_parent {
+            let text = format!("inode {ino} says {said_parent} instead of {parent}");
+            self.findings.add(at, &iv::PARENT, text);
+        }
+        if said != links || wrong_parent {
+            self.mend(|edit| {
+                let node = Node::load(edit.core, ino)?;
+                edit.tx.put(node.view, f::LINKS, links);
+                if wrong_parent {
+                    edit.tx.put(node.view, f::PARENT_OR_DEVICE, parent);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(is_orphan)
+    }
+
+    /// One directory of each circle of directories.
+    fn find_cycles(&mut self, root: u64) -> Vec<u64> {
+        const BEGUN: u8 = 1;
+        const DONE: u8 = 2;
+        let mut states = vec![0u8; self.inodes.parents.len()];
+        let mut cycles = Vec::new();
+        let ranks: Vec<usize> =
+            self.inodes.ranks().filter(|rank| self.inodes.kind(*rank) == Some(FileKind::Directory)).collect();
+        let mut way = Vec::new();
+        for first in ranks {
+            let mut next = Some(first);
+            while let Some(rank) = next.filter(|rank| states[*rank] != DONE) {
+                if states[rank] == BEGUN {
+                    let ino = self.inodes.number(rank);
+                    let at = ino * self.core.store.inode_size().bytes();
+                    self.findings.add(at, &iv::DIRECTORY_CYCLE, format!("inode {ino}"));
+                    cycles.push(ino);
+                    break;
+                }
+                states[rank] = BEGUN;
+                way.push(rank);
+                let is_root = self.inodes.number(rank) == root;
+                next = if is_root { None } else { self.inodes.rank(self.inodes.parents[rank]) };
+            }
+            for rank in way.drain(..) {
+                states[rank] = DONE;
+            }
+        }
+        cycles
+    }
+
+    /// Takes a directory out of the one that it is in.
+    fn break_cycle(&mut self, ino: u64) -> Outcome<()> {
+        let Some(parent) = self.inodes.rank(ino).map(|rank| self.inodes.parents[rank]) else { return Ok(()) };
+        self.mend(|edit| {
+            let node = Node::directory(edit.core, parent)?;
+            let mut cookie = 0;
+            loop {
+                let page = dir::list(edit.core, node, cookie, BATCH)?;
+                let Some(last) = page.last() else { return Ok(()) };
+                cookie = last.cookie;
+                if let Some(entry) = page.iter().find(|entry| entry.ino.0 == ino) {
+                    let name = Name::new(edit.core.seed, &entry.name);
+                    if let Some(entry) = dir::find(edit.core, &node, name)? {
+                        dir::remove(edit, node, entry)?;
+                        add_links(edit, node, -1)?;
+                    }
+                    return Ok(());
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// A directory that is its own parent, or a new one.
+    fn find_root(&mut self) -> Outcome<Option<u64>> {
+        let ranks: Vec<usize> = self.inodes.ranks().collect();
+        for rank in ranks {
+            let ino = self.inodes.number(rank);
+            if self.inodes.kind(rank) == Some(FileKind::Directory)
+                && Node::directory(self.core, ino).is_ok_and(|node| node.parent() == ino)
+            {
+                return Ok(self.mends().then_some(ino));
+            }
+        }
+        self.mend(|edit| {
+            let new = NewInode { kind: FileKind::Directory, perm: 0o755, uid: 0, gid: 0, rdev: 0, parent: 0 };
+            let node = inode::make(edit, &new)?;
+            edit.tx.put(node.view, f::PARENT_OR_DEVICE, node.ino);
+            Ok(node.ino)
+        })
+    }
+}
+
+/// Puts an inode without a name into lost+found.
+fn attach(edit: &mut Edit<'_>, root: u64, ino: u64, kind: FileKind) -> Outcome<()> {
+    let lost = lost_and_found(edit, root)?;
+    let (parent, node) = (Node::directory(edit.core, lost)?, Node::load(edit.core, ino)?);
+    for number in 0..TRIES {
+        let name = if number == 0 { format!("inode-{ino}") } else { format!("inode-{ino}-{number}") };
+        let name = Name::new(edit.core.seed, name.as_bytes());
+        if dir::find(edit.core, &parent, name)?.is_some() {
+            continue;
+        }
+        dir::insert(edit, parent, name, ino, kind)?;
+        if kind == FileKind::Directory {
+            add_links(edit, parent, 1)?;
+            edit.tx.put(node.view, f::PARENT_OR_DEVICE, lost);
+        } else {
+            edit.tx.put(node.view, f::LINKS, 1);
+        }
+        return Ok(());
+    }
+    Err(Code::Exists.into())
+}
+
+/// The directory `lost+found` of the root, made when needed.
+fn lost_and_found(edit: &mut Edit<'_>, root: u64) -> Outcome<u64> {
+    let node = Node::directory(edit.core, root)?;
+    for number in 0..TRIES {
+        let name = if number == 0 { "lost+found".to_owned() } else { format!("lost+found-{number}") };
+        match dir::find(edit.core, &node, Name::new(edit.core.seed, name.as_bytes()))? {
+            Some(entry) if entry.kind()? == FileKind::Directory => return Ok(entry.ino()),
+            Some(_) => {}
+            None => {
+                let (who, kind) = (&Caller::OWNER, FileKind::Directory);
+                return Ok(namespace::create(edit, who, root, name.as_bytes(), kind, 0o700, 0)?.ino);
+            }
+        }
+    }
+    Err(Code::Exists.into())
+}

@@ -1,0 +1,289 @@
+//! One pass over the volume: what it knows while it goes, and how it reaches blocks.
+
+use super::bits::Bits;
+use super::findings::{Findings, Tally};
+use super::inodes::Inodes;
+use super::invariants as iv;
+use crate::edit::{Core, Edit, Outcome, Writer};
+use crate::space;
+use lanefs_format::superblock::Superblock;
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Checksummer, Code,
+    FileKind, chunk_entry, inode as f,
+};
+use lanefs_store::{Fault, View};
+use std::collections::BTreeSet;
+
+/// A metadata block that something names: what its chunk's table must say.
+#[derive(Clone, Copy)]
+pub(super) struct Claim {
+    pub(super) at: u64,
+    pub(super) kind: BlockKind,
+    pub(super) owner: u64,
+}
+
+/// An entry that goes back into its directory once that is emptied.
+pub(super) struct Saved {
+    pub(super) name: Vec<u8>,
+    pub(super) ino: u64,
+    pub(super) kind: FileKind,
+}
+
+/// An attribute that goes back to its inode.
+pub(super) type Attribute = (Vec<u8>, Vec<u8>);
+
+/// Failing claims of large blocks are looked at for this many times the size of the bitmap; then all are refused.
+const PATIENCE: u64 = 64;
+
+/// A pass. With a writer it mends as it goes; without, it only looks.
+pub(super) struct Pass<'v, 'w> {
+    pub(super) core: &'v Core,
+    pub(super) writer: Option<&'w mut Writer>,
+    pub(super) sums: Checksummer,
+    pub(super) superblock: Superblock,
+    pub(super) findings: Findings,
+    /// Blocks that belong to something.
+    pub(super) claimed: Bits,
+    /// Masks of the groups' metadata chunks, as far as they can be believed.
+    pub(super) masks: Vec<u64>,
+    /// Chunks that the group table does not give as metadata but that something names as such.
+    pub(super) suspects: BTreeSet<u64>,
+    /// Metadata blocks in use; kept for mending only.
+    pub(super) claims: Vec<Claim>,
+    pub(super) inodes: Inodes,
+    /// Directories that were emptied, with the entries that go back.
+    pub(super) rebuilt: Vec<(u64, Vec<Saved>)>,
+    /// Inodes whose attributes were taken off, with those that go back.
+    pub(super) attributes: Vec<(u64, Vec<Attribute>)>,
+    pub(super) directories: u64,
+    /// Blocks that were claimed by what then had to go. They stay claimed until all is walked, so that nothing is
+    /// visited twice.
+    released: Vec<u64>,
+    /// Owner and position of all leaf blocks that the chunk tables know, in order; read when first needed.
+    pub(super) known_leaves: Option<Vec<(u64, u64)>>,
+    patience: u64,
+}
+
+impl<'v, 'w> Pass<'v, 'w> {
+    pub(super) fn new(
+        core: &'v Core,
+        writer: Option<&'w mut Writer>,
+        superblock: Superblock,
+        suspects: BTreeSet<u64>,
+    ) -> Self {
+        let blocks = core.store.bytes() / BLOCK;
+        Pass {
+            core,
+            writer,
+            sums: Checksummer::new(&superblock.uuid),
+            superblock,
+            findings: Findings::default(),
+            claimed: Bits::new(blocks),
+            masks: vec![0; core.group_count() as usize],
+            suspects,
+            claims: Vec::new(),
+            inodes: Inodes::new(core.store.inode_size()),
+            rebuilt: Vec::new(),
+            attributes: Vec::new(),
+            directories: 0,
+            released: Vec::new(),
+            known_leaves: None,
+            patience: PATIENCE * blocks / 64 + (1 << 20),
+        }
+    }
+
+    /// True where this pass mends.
+    pub(super) fn mends(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Runs a change as a transaction of its own; nothing happens in a pass that only looks.
+    pub(super) fn mend<T>(
+        &mut self,
+        mut step: impl FnMut(&mut Edit<'_>) -> Outcome<T>,
+    ) -> Outcome<Option<T>> {
+        let core = self.core;
+        let Some(writer) = self.writer.as_deref_mut() else { return Ok(None) };
+        loop {
+            let mut edit = Edit::new(core, writer);
+            match step(&mut edit).and_then(|value| edit.commit().map(|()| value)) {
+                Ok(value) => return Ok(Some(value)),
+                Err(Fault::Miss { at, kind }) => core.store.fetch(at, kind)?,
+                // What was freed may be used again once the device knows that it was.
+                Err(Fault::Code(Code::NoSpace)) if !writer.deferred.is_empty() => {
+                    Edit::new(core, writer).commit_deferred()?;
+                    core.store.flush()?;
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+
+    /// Blocks of the volume.
+    pub(super) fn blocks(&self) -> u64 {
+        self.core.store.bytes() / BLOCK
+    }
+
+    /// The block, verified as `kind`; `None` where it does not verify.
+    ///
+    /// # Errors
+    /// The device's only.
+    pub(super) fn load(&self, at: u64, kind: BlockKind) -> Outcome<Option<View<'v>>> {
+        let core = self.core;
+        let found = match core.store.block(at, kind) {
+            Err(Fault::Miss { at, kind }) => {
+                core.store.fetch(at, kind).and_then(|()| core.store.block(at, kind))
+            }
+            found => found,
+        };
+        match found {
+            Ok(view) => Ok(Some(view)),
+            Err(fault @ Fault::Io { .. }) => Err(fault),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// True where metadata blocks may lie at `at`: behind the table of a metadata chunk.
+    pub(super) fn in_metadata_chunk(&self, at: u64) -> bool {
+        at % CHUNK >= CHUNK_HEADER_BLOCKS * BLOCK && self.is_metadata_chunk(at)
+    }
+
+    /// True for a position inside a metadata chunk.
+    pub(super) fn is_metadata_chunk(&self, at: u64) -> bool {
+        let block = at / BLOCK;
+        let mask = self.masks.get((block / BLOCKS_PER_GROUP) as usize).copied().unwrap_or(0);
+        mask >> (block % BLOCKS_PER_GROUP / BLOCKS_PER_CHUNK) & 1 != 0
+    }
+
+    /// Takes a metadata block into account that `from` names; `None` where it cannot be one.
+    pub(super) fn claim(
+        &mut self,
+        tally: &mut Tally,
+        from: u64,
+        at: u64,
+        kind: BlockKind,
+    ) -> Outcome<Option<View<'v>>> {
+        if !at.is_multiple_of(BLOCK) || at >= self.core.store.bytes() {
+            tally.note(from, &iv::MAP_OUTSIDE);
+            return Ok(None);
+        }
+        if !self.in_metadata_chunk(at) {
+            tally.note(from, &iv::METADATA_PLACE);
+            if !self.is_metadata_chunk(at) {
+                self.suspects.insert(at & !(CHUNK - 1));
+            }
+            return Ok(None);
+        }
+        if !self.claimed.set(at / BLOCK) {
+            tally.note(at, &iv::BLOCK_OWNED_TWICE);
+            return Ok(None);
+        }
+        let Some(view) = self.load(at, kind)? else {
+            self.claimed.clear(at / BLOCK);
+            tally.note(at, checksum_of(kind));
+            return Ok(None);
+        };
+        if let Ok(entry) = space::table_entry(self.core, at) {
+            if entry.get(chunk_entry::KIND) != kind as u8 {
+                tally.note(at, &iv::CHUNK_ENTRY_KIND);
+            }
+            if entry.get(chunk_entry::OWNER) != tally.ino {
+                tally.note(at, &iv::CHUNK_ENTRY_OWNER);
+            }
+        }
+        if self.mends() {
+            self.claims.push(Claim { at, kind, owner: tally.ino });
+        }
+        Ok(Some(view))
+    }
+
+    /// Takes back the claims made since there were `kept` of them, of which `gone` says which.
+    pub(super) fn unclaim(&mut self, kept: usize, gone: impl Fn(&Claim) -> bool) {
+        let later = self.claims.split_off(kept.min(self.claims.len()));
+        for claim in later {
+            if gone(&claim) {
+                self.released.push(claim.at);
+            } else {
+                self.claims.push(claim);
+            }
+        }
+    }
+
+    /// All is walked: what was taken back is free now.
+    pub(super) fn settle(&mut self) {
+        for at in std::mem::take(&mut self.released) {
+            self.claimed.clear(at / BLOCK);
+        }
+    }
+
+    /// Takes a run of data blocks into account; false where it cannot be one.
+    pub(super) fn claim_data(&mut self, tally: &mut Tally, from: u64, first: u64, count: u64) -> bool {
+        let end = first.saturating_add(count);
+        if end > self.blocks() {
+            tally.note(from, &iv::MAP_OUTSIDE);
+            return false;
+        }
+        // Only what fails costs without claiming anything, so this bounds the work on a maze of large blocks.
+        let words = count / 64;
+        let mut chunks = first / BLOCKS_PER_CHUNK..=(end - 1) / BLOCKS_PER_CHUNK;
+        let fault = if self.patience < words {
+            &iv::BLOCK_OWNED_TWICE
+        } else if chunks.any(|chunk| self.is_metadata_chunk(chunk * CHUNK)) {
+            &iv::DATA_IN_METADATA
+        } else if self.claimed.any(first, count) {
+            &iv::BLOCK_OWNED_TWICE
+        } else {
+            self.claimed.set_all(first, count);
+            return true;
+        };
+        self.patience = self.patience.saturating_sub(words);
+        tally.note(from, fault);
+        false
+    }
+
+    /// Writes an inode's bytes where they differ.
+    pub(super) fn write_inode(&mut self, ino: u64, bytes: &[u8]) -> Outcome<()> {
+        self.mend(|edit| {
+            let view = edit.store().inode(ino)?;
+            edit.tx.put_bytes(view, 0, &bytes[..view.len().min(bytes.len())]);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// The bytes of a block of inodes. Inodes that do not verify are zeros, and their places come back as bits.
+    pub(super) fn read_inodes(&self, at: u64) -> Outcome<([u8; BLOCK as usize], u32)> {
+        let mut bytes = [0; BLOCK as usize];
+        let mut bad = 0;
+        if let Some(view) = self.load(at, BlockKind::Inodes)? {
+            view.copy_to(0, &mut bytes);
+            return Ok((bytes, bad));
+        }
+        if self.core.store.is_memory() {
+            return Ok((bytes, u32::MAX));
+        }
+        self.core.store.read_raw(at, &mut bytes)?;
+        let size = self.core.store.inode_size().bytes();
+        for (i, one) in bytes.chunks_exact_mut(size as usize).enumerate() {
+            let sum = self.sums.of(at + i as u64 * size, one, Some(f::CHECKSUM));
+            if f::MODE.read(one) != Some(0) && f::CHECKSUM.read(one) != Some(sum) {
+                one.fill(0);
+                bad |= 1 << i;
+            }
+        }
+        Ok((bytes, bad))
+    }
+}
+
+fn checksum_of(kind: BlockKind) -> &'static iv::Invariant {
+    match kind {
+        BlockKind::Pointers => &iv::POINTERS_CHECKSUM,
+        BlockKind::Leaf => &iv::LEAF_CHECKSUM,
+        BlockKind::Tree => &iv::TREE_CHECKSUM,
+        BlockKind::Index => &iv::INDEX_CHECKSUM,
+        BlockKind::Xattr => &iv::XATTR_CHECKSUM,
+        BlockKind::Inodes => &iv::INODE_CHECKSUM,
+        BlockKind::Group => &iv::GROUP_CHECKSUM,
+        BlockKind::ChunkHeader | BlockKind::Superblock | BlockKind::Journal => &iv::CHUNK_CHECKSUM,
+    }
+}

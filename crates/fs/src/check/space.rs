@@ -1,0 +1,230 @@
+//! Bitmaps and chunk tables against what is in use, once everything is walked.
+
+use super::invariants as iv;
+use super::pass::{Claim, Pass};
+use crate::edit::Outcome;
+use crate::space;
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP,
+    GROUP, chunk_entry, chunk_header, group as g,
+};
+
+/// What a group's masks must say of its metadata chunks.
+#[derive(Clone, Copy, Default)]
+struct Masks {
+    metadata: u64,
+    room: u64,
+    inode_room: u64,
+}
+
+impl Pass<'_, '_> {
+    /// Compares the allocator's structures with what is in use, and puts them right. Returns the volume's free blocks.
+    pub(super) fn check_space(&mut self) -> Outcome<u64> {
+        self.settle();
+        let mut claims = std::mem::take(&mut self.claims);
+        claims.retain(|claim| self.claimed.get(claim.at / BLOCK));
+        claims.sort_unstable_by_key(|claim| claim.at);
+        let mut free = 0;
+        for number in 0..self.core.group_count() {
+            let mut masks = Masks::default();
+            for chunk in 0..CHUNKS_PER_GROUP {
+                if self.masks[number as usize] >> chunk & 1 != 0 {
+                    let at = number * GROUP + chunk * CHUNK;
+                    let first = claims.partition_point(|claim| claim.at < at);
+                    let end = claims.partition_point(|claim| claim.at < at + CHUNK);
+                    let (used, inode_room) = self.check_chunk(at, &claims[first..end])?;
+                    if !used && self.mends() {
+                        // The chunk is free as a whole now, its table too.
+                        for place in 0..CHUNK_HEADER_BLOCKS {
+                            self.claimed.clear(at / BLOCK + place);
+                        }
+                    } else {
+                        masks.metadata |= 1 << chunk;
+                        masks.inode_room |= u64::from(inode_room) << chunk;
+                        let full = (CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK)
+                            .all(|place| self.claimed.get(at / BLOCK + place));
+                        masks.room |= u64::from(!full) << chunk;
+                    }
+                }
+            }
+            free += self.check_group(number, masks)?;
+        }
+        Ok(free)
+    }
+
+    /// One metadata chunk. Returns whether it has a used block, and whether it has a free inode.
+    fn check_chunk(&mut self, chunk: u64, claims: &[Claim]) -> Outcome<(bool, bool)> {
+        let per = self.inodes.per_block() as u64;
+        let (mut used, mut said_used, mut inode_room) = (0u64, 0u64, false);
+        let mut entries = vec![(0u8, 0u8, 0u64); BLOCKS_PER_CHUNK as usize];
+        for claim in claims {
+            entries[(claim.at % CHUNK / BLOCK) as usize] = (claim.kind as u8, 0, claim.owner);
+        }
+        for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+            let at = chunk + place * BLOCK;
+            let said = space::table_entry(self.core, at).map_or(0, |entry| entry.get(chunk_entry::KIND));
+            said_used += u64::from(said != 0);
+            if !self.claimed.get(at / BLOCK) {
+                if said != 0 {
+                    self.findings.add(at, &iv::METADATA_LEAKED, format!("kind {said}"));
+                }
+                continue;
+            }
+            used += 1;
+            if let Some(count) = self.inodes.used_in(at) {
+                inode_room |= count < per;
+                entries[place as usize] = (BlockKind::Inodes as u8, count as u8, 0);
+            }
+        }
+        if let Some(header) = self.load(chunk, BlockKind::ChunkHeader)? {
+            let said = u64::from(header.get(chunk_header::USED));
+            if said != said_used + CHUNK_HEADER_BLOCKS {
+                self.findings.add(chunk, &iv::CHUNK_USED, format!("{said} instead of {}", said_used + 2));
+            }
+            if said_used == 0 {
+                self.findings.add(chunk, &iv::CHUNK_EMPTY, "");
+            }
+        }
+        if self.mends() {
+            self.write_chunk(chunk, &entries, used)?;
+        }
+        Ok((used > 0, inode_room))
+    }
+
+    /// Makes a chunk's table say what is in use.
+    fn write_chunk(&mut self, chunk: u64, entries: &[(u8, u8, u64)], used: u64) -> Outcome<()> {
+        let at_place = |place: usize| chunk + place as u64 * BLOCK;
+        self.mend(|edit| {
+            for (place, (kind, count, owner)) in entries.iter().enumerate().skip(CHUNK_HEADER_BLOCKS as usize)
+            {
+                let entry = space::table_entry(edit.core, at_place(place))?;
+                if *kind != BlockKind::Pointers as u8 {
+                    edit.tx.put(entry, chunk_entry::CHECKSUM, 0);
+                }
+                edit.tx.put(entry, chunk_entry::KIND, *kind);
+                edit.tx.put(entry, chunk_entry::USED, *count);
+                edit.tx.put(entry, chunk_entry::OWNER, *owner);
+                if *kind == 0 {
+                    edit.tx.vacate(at_place(place));
+                }
+            }
+            let header = edit.store().block(chunk, BlockKind::ChunkHeader)?;
+            edit.tx.put(header, chunk_header::USED, (used + CHUNK_HEADER_BLOCKS) as u32);
+            if used == 0 {
+                for place in 0..CHUNK_HEADER_BLOCKS as usize {
+                    edit.tx.vacate(at_place(place));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// One group's bitmap, masks and counts. Returns its free blocks.
+    fn check_group(&mut self, number: u64, masks: Masks) -> Outcome<u64> {
+        let first = number * BLOCKS_PER_GROUP;
+        let inside = self.blocks().saturating_sub(first).min(BLOCKS_PER_GROUP);
+        let wanted: Vec<u64> = (0..g::BITMAP.len as u64)
+            .map(|i| {
+                let chunk = i * 64 / BLOCKS_PER_CHUNK;
+                let end = inside.saturating_sub(i * 64).min(64);
+                let past = if end == 64 { 0 } else { u64::MAX << end };
+                let whole = if masks.metadata >> chunk & 1 != 0 { u64::MAX } else { 0 };
+                self.claimed.word(first / 64 + i) | past | whole
+            })
+            .collect();
+        let free: u64 = wanted.iter().map(|word| u64::from(word.count_zeros())).sum();
+        let at = self.core.groups() + number * BLOCK;
+        if let Some(view) = self.load(at, BlockKind::Group)? {
+            let mut clear = 0;
+            let (mut leaked, mut unmarked, mut past) = ((0, 0), (0, 0), 0);
+            for (i, wanted) in wanted.iter().enumerate() {
+                let word = view.get(g::BITMAP.index(i));
+                clear += u64::from(word.count_zeros());
+                let base = i as u64 * 64;
+                let end = inside.saturating_sub(base).min(64);
+                let inner = if end == 0 { 0 } else { u64::MAX >> (64 - end) };
+                tally(&mut leaked, base, word & !wanted);
+                tally(&mut unmarked, base, wanted & !word & inner);
+                past += u64::from((wanted & !word & !inner).count_ones());
+            }
+            let position = |bit: u64| (first + bit) * BLOCK;
+            if leaked.0 > 0 {
+                self.findings.add(
+                    position(leaked.1),
+                    &iv::BLOCK_LEAKED,
+                    format!("{} in group {number}", leaked.0),
+                );
+            }
+            if unmarked.0 > 0 {
+                self.findings.add(
+                    position(unmarked.1),
+                    &iv::BLOCK_NOT_MARKED,
+                    format!("{} in group {number}", unmarked.0),
+                );
+            }
+            if past > 0 {
+                self.findings.add(at, &iv::GROUP_END, format!("{past} in group {number}"));
+            }
+            let said = view.get(g::FREE);
+            if said != clear {
+                self.findings.add(
+                    at,
+                    &iv::GROUP_FREE,
+                    format!("group {number} says {said} instead of {clear}"),
+                );
+            }
+            // A bit of ROOM without room only costs a look, and the next who looks clears it; so of INODE_ROOM.
+            let metadata = self.masks[number as usize];
+            for (field, needed, broken) in [
+                (g::ROOM, masks.room, &iv::GROUP_ROOM),
+                (g::INODE_ROOM, masks.inode_room, &iv::GROUP_INODE_ROOM),
+            ] {
+                let said = view.get(field);
+                let wrong = needed & !said | said & !metadata;
+                if wrong != 0 {
+                    self.findings.add(at, broken, format!("group {number}, chunks {wrong:#x}"));
+                }
+            }
+        }
+        if self.mends() {
+            self.write_group(number, &wanted, free, masks)?;
+        }
+        Ok(free)
+    }
+
+    fn write_group(&mut self, number: u64, bitmap: &[u64], free: u64, masks: Masks) -> Outcome<()> {
+        let at = self.core.groups() + number * BLOCK;
+        let readable = self.load(at, BlockKind::Group)?;
+        self.mend(|edit| {
+            let view = match readable {
+                Some(view) => view,
+                None => {
+                    edit.tx.vacate(at);
+                    edit.tx.fresh(at, BlockKind::Group, number)?
+                }
+            };
+            edit.tx.put(view, g::OWNER, number);
+            edit.tx.put(view, g::FREE, free);
+            edit.tx.put(view, g::METADATA, masks.metadata);
+            let keep = |field| view.get(field) & masks.metadata;
+            edit.tx.put(view, g::ROOM, keep(g::ROOM) | masks.room);
+            edit.tx.put(view, g::INODE_ROOM, keep(g::INODE_ROOM) | masks.inode_room);
+            for (i, word) in bitmap.iter().enumerate() {
+                edit.tx.put(view, g::BITMAP.index(i), *word);
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+/// Counts bits and keeps the first one's number.
+fn tally(count: &mut (u64, u64), base: u64, bits: u64) {
+    if bits != 0 {
+        if count.0 == 0 {
+            count.1 = base + u64::from(bits.trailing_zeros());
+        }
+        count.0 += u64::from(bits.count_ones());
+    }
+}

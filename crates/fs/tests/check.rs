@@ -1,0 +1,310 @@
+//! The check: clean volumes are clean, and every planted fault is found by name, mended, and gone.
+
+#[path = "check/faults.rs"]
+mod faults;
+#[path = "check/fixture.rs"]
+mod fixture;
+#[path = "check/image.rs"]
+mod image;
+
+use faults::{FAULTS, Places};
+use fixture::{OWNER, closed, fill, options, tree};
+use image::Good;
+use lanefs::*;
+
+fn names(report: &CheckReport) -> Vec<String> {
+    report.findings.iter().map(|f| format!("{} at {:#x}: {}", f.invariant, f.at, f.text)).collect()
+}
+
+fn assert_clean(volume: &Volume, what: &str) {
+    let report = volume.check(false, &|_, _| {}).expect("check");
+    assert!(report.findings.is_empty(), "{what}: {:#?}", names(&report));
+}
+
+#[test]
+fn volumes_of_all_shapes_are_clean() {
+    for inode_size in [InodeSize::B128, InodeSize::B256] {
+        let volume = Volume::create_memory(&options(64 << 20, inode_size)).expect("create");
+        assert_clean(&volume, "empty, in memory");
+        fill(&volume);
+        assert_clean(&volume, "filled, in memory");
+        let copy = Volume::from_bytes(volume.to_bytes().expect("bytes")).expect("open");
+        assert_clean(&copy, "a copy");
+        let bytes = closed(16 << 20, inode_size);
+        let good = Good::new(bytes);
+        let volume = good.image().open();
+        assert_clean(&volume, "from a device");
+        let report = volume.check(true, &|_, _| {}).expect("check");
+        assert!(report.findings.is_empty());
+        assert_eq!(report.inodes, volume.statfs().expect("statfs").inodes);
+        let before = tree(&volume);
+        assert_eq!(report.inodes as usize, before.len(), "all but a second link, and the root");
+    }
+}
+
+#[test]
+fn a_wide_directory_stays_clean_while_it_shrinks() {
+    let volume = Volume::create_memory(&options(256 << 20, InodeSize::B128)).expect("create");
+    let dir = volume.mkdir(&OWNER, volume.root(), b"wide", 0o755).expect("mkdir").ino;
+    let count = 60_000u32;
+    for i in 0..count {
+        volume.create_file(&OWNER, dir, format!("{i}").as_bytes(), 0o644).expect("create");
+    }
+    assert_clean(&volume, "wide");
+    for i in 0..count {
+        let i = i.wrapping_mul(2_654_435_761) % count;
+        let _ = volume.unlink(&OWNER, dir, format!("{i}").as_bytes());
+        if i.is_multiple_of(9973) {
+            assert_clean(&volume, "shrinking");
+        }
+    }
+    assert_clean(&volume, "shrunk");
+}
+
+/// Faults that take a name, an inode or a type with them. All others leave every path where it was.
+const LOSSY: &[&str] = &[
+    "directory-cycle",
+    "directory-linked-twice",
+    "entry-duplicate",
+    "entry-inode",
+    "entry-name",
+    "inode-checksum",
+    "inode-mode",
+    "inode-unreachable",
+    "leaf-checksum",
+    "root-directory",
+];
+
+#[test]
+fn every_planted_fault_is_found_by_name_and_mended() {
+    let mut failures = Vec::new();
+    for inode_size in [InodeSize::B256, InodeSize::B128] {
+        let good = Good::new(closed(16 << 20, inode_size));
+        let places = Places::of(&good.image().reopen());
+        let before = tree(&good.image().reopen());
+        for (number, (name, plant)) in FAULTS.iter().enumerate() {
+            let mut image = good.image();
+            plant(&mut image, &places);
+            let outcome = find_and_mend(&mut image, name).and_then(|volume| {
+                let may_differ = LOSSY.contains(name) || tree(&volume) == before;
+                if may_differ { Ok(()) } else { Err("mended, but another tree".to_owned()) }
+            });
+            if let Err(why) = outcome {
+                failures.push(format!("fault {number}, {name}, {inode_size:?}: {why}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// What goes wrong between finding a fault and finding it gone.
+fn find_and_mend(image: &mut image::Image<'_>, name: &str) -> std::result::Result<Volume, String> {
+    let volume = image.open();
+    let look = |volume: &Volume, repair| volume.check(repair, &|_, _| {}).map_err(|e| e.to_string());
+    let found = look(&volume, false)?;
+    if !found.findings.iter().any(|f| f.invariant == name) {
+        return Err(format!("not found, but {:?}", names(&found)));
+    }
+    let mended = look(&volume, true)?;
+    if let Some(left) = mended.findings.iter().find(|f| !f.repaired) {
+        return Err(format!("not mended: {left:?}, of {:?}", names(&found)));
+    }
+    let again = look(&volume, false)?;
+    if !again.findings.is_empty() {
+        return Err(format!("again: {:?}", names(&again)));
+    }
+    volume.close().map_err(|e| e.to_string())?;
+    let volume = image.reopen();
+    let again = look(&volume, false)?;
+    if !again.findings.is_empty() {
+        return Err(format!("after opening it again: {:?}", names(&again)));
+    }
+    tree(&volume);
+    Ok(volume)
+}
+
+#[test]
+fn each_invariant_has_a_planted_fault() {
+    let document = include_str!("../src/check/invariants.rs");
+    let known: Vec<&str> = document
+        .lines()
+        .filter_map(|line| line.split_once(" = \"")?.1.split_once("\", \""))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(known.len() > 60, "{known:?}");
+    for name in &known {
+        assert!(FAULTS.iter().any(|(fault, _)| fault == name), "no planted fault for {name}");
+    }
+    assert!(FAULTS.iter().all(|(name, _)| known.contains(name)));
+}
+
+/// A small generator, so that a seed gives the same image everywhere (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+}
+
+#[test]
+fn a_full_volume_can_be_mended() {
+    let volume = Volume::create_memory(&options(16 << 20, InodeSize::B256)).expect("create");
+    fill(&volume);
+    for piece in [64 << 10, 4096] {
+        let full = (0..).find_map(|i| volume.write_file(format!("/fill-{piece}-{i}"), vec![1; piece]).err());
+        assert_eq!(full.map(|e| e.code()), Some(Code::NoSpace));
+    }
+    let good = Good::new(volume.to_bytes().expect("bytes"));
+    let places = Places::of(&good.image().reopen());
+    let before = tree(&good.image().reopen());
+    for (name, plant) in FAULTS.iter().filter(|(name, _)| ["list-link", "tree-checksum"].contains(name)) {
+        let mut image = good.image();
+        plant(&mut image, &places);
+        let volume = find_and_mend(&mut image, name).expect(name);
+        assert!(tree(&volume) == before, "{name}");
+    }
+}
+
+#[test]
+fn a_volume_in_use_stays_clean() {
+    for (seed, inode_size) in [(1, InodeSize::B128), (2, InodeSize::B256), (3, InodeSize::B256)] {
+        let mut random = Random(seed);
+        let volume = Volume::create_memory(&options(64 << 20, inode_size)).expect("create");
+        for step in 0..6000u32 {
+            let name = |n: usize| format!("/{}", "n".repeat(1 + n % 200) + &n.to_string());
+            let (one, other) = (name(random.below(60)), name(random.below(60)));
+            let path = |p: &str| p.as_bytes()[1..].to_vec();
+            let (root, ino) = (volume.root(), volume.resolve(&one).map_or(volume.root(), |a| a.ino));
+            let at = random.next() >> (24 + random.below(40));
+            let len = random.below(200_000);
+            let _ = match random.below(12) {
+                0 | 1 => volume.write_file(&one, vec![step as u8; random.below(300_000)]).map(|_| ()),
+                2 => volume.write(&OWNER, ino, at, &vec![1; len]).map(|_| ()),
+                3 => {
+                    volume.setattr(&OWNER, ino, &SetAttr { size: Some(at), ..SetAttr::default() }).map(|_| ())
+                }
+                4 => volume.fallocate(&OWNER, ino, Allocate::PunchHole, at, 1 + len as u64),
+                5 => volume.fallocate(&OWNER, ino, Allocate::KeepSize, at, 1 + 20 * len as u64),
+                6 => volume.fallocate(&OWNER, ino, Allocate::ZeroRange, at, 1 + len as u64),
+                7 => volume.setxattr(&OWNER, ino, b"user.x", &vec![3; len / 4], XattrMode::Set),
+                8 => volume.rename(&OWNER, root, &path(&one), root, &path(&other), RenameMode::Replace),
+                9 => volume.link(&OWNER, ino, root, &path(&other)).map(|_| ()),
+                10 => volume.mkdir(&OWNER, root, &path(&one), 0o755).map(|_| ()),
+                _ => volume
+                    .unlink(&OWNER, root, &path(&one))
+                    .or_else(|_| volume.rmdir(&OWNER, root, &path(&one))),
+            };
+            if step % 97 == 0 {
+                assert_clean(&volume, &format!("seed {seed}, step {step}"));
+            }
+        }
+        assert_clean(&volume, "in the end");
+    }
+}
+
+/// Changes one to eight words of metadata, each to something that means something elsewhere in the volume.
+fn mutate(image: &mut image::Image<'_>, random: &mut Random, blocks: &[u64]) {
+    for _ in 0..=random.below(8) {
+        let at = blocks[random.below(blocks.len())];
+        let mut block = image.block(at);
+        let word = random.below(512) * 8;
+        let other = blocks[random.below(blocks.len())];
+        match random.below(9) {
+            0 => block[word + random.below(8)] ^= 1 << random.below(8),
+            1 => block[word..word + 8].copy_from_slice(&random.next().to_le_bytes()),
+            2 => block[word..word + 8].fill(0),
+            3 => block[word..word + 8].fill(0xff),
+            4 => {
+                let from = random.below(512) * 8;
+                let copy = block[from..from + 8].to_vec();
+                block[word..word + 8].copy_from_slice(&copy);
+            }
+            5 => block[word..word + 8].copy_from_slice(&(other | random.next() & 31).to_le_bytes()),
+            6 => {
+                let from = image.block(other);
+                block[word..word + 8].copy_from_slice(&from[word..word + 8]);
+            }
+            7 => block = image.block(other),
+            _ => {
+                let ino = other / image.size().bytes() + random.next() % 16;
+                block[word..word + 8].copy_from_slice(&ino.to_le_bytes());
+            }
+        }
+        image.write(at, &block);
+    }
+    if random.below(8) == 0 {
+        image.spoil(blocks[random.below(blocks.len())]);
+    }
+}
+
+#[test]
+fn no_mutation_makes_the_check_fail_or_its_repair_stop_half_way() {
+    let images: u64 = std::env::var("LANEFS_CHECK_IMAGES").ok().and_then(|n| n.parse().ok()).unwrap_or(1000);
+    let first: u64 = std::env::var("LANEFS_CHECK_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let (mut failures, mut faulty) = (Vec::new(), 0);
+    // The second volume has two groups.
+    for (inode_size, size) in [(InodeSize::B128, 16 << 20), (InodeSize::B256, 136 << 20)] {
+        let good = Good::new(closed(size, inode_size));
+        // Few blocks hold most of what can go wrong; the many leaves and blocks of inodes come as often together.
+        let mut blocks = Vec::new();
+        for kind in format::BlockKind::ALL {
+            let of_kind = good.of_kind(kind);
+            blocks.extend(of_kind.iter().cycle().take(if of_kind.is_empty() { 0 } else { 64 }));
+        }
+        for seed in first..first + images {
+            let mut random = Random(seed);
+            let mut image = good.image();
+            mutate(&mut image, &mut random, &blocks);
+            let begun = std::time::Instant::now();
+            match mend_anything(&mut image) {
+                Ok(found) => faulty += u64::from(found),
+                Err(why) => failures.push(format!("seed {seed}, {inode_size:?}: {why}")),
+            }
+            let took = begun.elapsed();
+            assert!(took.as_secs() < 20, "seed {seed}, {inode_size:?} took {took:?}");
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} failed:\n{}",
+        failures.len(),
+        failures[..failures.len().min(20)].join("\n")
+    );
+    // Else the test would show nothing.
+    assert!(faulty > images, "only {faulty} of {} images had a fault", 2 * images);
+}
+
+/// Checks and mends what may be anything; a clear refusal is fine too. True where something was wrong.
+fn mend_anything(image: &mut image::Image<'_>) -> std::result::Result<bool, String> {
+    image.seal();
+    let opened = Volume::open_device(Box::new(image.device.clone()), Access::Write);
+    let Ok(volume) = opened else { return Ok(false) };
+    let refused =
+        |e: Error| if e.to_string().contains("too damaged to mend") { Ok(true) } else { Err(e.to_string()) };
+    if let Err(e) = volume.check(false, &|_, _| {}) {
+        return refused(e);
+    }
+    let mended = match volume.check(true, &|_, _| {}) {
+        Ok(mended) => mended,
+        Err(e) => return refused(e),
+    };
+    if let Some(left) = mended.findings.iter().find(|f| !f.repaired) {
+        return Err(format!("not mended: {left:?}"));
+    }
+    tree(&volume);
+    volume.close().map_err(|e| e.to_string())?;
+    let again = image.reopen().check(false, &|_, _| {}).map_err(|e| e.to_string())?;
+    if again.findings.is_empty() {
+        Ok(!mended.findings.is_empty())
+    } else {
+        Err(format!("again: {:?}", names(&again)))
+    }
+}

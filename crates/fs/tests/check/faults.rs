@@ -1,0 +1,461 @@
+//! One planted fault for each invariant.
+
+use crate::image::Image;
+use lanefs::format::dir::{Slot, entry, index, leaf, tree};
+use lanefs::format::{
+    Array, BLOCK, BlockKind, BlockSize, CHUNK, DirRoot, Field, GROUP, INODE_CORE, Pointer, SUPERBLOCK_COPY,
+    UNIT, chunk_entry, chunk_header, dir_inode_128 as tail, group, inode, xattr_block,
+};
+use lanefs::{FileKind, Volume};
+
+/// Where things are in the fixture's volume.
+pub(crate) struct Places {
+    pub(crate) root: u64,
+    pub(crate) a: u64,
+    pub(crate) b: u64,
+    pub(crate) c: u64,
+    pub(crate) empty: u64,
+    pub(crate) inline: u64,
+    pub(crate) block: u64,
+    pub(crate) mapped: u64,
+    pub(crate) big: u64,
+    pub(crate) sparse: u64,
+    pub(crate) fifo: u64,
+    pub(crate) short: u64,
+    pub(crate) long: u64,
+    pub(crate) small: u64,
+    pub(crate) region: u64,
+    pub(crate) tree: u64,
+}
+
+impl Places {
+    pub(crate) fn of(volume: &Volume) -> Self {
+        let ino = |path: &str| {
+            let (dir, name) = volume.resolve_parent(path.as_bytes()).expect("parent");
+            volume.lookup(&lanefs::Caller::OWNER, dir, name).expect("lookup").0.0
+        };
+        Places {
+            root: volume.root().0,
+            a: ino("/a"),
+            b: ino("/a/b"),
+            c: ino("/a/b/c"),
+            empty: ino("/a/empty"),
+            inline: ino("/a/b/f1"),
+            block: ino("/a/b/f6"),
+            mapped: ino("/a/b/f8"),
+            big: ino("/big"),
+            sparse: ino("/sparse"),
+            fifo: ino("/fifo"),
+            short: ino("/short"),
+            long: ino("/long"),
+            small: ino("/small"),
+            region: ino("/region"),
+            tree: ino("/tree"),
+        }
+    }
+}
+
+const SLOTS: Array<u64> = Array::at(0, 512);
+
+fn root_block(image: &Image<'_>, dir: u64) -> u64 {
+    image.inode(dir, image.size().dir_root()) & !(BLOCK - 1)
+}
+
+fn pointers(image: &Image<'_>, ino: u64) -> u64 {
+    image.inode(ino, inode::MAP) & !(BLOCK - 1)
+}
+
+/// The first leaf of a directory whose map has one level or none.
+fn first_leaf(image: &Image<'_>, dir: u64) -> u64 {
+    let word = image.inode(dir, inode::MAP);
+    let p = Pointer::decode(word).expect("a pointer").expect("a leaf");
+    if p.indirect { image.get(p.offset, SLOTS.index(0)) & !(BLOCK - 1) } else { p.offset }
+}
+
+fn second_leaf(image: &Image<'_>, dir: u64) -> u64 {
+    image.get(pointers(image, dir), SLOTS.index(1)) & !(BLOCK - 1)
+}
+
+/// The first region's index block in a tree of one level.
+fn first_index(image: &Image<'_>, dir: u64) -> u64 {
+    image.get(root_block(image, dir), tree::POSITIONS.index(0))
+}
+
+fn first_dummy(image: &Image<'_>, dir: u64) -> u64 {
+    image.get(first_index(image, dir), index::DUMMY)
+}
+
+/// The entry behind the first dummy.
+fn first_entry(image: &Image<'_>, dir: u64) -> u64 {
+    image.get(first_dummy(image, dir), entry::NEXT)
+}
+
+/// The entry with this inode number in a directory of one leaf.
+fn entry_of(image: &Image<'_>, dir: u64, ino: u64) -> u64 {
+    let mut at = first_leaf(image, dir) + 5 * UNIT;
+    while image.get(at, entry::INODE) != ino || image.get(at, entry::NAME_LEN) == 0 {
+        at = image.get(at, entry::NEXT);
+        assert_ne!(at, 0, "no entry for inode {ino}");
+    }
+    at
+}
+
+fn group_at(image: &Image<'_>) -> u64 {
+    image.good.superblock.groups
+}
+
+fn chunk(image: &Image<'_>) -> u64 {
+    image.good.of_kind(BlockKind::ChunkHeader)[0]
+}
+
+fn add<T: lanefs::format::Word>(image: &mut Image<'_>, at: u64, field: Field<T>, by: u64) {
+    let value = image.get(at, field).to_bits();
+    image.put(at, field, T::from_bits(value.wrapping_add(by)));
+}
+
+fn flip(image: &mut Image<'_>, at: u64, field: Field<u64>, bit: u64) {
+    let value = image.get(at, field);
+    image.put(at, field, value ^ 1 << bit);
+}
+
+/// Bit of a block in its group's bitmap.
+fn flip_block(image: &mut Image<'_>, at: u64) {
+    let (number, block) = (at / GROUP, at % GROUP / BLOCK);
+    let group = group_at(image) + number * BLOCK;
+    flip(image, group, group::BITMAP.index((block / 64) as usize), block % 64);
+}
+
+fn superblock(image: &mut Image<'_>, change: impl Fn(&mut lanefs::format::superblock::Superblock)) {
+    let mut new = image.good.superblock.clone();
+    change(&mut new);
+    for at in [0, SUPERBLOCK_COPY] {
+        image.write(at, &new.encode());
+    }
+}
+
+pub(crate) type Fault = (&'static str, fn(&mut Image<'_>, &Places));
+
+/// Invariant, and how it is broken. Some come twice, in another place.
+pub(crate) const FAULTS: &[Fault] = &[
+    ("superblock-copy", |i, _| i.write(SUPERBLOCK_COPY, &[0; BLOCK as usize])),
+    ("superblock-copy", |i, _| {
+        let mut other = i.good.superblock.clone();
+        other.sequence -= 1;
+        i.write(0, &other.encode());
+    }),
+    ("free-blocks", |i, _| superblock(i, |s| s.free_blocks += 1)),
+    ("inode-count", |i, _| superblock(i, |s| s.inodes -= 1)),
+    ("orphan-list", |i, p| {
+        let ino = p.inline;
+        let mut new = i.good.superblock.clone();
+        new.orphans = ino;
+        for at in [0, SUPERBLOCK_COPY] {
+            i.write(at, &new.encode());
+        }
+    }),
+    ("root-directory", |i, _| superblock(i, |s| s.root = 77)),
+    ("root-directory", |i, p| i.put_inode(p.root, inode::MODE, 0)),
+    ("root-directory", |i, p| i.put_inode(p.root, inode::MODE, 0o100_644)),
+    ("group-checksum", |i, _| i.spoil(group_at(i))),
+    ("group-owner", |i, _| i.put(group_at(i), group::OWNER, 3)),
+    ("group-free", |i, _| add(i, group_at(i), group::FREE, 1)),
+    ("group-end", |i, _| flip(i, group_at(i), group::BITMAP.index(503), 63)),
+    ("group-metadata", |i, _| {
+        let bit = chunk(i) / CHUNK;
+        flip(i, group_at(i), group::METADATA, bit);
+    }),
+    ("group-metadata", |i, _| flip(i, group_at(i), group::METADATA, 7)),
+    ("group-metadata", |i, _| flip(i, group_at(i), group::METADATA, 0)),
+    ("group-room", |i, _| i.put(group_at(i), group::ROOM, 0)),
+    ("group-room", |i, _| flip(i, group_at(i), group::ROOM, 7)),
+    ("group-inode-room", |i, _| i.put(group_at(i), group::INODE_ROOM, 0)),
+    ("block-not-marked", |i, p| {
+        let at = i.inode(p.block, inode::MAP) & !0xfff;
+        flip_block(i, at);
+    }),
+    ("block-not-marked", |i, _| flip_block(i, SUPERBLOCK_COPY)),
+    ("block-leaked", |i, _| {
+        let at = i.good.superblock.volume_bytes - 9 * BLOCK;
+        flip_block(i, at);
+    }),
+    ("chunk-checksum", |i, _| i.spoil(chunk(i))),
+    ("chunk-checksum", |i, _| i.spoil(chunk(i) + BLOCK)),
+    ("chunk-used", |i, _| add(i, chunk(i), chunk_header::USED, 1)),
+    ("chunk-entry-kind", |i, p| {
+        let at = Image::entry_of(first_leaf(i, p.tree));
+        i.put(at, chunk_entry::KIND, BlockKind::Tree as u8);
+    }),
+    ("chunk-entry-kind", |i, p| {
+        let at = Image::entry_of(pointers(i, p.mapped));
+        i.put(at, chunk_entry::KIND, 0);
+    }),
+    ("chunk-entry-kind", |i, p| {
+        let at = Image::entry_of(i.inode_at(p.mapped) & !(BLOCK - 1));
+        i.put(at, chunk_entry::KIND, 0);
+    }),
+    ("chunk-entry-kind", |i, p| {
+        let at = Image::entry_of(i.inode_at(p.mapped) & !(BLOCK - 1));
+        i.put(at, chunk_entry::KIND, 77);
+    }),
+    ("chunk-entry-kind", |i, p| {
+        let at = Image::entry_of(i.inode_at(p.mapped) & !(BLOCK - 1));
+        i.put(at, chunk_entry::KIND, BlockKind::Leaf as u8);
+    }),
+    ("chunk-entry-owner", |i, p| {
+        let at = Image::entry_of(first_leaf(i, p.tree));
+        i.put(at, chunk_entry::OWNER, p.small);
+    }),
+    ("chunk-entry-owner", |i, p| {
+        let at = Image::entry_of(i.inode_at(p.mapped) & !(BLOCK - 1));
+        i.put(at, chunk_entry::OWNER, 5);
+    }),
+    ("chunk-entry-used", |i, p| {
+        let at = Image::entry_of(i.inode_at(p.mapped) & !(BLOCK - 1));
+        add(i, at, chunk_entry::USED, 255);
+    }),
+    ("metadata-leaked", |i, p| {
+        let at = (2..512).map(|b| chunk(i) + b * BLOCK).find(|at| !i.good.kinds.contains_key(at));
+        let at = Image::entry_of(at.expect("a free block"));
+        i.put(at, chunk_entry::KIND, BlockKind::Leaf as u8);
+        i.put(at, chunk_entry::OWNER, p.small);
+        let header = at & !(CHUNK - 1);
+        add(i, header, chunk_header::USED, 1);
+    }),
+    ("chunk-empty", |i, _| {
+        // A free chunk that is marked as metadata, with an empty table that verifies.
+        let at = 6 * CHUNK;
+        i.put(at, chunk_header::KIND, BlockKind::ChunkHeader as u8);
+        i.put(at, chunk_header::OWNER, at);
+        i.put(at, chunk_header::USED, 2);
+        let sums = lanefs::format::Checksummer::new(&i.good.superblock.uuid);
+        let second = sums.of(at + BLOCK, &[0; BLOCK as usize], None);
+        i.put(at, chunk_header::CHECKSUM2, second);
+        let sum = sums.of(at, &i.block(at), Some(chunk_header::CHECKSUM));
+        i.put(at, chunk_header::CHECKSUM, sum);
+        flip(i, group_at(i), group::METADATA, 6);
+        for word in 0..8 {
+            i.put(group_at(i), group::BITMAP.index(6 * 8 + word), u64::MAX);
+        }
+        add(i, group_at(i), group::FREE, 512u64.wrapping_neg());
+    }),
+    ("inode-checksum", |i, p| {
+        i.seal();
+        let at = i.inode_at(p.mapped);
+        let mut block = i.block(at);
+        block[(at % BLOCK) as usize + 9] ^= 1;
+        lanefs::Device::write_at(&i.device, at & !(BLOCK - 1), &block).expect("inside");
+    }),
+    ("inode-checksum", |i, p| i.spoil(i.inode_at(p.mapped))),
+    ("inode-mode", |i, p| i.put_inode(p.mapped, inode::MODE, 0o170_644)),
+    ("inode-mode", |i, p| i.put_inode(p.tree, inode::MODE, 0o644)),
+    ("inode-flags", |i, p| i.put_inode(p.fifo, inode::FLAGS, 1)),
+    ("inode-flags", |i, p| i.put_inode(p.tree, inode::FLAGS, 0x8000 | 1)),
+    ("inode-size", |i, p| i.put_inode(p.inline, inode::BYTES, 161)),
+    ("inode-size", |i, p| i.put_inode(p.mapped, inode::BYTES, u64::MAX)),
+    ("inode-size", |i, p| i.put_inode(p.long, inode::BYTES, 5000)),
+    ("inode-size", |i, p| i.put_inode(p.fifo, inode::BYTES, 1)),
+    ("inode-map", |i, p| i.put_inode(p.fifo, inode::MAP, 0x0060_0005)),
+    ("inode-map", |i, p| i.put_inode(p.mapped, inode::FLAGS, 0xf00)),
+    ("inode-map", |i, p| i.put_inode(p.inline, inode::MAP, 0x0060_0005)),
+    ("inode-rdev", |i, p| i.put_inode(p.short, inode::PARENT_OR_DEVICE, 1)),
+    ("inode-blocks", |i, p| i.put_inode(p.mapped, inode::BLOCKS, 1)),
+    ("inode-blocks", |i, p| i.put_inode(p.tree, inode::BLOCKS, u64::MAX)),
+    ("inline-tail", |i, p| {
+        let at = i.inode_at(p.inline) + INODE_CORE as u64;
+        i.put(at, Field::<u8>::at(20), 1);
+    }),
+    ("link-count", |i, p| i.put_inode(p.sparse, inode::LINKS, 1)),
+    ("link-count", |i, p| i.put_inode(p.b, inode::LINKS, 9)),
+    ("parent", |i, p| {
+        i.put_inode(p.c, inode::PARENT_OR_DEVICE, p.root);
+    }),
+    ("parent", |i, p| {
+        i.put_inode(p.root, inode::PARENT_OR_DEVICE, p.a);
+    }),
+    ("inode-unreachable", |i, p| {
+        // The entry of /short names /long instead.
+        let at = entry_of(i, p.root, p.short);
+        i.put(at, entry::INODE, p.long);
+    }),
+    ("directory-cycle", |i, p| {
+        // /a/b/c takes the place of /a in /, and /a that of /a/b/c.
+        let (up, down) = (entry_of(i, p.root, p.a), entry_of(i, p.b, p.c));
+        i.put(up, entry::INODE, p.c);
+        i.put(down, entry::INODE, p.a);
+    }),
+    ("directory-linked-twice", |i, p| {
+        let at = entry_of(i, p.a, p.empty);
+        i.put(at, entry::INODE, p.region);
+    }),
+    ("directory-linked-twice", |i, p| {
+        let at = entry_of(i, p.a, p.empty);
+        i.put(at, entry::INODE, p.root);
+    }),
+    ("map-pointer", |i, p| i.put(pointers(i, p.mapped), SLOTS.index(2), 0x60)),
+    ("map-pointer", |i, p| {
+        let word = Pointer::data(8 * CHUNK, BlockSize::Medium).word();
+        i.put(pointers(i, p.mapped), SLOTS.index(2), word);
+    }),
+    ("map-pointer", |i, p| i.put_inode(p.mapped, inode::FLAGS, 0)),
+    ("map-outside", |i, p| {
+        let word = Pointer::data(1 << 40, BlockSize::Small).word();
+        i.put(pointers(i, p.mapped), SLOTS.index(2), word);
+    }),
+    ("map-outside", |i, p| i.put_inode(p.sparse, inode::XATTR, 4095)),
+    ("map-empty", |i, p| {
+        let top = pointers(i, p.sparse);
+        let below = i.get(top, SLOTS.index(0)) & !0xfff;
+        let mut at = below;
+        for _ in 0..3 {
+            let next = (0..512).map(|s| i.get(at, SLOTS.index(s))).find(|w| *w != 0).expect("a pointer");
+            match Pointer::decode(next) {
+                Ok(Some(p)) if p.indirect => at = p.offset,
+                _ => break,
+            }
+        }
+        for s in 0..512 {
+            i.put(at, SLOTS.index(s), 0);
+        }
+    }),
+    ("data-in-metadata", |i, p| {
+        let word = Pointer::data(chunk(i) + 300 * BLOCK, BlockSize::Small).word();
+        i.put(pointers(i, p.mapped), SLOTS.index(30), word);
+    }),
+    ("metadata-place", |i, p| {
+        let word = Pointer::indirect(5 * CHUNK).word();
+        i.put_inode(p.mapped, inode::MAP, word);
+    }),
+    ("metadata-place", |i, p| i.put_inode(p.tree, i.size().dir_root(), DirRoot::Tree(chunk(i)).word())),
+    ("block-owned-twice", |i, p| {
+        let other = i.inode(p.block, inode::MAP);
+        i.put(pointers(i, p.mapped), SLOTS.index(0), other);
+    }),
+    ("block-owned-twice", |i, p| {
+        let other = i.inode(p.mapped, inode::MAP);
+        i.put_inode(p.big, inode::MAP, other);
+        i.put_inode(p.big, inode::FLAGS, 0x100);
+    }),
+    ("block-owned-twice", |i, p| {
+        let other = i.inode(p.region, inode::MAP);
+        i.put_inode(p.tree, inode::MAP, other);
+    }),
+    ("pointers-checksum", |i, p| i.spoil(pointers(i, p.mapped))),
+    ("pointers-checksum", |i, p| i.spoil(pointers(i, p.tree))),
+    ("xattr-checksum", |i, p| i.spoil(i.inode(p.sparse, inode::XATTR))),
+    ("xattr-owner", |i, p| i.put(i.inode(p.sparse, inode::XATTR), xattr_block::OWNER, p.a)),
+    ("xattr-length", |i, p| i.put(i.inode(p.sparse, inode::XATTR), xattr_block::LENGTH, 5000)),
+    ("xattr-format", |i, p| i.put(i.inode(p.sparse, inode::XATTR) + 32, Field::<u16>::at(0), 999)),
+    ("xattr-format", |i, p| i.put(i.inode(p.a, inode::XATTR) + 32, Field::<u16>::at(0), 0)),
+    ("block-owned-twice", |i, p| {
+        let first = i.inode(p.sparse, inode::XATTR);
+        i.put(first, xattr_block::NEXT, first);
+    }),
+    ("directory-size", |i, p| i.put_inode(p.tree, inode::BYTES, BLOCK)),
+    ("directory-size", |i, p| add(i, i.inode_at(p.tree), inode::BYTES, 1)),
+    ("directory-root", |i, p| i.put_inode(p.small, i.size().dir_root(), 0)),
+    ("directory-root", |i, p| i.put_inode(p.empty, i.size().dir_root(), DirRoot::Small(6 * CHUNK).word())),
+    ("directory-root", |i, p| i.put_inode(p.tree, i.size().dir_root(), 4)),
+    ("leaf-checksum", |i, p| i.spoil(second_leaf(i, p.tree))),
+    ("leaf-checksum", |i, p| i.spoil(first_leaf(i, p.small))),
+    ("leaf-owner", |i, p| i.put(second_leaf(i, p.tree), leaf::OWNER, p.small)),
+    ("leaf-place", |i, p| i.put(second_leaf(i, p.tree), leaf::PLACE, 7)),
+    ("leaf-bitmap", |i, p| flip(i, first_leaf(i, p.tree), leaf::UNITS.index(0), 9)),
+    ("leaf-bitmap", |i, p| flip(i, first_leaf(i, p.tree), leaf::UNITS.index(0), 1)),
+    ("leaf-free", |i, p| add(i, first_leaf(i, p.tree), leaf::FREE, 1)),
+    ("room-list", |i, p| i.put(i.inode_at(p.tree) + INODE_CORE as u64, tail::ROOM, 0)),
+    ("room-list", |i, p| {
+        let at = i.get(i.inode_at(p.tree) + INODE_CORE as u64, tail::ROOM);
+        i.put(at, leaf::NEXT, at);
+    }),
+    ("entry-name", |i, p| i.put(first_entry(i, p.tree) + 32, Field::<u8>::at(0), b'/')),
+    ("entry-name", |i, p| i.put(first_entry(i, p.tree) + 32, Field::<u8>::at(1), 0)),
+    ("entry-hash", |i, p| add(i, first_entry(i, p.tree), entry::HASH, 1)),
+    ("entry-count", |i, p| i.put(first_entry(i, p.tree), entry::COUNT, 1)),
+    ("entry-count", |i, p| i.put(first_dummy(i, p.tree), entry::KIND, 4)),
+    ("entry-duplicate", |i, p| {
+        // /a/b/f2 is named f1 as well.
+        let volume = i.reopen();
+        let dir = volume.lookup(&lanefs::Caller::OWNER, lanefs::Ino(p.b), b"f2").expect("lookup").0;
+        drop(volume);
+        let (one, two) = (entry_of(i, p.b, p.inline), entry_of(i, p.b, dir.0));
+        let (name, hash) = (i.get(one + 32, Field::<u16>::at(0)), i.get(one, entry::HASH));
+        i.put(two + 32, Field::<u16>::at(0), name);
+        i.put(two, entry::HASH, hash);
+    }),
+    ("entry-inode", |i, p| i.put(first_entry(i, p.tree), entry::INODE, 99_999_999)),
+    ("entry-inode", |i, p| i.put(first_entry(i, p.tree), entry::INODE, u64::MAX)),
+    ("entry-type", |i, p| i.put(first_entry(i, p.tree), entry::KIND, FileKind::Fifo as u8)),
+    ("entry-type", |i, p| i.put(first_entry(i, p.tree), entry::KIND, 99)),
+    ("list-link", |i, p| add(i, first_entry(i, p.tree), entry::PREVIOUS, 16)),
+    ("list-link", |i, p| i.put(first_entry(i, p.tree), entry::NEXT, 3)),
+    ("list-cycle", |i, p| {
+        let (at, dummy) = (first_entry(i, p.tree), first_dummy(i, p.tree));
+        i.put(at, entry::NEXT, dummy);
+    }),
+    ("list-missing", |i, p| i.put(first_entry(i, p.tree), entry::NEXT, 0)),
+    ("region-order", |i, p| i.put(first_dummy(i, p.tree), entry::HASH, 1)),
+    ("region-order", |i, p| {
+        let second = i.get(i.get(root_block(i, p.tree), tree::POSITIONS.index(1)), index::DUMMY);
+        i.put(second, entry::HASH, 0);
+    }),
+    ("region-hash", |i, p| {
+        let second = i.get(i.get(root_block(i, p.tree), tree::POSITIONS.index(1)), index::DUMMY);
+        i.put(second, entry::HASH, 16);
+        i.put(root_block(i, p.tree), tree::HASHES.index(1), 16);
+    }),
+    ("region-count", |i, p| add(i, first_dummy(i, p.tree), entry::COUNT, 1)),
+    ("region-size", |i, p| {
+        // The second dummy leaves the list, so that two regions are one.
+        let second = i.get(i.get(root_block(i, p.tree), tree::POSITIONS.index(1)), index::DUMMY);
+        let (before, after) = (i.get(second, entry::PREVIOUS), i.get(second, entry::NEXT));
+        i.put(before, entry::NEXT, after);
+        i.put(after, entry::PREVIOUS, before);
+    }),
+    ("region-index", |i, p| {
+        let at = first_index(i, p.tree);
+        i.put(first_dummy(i, p.tree), entry::INODE, at + BLOCK);
+    }),
+    ("region-index", |i, p| i.put(root_block(i, p.tree), tree::COUNT, 2)),
+    ("region-index", |i, p| i.put(first_leaf(i, p.small) + 5 * UNIT, entry::INODE, 4096)),
+    ("tree-checksum", |i, p| i.spoil(root_block(i, p.tree))),
+    ("tree-owner", |i, p| i.put(root_block(i, p.tree), tree::OWNER, p.small)),
+    ("tree-level", |i, p| i.put(root_block(i, p.tree), tree::LEVEL, 6)),
+    ("tree-count", |i, p| i.put(root_block(i, p.tree), tree::COUNT, 0)),
+    ("tree-count", |i, p| i.put(root_block(i, p.tree), tree::COUNT, 300)),
+    ("tree-form", |i, p| i.put(root_block(i, p.tree), tree::FORMS.index(1), 3)),
+    ("tree-order", |i, p| i.put(root_block(i, p.tree), tree::HASHES.index(1), 0)),
+    ("tree-order", |i, p| i.put(root_block(i, p.tree), tree::HASHES.index(0), 5)),
+    ("index-checksum", |i, p| i.spoil(first_index(i, p.tree))),
+    ("index-checksum", |i, p| i.spoil(root_block(i, p.region))),
+    ("index-owner", |i, p| i.put(first_index(i, p.tree), index::OWNER, p.small)),
+    ("index-slots", |i, p| {
+        let at = first_index(i, p.tree);
+        let slot =
+            (0..504).find(|s| Slot(i.get(at, index::SLOTS.index(*s))).position() != 0).expect("a slot");
+        i.put(at, index::SLOTS.index(slot), 0);
+    }),
+    ("index-probe", |i, p| {
+        // A slot moves to the bucket behind its own, and no bit says so.
+        let at = root_block(i, p.region);
+        let find = |i: &Image<'_>, bucket: usize, used: bool| {
+            (1..8).find(|s| (Slot(i.get(at, index::SLOTS.index(bucket * 8 + s))).position() != 0) == used)
+        };
+        let clear = |i: &Image<'_>, b: usize| i.get(at, index::SLOTS.index(b * 8)) & Slot::OVERFLOW == 0;
+        let bucket =
+            (0..62).find(|b| find(i, *b, true).is_some() && find(i, b + 1, false).is_some() && clear(i, *b));
+        let bucket = bucket.expect("a bucket");
+        let (from, to) =
+            (find(i, bucket, true).expect("a slot"), find(i, bucket + 1, false).expect("a place"));
+        let slot = i.get(at, index::SLOTS.index(bucket * 8 + from));
+        i.put(at, index::SLOTS.index(bucket * 8 + from), 0);
+        i.put(at, index::SLOTS.index((bucket + 1) * 8 + to), slot);
+    }),
+    ("small-index", |i, p| {
+        let at = i.inode_at(p.small) + i.size().small_tags() as u64;
+        add(i, at, Field::<u8>::at(0), 1);
+    }),
+    ("small-index", |i, p| {
+        let at = i.inode_at(p.region) + i.size().small_units() as u64;
+        i.put(at, Field::<u8>::at(1), 9);
+    }),
+];

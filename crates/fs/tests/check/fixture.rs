@@ -1,0 +1,89 @@
+//! Volumes with something of everything.
+
+use lanefs::*;
+
+pub(crate) const OWNER: Caller = Caller::OWNER;
+
+pub(crate) fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
+    CreateOptions { size, inode_size, uuid: Some([3; 16]), seed: Some([5; 16]), ..CreateOptions::default() }
+}
+
+/// Fills a volume: files of all kinds of content, directories of all forms, links, devices, attributes.
+pub(crate) fn fill(volume: &Volume) {
+    let root = volume.root();
+    volume.mkdir_all("/a/b/c", 0o755).expect("mkdir_all");
+    volume.mkdir_all("/a/empty", 0o700).expect("mkdir_all");
+    for (i, len) in [0usize, 5, 32, 33, 160, 161, 4096, 9000, 70_000].into_iter().enumerate() {
+        volume.write_file(format!("/a/b/f{i}"), vec![i as u8 + 1; len]).expect("write");
+    }
+    volume.write_file("/big", vec![9; 3 << 20]).expect("write");
+    let sparse = volume.write_file("/sparse", b"start").expect("write").ino;
+    for at in [1 << 20, 5 << 20, 3u64 << 30, 700 << 30] {
+        volume.write(&OWNER, sparse, at, b"here").expect("write");
+    }
+    let unwritten = volume.write_file("/unwritten", b"").expect("write").ino;
+    volume.fallocate(&OWNER, unwritten, Allocate::KeepSize, 0, 40_000).expect("fallocate");
+    volume.setxattr(&OWNER, sparse, b"user.long", &[7; 9000], XattrMode::Set).expect("xattr");
+    volume.setxattr(&OWNER, sparse, b"user.short", b"x", XattrMode::Set).expect("xattr");
+    let a = volume.resolve("/a").expect("resolve").ino;
+    volume.setxattr(&OWNER, a, b"user.dir", b"value", XattrMode::Set).expect("xattr");
+    volume.symlink(&OWNER, root, b"short", b"a/b").expect("symlink");
+    volume.symlink(&OWNER, root, b"long", &[b'l'; 400]).expect("symlink");
+    volume.link(&OWNER, sparse, a, b"hard").expect("link");
+    for (kind, name) in [
+        (FileKind::Fifo, "fifo"),
+        (FileKind::Socket, "socket"),
+        (FileKind::CharDevice, "char"),
+        (FileKind::BlockDevice, "block"),
+    ] {
+        volume.mknod(&OWNER, root, name.as_bytes(), kind, 0o600, 0x1234).expect("mknod");
+    }
+    for (dir, count) in [("small", 6), ("region", 150), ("tree", 900)] {
+        let dir = volume.mkdir(&OWNER, root, dir.as_bytes(), 0o755).expect("mkdir").ino;
+        for i in 0..count {
+            let name = format!("entry-{i:0width$}", width = 1 + i % 60);
+            volume.create_file(&OWNER, dir, name.as_bytes(), 0o644).expect("create");
+        }
+        for i in (0..count).filter(|i| i % 7 == 3) {
+            let name = format!("entry-{i:0width$}", width = 1 + i % 60);
+            volume.unlink(&OWNER, dir, name.as_bytes()).expect("unlink");
+        }
+        volume.mkdir(&OWNER, dir, b"sub", 0o755).expect("mkdir");
+    }
+}
+
+/// Its bytes, closed.
+pub(crate) fn closed(size: u64, inode_size: InodeSize) -> Vec<u8> {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let image = dir.path().join("v");
+    let volume = Volume::create(&image, &options(size, inode_size)).expect("create");
+    fill(&volume);
+    volume.close().expect("close");
+    std::fs::read(image).expect("read")
+}
+
+/// All paths with inode number and type, sorted.
+pub(crate) fn tree(volume: &Volume) -> Vec<(Vec<u8>, FileKind, u64)> {
+    let mut all = Vec::new();
+    let mut open = vec![(volume.root(), Vec::new())];
+    while let Some((dir, path)) = open.pop() {
+        let mut cookie = 0;
+        loop {
+            let page = volume.readdir(&OWNER, dir, cookie, 100).expect("readdir");
+            let Some(last) = page.last() else { break };
+            cookie = last.cookie;
+            for entry in page {
+                let mut path = path.clone();
+                path.push(b'/');
+                path.extend_from_slice(&entry.name);
+                all.push((path.clone(), entry.kind, entry.ino.0));
+                assert_eq!(volume.lookup(&OWNER, dir, &entry.name).expect("lookup").0, entry.ino);
+                if entry.kind == FileKind::Directory {
+                    open.push((entry.ino, path));
+                }
+            }
+        }
+    }
+    all.sort();
+    all
+}
