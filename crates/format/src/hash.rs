@@ -25,22 +25,37 @@ impl HashSeed {
 const K2: u32 = 0x5a82_7999;
 const K3: u32 = 0x6ed9_eba1;
 
-/// One message block: up to 32 bytes of the name as eight big-endian words, a short tail and all words behind it filled
-/// from the number of bytes left.
+/// One message block: up to 32 bytes of the name as eight big-endian words. Bytes behind the name are the number of bytes
+/// left, and in the word where the name ends they come first.
 #[inline(always)]
 fn message(name: &[u8]) -> [u32; 8] {
-    let left = name.len() as u32;
-    let pad = (left | left << 8).wrapping_mul(0x1_0001);
-    let mut words = [pad; 8];
-    let part = &name[..name.len().min(32)];
-    let mut fours = part.chunks_exact(4);
-    let mut i = 0;
-    for four in &mut fours {
-        words[i] = u32::from_be_bytes([four[0], four[1], four[2], four[3]]);
-        i += 1;
+    let len = name.len().min(32);
+    // At most 255 bytes are left, so each byte of ext4's 32-bit padding word is that number.
+    let mut bytes = [name.len() as u8; 32];
+    // Copies of fixed sizes that overlap: a copy of variable length would be a call.
+    match len {
+        16.. => {
+            bytes[..16].copy_from_slice(&name[..16]);
+            bytes[len - 16..len].copy_from_slice(&name[len - 16..len]);
+        }
+        8.. => {
+            bytes[..8].copy_from_slice(&name[..8]);
+            bytes[len - 8..len].copy_from_slice(&name[len - 8..len]);
+        }
+        4.. => {
+            bytes[..4].copy_from_slice(&name[..4]);
+            bytes[len - 4..len].copy_from_slice(&name[len - 4..len]);
+        }
+        _ => {
+            for (byte, of_name) in bytes.iter_mut().zip(name) {
+                *byte = *of_name;
+            }
+        }
     }
-    if !fours.remainder().is_empty() {
-        words[i] = fours.remainder().iter().fold(pad, |word, byte| word << 8 | u32::from(*byte));
+    let (fours, _) = bytes.as_chunks::<4>();
+    let mut words: [u32; 8] = std::array::from_fn(|i| u32::from_be_bytes(fours[i]));
+    if !len.is_multiple_of(4) {
+        words[len / 4] = words[len / 4].rotate_left(8 * (len % 4) as u32);
     }
     words
 }

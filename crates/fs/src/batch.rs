@@ -20,7 +20,7 @@ use lanefs_store::{Fault, prefetch};
 const BLOCK_OF_PATHS: usize = 256;
 
 /// Lookups in flight.
-const LANES: usize = 24;
+const LANES: usize = 32;
 
 /// Paths that are answered under one hold of the volume's lock.
 const HOLD: usize = 4096;
@@ -104,19 +104,6 @@ fn prefetch_text<P: AsRef<[u8]>>(paths: &[P]) {
     }
 }
 
-/// What a lane waits for.
-#[derive(Clone, Copy)]
-enum Stage {
-    /// The inode of the directory in which the next component is looked up.
-    Directory,
-    /// A bucket of this region index block.
-    Bucket(u64),
-    /// An entry that is probably the one.
-    Entry(u64),
-    /// The inode found, for its attributes.
-    Found(FileKind),
-}
-
 /// One lookup in flight.
 #[derive(Clone, Copy)]
 struct Lane {
@@ -125,16 +112,25 @@ struct Lane {
     /// Next component, and the end of the path's.
     next: u32,
     end: u32,
-    stage: Stage,
+    kind: FileKind,
+    /// The inode reached so far.
     ino: u64,
+    /// The block or entry that is on its way.
+    at: u64,
 }
 
-/// What a step leads to.
-enum Step {
-    Wait,
-    Done(Resolution),
-    /// Not plain: the ordinary way answers.
-    Ordinary,
+/// Lookups by what each waits for. All of a kind are taken at once, so the processor sees the same branches again and
+/// again, and has all their lines under way together.
+#[derive(Default)]
+struct Lanes {
+    /// The inode of the directory in which the next component is looked up.
+    directories: Vec<Lane>,
+    /// A bucket of a region index block.
+    buckets: Vec<Lane>,
+    /// An entry that is probably the one.
+    entries: Vec<Lane>,
+    /// The inode found, for its attributes.
+    found: Vec<Lane>,
 }
 
 struct Batch<'s, 'p> {
@@ -173,18 +169,18 @@ impl<'s> Batch<'s, '_> {
 
 impl<'p> Batch<'_, 'p> {
     /// Splits a path into plain components; `None` where it is not plain.
+    #[inline(always)]
     fn parse(&mut self, path: &'p [u8]) -> Option<(u32, u32)> {
         let first = self.names.len();
+        // A name with a NUL is refused and not looked up; a slash at the end asks for a directory.
+        let mut plain = path.last().is_some_and(|b| *b != b'/') && memchr::memchr(0, path).is_none();
         let mut begin = 0;
-        let mut plain = path.last().is_some_and(|b| *b != b'/');
-        for at in 0..=path.len() {
-            if at == path.len() || path[at] == b'/' {
-                let name = &path[begin..at];
-                begin = at + 1;
-                if !name.is_empty() {
-                    plain &= name != b"." && name != b".." && name.len() <= MAX_NAME && !name.contains(&0);
-                    self.names.push(name);
-                }
+        for at in memchr::memchr_iter(b'/', path).chain([path.len()]) {
+            let name = &path[begin..at];
+            begin = at + 1;
+            if !name.is_empty() {
+                plain &= (name[0] != b'.' || name != b"." && name != b"..") && name.len() <= MAX_NAME;
+                self.names.push(name);
             }
         }
         if plain {
@@ -204,153 +200,185 @@ impl<'p> Batch<'_, 'p> {
             let path = path.as_ref();
             if let Some((next, end)) = self.parse(path) {
                 let ino = if path[0] == b'/' { self.start.root } else { self.start.base };
-                waiting.push(Lane { path: i as u32, next, end, stage: Stage::Directory, ino });
+                waiting.push(Lane { path: i as u32, next, end, kind: FileKind::Directory, ino, at: 0 });
             }
         }
         hash_all(core.seed, &self.names, &mut self.hashes);
+        self.fly(core, waiting, answers);
+    }
+
+    /// Keeps [`LANES`] lookups in flight until all are answered, or left to the ordinary way. What fails here fails there
+    /// too, and is told apart there.
+    fn fly(&self, core: &Core, waiting: Vec<Lane>, answers: &mut [Resolution]) {
         let mut waiting = waiting.into_iter();
-        let mut lanes: Vec<Lane> = waiting.by_ref().take(LANES).collect();
-        while !lanes.is_empty() {
-            let mut i = 0;
-            while i < lanes.len() {
-                let step = self.step(core, &mut lanes[i]).unwrap_or(Step::Ordinary);
-                let answer = match step {
-                    Step::Wait => {
-                        i += 1;
-                        continue;
-                    }
-                    Step::Done(answer) => Some(answer),
-                    Step::Ordinary => None,
-                };
-                if let Some(answer) = answer {
-                    answers[lanes[i].path as usize] = answer;
-                }
-                match waiting.next() {
-                    Some(lane) => lanes[i] = lane,
-                    None => {
-                        lanes.swap_remove(i);
-                    }
-                }
+        let (mut lanes, mut now) = (Lanes::default(), Vec::with_capacity(LANES));
+        loop {
+            let flying = lanes.directories.len();
+            lanes.directories.extend(waiting.by_ref().take(LANES - flying.min(LANES)));
+            if lanes.directories.is_empty() {
+                return;
+            }
+            std::mem::swap(&mut now, &mut lanes.directories);
+            for lane in now.drain(..) {
+                let _ = self.search(core, lane, &mut lanes, answers);
+            }
+            std::mem::swap(&mut now, &mut lanes.buckets);
+            for lane in now.drain(..) {
+                let _ = self.look_in_bucket(core, lane, &mut lanes, answers);
+            }
+            std::mem::swap(&mut now, &mut lanes.entries);
+            for lane in now.drain(..) {
+                let _ = self.compare(core, lane, &mut lanes, answers);
+            }
+            std::mem::swap(&mut now, &mut lanes.found);
+            for lane in now.drain(..) {
+                let _ = finish(core, lane, answers);
             }
         }
     }
 
+    /// The directory's inode is here: where is the entry, or the index of its region?
     #[inline(always)]
-    fn step(&self, core: &Core, lane: &mut Lane) -> Outcome<Step> {
+    fn search(
+        &self,
+        core: &Core,
+        mut lane: Lane,
+        lanes: &mut Lanes,
+        answers: &mut [Resolution],
+    ) -> Outcome<()> {
         let store = &core.store;
-        match lane.stage {
-            Stage::Directory => {
-                // The entry said that it is a directory, so the line with its type need not be read.
-                let inode = store.inode(lane.ino)?;
-                let hash = self.hashes[lane.next as usize];
-                let index = match dir::root_in(inode)? {
-                    DirRoot::Empty => return Ok(self.missing(lane)),
-                    DirRoot::Small(leaf) => {
-                        let size = store.inode_size();
-                        let places = dir::candidates(inode, size, hash);
-                        let unit =
-                            if places == 0 { 0 } else { dir::unit_of(inode, size, places.trailing_zeros()) };
-                        return match unit {
-                            0 if places == 0 => Ok(self.missing(lane)),
-                            0 => self.slowly(core, lane),
-                            unit => {
-                                self.await_entry(core, lane, leaf + unit * UNIT);
-                                Ok(Step::Wait)
-                            }
-                        };
-                    }
-                    DirRoot::Region(index) => index,
-                    DirRoot::Tree(root) => dir::region_of(core, root, hash)?,
-                };
-                store.prefetch(index.wrapping_add(dir::bucket_at(hash) as u64));
-                lane.stage = Stage::Bucket(index);
-                Ok(Step::Wait)
+        // The entry said that it is a directory, so the line with its type need not be read.
+        let inode = store.inode(lane.ino)?;
+        let hash = self.hashes[lane.next as usize];
+        lane.at = match dir::root_in(inode)? {
+            DirRoot::Empty => {
+                missing(&lane, answers);
+                return Ok(());
             }
-            Stage::Bucket(index) => {
-                let hash = self.hashes[lane.next as usize];
-                let view = store.block(index, BlockKind::Index)?;
-                let bucket = lanefs_format::dir::Slot::home(hash as u16);
-                let (found, more) = dir::probe_bucket(view, bucket, hash);
-                let Some(at) = found.into_iter().find(|at| *at != 0) else {
-                    return if more { self.slowly(core, lane) } else { Ok(self.missing(lane)) };
-                };
-                self.await_entry(core, lane, at);
-                Ok(Step::Wait)
-            }
-            Stage::Entry(at) => {
-                let entry = Entry::at(core, at)?;
-                let name =
-                    Name { bytes: self.names[lane.next as usize], hash: self.hashes[lane.next as usize] };
-                if !entry.is(name) {
-                    return self.slowly(core, lane);
+            DirRoot::Small(leaf) => {
+                let size = store.inode_size();
+                let places = dir::candidates(inode, size, hash);
+                if places == 0 {
+                    missing(&lane, answers);
+                    return Ok(());
                 }
-                self.enter(core, lane, entry.ino(), entry.kind()?)
+                let unit = dir::unit_of(inode, size, places.trailing_zeros());
+                if unit == 0 {
+                    return self.slowly(core, lane, lanes, answers);
+                }
+                self.await_entry(core, lane, leaf.wrapping_add(unit * UNIT), lanes);
+                return Ok(());
             }
-            Stage::Found(kind) => {
-                let attr = Node::load(core, lane.ino)?.attr()?;
-                Ok(Step::Done(Resolution {
-                    code: Code::Success,
-                    ino: Some(Ino(lane.ino)),
-                    kind: Some(kind),
-                    attr: Some(attr),
-                }))
-            }
+            DirRoot::Region(index) => index,
+            DirRoot::Tree(root) => dir::region_of(core, root, hash)?,
+        };
+        store.prefetch(lane.at.wrapping_add(dir::bucket_at(hash) as u64));
+        lanes.buckets.push(lane);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn look_in_bucket(
+        &self,
+        core: &Core,
+        lane: Lane,
+        lanes: &mut Lanes,
+        answers: &mut [Resolution],
+    ) -> Outcome<()> {
+        let hash = self.hashes[lane.next as usize];
+        let view = core.store.block(lane.at, BlockKind::Index)?;
+        let bucket = lanefs_format::dir::Slot::home(hash as u16);
+        match dir::probe_bucket(view, bucket, hash) {
+            (0, false) => missing(&lane, answers),
+            (0, true) => return self.slowly(core, lane, lanes, answers),
+            (at, _) => self.await_entry(core, lane, at, lanes),
         }
+        Ok(())
     }
 
     /// Asks for the lines of an entry that are compared: from its inode number to the end of the name.
     #[inline(always)]
-    fn await_entry(&self, core: &Core, lane: &mut Lane, at: u64) {
-        core.store.prefetch(at + e::INODE.offset as u64);
-        core.store.prefetch(at + (e::SIZE - 1 + self.names[lane.next as usize].len()) as u64);
-        lane.stage = Stage::Entry(at);
+    fn await_entry(&self, core: &Core, lane: Lane, at: u64, lanes: &mut Lanes) {
+        let name_len = self.names[lane.next as usize].len();
+        core.store.prefetch(at.wrapping_add(e::INODE.offset as u64));
+        core.store.prefetch(at.wrapping_add((e::SIZE - 1 + name_len) as u64));
+        lanes.entries.push(Lane { at, ..lane });
+    }
+
+    #[inline(always)]
+    fn compare(&self, core: &Core, lane: Lane, lanes: &mut Lanes, answers: &mut [Resolution]) -> Outcome<()> {
+        match Entry::probe(core, lane.at, self.name(&lane))? {
+            Some((ino, kind)) => self.enter(core, lane, ino, kind, lanes, answers),
+            None => return self.slowly(core, lane, lanes, answers),
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn name(&self, lane: &Lane) -> Name<'p> {
+        Name { bytes: self.names[lane.next as usize], hash: self.hashes[lane.next as usize] }
     }
 
     /// A candidate that was not the one: the directory's ordinary search decides.
     #[cold]
-    fn slowly(&self, core: &Core, lane: &mut Lane) -> Outcome<Step> {
+    fn slowly(&self, core: &Core, lane: Lane, lanes: &mut Lanes, answers: &mut [Resolution]) -> Outcome<()> {
         let node = Node::directory(core, lane.ino)?;
-        let name = Name { bytes: self.names[lane.next as usize], hash: self.hashes[lane.next as usize] };
-        match dir::find(core, &node, name)? {
-            Some(entry) => self.enter(core, lane, entry.ino(), entry.kind()?),
-            None => Ok(self.missing(lane)),
+        match dir::find(core, &node, self.name(&lane))? {
+            Some(entry) => self.enter(core, lane, entry.ino(), entry.kind()?, lanes, answers),
+            None => missing(&lane, answers),
         }
+        Ok(())
     }
 
     /// The component was found.
     #[inline(always)]
-    fn enter(&self, core: &Core, lane: &mut Lane, ino: u64, kind: FileKind) -> Outcome<Step> {
+    fn enter(
+        &self,
+        core: &Core,
+        mut lane: Lane,
+        ino: u64,
+        kind: FileKind,
+        lanes: &mut Lanes,
+        answers: &mut [Resolution],
+    ) {
         lane.next += 1;
-        lane.ino = ino;
+        (lane.ino, lane.kind) = (ino, kind);
         let is_last = lane.next == lane.end;
         let inode = ino.wrapping_mul(core.store.inode_size().bytes());
         match kind {
-            FileKind::Symlink if !is_last || self.start.follow => return Ok(Step::Ordinary),
+            // Left to the ordinary way.
+            FileKind::Symlink if !is_last || self.start.follow => {}
             _ if is_last && !self.attributes => {
-                return Ok(Step::Done(Resolution {
-                    code: Code::Success,
-                    ino: Some(Ino(ino)),
-                    kind: Some(kind),
-                    attr: None,
-                }));
+                answers[lane.path as usize] =
+                    Resolution { code: Code::Success, ino: Some(Ino(ino)), kind: Some(kind), attr: None };
             }
-            _ if is_last => lane.stage = Stage::Found(kind),
+            _ if is_last => {
+                core.store.prefetch(inode);
+                core.store.prefetch(inode.wrapping_add(f::ATIME.offset as u64));
+                lanes.found.push(lane);
+            }
             FileKind::Directory => {
-                lane.stage = Stage::Directory;
-                core.store.prefetch(inode + core.store.inode_size().dir_root().offset as u64);
-                return Ok(Step::Wait);
+                core.store.prefetch(inode.wrapping_add(core.store.inode_size().dir_root().offset as u64));
+                lanes.directories.push(lane);
             }
-            _ => return Ok(Step::Done(Resolution::failed(Code::NotDirectory))),
+            _ => answers[lane.path as usize] = Resolution::failed(Code::NotDirectory),
         }
-        core.store.prefetch(inode);
-        core.store.prefetch(inode + f::ATIME.offset as u64);
-        Ok(Step::Wait)
     }
+}
 
-    fn missing(&self, lane: &Lane) -> Step {
-        let is_last = lane.next + 1 == lane.end;
-        Step::Done(Resolution::failed(if is_last { Code::NotFound } else { Code::ComponentNotFound }))
-    }
+/// The inode found is here.
+#[inline(always)]
+fn finish(core: &Core, lane: Lane, answers: &mut [Resolution]) -> Outcome<()> {
+    let attr = Node::load(core, lane.ino)?.attr()?;
+    answers[lane.path as usize] =
+        Resolution { code: Code::Success, ino: Some(Ino(lane.ino)), kind: Some(lane.kind), attr: Some(attr) };
+    Ok(())
+}
+
+fn missing(lane: &Lane, answers: &mut [Resolution]) {
+    let is_last = lane.next + 1 == lane.end;
+    answers[lane.path as usize] =
+        Resolution::failed(if is_last { Code::NotFound } else { Code::ComponentNotFound });
 }
 
 /// Hashes all names, [`HASH_LANES`] at a time, with the widest vectors that the processor has.

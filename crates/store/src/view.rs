@@ -118,6 +118,35 @@ impl<'a> View<'a> {
             && expected.iter().enumerate().all(|(i, b)| self.load(offset + i, 1) == u64::from(*b))
     }
 
+    /// Which of the 32 bytes from `offset` (a multiple of 8) on equal `byte`, as bits. Bytes past the end count as zero.
+    #[inline(always)]
+    pub fn positions_of(&self, offset: usize, byte: u8) -> u32 {
+        let words: [u64; 4] = std::array::from_fn(|i| self.load(offset + 8 * i, 8));
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
+            // SAFETY: these are SSE2, which every x86-64 has; they compute on values.
+            let half = |low: u64, high: u64| unsafe {
+                let equal =
+                    _mm_cmpeq_epi8(_mm_set_epi64x(high as i64, low as i64), _mm_set1_epi8(byte as i8));
+                _mm_movemask_epi8(equal) as u32
+            };
+            half(words[0], words[1]) | half(words[2], words[3]) << 16
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            const ONES: u64 = 0x0101_0101_0101_0101;
+            let mut bits = 0;
+            for (i, word) in words.iter().enumerate() {
+                let differs = word ^ (ONES * u64::from(byte));
+                let low = (differs & !(ONES << 7)) + !(ONES << 7);
+                let zeros = !(low | differs) & (ONES << 7);
+                bits |= (((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32) << (8 * i);
+            }
+            bits
+        }
+    }
+
     /// Copies the bytes from `offset` on; `false` (and nothing copied) where they reach past the end.
     pub fn copy_to(&self, offset: usize, out: &mut [u8]) -> bool {
         if offset.checked_add(out.len()).is_none_or(|end| end > self.len()) {

@@ -2,7 +2,7 @@
 
 use crate::edit::{Core, Edit, Outcome};
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units};
-use lanefs_format::{BLOCK, BlockKind, FileKind, HashSeed, UNIT, half_md4};
+use lanefs_format::{BLOCK, BlockKind, Field, FileKind, HashSeed, UNIT, half_md4};
 use lanefs_store::{Fault, View};
 
 /// A name with its hash.
@@ -42,6 +42,29 @@ impl<'a> Entry<'a> {
         let head = leaf.part(offset as usize, e::SIZE).ok_or(bad)?;
         let units = entry_units(usize::from(head.get(e::NAME_LEN)));
         Ok(Entry { view: leaf.part(offset as usize, units * UNIT as usize).ok_or(bad)? })
+    }
+
+    /// Inode number and type of the entry at a position, when it has this name: as [`at`](Self::at) and
+    /// [`is`](Self::is), in fewer steps.
+    #[inline(always)]
+    pub(crate) fn probe(core: &Core, at: u64, name: Name<'_>) -> Outcome<Option<(u64, FileKind)>> {
+        const TYPE_SHIFT: usize = 8 * (e::KIND.offset - e::HASH.offset);
+        const WITHOUT_TYPE: u64 = (1 << TYPE_SHIFT) - 1;
+        let leaf = core.store.block(at & !(BLOCK - 1), BlockKind::Leaf)?;
+        let offset = (at & (BLOCK - 1)) as usize;
+        if !at.is_multiple_of(UNIT) || offset < LEAF_HEADER_UNITS * UNIT as usize {
+            return Err(Fault::damaged(at, "no directory entry there"));
+        }
+        // Hash, length and type lie in one word.
+        let word = leaf.get(Field::<u64>::at(offset + e::HASH.offset));
+        let wanted =
+            u64::from(name.hash) | (name.bytes.len() as u64) << (8 * (e::NAME_LEN.offset - e::HASH.offset));
+        if word & WITHOUT_TYPE != wanted || !leaf.equals(offset + e::SIZE, name.bytes) {
+            return Ok(None);
+        }
+        let kind = FileKind::from_number((word >> TYPE_SHIFT) as u8);
+        let kind = kind.ok_or(Fault::damaged(at, "a directory entry of unknown type"))?;
+        Ok(Some((leaf.get(Field::at(offset + e::INODE.offset)), kind)))
     }
 
     #[inline(always)]

@@ -19,13 +19,17 @@ fn slot(view: View<'_>, bucket: usize, i: usize) -> Slot {
     Slot(view.get(x::SLOTS.index(bucket * BUCKET_SLOTS + i)))
 }
 
-/// The bucket's slots that may hold `hash`, as bits, and whether the search goes on in the next bucket.
+/// Position of the first entry in the bucket that may have `hash`, 0 for none, and whether the search would go on in the
+/// next bucket.
 #[inline(always)]
-pub(crate) fn probe_bucket(view: View<'_>, bucket: usize, hash: u32) -> ([u64; BUCKET_SLOTS], bool) {
-    let mut found = [0; BUCKET_SLOTS];
-    for (i, position) in found.iter_mut().enumerate() {
+pub(crate) fn probe_bucket(view: View<'_>, bucket: usize, hash: u32) -> (u64, bool) {
+    let mut found = 0;
+    for i in 0..BUCKET_SLOTS {
         let slot = slot(view, bucket, i);
-        *position = if slot.tag() == hash as u16 { slot.position() } else { 0 };
+        if slot.tag() == hash as u16 && slot.position() != 0 {
+            found = slot.position();
+            break;
+        }
     }
     (found, slot(view, bucket, 0).0 & Slot::OVERFLOW != 0)
 }
@@ -35,16 +39,16 @@ pub(super) fn find<'a>(core: &'a Core, at: u64, name: Name<'_>) -> Outcome<Optio
     let view = core.store.block(at, BlockKind::Index)?;
     let mut bucket = Slot::home(name.hash as u16);
     for _ in 0..BUCKETS {
-        let (found, more) = probe_bucket(view, bucket, name.hash);
-        for position in found {
-            if position != 0 {
-                let entry = Entry::at(core, position)?;
+        for i in 0..BUCKET_SLOTS {
+            let slot = slot(view, bucket, i);
+            if slot.tag() == name.hash as u16 && slot.position() != 0 {
+                let entry = Entry::at(core, slot.position())?;
                 if entry.is(name) {
                     return Ok(Some(entry));
                 }
             }
         }
-        if !more {
+        if slot(view, bucket, 0).0 & Slot::OVERFLOW == 0 {
             return Ok(None);
         }
         bucket = (bucket + 1) % BUCKETS;

@@ -10,22 +10,10 @@ use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units, small_tag};
 use lanefs_format::{BLOCK, BlockKind, DirRoot, Field, FileKind, InodeSize, UNIT};
 use lanefs_store::{Fault, View};
 
-const BYTES: u64 = 0x0101_0101_0101_0101;
-
-/// Places of the small index whose tag may be that of `hash`, as bits. A few may be wrong; the name decides.
+/// Places of the small index whose tag is that of `hash`, as bits. The name decides.
 #[inline(always)]
 pub(crate) fn candidates(inode: View<'_>, size: InodeSize, hash: u32) -> u32 {
-    let wanted = BYTES * u64::from(small_tag(hash));
-    let mut places = 0;
-    for word in 0..size.small_entries().div_ceil(8) {
-        let differs = inode.get(Field::<u64>::at(size.small_tags() + 8 * word)) ^ wanted;
-        let zeros = differs.wrapping_sub(BYTES) & !differs & (BYTES << 7);
-        // Gather the top bit of each byte.
-        let bits = (zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        places |= (bits as u32) << (8 * word);
-    }
-    // The last word may reach over the tags' end.
-    places & ((1 << size.small_entries()) - 1)
+    inode.positions_of(size.small_tags(), small_tag(hash)) & ((1 << size.small_entries()) - 1)
 }
 
 /// Unit of the entry in this place of the small index, 0 for none.
