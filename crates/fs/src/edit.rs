@@ -77,6 +77,9 @@ pub(crate) enum Freed {
     Block(u64, BlockKind),
     /// Blocks of file data: the first one's number, and how many.
     Run(u64, u64),
+    /// A metadata chunk at this position, all of whose blocks are free. A volume in memory keeps its memory: the next
+    /// metadata is likely to need it, and memory that the host has to clear first costs more than the metadata.
+    Chunk(u64),
 }
 
 /// A running change: a transaction with the allocator's state and the time that it stamps.
@@ -160,7 +163,14 @@ impl<'v> Edit<'v> {
 
 /// Blocks that are about to be free.
 pub(crate) fn deferred_blocks(writer: &Writer) -> u64 {
-    writer.deferred.iter().map(|freed| if let Freed::Run(_, blocks) = freed { *blocks } else { 0 }).sum()
+    writer
+        .deferred
+        .iter()
+        .map(|freed| match freed {
+            Freed::Run(_, blocks) => *blocks,
+            Freed::Block(..) | Freed::Chunk(_) => 0,
+        })
+        .sum()
 }
 
 pub(crate) type Outcome<T> = Result<T, Fault>;

@@ -1,6 +1,6 @@
 //! Operations on names: create, link, unlink, rename.
 
-use crate::dir::{self, Anticipate, Name};
+use crate::dir::{self, Name, Region};
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{self, NewInode, Node, add_links, touch};
 use crate::perm::{self, SEARCH, WRITE, access};
@@ -46,18 +46,18 @@ fn may_create<'v, 'n>(
     who: &Caller,
     dir: u64,
     name: &'n [u8],
-) -> Outcome<(Node<'v>, Name<'n>)> {
+) -> Outcome<(Node<'v>, Name<'n>, Region)> {
     let node = Node::directory(edit.core, dir)?;
     access(who, &node, SEARCH)?;
     check_name(name)?;
     let name = Name::new(edit.core.seed, name);
-    dir::anticipate_change(edit.core, &node, name, Anticipate::Header);
-    if is_dots(name.bytes) || dir::find(edit.core, &node, name)?.is_some() {
+    let region = Region::of(edit.core, &node, name)?;
+    if is_dots(name.bytes) || region.find(edit.core, &node, name)?.is_some() {
         return Err(Code::Exists.into());
     }
-    dir::anticipate_change(edit.core, &node, name, Anticipate::Dummy);
+    region.await_dummy(edit.core);
     access(who, &node, WRITE | SEARCH)?;
-    Ok((node, name))
+    Ok((node, name, region))
 }
 
 /// Makes an inode with one name.
@@ -70,14 +70,14 @@ pub(crate) fn create<'v>(
     perm: u16,
     rdev: u64,
 ) -> Outcome<Node<'v>> {
-    let (parent, name) = may_create(edit, who, dir, name)?;
+    let (parent, name, region) = may_create(edit, who, dir, name)?;
     let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
     if is_device && perm::checked(who).is_some() {
         return Err(Code::NotPermitted.into());
     }
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
     let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev, parent: dir })?;
-    dir::anticipate_change(edit.core, &parent, name, Anticipate::First);
+    region.await_first(edit.core);
     dir::insert(edit, parent, name, node.ino, kind)?;
     if kind == FileKind::Directory {
         add_links(edit, parent, 1)?;
@@ -130,7 +130,7 @@ pub(crate) fn link<'v>(
 ) -> Outcome<Node<'v>> {
     let node = Node::load(edit.core, ino)?;
     let kind = node.kind()?;
-    let (parent, name) = may_create(edit, who, dir, name)?;
+    let (parent, name, _) = may_create(edit, who, dir, name)?;
     if kind == FileKind::Directory {
         return Err(Code::NotPermitted.into());
     }
@@ -165,9 +165,9 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
     }
     check_name(name)?;
     let name = Name::new(edit.core.seed, name);
-    dir::anticipate_change(edit.core, &parent, name, Anticipate::Header);
-    let entry = dir::find(edit.core, &parent, name)?.ok_or(Code::NotFound)?;
-    dir::anticipate_change(edit.core, &parent, name, Anticipate::Dummy);
+    let region = Region::of(edit.core, &parent, name)?;
+    let entry = region.find(edit.core, &parent, name)?.ok_or(Code::NotFound)?;
+    region.await_dummy(edit.core);
     dir::anticipate_removal(edit.core, &entry);
     let node = Node::load(edit.core, entry.ino())?;
     perm::may_remove(who, &parent, &node)?;

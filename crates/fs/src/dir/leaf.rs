@@ -42,13 +42,17 @@ fn find_run(leaf: View<'_>, units: usize) -> Option<usize> {
 
 /// Sets or clears the bits of a run of units.
 fn flip(edit: &mut Edit<'_>, leaf: View<'_>, first: usize, units: usize, used: bool) -> Outcome<()> {
-    for unit in first..first + units {
-        let field = l::UNITS.index(unit / 64);
-        let (word, bit) = (leaf.get(field), 1 << (unit % 64));
-        if (word & bit != 0) == used || unit >= UNITS_PER_LEAF as usize {
+    let (mut at, end) = (first, first + units);
+    while at < end {
+        let stop = ((at / 64 + 1) * 64).min(end);
+        let mask = (u64::MAX >> (64 - (stop - at))) << (at % 64);
+        let field = l::UNITS.index(at / 64);
+        let word = leaf.get(field);
+        if word & mask != if used { 0 } else { mask } || stop > UNITS_PER_LEAF as usize {
             return Err(Fault::damaged(leaf.at(), "the bitmap of a leaf block is wrong"));
         }
-        edit.tx.put(leaf, field, word ^ bit);
+        edit.tx.put(leaf, field, word ^ mask);
+        at = stop;
     }
     let free = leaf.get(l::FREE);
     let left = if used { free.checked_sub(units as u16) } else { free.checked_add(units as u16) };

@@ -25,7 +25,7 @@ pub(crate) use tree::descend as region_of;
 
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::Node;
-use lanefs_format::{DirRoot, FileKind, InodeSize};
+use lanefs_format::{BLOCK, BlockKind, DirRoot, FileKind, InodeSize};
 use lanefs_store::View;
 
 /// The root of a directory's lookups.
@@ -61,44 +61,59 @@ pub(crate) fn find<'a>(core: &'a Core, node: &Node<'a>, name: Name<'_>) -> Outco
     }
 }
 
-/// Has the processor fetch the lines that a change of the region of `name` will touch, which otherwise wait for each other: a hint.
+/// The region in which a name belongs, and what is known of the memory that a change of it will touch.
 ///
-/// The first call, before the search for the name, asks for the header of the region's index; the second, after it, for
-/// the dummy that the header names; the third for the entry behind the dummy.
-pub(crate) fn anticipate_change(core: &Core, node: &Node<'_>, name: Name<'_>, step: Anticipate) {
-    use lanefs_format::BlockKind;
-    use lanefs_format::dir::{entry as e, index as x};
-    let index = match root(node) {
-        Ok(DirRoot::Region(index)) => index,
-        Ok(DirRoot::Tree(block)) => match tree::descend(core, block, name.hash) {
-            Ok(index) => index,
-            Err(_) => return,
-        },
-        _ => return,
-    };
-    if matches!(step, Anticipate::Header) {
-        return core.store.prefetch(index);
+/// A change waits for a chain of lines: the region's index block, the dummy that its header names, the entry behind the
+/// dummy. Each call asks the processor for the next of them, as early as it can be known; all are hints.
+#[derive(Clone, Copy)]
+pub(crate) struct Region {
+    index: Option<u64>,
+}
+
+impl Region {
+    /// Finds the region and asks for its header.
+    pub(crate) fn of(core: &Core, node: &Node<'_>, name: Name<'_>) -> Outcome<Region> {
+        let index = match root(node)? {
+            DirRoot::Region(index) => Some(index),
+            DirRoot::Tree(block) => Some(tree::descend(core, block, name.hash)?),
+            DirRoot::Empty | DirRoot::Small(_) => None,
+        };
+        core.store.prefetch(index.unwrap_or(0));
+        Ok(Region { index })
     }
-    let Ok(view) = core.store.block(index, BlockKind::Index) else { return };
-    let dummy = view.get(x::DUMMY);
-    if matches!(step, Anticipate::Dummy) {
-        return core.store.prefetch(dummy);
+
+    /// Finds the name in its region.
+    pub(crate) fn find<'a>(
+        self,
+        core: &'a Core,
+        node: &Node<'a>,
+        name: Name<'_>,
+    ) -> Outcome<Option<Entry<'a>>> {
+        match self.index {
+            Some(index) => index::find(core, index, name),
+            None => find(core, node, name),
+        }
     }
-    if let Ok(dummy) = Entry::at(core, dummy) {
-        core.store.prefetch(dummy.view.get(e::NEXT));
+
+    fn dummy(self, core: &Core) -> Option<u64> {
+        let view = core.store.block(self.index?, BlockKind::Index).ok()?;
+        Some(view.get(lanefs_format::dir::index::DUMMY))
+    }
+
+    /// Asks for the region's dummy.
+    pub(crate) fn await_dummy(self, core: &Core) {
+        core.store.prefetch(self.dummy(core).unwrap_or(0));
+    }
+
+    /// Asks for the entry behind the dummy.
+    pub(crate) fn await_first(self, core: &Core) {
+        let first = self.dummy(core).and_then(|at| Entry::at(core, at).ok()).map(|dummy| dummy.next());
+        core.store.prefetch(first.unwrap_or(0));
     }
 }
 
-/// How far [`anticipate_change`] can see.
-pub(crate) enum Anticipate {
-    Header,
-    Dummy,
-    First,
-}
-
-/// As [`anticipate_change`], for the removal of an entry and of the inode that it names.
+/// Asks for the lines that the removal of an entry and of the inode that it names will touch.
 pub(crate) fn anticipate_removal(core: &Core, entry: &Entry<'_>) {
-    use lanefs_format::BLOCK;
     use lanefs_format::dir::entry as e;
     let at = entry.view.at();
     let inode = entry.ino().wrapping_mul(core.store.inode_size().bytes());

@@ -101,10 +101,8 @@ fn split(edit: &mut Edit<'_>, node: Node<'_>, path: Path, old: View<'_>, dummy: 
         }
     }
     let after = after.ok_or(Fault::damaged(dummy.view.at(), "a region without an end"))?;
-    entries.sort_unstable_by_key(|(hash, entry)| (*hash, entry.view.at()));
-    let pivot = pivot(&entries).ok_or(Code::TooManyCollisions)?;
+    let (pivot, lowest) = pivot(&mut entries).ok_or(Code::TooManyCollisions)?;
     let (left, right) = entries.split_at(pivot);
-    let lowest = right[0].0;
 
     let second = leaf::alloc(edit, node, entry_units(0))?;
     let left_index = new_index(edit, node, dummy.view.at())?;
@@ -140,12 +138,27 @@ fn split(edit: &mut Edit<'_>, node: Node<'_>, path: Path, old: View<'_>, dummy: 
     free_index(edit, node, old.at())
 }
 
-/// The place nearest to the middle where the hash changes; `None` where all are equal.
-fn pivot(entries: &[(u32, Entry<'_>)]) -> Option<usize> {
+/// Divides the entries at a hash near the middle by rank, those below it first, in linear time: how many are below, and
+/// the hash. `None` where all have the same hash.
+fn pivot(entries: &mut [(u32, Entry<'_>)]) -> Option<(usize, u32)> {
     let middle = entries.len() / 2;
-    (0..=middle)
-        .flat_map(|d| [middle - d, middle + d])
-        .find(|i| (1..entries.len()).contains(i) && entries[i - 1].0 != entries[*i].0)
+    let (low, (median, _), high) = entries.select_nth_unstable_by_key(middle, |(hash, _)| *hash);
+    let median = *median;
+    let has_lower = low.iter().any(|(hash, _)| *hash < median);
+    // Names with one hash stay together: all of the median's go right, or, where none is lower, left.
+    let lowest = if has_lower {
+        median
+    } else {
+        high.iter().map(|(hash, _)| *hash).filter(|hash| *hash > median).min()?
+    };
+    let mut below = 0;
+    for i in 0..entries.len() {
+        if entries[i].0 < lowest {
+            entries.swap(i, below);
+            below += 1;
+        }
+    }
+    Some((below, lowest))
 }
 
 pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, entry: Entry<'_>) -> Outcome<()> {

@@ -97,6 +97,7 @@ pub(crate) fn free_block(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outco
 pub(crate) fn make_free(edit: &mut Edit<'_>, freed: Freed) -> Outcome<()> {
     match freed {
         Freed::Run(first, count) => clear_run(edit, first, count),
+        Freed::Chunk(at) => clear_run(edit, at / BLOCK, BLOCKS_PER_CHUNK),
         Freed::Block(at, kind) => make_block_free(edit, at, kind),
     }
 }

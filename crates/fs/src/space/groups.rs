@@ -168,7 +168,8 @@ pub(crate) fn free_chunk(edit: &mut Edit<'_>, at: u64) -> Outcome<()> {
     for field in [f::METADATA, f::ROOM, f::INODE_ROOM] {
         edit.tx.put(view, field, view.get(field) & !bit);
     }
-    free_run(edit, at / BLOCK, BLOCKS_PER_CHUNK)
+    edit.freed.push(Freed::Chunk(at));
+    Ok(())
 }
 
 /// The group of the chunk at `at`, and the chunk's bit in the group's masks.
