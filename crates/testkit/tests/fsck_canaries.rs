@@ -11,6 +11,19 @@ use lanefs_format::{
 use lanefs_testkit::mutate::{Base, Editor, bases};
 use lanefs_testkit::seeded::Seeded;
 
+/// What the check calls a block whose checksum is wrong.
+const CHECKSUMS: &[&str] = &[
+    "inode-checksum",
+    "pointers-checksum",
+    "leaf-checksum",
+    "tree-checksum",
+    "index-checksum",
+    "xattr-checksum",
+    "group-checksum",
+    "chunk-checksum",
+    "superblock-copy",
+];
+
 /// A fault to plant.
 struct Row {
     name: &'static str,
@@ -32,7 +45,7 @@ const fn row(
 }
 
 const fn unsealed(name: &'static str, base: &'static str, plant: fn(&mut Editor<'_>)) -> Row {
-    Row { name, base, seal: false, plant, named: &["checksum"] }
+    Row { name, base, seal: false, plant, named: CHECKSUMS }
 }
 
 const ROWS: &[Row] = &[
@@ -91,8 +104,8 @@ const ROWS: &[Row] = &[
         let (at, _) = some_entry(e, is_entry);
         dir::entry::PREVIOUS.write(&mut e.edit(at & !(BLOCK - 1))[(at % BLOCK) as usize..], 0);
     }),
-    row("the list of entries ends early", "tree-256", &[], |e| {
-        let (at, _) = some_entry(e, is_entry);
+    row("the list of entries ends early", "tree-256", &["list-link", "list-missing"], |e| {
+        let (at, _) = some_entry(e, |entry| is_entry(entry) && dir::entry::NEXT.read(entry) != Some(0));
         dir::entry::NEXT.write(&mut e.edit(at & !(BLOCK - 1))[(at % BLOCK) as usize..], 0);
     }),
     row("the list of entries leads back into itself", "tree-256", &[], |e| {
@@ -280,9 +293,11 @@ const ROWS: &[Row] = &[
         let at = first(e, BlockKind::Group);
         group::ROOM.write(e.edit(at), 0);
     }),
-    row("the superblock counts its inodes wrong", "small-256", &[], |e| {
+    // The counts of a volume that was not closed mean nothing, so this one says that it was.
+    row("the superblock counts its inodes wrong", "small-256", &["inode-count"], |e| {
         for at in [0, SUPERBLOCK_COPY] {
             fields::INODES.write(e.edit(at), 4711);
+            fields::CLEAN.write(e.edit(at), 1);
         }
     }),
     // Checksums.

@@ -55,12 +55,12 @@ fn compare(with_volume: bool, replay: &'static str, sequences: u64) {
 fn the_model_agrees_with_the_host() {
     let replay =
         "LANEFS_SEED={seed} LANEFS_SEQUENCES=1 cargo test -p lanefs-testkit --test model_host the_model";
-    compare(false, replay, 40);
+    compare(false, replay, 2);
 }
 
 #[test]
 fn a_volume_agrees_with_the_host() {
     let replay =
         "LANEFS_SEED={seed} LANEFS_SEQUENCES=1 cargo test -p lanefs-testkit --test model_host a_volume";
-    compare(true, replay, 20);
+    compare(true, replay, 1);
 }

@@ -114,6 +114,9 @@ impl Model {
     }
 
     pub(super) fn remove_tree(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+        if self.entries(dir).is_none() {
+            return Err(Code::NotDirectory.into());
+        }
         if is_dots(name) {
             return Err(Code::Invalid.into());
         }
