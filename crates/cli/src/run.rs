@@ -90,6 +90,8 @@ pub fn close(image: &Image, volume: Volume, access: Access) -> u8 {
     match access {
         // Nothing changed, so nothing can be lost: a volume that is only read need not be closed with care.
         Access::Read => exit::OK,
-        Access::Write => plain(volume.close().map(|()| exit::OK).map_err(|error| image.failure(&error))),
+        Access::Write | Access::Repair => {
+            plain(volume.close().map(|()| exit::OK).map_err(|error| image.failure(&error)))
+        }
     }
 }

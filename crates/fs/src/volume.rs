@@ -46,6 +46,9 @@ pub enum Access {
     Read,
     /// Reading and writing; nobody else may have it open.
     Write,
+    /// As `Write`, to mend the volume: a journal that does not verify is replaced by an empty one, and what a crash may
+    /// have left in it is lost. Check the volume with repair next.
+    Repair,
 }
 
 /// An open volume. Every method takes `&self` and may be called from many threads.
@@ -147,11 +150,11 @@ impl Volume {
     pub fn open(image: impl AsRef<Path>, access: Access) -> Result<Volume> {
         let name = image.as_ref().display().to_string();
         let open = |access: Access| {
-            let device = FileDevice::open(image.as_ref(), access == Access::Write);
+            let device = FileDevice::open(image.as_ref(), access != Access::Read);
             Self::open_device_named(Box::new(device.map_err(|e| open_error(&name, e))?), access, &name)
         };
         let volume = open(access);
-        if access == Access::Write || volume.as_ref().is_ok_and(|volume| volume.superblock.lock().clean) {
+        if access != Access::Read || volume.as_ref().is_ok_and(|volume| volume.superblock.lock().clean) {
             return volume;
         }
         // After a crash the journal must be applied once, which only a writer can; where it has nothing, that is well.
@@ -189,8 +192,11 @@ impl Volume {
         let (clean, journal) = (superblock.clean, (superblock.journal, superblock.journal_blocks));
         let volume = Self::with(Backing::Device(device), superblock, access)?;
         // A closed volume has nothing in its journal; one that was not may, and recovery writes.
-        if journal.1 > 0 && (access == Access::Write || !clean) {
-            let used = volume.core.store.use_journal(journal.0, journal.1, false);
+        if journal.1 > 0 && (access != Access::Read || !clean) {
+            let mut used = volume.core.store.use_journal(journal.0, journal.1, false);
+            if access == Access::Repair && matches!(used, Err(Fault::Damaged { .. })) {
+                used = volume.core.store.use_journal(journal.0, journal.1, true);
+            }
             if access == Access::Read && matches!(used, Err(Fault::Io { doing: "writing", .. })) {
                 return Err(image(
                     "not closed cleanly; it must be opened for writing once (lanefs fsck)".into(),
@@ -198,7 +204,7 @@ impl Volume {
             }
             used?;
         }
-        if torn && access == Access::Write {
+        if torn && access != Access::Read {
             volume.write_superblock(clean)?;
         }
         if !clean {

@@ -133,3 +133,22 @@ fn a_full_volume_keeps_what_it_has_and_changes_nothing_half() {
     volume.write_file("/again", &piece).expect("space came back");
     assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
 }
+
+#[test]
+fn a_damaged_journal_is_told_and_a_repair_replaces_it() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let image = dir.path().join("v.lane");
+    let volume = Volume::create(&image, &small()).expect("create");
+    volume.write_file("/kept", b"content").expect("write");
+    volume.close().expect("close");
+    let mut bytes = std::fs::read(&image).expect("image");
+    let journal = format::superblock::Superblock::decode(&bytes).expect("superblock").journal as usize;
+    bytes[journal + 100] ^= 1;
+    std::fs::write(&image, &bytes).expect("image");
+    assert!(matches!(Volume::open(&image, Access::Write), Err(Error::Damaged { .. })));
+    let volume = Volume::open(&image, Access::Repair).expect("open for repair");
+    assert!(volume.check(true, &|_, _| {}).expect("check").findings.is_empty());
+    volume.close().expect("close");
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    assert_eq!(volume.read_file("/kept").expect("read"), b"content");
+}

@@ -35,35 +35,35 @@ fn compare(name: &str, sequences: u64) {
 
 #[test]
 fn one_directory() {
-    compare("one-directory", 400);
+    compare("one-directory", 300);
 }
 
 #[test]
 fn deep() {
-    compare("deep", 600);
+    compare("deep", 400);
 }
 
 #[test]
 fn data() {
-    compare("data", 500);
+    compare("data", 350);
 }
 
 #[test]
 fn attributes() {
-    compare("attributes", 600);
+    compare("attributes", 400);
 }
 
 #[test]
 fn users() {
-    compare("users", 800);
+    compare("users", 550);
 }
 
 #[test]
 fn mixed() {
-    compare("mixed", 400);
+    compare("mixed", 300);
 }
 
 #[test]
 fn full() {
-    compare("full", 400);
+    compare("full", 300);
 }

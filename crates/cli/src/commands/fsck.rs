@@ -47,7 +47,7 @@ pub struct Fsck {
 impl Fsck {
     /// The one-shot command: opens the image, checks it and closes it. Returns the exit code.
     pub fn run_on(&self, image: &Image) -> u8 {
-        let access = if self.repair { Access::Write } else { Access::Read };
+        let access = if self.repair { Access::Repair } else { Access::Read };
         let volume = match image.open(access) {
             Ok(volume) => volume,
             Err(failure) => return told(&failure),
