@@ -51,7 +51,6 @@ impl Volume {
             follow: options.follow,
             who: &options.caller,
         };
-        let mut batch = Batch::new(&start, options.attributes);
         for part in paths.chunks(HOLD) {
             let _readers = self.writer.read();
             prefetch_text(&part[..part.len().min(BLOCK_OF_PATHS)]);
@@ -60,7 +59,10 @@ impl Volume {
                 prefetch_text(&next[..next.len().min(BLOCK_OF_PATHS)]);
                 let first = answers.len();
                 answers.resize(first + block.len(), Resolution::failed(Code::NotResident));
-                batch.run(&self.core, block, &mut answers[first..]);
+                if options.caller.user.is_none() {
+                    let mut batch = Batch::new(&start, options.attributes);
+                    batch.interleave(&self.core, block, &mut answers[first..]);
+                }
                 for (path, answer) in block.iter().zip(&mut answers[first..]) {
                     if answer.code == Code::NotResident {
                         *answer = self.one(&start, options.attributes, path.as_ref())?;
@@ -133,6 +135,7 @@ struct Lanes {
     found: Vec<Lane>,
 }
 
+/// A block of paths, split and hashed.
 struct Batch<'s, 'p> {
     start: &'s Start<'s>,
     attributes: bool,
@@ -140,34 +143,17 @@ struct Batch<'s, 'p> {
     hashes: Vec<u32>,
 }
 
-impl<'s> Batch<'s, '_> {
+impl<'s, 'p> Batch<'s, 'p> {
     fn new(start: &'s Start<'s>, attributes: bool) -> Self {
-        Batch { start, attributes, names: Vec::new(), hashes: Vec::new() }
-    }
-
-    /// Answers what it can; the others stay [`Code::NotResident`].
-    fn run<P: AsRef<[u8]>>(&mut self, core: &Core, paths: &[P], answers: &mut [Resolution]) {
-        if self.start.who.user.is_some() {
-            return;
+        let components = 8 * BLOCK_OF_PATHS;
+        Batch {
+            start,
+            attributes,
+            names: Vec::with_capacity(components),
+            hashes: Vec::with_capacity(components),
         }
-        // The vectors keep their memory from block to block; the names' lifetime is this block's.
-        let mut block = Batch {
-            start: self.start,
-            attributes: self.attributes,
-            names: std::mem::take(&mut self.names).into_iter().map(|_| &[][..]).collect(),
-            hashes: std::mem::take(&mut self.hashes),
-        };
-        block.names.clear();
-        block.hashes.clear();
-        block.interleave(core, paths, answers);
-        self.hashes = block.hashes;
-        let mut names = block.names;
-        names.clear();
-        self.names = names.into_iter().map(|_| &[][..]).collect();
     }
-}
 
-impl<'p> Batch<'_, 'p> {
     /// Splits a path into plain components; `None` where it is not plain.
     #[inline(always)]
     fn parse(&mut self, path: &'p [u8]) -> Option<(u32, u32)> {
@@ -190,6 +176,7 @@ impl<'p> Batch<'_, 'p> {
         None
     }
 
+    /// Answers what it can; the others stay [`Code::NotResident`].
     fn interleave<P: AsRef<[u8]>>(&mut self, core: &Core, paths: &'p [P], answers: &mut [Resolution]) {
         if Node::directory(core, self.start.base).is_err() || Node::directory(core, self.start.root).is_err()
         {
