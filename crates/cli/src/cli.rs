@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::demo::DemoArgs;
 use crate::exit::{self, Outcome};
 use crate::image::{self, Image};
-use crate::import_export::{ExportArgs, ImportArgs};
+use crate::import_export::{Export, Import};
 use crate::shell::Shell;
 use clap::{Args, Parser, Subcommand};
 
@@ -106,6 +106,8 @@ macro_rules! volume_commands {
 
 volume_commands! {
     Info(info::Info),
+    Import(Import),
+    Export(Export),
     Ls(ls::Ls),
     Tree(tree::Tree),
     Find(find::Find),
@@ -135,8 +137,6 @@ volume_commands! {
 #[allow(missing_docs, reason = "a description here would take the place of the command's own in the help")]
 pub enum Command {
     Mkfs(mkfs::Mkfs),
-    Import(ImportArgs),
-    Export(ExportArgs),
     #[command(flatten)]
     On(ImageCommand),
     Shell(Shell),

@@ -1,17 +1,18 @@
 //! `import` and `export`: whole trees and archives.
 
-use crate::exit::{self, Failure};
-use crate::image::{self, Image};
+use crate::cli::Run;
+use crate::context::Context;
+use crate::exit::{self, Failure, Outcome};
+use crate::image::Image;
 use crate::{bytes, interrupt, size};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use lanefs::Access;
 use lanefs_transfer::{
     ArchiveSource, ArchiveTarget, Control, Error, ExportOptions, FileId, ImportOptions, Progress, Report,
     Snapshot, export_archive, export_tree, import_archive, import_tree, is_archive_name,
 };
 use serde_json::json;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -34,10 +35,7 @@ const SHOWN: usize = 20;
   lanefs import v.lane /usr/share /share
   lanefs import v.lane linux.tar.gz /src
   xz -dc linux.tar.xz | lanefs import --tar v.lane - /src")]
-pub struct ImportArgs {
-    /// The volume: a file or a raw device
-    #[arg(value_name = "IMAGE", value_parser = image::parser())]
-    pub image: Image,
+pub struct Import {
     /// A directory, a file or an archive of the host; - with --tar is standard input
     #[arg(value_name = "SRC")]
     pub source: PathBuf,
@@ -75,10 +73,7 @@ pub struct ImportArgs {
   lanefs export v.lane /share ./share
   lanefs export v.lane /share share.tar.gz
   lanefs export v.lane /share --tar - | zstd > share.tar.zst")]
-pub struct ExportArgs {
-    /// The volume: a file or a raw device
-    #[arg(value_name = "IMAGE", value_parser = image::parser())]
-    pub image: Image,
+pub struct Export {
     /// A directory or file in the volume
     #[arg(value_name = "SRC")]
     pub source: OsString,
@@ -119,81 +114,100 @@ impl CommonArgs {
     }
 }
 
-/// Runs `import`; returns the exit code.
-///
-/// # Errors
-///
-/// What kept the import from beginning.
-pub fn run_import(args: &ImportArgs) -> Result<u8, Failure> {
-    let volume = args.image.open(Access::Write)?;
-    let options = ImportOptions {
-        overwrite: args.overwrite,
-        one_file_system: args.one_file_system,
-        threads: args.common.threads(),
-        skip: own_image(&args.image),
-    };
-    let dest = bytes::of(&args.dest);
-    let bar = Bar::new("importing");
-    let control = Control { interrupt: &interrupt::raised, progress: &bar };
-    let outcome = if args.tar && args.source == Path::new("-") {
-        import_archive(&volume, ArchiveSource::StandardInput, dest, &options, control)
-    } else if args.tar || !args.no_tar && is_archive(&args.source) {
-        import_archive(&volume, ArchiveSource::File(&args.source), dest, &options, control)
-    } else {
-        import_tree(&volume, &args.source, dest, &options, control)
-    };
-    bar.clear();
-    let told =
-        outcome.map_err(|error| failure(&error)).and_then(|report| tell("imported", &report, &args.common));
-    // Whatever came of it, the volume is closed, so that the next to open it finds it in order.
-    let closed = volume.close().map_err(|error| args.image.failure(&error));
-    told.and_then(|code| closed.map(|()| code))
+impl Run for Import {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Outcome {
+        let report = self.transfer(context).map_err(|error| failure(&error))?;
+        tell("imported", &report, &self.common, context)
+    }
 }
 
-/// Runs `export`; returns the exit code.
-///
-/// # Errors
-///
-/// What kept the export from beginning.
-pub fn run_export(args: &ExportArgs) -> Result<u8, Failure> {
-    let volume = args.image.open(Access::Read)?;
-    let source = bytes::of(&args.source);
-    let bar = Bar::new("exporting");
-    let control = Control { interrupt: &interrupt::raised, progress: &bar };
-    let target = match (&args.tar, &args.dest) {
-        (Some(file), _) if file == Path::new("-") => Some(ArchiveTarget::StandardOutput),
-        (Some(file), _) => Some(ArchiveTarget::File(file)),
-        (None, Some(dest)) if is_archive_name(bytes::of_path(dest)) && !dest.is_dir() => {
-            Some(ArchiveTarget::File(dest))
-        }
-        (None, _) => None,
-    };
-    let to_output = matches!(target, Some(ArchiveTarget::StandardOutput));
-    if to_output && args.common.json {
-        return Err(Failure::usage(
-            "--json",
-            "goes to standard output, as the archive does",
-            "leave one out",
-        ));
+impl Import {
+    fn transfer(&self, context: &Context<'_>) -> lanefs_transfer::Result<Report> {
+        let volume = context.volume;
+        let options = ImportOptions {
+            overwrite: self.overwrite,
+            one_file_system: self.one_file_system,
+            threads: self.common.threads(),
+            skip: own_image(context.image),
+        };
+        let dest = &inside(context, &self.dest)[..];
+        let bar = Bar::new("importing");
+        let control = Control { interrupt: &interrupt::raised, progress: &bar };
+        let outcome = if self.tar && self.source == Path::new("-") {
+            import_archive(volume, ArchiveSource::StandardInput, dest, &options, control)
+        } else if self.tar || !self.no_tar && is_archive(&self.source) {
+            import_archive(volume, ArchiveSource::File(&self.source), dest, &options, control)
+        } else {
+            import_tree(volume, &self.source, dest, &options, control)
+        };
+        bar.clear();
+        outcome
     }
-    if to_output && std::io::stdout().is_terminal() {
-        let advice = "redirect standard output, or name a file";
-        return Err(Failure::usage("--tar -", "an archive is nothing for a terminal", advice));
+}
+
+/// A path of the volume, from the working directory on.
+fn inside(context: &Context<'_>, path: &OsStr) -> Vec<u8> {
+    let path = bytes::of(path);
+    match path {
+        [b'/', ..] => path.to_vec(),
+        _ => [&context.cwd[..], b"/", path].concat(),
     }
-    let outcome = match (target, &args.dest) {
-        (Some(target), _) => export_archive(&volume, source, target, args.overwrite, control),
-        (None, Some(dest)) => {
-            let options = ExportOptions {
-                overwrite: args.overwrite,
-                threads: args.common.threads(),
-                sync: !args.no_sync,
-            };
-            export_tree(&volume, source, dest, &options, control)
+}
+
+impl Run for Export {
+    fn run(&self, context: &mut Context<'_>) -> Outcome {
+        let report = self.transfer(context)?;
+        tell("exported", &report, &self.common, context)
+    }
+}
+
+impl Export {
+    fn transfer(&self, context: &Context<'_>) -> Result<Report, Failure> {
+        let (args, volume) = (self, context.volume);
+        let source = &inside(context, &self.source)[..];
+        let bar = Bar::new("exporting");
+        let control = Control { interrupt: &interrupt::raised, progress: &bar };
+        let target = match (&args.tar, &args.dest) {
+            (Some(file), _) if file == Path::new("-") => Some(ArchiveTarget::StandardOutput),
+            (Some(file), _) => Some(ArchiveTarget::File(file)),
+            (None, Some(dest)) if is_archive_name(bytes::of_path(dest)) && !dest.is_dir() => {
+                Some(ArchiveTarget::File(dest))
+            }
+            (None, _) => None,
+        };
+        let to_output = matches!(target, Some(ArchiveTarget::StandardOutput));
+        if to_output && args.common.json {
+            return Err(Failure::usage(
+                "--json",
+                "goes to standard output, as the archive does",
+                "leave one out",
+            ));
         }
-        (None, None) => return Err(Failure::usage("DEST", "is missing", "name a directory, or use --tar")),
-    };
-    bar.clear();
-    tell("exported", &outcome.map_err(|error| failure(&error))?, &args.common)
+        if to_output && std::io::stdout().is_terminal() {
+            let advice = "redirect standard output, or name a file";
+            return Err(Failure::usage("--tar -", "an archive is nothing for a terminal", advice));
+        }
+        let outcome = match (target, &args.dest) {
+            (Some(target), _) => export_archive(volume, source, target, args.overwrite, control),
+            (None, Some(dest)) => {
+                let options = ExportOptions {
+                    overwrite: args.overwrite,
+                    threads: args.common.threads(),
+                    sync: !args.no_sync,
+                };
+                export_tree(volume, source, dest, &options, control)
+            }
+            (None, None) => {
+                return Err(Failure::usage("DEST", "is missing", "name a directory, or use --tar"));
+            }
+        };
+        bar.clear();
+        outcome.map_err(|error| failure(&error))
+    }
 }
 
 /// A regular file with the name of an archive.
@@ -221,8 +235,8 @@ pub(crate) fn failure(error: &Error) -> Failure {
     Failure::Message { exit, text: error.to_string(), ends: true }
 }
 
-/// Says what was done and what was not; returns the exit code.
-fn tell(done: &str, report: &Report, args: &CommonArgs) -> Result<u8, Failure> {
+/// Says what was done and what was not.
+fn tell(done: &str, report: &Report, args: &CommonArgs, context: &mut Context<'_>) -> Outcome {
     let limit = if args.verbose { usize::MAX } else { SHOWN };
     for problem in report.problems.iter().take(limit) {
         say(&problem.to_string());
@@ -244,13 +258,12 @@ fn tell(done: &str, report: &Report, args: &CommonArgs) -> Result<u8, Failure> {
         say(&format!("interrupted; what was {done} until then is whole"));
     }
     if args.json {
-        let mut out = std::io::stdout();
-        writeln!(out, "{}", as_json(report))?;
-        out.flush()?;
+        writeln!(context.out, "{}", as_json(report))?;
     } else {
         say(&format!("{done} {}", summary(report)));
     }
-    Ok(report.exit_code())
+    context.status = context.status.max(report.exit_code());
+    Ok(())
 }
 
 /// One line: names by kind, bytes, time and rates.

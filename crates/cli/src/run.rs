@@ -4,7 +4,7 @@ use crate::cli::{Cli, Command, Run, VolumeCommand};
 use crate::context::Context;
 use crate::exit::{self, Failure, Outcome};
 use crate::image::Image;
-use crate::{context, demo, import_export, interrupt};
+use crate::{context, demo, interrupt};
 use clap::Parser;
 use clap::error::ErrorKind;
 use lanefs::{Access, Volume};
@@ -46,8 +46,6 @@ fn dispatch(command: Command) -> u8 {
         Command::Shell(shell) => {
             on_volume(&shell.image, access(!shell.read_only), |context| shell.run(context))
         }
-        Command::Import(args) => plain(import_export::run_import(&args)),
-        Command::Export(args) => plain(import_export::run_export(&args)),
         Command::Demo(args) => plain(demo::run_demo(&args)),
         Command::Bench(bench) => plain(bench.run()),
         Command::Completions(completions) => plain(completions.run().map(|()| exit::OK)),

@@ -134,3 +134,20 @@ fn ctrl_c_ends_a_command_that_waits_for_input() {
     assert_eq!(v.run("ls", "").ends(0).out(), "");
     v.clean();
 }
+
+#[test]
+fn trees_come_and_go_from_the_working_directory() {
+    let host = tempfile::tempdir().expect("a temporary directory");
+    let (from, back) = (host.path().join("from"), host.path().join("back"));
+    std::fs::create_dir_all(from.join("sub")).expect("mkdir");
+    std::fs::write(from.join("sub/file"), b"content").expect("write");
+    let (from, back) = (from.display(), back.display());
+    let ran = script(&format!(
+        "mkdir /here\ncd /here\nimport {from} tree\ncat tree/sub/file\nexport tree {back}\nimport {from}/none x\n"
+    ));
+    let ran = ran.ends(4);
+    assert_eq!(ran.out(), "content");
+    assert!(ran.err.contains("none"), "{}", ran.err);
+    let copied = host.path().join("back/sub/file");
+    assert_eq!(std::fs::read(copied).expect("exported"), b"content");
+}
