@@ -139,7 +139,7 @@ impl Layout {
     }
 }
 
-/// Declares a structure; see the [module](self). `NAME: word, offset;` is a field, `NAME: word, offset, len;` an
+/// Declares a structure, from which come its fields, compile-time checks and [`Layout`](crate::Layout). `NAME: word, offset;` is a field, `NAME: word, offset, len;` an
 /// array.
 #[macro_export]
 macro_rules! layout {
