@@ -308,7 +308,14 @@ impl Volume {
     }
 
     fn finish(&self) -> Result<()> {
-        if self.marked.load(Ordering::Relaxed) && !self.core.store.has_failed() {
+        if self.core.store.has_failed() {
+            // The device keeps the last commit, which the next open finds.
+            return Err(Error::Io {
+                what: "a write failed, and what was changed since the last sync is lost".into(),
+                source: std::io::Error::other("the volume is as it was then"),
+            });
+        }
+        if self.marked.load(Ordering::Relaxed) {
             self.sync()?;
             self.write_superblock(true)?;
             self.marked.store(false, Ordering::Relaxed);
