@@ -56,3 +56,8 @@ pub use types::*;
 pub use volume::{Access, CreateOptions, Volume};
 
 use mkfs::recount;
+
+// The example of the README is compiled with the other examples.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
