@@ -120,7 +120,9 @@ fn new_pointers<'v>(edit: &mut Edit<'v>, node: Node<'_>) -> Outcome<View<'v>> {
 
 /// Deepens the map until it covers `block`.
 fn cover(edit: &mut Edit<'_>, node: Node<'_>, block: u64) -> Outcome<()> {
-    let mut depth = node.depth()?;
+    let old_depth = node.depth()?;
+    let mut depth = old_depth;
+    let was_empty = node.view.get(f::MAP) == Pointer::HOLE;
     while block >= capacity(depth) {
         if depth == MAX_MAP_DEPTH {
             return Err(Code::NoPointer.into());
@@ -136,6 +138,10 @@ fn cover(edit: &mut Edit<'_>, node: Node<'_>, block: u64) -> Outcome<()> {
     if depth > 0 && node.view.get(f::MAP) == Pointer::HOLE {
         let view = new_pointers(edit, node)?;
         edit.tx.put(node.view, f::MAP, Pointer::indirect(view.at()).word());
+    }
+    if depth > old_depth && old_depth > 0 && !was_empty {
+        // The old root may be full of blocks that follow each other; until now it had no slot above it to give them to.
+        collapse(edit, node, capacity(old_depth) - 1, old_depth)?;
     }
     Ok(())
 }

@@ -152,3 +152,36 @@ fn a_damaged_journal_is_told_and_a_repair_replaces_it() {
     let volume = Volume::open(&image, Access::Write).expect("open");
     assert_eq!(volume.read_file("/kept").expect("read"), b"content");
 }
+
+#[test]
+fn large_files_take_large_blocks_and_give_them_back() {
+    let volume = Volume::create_memory(&CreateOptions { size: 8 << 30, ..small() }).expect("create");
+    let free = volume.statfs().expect("statfs").free_blocks;
+    let ino = volume.create_file(&owner(), volume.root(), b"f", 0o644).expect("create").ino;
+    volume.fallocate(&owner(), ino, Allocate::Extend, 0, 3 << 30).expect("fallocate");
+    let blocks = |volume: &Volume| volume.getattr(ino).expect("attr").blocks;
+    // Three slots of 1 GiB below one block of pointers.
+    assert_eq!(blocks(&volume), 3 * 262_144 + 1);
+    volume.write(&owner(), ino, (1 << 30) + 5, b"in the second one").expect("write");
+    // The block of 1 GiB became 512 of 2 MiB, and one of those 512 of 4 KiB.
+    assert_eq!(blocks(&volume), 3 * 262_144 + 3);
+    let mut back = [9; 19];
+    volume.read(&owner(), ino, (1 << 30) + 4, &mut back).expect("read");
+    assert_eq!(&back, b"\0in the second one\0");
+    volume.fallocate(&owner(), ino, Allocate::PunchHole, 1 << 20, 2 << 20).expect("punch");
+    assert_eq!(volume.seek(ino, 0, Seek::Data).expect("seek"), 1 << 30);
+    assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
+    // Written in pieces of 4 MiB, a file ends up in blocks of 2 MiB.
+    let piece = vec![1; 4 << 20];
+    let other = volume.create_file(&owner(), volume.root(), b"g", 0o644).expect("create").ino;
+    for i in 0..4 {
+        volume.write(&owner(), other, i * (4 << 20), &piece).expect("write");
+    }
+    assert_eq!(volume.getattr(other).expect("attr").blocks, 4096 + 1);
+    for name in [b"f", b"g"] {
+        volume.unlink(&owner(), volume.root(), name).expect("unlink");
+    }
+    assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
+    let left = volume.statfs().expect("statfs").free_blocks;
+    assert!(free - left <= 512, "{free} {left}");
+}
