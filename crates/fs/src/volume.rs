@@ -426,6 +426,8 @@ fn open_error(name: &str, source: std::io::Error) -> Error {
         std::io::ErrorKind::AlreadyExists => {
             Error::Image { what: name.into(), why: "exists already; give --force to overwrite it".into() }
         }
+        // Neither a file nor a block device, or a device that is too small.
+        std::io::ErrorKind::InvalidInput => Error::Image { what: name.into(), why: source.to_string() },
         _ => Error::Io { what: format!("cannot open {name}"), source },
     }
 }
