@@ -70,10 +70,11 @@ impl Volume {
         let mut done = 0;
         while let Some((_, rest)) = path::split(&path[done..]) {
             done = path.len() - rest.len();
-            let (dir, name) = path::split_last(&path[..done]).unwrap_or((b"", b""));
+            let (_, name) = path::split_last(&path[..done]).unwrap_or((b"", b""));
             let named = |e: crate::Error| e.at(show(&path[..done]));
-            let _ = dir;
             at = match self.lookup(&Caller::OWNER, at.ino, name) {
+                Ok((ino, FileKind::Directory)) => self.getattr(ino).map_err(named)?,
+                // A symbolic link may lead to one.
                 Ok(_) => self.resolve(&path[..done])?,
                 Err(e) if e.code() == Code::NotFound => {
                     match self.mkdir(&Caller::OWNER, at.ino, name, perm) {
