@@ -57,6 +57,9 @@ impl Random {
     }
 }
 
+/// A file that takes most of the volume and is not looked at.
+const BALLAST: &str = "/ballast";
+
 type Tree = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Every path with its content (directories: a word).
@@ -76,7 +79,7 @@ fn tree(volume: &Volume) -> lanefs::Result<Tree> {
                 if entry.kind == lanefs::FileKind::Directory {
                     all.insert(full.clone(), b"directory".to_vec());
                     open.push((entry.ino, full));
-                } else {
+                } else if full != BALLAST.as_bytes() {
                     all.insert(full.clone(), volume.read_file(&full)?);
                 }
             }
@@ -130,7 +133,12 @@ fn record(seed: u64, operations: usize) -> Recording {
             seed: Some([2; 16]),
             ..CreateOptions::default()
         };
-        Volume::create(&image, &options).expect("create").close().expect("close");
+        let volume = Volume::create(&image, &options).expect("create");
+        // Little is left free, so that what one operation frees the next ones soon want: space that a crash may still
+        // bring back must not be given to them.
+        let free = volume.statfs().expect("statfs").free_blocks;
+        volume.write_file(BALLAST, vec![0xbb; (free as usize - 40) * 4096]).expect("ballast");
+        volume.close().expect("close");
         std::fs::read(&image).expect("image")
     };
     let log = Arc::new(Mutex::new(Vec::new()));
@@ -143,12 +151,13 @@ fn record(seed: u64, operations: usize) -> Recording {
         if step < 3 {
             volume.mkdir_all(format!("/d{step}"), 0o755).expect("mkdir");
         } else if let Some((ino, bytes)) = content.take() {
-            volume.write(&Caller::OWNER, ino, 0, &bytes).expect("write");
+            let written = volume.write(&Caller::OWNER, ino, 0, &bytes);
+            assert!(written.is_ok() || written.is_err_and(|e| e.code() == lanefs::Code::NoSpace));
         } else {
             content = change(&volume, &mut random, step);
         }
         trees.push(tree(&volume).expect("tree"));
-        if random.below(12) == 0 {
+        if random.below(25) == 0 {
             volume.sync().expect("sync");
             log.lock().expect("log").push(Event::Synced(step + 1));
         }
