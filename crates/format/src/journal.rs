@@ -1,4 +1,4 @@
-//! The journal: blocks of one commit, before they go to their places.
+//! The journal: blocks of commits, before they go to their places.
 
 use crate::layout;
 
@@ -15,20 +15,25 @@ layout! {
     CHECKSUM: u32, 4;
     /// Zero
     OWNER: u64, 8;
-    /// Number of the last commit whose blocks are all in their places
-    DONE: u64, 16;
+    /// Block of the journal with which the oldest commit begins that may not be in place, 1 to `JOURNAL_BLOCKS` - 1
+    TAIL: u64, 16;
+    /// Number of that commit; where there is none, of the next one
+    SEQUENCE: u64, 24;
     /// Zero
-    RESERVED1: u64, 24, 509;
+    RESERVED1: u64, 32, 508;
 }
 
+// All that changes of a header lies in its first sector, which a device writes as a whole or not at all.
+const _: () = assert!(journal_header::SEQUENCE.offset + 8 <= 512);
+
 layout! {
-    /// A descriptor: where the blocks that follow it belong.
+    /// A descriptor, which says where the blocks that follow it belong, or a revocation, which no blocks follow.
     journal_descriptor, 4096;
     /// `BlockKind::Journal`
     KIND: u8, 0;
-    /// 2: a descriptor
+    /// 2: a descriptor, 4: a revocation
     ROLE: u8, 1;
-    /// Number of blocks that follow, 1 to 500
+    /// Number of positions, 1 to 500; of a descriptor also the number of blocks that follow
     COUNT: u16, 2;
     /// CRC-32C of the block
     CHECKSUM: u32, 4;
@@ -38,7 +43,7 @@ layout! {
     SEQUENCE: u64, 16;
     /// Zero
     RESERVED: u64, 24, 9;
-    /// Position of each of the blocks
+    /// Position of each of the blocks; zero from `COUNT` on
     POSITIONS: u64, 96, 500;
 }
 
@@ -57,7 +62,7 @@ layout! {
     OWNER: u64, 8;
     /// Number of the commit
     SEQUENCE: u64, 16;
-    /// Blocks before the record, descriptors included
+    /// Blocks of the commit before the record: descriptors, copies and revocations
     BLOCKS: u64, 24;
     /// CRC-32C of these blocks, one after another
     CONTENT: u32, 32;
@@ -73,3 +78,5 @@ pub const JOURNAL_HEADER: u8 = 1;
 pub const JOURNAL_DESCRIPTOR: u8 = 2;
 /// Role of a commit record.
 pub const JOURNAL_COMMIT: u8 = 3;
+/// Role of a revocation, which has the fields of a descriptor.
+pub const JOURNAL_REVOCATION: u8 = 4;

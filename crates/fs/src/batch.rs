@@ -9,21 +9,18 @@ use crate::dir::{self, Entry, Name};
 use crate::edit::{Core, Outcome};
 use crate::inode::Node;
 use crate::path::{self, Start};
-use crate::{Ino, Resolution, ResolveOptions, Result, Volume};
+use crate::{Error, Ino, Resolution, ResolveOptions, Result, Volume};
 use lanefs_format::dir::entry as e;
 use lanefs_format::{
     BlockKind, Code, DirRoot, FileKind, HASH_LANES, HashSeed, MAX_NAME, UNIT, half_md4_lanes, inode as f,
 };
-use lanefs_store::{Fault, prefetch};
+use lanefs_store::{Reader, prefetch};
 
 /// Paths that are parsed and hashed at a time: their components fit the first-level cache.
 const BLOCK_OF_PATHS: usize = 256;
 
 /// Lookups in flight.
 const LANES: usize = 32;
-
-/// Paths that are answered under one hold of the volume's lock.
-const HOLD: usize = 4096;
 
 impl Resolution {
     fn failed(code: Code) -> Self {
@@ -51,46 +48,58 @@ impl Volume {
             follow: options.follow,
             who: &options.caller,
         };
-        for part in paths.chunks(HOLD) {
-            let _readers = self.writer.read();
-            prefetch_text(&part[..part.len().min(BLOCK_OF_PATHS)]);
-            for (i, block) in part.chunks(BLOCK_OF_PATHS).enumerate() {
-                let next = part.get((i + 1) * BLOCK_OF_PATHS..).unwrap_or(&[]);
-                prefetch_text(&next[..next.len().min(BLOCK_OF_PATHS)]);
-                let first = answers.len();
-                answers.resize(first + block.len(), Resolution::failed(Code::NotResident));
-                if options.caller.user.is_none() {
-                    let mut batch = Batch::new(&start, options.attributes);
-                    batch.interleave(&self.core, block, &mut answers[first..]);
-                }
-                for (path, answer) in block.iter().zip(&mut answers[first..]) {
-                    if answer.code == Code::NotResident {
-                        *answer = self.one(&start, options.attributes, path.as_ref())?;
-                    }
+        prefetch_text(&paths[..paths.len().min(BLOCK_OF_PATHS)]);
+        for (i, block) in paths.chunks(BLOCK_OF_PATHS).enumerate() {
+            let next = paths.get((i + 1) * BLOCK_OF_PATHS..).unwrap_or(&[]);
+            prefetch_text(&next[..next.len().min(BLOCK_OF_PATHS)]);
+            let first = answers.len();
+            answers.resize(first + block.len(), Resolution::failed(Code::NotResident));
+            if options.caller.user.is_none() {
+                self.resolve_block(&start, options.attributes, block, &mut answers[first..]);
+            }
+            for (path, answer) in block.iter().zip(&mut answers[first..]) {
+                if answer.code == Code::NotResident {
+                    *answer = self.one(&start, options.attributes, path.as_ref())?;
                 }
             }
         }
         Ok(answers)
     }
 
-    /// The ordinary way, misses fetched. The caller holds the lock.
-    fn one(&self, start: &Start<'_>, attributes: bool, path: &[u8]) -> Result<Resolution> {
-        loop {
-            let found = path::resolve(&self.core, start, path).and_then(|(ino, kind)| {
-                let attr = if attributes { Some(Node::load(&self.core, ino)?.attr()?) } else { None };
-                Ok(Resolution { code: Code::Success, ino: Some(Ino(ino)), kind: Some(kind), attr })
-            });
-            match found {
-                Ok(answer) => return Ok(answer),
-                Err(Fault::Miss { at, kind }) => match self.core.store.fetch(at, kind) {
-                    Ok(()) => {}
-                    Err(Fault::Damaged { .. }) => return Ok(Resolution::failed(Code::InvariantViolated)),
-                    Err(fault) => return Err(fault.into()),
-                },
-                Err(Fault::Code(code)) => return Ok(Resolution::failed(code)),
-                Err(Fault::Damaged { .. }) => return Ok(Resolution::failed(Code::InvariantViolated)),
-                Err(fault) => return Err(fault.into()),
+    /// Answers what it can of a block of paths, in one run, or in several small ones while writers are about: each is void
+    /// when one of them came in between.
+    fn resolve_block<P: AsRef<[u8]>>(
+        &self,
+        start: &Start<'_>,
+        attributes: bool,
+        block: &[P],
+        answers: &mut [Resolution],
+    ) {
+        let store = &self.shared.store;
+        let run = if Reader::reading(store).is_quiet() { BLOCK_OF_PATHS } else { LANES };
+        for (paths, answers) in block.chunks(run).zip(answers.chunks_mut(run)) {
+            let core = Core::new(&self.shared, Reader::reading(store));
+            Batch::new(start, attributes).interleave(&core, paths, answers);
+            if core.store.validate().is_err() {
+                answers.fill_with(|| Resolution::failed(Code::NotResident));
+            } else if !core.store.is_quiet() {
+                self.shared.gate.look_around(store);
             }
+        }
+    }
+
+    /// The ordinary way, misses fetched.
+    fn one(&self, start: &Start<'_>, attributes: bool, path: &[u8]) -> Result<Resolution> {
+        let found = self.view(|core| {
+            let (ino, kind) = path::resolve(core, start, path)?;
+            let attr = if attributes { Some(Node::load(core, ino)?.attr()?) } else { None };
+            Ok(Resolution { code: Code::Success, ino: Some(Ino(ino)), kind: Some(kind), attr })
+        });
+        match found {
+            Ok(answer) => Ok(answer),
+            Err(Error::Code(code)) => Ok(Resolution::failed(code)),
+            Err(Error::Damaged { .. }) => Ok(Resolution::failed(Code::InvariantViolated)),
+            Err(error) => Err(error),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! File content: inline in the inode, or in blocks through the file map.
 //!
-//! What lies behind the end of a file in its last block, or in the inode, is always zero.
+//! What lies behind the end of a file in its last block, or in the inode, is zero, but for what a write left that a crash cut
+//! off; so it is cleared when the file grows over it.
 
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{Node, set_flags, touch};
 use crate::map::{self, State};
 use crate::{Allocate, Seek};
 use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, Pointer, inode as f};
-use lanefs_store::Fault;
+use lanefs_store::{Fault, Want};
 use std::borrow::Cow;
 
 /// A write that ends inside a block is padded to whole blocks up to this size, so that it reaches the device in one
@@ -37,12 +38,32 @@ pub(crate) fn read(core: &Core, node: Node<'_>, offset: u64, buffer: &mut [u8]) 
         let step = (extent.blocks.saturating_mul(BLOCK) - inside).min(left) as usize;
         let part = &mut buffer[done..done + step];
         match extent.state {
-            State::Data(at) => core.store.read_data(at + inside, part)?,
+            State::Data(place) => {
+                core.store.read_data(place + inside, part, extent.blocks).map_err(|fault| match fault {
+                    Fault::Miss { at: missed, want: Want::Data { need, .. } } => {
+                        let first = at / BLOCK + (missed / BLOCK).saturating_sub(place / BLOCK);
+                        Fault::Miss {
+                            at: missed,
+                            want: Want::Data { need, extent: ahead(core, node, first, need) },
+                        }
+                    }
+                    fault => fault,
+                })?;
+            }
             State::Hole | State::Unwritten(_) => part.fill(0),
         }
         done += step;
     }
     Ok(len)
+}
+
+/// Blocks that follow each other on the volume from the file's block `first` on, `need` at least: what reading ahead may bring.
+#[cold]
+fn ahead(core: &Core<'_>, node: Node<'_>, first: u64, need: u32) -> u32 {
+    /// 16 MiB; one lookup sees 2 MiB of small blocks at most anyway.
+    const FAR: u64 = 4096;
+    let blocks = map::lookup(core, node, first, FAR).map_or(0, |extent| extent.blocks);
+    blocks.min(FAR).max(u64::from(need)) as u32
 }
 
 /// Writes all of `data` and grows the file if need be.
@@ -52,6 +73,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8
     }
     let end = offset.checked_add(data.len() as u64).filter(|end| *end <= MAX_FILE_SIZE);
     let end = end.ok_or(Code::FileTooLarge)?;
+    edit.tx.hold(node.view)?;
     let size = node.size();
     let empty = size == 0 && node.view.get(f::MAP) == Pointer::HOLE;
     if (node.is_inline() || empty) && end <= edit.store().inode_size().inline() as u64 {
@@ -60,6 +82,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8
     } else {
         let mut plan = Plan::default();
         spill(edit, node, &mut plan)?;
+        clear_tail(edit, node, size, offset, &mut plan)?;
         let aligned = offset.is_multiple_of(BLOCK) && end >= size && !end.is_multiple_of(BLOCK);
         if aligned && data.len() <= PADDED {
             let mut padded = Vec::with_capacity(data.len().next_multiple_of(BLOCK as usize));
@@ -84,8 +107,20 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8
 struct Plan<'d>(Vec<(u64, Cow<'d, [u8]>)>);
 
 impl Plan<'_> {
-    fn carry_out(self, edit: &Edit<'_>) -> Outcome<()> {
-        self.0.iter().try_for_each(|(at, data)| edit.store().write_data(*at, data))
+    /// The caller holds the file's inode.
+    fn carry_out(self, edit: &mut Edit<'_>) -> Outcome<()> {
+        for (i, (at, data)) in self.0.iter().enumerate() {
+            // A part of a block that is written whole before needs nothing to be there.
+            let end = at + data.len() as u64;
+            let covered =
+                self.0[..i].iter().any(|(from, whole)| from <= at && end <= from + whole.len() as u64);
+            if !covered {
+                edit.tx.prepare_data(*at, data.len())?;
+            }
+        }
+        // Where the blocks are is true, and stays so.
+        edit.tx.validate()?;
+        self.0.iter().try_for_each(|(at, data)| edit.tx.write_data(*at, data))
     }
 }
 
@@ -191,13 +226,26 @@ fn write_blocks<'d>(
     Ok(())
 }
 
+/// Writes zeros behind the end of a file, as far as its last block and `to`: a write that a crash cut off may have left
+/// something there.
+fn clear_tail(edit: &mut Edit<'_>, node: Node<'_>, size: u64, to: u64, plan: &mut Plan<'_>) -> Outcome<()> {
+    let to = to.min(size.next_multiple_of(BLOCK));
+    if size < to
+        && !node.is_inline()
+        && let State::Data(at) = map::lookup(edit.core, node, size / BLOCK, 1)?.state
+    {
+        plan.0.push((at + size % BLOCK, Cow::Owned(vec![0; (to - size) as usize])));
+    }
+    Ok(())
+}
+
 /// Writes zeros over what is allocated in a part of one block.
 fn zero_inside(edit: &mut Edit<'_>, node: Node<'_>, from: u64, to: u64) -> Outcome<()> {
     if from < to
         && let State::Data(at) = map::lookup(edit.core, node, from / BLOCK, 1)?.state
     {
-        let zeros = [0u8; BLOCK as usize];
-        edit.store().write_data(at + from % BLOCK, &zeros[..(to - from) as usize])?;
+        let zeros = vec![0u8; (to - from) as usize];
+        Plan(vec![(at + from % BLOCK, Cow::Owned(zeros))]).carry_out(edit)?;
     }
     Ok(())
 }
@@ -207,6 +255,7 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Node<'_>, size: u64) -> Outcom
     if size > MAX_FILE_SIZE {
         return Err(Code::FileTooLarge.into());
     }
+    edit.tx.hold(node.view)?;
     let old = node.size();
     if node.is_inline() {
         if size > edit.store().inode_size().inline() as u64 {
@@ -220,6 +269,10 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Node<'_>, size: u64) -> Outcom
     } else if size < old {
         map::punch(edit, node, size.div_ceil(BLOCK), u64::MAX)?;
         zero_inside(edit, node, size, size.next_multiple_of(BLOCK))?;
+    } else {
+        let mut plan = Plan::default();
+        clear_tail(edit, node, old, size, &mut plan)?;
+        plan.carry_out(edit)?;
     }
     edit.tx.put(node.view, f::BYTES, size);
     touch(edit, node);
@@ -238,6 +291,7 @@ pub(crate) fn fallocate(
         return Err(Code::Invalid.into());
     }
     let end = offset.checked_add(len).filter(|end| *end <= MAX_FILE_SIZE).ok_or(Code::FileTooLarge)?;
+    edit.tx.hold(node.view)?;
     let size = node.size();
     match mode {
         Allocate::Extend | Allocate::KeepSize => {
@@ -253,6 +307,9 @@ pub(crate) fn fallocate(
         Allocate::PunchHole | Allocate::ZeroRange => clear(edit, node, offset, end, mode)?,
     }
     if matches!(mode, Allocate::Extend | Allocate::ZeroRange) && end > size {
+        let mut plan = Plan::default();
+        clear_tail(edit, node, size, end, &mut plan)?;
+        plan.carry_out(edit)?;
         edit.tx.put(node.view, f::BYTES, end);
     }
     touch(edit, node);

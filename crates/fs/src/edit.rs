@@ -1,41 +1,44 @@
-//! What reads and changes work on.
+//! What runs of operations work on.
 
 use crate::Time;
-use lanefs_format::{BLOCK, BlockKind, HashSeed};
-use lanefs_store::{Fault, Log, Store, Tx};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::inode::Node;
+use crate::shared::Shared;
+use crate::space::LeafHints;
+use lanefs_format::{BLOCK, BlockKind, HashSeed, inode as f};
+use lanefs_store::{Fault, Log, Reader, Tx, View};
+use smallvec::SmallVec;
+use std::ops::AddAssign;
+use std::sync::atomic::Ordering;
 
-/// What every read-only operation needs.
-pub(crate) struct Core {
-    pub(crate) store: Store,
+/// What every run of an operation needs.
+pub(crate) struct Core<'v> {
+    pub(crate) store: Reader<'v>,
     pub(crate) seed: HashSeed,
-    groups: AtomicU64,
-    group_count: AtomicU64,
+    pub(crate) shared: &'v Shared,
 }
 
-impl Core {
-    pub(crate) fn new(store: Store, seed: HashSeed, groups: u64, group_count: u64) -> Self {
-        Core { store, seed, groups: groups.into(), group_count: group_count.into() }
+impl<'v> Core<'v> {
+    pub(crate) fn new(shared: &'v Shared, store: Reader<'v>) -> Self {
+        Core { store, seed: shared.seed, shared }
     }
 
     /// Position of the group table.
     pub(crate) fn groups(&self) -> u64 {
-        self.groups.load(Ordering::Relaxed)
+        self.shared.groups()
     }
 
     pub(crate) fn group_count(&self) -> u64 {
-        self.group_count.load(Ordering::Relaxed)
+        self.shared.group_count()
     }
 
     /// Moves the group table. The caller holds all others off.
     pub(crate) fn set_groups(&self, at: u64, count: u64) {
-        self.groups.store(at, Ordering::Relaxed);
-        self.group_count.store(count, Ordering::Relaxed);
+        self.shared.set_groups(at, count);
     }
 }
 
-/// Where the allocator goes on, and counts. All of it can be found again from the volume's bytes; a transaction that
-/// is taken back restores it as a whole.
+/// Where a writer's allocations go on. All of it can be found again from the volume's bytes; a transaction that is taken
+/// back restores it as a whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hints {
     /// Inode block with room (position), 0 for none.
@@ -52,18 +55,35 @@ pub(crate) struct Hints {
     pub(crate) no_chunk_room: bool,
     /// Block behind the last allocation of file data.
     pub(crate) data_goal: u64,
-    /// Free blocks of the volume.
-    pub(crate) free_blocks: u64,
-    /// Inodes in use.
-    pub(crate) inodes: u64,
 }
 
-/// The writer's state, behind the volume's lock.
+/// Blocks and inodes, as one writer's changes added to them or took from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Free blocks.
+    pub(crate) free_blocks: i64,
+    /// Inodes in use.
+    pub(crate) inodes: i64,
+    /// Blocks of file data that will be free with the next commit.
+    pub(crate) deferred: i64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        self.free_blocks += more.free_blocks;
+        self.inodes += more.inodes;
+        self.deferred += more.deferred;
+    }
+}
+
+/// What a writer keeps from one change to the next.
 #[derive(Default)]
 pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) hints: Hints,
-    pub(crate) freed: Vec<Freed>,
+    pub(crate) counts: Counts,
+    pub(crate) leaves: LeafHints,
+    freed: Vec<Freed>,
     /// What committed transactions freed and the device does not know yet: a crash may bring it back, so nothing else may
     /// be put there.
     pub(crate) deferred: Vec<Freed>,
@@ -84,70 +104,117 @@ pub(crate) enum Freed {
 
 /// A running change: a transaction with the allocator's state and the time that it stamps.
 pub(crate) struct Edit<'v> {
-    pub(crate) core: &'v Core,
+    pub(crate) core: &'v Core<'v>,
     pub(crate) tx: Tx<'v>,
     pub(crate) hints: Hints,
+    /// What this change adds to the counts.
+    pub(crate) counts: Counts,
     pub(crate) now: Time,
-    writer_hints: &'v mut Hints,
+    pub(crate) leaves: &'v mut LeafHints,
     pub(crate) freed: &'v mut Vec<Freed>,
+    /// The writer's number.
+    number: u8,
+    /// Directories whose content changes.
+    stamps: SmallVec<[View<'v>; 2]>,
+    writer_hints: &'v mut Hints,
+    writer_counts: &'v mut Counts,
     deferred: &'v mut Vec<Freed>,
 }
 
-/// Ranges of memory from this size on are given back to the host when they become free.
-const RELEASE_BLOCKS: u64 = 16;
-
 impl<'v> Edit<'v> {
-    pub(crate) fn new(core: &'v Core, writer: &'v mut Writer) -> Self {
+    /// Begins a change by writer `number`.
+    pub(crate) fn new(core: &'v Core<'v>, writer: &'v mut Writer, number: u8) -> Self {
         writer.freed.clear();
         Edit {
             core,
             tx: Tx::new(&core.store, &mut writer.log),
             hints: writer.hints,
+            counts: Counts::default(),
             now: Time::now(),
-            writer_hints: &mut writer.hints,
+            leaves: &mut writer.leaves,
             freed: &mut writer.freed,
+            number,
+            stamps: SmallVec::new(),
+            writer_hints: &mut writer.hints,
+            writer_counts: &mut writer.counts,
             deferred: &mut writer.deferred,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn store(&self) -> &'v Store {
+    pub(crate) fn store(&self) -> &'v Reader<'v> {
         &self.core.store
+    }
+
+    /// True where another writer works in the chunk or block at `at` just now.
+    pub(crate) fn is_claimed(&self, at: u64) -> bool {
+        self.core.shared.claims.is_others(at, self.number, self.now)
+    }
+
+    /// Tells other writers that this one works in the chunk or block at `at`.
+    pub(crate) fn claim(&self, at: u64) {
+        self.core.shared.claims.claim(at, self.number, self.now);
+    }
+
+    /// Stamps a directory whose content changes. Those who do so at the same time need not wait for one another, for times only
+    /// grow; so it is done last.
+    pub(crate) fn stamp(&mut self, node: Node<'v>) {
+        self.tx.pin(node.view);
+        self.stamps.push(node.view);
     }
 
     /// Ends the transaction: all its changes stay. What it freed is free at once in memory, and on a device when this
     /// commit has reached it.
     ///
     /// # Errors
-    /// As any change: the caller drops the edit and nothing has happened.
+    /// As any change; nothing has happened then.
     pub(crate) fn commit(mut self) -> Outcome<()> {
-        if !self.core.store.is_memory() {
-            self.deferred.append(self.freed);
-            *self.writer_hints = self.hints;
-            self.tx.commit();
-            return Ok(());
+        let is_memory = self.core.store.is_memory();
+        if is_memory && let Err(fault) = self.make_free() {
+            return Err(self.verdict(fault));
         }
-        self.make_free()?;
-        *self.writer_hints = self.hints;
-        self.tx.commit();
-        for freed in self.freed.drain(..) {
-            if let Freed::Run(first, blocks) = freed
-                && blocks >= RELEASE_BLOCKS
-            {
-                self.core.store.release(first * BLOCK, blocks * BLOCK);
+        self.tx.validate()?;
+        for view in std::mem::take(&mut self.stamps) {
+            self.tx.raise(view, f::MTIME, self.now.0);
+            self.tx.raise(view, f::CTIME, self.now.0);
+        }
+        for freed in self.freed.iter() {
+            if let Freed::Run(first, blocks) = *freed {
+                self.core.store.drop_data(first, blocks);
+                self.counts.deferred += if is_memory { 0 } else { blocks as i64 };
             }
         }
+        if !is_memory {
+            self.core.shared.waiting_frees.fetch_add(self.freed.len(), Ordering::Relaxed);
+            self.deferred.append(self.freed);
+        }
+        self.end();
         Ok(())
     }
 
-    /// Frees what was deferred, as a transaction of its own, right before everything is written to the device.
-    pub(crate) fn commit_deferred(mut self) -> Outcome<()> {
-        self.freed.clone_from(self.deferred);
-        self.make_free()?;
+    /// What a run's failure comes to: a run that read what has changed since has not failed, but must be done again.
+    pub(crate) fn verdict(&self, fault: Fault) -> Fault {
+        self.tx.validate().err().unwrap_or(fault)
+    }
+
+    fn end(self) {
         *self.writer_hints = self.hints;
+        *self.writer_counts += self.counts;
+        self.core.shared.publish(self.number, *self.writer_counts);
         self.tx.commit();
-        self.deferred.clear();
-        Ok(())
+    }
+
+    /// Makes free what was deferred, which is about to be committed or has been. Dropped, the change takes it back;
+    /// [`keep_free`](Self::keep_free) keeps it.
+    pub(crate) fn free_deferred(&mut self, list: &[Freed]) -> Outcome<()> {
+        self.freed.extend_from_slice(list);
+        self.make_free()
+    }
+
+    /// Keeps what [`free_deferred`](Self::free_deferred) did.
+    pub(crate) fn keep_free(mut self) {
+        self.counts.deferred -= deferred_blocks(self.freed) as i64;
+        self.end();
     }
 
     fn make_free(&mut self) -> Outcome<()> {
@@ -161,16 +228,11 @@ impl<'v> Edit<'v> {
     }
 }
 
-/// Blocks that are about to be free.
-pub(crate) fn deferred_blocks(writer: &Writer) -> u64 {
-    writer
-        .deferred
-        .iter()
-        .map(|freed| match freed {
-            Freed::Run(_, blocks) => *blocks,
-            Freed::Block(..) | Freed::Chunk(_) => 0,
-        })
-        .sum()
+/// Blocks of file data in a list.
+pub(crate) fn deferred_blocks(list: &[Freed]) -> u64 {
+    let blocks = |freed: &Freed| if let Freed::Run(_, blocks) = freed { *blocks } else { 0 };
+    // The positions of a freed chunk and its blocks count as one run when the chunk goes.
+    list.iter().map(blocks).sum::<u64>().min(u64::MAX / BLOCK)
 }
 
 pub(crate) type Outcome<T> = Result<T, Fault>;

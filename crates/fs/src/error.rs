@@ -72,6 +72,12 @@ impl Error {
         }
     }
 
+    /// What a volume answers to changes after a write failed.
+    pub(crate) fn write_failed() -> Self {
+        let what = "a write to the device failed, so the volume is read-only; open it again to go on from the last commit";
+        Error::At { code: Code::ReadOnly, what: what.into() }
+    }
+
     /// A block of the wrong kind.
     pub(crate) fn wrong_kind(at: u64, expected: BlockKind) -> Self {
         Error::Damaged { at, why: format!("no {expected:?} block there") }

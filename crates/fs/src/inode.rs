@@ -23,12 +23,27 @@ impl<'a> Node<'a> {
     /// # Errors
     /// [`Code::StaleInode`] when the inode is free.
     #[inline(always)]
-    pub(crate) fn load(core: &'a Core, ino: u64) -> Outcome<Self> {
-        let view = core.store.inode(ino)?;
+    pub(crate) fn load(core: &Core<'a>, ino: u64) -> Outcome<Self> {
+        let view = match core.store.inode(ino) {
+            Ok(view) => view,
+            Err(fault) => return Err(Self::perhaps_stale(core, ino, fault)),
+        };
         if view.get(f::MODE) == 0 {
             return Err(Code::StaleInode.into());
         }
         Ok(Node { view, ino })
+    }
+
+    /// No inode is resident there: the chunk's table tells whether there is one at all, or was once.
+    #[cold]
+    fn perhaps_stale(core: &Core<'_>, ino: u64, fault: Fault) -> Fault {
+        match (space::may_hold_inodes(core, ino.saturating_mul(core.store.inode_size().bytes())), fault) {
+            (Ok(false), Fault::Miss { .. } | Fault::Damaged { .. }) => Code::StaleInode.into(),
+            (Err(writer @ (Fault::Conflict { .. } | Fault::Crowd)), _) => writer,
+            // The table is not here either, and comes first.
+            (Err(Fault::Miss { at, want }), Fault::Miss { .. }) => Fault::Miss { at, want },
+            _ => fault,
+        }
     }
 
     /// A directory's inode.
@@ -36,7 +51,7 @@ impl<'a> Node<'a> {
     /// # Errors
     /// [`Code::NotDirectory`].
     #[inline(always)]
-    pub(crate) fn directory(core: &'a Core, ino: u64) -> Outcome<Self> {
+    pub(crate) fn directory(core: &Core<'a>, ino: u64) -> Outcome<Self> {
         let node = Self::load(core, ino)?;
         if node.mode() >> 12 != FileKind::Directory as u16 {
             return Err(Code::NotDirectory.into());
@@ -174,7 +189,7 @@ pub(crate) fn add_blocks(edit: &mut Edit<'_>, node: Node<'_>, by: i64) -> Outcom
     Ok(())
 }
 
-/// Stamps a change of content (and of the inode).
+/// Stamps a change of content (and of the inode). For directories there is [`Edit::stamp`].
 pub(crate) fn touch(edit: &mut Edit<'_>, node: Node<'_>) {
     edit.tx.put(node.view, f::MTIME, edit.now.0);
     edit.tx.put(node.view, f::CTIME, edit.now.0);

@@ -14,15 +14,12 @@ impl Volume {
     /// [`Error::Image`] for a position outside the volume; the device's.
     pub fn inspect(&self, position: u64) -> Result<String> {
         let at = position & !(BLOCK - 1);
-        if at >= self.core.store.bytes() {
-            let why = format!("outside the volume, which has {} bytes", self.core.store.bytes());
+        if at >= self.shared.store.bytes() {
+            let why = format!("outside the volume, which has {} bytes", self.shared.store.bytes());
             return Err(Error::Image { what: format!("position {position:#x}"), why });
         }
         let mut block = [0; BLOCK as usize];
-        {
-            let _readers = self.writer.read();
-            self.core.store.read_raw(at, &mut block)?;
-        }
+        self.shared.store.read_raw(at, &mut block)?;
         Ok(self.describe(at, &block))
     }
 
@@ -95,7 +92,9 @@ impl Volume {
             }
             BlockKind::Journal => match block[1] {
                 lanefs_format::JOURNAL_HEADER => fields(&mut text, journal_header::LAYOUT, block),
-                lanefs_format::JOURNAL_DESCRIPTOR => fields(&mut text, journal_descriptor::LAYOUT, block),
+                lanefs_format::JOURNAL_DESCRIPTOR | lanefs_format::JOURNAL_REVOCATION => {
+                    fields(&mut text, journal_descriptor::LAYOUT, block);
+                }
                 _ => fields(&mut text, journal_commit::LAYOUT, block),
             },
             BlockKind::Xattr => {
@@ -107,7 +106,7 @@ impl Volume {
     }
 
     fn inodes(&self, text: &mut String, at: u64, block: &[u8]) {
-        let size = self.core.store.inode_size().bytes() as usize;
+        let size = self.shared.store.inode_size().bytes() as usize;
         for (i, one) in block.chunks_exact(size).enumerate() {
             if inode::MODE.read(one) != Some(0) {
                 let _ = writeln!(text, "  inode {}:", (at as usize + i * size) / size);

@@ -30,6 +30,8 @@
 mod attr;
 mod batch;
 mod check;
+mod claims;
+mod commit;
 mod data;
 mod dir;
 mod edit;
@@ -42,18 +44,24 @@ mod namespace;
 mod ops;
 mod path;
 mod perm;
+mod read_many;
+mod shared;
 mod space;
 mod tree;
 mod types;
+mod unchecked;
 mod volume;
 mod xattr;
 
 pub use check::{CheckReport, Finding};
 pub use error::{Error, Result};
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
-pub use lanefs_store::{Device, FileDevice, MemoryDevice};
+pub use lanefs_store::StoreStats as Stats;
+pub use lanefs_store::{Choice, Device, FileDevice, FileOptions, MemoryDevice, Read, ReadErrors, Write};
+pub use read_many::ReadAt;
 pub use types::*;
-pub use volume::{Access, CreateOptions, Volume};
+pub use unchecked::Unchecked;
+pub use volume::{Access, CreateOptions, OpenOptions, Volume};
 
 use mkfs::recount;
 

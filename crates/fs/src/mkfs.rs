@@ -1,5 +1,6 @@
 //! Making and growing volumes.
 
+use crate::commit::gather;
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{self, NewInode};
 use crate::{CreateOptions, Error, Result, Time, Volume, space};
@@ -8,6 +9,7 @@ use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, FileKind, GROUP,
     HashSeed, MAX_VOLUME, MIN_VOLUME, SUPERBLOCK_COPY, chunk_entry, group as g,
 };
+use lanefs_store::Fault;
 
 /// The superblock of a volume to be made; what is wrong with the options, in words.
 pub(crate) fn superblock(
@@ -117,7 +119,7 @@ impl Volume {
     pub fn grow(&self, size: u64) -> Result<()> {
         let refuse = |why: String| Error::Image { what: "cannot grow".into(), why };
         let bytes = size & !(BLOCK - 1);
-        let old = self.core.store.bytes();
+        let old = self.shared.store.bytes();
         if bytes < old {
             return Err(refuse(format!("the volume has {old} bytes already; it cannot shrink to {bytes}")));
         }
@@ -127,51 +129,62 @@ impl Volume {
         if bytes == old {
             return Ok(());
         }
-        // The volume as it is must be on the device before its shape changes.
-        self.sync()?;
-        let (old_at, old_count) = (self.core.groups(), self.core.group_count());
+        let shared = &self.shared;
+        shared.begin_changes()?;
+        // Nobody else is about while the volume's shape changes, and the volume as it is must be on the device before.
+        let _turn = shared.committing.lock();
+        let mut closed = shared.gate.close_to_change(&shared.store);
+        shared.commit_alone(gather(&mut closed))?;
+        let old_table = (shared.groups(), shared.group_count());
         let count = bytes.div_ceil(GROUP);
-        self.core
-            .store
-            .grow(bytes)
-            .map_err(|source| Error::Io { what: "growing the volume".into(), source })?;
-        let grown = self.change(|edit| {
-            let core = edit.core;
-            let at = if count == old_count { old_at } else { place_table(edit, old, bytes, count)? };
-            if at != old_at {
-                for number in 0..old_count {
-                    let from = space::group(core, number)?;
-                    let mut block = [0; BLOCK as usize];
-                    from.copy_to(0, &mut block);
-                    let to = edit.tx.fresh(at + number * BLOCK, BlockKind::Group, number)?;
-                    edit.tx.init(to, 0, &block);
-                }
-                for number in 0..old_count {
-                    edit.tx.vacate(old_at + number * BLOCK);
-                }
+        shared.store.grow(bytes).map_err(|source| Error::Io { what: "growing the volume".into(), source })?;
+        let grown = loop {
+            let done =
+                shared.change_alone(&mut closed, &mut |edit| grow(edit, old_table, (old, bytes), count));
+            match done {
+                Err(Fault::Miss { at, want }) => shared.store.fetch(at, want)?,
+                done => break done,
             }
-            core.set_groups(at, count);
-            let outcome = extend(edit, (old_at, old_count), (old, bytes));
-            if outcome.is_err() {
-                // It may run again, when all that it missed was fetched.
-                core.set_groups(old_at, old_count);
-            }
-            outcome
-        });
-        if let Err(error) = grown {
-            self.core.set_groups(old_at, old_count);
-            self.core
-                .store
-                .grow(old)
-                .map_err(|source| Error::Io { what: "shrinking back".into(), source })?;
-            return Err(error);
+        };
+        if let Err(fault) = grown {
+            shared.set_groups(old_table.0, old_table.1);
+            shared.store.grow(old).map_err(|source| Error::Io { what: "shrinking back".into(), source })?;
+            return Err(fault.into());
         }
-        self.sync()?;
-        let (groups, group_count) = (self.core.groups(), self.core.group_count());
+        shared.commit_alone(gather(&mut closed))?;
+        // The superblock may name the new table only when that is in its place.
+        shared.store.checkpoint()?;
+        let (groups, group_count) = (shared.groups(), shared.group_count());
         self.update_superblock(|s| {
             (s.volume_bytes, s.groups, s.group_count) = (bytes, groups, group_count);
         })
     }
+}
+
+/// Makes the volume's tables fit its new size.
+fn grow(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64), count: u64) -> Outcome<()> {
+    let ((old_at, old_count), (old, bytes)) = (old_table, size);
+    let core = edit.core;
+    let at = if count == old_count { old_at } else { place_table(edit, old, bytes, count)? };
+    if at != old_at {
+        for number in 0..old_count {
+            let from = space::group(core, number)?;
+            let mut block = [0; BLOCK as usize];
+            from.copy_to(0, &mut block);
+            let to = edit.tx.fresh(at + number * BLOCK, BlockKind::Group, number)?;
+            edit.tx.fill(to, 0, &block);
+        }
+        for number in 0..old_count {
+            edit.tx.vacate(old_at + number * BLOCK);
+        }
+    }
+    core.set_groups(at, count);
+    let outcome = extend(edit, old_table, size);
+    if outcome.is_err() {
+        // It may run again, when all that it missed was fetched.
+        core.set_groups(old_at, old_count);
+    }
+    outcome
 }
 
 /// A place for a table of `count` blocks: at the start of the new space when it has room there, else what is free.

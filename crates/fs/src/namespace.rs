@@ -2,7 +2,7 @@
 
 use crate::dir::{self, Name, Region};
 use crate::edit::{Core, Edit, Outcome};
-use crate::inode::{self, NewInode, Node, add_links, touch};
+use crate::inode::{self, NewInode, Node, add_links};
 use crate::perm::{self, SEARCH, WRITE, access};
 use crate::{Caller, RenameMode, data, map, space, xattr};
 use lanefs_format::{Code, FileKind, MAX_NAME, MAX_SYMLINK, inode as f};
@@ -82,7 +82,7 @@ pub(crate) fn create<'v>(
     if kind == FileKind::Directory {
         add_links(edit, parent, 1)?;
     }
-    touch(edit, parent);
+    edit.stamp(parent);
     Ok(node)
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn link<'v>(
     }
     add_links(edit, node, 1)?;
     dir::insert(edit, parent, name, ino, kind)?;
-    touch(edit, parent);
+    edit.stamp(parent);
     Ok(node)
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
         return Err(Code::IsDirectory.into());
     }
     dir::remove(edit, parent, entry)?;
-    touch(edit, parent);
+    edit.stamp(parent);
     drop_name(edit, node)
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) ->
     }
     dir::remove(edit, parent, entry)?;
     add_links(edit, parent, -1)?;
-    touch(edit, parent);
+    edit.stamp(parent);
     free(edit, node)
 }
 
@@ -267,8 +267,9 @@ pub(crate) fn rename(
         perm::may_remove(who, &source_dir, &moved)?;
         access(who, &target_dir, WRITE | SEARCH)?;
         may_move(who, &moved, from.dir != to.dir)?;
-        dir::remove(edit, source_dir, source)?;
+        // The new entry first: it must not overwrite the old one, which comes back if this is taken back.
         dir::insert(edit, target_dir, new, moved.ino, moved_kind)?;
+        dir::remove(edit, source_dir, source)?;
         return finish(edit, moved, source_dir, target_dir);
     };
     let other = Node::load(edit.core, target.ino())?;
@@ -314,14 +315,14 @@ fn may_move(who: &Caller, node: &Node<'_>, changes_parent: bool) -> Outcome<()> 
 }
 
 /// Counts links and stamps times after `moved` went from one directory to another.
-fn finish(edit: &mut Edit<'_>, moved: Node<'_>, from: Node<'_>, to: Node<'_>) -> Outcome<()> {
+fn finish<'v>(edit: &mut Edit<'v>, moved: Node<'_>, from: Node<'v>, to: Node<'v>) -> Outcome<()> {
     if moved.kind()? == FileKind::Directory && from.ino != to.ino {
         add_links(edit, from, -1)?;
         add_links(edit, to, 1)?;
         edit.tx.put(moved.view, f::PARENT_OR_DEVICE, to.ino);
     }
     edit.tx.put(moved.view, f::CTIME, edit.now.0);
-    touch(edit, from);
-    touch(edit, to);
+    edit.stamp(from);
+    edit.stamp(to);
     Ok(())
 }

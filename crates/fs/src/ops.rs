@@ -1,5 +1,6 @@
 //! Inode-level calls: each is one operation, atomic, by inode number and single names.
 
+use crate::edit::{Core, Outcome};
 use crate::inode::Node;
 use crate::perm::{self, READ, WRITE, access};
 use crate::{
@@ -10,7 +11,7 @@ use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
 
 /// A regular file's inode, or why it is not one.
-fn regular<'a>(core: &'a crate::edit::Core, ino: Ino) -> std::result::Result<Node<'a>, Fault> {
+fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Node<'a>, Fault> {
     let node = Node::load(core, ino.0)?;
     match node.kind()? {
         FileKind::File => Ok(node),
@@ -50,6 +51,40 @@ fn may_read_xattr(who: &Caller, node: &Node<'_>, name: &[u8]) -> std::result::Re
     Ok(())
 }
 
+pub(crate) fn getattr(core: &Core<'_>, ino: Ino) -> Outcome<Attr> {
+    Node::load(core, ino.0)?.attr()
+}
+
+pub(crate) fn readdir(
+    core: &Core<'_>,
+    who: &Caller,
+    dir: Ino,
+    cookie: u64,
+    max: usize,
+) -> Outcome<Vec<DirEntry>> {
+    let node = Node::directory(core, dir.0)?;
+    access(who, &node, READ)?;
+    dir::list(core, node, cookie, max)
+}
+
+pub(crate) fn read(
+    core: &Core<'_>,
+    who: &Caller,
+    ino: Ino,
+    offset: u64,
+    buffer: &mut [u8],
+) -> Outcome<usize> {
+    let node = regular(core, ino)?;
+    access(who, &node, READ)?;
+    data::read(core, node, offset, buffer)
+}
+
+pub(crate) fn getxattr(core: &Core<'_>, who: &Caller, ino: Ino, name: &[u8]) -> Outcome<Vec<u8>> {
+    let node = Node::load(core, ino.0)?;
+    may_read_xattr(who, &node, name)?;
+    xattr::get(core, node, name)
+}
+
 impl Volume {
     /// The inode and type of a name in a directory; `.` and `..` are understood.
     ///
@@ -64,7 +99,7 @@ impl Volume {
     /// # Errors
     /// [`Code::StaleInode`] when it is not in use.
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
-        self.view(|core| Node::load(core, ino.0)?.attr())
+        self.view(|core| getattr(core, ino))
     }
 
     /// Changes attributes; see [`SetAttr`].
@@ -183,11 +218,7 @@ impl Volume {
     /// # Errors
     /// [`Code::NotDirectory`], [`Code::AccessDenied`].
     pub fn readdir(&self, who: &Caller, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>> {
-        self.view(|core| {
-            let node = Node::directory(core, dir.0)?;
-            access(who, &node, READ)?;
-            dir::list(core, node, cookie, max)
-        })
+        self.view(|core| readdir(core, who, dir, cookie, max))
     }
 
     /// Reads content from byte `offset` on; fewer bytes than the buffer has only at the end of the file.
@@ -195,17 +226,7 @@ impl Volume {
     /// # Errors
     /// [`Code::IsDirectory`], [`Code::Invalid`] for what has no content, [`Code::AccessDenied`].
     pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let _readers = self.writer.read();
-        loop {
-            let done = regular(&self.core, ino).and_then(|node| {
-                access(who, &node, READ)?;
-                data::read(&self.core, node, offset, buffer)
-            });
-            match done {
-                Err(Fault::Miss { at, kind }) => self.core.store.fetch(at, kind)?,
-                done => return Ok(done?),
-            }
-        }
+        self.view(|core| read(core, who, ino, offset, buffer))
     }
 
     /// Writes all of `data` at byte `offset`, or nothing.
@@ -251,11 +272,7 @@ impl Volume {
     /// # Errors
     /// [`Code::NoAttribute`].
     pub fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.view(|core| {
-            let node = Node::load(core, ino.0)?;
-            may_read_xattr(who, &node, name)?;
-            xattr::get(core, node, name)
-        })
+        self.view(|core| getxattr(core, who, ino, name))
     }
 
     /// Sets an extended attribute; names to 255 bytes, values to 64 KiB, 256 KiB in all.

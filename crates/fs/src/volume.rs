@@ -1,13 +1,16 @@
 //! A volume, open.
 
-use crate::edit::{Core, Edit, Outcome, Writer, deferred_blocks};
-use crate::{Error, Ino, Result, StatFs, mkfs, recount};
+use crate::commit::gather;
+use crate::edit::{Core, Edit, Outcome};
+use crate::shared::Shared;
+use crate::{Error, Ino, Result, StatFs, Stats, mkfs, recount};
 use lanefs_format::superblock::{NotASuperblock, Superblock};
-use lanefs_format::{BLOCK, CHUNK, Code, InodeSize, MAX_NAME, MAX_VOLUME, SUPERBLOCK_COPY};
-use lanefs_store::{Backing, Device, Fault, FileDevice, MemoryDevice, Store};
-use parking_lot::{Mutex, RwLock};
+use lanefs_format::{BLOCK, CHUNK, InodeSize, MAX_NAME, MAX_VOLUME, SUPERBLOCK_COPY};
+use lanefs_store::{Backing, Device, Fault, FileDevice, FileOptions, MemoryDevice, Store, Want};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// How a volume is made.
 #[derive(Clone, Debug)]
@@ -51,16 +54,50 @@ pub enum Access {
     Repair,
 }
 
+/// How a volume is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// What for.
+    pub access: Access,
+    /// Memory for blocks of the device, in bytes; `None` for a quarter of the machine's. What was changed and not
+    /// committed comes on top, up to half as much again.
+    pub cache: Option<u64>,
+    /// Changes become durable after this time by themselves.
+    pub commit_every: Duration,
+    /// How the host's file is reached (its `write` is set from `access`).
+    pub file: FileOptions,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions {
+            access: Access::Write,
+            cache: None,
+            // As ext4 has it.
+            commit_every: Duration::from_secs(5),
+            file: FileOptions::default(),
+        }
+    }
+}
+
+impl From<Access> for OpenOptions {
+    fn from(access: Access) -> Self {
+        OpenOptions { access, ..OpenOptions::default() }
+    }
+}
+
+/// A quarter of the machine's memory, in bytes.
+fn default_cache() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))) / 4
+}
+
 /// An open volume. Every method takes `&self` and may be called from many threads.
 ///
-/// What was changed is durable after [`sync`](Volume::sync) or [`close`](Volume::close); dropping a volume closes it, but
-/// cannot report an error.
+/// What was changed is durable after [`sync`](Volume::sync), [`fsync`](Volume::fsync) or [`close`](Volume::close), and some
+/// seconds later by itself; dropping a volume closes it, but cannot report an error.
 pub struct Volume {
-    pub(crate) core: Core,
-    pub(crate) writer: RwLock<Writer>,
-    superblock: Mutex<Superblock>,
-    access: Access,
-    marked: AtomicBool,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// An open volume can grow to this many times its size at once: address space is all that it costs.
@@ -98,6 +135,19 @@ impl Volume {
         read.is_ok() && start.iter().any(|byte| *byte != 0)
     }
 
+    /// Makes a volume on any device, which is at least as large.
+    ///
+    /// # Errors
+    /// [`Error::Image`] for a size that cannot be; the device's errors.
+    pub fn create_device(device: Box<dyn Device>, options: &CreateOptions) -> Result<Volume> {
+        let refuse = |why| Error::Image { what: "volume".into(), why };
+        let superblock = mkfs::superblock(options, true).map_err(refuse)?;
+        if device.len() < superblock.volume_bytes {
+            return Err(refuse(format!("the device has only {} bytes", device.len())));
+        }
+        Self::make(Backing::Device(device), superblock)
+    }
+
     /// Makes a volume in memory. It ends with the returned value.
     ///
     /// # Errors
@@ -110,65 +160,58 @@ impl Volume {
 
     fn make(backing: Backing, superblock: Superblock) -> Result<Volume> {
         let journal = (superblock.journal, superblock.journal_blocks);
-        let volume = Self::with(backing, superblock, Access::Write)?;
-        volume.marked.store(true, Ordering::Relaxed);
+        let volume = Self::with(backing, superblock, &OpenOptions::default())?;
+        let shared = &volume.shared;
+        shared.marked.store(true, Ordering::Relaxed);
         if journal.1 > 0 {
-            volume.core.store.use_journal(journal.0, journal.1, true)?;
+            shared.store.use_journal(journal.0, journal.1, true)?;
         }
-        let root = volume.change(|edit| mkfs::fill(edit, &volume.superblock.lock().clone()))?;
-        volume.superblock.lock().root = root;
-        volume.sync()?;
-        volume.write_superblock(true)?;
-        volume.marked.store(false, Ordering::Relaxed);
+        let made = shared.superblock.lock().clone();
+        let root = volume.change(|edit| mkfs::fill(edit, &made))?;
+        volume.set_root(root);
+        volume.finish()?;
         Ok(volume)
     }
 
-    fn with(backing: Backing, superblock: Superblock, access: Access) -> Result<Volume> {
+    fn with(backing: Backing, superblock: Superblock, options: &OpenOptions) -> Result<Volume> {
         let bytes = superblock.volume_bytes;
         let room = bytes.saturating_mul(GROWTH).min(MAX_VOLUME).min(1 << 45).max(bytes);
+        let cache = options.cache.unwrap_or_else(default_cache);
         let store =
-            Store::new(backing, bytes, room, &superblock.uuid, superblock.inode_size).map_err(|source| {
-                Error::Io { what: format!("reserving {bytes} bytes of address space"), source }
-            })?;
-        let core = Core::new(store, superblock.seed, superblock.groups, superblock.group_count);
-        let mut writer = Writer::default();
-        writer.hints.free_blocks = superblock.free_blocks;
-        writer.hints.inodes = superblock.inodes;
-        Ok(Volume {
-            core,
-            writer: RwLock::new(writer),
-            superblock: Mutex::new(superblock),
-            access,
-            marked: AtomicBool::new(false),
-        })
+            Store::new(backing, bytes, room, cache, &superblock.uuid, superblock.inode_size).map_err(
+                |source| Error::Io { what: format!("reserving {bytes} bytes of address space"), source },
+            )?;
+        Ok(Volume { shared: Shared::new(store, superblock, options) })
     }
 
     /// Opens a volume in a file or on a raw device.
     ///
     /// # Errors
     /// [`Error::Image`] saying what is wrong: not a LaneFS volume, a newer version, cut off, in use; the host's errors.
-    pub fn open(image: impl AsRef<Path>, access: Access) -> Result<Volume> {
+    pub fn open(image: impl AsRef<Path>, options: impl Into<OpenOptions>) -> Result<Volume> {
+        let options = options.into();
         let name = image.as_ref().display().to_string();
         let open = |access: Access| {
-            let device = FileDevice::open(image.as_ref(), access != Access::Read);
-            Self::open_device_named(Box::new(device.map_err(|e| open_error(&name, e))?), access, &name)
+            let file = FileOptions { write: access != Access::Read, ..options.file.clone() };
+            let device = FileDevice::open_with(image.as_ref(), &file).map_err(|e| open_error(&name, e))?;
+            Self::open_device_named(Box::new(device), &OpenOptions { access, ..options.clone() }, &name)
         };
-        let volume = open(access);
-        if access != Access::Read || volume.as_ref().is_ok_and(|volume| volume.superblock.lock().clean) {
+        let volume = open(options.access);
+        if options.access != Access::Read || volume.as_ref().is_ok_and(|volume| volume.superblock().clean) {
             return volume;
         }
         // After a crash the journal must be applied once, which only a writer can; where it has nothing, that is well.
         drop(volume);
         let _ = open(Access::Write);
-        open(access)
+        open(Access::Read)
     }
 
     /// Opens a volume on any device.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_device(device: Box<dyn Device>, access: Access) -> Result<Volume> {
-        Self::open_device_named(device, access, "volume")
+    pub fn open_device(device: Box<dyn Device>, options: impl Into<OpenOptions>) -> Result<Volume> {
+        Self::open_device_named(device, &options.into(), "volume")
     }
 
     /// Opens a volume whose bytes are given. Changes stay in memory; see [`to_bytes`](Self::to_bytes).
@@ -179,9 +222,10 @@ impl Volume {
         Self::open_device(Box::new(MemoryDevice::new(bytes)), Access::Write)
     }
 
-    fn open_device_named(device: Box<dyn Device>, access: Access, name: &str) -> Result<Volume> {
+    fn open_device_named(device: Box<dyn Device>, options: &OpenOptions, name: &str) -> Result<Volume> {
         let image = |why: String| Error::Image { what: name.into(), why };
-        let (superblock, torn) = read_superblock(device.as_ref()).map_err(|e| image(explain(e)))?;
+        let access = options.access;
+        let (superblock, torn) = read_superblock(device.as_ref())?.map_err(|e| image(explain(e)))?;
         if device.len() < superblock.volume_bytes {
             return Err(image(format!(
                 "the volume has {} bytes but the image only {}; it was cut off",
@@ -190,12 +234,14 @@ impl Volume {
             )));
         }
         let (clean, journal) = (superblock.clean, (superblock.journal, superblock.journal_blocks));
-        let volume = Self::with(Backing::Device(device), superblock, access)?;
+        let volume = Self::with(Backing::Device(device), superblock, options)?;
+        let store = &volume.shared.store;
         // A closed volume has nothing in its journal; one that was not may, and recovery writes.
         if journal.1 > 0 && (access != Access::Read || !clean) {
-            let mut used = volume.core.store.use_journal(journal.0, journal.1, false);
-            if access == Access::Repair && matches!(used, Err(Fault::Damaged { .. })) {
-                used = volume.core.store.use_journal(journal.0, journal.1, true);
+            let mut used = store.use_journal(journal.0, journal.1, false);
+            let unreadable = matches!(used, Err(Fault::Damaged { .. } | Fault::Io { doing: "reading", .. }));
+            if access == Access::Repair && unreadable {
+                used = store.use_journal(journal.0, journal.1, true);
             }
             if access == Access::Read && matches!(used, Err(Fault::Io { doing: "writing", .. })) {
                 return Err(image(
@@ -209,10 +255,26 @@ impl Volume {
         }
         if !clean {
             let (free_blocks, inodes) = volume.view(recount)?;
-            let mut writer = volume.writer.write();
-            (writer.hints.free_blocks, writer.hints.inodes) = (free_blocks, inodes);
+            volume.shared.set_counts(free_blocks, inodes);
         }
+        volume.read_ahead();
         Ok(volume)
+    }
+
+    /// Has a thread read ahead of those who read in order.
+    fn read_ahead(&self) {
+        let me = Arc::downgrade(&self.shared);
+        self.shared.store.read_ahead_by(move || {
+            let (helper, runs) = std::sync::mpsc::channel();
+            if let Some(shared) = me.upgrade() {
+                shared.help("lanefs-readahead", move |shared| {
+                    for run in runs {
+                        shared.store.read_ahead(run);
+                    }
+                });
+            }
+            helper
+        });
     }
 
     /// The volume's bytes, with everything that was changed.
@@ -220,83 +282,47 @@ impl Volume {
     /// # Errors
     /// The device's.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        self.sync()?;
-        let _quiet = self.writer.write();
-        Ok(self.core.store.snapshot()?)
+        let shared = &self.shared;
+        let _turn = shared.committing.lock();
+        let mut closed = shared.gate.close_to_change(&shared.store);
+        shared.commit_alone(gather(&mut closed))?;
+        shared.store.checkpoint()?;
+        Ok(shared.store.image()?)
     }
 
     /// Runs a read-only operation; blocks that it misses are fetched and it runs again.
-    pub(crate) fn view<T>(&self, operation: impl Fn(&Core) -> Outcome<T>) -> Result<T> {
-        let _readers = self.writer.read();
-        loop {
-            match operation(&self.core) {
-                Err(Fault::Miss { at, kind }) => self.core.store.fetch(at, kind)?,
-                done => return Ok(done?),
-            }
-        }
+    #[inline(always)]
+    pub(crate) fn view<T>(&self, operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
+        self.shared.view(operation)
     }
 
     /// Runs a change as one transaction: all of it happens, or, when it fails, nothing.
     pub(crate) fn change<T>(&self, operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {
-        if self.access == Access::Read || self.core.store.has_failed() {
-            return Err(Code::ReadOnly.into());
-        }
-        let mut operation = operation;
-        let mut writer = self.writer.write();
-        if !self.marked.load(Ordering::Relaxed) {
-            self.write_superblock(false)?;
-            self.marked.store(true, Ordering::Relaxed);
-        }
-        loop {
-            let mut edit = Edit::new(&self.core, &mut writer);
-            let done = operation(&mut edit);
-            match done.and_then(|value| edit.commit().map(|()| value)) {
-                Ok(value) => {
-                    if !self.core.store.is_memory() && self.core.store.should_commit() {
-                        self.write_out(&mut writer)?;
-                    }
-                    return Ok(value);
-                }
-                Err(Fault::Miss { at, kind }) => self.core.store.fetch(at, kind)?,
-                // What was freed may be used again once the device knows that it was.
-                Err(Fault::Code(Code::NoSpace)) if !writer.deferred.is_empty() => {
-                    self.write_out(&mut writer)?;
-                }
-                Err(fault) => return Err(fault.into()),
-            }
-        }
+        self.shared.change(operation)
     }
 
-    /// Everything changed so far is durable on return.
+    /// Everything changed so far is durable on return. Operations of other threads go on meanwhile, and threads that ask at the
+    /// same time share one commit.
     ///
     /// # Errors
     /// The device's; the volume is then open for reading only.
     pub fn sync(&self) -> Result<()> {
-        let mut writer = self.writer.write();
-        self.write_out(&mut writer)?;
-        let mut superblock = self.superblock.lock();
-        (superblock.free_blocks, superblock.inodes) = (writer.hints.free_blocks, writer.hints.inodes);
-        Ok(())
+        self.shared.commit()
     }
 
-    /// Commits everything to the device.
-    pub(crate) fn write_out(&self, writer: &mut Writer) -> Result<()> {
-        while !writer.deferred.is_empty() {
-            match Edit::new(&self.core, writer).commit_deferred() {
-                Ok(()) => {}
-                // What is resident now that all was taken back had been freed and was met a second time: damage, which
-                // fetching would only bring about again.
-                Err(Fault::Miss { at, kind }) if self.core.store.block(at, kind).is_err() => {
-                    self.core.store.fetch(at, kind)?;
-                }
-                Err(fault) => {
-                    // A damaged volume. What cannot be freed stays used, for fsck to find.
-                    writer.deferred.clear();
-                    return Err(fault.into());
-                }
-            }
-        }
-        Ok(self.core.store.flush()?)
+    /// What was written to a file, or changed in a directory, so far is durable on return, and the way to it. `data_only`:
+    /// times need not be (`fdatasync`).
+    ///
+    /// What was changed elsewhere before becomes durable too, for commits are one after the other.
+    ///
+    /// # Errors
+    /// [`Code::StaleInode`](crate::Code::StaleInode) when the inode is not in use; the device's, whereupon the volume is open
+    /// for reading only.
+    pub fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {
+        // Times alone are not worth telling apart: a commit with one block more costs the same.
+        let _ = data_only;
+        self.getattr(ino)?;
+        self.shared.commit()
     }
 
     /// Makes everything durable and marks the volume as closed.
@@ -308,52 +334,66 @@ impl Volume {
     }
 
     fn finish(&self) -> Result<()> {
-        if self.core.store.has_failed() {
+        let shared = &self.shared;
+        if shared.store.has_failed() {
             // The device keeps the last commit, which the next open finds.
             return Err(Error::Io {
                 what: "a write failed, and what was changed since the last sync is lost".into(),
                 source: std::io::Error::other("the volume is as it was then"),
             });
         }
-        if self.marked.load(Ordering::Relaxed) {
-            self.sync()?;
+        if shared.marked.load(Ordering::Acquire) {
+            shared.commit()?;
+            let _turn = shared.committing.lock();
+            shared.store.checkpoint()?;
             self.write_superblock(true)?;
-            self.marked.store(false, Ordering::Relaxed);
+            shared.marked.store(false, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Writes both copies, one after the other, so that one is good whatever happens.
+    /// The root directory lies there from now on.
+    pub(crate) fn set_root(&self, root: u64) {
+        self.shared.superblock.lock().root = root;
+        self.shared.set_root(root);
+    }
+
     fn write_superblock(&self, clean: bool) -> Result<()> {
-        let mut superblock = self.superblock.lock();
-        superblock.clean = clean;
-        superblock.sequence = superblock.sequence.saturating_add(1);
-        let block = superblock.encode();
-        for at in [0, SUPERBLOCK_COPY] {
-            self.core.store.write_raw(at, &block)?;
-        }
-        Ok(())
+        let counts = self.shared.counts();
+        let mut superblock = self.shared.superblock.lock();
+        superblock.free_blocks = counts.free_blocks.max(0) as u64;
+        superblock.inodes = counts.inodes.max(0) as u64;
+        self.shared.write_superblock(&mut superblock, clean)
     }
 
     /// Changes the superblock and writes it.
     pub(crate) fn update_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
-        change(&mut self.superblock.lock());
+        change(&mut self.shared.superblock.lock());
         self.write_superblock(false)
     }
 
     /// What is known of the volume as a whole.
     pub fn superblock(&self) -> Superblock {
-        self.superblock.lock().clone()
+        let counts = self.shared.counts();
+        let mut superblock = self.shared.superblock.lock().clone();
+        superblock.free_blocks = counts.free_blocks.max(0) as u64;
+        superblock.inodes = counts.inodes.max(0) as u64;
+        superblock
     }
 
     /// What the volume was opened for.
     pub fn access(&self) -> Access {
-        self.access
+        self.shared.access
+    }
+
+    /// How the device is reached, in words for people, such as "io_uring, direct I/O".
+    pub fn engine(&self) -> String {
+        self.shared.store.engine()
     }
 
     /// The root directory.
     pub fn root(&self) -> Ino {
-        Ino(self.superblock.lock().root)
+        Ino(self.shared.root())
     }
 
     /// Space and inodes.
@@ -361,19 +401,33 @@ impl Volume {
     /// # Errors
     /// None today; a volume that is not wholly in memory may have to read.
     pub fn statfs(&self) -> Result<StatFs> {
-        let writer = self.writer.read();
-        let (hints, deferred) = (writer.hints, deferred_blocks(&writer));
-        drop(writer);
-        let blocks = self.core.store.bytes() / BLOCK;
-        let inodes_per_chunk = (CHUNK / BLOCK - 2) * (BLOCK / self.core.store.inode_size().bytes());
+        let counts = self.shared.counts();
+        let store = &self.shared.store;
+        let free = (counts.free_blocks + counts.deferred).max(0) as u64;
+        let inodes_per_chunk = (CHUNK / BLOCK - 2) * (BLOCK / store.inode_size().bytes());
         Ok(StatFs {
             block_size: BLOCK,
-            blocks,
-            free_blocks: hints.free_blocks + deferred,
-            inodes: hints.inodes,
-            free_inodes: (hints.free_blocks + deferred) / (CHUNK / BLOCK) * inodes_per_chunk,
+            blocks: store.bytes() / BLOCK,
+            free_blocks: free,
+            inodes: counts.inodes.max(0) as u64,
+            free_inodes: free / (CHUNK / BLOCK) * inodes_per_chunk,
             max_name: MAX_NAME as u32,
         })
+    }
+
+    /// What the cache and the journal did since the volume was opened.
+    pub fn stats(&self) -> Stats {
+        self.shared.store.stats()
+    }
+
+    /// Lets go of all blocks in memory that are as they are on the device, for measurements that begin with a cold cache. Returns
+    /// how many went.
+    ///
+    /// # Errors
+    /// The device's, for what was changed is made durable first.
+    pub fn drop_caches(&self) -> Result<u64> {
+        self.shared.commit()?;
+        Ok(self.shared.store.drop_clean())
     }
 }
 
@@ -381,17 +435,28 @@ impl Drop for Volume {
     fn drop(&mut self) {
         // A failed close leaves the volume marked as open, which the next opener sees.
         let _ = self.finish();
+        self.shared.dismiss();
     }
 }
 
 /// The better of the two copies, and whether both are good but a crash came between their writing.
-fn read_superblock(device: &dyn Device) -> std::result::Result<(Superblock, bool), NotASuperblock> {
+fn read_superblock(device: &dyn Device) -> Result<std::result::Result<(Superblock, bool), NotASuperblock>> {
+    // A file that ends before a copy has none; any other error is the device's.
     let read = |at: u64| {
         let mut block = vec![0; BLOCK as usize];
-        device.read_at(at, &mut block).map_err(|_| NotASuperblock::Magic)?;
-        Superblock::decode(&block)
+        match device.read_at(at, &mut block) {
+            Ok(()) => Ok(Superblock::decode(&block)),
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Err(NotASuperblock::Magic)),
+            Err(source) => Err(Error::Io { what: format!("reading the volume at byte {at}"), source }),
+        }
     };
-    match (read(0), read(SUPERBLOCK_COPY)) {
+    let both = match (read(0), read(SUPERBLOCK_COPY)) {
+        (Ok(a), Ok(b)) => (a, b),
+        // One good copy is enough.
+        (Ok(Ok(one)), Err(_)) | (Err(_), Ok(Ok(one))) => return Ok(Ok((one, false))),
+        (Err(e), _) | (_, Err(e)) => return Err(e),
+    };
+    Ok(match both {
         (Ok(a), Ok(b)) => {
             let newer = b.sequence > a.sequence && a.uuid == b.uuid;
             // The first copy is written first, so only it may be ahead.
@@ -400,7 +465,7 @@ fn read_superblock(device: &dyn Device) -> std::result::Result<(Superblock, bool
         }
         (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok((one, false)),
         (Err(NotASuperblock::Magic), Err(why)) | (Err(why), Err(_)) => Err(why),
-    }
+    })
 }
 
 fn explain(why: NotASuperblock) -> String {
@@ -437,7 +502,10 @@ impl From<Fault> for Error {
         match fault {
             Fault::Code(code) => Error::Code(code),
             Fault::Damaged { at, why } => Error::Damaged { at, why: why.into() },
-            Fault::Miss { at, kind } => Error::wrong_kind(at, kind),
+            Fault::Miss { at, want: Want::Block(kind) } => Error::wrong_kind(at, kind),
+            Fault::Miss { at, .. } => Error::Damaged { at, why: "no file data there".into() },
+            // A run that was alone met a writer: its own notes were wrong.
+            Fault::Conflict { .. } | Fault::Crowd => Error::Code(lanefs_format::Code::InvariantViolated),
             Fault::Io { at, doing, errno } => Error::Io {
                 what: format!("{doing} the volume at byte {at}"),
                 source: std::io::Error::from_raw_os_error(errno),

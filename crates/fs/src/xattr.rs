@@ -106,7 +106,7 @@ pub(crate) fn set(
         add_blocks(edit, node, 1)?;
         edit.tx.set(view, x::NEXT, next);
         edit.tx.set(view, x::LENGTH, part.len() as u64);
-        edit.tx.init(view, x::SIZE, part);
+        edit.tx.fill(view, x::SIZE, part);
         next = view.at();
     }
     edit.tx.put(node.view, f::XATTR, next);

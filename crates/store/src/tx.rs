@@ -1,12 +1,35 @@
 //! Transactions: changes of metadata that happen together or not at all.
+//!
+//! A change is made in place, once the record of what it changes is held (see [`versions`](crate::versions)), and the old
+//! value is remembered. Where a record cannot be had, the transaction is *doomed*: its changes are dropped from then on, and
+//! in the end all are taken back.
 
-use crate::{Fault, Store, View};
+use crate::state::{FREE, RETIRED};
+use crate::{Fault, Reader, Store, View};
 use lanefs_format::{BLOCK, BlockKind, Field, Word, dir::leaf};
 
-/// What a transaction must put back when it is taken back. Reused from one transaction to the next.
+/// What a writer keeps from one transaction to the next.
 #[derive(Default)]
 pub struct Log {
     undo: Vec<Undo>,
+    /// Blocks that differ from the device, by number; each in one writer's list only.
+    changed: Vec<u64>,
+}
+
+impl Log {
+    /// Takes the numbers of blocks that were changed since the last time.
+    pub fn take_changed(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Puts back what was taken and is still to be committed.
+    pub fn put_back_changed(&mut self, mut changed: Vec<u64>) {
+        self.changed.append(&mut changed);
+    }
+
+    pub(crate) fn changed_mut(&mut self) -> &mut Vec<u64> {
+        &mut self.changed
+    }
 }
 
 /// An old value: the position, and in the top byte what it was: 1, 2, 4 or 8 bytes of a block, or [`KIND`].
@@ -18,27 +41,31 @@ struct Undo {
 const WIDTH_SHIFT: u32 = 56;
 /// The block's kind, not a word of it.
 const KIND: u64 = 0x80;
-/// State of a block that the running transaction took out of use; the number of no [`BlockKind`].
-const RETIRED: u8 = 0x7f;
 
-/// A running transaction. The caller holds the volume's writer lock. Dropping it takes all changes back;
-/// [`commit`](Tx::commit) keeps them.
-pub struct Tx<'s> {
-    store: &'s Store,
-    log: &'s mut Log,
+/// A running transaction. Dropping it takes all changes back; [`commit`](Tx::commit) keeps them.
+pub struct Tx<'v> {
+    reader: &'v Reader<'v>,
+    log: &'v mut Log,
 }
 
-impl<'s> Tx<'s> {
+impl<'v> Tx<'v> {
     /// Begins a transaction with an empty log.
-    pub fn new(store: &'s Store, log: &'s mut Log) -> Self {
+    pub fn new(reader: &'v Reader<'v>, log: &'v mut Log) -> Self {
         debug_assert!(log.undo.is_empty());
-        Tx { store, log }
+        Tx { reader, log }
     }
 
-    /// The store, for reads; they see this transaction's changes.
+    pub(crate) fn reader(&self) -> &'v Reader<'v> {
+        self.reader
+    }
+
+    pub(crate) fn parts(&mut self) -> (&'v Reader<'v>, &mut Log) {
+        (self.reader, self.log)
+    }
+
     #[inline(always)]
-    pub fn store(&self) -> &'s Store {
-        self.store
+    fn store(&self) -> &'v Store {
+        self.reader.store()
     }
 
     /// Writes a field.
@@ -49,13 +76,21 @@ impl<'s> Tx<'s> {
 
     #[inline(always)]
     fn word(&mut self, view: View<'_>, offset: usize, bytes: usize, bits: u64) {
-        let old = view.load(offset, bytes);
-        if old != bits && offset + bytes <= view.len() {
-            let place = (view.at() + offset as u64) | (bytes as u64) << WIDTH_SHIFT;
-            self.log.undo.push(Undo { place, old });
-            view.store(offset, bytes, bits);
-            self.store.mark(view.at() & !(BLOCK - 1));
+        let place = view.at() + offset as u64;
+        if offset + bytes > view.len() || !self.reader.hold(place, view.is_fine()) {
+            return;
         }
+        let old = view.load(offset, bytes);
+        if old != bits {
+            self.log.undo.push(Undo { place: place | (bytes as u64) << WIDTH_SHIFT, old });
+            view.store(offset, bytes, bits);
+            self.mark(view.at());
+        }
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, at: u64) {
+        self.store().mark(at & !(BLOCK - 1), &mut self.log.changed);
     }
 
     /// Writes bytes from `offset` on; `offset` must be a multiple of 8 for speed, not for correctness.
@@ -72,10 +107,39 @@ impl<'s> Tx<'s> {
         }
     }
 
-    /// Writes bytes where nothing needs to be put back: into space that this transaction allocated.
+    /// Holds what a view shows, so that nobody else reads or changes it until the transaction ends.
+    ///
+    /// # Errors
+    /// [`Fault::Conflict`]: run again.
+    pub fn hold(&mut self, view: View<'_>) -> Result<(), Fault> {
+        self.reader.hold(view.at(), view.is_fine());
+        self.check()
+    }
+
+    /// # Errors
+    /// [`Fault::Conflict`] for a doomed transaction.
+    fn check(&self) -> Result<(), Fault> {
+        if self.reader.is_sound() { Ok(()) } else { self.reader.validate() }
+    }
+
+    /// Writes bytes that need not be put back: what is there is in nobody's use. Its record is held first.
     #[inline(always)]
     pub fn init(&mut self, view: View<'_>, offset: usize, bytes: &[u8]) {
+        let first = view.at() + offset as u64;
+        let last = first + (bytes.len() as u64).saturating_sub(1);
+        if self.reader.hold(first, view.is_fine()) && self.reader.hold(last, view.is_fine()) {
+            self.fill(view, offset, bytes);
+        }
+    }
+
+    /// Writes bytes where nothing needs to be put back and nobody looks: into a block or into units of a leaf that this
+    /// transaction allocated, which it did by changing a bitmap or a table that it holds.
+    #[inline(always)]
+    pub fn fill(&mut self, view: View<'_>, offset: usize, bytes: &[u8]) {
         debug_assert!(offset.is_multiple_of(8) && offset + bytes.len() <= view.len());
+        if !self.reader.is_sound() {
+            return;
+        }
         let (eights, rest) = bytes.as_chunks::<8>();
         let mut at = offset;
         for eight in eights {
@@ -86,72 +150,124 @@ impl<'s> Tx<'s> {
             view.store(at, 1, u64::from(*byte));
             at += 1;
         }
-        self.store.mark(view.at() & !(BLOCK - 1));
+        self.mark(view.at());
     }
 
-    /// Writes a field where nothing needs to be put back, as [`init`](Self::init).
+    /// Writes a field where nothing needs to be put back and nobody looks, as [`fill`](Self::fill).
     #[inline(always)]
     pub fn set<T: Word>(&mut self, view: View<'_>, field: Field<T>, value: T) {
-        view.store(field.offset, T::BYTES, value.to_bits());
-        self.store.mark(view.at() & !(BLOCK - 1));
+        if self.reader.is_sound() {
+            view.store(field.offset, T::BYTES, value.to_bits());
+            self.mark(view.at());
+        }
     }
 
-    /// Takes a free block into use as metadata: zeros, with the common header where the kind has one.
+    /// A view of units that this transaction allocated in the block at `at`; nothing is noted, for nobody else has business
+    /// there. `None` where they reach past the end.
+    ///
+    /// # Errors
+    /// As [`Reader::block`].
+    pub fn own_part(
+        &self,
+        at: u64,
+        offset: usize,
+        len: usize,
+        kind: BlockKind,
+    ) -> Result<Option<View<'v>>, Fault> {
+        Ok(self.store().view_of(at, BLOCK as usize, kind)?.part(offset, len))
+    }
+
+    /// Takes a free block into use as metadata: zeros, with the common header where the kind has one. The caller has changed
+    /// the table that says so first.
     ///
     /// # Errors
     /// [`Fault::Damaged`] when the position is not one of this volume.
-    pub fn fresh(&mut self, at: u64, kind: BlockKind, owner: u64) -> Result<View<'s>, Fault> {
-        if !at.is_multiple_of(BLOCK) || at >= self.store.bytes() {
+    pub fn fresh(&mut self, at: u64, kind: BlockKind, owner: u64) -> Result<View<'v>, Fault> {
+        if !at.is_multiple_of(BLOCK) || at >= self.store().bytes() {
             return Err(Fault::damaged(at, "a position outside the volume"));
         }
-        let old = self.store.set_kind(at, kind as u8);
+        self.check()?;
+        let old = self.store().take_free(at, kind as u8)?;
         self.log.undo.push(Undo { place: at | KIND << WIDTH_SHIFT, old: u64::from(old) });
-        if old != 0 {
-            return Err(Fault::damaged(at, "a block in use is marked free"));
-        }
-        self.store.zero(at, BLOCK);
-        let view = self.store.block(at, kind)?;
+        self.store().zero(at, BLOCK);
+        let view = self.store().view_of(at, BLOCK as usize, kind)?;
         if kind.has_header() {
             self.set(view, leaf::KIND, kind as u8);
             self.set(view, leaf::OWNER, owner);
         }
-        self.store.mark(at);
+        self.mark(at);
         Ok(view)
     }
 
     /// Takes a block of metadata out of use: from now on no read finds it, but its bytes stay until the transaction is
     /// over, for it may be taken back.
-    pub fn retire(&mut self, at: u64) {
-        self.set_kind(at, RETIRED);
+    pub fn retire(&mut self, at: u64, kind: BlockKind) {
+        if self.reader.hold_block(at, crate::versions::is_fine(kind)) {
+            self.set_kind(at, RETIRED);
+        }
     }
 
     /// Lets a retired block be used anew. Only right before the commit.
     pub fn vacate(&mut self, at: u64) {
-        self.set_kind(at, 0);
+        if self.reader.is_sound() {
+            self.set_kind(at, FREE);
+        }
     }
 
     fn set_kind(&mut self, at: u64, kind: u8) {
-        if at.is_multiple_of(BLOCK) && at < self.store.bytes() {
-            let old = self.store.set_kind(at, kind);
+        if at.is_multiple_of(BLOCK) && at < self.store().bytes() {
+            let old = self.store().set_kind(at, kind);
             self.log.undo.push(Undo { place: at | KIND << WIDTH_SHIFT, old: u64::from(old) });
         }
     }
 
+    /// Says that a block is going to be changed by [`raise`](Self::raise), so that it stays resident.
+    pub fn pin(&mut self, view: View<'_>) {
+        self.mark(view.at());
+    }
+
+    /// Makes a field at least `value` without holding its record: for times, which only grow, so that two that stamp the same
+    /// directory need not wait for one another. Only after [`pin`](Self::pin) and validation.
+    #[inline(always)]
+    pub fn raise(&mut self, view: View<'_>, field: Field<i64>, value: i64) {
+        view.raise(field, value);
+    }
+
+    /// Takes the numbers of blocks that this writer changed since the last time.
+    pub fn take_changed(&mut self) -> Vec<u64> {
+        self.log.take_changed()
+    }
+
+    /// What was read still holds, and all that was changed is held: the transaction happens now, as far as others can tell.
+    ///
+    /// # Errors
+    /// [`Fault::Conflict`]: drop it and run again.
+    #[inline(always)]
+    pub fn validate(&self) -> Result<(), Fault> {
+        self.reader.validate()
+    }
+
     /// Keeps the changes.
+    #[inline(always)]
     pub fn commit(self) {
         self.log.undo.clear();
+        self.reader.let_go();
     }
 }
 
 impl Drop for Tx<'_> {
     fn drop(&mut self) {
-        for undo in self.log.undo.drain(..).rev() {
+        let store = self.reader.store();
+        while let Some(undo) = self.log.undo.pop() {
             let at = undo.place & ((1 << WIDTH_SHIFT) - 1);
             if undo.place >> WIDTH_SHIFT == KIND {
-                self.store.set_kind(at, undo.old as u8);
+                store.set_kind(at, undo.old as u8);
             } else {
-                self.store.restore(at, (undo.place >> WIDTH_SHIFT) as usize, undo.old);
+                store.restore(at, (undo.place >> WIDTH_SHIFT) as usize, undo.old);
+                // A snapshot may have taken the change for what the device is going to have.
+                store.mark(at & !(BLOCK - 1), &mut self.log.changed);
             }
         }
+        self.reader.let_go();
     }
 }

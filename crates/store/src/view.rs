@@ -1,5 +1,6 @@
 //! Words of a resident block.
 
+use crate::sync::point;
 use lanefs_format::{Field, Word};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -15,6 +16,8 @@ pub struct View<'a> {
     base: NonNull<u8>,
     at: u64,
     len: u32,
+    /// In a block of many structures, which are locked one by one.
+    fine: bool,
     _store: PhantomData<&'a ()>,
 }
 
@@ -22,8 +25,19 @@ impl<'a> View<'a> {
     /// # Safety
     /// `base` is the address of volume byte `at`, aligned to 8 at least, and valid for `len` bytes during `'a`.
     #[inline(always)]
-    pub(crate) unsafe fn new(base: NonNull<u8>, at: u64, len: u32) -> Self {
-        View { base, at, len, _store: PhantomData }
+    pub(crate) unsafe fn new(base: NonNull<u8>, at: u64, len: u32, fine: bool) -> Self {
+        View { base, at, len, fine, _store: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_fine(&self) -> bool {
+        self.fine
+    }
+
+    /// The same place with another length, which the caller has checked to end in the same block.
+    #[inline(always)]
+    pub(crate) fn with_len(self, len: usize) -> Self {
+        View { len: len as u32, ..self }
     }
 
     /// Byte position in the volume.
@@ -46,7 +60,7 @@ impl<'a> View<'a> {
             return None;
         }
         // SAFETY: the part lies inside this view and keeps its alignment.
-        Some(unsafe { View::new(self.base.add(offset), self.at + offset as u64, len as u32) })
+        Some(unsafe { View::new(self.base.add(offset), self.at + offset as u64, len as u32, self.fine) })
     }
 
     /// Reads a field.
@@ -60,6 +74,7 @@ impl<'a> View<'a> {
         if offset + bytes > self.len() {
             return 0;
         }
+        point();
         // SAFETY: inside the view, and a field is aligned to its size; the memory is only ever accessed atomically.
         unsafe {
             let p = self.base.as_ptr().add(offset);
@@ -77,6 +92,7 @@ impl<'a> View<'a> {
         if offset + bytes > self.len() {
             return;
         }
+        point();
         // SAFETY: as in `load`.
         unsafe {
             let p = self.base.as_ptr().add(offset);
@@ -85,6 +101,23 @@ impl<'a> View<'a> {
                 2 => AtomicU16::from_ptr(p.cast()).store((bits as u16).to_le(), Relaxed),
                 4 => AtomicU32::from_ptr(p.cast()).store((bits as u32).to_le(), Relaxed),
                 _ => AtomicU64::from_ptr(p.cast()).store(bits.to_le(), Relaxed),
+            }
+        }
+    }
+
+    /// Makes a field at least `value`, whoever else does so at the same time.
+    #[inline(always)]
+    pub(crate) fn raise(&self, field: Field<i64>, value: i64) {
+        if field.offset + 8 > self.len() {
+            return;
+        }
+        // SAFETY: as in `load`.
+        let word = unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(field.offset).cast()) };
+        let mut old = word.load(Relaxed);
+        while (u64::from_le(old) as i64) < value {
+            match word.compare_exchange_weak(old, (value as u64).to_le(), Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(now) => old = now,
             }
         }
     }

@@ -2,11 +2,12 @@
 
 use crate::engine::{Answer, Engine, Fault, Handle, Page, Stat};
 use lanefs::{
-    Access, Allocate, Caller, CreateOptions, Error, Ino, InodeSize, RenameMode, ResolveOptions, Seek,
+    Allocate, Caller, CreateOptions, Error, Ino, InodeSize, OpenOptions, RenameMode, ResolveOptions, Seek,
     SetAttr, Volume, XattrMode,
 };
 use lanefs_format::{Code, FileKind};
 use std::path::PathBuf;
+use std::time::Duration;
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
@@ -265,7 +266,13 @@ impl Engine for VolumeEngine {
             }
             Place::File(path) => {
                 volume.close()?;
-                Volume::open(path, Access::Write)?
+                // Now and then, beside the operations, so that those meet commits at any point.
+                let options = OpenOptions {
+                    commit_every: Duration::from_millis(3),
+                    cache: Some(1 << 20),
+                    ..OpenOptions::default()
+                };
+                Volume::open(path, options)?
             }
         });
         Ok(())

@@ -97,7 +97,7 @@ impl Pass<'_, '_> {
                 unit += 1;
                 continue;
             }
-            let Ok(entry) = Entry::inside(leaf, unit as u64 * UNIT) else {
+            let Ok(entry) = Entry::at(self.core, leaf.at() + unit as u64 * UNIT) else {
                 dir.bad(tally, leaf.at(), &iv::LEAF_BITMAP);
                 unit += 1;
                 continue;

@@ -43,8 +43,10 @@ mod volume;
 mod walk;
 mod xattrs;
 
-use crate::edit::{Hints, Writer};
+use crate::commit::gather;
+use crate::edit::{Core, Hints, Writer};
 use crate::{Result, Volume};
+use lanefs_store::Reader;
 use pass::Pass;
 use std::collections::BTreeSet;
 
@@ -99,28 +101,29 @@ impl Volume {
             // The volume counts as changed from here on.
             self.change(|_| Ok(()))?;
         }
-        let mut writer = self.writer.write();
+        let shared = &self.shared;
+        let _turn = shared.committing.lock();
+        let mut closed = shared.gate.close_to_change(&shared.store);
+        let writer = gather(&mut closed);
         // What others freed since counts as used until the device knows.
-        self.write_out(&mut writer)?;
-        let first = self.look(&mut writer, false, BTreeSet::new(), progress)?;
+        shared.commit_alone(writer)?;
+        let first = self.look(writer, false, BTreeSet::new(), progress)?;
         let mut report = first.report;
         if !repair || report.findings.is_empty() {
             return Ok(report);
         }
         let mut suspects = first.suspects;
         for _ in 0..ROUNDS {
-            self.look(&mut writer, true, std::mem::take(&mut suspects), progress)
+            self.look(writer, true, std::mem::take(&mut suspects), progress)
                 .map_err(|error| error.at("mending the volume"))?;
-            self.write_out(&mut writer)?;
-            let again = self.look(&mut writer, false, BTreeSet::new(), progress)?;
+            shared.commit_alone(writer)?;
+            let again = self.look(writer, false, BTreeSet::new(), progress)?;
             (report.inodes, report.directories, report.blocks) =
                 (again.report.inodes, again.report.directories, again.report.blocks);
             if again.report.findings.is_empty() {
                 for finding in &mut report.findings {
                     finding.repaired = true;
                 }
-                drop(writer);
-                self.sync()?;
                 return Ok(report);
             }
             let known: BTreeSet<_> = report.findings.iter().map(|f| (f.at, f.invariant)).collect();
@@ -140,8 +143,9 @@ impl Volume {
         suspects: BTreeSet<u64>,
         progress: &dyn Fn(u64, u64),
     ) -> Result<Look> {
-        let hints = writer.hints;
-        let mut pass = Pass::new(&self.core, mends.then_some(writer), self.superblock(), suspects);
+        let data_goal = writer.hints.data_goal;
+        let core = Core::new(&self.shared, Reader::alone(&self.shared.store, Some(0)));
+        let mut pass = Pass::new(&core, mends.then_some(writer), self.superblock(), suspects);
         self.check_superblock(&mut pass)?;
         pass.read_groups()?;
         pass.read_chunks()?;
@@ -149,20 +153,20 @@ impl Volume {
         pass.walk_inodes(progress)?;
         let free = pass.check_space()?;
         let inodes = pass.inodes.used;
-        pass.check_counts(hints, free);
+        pass.check_counts(self.shared.counts(), free);
         if let Some(writer) = pass.writer.as_deref_mut() {
-            let data_goal = hints.data_goal;
-            writer.hints = Hints { free_blocks: free, inodes, data_goal, ..Hints::default() };
+            writer.hints = Hints { data_goal, ..Hints::default() };
+            self.shared.set_counts(free, inodes);
             // What is free now may be used from here on, so the device must know.
-            self.write_out(writer)?;
+            self.shared.commit_alone(writer)?;
         }
         pass.put_back()?;
         let new_root = pass.check_names_space()?;
         if mends {
-            self.update_superblock(|superblock| {
-                superblock.root = new_root.unwrap_or(superblock.root);
-                superblock.orphans = 0;
-            })?;
+            if let Some(root) = new_root {
+                self.set_root(root);
+            }
+            self.update_superblock(|superblock| superblock.orphans = 0)?;
         } else {
             pass.check_suspects()?;
         }
@@ -170,7 +174,7 @@ impl Volume {
         if let Some(last) = findings.last_mut().filter(|_| more > 0) {
             last.text = format!("{} (and {more} more findings)", last.text);
         }
-        let blocks = self.core.store.bytes() / lanefs_format::BLOCK - free;
+        let blocks = self.shared.store.bytes() / lanefs_format::BLOCK - free;
         let report = CheckReport { findings, inodes, directories: pass.directories, blocks };
         Ok(Look { report, suspects: pass.suspects })
     }

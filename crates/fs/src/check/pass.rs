@@ -5,6 +5,7 @@ use super::findings::{Findings, Tally};
 use super::inodes::Inodes;
 use super::invariants as iv;
 use crate::edit::{Core, Edit, Outcome, Writer};
+use crate::shared::run;
 use crate::space;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{
@@ -37,7 +38,7 @@ const PATIENCE: u64 = 64;
 
 /// A pass. With a writer it mends as it goes; without, it only looks.
 pub(super) struct Pass<'v, 'w> {
-    pub(super) core: &'v Core,
+    pub(super) core: &'v Core<'v>,
     pub(super) writer: Option<&'w mut Writer>,
     pub(super) sums: Checksummer,
     pub(super) superblock: Superblock,
@@ -66,7 +67,7 @@ pub(super) struct Pass<'v, 'w> {
 
 impl<'v, 'w> Pass<'v, 'w> {
     pub(super) fn new(
-        core: &'v Core,
+        core: &'v Core<'v>,
         writer: Option<&'w mut Writer>,
         superblock: Superblock,
         suspects: BTreeSet<u64>,
@@ -105,14 +106,12 @@ impl<'v, 'w> Pass<'v, 'w> {
         let core = self.core;
         let Some(writer) = self.writer.as_deref_mut() else { return Ok(None) };
         loop {
-            let mut edit = Edit::new(core, writer);
-            match step(&mut edit).and_then(|value| edit.commit().map(|()| value)) {
+            match run(core, writer, 0, &mut step) {
                 Ok(value) => return Ok(Some(value)),
-                Err(Fault::Miss { at, kind }) => core.store.fetch(at, kind)?,
+                Err(Fault::Miss { at, want }) => core.store.fetch(at, want)?,
                 // What was freed may be used again once the device knows that it was.
                 Err(Fault::Code(Code::NoSpace)) if !writer.deferred.is_empty() => {
-                    Edit::new(core, writer).commit_deferred()?;
-                    core.store.flush()?;
+                    core.shared.commit_alone(writer).map_err(|_| Fault::Code(Code::NoSpace))?;
                 }
                 Err(fault) => return Err(fault),
             }
@@ -131,8 +130,8 @@ impl<'v, 'w> Pass<'v, 'w> {
     pub(super) fn load(&self, at: u64, kind: BlockKind) -> Outcome<Option<View<'v>>> {
         let core = self.core;
         let found = match core.store.block(at, kind) {
-            Err(Fault::Miss { at, kind }) => {
-                core.store.fetch(at, kind).and_then(|()| core.store.block(at, kind))
+            Err(Fault::Miss { at, want }) => {
+                core.store.fetch(at, want).and_then(|()| core.store.block(at, kind))
             }
             found => found,
         };

@@ -2,7 +2,7 @@
 
 use super::invariants as iv;
 use super::pass::Pass;
-use crate::edit::{Hints, Outcome};
+use crate::edit::{Counts, Outcome};
 use crate::{Result, Volume};
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, BlockKind, SUPERBLOCK_COPY};
@@ -12,7 +12,7 @@ impl Volume {
     pub(super) fn check_superblock(&self, pass: &mut Pass<'_, '_>) -> Result<()> {
         let mut copies = [const { [0; BLOCK as usize] }; 2];
         for (copy, at) in copies.iter_mut().zip([0, SUPERBLOCK_COPY]) {
-            self.core.store.read_raw(at, copy)?;
+            self.shared.store.read_raw(at, copy)?;
             if let Err(why) = Superblock::decode(copy) {
                 pass.findings.add(at, &iv::SUPERBLOCK_COPY, format!("{why:?}"));
             }
@@ -29,13 +29,13 @@ impl Volume {
 
 impl Pass<'_, '_> {
     /// The counts that the volume keeps in memory, which began as the superblock's.
-    pub(super) fn check_counts(&mut self, hints: Hints, free: u64) {
-        if hints.free_blocks != free {
-            self.findings.add(0, &iv::FREE_BLOCKS, format!("{} instead of {free}", hints.free_blocks));
+    pub(super) fn check_counts(&mut self, counts: Counts, free: u64) {
+        if counts.free_blocks != free as i64 {
+            self.findings.add(0, &iv::FREE_BLOCKS, format!("{} instead of {free}", counts.free_blocks));
         }
         let inodes = self.inodes.used;
-        if hints.inodes != inodes {
-            self.findings.add(0, &iv::INODE_COUNT, format!("{} instead of {inodes}", hints.inodes));
+        if counts.inodes != inodes as i64 {
+            self.findings.add(0, &iv::INODE_COUNT, format!("{} instead of {inodes}", counts.inodes));
         }
     }
 

@@ -5,6 +5,8 @@ use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units};
 use lanefs_format::{BLOCK, BlockKind, Field, FileKind, HashSeed, UNIT, half_md4};
 use lanefs_store::{Fault, View};
 
+const NO_ENTRY: &str = "no directory entry there";
+
 /// A name with its hash.
 #[derive(Clone, Copy)]
 pub(crate) struct Name<'n> {
@@ -27,44 +29,47 @@ pub(crate) struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// The entry at a byte position.
     #[inline(always)]
-    pub(crate) fn at(core: &'a Core, at: u64) -> Outcome<Self> {
-        let leaf = core.store.block(at & !(BLOCK - 1), BlockKind::Leaf)?;
-        Self::inside(leaf, at & (BLOCK - 1))
+    pub(crate) fn at(core: &Core<'a>, at: u64) -> Outcome<Self> {
+        let head = Self::head(core, at)?;
+        let units = entry_units(usize::from(head.get(e::NAME_LEN)));
+        let view = core.store.extend(head, units * UNIT as usize)?;
+        Ok(Entry { view: view.ok_or(Fault::damaged(at, NO_ENTRY))? })
     }
 
-    /// The entry at a byte offset in a leaf.
+    /// What precedes the name of the entry at a byte position.
     #[inline(always)]
-    pub(crate) fn inside(leaf: View<'a>, offset: u64) -> Outcome<Self> {
-        let bad = Fault::damaged(leaf.at() + offset, "no directory entry there");
-        if !offset.is_multiple_of(UNIT) || offset < LEAF_HEADER_UNITS as u64 * UNIT {
-            return Err(bad);
+    fn head(core: &Core<'a>, at: u64) -> Outcome<View<'a>> {
+        let offset = at & (BLOCK - 1);
+        if !at.is_multiple_of(UNIT)
+            || offset < LEAF_HEADER_UNITS as u64 * UNIT
+            || offset + e::SIZE as u64 > BLOCK
+        {
+            return Err(Fault::damaged(at, NO_ENTRY));
         }
-        let head = leaf.part(offset as usize, e::SIZE).ok_or(bad)?;
-        let units = entry_units(usize::from(head.get(e::NAME_LEN)));
-        Ok(Entry { view: leaf.part(offset as usize, units * UNIT as usize).ok_or(bad)? })
+        core.store.part(at, e::SIZE, BlockKind::Leaf)
     }
 
     /// Inode number and type of the entry at a position, when it has this name: as [`at`](Self::at) and
     /// [`is`](Self::is), in fewer steps.
     #[inline(always)]
-    pub(crate) fn probe(core: &Core, at: u64, name: Name<'_>) -> Outcome<Option<(u64, FileKind)>> {
+    pub(crate) fn probe(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Option<(u64, FileKind)>> {
         const TYPE_SHIFT: usize = 8 * (e::KIND.offset - e::HASH.offset);
         const WITHOUT_TYPE: u64 = (1 << TYPE_SHIFT) - 1;
-        let leaf = core.store.block(at & !(BLOCK - 1), BlockKind::Leaf)?;
-        let offset = (at & (BLOCK - 1)) as usize;
-        if !at.is_multiple_of(UNIT) || offset < LEAF_HEADER_UNITS * UNIT as usize {
-            return Err(Fault::damaged(at, "no directory entry there"));
-        }
+        let head = Self::head(core, at)?;
         // Hash, length and type lie in one word.
-        let word = leaf.get(Field::<u64>::at(offset + e::HASH.offset));
+        let word = head.get(Field::<u64>::at(e::HASH.offset));
         let wanted =
             u64::from(name.hash) | (name.bytes.len() as u64) << (8 * (e::NAME_LEN.offset - e::HASH.offset));
-        if word & WITHOUT_TYPE != wanted || !leaf.equals(offset + e::SIZE, name.bytes) {
+        if word & WITHOUT_TYPE != wanted {
+            return Ok(None);
+        }
+        let whole = core.store.extend(head, entry_units(name.bytes.len()) * UNIT as usize)?;
+        if !whole.is_some_and(|entry| entry.equals(e::SIZE, name.bytes)) {
             return Ok(None);
         }
         let kind = FileKind::from_number((word >> TYPE_SHIFT) as u8);
         let kind = kind.ok_or(Fault::damaged(at, "a directory entry of unknown type"))?;
-        Ok(Some((leaf.get(Field::at(offset + e::INODE.offset)), kind)))
+        Ok(Some((head.get(e::INODE), kind)))
     }
 
     #[inline(always)]
@@ -118,7 +123,7 @@ impl<'a> Entry<'a> {
 }
 
 /// The dummy at `at`.
-pub(crate) fn dummy(core: &Core, at: u64) -> Outcome<Entry<'_>> {
+pub(crate) fn dummy<'a>(core: &Core<'a>, at: u64) -> Outcome<Entry<'a>> {
     let entry = Entry::at(core, at)?;
     if !entry.is_dummy() {
         return Err(Fault::damaged(at, "no dummy entry there"));
@@ -143,7 +148,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, view: View<'_>, name: Name<'_>, ino: u6
     e::KIND.write(&mut bytes, kind);
     bytes[e::SIZE..e::SIZE + name.bytes.len()].copy_from_slice(name.bytes);
     let units = entry_units(name.bytes.len()) * UNIT as usize;
-    edit.tx.init(view, 0, &bytes[..units]);
+    edit.tx.fill(view, 0, &bytes[..units]);
 }
 
 /// Links a new entry right behind another one.

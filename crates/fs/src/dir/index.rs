@@ -35,7 +35,7 @@ pub(crate) fn probe_bucket(view: View<'_>, bucket: usize, hash: u32) -> (u64, bo
 }
 
 /// Finds a name in the region of the index block at `at`.
-pub(super) fn find<'a>(core: &'a Core, at: u64, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+pub(super) fn find<'a>(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
     let view = core.store.block(at, BlockKind::Index)?;
     let mut bucket = Slot::home(name.hash as u16);
     for _ in 0..BUCKETS {

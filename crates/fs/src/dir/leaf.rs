@@ -3,7 +3,7 @@
 //! A directory's leaves are the blocks of its file map. Those with room form a list from the inode on; new entries go to
 //! its first leaf that takes them.
 
-use crate::edit::{Edit, Outcome};
+use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{FLAG_MAP_HOLES, Node, set_flags};
 use crate::map::{self, State};
 use crate::space;
@@ -60,7 +60,15 @@ fn flip(edit: &mut Edit<'_>, leaf: View<'_>, first: usize, units: usize, used: b
     Ok(())
 }
 
-/// Takes units in one leaf; `None` where they do not fit.
+/// The header of the leaf block at `at`: all but its entries.
+pub(crate) fn header<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
+    if !at.is_multiple_of(BLOCK) {
+        return Err(Fault::damaged(at, "no leaf block there"));
+    }
+    core.store.part(at, LEAF_HEADER_UNITS * UNIT as usize, BlockKind::Leaf)
+}
+
+/// Takes units in one leaf, given by its header; `None` where they do not fit.
 pub(crate) fn alloc_in<'v>(
     edit: &mut Edit<'v>,
     node: Node<'_>,
@@ -72,24 +80,54 @@ pub(crate) fn alloc_in<'v>(
     if leaf.get(l::FREE) < LEAST && leaf.get(l::LISTED) != 0 {
         unlist(edit, node, leaf)?;
     }
-    Ok(leaf.part(first * UNIT as usize, units * UNIT as usize))
+    edit.tx.own_part(leaf.at(), first * UNIT as usize, units * UNIT as usize, BlockKind::Leaf)
 }
 
-/// Takes units in any leaf, a new one if need be.
+/// Takes units in any leaf, a new one if need be. Each writer keeps to a leaf of its own while it can.
 pub(crate) fn alloc<'v>(edit: &mut Edit<'v>, node: Node<'_>, units: usize) -> Outcome<View<'v>> {
-    for _ in 0..TRIES {
-        let first = node.tail().get(tail::ROOM);
-        if first == 0 {
+    let last = edit.leaves.get(node.ino);
+    if last != 0 && edit.store().is_resident(last, BlockKind::Leaf) {
+        let leaf = header(edit.core, last)?;
+        if leaf.get(l::OWNER) == node.ino
+            && leaf.get(l::LISTED) != 0
+            && !edit.is_claimed(last)
+            && let Some(view) = alloc_in(edit, node, leaf, units)?
+        {
+            edit.claim(last);
+            return Ok(view);
+        }
+    }
+    let (mut at, mut tries) = (node.tail().get(tail::ROOM), 0);
+    // No more than the writers that there can be work in a leaf of the list at a time.
+    for _ in 0..lanefs_store::SLOTS + TRIES {
+        if at == 0 || tries == TRIES {
             break;
         }
-        let leaf = edit.store().block(first, BlockKind::Leaf)?;
+        // Whose leaf it is is asked first: another writer is at it.
+        if edit.is_claimed(at) {
+            at = glance(edit.core, at)?.get(l::NEXT);
+            continue;
+        }
+        tries += 1;
+        let leaf = header(edit.core, at)?;
+        let next = leaf.get(l::NEXT);
         if let Some(view) = alloc_in(edit, node, leaf, units)? {
+            edit.claim(at);
+            edit.leaves.set(node.ino, at);
             return Ok(view);
         }
         unlist(edit, node, leaf)?;
+        at = next;
     }
     let leaf = add(edit, node)?;
+    edit.claim(leaf.at());
+    edit.leaves.set(node.ino, leaf.at());
     alloc_in(edit, node, leaf, units)?.ok_or(Fault::damaged(leaf.at(), "an entry larger than a leaf block"))
+}
+
+/// A leaf's header, looked at in passing.
+fn glance<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
+    core.store.peek(at & !(BLOCK - 1), BlockKind::Leaf)
 }
 
 /// Makes a new leaf and lists it as having room.
@@ -134,7 +172,7 @@ fn enlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
     edit.tx.put(leaf, l::NEXT, first);
     edit.tx.put(leaf, l::PREVIOUS, 0);
     if first != 0 {
-        let old = edit.store().block(first, BlockKind::Leaf)?;
+        let old = header(edit.core, first)?;
         edit.tx.put(old, l::PREVIOUS, leaf.at());
     }
     edit.tx.put(node.tail(), tail::ROOM, leaf.at());
@@ -145,7 +183,7 @@ fn unlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
     let (next, previous) = (leaf.get(l::NEXT), leaf.get(l::PREVIOUS));
     let broken = Fault::damaged(leaf.at(), "a broken list of leaf blocks with room");
     if next != 0 {
-        let after = edit.store().block(next, BlockKind::Leaf)?;
+        let after = header(edit.core, next)?;
         if after.get(l::PREVIOUS) != leaf.at() {
             return Err(broken);
         }
@@ -157,7 +195,7 @@ fn unlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
         }
         edit.tx.put(node.tail(), tail::ROOM, next);
     } else {
-        let before = edit.store().block(previous, BlockKind::Leaf)?;
+        let before = header(edit.core, previous)?;
         if before.get(l::NEXT) != leaf.at() {
             return Err(broken);
         }
@@ -172,7 +210,7 @@ fn unlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
 /// Gives the units of an entry back, and the leaf with its last entry.
 pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>, entry: View<'_>, units: usize) -> Outcome<()> {
     let at = entry.at();
-    let leaf = edit.store().block(at & !(BLOCK - 1), BlockKind::Leaf)?;
+    let leaf = header(edit.core, at & !(BLOCK - 1))?;
     if leaf.get(l::OWNER) != node.ino {
         return Err(Fault::damaged(at, "an entry in another directory's leaf block"));
     }

@@ -53,7 +53,7 @@ fn list_leaf(
             unit += 1;
             continue;
         }
-        let entry = Entry::inside(leaf, unit as u64 * UNIT)?;
+        let entry = Entry::at(core, at + unit as u64 * UNIT)?;
         if unit >= from && !entry.is_dummy() {
             entries.push(DirEntry {
                 ino: Ino(entry.ino()),

@@ -52,7 +52,7 @@ pub(crate) fn is_empty(node: &Node<'_>) -> Outcome<bool> {
 }
 
 /// Finds a name.
-pub(crate) fn find<'a>(core: &'a Core, node: &Node<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+pub(crate) fn find<'a>(core: &Core<'a>, node: &Node<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
     match root(node)? {
         DirRoot::Empty => Ok(None),
         DirRoot::Small(leaf) => small::find(core, node, leaf, name),
@@ -85,7 +85,7 @@ impl Region {
     /// Finds the name in its region.
     pub(crate) fn find<'a>(
         self,
-        core: &'a Core,
+        core: &Core<'a>,
         node: &Node<'a>,
         name: Name<'_>,
     ) -> Outcome<Option<Entry<'a>>> {

@@ -7,7 +7,7 @@ use super::leaf;
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::Node;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units, small_tag};
-use lanefs_format::{BLOCK, BlockKind, DirRoot, Field, FileKind, InodeSize, UNIT};
+use lanefs_format::{BLOCK, DirRoot, Field, FileKind, InodeSize, UNIT};
 use lanefs_store::{Fault, View};
 
 /// Places of the small index whose tag is that of `hash`, as bits. The name decides.
@@ -23,19 +23,18 @@ pub(crate) fn unit_of(inode: View<'_>, size: InodeSize, place: u32) -> u64 {
 }
 
 pub(crate) fn find<'a>(
-    core: &'a Core,
+    core: &Core<'a>,
     node: &Node<'a>,
     leaf: u64,
     name: Name<'_>,
 ) -> Outcome<Option<Entry<'a>>> {
     let size = core.store.inode_size();
-    let leaf = core.store.block(leaf, BlockKind::Leaf)?;
     let mut places = candidates(node.view, size, name.hash);
     while places != 0 {
         let unit = unit_of(node.view, size, places.trailing_zeros());
         places &= places - 1;
         if unit != 0 {
-            let entry = Entry::inside(leaf, unit * UNIT)?;
+            let entry = Entry::at(core, leaf.wrapping_add(unit * UNIT))?;
             if entry.is(name) {
                 return Ok(Some(entry));
             }
@@ -55,7 +54,7 @@ pub(super) fn begin(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
 }
 
 /// The dummy of a small directory's leaf.
-pub(super) fn head<'a>(core: &'a Core, leaf: u64) -> Outcome<Entry<'a>> {
+pub(super) fn head<'a>(core: &Core<'a>, leaf: u64) -> Outcome<Entry<'a>> {
     entry::dummy(core, leaf + LEAF_HEADER_UNITS as u64 * UNIT)
 }
 
@@ -71,7 +70,7 @@ pub(super) fn insert(
     let size = edit.store().inode_size();
     let places = size.small_entries() as u32;
     let Some(place) = (0..places).find(|p| unit_of(node.view, size, *p) == 0) else { return Ok(false) };
-    let block = edit.store().block(leaf, BlockKind::Leaf)?;
+    let block = leaf::header(edit.core, leaf)?;
     let Some(view) = leaf::alloc_in(edit, node, block, entry_units(name.bytes.len()))? else {
         return Ok(false);
     };
@@ -106,7 +105,7 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64, entry: Entr
 }
 
 /// The entries of a region in the order of the list; no more than its dummy counts.
-pub(super) fn members<'a>(core: &'a Core, dummy: Entry<'a>) -> Outcome<Vec<Entry<'a>>> {
+pub(super) fn members<'a>(core: &Core<'a>, dummy: Entry<'a>) -> Outcome<Vec<Entry<'a>>> {
     let mut members = Vec::with_capacity(dummy.count());
     let mut at = dummy.next();
     for _ in 0..dummy.count() {

@@ -58,7 +58,7 @@ impl Path {
 
 /// A tree block of the given level, or of any where that is `None`, with its number of children checked.
 #[inline(always)]
-pub(crate) fn tree_block(core: &Core, at: u64, level: Option<u8>) -> Outcome<(View<'_>, usize)> {
+pub(crate) fn tree_block<'a>(core: &Core<'a>, at: u64, level: Option<u8>) -> Outcome<(View<'a>, usize)> {
     let view = core.store.block(at, BlockKind::Tree)?;
     let count = usize::from(view.get(t::COUNT));
     let there = view.get(t::LEVEL);

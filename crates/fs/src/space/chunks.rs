@@ -1,25 +1,22 @@
 //! Metadata chunks: 2 MiB of metadata blocks behind a table of them.
 
-use super::groups::{alloc_chunk, chunk_at, clear_run, free_chunk, group, of_chunk};
+use super::groups::{alloc_chunk, chunk_at, clear_run, free_chunk, glance, of_chunk};
 use crate::edit::{Core, Edit, Freed, Outcome};
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, chunk_entry,
-    chunk_header, group as f,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, chunk_entry, chunk_header,
+    group as f,
 };
 use lanefs_store::{Fault, Store, View};
 
-/// First block of a chunk's table, which holds its header.
-pub(crate) fn chunk_table(core: &Core, chunk: u64) -> Outcome<View<'_>> {
-    core.store.block(chunk, BlockKind::ChunkHeader)
+/// The header of a chunk's table.
+pub(crate) fn chunk_table<'v>(core: &Core<'v>, chunk: u64) -> Outcome<View<'v>> {
+    core.store.part(chunk, chunk_header::SIZE, BlockKind::ChunkHeader)
 }
 
 /// Table entry of the metadata block at `at`.
-pub(crate) fn table_entry(core: &Core, at: u64) -> Outcome<View<'_>> {
+pub(crate) fn table_entry<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
     let (block, offset) = Store::table_entry(at);
-    core.store
-        .block(block, BlockKind::ChunkHeader)?
-        .part(offset, chunk_entry::SIZE)
-        .ok_or(Fault::damaged(at, "no place in a chunk table"))
+    core.store.part(block + offset as u64, chunk_entry::SIZE, BlockKind::ChunkHeader)
 }
 
 /// Allocates a metadata block: zeros and the common header.
@@ -32,6 +29,13 @@ pub(crate) fn alloc_block<'v>(edit: &mut Edit<'v>, kind: BlockKind, owner: u64) 
             find_chunk(edit)?;
         }
         let chunk = edit.hints.chunk;
+        let (group, bit) = of_chunk(edit.core, chunk)?;
+        if group.get(f::METADATA) & bit == 0 {
+            // Another writer freed the last block in it.
+            edit.hints.chunk = 0;
+            continue;
+        }
+        edit.claim(chunk);
         let header = chunk_table(edit.core, chunk)?;
         let first = edit.hints.chunk_place.max(CHUNK_HEADER_BLOCKS);
         let used = header.get(chunk_header::USED);
@@ -42,15 +46,15 @@ pub(crate) fn alloc_block<'v>(edit: &mut Edit<'v>, kind: BlockKind, owner: u64) 
                 if entry.get(chunk_entry::KIND) != 0 {
                     continue;
                 }
-                let view = edit.tx.fresh(at, kind, owner)?;
+                // The table first: nobody else takes the block then.
                 edit.tx.put(entry, chunk_entry::KIND, kind as u8);
                 edit.tx.put(entry, chunk_entry::OWNER, owner);
+                let view = edit.tx.fresh(at, kind, owner)?;
                 edit.tx.put(header, chunk_header::USED, used + 1);
                 edit.hints.chunk_place = place + 1;
                 return Ok(view);
             }
         }
-        let (group, bit) = of_chunk(edit.core, chunk)?;
         edit.tx.put(group, f::ROOM, group.get(f::ROOM) & !bit);
         edit.hints.chunk = 0;
     }
@@ -58,19 +62,31 @@ pub(crate) fn alloc_block<'v>(edit: &mut Edit<'v>, kind: BlockKind, owner: u64) 
 
 /// Points the hints at a metadata chunk with room, a new one if need be.
 fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
+    let mut others = 0;
     if !edit.hints.no_chunk_room {
         for number in 0..edit.core.group_count() {
-            let group = group(edit.core, number)?;
-            let room = group.get(f::ROOM) & group.get(f::METADATA);
-            let chunk = u64::from(room.trailing_zeros());
-            if chunk < CHUNKS_PER_GROUP {
-                (edit.hints.chunk, edit.hints.chunk_place) = (chunk_at(number, chunk), 0);
-                return Ok(());
+            let group = glance(edit.core, number)?;
+            let mut room = group.get(f::ROOM) & group.get(f::METADATA);
+            while room != 0 {
+                let chunk = chunk_at(number, u64::from(room.trailing_zeros()));
+                room &= room - 1;
+                if !edit.is_claimed(chunk) {
+                    (edit.hints.chunk, edit.hints.chunk_place) = (chunk, 0);
+                    return Ok(());
+                }
+                others = chunk;
             }
         }
-        edit.hints.no_chunk_room = true;
+        edit.hints.no_chunk_room = others == 0;
     }
-    let chunk = alloc_chunk(edit)?;
+    // Writers have chunks of their own where there is plenty; else they share.
+    let chunk = match alloc_chunk(edit, others != 0) {
+        Err(Fault::Code(Code::NoSpace)) if others != 0 => {
+            (edit.hints.chunk, edit.hints.chunk_place) = (others, 0);
+            return Ok(());
+        }
+        chunk => chunk?,
+    };
     for block in 0..CHUNK_HEADER_BLOCKS {
         let view = edit.tx.fresh(chunk + block * BLOCK, BlockKind::ChunkHeader, 0)?;
         // The table's second block is all entries; only the first one opens with a header.
@@ -88,7 +104,7 @@ fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
 /// Frees a metadata block when the transaction commits.
 pub(crate) fn free_block(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outcome<()> {
     edit.store().block(at, kind)?;
-    edit.tx.retire(at);
+    edit.tx.retire(at, kind);
     edit.freed.push(Freed::Block(at, kind));
     Ok(())
 }
@@ -119,6 +135,7 @@ fn make_block_free(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outcome<()>
     edit.tx.put(header, chunk_header::USED, used);
     if u64::from(used) <= CHUNK_HEADER_BLOCKS {
         for block in 0..CHUNK_HEADER_BLOCKS {
+            edit.tx.retire(chunk + block * BLOCK, BlockKind::ChunkHeader);
             edit.tx.vacate(chunk + block * BLOCK);
         }
         if edit.hints.chunk == chunk {

@@ -10,11 +10,19 @@ use lanefs_store::{Fault, View};
 const GOOD_RUN: u64 = 512;
 
 /// Block of the group table.
-pub(crate) fn group(core: &Core, number: u64) -> Outcome<View<'_>> {
+pub(crate) fn group<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
     if number >= core.group_count() {
         return Err(Fault::damaged(number, "no such block group"));
     }
     core.store.block(core.groups() + number * BLOCK, BlockKind::Group)
+}
+
+/// A group, looked at in passing: what it says of its room is a hint.
+pub(super) fn glance<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
+    if number >= core.group_count() {
+        return Err(Fault::damaged(number, "no such block group"));
+    }
+    core.store.peek(core.groups() + number * BLOCK, BlockKind::Group)
 }
 
 /// First bit at or after `from` that is `set`, or the number of bits.
@@ -69,8 +77,7 @@ fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, used: bool) ->
     let free = view.get(f::FREE);
     let left = if used { free.checked_sub(count) } else { free.checked_add(count) };
     edit.tx.put(view, f::FREE, left.ok_or(Fault::damaged(view.at(), "the count of free blocks is wrong"))?);
-    let all = &mut edit.hints.free_blocks;
-    *all = if used { all.saturating_sub(count) } else { *all + count };
+    edit.counts.free_blocks += if used { -(count as i64) } else { count as i64 };
     Ok(())
 }
 
@@ -91,10 +98,10 @@ pub(crate) fn alloc_run(edit: &mut Edit<'_>, goal: u64, want: u64) -> Outcome<(u
         // The home group comes twice: from the goal on, and at the end from its start.
         for i in 0..=groups {
             let number = (home + i) % groups;
-            let view = group(edit.core, number)?;
-            if view.get(f::FREE) < need {
+            if glance(edit.core, number)?.get(f::FREE) < need {
                 continue;
             }
+            let view = group(edit.core, number)?;
             let from = if i == 0 { bit } else { 0 };
             if let Some((start, len)) = find(view, from, need, want.max(1)) {
                 flip(edit, number, start, len, true)?;
@@ -140,16 +147,17 @@ pub(crate) fn clear_run(edit: &mut Edit<'_>, first: u64, count: u64) -> Outcome<
     Ok(())
 }
 
-/// Takes a whole free chunk for metadata and returns its position.
-pub(crate) fn alloc_chunk(edit: &mut Edit<'_>) -> Outcome<u64> {
+/// Takes a whole free chunk for metadata and returns its position. With `sparing`, only from a group of which most is free.
+pub(crate) fn alloc_chunk(edit: &mut Edit<'_>, sparing: bool) -> Outcome<u64> {
     let groups = edit.core.group_count();
     let home = edit.hints.chunk / BLOCK / BLOCKS_PER_GROUP % groups;
+    let least = if sparing { BLOCKS_PER_GROUP / 2 } else { BLOCKS_PER_CHUNK };
     for i in 0..groups {
         let number = (home + i) % groups;
-        let view = group(edit.core, number)?;
-        if view.get(f::FREE) < BLOCKS_PER_CHUNK {
+        if glance(edit.core, number)?.get(f::FREE) < least {
             continue;
         }
+        let view = group(edit.core, number)?;
         for chunk in 0..CHUNKS_PER_GROUP {
             let words = (chunk * 8..chunk * 8 + 8).map(|w| view.get(f::BITMAP.index(w as usize)));
             if words.into_iter().all(|word| word == 0) {
@@ -173,7 +181,7 @@ pub(crate) fn free_chunk(edit: &mut Edit<'_>, at: u64) -> Outcome<()> {
 }
 
 /// The group of the chunk at `at`, and the chunk's bit in the group's masks.
-pub(crate) fn of_chunk(core: &Core, at: u64) -> Outcome<(View<'_>, u64)> {
+pub(crate) fn of_chunk<'v>(core: &Core<'v>, at: u64) -> Outcome<(View<'v>, u64)> {
     let block = at / BLOCK;
     Ok((group(core, block / BLOCKS_PER_GROUP)?, 1 << (block % BLOCKS_PER_GROUP / BLOCKS_PER_CHUNK)))
 }
@@ -196,7 +204,7 @@ pub(crate) fn init_groups(edit: &mut Edit<'_>, from: u64, to: u64, bytes: u64) -
             edit.tx.set(view, f::BITMAP.index(word), used);
         }
         edit.tx.set(view, f::FREE, blocks);
-        edit.hints.free_blocks += blocks;
+        edit.counts.free_blocks += blocks as i64;
     }
     Ok(())
 }

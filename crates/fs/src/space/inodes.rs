@@ -1,17 +1,29 @@
 //! Inodes: taken from blocks of inodes in metadata chunks.
 
 use super::chunks::{alloc_block, chunk_table, free_block, table_entry};
-use super::groups::{chunk_at, group, of_chunk};
-use crate::edit::{Edit, Outcome};
+use super::groups::{chunk_at, glance, group, of_chunk};
+use crate::edit::{Core, Edit, Outcome};
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, InodeSize, chunk_entry,
-    group as f, inode,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, InodeSize, chunk_entry, group as f, inode,
 };
 use lanefs_store::{Fault, View};
 
 /// Inodes in a block of them.
 pub(crate) fn per_block(size: InodeSize) -> u64 {
     BLOCK / size.bytes()
+}
+
+/// True where the tables say that inodes lie at `at`.
+pub(crate) fn may_hold_inodes(core: &Core<'_>, at: u64) -> Outcome<bool> {
+    let block = at & !(BLOCK - 1);
+    if at >= core.store.bytes() || core.store.is_retired(block) {
+        return Ok(false);
+    }
+    let (group, bit) = of_chunk(core, at & !(CHUNK - 1))?;
+    if group.get(f::METADATA) & bit == 0 || at % CHUNK < CHUNK_HEADER_BLOCKS * BLOCK {
+        return Ok(false);
+    }
+    Ok(table_entry(core, block)?.get(chunk_entry::KIND) == BlockKind::Inodes as u8)
 }
 
 /// Takes a free inode, whose content is left over from its last use. The caller overwrites it whole; until its mode is
@@ -27,14 +39,20 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
             find_block(edit)?;
         }
         let block = edit.hints.inode_block;
+        let entry = table_entry(edit.core, block)?;
+        if entry.get(chunk_entry::KIND) != BlockKind::Inodes as u8 || edit.store().is_retired(block) {
+            // Another writer freed the last inode in it.
+            edit.hints.inode_block = 0;
+            continue;
+        }
+        edit.claim(block);
         for place in edit.hints.inode_place..per_block(size) {
             let number = block / size.bytes() + place;
             let view = edit.store().inode(number)?;
             if view.get(inode::MODE) == 0 {
-                let entry = table_entry(edit.core, block)?;
                 edit.tx.put(entry, chunk_entry::USED, entry.get(chunk_entry::USED).wrapping_add(1));
                 edit.hints.inode_place = place + 1;
-                edit.hints.inodes += 1;
+                edit.counts.inodes += 1;
                 return Ok((number, view));
             }
         }
@@ -51,23 +69,33 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
 
 /// Points the hints at a block with a free inode, a new one if need be.
 fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
+    let mut others = false;
     if !edit.hints.no_inode_room {
         for number in 0..edit.core.group_count() {
-            loop {
-                let view = group(edit.core, number)?;
-                let room = view.get(f::INODE_ROOM) & view.get(f::METADATA);
+            let view = glance(edit.core, number)?;
+            let mut room = view.get(f::INODE_ROOM) & view.get(f::METADATA);
+            while room != 0 {
                 let chunk = u64::from(room.trailing_zeros());
-                if chunk >= CHUNKS_PER_GROUP {
-                    break;
+                room &= room - 1;
+                // A chunk in which another writer works has room for it, and its table is not ours to search.
+                if edit.is_claimed(chunk_at(number, chunk)) {
+                    others = true;
+                    continue;
                 }
-                if let Some(block) = block_with_room(edit, chunk_at(number, chunk))? {
-                    (edit.hints.inode_block, edit.hints.inode_place) = (block, 0);
-                    return Ok(());
+                match block_with_room(edit, chunk_at(number, chunk))? {
+                    Some(block) if edit.is_claimed(block) => others = true,
+                    Some(block) => {
+                        (edit.hints.inode_block, edit.hints.inode_place) = (block, 0);
+                        return Ok(());
+                    }
+                    None => {
+                        let view = group(edit.core, number)?;
+                        edit.tx.put(view, f::INODE_ROOM, view.get(f::INODE_ROOM) & !(1 << chunk));
+                    }
                 }
-                edit.tx.put(view, f::INODE_ROOM, view.get(f::INODE_ROOM) & !(1 << chunk));
             }
         }
-        edit.hints.no_inode_room = true;
+        edit.hints.no_inode_room = !others;
     }
     let view = alloc_block(edit, BlockKind::Inodes, 0)?;
     // So that the block is found again after the volume was closed; a bit that no longer holds is cleared above.
@@ -104,7 +132,7 @@ pub(crate) fn free_inode(edit: &mut Edit<'_>, number: u64) -> Outcome<()> {
         return Err(Fault::damaged(view.at(), "an inode is freed twice"));
     }
     edit.tx.put(view, inode::MODE, 0);
-    edit.hints.inodes = edit.hints.inodes.saturating_sub(1);
+    edit.counts.inodes -= 1;
     let block = view.at() & !(BLOCK - 1);
     let entry = table_entry(edit.core, block)?;
     let used = entry.get(chunk_entry::USED).saturating_sub(1);

@@ -9,7 +9,9 @@
 mod chunks;
 mod groups;
 mod inodes;
+mod leaves;
 
 pub(crate) use chunks::{alloc_block, free_block, make_free, table_entry};
 pub(crate) use groups::{alloc_run, clear_run, free_run, group, init_groups, reserve};
-pub(crate) use inodes::{alloc_inode, free_inode};
+pub(crate) use inodes::{alloc_inode, free_inode, may_hold_inodes};
+pub(crate) use leaves::LeafHints;

@@ -1,0 +1,72 @@
+//! Who works where: a hint by which writers keep out of each other's way.
+//!
+//! A writer that takes blocks from a chunk, inodes from a block or room in a leaf says so; others go elsewhere for a while.
+//! The table may forget: nothing but speed depends on it.
+
+use crate::Time;
+use lanefs_format::BLOCK;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Places in the table.
+const PLACES: usize = 1024;
+
+/// A claim ends when it was not renewed for one or two of these: 2^26 ns, a fifteenth of a second.
+const TICK_SHIFT: u32 = 26;
+
+/// A block's number in the high bits, then the tick, then the writer.
+const TICK_BITS: u32 = 12;
+const WRITER_BITS: u32 = 8;
+const LOW_BITS: u32 = TICK_BITS + WRITER_BITS;
+
+pub(crate) struct Claims {
+    table: Box<[AtomicU64]>,
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        Claims { table: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+fn tick(now: Time) -> u64 {
+    (now.0 >> TICK_SHIFT) as u64 & ((1 << TICK_BITS) - 1)
+}
+
+impl Claims {
+    fn place(&self, at: u64) -> &AtomicU64 {
+        &self.table[((at / BLOCK).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % PLACES]
+    }
+
+    /// Claims the block or chunk at `at`, or renews the claim.
+    pub(crate) fn claim(&self, at: u64, writer: u8, now: Time) {
+        let word = (at / BLOCK) << LOW_BITS | tick(now) << WRITER_BITS | u64::from(writer);
+        let place = self.place(at);
+        // Seldom written, so that the line stays shared between processors.
+        if place.load(Relaxed) != word {
+            place.store(word, Relaxed);
+        }
+    }
+
+    /// True where another writer claimed it and still works there.
+    pub(crate) fn is_others(&self, at: u64, writer: u8, now: Time) -> bool {
+        let word = self.place(at).load(Relaxed);
+        let age = tick(now).wrapping_sub(word >> WRITER_BITS) & ((1 << TICK_BITS) - 1);
+        word >> LOW_BITS == at / BLOCK && word as u8 != writer && age <= 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_holds_others_off_for_a_while() {
+        let claims = Claims::default();
+        let now = Time(1 << 40);
+        claims.claim(0x20_0000, 3, now);
+        assert!(claims.is_others(0x20_0000, 4, now));
+        assert!(!claims.is_others(0x20_0000, 3, now));
+        assert!(!claims.is_others(0x40_0000, 4, now));
+        assert!(!claims.is_others(0x20_0000, 4, Time(now.0 + (2 << TICK_SHIFT))));
+    }
+}

@@ -1,0 +1,193 @@
+//! When changes become durable.
+
+use crate::edit::{Core, Edit, Freed, Outcome, Writer};
+use crate::shared::Shared;
+use crate::{Error, Result};
+use lanefs_format::BLOCK;
+use lanefs_store::{Closed, Fault, Reader, Snapshot};
+use std::sync::atomic::Ordering;
+
+impl Shared {
+    /// Everything changed so far is durable on return. Operations go on meanwhile, but for the moment in which what changed is
+    /// copied. Threads that ask at the same time share a commit.
+    ///
+    /// # Errors
+    /// The device's; the volume is then open for reading only.
+    pub(crate) fn commit(&self) -> Result<()> {
+        if self.store.is_memory() {
+            return Ok(());
+        }
+        // A snapshot that begins from now on has all that was done before this call.
+        let wanted = self.begun.load(Ordering::SeqCst) + 1;
+        let _turn = self.committing.lock();
+        if self.durable.load(Ordering::SeqCst) >= wanted {
+            return Ok(());
+        }
+        if self.store.has_failed() {
+            return Err(Error::write_failed());
+        }
+        self.write_data_early()?;
+        let (snapshot, freed) = self.snapshot(gather(&mut self.gate.close_to_change(&self.store)))?;
+        self.store.commit(snapshot)?;
+        if !freed.is_empty() {
+            self.free(gather(&mut self.gate.close_to_change(&self.store)), &freed)?;
+        }
+        self.durable.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// As [`commit`](Self::commit), with the gate closed all the time. The caller holds [`committing`](Self::committing), and has
+    /// what the writers left [gathered](gather).
+    pub(crate) fn commit_alone(&self, writer: &mut Writer) -> Result<()> {
+        if self.store.is_memory() {
+            return Ok(());
+        }
+        if self.store.has_failed() {
+            return Err(Error::write_failed());
+        }
+        let (snapshot, freed) = self.snapshot(writer)?;
+        self.store.commit(snapshot)?;
+        self.free(writer, &freed)?;
+        self.durable.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Most file data go to the device before the gate is closed.
+    fn write_data_early(&self) -> Result<()> {
+        let mut changed = Vec::new();
+        self.gate.each(|writer| changed.append(&mut writer.log.take_changed()));
+        let written = self.store.write_data_early(&mut changed);
+        self.gate.first(|writer| writer.log.put_back_changed(changed));
+        Ok(written?)
+    }
+
+    /// Copies what changed, with what was freed marked as free; in memory it is not, until the copies are durable.
+    fn snapshot(&self, writer: &mut Writer) -> Result<(Snapshot, Vec<Freed>)> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let freed = std::mem::take(&mut writer.deferred);
+        let changed = writer.log.take_changed();
+        let done = self.snapshot_with(writer, &freed, &changed);
+        if done.is_err() {
+            // A damaged volume. What cannot be freed stays used, for fsck to find.
+            writer.log.put_back_changed(changed);
+            self.waiting_frees.fetch_sub(freed.len(), Ordering::Relaxed);
+        }
+        Ok((done?, freed))
+    }
+
+    fn snapshot_with(&self, writer: &mut Writer, freed: &[Freed], changed: &[u64]) -> Outcome<Snapshot> {
+        let core = Core::new(self, Reader::alone(&self.store, Some(0)));
+        loop {
+            let mut edit = Edit::new(&core, writer, 0);
+            match edit.free_deferred(freed) {
+                Ok(()) => {
+                    let (blocks, runs) = places(edit.freed);
+                    let mut all = changed.to_vec();
+                    all.append(&mut edit.tx.take_changed());
+                    return self.store.snapshot(all, &blocks, &runs);
+                }
+                Err(fault) => {
+                    drop(edit);
+                    self.fetch_for_freeing(fault)?;
+                }
+            }
+        }
+    }
+
+    /// Fetches what freeing missed.
+    fn fetch_for_freeing(&self, fault: Fault) -> Outcome<()> {
+        match fault {
+            // What is out of use now that all was taken back had been freed and was met a second time: damage, which fetching
+            // would only bring about again.
+            Fault::Miss { at, .. } if self.store.is_retired(at) => {
+                Err(Fault::damaged(at, "a block is freed twice"))
+            }
+            Fault::Miss { at, want } => self.store.fetch(at, want),
+            fault => Err(fault),
+        }
+    }
+
+    /// What a durable commit freed may be used again.
+    fn free(&self, writer: &mut Writer, freed: &[Freed]) -> Result<()> {
+        let core = Core::new(self, Reader::alone(&self.store, Some(0)));
+        loop {
+            let mut edit = Edit::new(&core, writer, 0);
+            match edit.free_deferred(freed) {
+                Ok(()) => {
+                    edit.keep_free();
+                    self.waiting_frees.fetch_sub(freed.len(), Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err(fault) => {
+                    drop(edit);
+                    self.fetch_for_freeing(fault)?;
+                }
+            }
+        }
+    }
+
+    /// After a change: has the committer work when much has gathered, and waits for it when too much has.
+    pub(crate) fn see_to_commits(&self) -> Result<()> {
+        if self.store.must_commit() {
+            return self.commit();
+        }
+        if self.store.should_commit() {
+            let mut work = self.work.lock();
+            if !work.commit {
+                work.commit = true;
+                self.wake.notify_one();
+            }
+        }
+        Ok(())
+    }
+
+    /// The background committer: commits by time and by size, and empties the journal behind.
+    pub(crate) fn keep_committing(&self) {
+        loop {
+            let mut work = self.work.lock();
+            if !work.stop && !work.commit {
+                self.wake.wait_for(&mut work, self.commit_every);
+            }
+            if work.stop {
+                return;
+            }
+            work.commit = false;
+            drop(work);
+            // A failure is told to whoever changes or syncs next.
+            if self.store.has_changes() && !self.store.has_failed() {
+                let _ = self.commit();
+            }
+            if self.store.should_checkpoint() {
+                let _turn = self.committing.lock();
+                let _ = self.store.checkpoint();
+            }
+        }
+    }
+}
+
+/// The first writer, with what all of them left to be committed.
+pub(crate) fn gather<'c>(closed: &'c mut Closed<'_, Writer>) -> &'c mut Writer {
+    let (mut changed, mut deferred) = (Vec::new(), Vec::new());
+    for writer in &mut closed.states {
+        changed.append(&mut writer.log.take_changed());
+        deferred.append(&mut writer.deferred);
+    }
+    let first = &mut *closed.states[0];
+    first.log.put_back_changed(changed);
+    first.deferred = deferred;
+    first
+}
+
+/// Positions of freed metadata, and runs of file data.
+fn places(freed: &[Freed]) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let mut blocks = Vec::new();
+    let mut runs = Vec::new();
+    for freed in freed {
+        match freed {
+            Freed::Block(at, _) => blocks.push(*at),
+            Freed::Run(first, count) => runs.push((*first, *count)),
+            Freed::Chunk(at) => runs.push((at / BLOCK, lanefs_format::BLOCKS_PER_CHUNK)),
+        }
+    }
+    (blocks, runs)
+}

@@ -1,0 +1,71 @@
+//! Many reads in one call.
+
+use crate::edit::Core;
+use crate::{Caller, Error, Ino, Result, Volume, ops};
+use lanefs_store::{Fault, Reader};
+
+/// One of many reads: what is wanted, and what came of it.
+#[derive(Debug)]
+pub struct ReadAt<'b> {
+    /// File.
+    pub ino: Ino,
+    /// First byte.
+    pub offset: u64,
+    /// Where the bytes go.
+    pub buffer: &'b mut [u8],
+    /// Bytes read: fewer than the buffer has only at the end of the file.
+    pub result: Result<usize>,
+}
+
+impl<'b> ReadAt<'b> {
+    /// A read to be done.
+    pub fn new(ino: Ino, offset: u64, buffer: &'b mut [u8]) -> Self {
+        ReadAt { ino, offset, buffer, result: Ok(0) }
+    }
+}
+
+/// Reads that are looked at together; what they miss is fetched at once.
+const TOGETHER: usize = 1024;
+
+/// Rounds after which a read that still misses goes the ordinary way: it needs metadata to be fetched step by step.
+const ROUNDS: usize = 4;
+
+impl Volume {
+    /// Does many reads, each as [`read`](Self::read) would, with as many fetches in flight as the device takes.
+    pub fn read_many(&self, who: &Caller, requests: &mut [ReadAt<'_>]) {
+        for part in requests.chunks_mut(TOGETHER) {
+            self.read_together(who, part);
+        }
+    }
+
+    fn read_together(&self, who: &Caller, requests: &mut [ReadAt<'_>]) {
+        let shared = &self.shared;
+        let mut open: Vec<usize> = (0..requests.len()).collect();
+        for _ in 0..ROUNDS {
+            let mut misses = Vec::new();
+            open.retain(|i| {
+                let request = &mut requests[*i];
+                let core = Core::new(shared, Reader::reading(&shared.store));
+                let done = ops::read(&core, who, request.ino, request.offset, request.buffer);
+                match core.store.validate().and(done) {
+                    Ok(bytes) => request.result = Ok(bytes),
+                    Err(Fault::Code(code)) => request.result = Err(Error::Code(code)),
+                    Err(Fault::Miss { at, want }) => {
+                        misses.push((at, want));
+                        return true;
+                    }
+                    Err(_) => return true,
+                }
+                false
+            });
+            if misses.is_empty() {
+                break;
+            }
+            shared.store.fetch_many(&misses);
+        }
+        for i in open {
+            let request = &mut requests[i];
+            request.result = self.read(who, request.ino, request.offset, request.buffer);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Reads without concurrency control, to measure what that costs.
+
+use crate::edit::{Core, Outcome, Writer};
+use crate::path::{self, Start};
+use crate::{Attr, Caller, DirEntry, FileKind, Ino, Result, StatFs, Volume, namespace, ops};
+use lanefs_store::{Closed, Reader};
+
+/// The volume's reads as they would be in a program of one thread: nothing is noted, nothing is looked at again. Changes by
+/// anybody wait while this lives, so do not change the volume in the thread that holds it.
+pub struct Unchecked<'v> {
+    volume: &'v Volume,
+    _closed: Closed<'v, Writer>,
+}
+
+impl Volume {
+    /// Holds off all changes, and reads without looking for them.
+    pub fn unchecked(&self) -> Unchecked<'_> {
+        let shared = &self.shared;
+        Unchecked { volume: self, _closed: shared.gate.close(&shared.store) }
+    }
+}
+
+/// Each is the call of [`Volume`] with the same name.
+#[expect(missing_docs, clippy::missing_errors_doc, reason = "described there")]
+impl Unchecked<'_> {
+    #[inline(always)]
+    fn run<T>(&self, mut operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
+        let shared = &self.volume.shared;
+        loop {
+            match operation(&Core::new(shared, Reader::alone(&shared.store, None))) {
+                Ok(value) => return Ok(value),
+                Err(fault) => shared.after(fault, &mut 0)?,
+            }
+        }
+    }
+
+    pub fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
+        self.run(|core| namespace::lookup(core, who, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
+    }
+
+    pub fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.run(|core| ops::getattr(core, ino))
+    }
+
+    pub fn readdir(&self, who: &Caller, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>> {
+        self.run(|core| ops::readdir(core, who, dir, cookie, max))
+    }
+
+    pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        self.run(|core| namespace::readlink(core, ino.0))
+    }
+
+    pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.run(|core| ops::read(core, who, ino, offset, buffer))
+    }
+
+    pub fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.run(|core| ops::getxattr(core, who, ino, name))
+    }
+
+    pub fn resolve(&self, path: &[u8]) -> Result<Attr> {
+        let root = self.volume.root().0;
+        let start = Start { root, base: root, follow: true, who: &Caller::OWNER };
+        self.run(|core| ops::getattr(core, Ino(path::resolve(core, &start, path)?.0)))
+    }
+
+    pub fn statfs(&self) -> Result<StatFs> {
+        self.volume.statfs()
+    }
+}

@@ -1,0 +1,508 @@
+//! Commits: what was changed reaches the device, as a whole, while operations go on.
+//!
+//! A commit has three parts. With the gate closed, [`Store::snapshot`] copies all blocks that were changed; this takes no more
+//! time than the copying. With the gate open again, [`Store::commit`] writes file data in place and the copies to the
+//! journal. Some time later [`Store::checkpoint`] writes the copies to their places. One thread at a time does these.
+
+use crate::journal::{AlignedBuffer, Commit, Image, Journal, Pending, write_in_place};
+use crate::seal::Sealer;
+use crate::state::{self, DATA};
+use crate::store::Dirt;
+use crate::sync::Mutex;
+use crate::{Device, Fault, Store, Write};
+use lanefs_format::{BLOCK, Code};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub(crate) use crate::journal::fault;
+
+/// Up to so many blocks of file data travel in the journal, beside the metadata: one write and one flush make them durable, where
+/// two of each were needed. They go to their places with the metadata.
+const JOURNALED_DATA: usize = 64;
+
+/// File data go to the device in pieces of so many blocks (1 MiB).
+const PIECE: usize = 256;
+
+/// A checkpoint writes so many blocks at a time.
+const BATCH: usize = 1024;
+
+/// What the store knows of commits.
+#[derive(Default)]
+pub(crate) struct Commits {
+    journal: Mutex<Option<Journal>>,
+    /// Copies that are on their way into the journal.
+    under_way: Mutex<Option<Copies>>,
+    /// Committed blocks that are not in place.
+    pending: Mutex<Pending>,
+    failed: AtomicBool,
+    changed_metadata: AtomicU64,
+    changed_data: AtomicU64,
+    /// File data was written in place since the last flush.
+    wrote_data: AtomicBool,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    commits: AtomicU64,
+    data_bytes: AtomicU64,
+    in_place_bytes: AtomicU64,
+    journal_bytes: AtomicU64,
+}
+
+/// What was done since the volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Blocks of 4 KiB read from the device.
+    pub blocks_fetched: u64,
+    /// Blocks resident now.
+    pub blocks_resident: u64,
+    /// Blocks that may be resident.
+    pub blocks_allowed: u64,
+    /// Commits.
+    pub commits: u64,
+    /// Bytes of file data written to their places.
+    pub data_bytes: u64,
+    /// Bytes written to the journal.
+    pub journal_bytes: u64,
+    /// Bytes that went from the journal to their places.
+    pub in_place_bytes: u64,
+}
+
+/// Copies of blocks, by position, which ascends.
+#[derive(Clone)]
+struct Copies {
+    positions: Arc<[u64]>,
+    images: Arc<AlignedBuffer>,
+}
+
+impl Copies {
+    fn image(&self, place: usize) -> &[u8] {
+        &self.images[place * BLOCK as usize..(place + 1) * BLOCK as usize]
+    }
+
+    fn get(&self, at: u64) -> Option<&[u8]> {
+        Some(self.image(self.positions.binary_search(&at).ok()?))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.positions.iter().enumerate().map(|(place, at)| (*at, self.image(place)))
+    }
+}
+
+/// What a commit makes durable.
+pub struct Snapshot {
+    copies: Copies,
+    revoked: Vec<u64>,
+    /// Blocks of file data that go in place.
+    data: Vec<u64>,
+}
+
+impl Commits {
+    pub(crate) fn count_changed(&self, state: u8) {
+        let counter =
+            if state::content(state) == Some(DATA) { &self.changed_data } else { &self.changed_metadata };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn uncount_data(&self, dirt: u8) {
+        if dirt == Dirt::CHANGED {
+            let less = |count: u64| Some(count.saturating_sub(1));
+            let _ = self.changed_data.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+    }
+
+    /// Copies the last version of a block that is not in place: one that is being committed, else one that was; false where
+    /// there is none.
+    pub(crate) fn copy_committed(&self, at: u64, out: &mut [u8]) -> bool {
+        if let Some(image) = self.under_way.lock().as_ref().and_then(|copies| copies.get(at)) {
+            out.copy_from_slice(image);
+            return true;
+        }
+        match self.pending.lock().get(at) {
+            Some(image) => {
+                out.copy_from_slice(image);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn has_committed(&self, at: u64) -> bool {
+        self.pending.lock().get(at).is_some()
+    }
+}
+
+impl Store {
+    /// Uses the journal of `blocks` blocks at `at`: `new` makes an empty one, otherwise what a crash left in it is
+    /// brought to its place first. Returns whether there was such a commit.
+    ///
+    /// # Errors
+    /// [`Fault::Io`], [`Fault::Damaged`].
+    pub fn use_journal(&self, at: u64, blocks: u64, new: bool) -> Result<bool, Fault> {
+        let Some(device) = self.device() else { return Ok(false) };
+        let (journal, recovered) = if new {
+            (Journal::format(device, &self.sums, at, blocks)?, false)
+        } else {
+            // As long as the device: a volume that was being made larger may have been cut short before its superblock said so.
+            Journal::open(device, &self.sums, at, blocks, device.len() & !(BLOCK - 1))?
+        };
+        *self.commits.journal.lock() = Some(journal);
+        Ok(recovered)
+    }
+
+    /// True when so much has changed that it should be committed soon; also when file data wait that take a good part of
+    /// the memory.
+    pub fn should_commit(&self) -> bool {
+        self.is_fuller_than(8)
+    }
+
+    /// True when so much has changed that it must be committed before more is.
+    pub fn must_commit(&self) -> bool {
+        self.is_fuller_than(4)
+    }
+
+    fn journal_capacity(&self) -> usize {
+        self.commits.journal.lock().as_ref().map_or(0, Journal::capacity)
+    }
+
+    fn is_fuller_than(&self, part: u64) -> bool {
+        let metadata = self.commits.changed_metadata.load(Ordering::Relaxed);
+        let data = self.commits.changed_data.load(Ordering::Relaxed);
+        let room = match self.journal_capacity() {
+            0 => u64::MAX,
+            blocks => blocks as u64,
+        };
+        metadata >= room / part || data + metadata >= self.cache.budget() / part
+    }
+
+    /// True when changes wait for a commit.
+    pub fn has_changes(&self) -> bool {
+        self.commits.changed_metadata.load(Ordering::Relaxed) > 0
+            || self.commits.changed_data.load(Ordering::Relaxed) > 0
+    }
+
+    /// True once a write failed: the volume is readable only from then on.
+    pub fn has_failed(&self) -> bool {
+        self.commits.failed.load(Ordering::Relaxed)
+    }
+
+    /// Says what the device is and how it is reached.
+    pub fn engine(&self) -> String {
+        self.device().map_or_else(|| "memory".into(), Device::engine)
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> StoreStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.commits.counters;
+        StoreStats {
+            blocks_fetched: get(&self.fetches.blocks),
+            blocks_resident: self.cache.resident(),
+            blocks_allowed: self.cache.budget(),
+            commits: get(&counters.commits),
+            data_bytes: get(&counters.data_bytes),
+            journal_bytes: get(&counters.journal_bytes),
+            in_place_bytes: get(&counters.in_place_bytes),
+        }
+    }
+
+    /// What fails here leaves the device in an unknown state: nothing more is written to it.
+    fn guarded<T>(&self, work: impl FnOnce(&dyn Device) -> Result<T, Fault>) -> Result<Option<T>, Fault> {
+        let Some(device) = self.device() else { return Ok(None) };
+        if self.has_failed() {
+            return Err(Fault::Io { at: 0, doing: "writing", errno: Code::Io.errno() });
+        }
+        let done = work(device);
+        if done.is_err() {
+            self.commits.failed.store(true, Ordering::Relaxed);
+        }
+        done.map(Some)
+    }
+
+    /// Writes changed file data among `changed` to their places, while operations go on. What stays in the list must go with
+    /// the next snapshot: metadata, file data that are few, and those of which the journal has an older copy.
+    ///
+    /// # Errors
+    /// [`Fault::Io`].
+    pub fn write_data_early(&self, changed: &mut Vec<u64>) -> Result<(), Fault> {
+        let (mut data, mut rest): (Vec<u64>, Vec<u64>) =
+            changed.iter().partition(|index| self.may_go_in_place(**index));
+        if data.len() <= JOURNALED_DATA {
+            return Ok(());
+        }
+        std::mem::swap(changed, &mut rest);
+        self.guarded(|device| self.write_back(device, &mut data)).map(|_| ())
+    }
+
+    fn may_go_in_place(&self, index: u64) -> bool {
+        state::content(self.state(index)) == Some(DATA) && !self.commits.has_committed(index * BLOCK)
+    }
+
+    /// Copies all that was changed. `freed`: positions of metadata blocks, and first blocks with counts of file data, that
+    /// this commit frees. The caller has closed the gate.
+    ///
+    /// # Errors
+    /// [`Fault::Io`] where a table must be read to hold a checksum.
+    pub fn snapshot(
+        &self,
+        changed: Vec<u64>,
+        freed_blocks: &[u64],
+        freed_runs: &[(u64, u64)],
+    ) -> Result<Snapshot, Fault> {
+        let mut list: BTreeSet<u64> = changed.into_iter().collect();
+        // A block that went out of use since needs no copy. When it comes back into use it is listed anew.
+        list.retain(|index| {
+            let in_use = state::content(self.state(*index)).is_some();
+            if !in_use {
+                self.dirt(*index).store(Dirt::CLEAN, Ordering::SeqCst);
+            }
+            in_use
+        });
+        let is_data = |index: &u64| state::content(self.state(*index)) == Some(DATA);
+        let mut data: BTreeSet<u64> = list.iter().copied().filter(is_data).collect();
+        list.retain(|index| !is_data(index));
+        Sealer::new(self).seal_tables(&mut list)?;
+        let capacity = self.journal_capacity();
+        if list.len() + data.len() <= capacity / 2 && data.len() <= JOURNALED_DATA.min(capacity / 8) {
+            list.append(&mut data);
+        } else {
+            // What the journal has an older copy of must go there again, or that copy out of it.
+            let (mut again, mut in_place): (BTreeSet<u64>, BTreeSet<u64>) =
+                data.into_iter().partition(|index| self.commits.has_committed(index * BLOCK));
+            if list.len() + again.len() > capacity {
+                self.checkpoint()?;
+                in_place.append(&mut again);
+            }
+            list.append(&mut again);
+            data = in_place;
+        }
+        let mut images = AlignedBuffer::zeroed(list.len() * BLOCK as usize);
+        for (index, image) in list.iter().zip(images.chunks_exact_mut(BLOCK as usize)) {
+            Sealer::new(self).copy(index * BLOCK, image);
+        }
+        let positions: Vec<u64> = list.iter().map(|index| index * BLOCK).collect();
+        let copies = Copies { positions: positions.into(), images: Arc::new(images) };
+        // From now on the blocks may leave memory, and come back from here.
+        *self.commits.under_way.lock() = Some(copies.clone());
+        for index in &list {
+            self.dirt(*index).store(Dirt::CLEAN, Ordering::SeqCst);
+        }
+        let mut revoked = freed_blocks.to_vec();
+        let pending = self.commits.pending.lock();
+        for (first, count) in freed_runs {
+            let (mut at, end) = (first * BLOCK, (first + count) * BLOCK);
+            while let Some(next) = pending.next_from(at).filter(|next| *next < end) {
+                revoked.push(next);
+                at = next + BLOCK;
+            }
+        }
+        revoked.sort_unstable();
+        revoked.dedup();
+        self.commits.changed_metadata.store(0, Ordering::Relaxed);
+        for _ in list.iter().filter(|index| is_data(index)) {
+            self.commits.uncount_data(Dirt::CHANGED);
+        }
+        // What was freed and taken into use again has its new copy.
+        revoked.retain(|at| copies.get(*at).is_none());
+        Ok(Snapshot { copies, revoked, data: data.into_iter().collect() })
+    }
+
+    /// Makes a snapshot durable.
+    ///
+    /// # Errors
+    /// [`Fault::Io`]; the store then refuses further commits, for what the device holds is unknown.
+    pub fn commit(&self, snapshot: Snapshot) -> Result<(), Fault> {
+        let done = self.guarded(|device| self.commit_to(device, snapshot)).map(|_| ());
+        if done.is_ok() {
+            *self.commits.under_way.lock() = None;
+        }
+        done
+    }
+
+    fn commit_to(&self, device: &dyn Device, mut snapshot: Snapshot) -> Result<(), Fault> {
+        self.write_back(device, &mut snapshot.data)?;
+        let flush = || device.flush().map_err(|e| fault(0, "flushing", &e));
+        if self.commits.wrote_data.swap(false, Ordering::Relaxed) {
+            flush()?;
+        }
+        let copies = &snapshot.copies;
+        if copies.positions.is_empty() && snapshot.revoked.is_empty() {
+            return Ok(());
+        }
+        let mut journal = self.commits.journal.lock();
+        let (blocks, revoked) = (copies.positions.len(), snapshot.revoked.len());
+        if let Some(journal) = journal.as_mut()
+            && !journal.fits(blocks, revoked)
+        {
+            self.checkpoint_into(device, journal)?;
+        }
+        match journal.as_mut() {
+            Some(journal) if journal.fits(blocks, revoked) => {
+                let blocks: Vec<(u64, &[u8])> = copies.iter().collect();
+                journal.append(
+                    device,
+                    &self.sums,
+                    &Commit { blocks: &blocks, revoked: &snapshot.revoked },
+                )?;
+                let mut pending = self.commits.pending.lock();
+                for at in &snapshot.revoked {
+                    pending.revoke(*at);
+                }
+                for (place, at) in copies.positions.iter().enumerate() {
+                    if let Some(image) = Image::of(&copies.images, place) {
+                        pending.add(journal.last(), *at, image);
+                    }
+                }
+                self.commits.counters.journal_bytes.store(journal.written(), Ordering::Relaxed);
+            }
+            // No journal, or a single change that is larger than it: in place, and not atomic.
+            _ => {
+                let copy = |at: u64, out: &mut [u8]| {
+                    if let Some(image) = copies.get(at) {
+                        out.copy_from_slice(image);
+                    }
+                };
+                write_in_place(device, &copies.positions, copy)?;
+                flush()?;
+            }
+        }
+        self.commits.counters.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes file data from their frames, neighbours in one piece.
+    fn write_back(&self, device: &dyn Device, data: &mut Vec<u64>) -> Result<(), Fault> {
+        data.sort_unstable();
+        data.dedup();
+        // From now on a change marks the block anew.
+        let writing = |index: &u64| {
+            state::content(self.state(*index)) == Some(DATA)
+                && self
+                    .dirt(*index)
+                    .compare_exchange(Dirt::CHANGED, Dirt::WRITING, Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok()
+        };
+        data.retain(writing);
+        if data.is_empty() {
+            return Ok(());
+        }
+        let mut requests = Vec::new();
+        let mut rest = &data[..];
+        while let Some(first) = rest.first().copied() {
+            let run = (0..rest.len().min(PIECE)).take_while(|i| rest[*i] == first + *i as u64).count();
+            requests
+                .push(Write { at: first * BLOCK, data: self.bytes_at(first * BLOCK, run * BLOCK as usize) });
+            rest = &rest[run..];
+        }
+        device.write_many(&requests).map_err(|e| fault(data[0] * BLOCK, "writing", &e))?;
+        self.commits.wrote_data.store(true, Ordering::Relaxed);
+        self.commits.counters.data_bytes.fetch_add(data.len() as u64 * BLOCK, Ordering::Relaxed);
+        for index in data.iter() {
+            let _ = self.dirt(*index).compare_exchange(
+                Dirt::WRITING,
+                Dirt::CLEAN,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            );
+            self.commits.uncount_data(Dirt::CHANGED);
+        }
+        Ok(())
+    }
+
+    fn bytes_at(&self, at: u64, len: usize) -> &[u8] {
+        // SAFETY: inside the volume, for resident blocks are. Writers may change the bytes while the device reads them; they
+        // are then marked and written again, before anything says that they are durable.
+        unsafe { std::slice::from_raw_parts(self.arena.address(at).as_ptr(), len) }
+    }
+
+    /// Writes what was committed to its places and empties the journal.
+    ///
+    /// # Errors
+    /// [`Fault::Io`].
+    pub fn checkpoint(&self) -> Result<(), Fault> {
+        self.guarded(|device| match self.commits.journal.lock().as_mut() {
+            Some(journal) => self.checkpoint_into(device, journal),
+            None => Ok(()),
+        })
+        .map(|_| ())
+    }
+
+    /// True when the journal is so full that it should be emptied soon.
+    pub fn should_checkpoint(&self) -> bool {
+        self.commits.journal.lock().as_ref().is_some_and(|journal| journal.used() > 0.5)
+    }
+
+    fn checkpoint_into(&self, device: &dyn Device, journal: &mut Journal) -> Result<(), Fault> {
+        let last = journal.last();
+        let (mut from, mut written) = (0, Vec::new());
+        loop {
+            let batch = self.commits.pending.lock().batch(from, last, BATCH);
+            let Some(end) = batch.last() else { break };
+            from = end.position + BLOCK;
+            let requests: Vec<Write<'_>> =
+                batch.iter().map(|block| Write { at: block.position, data: &block.image }).collect();
+            device.write_many(&requests).map_err(|e| fault(batch[0].position, "writing", &e))?;
+            written.extend(batch.iter().map(|block| (block.position, block.sequence)));
+        }
+        device.flush().map_err(|e| fault(0, "flushing", &e))?;
+        self.commits.counters.in_place_bytes.fetch_add(written.len() as u64 * BLOCK, Ordering::Relaxed);
+        self.commits.pending.lock().done(&written);
+        journal.advance(device, &self.sums, last)
+    }
+
+    /// All bytes of the volume, checksums up to date. The caller has committed, emptied the journal, and holds writers off.
+    ///
+    /// # Errors
+    /// [`Fault::Io`].
+    pub fn image(&self) -> Result<Vec<u8>, Fault> {
+        let mut bytes = vec![0; self.bytes() as usize];
+        if let Some(device) = self.device() {
+            device.read_at(0, &mut bytes).map_err(|e| fault(0, "reading", &e))?;
+            return Ok(bytes);
+        }
+        let mut all: BTreeSet<u64> =
+            (0..self.bytes() / BLOCK).filter(|index| state::kind(self.state(*index)).is_some()).collect();
+        Sealer::new(self).seal_tables(&mut all)?;
+        for (index, block) in bytes.chunks_exact_mut(BLOCK as usize).enumerate() {
+            Sealer::new(self).copy(index as u64 * BLOCK, block);
+        }
+        Ok(bytes)
+    }
+
+    /// Writes a block that has no place among the resident ones (the superblock) and makes it durable.
+    ///
+    /// # Errors
+    /// [`Fault::Io`].
+    pub fn write_raw(&self, at: u64, block: &[u8]) -> Result<(), Fault> {
+        let Some(device) = self.device() else {
+            self.fill(at, block);
+            return Ok(());
+        };
+        let mut aligned = AlignedBuffer::zeroed(block.len());
+        aligned.copy_from_slice(block);
+        device.write_at(at, &aligned).map_err(|e| fault(at, "writing", &e))?;
+        device.flush().map_err(|e| fault(at, "flushing", &e))
+    }
+
+    /// Copies a metadata block as it is: in memory, else in the journal, else on the device.
+    ///
+    /// # Errors
+    /// [`Fault::Io`], or [`Fault::Damaged`] for a position outside the volume.
+    pub fn read_raw(&self, at: u64, out: &mut [u8; BLOCK as usize]) -> Result<(), Fault> {
+        self.inside(at, out.len())?;
+        match self.device() {
+            Some(device) if state::content(self.state(at / BLOCK)).is_none() => {
+                if self.commits.copy_committed(at, out) {
+                    return Ok(());
+                }
+                device.read_at(at, out).map_err(|e| fault(at, "reading", &e))
+            }
+            _ => {
+                self.view(at).copy_to(0, out);
+                Ok(())
+            }
+        }
+    }
+}

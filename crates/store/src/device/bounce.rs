@@ -1,0 +1,65 @@
+//! Direct I/O for requests that are not aligned, through memory that is.
+
+use super::alignment::{Aligned, Alignment};
+use super::system;
+use std::fs::File;
+use std::io;
+
+/// Most that is moved at once, in bytes: enough to keep a disk busy, and little memory.
+const PIECE: u64 = 1 << 20;
+
+/// Ranges of a request, each of which fits a buffer of `PIECE` bytes with what lies around it in its first and last
+/// block: position, and range in the request's memory.
+fn pieces(alignment: Alignment, at: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+    let end = at + len as u64;
+    let mut next = at;
+    std::iter::from_fn(move || {
+        let start = next;
+        next = end.min(alignment.down(start) + PIECE);
+        (start < end).then(|| (start, (start - at) as usize..(next - at) as usize))
+    })
+}
+
+fn buffer(alignment: &Alignment, at: u64, len: usize) -> Aligned {
+    Aligned::new((alignment.up(at + len as u64) - alignment.down(at)).min(PIECE), alignment)
+}
+
+/// Fills `target`. The range lies inside the file, which may end within the last block that is read.
+pub(super) fn read(file: &File, alignment: &Alignment, at: u64, target: &mut [u8]) -> io::Result<()> {
+    let mut memory = buffer(alignment, at, target.len());
+    for (start, range) in pieces(*alignment, at, target.len()) {
+        let from = alignment.down(start);
+        let before = (start - from) as usize;
+        let needed = before + range.len();
+        let bytes = &mut memory.bytes()[..(alignment.up(start + range.len() as u64) - from) as usize];
+        system::read(file, from, bytes, needed, alignment.grain())?;
+        target[range].copy_from_slice(&bytes[before..needed]);
+    }
+    Ok(())
+}
+
+/// Writes `data`. Where the range begins or ends inside a block, the rest of the block is read and written back, so
+/// the caller holds off all other such writes (aligned ones cannot meet these blocks, but by writing the same bytes).
+/// The range lies inside the file, whose length is `len`; it keeps that length.
+pub(super) fn write(file: &File, alignment: &Alignment, len: u64, at: u64, data: &[u8]) -> io::Result<()> {
+    let mut memory = buffer(alignment, at, data.len());
+    for (start, range) in pieces(*alignment, at, data.len()) {
+        let end = start + range.len() as u64;
+        let (from, to) = (alignment.down(start), alignment.up(end));
+        let bytes = &mut memory.bytes()[..(to - from) as usize];
+        if !alignment.fits(start, range.len()) {
+            let there = to.min(len) - from;
+            system::read(file, from, bytes, there as usize, alignment.grain())?;
+            bytes[there as usize..].fill(0);
+        }
+        let before = (start - from) as usize;
+        bytes[before..before + range.len()].copy_from_slice(&data[range]);
+        system::write(file, from, bytes, alignment.grain())?;
+        if to > len {
+            // The file ends inside this block and the whole block was written. A crash before this call leaves the
+            // file some zeros too long, which does no harm: a volume knows its own length.
+            file.set_len(len)?;
+        }
+    }
+    Ok(())
+}

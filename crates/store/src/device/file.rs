@@ -1,0 +1,270 @@
+//! Devices in files and on raw block devices.
+
+use super::alignment::{self, Alignment};
+use super::flush::Flushes;
+use super::pool::Pool;
+use super::transfer::Transfer;
+use super::{Choice, Device, FileOptions, Read, ReadErrors, Write, bounce, host, parallel, system};
+use parking_lot::Mutex;
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A file, or a raw block device. Locked while open: one writer or many readers.
+///
+/// It uses direct I/O and io_uring where the host has them; [`engine`](Device::engine) says what it found. Direct I/O
+/// goes between the disk and the caller's memory where position, length and address are multiples of the disk's
+/// sectors (4096 is one always); other requests work too, with a copy, and such writes one at a time.
+pub struct FileDevice {
+    file: File,
+    _lock: File,
+    len: AtomicU64,
+    raw: bool,
+    write: bool,
+    alignment: Alignment,
+    /// Why the page cache is used, if it is.
+    cached: Option<&'static str>,
+    rings: Result<Pool, String>,
+    /// Held while a block is read, changed in part and written, and while the length changes.
+    partial: Mutex<()>,
+    flushes: Flushes,
+}
+
+impl FileDevice {
+    /// Opens what is there.
+    ///
+    /// # Errors
+    /// The host's error; `WouldBlock` when the volume is in use elsewhere.
+    pub fn open(path: &Path, write: bool) -> io::Result<Self> {
+        Self::open_with(path, &FileOptions { write, ..FileOptions::default() })
+    }
+
+    /// Opens what is there, as the options say.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(path: &Path, options: &FileOptions) -> io::Result<Self> {
+        let flags = if options.write { OFlags::RDWR } else { OFlags::RDONLY };
+        Ok(Self::locked(path, flags, options.write)?.set_up(options))
+    }
+
+    /// Makes a file of `len` bytes, sparse, or takes an existing raw device that is large enough.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when there is a file and `replace` is false, and the host's errors.
+    pub fn create(path: &Path, len: u64, replace: bool) -> io::Result<Self> {
+        Self::create_with(path, len, replace, &FileOptions::default())
+    }
+
+    /// As [`create`](Self::create), as the options say. It is for writing in any case.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_with(path: &Path, len: u64, replace: bool, options: &FileOptions) -> io::Result<Self> {
+        let is_raw = host::is_raw(path);
+        let flags = if is_raw || replace { OFlags::empty() } else { OFlags::EXCL };
+        let create = if is_raw { OFlags::empty() } else { OFlags::CREATE };
+        let device = Self::locked(path, OFlags::RDWR | create | flags, true)?;
+        if !is_raw {
+            // What an older file held must not shine through: cut it to nothing first, now that it is locked.
+            device.resize(0)?;
+            device.resize(len)?;
+        } else if device.len() < len {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the device is smaller than that"));
+        }
+        Ok(device.set_up(options))
+    }
+
+    /// The device as every host can give it: system calls and page cache.
+    fn locked(path: &Path, flags: OFlags, write: bool) -> io::Result<Self> {
+        let host::Opened { file, lock, raw } = host::open_locked(path, flags, write)?;
+        let len = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
+        // A loop device may end with a part of a sector, which nobody can write.
+        let len = if raw { len - len % host::sector(&file)? } else { len };
+        Ok(FileDevice {
+            file,
+            _lock: lock,
+            len: len.into(),
+            raw,
+            write,
+            alignment: Alignment::NONE,
+            cached: Some("as asked for"),
+            rings: Err("as asked for".into()),
+            partial: Mutex::default(),
+            flushes: Flushes::default(),
+        })
+    }
+
+    fn set_up(mut self, options: &FileOptions) -> Self {
+        if options.direct == Choice::Auto {
+            match alignment::turn_direct(&self.file, self.raw) {
+                Some(alignment) => (self.alignment, self.cached) = (alignment, None),
+                None => self.cached = Some("the file system below refuses direct I/O"),
+            }
+        }
+        if options.io_uring == Choice::Auto {
+            self.rings = Pool::new().map_err(|error| format!("io_uring is refused: {error}"));
+        }
+        self
+    }
+
+    fn check(&self, at: u64, len: usize) -> io::Result<()> {
+        match at.checked_add(len as u64) {
+            Some(end) if end <= self.len() => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// True when the request can go to the kernel as it is.
+    fn fits(&self, at: u64, memory: &[u8]) -> bool {
+        self.alignment.fits(at, memory.len()) && self.alignment.fits_memory(memory)
+    }
+
+    /// True for a request that a ring takes; all others go one by one, those that are wrong included.
+    fn is_for_ring(&self, at: u64, memory: &[u8]) -> bool {
+        !memory.is_empty() && self.fits(at, memory) && self.check(at, memory.len()).is_ok()
+    }
+
+    /// A ring for `count` requests, where there are rings and it pays.
+    fn ring(&self, count: usize) -> Option<super::pool::Lent<'_>> {
+        self.rings.as_ref().ok().filter(|_| count > 1)?.take()
+    }
+}
+
+impl Device for FileDevice {
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn is_read_only(&self) -> bool {
+        !self.write
+    }
+
+    fn engine(&self) -> String {
+        let calls = match &self.rings {
+            Ok(_) => "io_uring".into(),
+            Err(why) => format!("system calls ({why})"),
+        };
+        match self.cached {
+            None => format!("{calls}, direct I/O"),
+            Some(why) => format!("{calls}, page cache ({why})"),
+        }
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.check(at, buffer.len())?;
+        if self.fits(at, buffer) {
+            system::read(&self.file, at, buffer, buffer.len(), self.alignment.grain())
+        } else {
+            bounce::read(&self.file, &self.alignment, at, buffer)
+        }
+    }
+
+    fn read_many(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
+        let Some(mut ring) = self.ring(requests.len()) else {
+            let errors = Mutex::new(ReadErrors::default());
+            parallel::for_each(requests.iter_mut().enumerate(), |(index, request)| {
+                if let Err(error) = self.read_at(request.at, request.buffer) {
+                    errors.lock().add(index, error);
+                }
+            });
+            return errors.into_inner().into_result();
+        };
+        let mut errors = ReadErrors::default();
+        let mut others = Vec::new();
+        let transfers = requests.iter_mut().enumerate().filter_map(|(index, request)| {
+            if self.is_for_ring(request.at, request.buffer) {
+                return Some(Transfer::read(index, request.at, request.buffer));
+            }
+            others.push(index);
+            None
+        });
+        ring.run(&self.file, self.alignment.grain(), transfers, |index, error| {
+            errors.add(index, error);
+            true
+        });
+        drop(ring);
+        for index in others {
+            let request = &mut requests[index];
+            if let Err(error) = self.read_at(request.at, request.buffer) {
+                errors.add(index, error);
+            }
+        }
+        errors.into_result()
+    }
+
+    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        self.check(at, data.len())?;
+        if self.fits(at, data) {
+            system::write(&self.file, at, data, self.alignment.grain())
+        } else {
+            let whole = self.alignment.fits(at, data.len());
+            let _partial = (!whole).then(|| self.partial.lock());
+            bounce::write(&self.file, &self.alignment, self.len(), at, data)
+        }
+    }
+
+    fn write_many(&self, requests: &[Write<'_>]) -> io::Result<()> {
+        let mut failure = None;
+        let Some(mut ring) = self.ring(requests.len()) else {
+            let failed = AtomicBool::new(false);
+            let first = Mutex::new(&mut failure);
+            parallel::for_each(requests.iter(), |request| {
+                if !failed.load(Ordering::Relaxed)
+                    && let Err(error) = self.write_at(request.at, request.data)
+                {
+                    failed.store(true, Ordering::Relaxed);
+                    first.lock().get_or_insert(error);
+                }
+            });
+            return failure.map_or(Ok(()), Err);
+        };
+        let mut others = Vec::new();
+        let transfers = requests.iter().enumerate().filter_map(|(index, request)| {
+            if self.is_for_ring(request.at, request.data) {
+                return Some(Transfer::write(index, request.at, request.data));
+            }
+            others.push(request);
+            None
+        });
+        ring.run(&self.file, self.alignment.grain(), transfers, |_, error| {
+            failure.get_or_insert(error);
+            false
+        });
+        drop(ring);
+        match failure {
+            Some(error) => Err(error),
+            None => others.into_iter().try_for_each(|request| self.write_at(request.at, request.data)),
+        }
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.flushes.flush(&self.file)
+    }
+
+    fn discard(&self, at: u64, len: u64) -> io::Result<()> {
+        let end = at.saturating_add(len).min(self.len());
+        if !self.raw {
+            return if at < end { host::punch_hole(&self.file, at, end - at) } else { Ok(()) };
+        }
+        let sector = host::sector(&self.file)?;
+        let (at, end) = (at.next_multiple_of(sector), end - end % sector);
+        if at < end { host::discard_raw(&self.file, at, end - at) } else { Ok(()) }
+    }
+
+    fn resize(&self, len: u64) -> io::Result<()> {
+        if self.raw {
+            return if len <= self.len() {
+                Ok(())
+            } else {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "a raw device keeps its size"))
+            };
+        }
+        let _partial = self.partial.lock();
+        self.file.set_len(len)?;
+        self.len.store(len, Ordering::Relaxed);
+        Ok(())
+    }
+}

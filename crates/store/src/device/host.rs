@@ -1,0 +1,83 @@
+//! System calls on files and raw devices that move no bytes.
+
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// True when there is a block device.
+pub(super) fn is_raw(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device())
+}
+
+/// A file or a raw device, open twice.
+pub(super) struct Opened {
+    /// What is read and written.
+    pub(super) file: File,
+    /// What holds the lock. It is never given to a ring, for the kernel takes down the rings of a process that was killed a moment
+    /// after the process, and the lock would last as long.
+    pub(super) lock: File,
+    /// True for a raw device.
+    pub(super) raw: bool,
+}
+
+/// Opens a file or a raw device and locks it.
+pub(super) fn open_locked(path: &Path, flags: OFlags, write: bool) -> io::Result<Opened> {
+    // On a block device O_EXCL without O_CREAT claims it, so that a mounted one is refused.
+    let flags = if is_raw(path) && write { flags | OFlags::EXCL } else { flags };
+    let fd = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666))?;
+    let file = File::from(fd);
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
+    }
+    let lock =
+        if write { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
+    rustix::fs::flock(&file, lock)?;
+    let again = if write { OFlags::RDWR } else { OFlags::RDONLY };
+    let second = File::from(rustix::fs::open(path, again | OFlags::CLOEXEC, Mode::empty())?);
+    if identity(&second)? != identity(&file)? {
+        return Err(io::Error::other("another file took its place while it was opened"));
+    }
+    Ok(Opened { file: second, lock: file, raw: kind.is_block_device() })
+}
+
+/// What tells one file from all others.
+fn identity(file: &File) -> io::Result<(u64, u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = file.metadata()?;
+    Ok((meta.dev(), meta.ino(), meta.rdev()))
+}
+
+/// Gives the space of a range of a file back. Nothing happens where that is not possible.
+pub(super) fn punch_hole(file: &File, at: u64, len: u64) -> io::Result<()> {
+    tolerate(rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len))
+}
+
+/// `BLKDISCARD` of `linux/fs.h`: a call of group 0x12, number 119, whose argument is two 64-bit numbers.
+const BLKDISCARD: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 119);
+
+/// Tells a raw device that a range (in whole sectors) is not needed. Nothing happens where it does not care.
+pub(super) fn discard_raw(file: &File, at: u64, len: u64) -> io::Result<()> {
+    // SAFETY: this call reads two 64-bit numbers, position and length in bytes, and writes no memory.
+    tolerate(unsafe {
+        rustix::ioctl::ioctl(file, rustix::ioctl::Setter::<BLKDISCARD, [u64; 2]>::new([at, len]))
+    })
+}
+
+fn tolerate(result: rustix::io::Result<()>) -> io::Result<()> {
+    match result {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Size of a raw device's sectors in bytes.
+pub(super) fn sector(file: &File) -> io::Result<u64> {
+    Ok(u64::from(rustix::fs::ioctl_blksszget(file)?.max(1)))
+}

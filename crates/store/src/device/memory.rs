@@ -1,0 +1,53 @@
+//! Devices in memory.
+
+use super::Device;
+use std::io;
+
+/// A device in memory, for images that are given as bytes.
+pub struct MemoryDevice {
+    bytes: parking_lot::RwLock<Vec<u8>>,
+}
+
+impl MemoryDevice {
+    /// A device that holds these bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        MemoryDevice { bytes: bytes.into() }
+    }
+}
+
+impl Device for MemoryDevice {
+    fn len(&self) -> u64 {
+        self.bytes.read().len() as u64
+    }
+
+    fn engine(&self) -> String {
+        "memory".into()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let bytes = self.bytes.read();
+        let part = usize::try_from(at).ok().and_then(|at| bytes.get(at..at.checked_add(buffer.len())?));
+        buffer.copy_from_slice(part.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        let mut bytes = self.bytes.write();
+        let part = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at..at.checked_add(data.len())?));
+        part.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(data);
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn resize(&self, len: u64) -> io::Result<()> {
+        self.bytes.write().resize(len as usize, 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Devices: what keeps a volume's bytes when the program ends.
+//!
+//! [`Device`] is all that the store asks of them. [`FileDevice`] is a file or a raw block device: direct I/O and io_uring
+//! where the host has them ([`FileOptions`]). [`MemoryDevice`] is an image given as bytes.
+
+mod alignment;
+mod bounce;
+mod errors;
+mod file;
+mod flush;
+mod host;
+mod memory;
+mod options;
+mod parallel;
+mod pool;
+mod ring;
+mod system;
+mod transfer;
+
+pub use errors::ReadErrors;
+pub use file::FileDevice;
+pub use memory::MemoryDevice;
+pub use options::{Choice, FileOptions};
+
+use std::io;
+
+/// One of many reads: fills `buffer` from byte `at` on.
+#[derive(Debug)]
+pub struct Read<'b> {
+    /// Byte position on the device.
+    pub at: u64,
+    /// What is filled. After an error its content is unknown.
+    pub buffer: &'b mut [u8],
+}
+
+/// One of many writes: `data` goes to byte `at` and on.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'b> {
+    /// Byte position on the device.
+    pub at: u64,
+    /// What is written.
+    pub data: &'b [u8],
+}
+
+/// A block device. All calls may come from many threads at once.
+///
+/// Calls at the same time on ranges that share no byte do not disturb each other, however the ranges lie. Whoever
+/// writes a range while another call reads or writes a part of it gets one or the other, byte by byte.
+pub trait Device: Send + Sync {
+    /// Size in bytes.
+    fn len(&self) -> u64;
+
+    /// True for a device of size 0.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True where writes are known to be refused.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    /// How the bytes are reached, in words for people, such as "io_uring, direct I/O".
+    fn engine(&self) -> String {
+        "a device".into()
+    }
+
+    /// Fills `buffer` from byte `at` on.
+    ///
+    /// # Errors
+    /// The host's error; `UnexpectedEof` past the end.
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Does many reads, as many of them at the same time as the device likes, and returns when all have ended. A read
+    /// that fails does not keep the others from being done.
+    ///
+    /// # Errors
+    /// What [`read_at`](Self::read_at) would have given, for each read that failed.
+    fn read_many(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
+        let mut errors = ReadErrors::default();
+        for (index, request) in requests.iter_mut().enumerate() {
+            if let Err(error) = self.read_at(request.at, request.buffer) {
+                errors.add(index, error);
+            }
+        }
+        errors.into_result()
+    }
+
+    /// Writes all of `data` from byte `at` on.
+    ///
+    /// # Errors
+    /// The host's error; what part was written is then unknown. `UnexpectedEof` past the end: only
+    /// [`resize`](Self::resize) makes a device larger.
+    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()>;
+
+    /// Does many writes, in any order and as many of them at the same time as the device likes, and returns when all
+    /// have ended. The ranges share no byte.
+    ///
+    /// # Errors
+    /// The first error that was met; which of the others were done is then unknown.
+    fn write_many(&self, requests: &[Write<'_>]) -> io::Result<()> {
+        requests.iter().try_for_each(|request| self.write_at(request.at, request.data))
+    }
+
+    /// Returns once all that was written before the call is durable.
+    ///
+    /// # Errors
+    /// The host's error; what was written since the last flush may be lost.
+    fn flush(&self) -> io::Result<()>;
+
+    /// Says that a range is of no use any more. It may read as anything from now on.
+    ///
+    /// # Errors
+    /// The host's error. A device that cannot discard does nothing and succeeds.
+    fn discard(&self, at: u64, len: u64) -> io::Result<()>;
+
+    /// Changes the size, where the device can (a file can, a raw device cannot).
+    ///
+    /// # Errors
+    /// The host's error.
+    fn resize(&self, len: u64) -> io::Result<()>;
+}

@@ -1,0 +1,86 @@
+//! The rings of a device.
+
+use super::ring::Ring;
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::ops::{Deref, DerefMut};
+
+/// Most rings of one device: so many threads have many requests in flight at the same time, the others wait for them.
+const MOST: usize = 32;
+
+/// Rings that are lent to one call at a time. So any thread may use them, and none has to be kept for them.
+pub(super) struct Pool {
+    rings: Mutex<Rings>,
+    returned: Condvar,
+}
+
+struct Rings {
+    idle: Vec<Ring>,
+    /// All that there are, the lent ones included.
+    count: usize,
+}
+
+impl Pool {
+    /// A pool with a first ring.
+    ///
+    /// # Errors
+    /// The host's, when it refuses rings.
+    pub(super) fn new() -> io::Result<Self> {
+        let rings = Rings { idle: vec![Ring::new()?], count: 1 };
+        Ok(Pool { rings: rings.into(), returned: Condvar::new() })
+    }
+
+    /// An idle ring, or a new one, or one that comes back. `None` when there is none at all and none can be made.
+    pub(super) fn take(&self) -> Option<Lent<'_>> {
+        let mut rings = self.rings.lock();
+        loop {
+            if let Some(ring) = rings.idle.pop() {
+                return Some(Lent { pool: self, ring: Some(ring) });
+            }
+            if rings.count < MOST
+                && let Ok(ring) = Ring::new()
+            {
+                rings.count += 1;
+                return Some(Lent { pool: self, ring: Some(ring) });
+            }
+            if rings.count == 0 {
+                return None;
+            }
+            self.returned.wait(&mut rings);
+        }
+    }
+}
+
+/// A ring for one call.
+pub(super) struct Lent<'p> {
+    pool: &'p Pool,
+    /// Present until it goes back.
+    ring: Option<Ring>,
+}
+
+impl Deref for Lent<'_> {
+    type Target = Ring;
+
+    fn deref(&self) -> &Ring {
+        self.ring.as_ref().expect("a ring is present until it goes back")
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    fn deref_mut(&mut self) -> &mut Ring {
+        self.ring.as_mut().expect("a ring is present until it goes back")
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let mut rings = self.pool.rings.lock();
+        // After a panic or a refusal a ring may hold requests that must never be taken: it ends here.
+        match self.ring.take().filter(Ring::is_sound) {
+            Some(ring) => rings.idle.push(ring),
+            None => rings.count -= 1,
+        }
+        drop(rings);
+        self.pool.returned.notify_one();
+    }
+}

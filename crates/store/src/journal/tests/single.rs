@@ -1,0 +1,374 @@
+//! One case each: wraps, torn headers, numbers, rot, hostile journals, failing devices.
+
+use super::medium::{Event, Recorder, block};
+use crate::journal::header;
+use crate::journal::header::Tail;
+use crate::journal::ring::{Ring, SEQUENCE_END};
+use crate::journal::{AlignedBuffer, Commit, Journal};
+use crate::{Device, Fault};
+use lanefs_format::{
+    BLOCK, BlockKind, Checksummer, Code, SUPERBLOCK_COPY, journal_descriptor as d, journal_header as h,
+};
+use std::sync::atomic::Ordering;
+
+/// Byte position of the journal.
+const AT: u64 = 2 * BLOCK;
+/// Blocks of the volume.
+const VOLUME: u64 = 3300;
+
+fn sums() -> Checksummer {
+    Checksummer::new(&[3; 16])
+}
+
+/// Position of the `n`th block that a commit may have.
+fn cell(n: u64) -> u64 {
+    (2000 + n) * BLOCK
+}
+
+fn new(blocks: u64) -> (Recorder, Journal) {
+    let device = Recorder::new(vec![0; (VOLUME * BLOCK) as usize]);
+    let journal = Journal::format(&device, &sums(), AT, blocks).expect("format");
+    device.take();
+    (device, journal)
+}
+
+fn open(device: &Recorder, blocks: u64) -> Result<(Journal, bool), Fault> {
+    Journal::open(device, &sums(), AT, blocks, VOLUME * BLOCK)
+}
+
+fn append(
+    device: &Recorder,
+    journal: &mut Journal,
+    cells: &[(u64, u64)],
+    revoked: &[u64],
+) -> Result<(), Fault> {
+    let images: Vec<(u64, [u8; 4096])> = cells.iter().map(|(n, tag)| (cell(*n), block(*tag))).collect();
+    let blocks: Vec<(u64, &[u8])> = images.iter().map(|(at, image)| (*at, &image[..])).collect();
+    let revoked: Vec<u64> = revoked.iter().map(|n| cell(*n)).collect();
+    journal.append(device, &sums(), &Commit { blocks: &blocks, revoked: &revoked })
+}
+
+fn read(device: &Recorder, at: u64) -> [u8; 4096] {
+    let mut bytes = [0; 4096];
+    device.read_at(at, &mut bytes).expect("memory");
+    bytes
+}
+
+/// Changes a block of the journal and seals it again.
+fn forge(device: &Recorder, at: u64, change: impl FnOnce(&mut [u8])) {
+    let mut bytes = AlignedBuffer::zeroed(BLOCK as usize);
+    bytes.copy_from_slice(&read(device, at));
+    change(&mut bytes);
+    sums().seal(BlockKind::Journal, at, &mut bytes, 0);
+    device.write_at(at, &bytes).expect("memory");
+}
+
+#[test]
+fn a_commit_is_one_write_and_one_flush_and_two_writes_around_the_end() {
+    let (device, mut journal) = new(17);
+    let mut around = 0;
+    for n in 0..40 {
+        append(&device, &mut journal, &[(0, n), (1, n + 100), (2, n + 200)], &[]).expect("append");
+        let events = device.take();
+        let writes = events.iter().filter(|event| matches!(event, Event::Write(..))).count();
+        assert!(matches!(events.last(), Some(Event::Flush)) && events.len() == writes + 1);
+        around += usize::from(writes == 2);
+        assert!((1..=2).contains(&writes));
+        let copy = Recorder::new(device.bytes());
+        assert!(open(&copy, 17).expect("open").1);
+        assert_eq!(read(&copy, cell(1)), block(n + 100));
+        if !journal.fits(3, 0) {
+            assert!(journal.used() > 0.6);
+            journal.advance(&device, &sums(), journal.last() - 1).expect("advance");
+            assert!(journal.used() < 0.4);
+            device.take();
+        }
+    }
+    assert!(around >= 5, "{around}");
+}
+
+#[test]
+fn a_commit_may_fill_the_whole_ring_and_no_more() {
+    for blocks in [4, 5, 16, 502, 503, 504, 505, 1006] {
+        let (device, mut journal) = new(blocks);
+        let most = journal.capacity();
+        assert!(journal.fits(most, 0) && !journal.fits(most + 1, 0), "{blocks} blocks");
+        // From a place that makes it wrap, too.
+        for round in 1..4 {
+            let cells: Vec<(u64, u64)> = (0..most as u64).map(|n| (n, n + round * 5000)).collect();
+            append(&device, &mut journal, &cells, &[]).expect("append");
+            let copy = Recorder::new(device.bytes());
+            assert!(open(&copy, blocks).expect("open").1);
+            assert!(cells.iter().all(|(n, tag)| read(&copy, cell(*n)) == block(*tag)));
+            let full = append(&device, &mut journal, &cells, &[]);
+            assert_eq!(full, Err(Fault::Code(Code::NoSpace)));
+            journal.advance(&device, &sums(), journal.last()).expect("advance");
+            if blocks > 4 {
+                append(&device, &mut journal, &[], &[0]).expect("a commit of two blocks");
+                journal.advance(&device, &sums(), journal.last()).expect("advance");
+            }
+        }
+        assert!(journal.written() >= 3 * most as u64 * BLOCK);
+    }
+}
+
+#[test]
+fn a_revocation_holds_for_its_own_commit_and_earlier_ones_and_not_for_later_ones() {
+    let (device, mut journal) = new(1600);
+    let all: Vec<u64> = (0..1200).collect();
+    let cells: Vec<(u64, u64)> = all.iter().map(|n| (*n, n + 1)).collect();
+    append(&device, &mut journal, &cells, &[]).expect("append");
+    append(&device, &mut journal, &[], &all[1..]).expect("append");
+    append(&device, &mut journal, &[(7, 7000)], &[]).expect("append");
+    assert!(open(&device, 1600).expect("open").1);
+    assert_eq!(read(&device, cell(0)), block(1));
+    assert_eq!(read(&device, cell(7)), block(7000));
+    let others = all.iter().filter(|n| **n != 0 && **n != 7);
+    assert!(others.clone().count() > 1000 && others.clone().all(|n| read(&device, cell(*n)) == [0; 4096]));
+}
+
+#[test]
+fn of_each_block_only_the_newest_copy_is_written() {
+    let (device, mut journal) = new(64);
+    for n in 0..10 {
+        append(&device, &mut journal, &[(0, n), (1, n + 50)], &[]).expect("append");
+    }
+    device.take();
+    assert!(open(&device, 64).expect("open").1);
+    let events = device.take();
+    assert!(matches!(&events[0], Event::Write(at, data) if *at == cell(0) && data.len() == 8192));
+    assert!(matches!(events[1..], [Event::Flush, Event::Write(AT, _), Event::Flush]));
+    assert!(!open(&device, 64).expect("open").1);
+    assert!(device.take().is_empty(), "an open that finds nothing writes nothing");
+}
+
+#[test]
+fn a_torn_header_is_the_old_one_or_the_new_one() {
+    let (device, mut journal) = new(16);
+    append(&device, &mut journal, &[(0, 1), (1, 2)], &[]).expect("append");
+    append(&device, &mut journal, &[(0, 3)], &[]).expect("append");
+    let expected = [(cell(0), block(3)), (cell(1), block(2))];
+    for (at, image) in &expected {
+        let mut aligned = AlignedBuffer::zeroed(BLOCK as usize);
+        aligned.copy_from_slice(image);
+        device.write_at(*at, &aligned).expect("memory");
+    }
+    let old = read(&device, AT);
+    device.take();
+    journal.advance(&device, &sums(), journal.last()).expect("advance");
+    let [Event::Write(AT, new), Event::Flush] = &device.take()[..] else { panic!("a write and a flush") };
+    for sectors in 0..256_u32 {
+        let mut torn = AlignedBuffer::zeroed(BLOCK as usize);
+        for sector in 0..8 {
+            let part = sector * 512..(sector + 1) * 512;
+            let landed = if sectors >> sector & 1 == 1 { &new[part.clone()] } else { &old[part.clone()] };
+            torn[part].copy_from_slice(landed);
+        }
+        device.write_at(AT, &torn).expect("memory");
+        let (_, recovered) = open(&device, 16).expect("a header");
+        assert_eq!(recovered, sectors & 1 == 0, "sectors {sectors:b}");
+        assert!(expected.iter().all(|(at, bytes)| read(&device, *at) == *bytes));
+    }
+}
+
+#[test]
+fn a_commit_that_was_lost_is_not_completed_by_a_later_one() {
+    let (device, mut journal) = new(16);
+    let lost = journal.last() + 1;
+    let empty = device.bytes();
+    append(&device, &mut journal, &[(0, 1), (1, 2)], &[]).expect("append");
+    // Its second copy, the fourth block of the journal, is all that did not land.
+    let copy = (AT + 3 * BLOCK) as usize..(AT + 4 * BLOCK) as usize;
+    let mut torn = device.bytes();
+    torn[copy.clone()].copy_from_slice(&empty[copy.clone()]);
+
+    // Another commit follows, in the same blocks; of it, just this copy lands.
+    let device = Recorder::new(torn.clone());
+    let (mut journal, recovered) = open(&device, 16).expect("open");
+    assert!(!recovered);
+    append(&device, &mut journal, &[(0, 9), (1, 2)], &[]).expect("append");
+    torn[copy.clone()].copy_from_slice(&device.bytes()[copy]);
+    let events = device.take();
+    let [Event::Write(AT, header), Event::Flush, Event::Write(..), Event::Flush] = &events[..] else {
+        panic!("the header goes first, and is flushed");
+    };
+    let mut with_header = torn.clone();
+    with_header[AT as usize..][..4096].copy_from_slice(header);
+    let device = Recorder::new(with_header);
+    assert!(!open(&device, 16).expect("open").1, "commit {lost} was lost");
+    assert_eq!(read(&device, cell(0)), [0; 4096]);
+    // Under the header from before, the lost commit would have come back.
+    assert!(open(&Recorder::new(torn), 16).expect("open").1);
+}
+
+#[test]
+fn a_journal_that_is_made_anew_takes_nothing_from_the_old_one() {
+    let (device, mut journal) = new(32);
+    for n in 0..12 {
+        append(&device, &mut journal, &[(0, n), (1, n)], &[]).expect("append");
+        if n == 5 {
+            journal.advance(&device, &sums(), journal.last()).expect("advance");
+        }
+    }
+    let before = device.bytes();
+    let last = journal.last();
+    let mut anew = Journal::format(&device, &sums(), AT, 32).expect("format");
+    assert!(anew.last() > last);
+    append(&device, &mut anew, &[(0, 500), (1, 500)], &[]).expect("append");
+    assert!(open(&device, 32).expect("open").1);
+    assert_eq!(read(&device, cell(0)), block(500));
+
+    // With low numbers the old commits would have been found.
+    let device = Recorder::new(before);
+    let ring = Ring::new(AT, 32).expect("a ring");
+    let oldest = [7, 8, 9].map(|sequence| Tail { place: 24, sequence });
+    let found = oldest.iter().any(|tail| {
+        let device = Recorder::new(device.bytes());
+        header::write(&device, &sums(), ring, *tail).expect("memory");
+        open(&device, 32).is_ok_and(|(_, recovered)| recovered)
+    });
+    assert!(found, "the old commits are there");
+
+    // What cannot be read is overwritten, for it may have high numbers.
+    *device.bad.lock().expect("bad") = Some(AT + 9 * BLOCK + 5);
+    let fresh = Journal::format(&device, &sums(), AT, 32).expect("format");
+    assert_eq!(fresh.last(), 1, "one piece was all there was");
+    assert!(device.bad.lock().expect("bad").is_none());
+}
+
+#[test]
+fn rot_in_the_middle_is_reported_and_a_torn_end_is_not() {
+    let (device, mut journal) = new(64);
+    for n in 0..5 {
+        append(&device, &mut journal, &[(0, n + 1), (1, n + 50)], &[]).expect("append");
+    }
+    let image = device.bytes();
+    for place in 0..20_u64 {
+        let mut rotten = image.clone();
+        rotten[(AT + (1 + place) * BLOCK + 999) as usize] ^= 4;
+        let device = Recorder::new(rotten);
+        let outcome = open(&device, 64);
+        if place < 16 {
+            let commit = AT + (1 + place / 4 * 4) * BLOCK;
+            assert!(matches!(outcome, Err(Fault::Damaged { at, .. }) if at == commit), "block {place}");
+            assert_eq!(read(&device, cell(0)), [0; 4096], "nothing was written");
+        } else {
+            assert!(outcome.expect("open").1);
+            assert_eq!(read(&device, cell(0)), block(4));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_matters_where_it_is_needed() {
+    let (device, mut journal) = new(64);
+    append(&device, &mut journal, &[(0, 1), (1, 2)], &[]).expect("append");
+    for place in 0..10 {
+        let device = Recorder::new(device.bytes());
+        *device.bad.lock().expect("bad") = Some(AT + (1 + place) * BLOCK);
+        match open(&device, 64) {
+            // One block behind the end is looked at.
+            Err(Fault::Io { at, .. }) => assert!(place <= 4 && at == AT + (1 + place) * BLOCK),
+            opened => assert!(place > 4 && opened.expect("open").1),
+        }
+    }
+}
+
+#[test]
+fn positions_that_cannot_be_are_damage() {
+    let end = VOLUME * BLOCK;
+    let bad = [0, 1, AT, AT + 15 * BLOCK, SUPERBLOCK_COPY, cell(0) + 512, end - 512, end, u64::MAX - 4095];
+    for at in bad {
+        for revoked in [false, true] {
+            let (device, mut journal) = new(16);
+            append(&device, &mut journal, &[(0, 1)], &[]).expect("append");
+            let image = block(9);
+            let blocks = [(at, &image[..])];
+            let commit = match revoked {
+                true => Commit { blocks: &[], revoked: &[at] },
+                false => Commit { blocks: &blocks, revoked: &[] },
+            };
+            journal.append(&device, &sums(), &commit).expect("append");
+            device.take();
+            let outcome = open(&device, 16).map(|_| ());
+            let why = "a journal that names a block outside the volume";
+            assert_eq!(outcome, Err(Fault::Damaged { at: AT + 4 * BLOCK, why }), "position {at}");
+            assert!(device.take().is_empty(), "nothing was written");
+        }
+    }
+    let (device, mut journal) = new(16);
+    append(&device, &mut journal, &[(0, 1)], &[]).expect("append");
+    for short in [0, 1, 4095, AT] {
+        assert!(Journal::open(&device, &sums(), AT, 16, short).is_err());
+    }
+}
+
+#[test]
+fn counts_and_headers_that_cannot_be_are_damage() {
+    for count in [0, 13, 14, 501, u16::MAX] {
+        let (device, mut journal) = new(16);
+        append(&device, &mut journal, &[(0, 1)], &[]).expect("append");
+        forge(&device, AT + BLOCK, |bytes| d::COUNT.write(bytes, count));
+        let outcome = open(&device, 16).map(|_| ());
+        match count {
+            // Thirteen would fit, and are just not what the record sums up.
+            13 => assert_eq!(
+                outcome,
+                Err(Fault::damaged(AT + BLOCK, "a journal that names a block outside the volume"))
+            ),
+            _ => assert_eq!(outcome, Err(Fault::damaged(AT + BLOCK, "an impossible count in the journal"))),
+        }
+    }
+    for (tail, sequence) in [(0, 5), (16, 5), (u64::MAX, 5), (1, 0), (1, SEQUENCE_END), (1, u64::MAX)] {
+        let (device, _) = new(16);
+        forge(&device, AT, |bytes| {
+            h::TAIL.write(bytes, tail);
+            h::SEQUENCE.write(bytes, sequence);
+        });
+        assert!(matches!(open(&device, 16), Err(Fault::Damaged { at: AT, .. })), "{tail}, {sequence}");
+    }
+    let (device, _) = new(16);
+    for (at, blocks) in [(AT, 0), (AT, 3), (AT, u64::MAX), (u64::MAX - 4095, 16)] {
+        let opened = Journal::open(&device, &sums(), at, blocks, VOLUME * BLOCK);
+        assert!(matches!(opened, Err(Fault::Damaged { .. })));
+        assert!(matches!(Journal::format(&device, &sums(), at, blocks), Err(Fault::Damaged { .. })));
+    }
+    forge(&device, AT, |bytes| bytes[1] = 3);
+    assert!(open(&device, 16).is_err(), "a record is no header");
+}
+
+#[test]
+fn the_last_number_is_the_last() {
+    let (device, _) = new(16);
+    let ring = Ring::new(AT, 16).expect("a ring");
+    header::write(&device, &sums(), ring, Tail { place: 14, sequence: SEQUENCE_END - 1 }).expect("memory");
+    let (mut journal, _) = open(&device, 16).expect("open");
+    assert_eq!(append(&device, &mut journal, &[(0, 1)], &[]), Err(Fault::Code(Code::NoSpace)));
+}
+
+#[test]
+fn after_a_failed_write_the_journal_takes_nothing_more() {
+    let (device, mut journal) = new(16);
+    append(&device, &mut journal, &[(0, 1)], &[]).expect("append");
+    device.fails.store(true, Ordering::Relaxed);
+    assert!(matches!(append(&device, &mut journal, &[(0, 2)], &[]), Err(Fault::Io { .. })));
+    device.fails.store(false, Ordering::Relaxed);
+    assert!(matches!(append(&device, &mut journal, &[(0, 3)], &[]), Err(Fault::Io { .. })));
+    assert!(matches!(journal.advance(&device, &sums(), journal.last()), Err(Fault::Io { .. })));
+    assert!(open(&device, 16).expect("open").1);
+    assert_eq!(read(&device, cell(0)), block(1));
+}
+
+#[test]
+fn a_commit_that_breaks_its_promises_is_refused_and_an_empty_one_is_not_written() {
+    let (device, mut journal) = new(16);
+    let broken = Err(Fault::Code(Code::InvariantViolated));
+    assert_eq!(append(&device, &mut journal, &[(1, 1), (0, 2)], &[]), broken);
+    assert_eq!(append(&device, &mut journal, &[(1, 1), (1, 2)], &[]), broken);
+    assert_eq!(append(&device, &mut journal, &[(0, 1), (1, 2)], &[5, 1]), broken);
+    let short = [(cell(0), &[0; 512][..])];
+    assert_eq!(journal.append(&device, &sums(), &Commit { blocks: &short, revoked: &[] }), broken);
+    let last = journal.last();
+    append(&device, &mut journal, &[], &[]).expect("nothing");
+    assert!(device.take().is_empty() && journal.last() == last && journal.used() == 0.0);
+}

@@ -1,0 +1,92 @@
+//! Threads' primitives, in one place: the ordinary ones, or with the feature `shuttle` those of the schedule explorer,
+//! which then decides at every [`point`] which thread goes on.
+
+#[cfg(not(feature = "shuttle"))]
+mod plain {
+    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+
+    /// Lets other threads run.
+    pub(crate) fn yield_now() {
+        std::thread::yield_now();
+    }
+
+    /// A moment in which another thread may come in between. Free outside of schedule tests.
+    #[inline(always)]
+    pub(crate) fn point() {}
+}
+
+#[cfg(feature = "shuttle")]
+mod explored {
+    use std::sync::PoisonError;
+
+    pub(crate) use shuttle::sync::MutexGuard;
+
+    /// The explorer's mutex with the face of the ordinary one.
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Mutex(shuttle::sync::Mutex::new(value))
+        }
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+
+    /// The explorer's condition variable with the face of the ordinary one.
+    #[derive(Debug, Default)]
+    pub(crate) struct Condvar(shuttle::sync::Condvar);
+
+    impl Condvar {
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+        /// The guard is taken out and put back: the explorer's condition variable wants it by value.
+        pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            replace_with(guard, |guard| self.0.wait(guard).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn replace_with<T>(slot: &mut T, change: impl FnOnce(T) -> T) {
+        // SAFETY: the value is read once and written back once; should `change` panic, the process ends before the
+        // value could be dropped twice.
+        unsafe {
+            let old = std::ptr::read(slot);
+            let new = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| change(old)));
+            std::ptr::write(slot, new.unwrap_or_else(|_| std::process::abort()));
+        }
+    }
+
+    pub(crate) fn yield_now() {
+        shuttle::thread::yield_now();
+    }
+
+    pub(crate) fn point() {
+        shuttle::thread::yield_now();
+    }
+}
+
+#[cfg(feature = "shuttle")]
+pub(crate) use explored::{Condvar, Mutex, MutexGuard, point, yield_now};
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use plain::{Condvar, Mutex, MutexGuard, point, yield_now};
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A small number for the calling thread, the same for its whole life.
+pub(crate) fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    #[cfg(not(feature = "shuttle"))]
+    std::thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    #[cfg(feature = "shuttle")]
+    shuttle::thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
