@@ -6,19 +6,21 @@ LANEFS  = $(or $(CARGO_TARGET_DIR),target)/release/lanefs
 # Length of a soak in seconds; a seed replays one (`make soak SEED=...`).
 SECONDS ?= 600
 SEED    ?=
+# A crash state that `make crash-soak` or a test named, to be tried again.
+CASE    ?=
 # Tree of the demo; empty: the demo's own default.
 TREE    ?=
-# Further arguments of `lanefs bench namespace`, for example ARGS="--quick --json namespace.json".
+# Further arguments of `lanefs bench ...`, for example ARGS="--quick --json namespace.json".
 ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-build setup-bench build demo test lint docs bench soak clean
+.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency soak crash-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r target what; do \
-		printf '  make %-8s %s\n' "$$target" "$$what"; done
+		printf '  make %-17s %s\n' "$$target" "$$what"; done
 
 setup: ## install what tests need and the machine lacks (names it where it may not)
 	@echo "==> setup: what building and testing need"
@@ -63,9 +65,17 @@ bench: setup-bench build ## namespace operations against ext4 and tmpfs (ARGS="-
 	@echo "==> bench: $(LANEFS) bench namespace $(ARGS)"
 	@$(LANEFS) bench namespace $(ARGS)
 
+bench-concurrency: setup-bench build ## threads at once, against ext4, tmpfs, fio and LaneFS unguarded (ARGS="--quick")
+	@echo "==> bench-concurrency: $(LANEFS) bench concurrency $(ARGS)"
+	@$(LANEFS) bench concurrency $(ARGS)
+
 soak: setup-build ## random operations against the model for SECONDS=600 (SEED=... replays)
 	@echo "==> soak: $(SECONDS) seconds"
 	@$(CARGO) run --release --locked -p lanefs-testkit --bin soak -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+crash-soak: setup-build ## power cuts for SECONDS=600 (SEED=... replays, CASE=... tries one state again)
+	@echo "==> crash-soak: $(if $(CASE),$(CASE),$(SECONDS) seconds)"
+	@$(CARGO) run --release --locked -p lanefs-testkit --bin crash_soak -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE))
 
 clean: ## remove what was built
 	@echo "==> clean: $(CARGO) clean"

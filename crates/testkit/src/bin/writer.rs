@@ -1,0 +1,75 @@
+//! Changes a volume until it is killed: `writer IMAGE SEED [early]`.
+//!
+//! It says `ready` when the volume is open, and then `N` for each sync that has returned: steps 0 to N - 1 of the
+//! sequence of the seed are durable. With `early` it says so before the sync, and often leaves the sync out: a fault
+//! that the test must find.
+
+use lanefs::{Access, CreateOptions, Ino, InodeSize, Volume};
+use lanefs_testkit::seeded::Seeded;
+use lanefs_testkit::steps::{Step, prepare};
+use lanefs_testkit::volume::options;
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+
+const VOLUME_BYTES: u64 = 24 << 20;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, image, seed, rest @ ..] = &arguments[..] else { return Err("writer IMAGE SEED [early]".into()) };
+    let early = rest.iter().any(|word| word == "early");
+    let image = Path::new(image);
+    let volume = if image.exists() {
+        Volume::open(image, Access::Write)?
+    } else {
+        let options = CreateOptions { force: false, ..options(VOLUME_BYTES, InodeSize::B256) };
+        let volume = Volume::create(image, &options)?;
+        prepare(&volume)?;
+        volume.sync()?;
+        volume
+    };
+    write(&volume, seed.parse()?, early)
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+/// One file is durable with all that leads to it.
+fn fsync(volume: &Volume, ino: Ino) -> lanefs::Result<()> {
+    volume.fsync(ino, false)
+}
+
+fn write(volume: &Volume, seed: u64, early: bool) -> Result<(), Box<dyn Error>> {
+    say("ready")?;
+    // How often to sync does not follow from the steps, so that it may change without them.
+    let mut random = Seeded::new(!seed);
+    let sync_one_in = *random.pick(&[2, 6, 40]);
+    for number in 0.. {
+        let changed = match Step::new(seed, number).on_volume(volume) {
+            Ok(ino) => Some(ino),
+            Err(error) if error.errno() == lanefs::Code::Io.errno() => return Err(error.into()),
+            // An ordinary failure, as in the model.
+            Err(_) => None,
+        };
+        if random.below(sync_one_in) > 0 {
+            continue;
+        }
+        if early {
+            say(&(number + 1).to_string())?;
+            if random.below(6) > 0 {
+                continue;
+            }
+        }
+        match changed {
+            Some(ino) if random.chance(50) => fsync(volume, ino)?,
+            _ => volume.sync()?,
+        }
+        if !early {
+            say(&(number + 1).to_string())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The alphabet of short workloads, and the tree that they begin with.
+//!
+//! The tree has a file of several blocks with two names, one that fits into its inode, a symbolic link, an empty and
+//! a full directory. The operations meet all of them, each in the ways that differ for a journal: names that come, go,
+//! move and change places, within a directory and across; content that grows, is overwritten, cut off and
+//! punched, in the inode and in blocks.
+
+use super::op::{Op, some_attributes};
+use lanefs::{Allocate, RenameMode};
+
+/// Files of the prepared tree, and their sizes.
+pub(super) const FILES: [(&str, usize); 4] =
+    [("/a/file", 13_000), ("/a/small", 60), ("/b/file", 20_000), ("/b/full/x", 500)];
+/// Its directories.
+pub(super) const DIRECTORIES: [&str; 4] = ["/a", "/b", "/a/sub", "/b/full"];
+/// A name that it has from the start as a link to the first file.
+pub(super) const HARD_LINK: &str = "/b/hard";
+/// Its symbolic link.
+pub(super) const SYMLINK: (&str, &str) = ("/b/sym", "../a/file");
+/// An extended attribute of the first file.
+pub(super) const XATTR: &str = "user.old";
+
+fn path(text: &str) -> String {
+    text.to_owned()
+}
+
+fn names() -> Vec<Op> {
+    let rename = |from: &str, to: &str, mode| Op::Rename(path(from), path(to), mode);
+    let replace = |from: &str, to: &str| rename(from, to, RenameMode::Replace);
+    let exchange = |from: &str, to: &str| rename(from, to, RenameMode::Exchange);
+    let long = "/a/".to_owned() + &"n".repeat(200);
+    vec![
+        Op::Create(path("/a/new")),
+        Op::Create(path("/b/new")),
+        Op::Create(long),
+        Op::Mkdir(path("/a/newdir")),
+        Op::Mkdir(path("/b/full/newdir")),
+        Op::Symlink(path("/a/new"), path("file")),
+        Op::Symlink(path("/b/new"), "t".repeat(500)),
+        Op::Link(path("/a/file"), path("/b/new")),
+        Op::Link(path("/a/small"), path("/a/new")),
+        Op::Unlink(path("/a/file")),
+        Op::Unlink(path("/b/hard")),
+        Op::Unlink(path("/b/file")),
+        Op::Unlink(path("/a/small")),
+        Op::Unlink(path("/b/sym")),
+        Op::Unlink(path("/a/new")),
+        Op::Rmdir(path("/a/sub")),
+        Op::Rmdir(path("/a/newdir")),
+        replace("/a/file", "/a/new"),
+        replace("/a/new", "/a/file"),
+        replace("/a/file", "/b/file"),
+        replace("/a/small", "/a/file"),
+        replace("/b/file", "/b/full/x"),
+        replace("/b/sym", "/a/new"),
+        replace("/a/sub", "/b/moved"),
+        replace("/b/full", "/a/sub"),
+        replace("/b/full", "/a/newdir"),
+        exchange("/a/file", "/b/file"),
+        exchange("/a/small", "/a/sub"),
+        exchange("/a/sub", "/b/full"),
+        exchange("/a/file", "/a/small"),
+    ]
+}
+
+fn content() -> Vec<Op> {
+    let write = |file: &str, at: u64, len| Op::Write(path(file), Some(at), len);
+    let append = |file: &str, len| Op::Write(path(file), None, len);
+    let cut = |file: &str, size| Op::Truncate(path(file), size);
+    let allocate = |file: &str, mode, at, len| Op::Fallocate(path(file), mode, at, len);
+    vec![
+        append("/a/file", 3000),
+        append("/a/small", 20),
+        append("/a/small", 200),
+        append("/a/new", 50),
+        append("/a/new", 6000),
+        append("/b/full/x", 100),
+        write("/a/file", 100, 5000),
+        write("/a/file", 4096, 4096),
+        write("/a/file", 30_000, 700),
+        write("/a/small", 10, 20),
+        write("/a/small", 5000, 30),
+        write("/b/file", 0, 20_000),
+        write("/b/hard", 8000, 6000),
+        cut("/a/file", 0),
+        cut("/a/file", 5000),
+        cut("/a/file", 12_000),
+        cut("/a/file", 40_000),
+        cut("/a/small", 0),
+        cut("/a/small", 30),
+        cut("/a/small", 3000),
+        cut("/a/new", 10_000),
+        cut("/b/file", 8192),
+        allocate("/a/file", Allocate::Extend, 13_000, 8000),
+        allocate("/a/file", Allocate::KeepSize, 16_384, 8192),
+        allocate("/a/file", Allocate::PunchHole, 4096, 4096),
+        allocate("/a/file", Allocate::PunchHole, 1000, 6000),
+        allocate("/a/file", Allocate::ZeroRange, 2000, 9000),
+        allocate("/a/small", Allocate::Extend, 0, 9000),
+        allocate("/b/file", Allocate::PunchHole, 0, 20_000),
+        allocate("/b/file", Allocate::ZeroRange, 0, 24_000),
+    ]
+}
+
+fn attributes() -> Vec<Op> {
+    vec![
+        Op::SetAttr(path("/a/file"), some_attributes(3)),
+        Op::SetAttr(path("/b/full"), some_attributes(1)),
+        Op::SetAttr(path("/b/sym"), some_attributes(2)),
+        Op::SetXattr(path("/a/file"), "user.new", 20),
+        Op::SetXattr(path("/a/file"), XATTR, 3000),
+        Op::SetXattr(path("/a/sub"), "user.new", 100),
+        Op::SetXattr(path("/a/small"), "user.new", 9000),
+        Op::RemoveXattr(path("/a/file"), XATTR),
+    ]
+}
+
+/// Every operation of the alphabet.
+pub(super) fn alphabet() -> Vec<Op> {
+    let mut all = names();
+    all.extend(content());
+    all.extend(attributes());
+    all
+}

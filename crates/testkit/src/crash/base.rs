@@ -1,0 +1,142 @@
+//! The images that workloads begin with.
+
+use super::alphabet::{DIRECTORIES, FILES, HARD_LINK, SYMLINK, XATTR};
+use super::fill::{BALLAST, POISON, PREPARED, fill};
+use super::image::Image;
+use super::snapshot::{BALLAST_PATH, show};
+use crate::volume::options;
+use lanefs::{Access, Caller, InodeSize, Volume, XattrMode};
+use std::sync::OnceLock;
+
+/// Size of the volumes: the smallest, so that opening and checking one is cheap.
+const BYTES: u64 = 8 << 20;
+/// Blocks that the ballast leaves free: what one operation frees the next ones soon want.
+const LEFT_FREE: u64 = 40;
+/// Variants of each base: they differ in how many commits the journal has behind it.
+const VARIANTS: usize = 3;
+
+/// Which image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Base {
+    /// The tree of the alphabet.
+    Tree,
+    /// Three empty directories and hardly any space.
+    Full,
+    /// Files with large attributes, which have a chunk of metadata to themselves, and hardly any space.
+    Attributes,
+}
+
+/// Files with large attributes.
+pub(super) const ATTRIBUTES_FILES: u64 = 6;
+/// Bytes of each of their attributes: what one operation changes is still less than half of the journal.
+const ATTRIBUTE_BYTES: usize = 40_000;
+/// Files that fill the first chunk of metadata while these are made.
+const FILLERS: u64 = 50;
+
+/// The path of one of them.
+pub(super) fn attributes_file(number: u64) -> String {
+    format!("/a/m{number}")
+}
+
+/// An image of this kind; `variant` chooses the inode size and the journal's state.
+///
+/// # Errors
+/// What the volume reports.
+pub(super) fn base(kind: Base, variant: u64) -> Result<Image, String> {
+    type Slot = OnceLock<Result<Image, String>>;
+    static IMAGES: [[Slot; VARIANTS * 2]; 3] = [const { [const { OnceLock::new() }; VARIANTS * 2] }; 3];
+    let number = (variant % (VARIANTS as u64 * 2)) as usize;
+    IMAGES[kind as usize][number]
+        .get_or_init(|| make(kind, number).map_err(|what| format!("preparing a volume: {what}")))
+        .clone()
+}
+
+fn make(kind: Base, number: usize) -> Result<Image, String> {
+    let text = |error: lanefs::Error| error.to_string();
+    let inode_size = if number.is_multiple_of(2) { InodeSize::B256 } else { InodeSize::B128 };
+    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let path = dir.path().join("volume.lane");
+    let volume = Volume::create(&path, &options(BYTES, inode_size)).map_err(text)?;
+    // Free space is full of poison: a block that a crash gives to a file without its data shows.
+    let free = volume.statfs().map_err(text)?.free_blocks as usize;
+    let mut poison = free * 4096;
+    while poison > 0 && volume.write_file("/poison", fill(POISON, 0, poison)).is_err() {
+        poison -= 4096;
+    }
+    volume.remove_all(&Caller::OWNER, volume.root(), b"poison").map_err(text)?;
+    volume.sync().map_err(text)?;
+    match kind {
+        Base::Tree => plant_tree(&volume).map_err(text)?,
+        Base::Full => {
+            for dir in 0..3 {
+                volume.mkdir_all(format!("/d{dir}"), 0o755).map_err(text)?;
+            }
+        }
+        Base::Attributes => plant_attributes(&volume).map_err(text)?,
+    }
+    // Once closed it has forgotten where it allocated last, and takes the first chunk with room.
+    volume.close().map_err(text)?;
+    let volume = Volume::open(&path, Access::Write).map_err(text)?;
+    if kind != Base::Tree {
+        fill_up(&volume).map_err(text)?;
+    }
+    for _ in 0..number {
+        volume.write_file("/commit", b"").map_err(text)?;
+        volume.sync().map_err(text)?;
+        volume.unlink(&Caller::OWNER, volume.root(), b"commit").map_err(text)?;
+        volume.sync().map_err(text)?;
+    }
+    volume.close().map_err(text)?;
+    std::fs::read(&path).map(Image::new).map_err(|error| error.to_string())
+}
+
+fn plant_tree(volume: &Volume) -> lanefs::Result<()> {
+    for dir in DIRECTORIES {
+        volume.mkdir_all(dir, 0o755)?;
+    }
+    for (number, (path, len)) in FILES.into_iter().enumerate() {
+        volume.write_file(path, fill(PREPARED - number as u32, 0, len))?;
+    }
+    let who = &Caller::OWNER;
+    let first = volume.resolve(FILES[0].0)?.ino;
+    let (dir, name) = volume.resolve_parent(HARD_LINK.as_bytes())?;
+    volume.link(who, first, dir, name)?;
+    let (dir, name) = volume.resolve_parent(SYMLINK.0.as_bytes())?;
+    volume.symlink(who, dir, name, SYMLINK.1.as_bytes())?;
+    volume.setxattr(who, first, XATTR.as_bytes(), &fill(PREPARED, 0, 50), XattrMode::Set)
+}
+
+/// Files with large attributes in a chunk that holds nothing else, and no space. Few blocks of metadata are left in use,
+/// so that the tree is quickly read.
+fn plant_attributes(volume: &Volume) -> lanefs::Result<()> {
+    for dir in ["/a", "/b", "/filler"] {
+        volume.mkdir_all(dir, 0o755)?;
+    }
+    // Names and inodes come first: one of them in the last chunk would keep it.
+    let mut files = Vec::new();
+    for number in 0..FILLERS {
+        files.push(volume.write_file(format!("/filler/{number}"), b"")?.ino);
+    }
+    for number in 0..ATTRIBUTES_FILES {
+        files.push(volume.write_file(attributes_file(number), b"")?.ino);
+    }
+    let value = fill(PREPARED, 0, ATTRIBUTE_BYTES);
+    for ino in files {
+        volume.setxattr(&Caller::OWNER, ino, b"user.a", &value, XattrMode::Set)?;
+        volume.sync()?;
+    }
+    volume.remove_all(&Caller::OWNER, volume.root(), b"filler")
+}
+
+/// Makes a file that leaves hardly any space.
+fn fill_up(volume: &Volume) -> lanefs::Result<()> {
+    volume.sync()?;
+    let free = volume.statfs()?.free_blocks.saturating_sub(LEFT_FREE);
+    volume.write_file(show(BALLAST_PATH), fill(BALLAST, 0, free as usize * 4096)).map(drop)
+}
+
+/// True where `bytes` are those of the ballast.
+pub(super) fn is_ballast(bytes: &[u8]) -> bool {
+    static WHOLE: OnceLock<Vec<u8>> = OnceLock::new();
+    WHOLE.get_or_init(|| fill(BALLAST, 0, BYTES as usize)).starts_with(bytes)
+}

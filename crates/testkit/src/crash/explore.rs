@@ -1,0 +1,280 @@
+//! Tries the crash states of a recording.
+//!
+//! Each must open, which is recovery; its tree must be an allowed one; and fsck must find nothing. Some then go on as a
+//! volume, and of these everything written since, recovery included, is a recording of its own: crashes in it give
+//! further states, of which the same is asked.
+
+use super::base::is_ballast;
+use super::case::Crash;
+use super::fill::explain;
+use super::image::Image;
+use super::op::Op;
+use super::oracle::{Allowed, Oracle};
+use super::record::{Event, Recorder};
+use super::recording::Recording;
+use super::snapshot::{BALLAST_PATH, Tree, show};
+use super::states::{State, Wanted, each_state};
+use crate::seeded::Seeded;
+use lanefs::{Access, Caller, Ino, SetAttr, Volume};
+
+/// How many states of a recording are tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Random choices at each cut, besides all and none of what was not flushed.
+    pub random: u32,
+    /// One in so many states goes on as a volume and crashes again.
+    pub again_every: u64,
+    /// Random choices at each cut of a second crash.
+    pub random_again: u32,
+    /// A file that grows after a crash must show zeros behind its old end.
+    pub tails: bool,
+    /// States of one recording at most, both kinds together.
+    pub most: u64,
+    /// A planted fault: the flushes of recovery do nothing.
+    pub lazy_recovery: bool,
+}
+
+impl Effort {
+    /// What a test run does.
+    pub const TEST: Effort = Effort {
+        random: 8,
+        again_every: 60,
+        random_again: 3,
+        tails: true,
+        most: u64::MAX,
+        lazy_recovery: false,
+    };
+    /// What a soak does.
+    pub const SOAK: Effort = Effort { random: 16, again_every: 30, random_again: 6, ..Effort::TEST };
+}
+
+/// How many states were tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Workloads.
+    pub workloads: u64,
+    /// States after a crash of a workload.
+    pub states: u64,
+    /// States after a second crash, during recovery or after it.
+    pub again: u64,
+    /// States in which recovery had something to write.
+    pub recovered: u64,
+}
+
+impl Tally {
+    /// Adds what another counted.
+    pub fn add(&mut self, other: Tally) {
+        self.workloads += other.workloads;
+        self.states += other.states;
+        self.again += other.again;
+        self.recovered += other.recovered;
+    }
+
+    /// States in all.
+    pub fn all(&self) -> u64 {
+        self.states + self.again
+    }
+}
+
+/// A state that is wrong.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The crash.
+    pub crash: Crash,
+    /// The second crash, where there was one.
+    pub again: Option<Crash>,
+    /// What is wrong.
+    pub text: String,
+}
+
+/// One state of a recording, or one of a second crash after it.
+pub type Only = (Crash, Option<Crash>);
+
+/// Why trying ended early.
+enum End {
+    Enough,
+    Wrong(Found),
+}
+
+/// Tries states of `recording`, or `only` one of them, and counts them.
+///
+/// # Errors
+/// The first state that is wrong.
+pub fn explore(
+    recording: &Recording,
+    effort: &Effort,
+    only: Option<Only>,
+    tally: &mut Tally,
+) -> Result<(), Found> {
+    let wanted = Wanted {
+        // A choice that is asked for by name may have been found with more effort.
+        random: only.map_or(effort.random, |(crash, _)| crash.choice),
+        seed: recording.seed,
+        only: only.map(|(crash, _)| (crash.cut, crash.choice)),
+    };
+    let (before, mut number) = (tally.all(), 0);
+    let mut visit = |state: State| {
+        if tally.all() - before >= effort.most {
+            return Err(End::Enough);
+        }
+        number += 1;
+        tally.states += 1;
+        let crash = Crash { cut: state.cut, choice: state.choice };
+        let wrong = |text| End::Wrong(Found { crash, again: None, text });
+        let goes_on = only.is_some() || (number + recording.seed).is_multiple_of(effort.again_every);
+        let judge = |tree: &Tree| recording.oracle.judge(tree, &state.allowed);
+        let opened = open(&state.image, goes_on, &judge).map_err(wrong)?;
+        tally.recovered += u64::from(opened.recovered);
+        if !goes_on {
+            return Ok(());
+        }
+        let second =
+            Second { image: &state.image, judge: &judge, effort, seed: second_seed(recording.seed, crash) };
+        second
+            .explore(opened, only.and_then(|(_, again)| again), tally)
+            .map_err(|(again, text)| End::Wrong(Found { crash, again, text }))
+    };
+    match each_state(&recording.base, &recording.log, &wanted, &mut visit) {
+        Err(End::Wrong(found)) => Err(found),
+        Ok(()) | Err(End::Enough) => Ok(()),
+    }
+}
+
+/// Seed of the random choices of a second crash: it follows from the first one's name, so that a case can be tried again.
+fn second_seed(seed: u64, first: Crash) -> u64 {
+    Seeded::new(seed ^ (first.cut as u64) << 32 ^ u64::from(first.choice)).bits()
+}
+
+/// Gives the number of the operation after which a tree is, or says what is wrong with it.
+type Judge<'j> = &'j dyn Fn(&Tree) -> Result<usize, String>;
+
+/// A state that opened and is as it may be.
+struct Opened {
+    recorder: Recorder,
+    volume: Volume,
+    tree: Tree,
+    recovered: bool,
+}
+
+/// Opens an image and asks of it what every state must be.
+fn open(image: &Image, ballast: bool, judge: Judge<'_>) -> Result<Opened, String> {
+    let recorder = Recorder::new(image.clone());
+    let volume = Volume::open_device(Box::new(recorder.clone()), Access::Write)
+        .map_err(|error| format!("it does not open: {error}"))?;
+    recorder.mark(Event::Opened);
+    let recovered = recorder.log().iter().any(|event| matches!(event, Event::Write { .. }));
+    let tree = Tree::of(&volume, None, ballast);
+    let judged = tree.and_then(|tree| {
+        judge(&tree)?;
+        let ballast = tree.nodes.get(BALLAST_PATH).and_then(|node| node.content.as_ref());
+        if ballast.is_some_and(|bytes| !is_ballast(bytes)) {
+            return Err("a file that nobody wrote to has changed".to_owned());
+        }
+        Ok(tree)
+    });
+    let report = volume.check(false, &|_, _| {}).map_err(|error| format!("fsck: {error}"))?;
+    let findings: Vec<String> =
+        report.findings.iter().take(5).map(|f| format!("\nfsck at {:#x}: {}", f.at, f.text)).collect();
+    match (judged, findings.is_empty()) {
+        (Ok(tree), true) => Ok(Opened { recorder, volume, tree, recovered }),
+        (Ok(_), false) => Err(findings.concat().trim_start().to_owned()),
+        (Err(what), _) => Err(what + &findings.concat()),
+    }
+}
+
+/// What a volume that goes on after a crash is asked for: names, and bytes in blocks.
+fn further() -> [Op; 2] {
+    let path = || "/after".to_owned();
+    [Op::Create(path()), Op::Write(path(), Some(0), 6000)]
+}
+
+/// Stamp of what is written after a crash.
+const AFTER: u32 = 900_000;
+
+/// A state as the beginning of a second recording.
+struct Second<'s> {
+    image: &'s Image,
+    /// Of the first recording: what holds until the volume is open.
+    judge: Judge<'s>,
+    effort: &'s Effort,
+    seed: u64,
+}
+
+impl Second<'_> {
+    /// Goes on with the volume, closes it, and tries crashes from the beginning of its recovery on.
+    fn explore(
+        &self,
+        opened: Opened,
+        only: Option<Crash>,
+        tally: &mut Tally,
+    ) -> Result<(), (Option<Crash>, String)> {
+        let Opened { recorder, volume, tree, .. } = opened;
+        let oracle = go_on(&recorder, volume, tree).map_err(|what| (None, format!("going on: {what}")))?;
+        let last = oracle.operations();
+        let end = Allowed { first: last, last, data: last, ..Allowed::default() };
+        let again = open(&recorder.image(), false, &|tree| oracle.judge(tree, &end))
+            .map_err(|what| (None, format!("closed and opened again: {what}")))?;
+        if self.effort.tails {
+            grow_files(&again).map_err(|what| (None, what))?;
+        }
+        let wanted = Wanted {
+            random: only.map_or(self.effort.random_again, |crash| crash.choice),
+            seed: self.seed,
+            only: only.map(|crash| (crash.cut, crash.choice)),
+        };
+        let mut visit = |state: State| {
+            tally.again += 1;
+            let inner = |tree: &Tree| oracle.judge(tree, &state.allowed);
+            let judge: Judge<'_> = if state.opened { &inner } else { self.judge };
+            open(&state.image, false, judge)
+                .map(drop)
+                .map_err(|what| (Some(Crash { cut: state.cut, choice: state.choice }), what))
+        };
+        let mut log = recorder.log();
+        if self.effort.lazy_recovery {
+            for event in log.iter_mut().take_while(|event| !matches!(event, Event::Opened)) {
+                if matches!(event, Event::FlushEnd { .. }) {
+                    *event = Event::Lost;
+                }
+            }
+        }
+        each_state(self.image, &log, &wanted, &mut visit)
+    }
+}
+
+/// Works with the volume, makes that durable, and closes it.
+fn go_on(recorder: &Recorder, volume: Volume, tree: Tree) -> Result<Oracle, String> {
+    let text = |error: lanefs::Error| error.to_string();
+    let mut trees = vec![tree];
+    for (index, op) in further().iter().enumerate() {
+        recorder.mark(Event::Begun(index + 1));
+        op.apply(&volume, AFTER).map_err(text)?;
+        trees.push(Tree::of(&volume, trees.last(), false)?);
+    }
+    let done = trees.len() - 1;
+    volume.sync().map_err(text)?;
+    recorder.mark(Event::Acknowledged { done, file: None });
+    volume.close().map_err(text)?;
+    Ok(Oracle::new(trees))
+}
+
+/// Every file grows a little, and what appears must be zeros: nothing that a crash left behind its end.
+fn grow_files(opened: &Opened) -> Result<(), String> {
+    const BY: usize = 3000;
+    for (path, node) in &opened.tree.nodes {
+        let Some(content) = &node.content else { continue };
+        let (ino, end) = (Ino(node.meta.identity.0), content.len() as u64);
+        let set = SetAttr { size: Some(end + BY as u64), ..SetAttr::default() };
+        let mut seen = vec![0xa5; BY];
+        let grown = opened.volume.setattr(&Caller::OWNER, ino, &set);
+        if grown.is_err_and(|error| error.code() == lanefs::Code::NoSpace) || node.meta.links > 1 {
+            continue;
+        }
+        opened.volume.read(&Caller::OWNER, ino, end, &mut seen).map_err(|error| error.to_string())?;
+        if let Some(at) = seen.iter().position(|byte| *byte != 0) {
+            let what = explain(&seen[at..], end + at as u64);
+            return Err(format!("{}: grown from {end} bytes, it shows {what}", show(path)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What workloads do: one operation, and what makes it durable.
+
+use super::fill::fill;
+use lanefs::{Allocate, Attr, Caller, Code, Ino, RenameMode, Result, SetAttr, Time, Volume, XattrMode};
+use std::fmt;
+
+/// One atomic operation of a volume, by paths. It is carried out whatever is there, so it may fail; then nothing changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    Create(String),
+    Mkdir(String),
+    Symlink(String, String),
+    Link(String, String),
+    Unlink(String),
+    Rmdir(String),
+    Rename(String, String, RenameMode),
+    /// At a byte, so many bytes; `None`: at the end.
+    Write(String, Option<u64>, usize),
+    Truncate(String, u64),
+    Fallocate(String, Allocate, u64, u64),
+    SetAttr(String, SetAttr),
+    SetXattr(String, &'static str, usize),
+    RemoveXattr(String, &'static str),
+}
+
+/// What follows an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Persist {
+    Nothing,
+    /// fsync of the file that the operation was about, if it is there.
+    File,
+    /// fsync of the directory that it is in.
+    Directory,
+    Sync,
+}
+
+impl Persist {
+    pub(super) const ALL: [Persist; 4] = [Persist::Nothing, Persist::File, Persist::Directory, Persist::Sync];
+}
+
+/// An operation and what follows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) op: Op,
+    pub(super) then: Persist,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.op)?;
+        match self.then {
+            Persist::Nothing => Ok(()),
+            Persist::File => f.write_str(", fsync of it"),
+            Persist::Directory => f.write_str(", fsync of its directory"),
+            Persist::Sync => f.write_str(", sync"),
+        }
+    }
+}
+
+/// What is made durable by [`persist`].
+pub(super) enum Durable {
+    Nothing,
+    /// Metadata, and the data of this inode.
+    File(Ino),
+    All,
+}
+
+/// Makes one inode durable: all metadata changed so far, and this inode's data.
+fn fsync(volume: &Volume, ino: Ino) -> Result<()> {
+    volume.fsync(ino, false)
+}
+
+/// Carries out what follows a step.
+///
+/// # Errors
+/// The volume's; that an inode is not there is none.
+pub(super) fn persist(volume: &Volume, step: &Step) -> Result<Durable> {
+    let path = step.op.path().as_bytes();
+    let found = match step.then {
+        Persist::Nothing => return Ok(Durable::Nothing),
+        Persist::Sync => return volume.sync().map(|()| Durable::All),
+        Persist::File => volume.resolve_no_follow(path).map(|attr| attr.ino),
+        Persist::Directory => volume.resolve_parent(path).map(|(dir, _)| dir),
+    };
+    match found {
+        Ok(ino) => fsync(volume, ino).map(|()| Durable::File(ino)),
+        Err(error) => ordinary::<()>(Err(error)).map(|()| Durable::Nothing),
+    }
+}
+
+/// What a file system call may say of a sound volume is no fault.
+fn ordinary<T>(answer: Result<T>) -> Result<()> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.code(), Code::Io | Code::InvariantViolated | Code::InvalidPointer) => {
+            Err(error)
+        }
+        Err(lanefs::Error::Damaged { at, why }) => Err(lanefs::Error::Damaged { at, why }),
+        Err(_) => Ok(()),
+    }
+}
+
+impl Op {
+    /// The path that an fsync after the operation is about.
+    fn path(&self) -> &str {
+        match self {
+            Op::Create(path)
+            | Op::Mkdir(path)
+            | Op::Symlink(path, _)
+            | Op::Link(_, path)
+            | Op::Unlink(path)
+            | Op::Rmdir(path)
+            | Op::Rename(_, path, _)
+            | Op::Write(path, ..)
+            | Op::Truncate(path, _)
+            | Op::Fallocate(path, ..)
+            | Op::SetAttr(path, _)
+            | Op::SetXattr(path, ..)
+            | Op::RemoveXattr(path, _) => path,
+        }
+    }
+
+    /// Carries it out; what it writes bears `stamp`.
+    ///
+    /// # Errors
+    /// Damage and failures of the device.
+    pub(super) fn apply(&self, volume: &Volume, stamp: u32) -> Result<()> {
+        ordinary(self.run(volume, stamp))
+    }
+
+    fn run(&self, volume: &Volume, stamp: u32) -> Result<()> {
+        let who = &Caller::OWNER;
+        let inode = |path: &str| -> Result<Attr> { volume.resolve_no_follow(path) };
+        let (dir, name) = volume.resolve_parent(self.path().as_bytes())?;
+        match self {
+            Op::Create(_) => volume.create_file(who, dir, name, 0o644).map(drop),
+            Op::Mkdir(_) => volume.mkdir(who, dir, name, 0o755).map(drop),
+            Op::Symlink(_, target) => volume.symlink(who, dir, name, target.as_bytes()).map(drop),
+            Op::Link(from, _) => volume.link(who, inode(from)?.ino, dir, name).map(drop),
+            Op::Unlink(_) => volume.unlink(who, dir, name),
+            Op::Rmdir(_) => volume.rmdir(who, dir, name),
+            Op::Rename(from, _, mode) => {
+                let (from, old) = volume.resolve_parent(from.as_bytes())?;
+                volume.rename(who, from, old, dir, name, *mode)
+            }
+            Op::Write(path, at, len) => {
+                let attr = inode(path)?;
+                let at = at.unwrap_or(attr.size);
+                volume.write(who, attr.ino, at, &fill(stamp, at, *len)).map(drop)
+            }
+            Op::Truncate(path, size) => {
+                let set = SetAttr { size: Some(*size), ..SetAttr::default() };
+                volume.setattr(who, inode(path)?.ino, &set).map(drop)
+            }
+            Op::Fallocate(path, mode, at, len) => volume.fallocate(who, inode(path)?.ino, *mode, *at, *len),
+            Op::SetAttr(path, set) => volume.setattr(who, inode(path)?.ino, set).map(drop),
+            Op::SetXattr(path, name, len) => {
+                let value = fill(stamp, 0, *len);
+                volume.setxattr(who, inode(path)?.ino, name.as_bytes(), &value, XattrMode::Set)
+            }
+            Op::RemoveXattr(path, name) => volume.removexattr(who, inode(path)?.ino, name.as_bytes()),
+        }
+    }
+}
+
+/// Changes of attributes that workloads make.
+pub(super) fn some_attributes(number: u64) -> SetAttr {
+    match number % 3 {
+        0 => SetAttr { perm: Some(0o600 | number as u16 & 0o77), ..SetAttr::default() },
+        1 => SetAttr { uid: Some(1000 + number as u32), gid: Some(7), ..SetAttr::default() },
+        _ => SetAttr { mtime: Some(Time(1_000_000_007 * number as i64)), ..SetAttr::default() },
+    }
+}

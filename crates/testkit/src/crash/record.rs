@@ -1,0 +1,141 @@
+//! A device that remembers what is done to it, in which order.
+
+use super::image::{Image, SECTOR};
+use lanefs::{Device, Ino};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Whole sectors were written at this byte. A write of a part of a sector is recorded as the sector that it made:
+    /// a medium writes sectors, and what was in this one before came from its cache.
+    Write {
+        /// Position in bytes.
+        at: u64,
+        /// The sectors.
+        data: Arc<[u8]>,
+    },
+    /// A flush began.
+    FlushBegin,
+    /// A flush was completed. It covers the writes before event number `begun`, which are those that had returned when
+    /// the flush began; whatever other threads wrote meanwhile is not covered.
+    FlushEnd {
+        /// Index of its [`Event::FlushBegin`].
+        begun: usize,
+    },
+    /// The volume was open.
+    Opened,
+    /// Operation number `.0` (from 1 on) was begun.
+    Begun(usize),
+    /// A sync or fsync returned after this many operations.
+    Acknowledged {
+        /// Operations done before.
+        done: usize,
+        /// The file that was to be durable with its data; `None` for all of them.
+        file: Option<Ino>,
+    },
+    /// What a planted fault took away.
+    Lost,
+}
+
+struct Tape {
+    image: Image,
+    log: Vec<Event>,
+}
+
+/// A device in memory that records. Clones are the same device.
+#[derive(Clone)]
+pub struct Recorder(Arc<Mutex<Tape>>);
+
+impl Recorder {
+    /// A device that holds `image`; nothing is recorded yet.
+    pub fn new(image: Image) -> Self {
+        Recorder(Arc::new(Mutex::new(Tape { image, log: Vec::new() })))
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a mark of the workload.
+    pub fn mark(&self, event: Event) {
+        self.tape().log.push(event);
+    }
+
+    /// What was recorded so far.
+    pub fn log(&self) -> Vec<Event> {
+        self.tape().log.clone()
+    }
+
+    /// The bytes as a reader of the device sees them now.
+    pub fn image(&self) -> Image {
+        self.tape().image.clone()
+    }
+}
+
+fn past_the_end() -> io::Error {
+    io::ErrorKind::UnexpectedEof.into()
+}
+
+impl Device for Recorder {
+    fn len(&self) -> u64 {
+        self.tape().image.len()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if self.tape().image.read(at, buffer) { Ok(()) } else { Err(past_the_end()) }
+    }
+
+    /// The write is one event: under the lock it is begun and completed, so the log's order is the order of completion.
+    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        let mut tape = self.tape();
+        if !tape.image.write(at, data) {
+            return Err(past_the_end());
+        }
+        let sector = SECTOR as u64;
+        let first = at / sector * sector;
+        let end = (at + data.len() as u64).next_multiple_of(sector);
+        let mut sectors = vec![0; (end - first) as usize];
+        if !tape.image.read(first, &mut sectors) {
+            return Err(past_the_end());
+        }
+        tape.log.push(Event::Write { at: first, data: sectors.into() });
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let begun = {
+            let mut tape = self.tape();
+            tape.log.push(Event::FlushBegin);
+            tape.log.len() - 1
+        };
+        // Gives writes of other threads the chance to fall into the flush, which does not cover them.
+        std::thread::yield_now();
+        self.tape().log.push(Event::FlushEnd { begun });
+        Ok(())
+    }
+
+    /// What is discarded may read as anything; here it reads as what was there, or as this, sector by sector.
+    fn discard(&self, at: u64, len: u64) -> io::Result<()> {
+        self.write_at(at, &vec![0xdd; usize::try_from(len).map_err(|_| past_the_end())?])
+    }
+
+    fn resize(&self, len: u64) -> io::Result<()> {
+        if len == self.len() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_sector_is_recorded_as_the_whole_sector() {
+        let recorder = Recorder::new(Image::new(vec![1; 4096]));
+        recorder.write_at(700, &[2; 10]).expect("inside");
+        let log = recorder.log();
+        let [Event::Write { at: 512, data }] = &log[..] else { panic!("{log:?}") };
+        assert_eq!((data.len(), data[187], data[188], data[197], data[198]), (512, 1, 2, 2, 1));
+    }
+}

@@ -1,0 +1,181 @@
+//! Many workloads on all cores, and what is told of a failure.
+
+use super::case::Case;
+use super::explore::{Effort, Found, Tally, explore};
+use super::recording::record;
+use super::workload::{Family, Workload};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A crash state that is wrong, or a workload that went wrong without a crash.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its name.
+    pub case: Case,
+    /// The workload's steps, made fewer where that was cheap.
+    pub steps: Vec<String>,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "crash case {}", self.case)?;
+        for (index, step) in self.steps.iter().enumerate() {
+            writeln!(f, "  {}. {step}", index + 1)?;
+        }
+        writeln!(f, "{}", self.text)?;
+        write!(f, "again: LANEFS_CRASH_CASE={} cargo test -p lanefs-testkit --test crash one_case", self.case)
+    }
+}
+
+/// Time that making one failure small may take.
+const MOST_TIME: Duration = Duration::from_secs(20);
+
+fn failure(case: Case, workload: &Workload, text: String) -> Failure {
+    Failure { case, steps: workload.steps.iter().map(ToString::to_string).collect(), text }
+}
+
+/// Tries one workload.
+///
+/// # Errors
+/// The first state that is wrong.
+pub fn run_workload(
+    family: Family,
+    number: u64,
+    effort: &Effort,
+    tally: &mut Tally,
+) -> Result<(), Box<Failure>> {
+    let workload = Workload::new(family, number);
+    let case = Case { family, number, crash: None, again: None };
+    tally.workloads += 1;
+    match attempt(&workload, effort, tally) {
+        Ok(()) => Ok(()),
+        Err(Wrong::Workload(text)) => Err(Box::new(failure(case, &workload, text))),
+        Err(Wrong::State(found)) => {
+            let case = Case { crash: Some(found.crash), again: found.again, ..case };
+            let mut whole = failure(case, &workload, found.text);
+            if matches!(family, Family::Long | Family::Wide | Family::Churn) {
+                make_small(workload, effort, &mut whole);
+            }
+            Err(Box::new(whole))
+        }
+    }
+}
+
+enum Wrong {
+    Workload(String),
+    State(Found),
+}
+
+fn attempt(workload: &Workload, effort: &Effort, tally: &mut Tally) -> Result<(), Wrong> {
+    let recording = record(workload).map_err(Wrong::Workload)?;
+    explore(&recording, effort, None, tally).map_err(Wrong::State)
+}
+
+/// Leaves out steps for as long as what remains still fails, in whatever way, and adds the shorter list to the report.
+fn make_small(mut workload: Workload, effort: &Effort, failure: &mut Failure) {
+    let start = Instant::now();
+    let all = workload.steps.len();
+    let (mut piece, mut text) = (all.div_ceil(2), String::new());
+    while piece > 0 && start.elapsed() < MOST_TIME {
+        let (mut from, mut shorter) = (0, false);
+        while from < workload.steps.len() && start.elapsed() < MOST_TIME {
+            let mut fewer = workload.clone();
+            fewer.steps.drain(from..(from + piece).min(fewer.steps.len()));
+            match attempt(&fewer, effort, &mut Tally::default()) {
+                Err(Wrong::State(found)) => {
+                    text = found.text;
+                    (workload, shorter) = (fewer, true);
+                }
+                _ => from += piece,
+            }
+        }
+        piece = if shorter && piece == 1 { 1 } else { piece / 2 };
+    }
+    if workload.steps.len() < all {
+        failure.steps = workload.steps.iter().map(ToString::to_string).collect();
+        let kept = failure.steps.len();
+        failure.text = format!("{}\nof {all} steps these {kept} are enough for: {text}", failure.text);
+    }
+}
+
+/// Tries a case again. Where the very state is not there or not wrong (a volume's own threads may have written in another
+/// order), all states of its workload are tried.
+///
+/// # Errors
+/// What is wrong.
+pub fn run_case(case: &Case, tally: &mut Tally) -> Result<(), Box<Failure>> {
+    let workload = Workload::new(case.family, case.number);
+    let recording = record(&workload)
+        .map_err(|text| Box::new(failure(Case { crash: None, again: None, ..*case }, &workload, text)))?;
+    if let Some(crash) = case.crash {
+        explore(&recording, &Effort::TEST, Some((crash, case.again)), tally).map_err(|found| {
+            let case = Case { crash: Some(found.crash), again: found.again, ..*case };
+            Box::new(failure(case, &workload, found.text))
+        })?;
+    }
+    run_workload(case.family, case.number, &Effort { again_every: 3, ..Effort::TEST }, tally)
+}
+
+/// Tries workloads in `threads` threads until there are no more, `stop` is set, `progress` says false, or one fails.
+/// `progress` is told of all that was done, after each workload.
+///
+/// # Errors
+/// The first failure met.
+pub fn run_many(
+    workloads: impl Iterator<Item = (Family, u64)> + Send,
+    effort: &Effort,
+    threads: usize,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(&Tally) -> bool + Sync),
+) -> Result<Tally, Box<Failure>> {
+    let workloads = Mutex::new(workloads);
+    let total = Mutex::new((Tally::default(), None));
+    let worker = || {
+        while !stop.load(Ordering::Relaxed) {
+            let next = workloads.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((family, number)) = next else { break };
+            let mut tally = Tally::default();
+            let done = run_workload(family, number, effort, &mut tally);
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.0.add(tally);
+            if let Err(failure) = done {
+                stop.store(true, Ordering::Relaxed);
+                total.1.get_or_insert(failure);
+            }
+            if !progress(&total.0) {
+                break;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(worker);
+        }
+    });
+    let (tally, failure) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failure.map_or(Ok(tally), Err)
+}
+
+/// All short workloads, then random ones without end: pairs and triples, and now and then a long one.
+pub fn all_workloads(seed: u64) -> impl Iterator<Item = (Family, u64)> + Send {
+    let short = (0..Family::Seq1.count().unwrap_or(0)).map(|number| (Family::Seq1, number));
+    short.chain(random_workloads(seed))
+}
+
+/// Random workloads without end.
+pub fn random_workloads(seed: u64) -> impl Iterator<Item = (Family, u64)> + Send {
+    (0u64..).map(move |index| {
+        let family = match index % 16 {
+            0 | 8 => Family::Long,
+            4 => Family::Wide,
+            12 => Family::Churn,
+            1..=3 => Family::Seq3,
+            _ => Family::Seq2,
+        };
+        (family, seed.wrapping_add(index))
+    })
+}

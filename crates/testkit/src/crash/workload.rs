@@ -1,0 +1,238 @@
+//! Workloads: lists of steps that follow from a family and a number.
+
+use super::alphabet::alphabet;
+use super::base::{ATTRIBUTES_FILES, Base, attributes_file};
+use super::op::{Op, Persist, Step, some_attributes};
+use crate::seeded::Seeded;
+use lanefs::{Allocate, RenameMode};
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of workload. The numbers of `Seq1` are all there are; those of the others are seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Every operation of the alphabet, each followed by nothing, fsync of the file, of its directory, or sync.
+    Seq1,
+    /// Two operations.
+    Seq2,
+    /// Three operations.
+    Seq3,
+    /// 100 to 200 random operations on a nearly full volume.
+    Long,
+    /// 150 to 250 operations on directories of many long names, which are hash trees.
+    Wide,
+    /// 30 to 50 operations on a full volume in which large attributes make way for large files: what was metadata becomes
+    /// file data.
+    Churn,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Family; 6] =
+        [Family::Seq1, Family::Seq2, Family::Seq3, Family::Long, Family::Wide, Family::Churn];
+
+    /// Workloads that there are, where they are few enough to be listed.
+    pub fn count(self) -> Option<u64> {
+        match self {
+            Family::Seq1 => Some(alphabet().len() as u64 * Persist::ALL.len() as u64),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::Seq1 => "seq1",
+            Family::Seq2 => "seq2",
+            Family::Seq3 => "seq3",
+            Family::Long => "long",
+            Family::Wide => "wide",
+            Family::Churn => "churn",
+        })
+    }
+}
+
+impl FromStr for Family {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Family::ALL
+            .into_iter()
+            .find(|family| family.to_string() == text)
+            .ok_or_else(|| format!("{text}: no family of workloads (seq1, seq2, seq3, long, wide, churn)"))
+    }
+}
+
+/// What is done to a volume before the crash. It ends with a close.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub(super) base: Base,
+    /// Of the base.
+    pub(super) variant: u64,
+    /// Of the random choices of crash states.
+    pub(super) seed: u64,
+    pub(super) steps: Vec<Step>,
+}
+
+impl Workload {
+    /// The workload of this family and number.
+    pub fn new(family: Family, number: u64) -> Self {
+        let seed = Seeded::new(number ^ (family as u64) << 56).bits();
+        let mut random = Seeded::new(seed);
+        let (base, steps) = match family {
+            Family::Seq1 => (Base::Tree, vec![nth(number)]),
+            Family::Seq2 => (Base::Tree, (0..2).map(|_| any(&mut random)).collect()),
+            Family::Seq3 => (Base::Tree, (0..3).map(|_| any(&mut random)).collect()),
+            Family::Long => {
+                let steps = random.between(100, 200);
+                (Base::Full, (0..steps).map(|_| long(&mut random)).collect())
+            }
+            Family::Wide => {
+                let steps = random.between(150, 250);
+                (Base::Tree, (0..steps).map(|_| wide(&mut random)).collect())
+            }
+            Family::Churn => {
+                let steps = random.between(30, 50);
+                (Base::Attributes, (0..steps).map(|index| churn(&mut random, index)).collect())
+            }
+        };
+        Workload { base, variant: random.bits(), seed, steps }
+    }
+}
+
+/// Step `number` of the alphabet: the operation changes slowest.
+fn nth(number: u64) -> Step {
+    let all = alphabet();
+    let ways = Persist::ALL.len() as u64;
+    let op = all[(number / ways % all.len() as u64) as usize].clone();
+    Step { op, then: Persist::ALL[(number % ways) as usize] }
+}
+
+fn any(random: &mut Seeded) -> Step {
+    nth(random.below(alphabet().len() as u64 * Persist::ALL.len() as u64))
+}
+
+/// A random step among many names and little space.
+fn long(random: &mut Seeded) -> Step {
+    let mut file = || format!("/d{}/{}", random.below(3), random.below(24));
+    let (path, other) = (file(), file());
+    let len = *random.pick(&[0, 10, 100, 500, 4096, 9000, 40_000]);
+    let at = *random.pick(&[0, 0, 50, 700, 4096, 5000, 30_000]);
+    let op = match random.below(24) {
+        0..=3 => Op::Create(path),
+        4..=8 => Op::Write(path, None, len),
+        9..=10 => Op::Write(path, Some(at), len),
+        11..=13 => Op::Unlink(path),
+        14 => Op::Truncate(path, 0),
+        15 => Op::Truncate(path, at),
+        16 => {
+            let modes = [Allocate::Extend, Allocate::KeepSize, Allocate::PunchHole, Allocate::ZeroRange];
+            Op::Fallocate(path, *random.pick(&modes), at, len as u64 + 1)
+        }
+        17..=18 => {
+            let modes = [RenameMode::Replace, RenameMode::Replace, RenameMode::Exchange];
+            Op::Rename(path, other, *random.pick(&modes))
+        }
+        19 => Op::Link(path, other),
+        20 => Op::Mkdir(format!("{}sub", &path[..4])),
+        21 => Op::Rmdir(format!("{}sub", &path[..4])),
+        22 => Op::SetXattr(path, "user.new", len % 10_000),
+        _ => Op::SetAttr(path, some_attributes(random.below(100))),
+    };
+    let then = match random.below(48) {
+        0 => Persist::File,
+        1 => Persist::Directory,
+        2 | 3 => Persist::Sync,
+        _ => Persist::Nothing,
+    };
+    Step { op, then }
+}
+
+/// A random step among long names, which soon take many blocks; more come than go.
+fn wide(random: &mut Seeded) -> Step {
+    let dirs = ["/a", "/a", "/a", "/b/full"];
+    let mut name = || {
+        let (dir, number) = (random.pick(&dirs), random.below(300));
+        // The length follows from the number, so that a name is met again.
+        format!("{dir}/{number:x>width$}", width = 20 + (number * 37 % 200) as usize)
+    };
+    let (path, other) = (name(), name());
+    let op = match random.below(20) {
+        0..=10 => Op::Create(path),
+        11 => Op::Mkdir(path),
+        12 => Op::Symlink(path, "t".repeat(random.between(1, 300) as usize)),
+        13 => Op::Link(path, other),
+        14 => Op::Write(path, None, random.between(1, 9000) as usize),
+        15 => Op::SetXattr(path, "user.new", random.between(0, 5000) as usize),
+        16 | 17 => Op::Unlink(path),
+        18 => Op::Rmdir(path),
+        _ => Op::Rename(path, other, RenameMode::Replace),
+    };
+    let then = match random.below(240) {
+        0 => Persist::File,
+        1 => Persist::Directory,
+        2 => Persist::Sync,
+        _ => Persist::Nothing,
+    };
+    Step { op, then }
+}
+
+/// A step of a workload that empties a chunk of metadata and puts data there.
+fn churn(random: &mut Seeded, index: u64) -> Step {
+    let data = |number: u64| format!("/b/d{number}");
+    let new = |number: u64| format!("/a/n{number}");
+    let op = match random.below(20) {
+        _ if index < ATTRIBUTES_FILES => Op::Unlink(attributes_file(index)),
+        0..=3 => Op::Create(data(random.below(5))),
+        4..=10 => Op::Write(data(random.below(5)), None, random.between(10_000, 200_000) as usize),
+        11 | 12 => Op::Unlink(data(random.below(5))),
+        13 => Op::Truncate(data(random.below(5)), random.below(100_000)),
+        14 | 15 => Op::Create(new(random.below(4))),
+        16..=18 => Op::SetXattr(new(random.below(4)), "user.a", random.between(1, 40_000) as usize),
+        _ => Op::Unlink(new(random.below(4))),
+    };
+    let then = match random.below(16) {
+        0 => Persist::File,
+        1 => Persist::Sync,
+        _ => Persist::Nothing,
+    };
+    Step { op, then }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fill::fill;
+    use super::*;
+
+    #[test]
+    fn churn_puts_file_data_where_metadata_were() -> Result<(), String> {
+        use crate::crash::{Event, record};
+        for number in 0..3 {
+            let recording = record(&Workload::new(Family::Churn, number))?;
+            let data = fill(1, 0, 1)[0];
+            let was_metadata = |at: u64| {
+                let mut first = [0];
+                recording.base.read(at, &mut first) && first[0] != 0 && first[0] != data
+            };
+            let over_metadata = |event: &Event| {
+                let Event::Write { at, data: bytes } = event else { return 0 };
+                let blocks = bytes.chunks(4096).enumerate();
+                blocks.filter(|(i, b)| b[0] == data && was_metadata(at + *i as u64 * 4096)).count()
+            };
+            let count: usize = recording.log.iter().map(over_metadata).sum();
+            assert!(count >= 20, "number {number}: {count} blocks");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_short_family_has_every_operation_with_each_way_to_make_it_durable() {
+        let count = Family::Seq1.count().unwrap_or(0);
+        let steps: Vec<Step> = (0..count).map(nth).collect();
+        assert!(count >= 240, "{count}");
+        for (index, step) in steps.iter().enumerate() {
+            assert!(!steps[..index].contains(step), "{step} is there twice");
+        }
+    }
+}

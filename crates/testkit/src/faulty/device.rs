@@ -1,0 +1,265 @@
+//! The device.
+
+use super::rule::{EIO, Effect, Rule};
+use lanefs::Device;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What is done to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the call of lanefs::Device that bears its name")]
+pub enum Kind {
+    Read,
+    Write,
+    Flush,
+    Discard,
+    Resize,
+}
+
+/// An access to the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// What is done.
+    pub kind: Kind,
+    /// To which bytes; none for a flush.
+    pub bytes: Range<u64>,
+}
+
+/// What is to fail, and what did. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Faults {
+    state: Arc<Mutex<State>>,
+    yields: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct State {
+    rules: Vec<Rule>,
+    trace: Option<Vec<Access>>,
+    failed: Vec<Access>,
+    /// What the bytes were that were written since the last flush, oldest first; kept where a rule needs it.
+    unflushed: Vec<(u64, Vec<u8>)>,
+}
+
+impl Faults {
+    /// No faults yet.
+    pub fn new() -> Self {
+        Faults::default()
+    }
+
+    /// With this one.
+    pub fn with(rule: Rule) -> Self {
+        let faults = Faults::new();
+        faults.add(rule);
+        faults
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is whole between any two lines that change it.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// One more fault. An access suffers the first that hits it.
+    pub fn add(&self, rule: Rule) {
+        self.state().rules.push(rule);
+    }
+
+    /// All is well from here on.
+    pub fn clear(&self) {
+        self.state().rules.clear();
+    }
+
+    /// Begins to keep a list of all accesses.
+    pub fn start_trace(&self) {
+        self.state().trace = Some(Vec::new());
+    }
+
+    /// The accesses since the trace began, or since it was taken last.
+    pub fn take_trace(&self) -> Vec<Access> {
+        self.state().trace.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Accesses that suffered a fault so far.
+    pub fn failed(&self) -> Vec<Access> {
+        self.state().failed.clone()
+    }
+
+    /// Every access gives the processor to another thread first, so that threads meet inside of operations.
+    pub fn yield_at_each(&self) {
+        self.yields.store(true, Ordering::Relaxed);
+    }
+
+    fn meet(&self, kind: Kind, bytes: Range<u64>) -> Option<Effect> {
+        if self.yields.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        let access = Access { kind, bytes };
+        let state = &mut *self.state();
+        if let Some(trace) = &mut state.trace {
+            trace.push(access.clone());
+        }
+        let effect = state.rules.iter_mut().find_map(|rule| rule.hits(&access).then_some(rule.effect));
+        if effect.is_some() {
+            state.failed.push(access);
+        }
+        effect
+    }
+
+    fn keeps_unflushed(&self) -> bool {
+        self.state().rules.iter().any(|rule| matches!(rule.effect, Effect::Lost(_)))
+    }
+}
+
+/// A device in front of another one.
+pub struct FaultyDevice {
+    below: Arc<dyn Device>,
+    faults: Faults,
+}
+
+impl FaultyDevice {
+    /// Puts faults in front of a device.
+    pub fn new(below: Arc<dyn Device>, faults: &Faults) -> Self {
+        FaultyDevice { below, faults: faults.clone() }
+    }
+
+    fn put(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        if self.faults.keeps_unflushed() {
+            let mut before = vec![0; data.len()];
+            self.below.read_at(at, &mut before)?;
+            self.faults.state().unflushed.push((at, before));
+        }
+        self.below.write_at(at, data)
+    }
+}
+
+fn error(effect: Effect) -> io::Error {
+    match effect {
+        Effect::Errno(errno) | Effect::Torn(errno) | Effect::Lost(errno) => {
+            io::Error::from_raw_os_error(errno)
+        }
+        Effect::Eof => io::Error::from(io::ErrorKind::UnexpectedEof),
+        Effect::Flip(..) => io::Error::from_raw_os_error(EIO),
+    }
+}
+
+impl Device for FaultyDevice {
+    fn len(&self) -> u64 {
+        self.below.len()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        match self.faults.meet(Kind::Read, at..at.saturating_add(buffer.len() as u64)) {
+            None => self.below.read_at(at, buffer),
+            Some(Effect::Flip(byte, bit)) => {
+                self.below.read_at(at, buffer)?;
+                // The rule is about this byte, so it lies in the buffer.
+                buffer[(byte - at) as usize] ^= 1 << (bit % 8);
+                Ok(())
+            }
+            Some(effect) => {
+                // What a failed read leaves in the buffer means nothing, and must not be taken for anything.
+                buffer.fill(0x5a);
+                Err(error(effect))
+            }
+        }
+    }
+
+    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        match self.faults.meet(Kind::Write, at..at.saturating_add(data.len() as u64)) {
+            None => self.put(at, data),
+            Some(effect) => {
+                if matches!(effect, Effect::Torn(_)) {
+                    self.put(at, &data[..data.len() / 2])?;
+                }
+                Err(error(effect))
+            }
+        }
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let effect = self.faults.meet(Kind::Flush, 0..0);
+        let unflushed = std::mem::take(&mut self.faults.state().unflushed);
+        match effect {
+            None => self.below.flush(),
+            Some(effect) => {
+                if matches!(effect, Effect::Lost(_)) {
+                    for (at, before) in unflushed.iter().rev() {
+                        self.below.write_at(*at, before)?;
+                    }
+                }
+                Err(error(effect))
+            }
+        }
+    }
+
+    fn discard(&self, at: u64, len: u64) -> io::Result<()> {
+        match self.faults.meet(Kind::Discard, at..at.saturating_add(len)) {
+            None => self.below.discard(at, len),
+            Some(effect) => Err(error(effect)),
+        }
+    }
+
+    fn resize(&self, len: u64) -> io::Result<()> {
+        match self.faults.meet(Kind::Resize, 0..len) {
+            None => self.below.resize(len),
+            Some(effect) => Err(error(effect)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanefs::MemoryDevice;
+
+    fn faulty(rule: Rule) -> (FaultyDevice, Faults) {
+        let faults = Faults::with(rule);
+        (FaultyDevice::new(Arc::new(MemoryDevice::new(vec![7; 100])), &faults), faults)
+    }
+
+    fn read(device: &FaultyDevice, at: u64) -> Result<u8, Option<i32>> {
+        let mut byte = [0];
+        device.read_at(at, &mut byte).map(|()| byte[0]).map_err(|e| e.raw_os_error())
+    }
+
+    #[test]
+    fn a_rule_hits_what_it_says_and_nothing_else() {
+        let (device, faults) = faulty(Rule::read_error().at(10..20).after(1).times(2));
+        assert_eq!(read(&device, 9), Ok(7));
+        assert_eq!(read(&device, 10), Ok(7));
+        assert_eq!(read(&device, 20), Ok(7));
+        assert_eq!(read(&device, 19), Err(Some(EIO)));
+        assert!(device.write_at(10, &[1]).is_ok());
+        assert_eq!(read(&device, 10), Err(Some(EIO)));
+        assert_eq!(read(&device, 10), Ok(1));
+        let hit = Access { kind: Kind::Read, bytes: 19..20 };
+        assert_eq!(faults.failed(), [hit, Access { kind: Kind::Read, bytes: 10..11 }]);
+    }
+
+    #[test]
+    fn each_fault_does_what_its_name_says() {
+        let (device, faults) = faulty(Rule::rot(5, 1));
+        assert_eq!((read(&device, 5), read(&device, 6)), (Ok(7 ^ 2), Ok(7)));
+        faults.clear();
+        assert_eq!(read(&device, 5), Ok(7));
+        let (device, _) = faulty(Rule::ends_at(50));
+        assert_eq!((read(&device, 49), read(&device, 50)), (Ok(7), Err(None)));
+        let (device, _) = faulty(Rule::torn_write());
+        assert!(device.write_at(0, &[1; 10]).is_err());
+        assert_eq!((read(&device, 4), read(&device, 5)), (Ok(1), Ok(7)));
+        let (device, _) = faulty(Rule::gone());
+        assert!(read(&device, 0).is_err() && device.flush().is_err() && device.discard(0, 1).is_err());
+    }
+
+    #[test]
+    fn a_lost_flush_takes_back_what_was_written_since_the_last_one() {
+        let (device, _) = faulty(Rule::lost_flush().after(1).times(1));
+        assert!(device.write_at(0, &[1]).is_ok() && device.flush().is_ok());
+        assert!(device.write_at(0, &[2, 2]).is_ok() && device.write_at(1, &[3]).is_ok());
+        assert!(device.flush().is_err());
+        assert_eq!((read(&device, 0), read(&device, 1)), (Ok(1), Ok(7)));
+        assert!(device.flush().is_ok());
+    }
+}

@@ -1,0 +1,347 @@
+//! Many threads in large directories. Each thread owns the names that begin with its number and knows what they must
+//! be, so every answer about them has one right value, whatever the others do, and so has the end.
+
+use crate::seeded::Seeded;
+use lanefs::{Caller, Code, FileKind, Ino, RenameMode, ResolveOptions, Volume};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const WHO: Caller = Caller::OWNER;
+/// The directories that names move between.
+const DIRECTORIES: [&str; 2] = ["/crowd", "/overflow"];
+/// Calls after which a thread turns from making names to removing them, or back: so directories grow and shrink.
+const PHASE: usize = 4000;
+/// Pages of a listing at most, so that one that does not advance ends.
+const MOST_PAGES: usize = 100_000;
+
+/// How many do what.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    /// Threads that change names.
+    pub owners: usize,
+    /// Threads that only read, all the while.
+    pub readers: usize,
+    /// Names that nobody changes, in each directory.
+    pub still: usize,
+    /// Different names that each owner uses.
+    pub names: u64,
+    /// Calls of each owner.
+    pub calls: usize,
+    /// An owner syncs once in this many calls; 0 for never.
+    pub sync_every: u64,
+}
+
+/// What a thread owns: name to directory and inode.
+type Own = BTreeMap<Vec<u8>, (usize, Ino)>;
+
+impl Crowd {
+    /// Lets the threads loose, then compares both directories with what the threads know and checks the volume.
+    ///
+    /// # Errors
+    /// The first wrong answer, with the seed.
+    pub fn run(&self, volume: &Volume, seed: u64) -> Result<Crowded, String> {
+        self.run_in(volume, seed).map_err(|what| format!("seed {seed}: {what}"))
+    }
+
+    fn run_in(&self, volume: &Volume, seed: u64) -> Result<Crowded, String> {
+        let mut place = Place { volume, dirs: [volume.root(); 2], still: Vec::new() };
+        for (dir, path) in place.dirs.iter_mut().zip(DIRECTORIES) {
+            *dir = volume.mkdir_all(path, 0o755).map_err(|e| e.to_string())?.ino;
+        }
+        for dir in 0..place.dirs.len() {
+            for number in 0..self.still {
+                let name = format!("still-{number:05}").into_bytes();
+                let made = volume.create_file(&WHO, place.dirs[dir], &name, 0o644);
+                place.still.push((dir, name, made.map_err(|e| e.to_string())?.ino));
+            }
+        }
+        let busy = AtomicUsize::new(self.owners);
+        let (place, busy) = (&place, &busy);
+        let mut expected =
+            place.still.iter().map(|(dir, name, ino)| (name.clone(), *dir, *ino)).collect::<Vec<_>>();
+        std::thread::scope(|scope| {
+            let owners: Vec<_> = (0..self.owners)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let _done = Done(busy);
+                        Owner::new(place, self, thread, seed).work()
+                    })
+                })
+                .collect();
+            let readers: Vec<_> = (0..self.readers)
+                .map(|reader| scope.spawn(move || place.watch(Seeded::new(seed ^ !(reader as u64)), busy)))
+                .collect();
+            let mut wrong = Vec::new();
+            for owner in owners {
+                match owner.join() {
+                    Ok(Ok(own)) => {
+                        expected.extend(own.into_iter().map(|(name, (dir, ino))| (name, dir, ino)));
+                    }
+                    Ok(Err(what)) => wrong.push(what),
+                    Err(_) => wrong.push("an owner panicked".into()),
+                }
+            }
+            for reader in readers {
+                match reader.join() {
+                    Ok(answer) => wrong.extend(answer.err()),
+                    Err(_) => wrong.push("a reader panicked".into()),
+                }
+            }
+            if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+        })?;
+        let crowded = Crowded { expected };
+        crowded.compare(volume)?;
+        Ok(crowded)
+    }
+}
+
+/// What the directories must hold after a run.
+pub struct Crowded {
+    expected: Vec<(Vec<u8>, usize, Ino)>,
+}
+
+impl Crowded {
+    /// Compares a volume with it, and checks the volume. Also for the volume opened again.
+    ///
+    /// # Errors
+    /// The first difference or finding.
+    pub fn compare(&self, volume: &Volume) -> Result<(), String> {
+        let report = volume.check(false, &|_, _| {}).map_err(|e| format!("check: {e}"))?;
+        if let Some(finding) = report.findings.first() {
+            return Err(format!("{} findings, the first: {finding:?}", report.findings.len()));
+        }
+        for (dir, path) in DIRECTORIES.iter().enumerate() {
+            let ino = volume.resolve(path).map_err(|e| e.to_string())?.ino;
+            let listed: BTreeMap<_, _> = list(volume, ino)?.into_iter().collect();
+            let expected: BTreeMap<_, _> = self
+                .expected
+                .iter()
+                .filter(|(_, lies_in, _)| *lies_in == dir)
+                .map(|(name, _, ino)| (name.clone(), *ino))
+                .collect();
+            if let Some((name, ino)) = expected.iter().find(|(name, ino)| listed.get(*name) != Some(ino)) {
+                let got = listed.get(name);
+                return Err(format!("{path}: {} is {got:?}, not {ino:?}", String::from_utf8_lossy(name)));
+            }
+            if let Some(name) = listed.keys().find(|name| !expected.contains_key(*name)) {
+                return Err(format!("{path}: {} should be gone", String::from_utf8_lossy(name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of names.
+    pub fn names(&self) -> usize {
+        self.expected.len()
+    }
+}
+
+/// Counts an owner out when it is done, also by a panic.
+struct Done<'c>(&'c AtomicUsize);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A whole directory, in pages.
+fn list(volume: &Volume, dir: Ino) -> Result<Vec<(Vec<u8>, Ino)>, String> {
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    for _ in 0..MOST_PAGES {
+        let page = volume.readdir(&WHO, dir, cookie, 100).map_err(|e| format!("readdir: {e}"))?;
+        let Some(last) = page.last() else { return Ok(names) };
+        cookie = last.cookie;
+        names.extend(page.into_iter().map(|entry| (entry.name, entry.ino)));
+    }
+    Err("a listing does not end".into())
+}
+
+/// Who wakes takes the core from a thread that is in the midst of a call: on few cores, threads hardly meet otherwise.
+fn nap(random: &mut Seeded) {
+    std::thread::sleep(Duration::from_nanos(1 + random.below(20_000)));
+}
+
+struct Place<'v> {
+    volume: &'v Volume,
+    dirs: [Ino; 2],
+    still: Vec<(usize, Vec<u8>, Ino)>,
+}
+
+impl Place<'_> {
+    /// Names that nobody touches are always there, once, and lead to where they did.
+    fn watch(&self, mut random: Seeded, busy: &AtomicUsize) -> Result<(), String> {
+        while busy.load(Ordering::SeqCst) > 0 {
+            for number in 0..300 {
+                if number % 10 == 0 {
+                    nap(&mut random);
+                }
+                let (dir, name, ino) = random.pick(&self.still);
+                let found = self.volume.lookup(&WHO, self.dirs[*dir], name).map_err(|e| e.to_string());
+                if found != Ok((*ino, FileKind::File)) {
+                    let name = String::from_utf8_lossy(name);
+                    return Err(format!("{name}, which nobody touches, gave {found:?}, not {ino:?}"));
+                }
+            }
+            self.resolve_some(&mut random)?;
+            let dir = random.below(2) as usize;
+            let mut listed: Vec<_> = list(self.volume, self.dirs[dir])?
+                .into_iter()
+                .filter(|(name, _)| name.starts_with(b"still-"))
+                .collect();
+            listed.sort();
+            let still = self.still.iter().filter(|(lies_in, ..)| *lies_in == dir);
+            if !listed.iter().eq(still.map(|(_, name, ino)| (name.clone(), *ino)).collect::<Vec<_>>().iter())
+            {
+                return Err(format!("a listing gave {} of the names that nobody touches", listed.len()));
+            }
+        }
+        Ok(())
+    }
+
+    fn resolve_some(&self, random: &mut Seeded) -> Result<(), String> {
+        let chosen: Vec<_> = (0..100).map(|_| random.pick(&self.still)).collect();
+        let paths: Vec<Vec<u8>> =
+            chosen.iter().map(|(dir, name, _)| [DIRECTORIES[*dir].as_bytes(), b"/", name].concat()).collect();
+        let answers =
+            self.volume.resolve_batch(&ResolveOptions::default(), &paths).map_err(|e| e.to_string())?;
+        for ((_, name, ino), answer) in chosen.iter().zip(&answers) {
+            if (answer.code, answer.ino) != (Code::Success, Some(*ino)) {
+                return Err(format!("{}: a batch gave {answer:?}", String::from_utf8_lossy(name)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A thread that owns names.
+struct Owner<'c> {
+    place: &'c Place<'c>,
+    crowd: &'c Crowd,
+    thread: usize,
+    random: Seeded,
+    own: Own,
+}
+
+impl<'c> Owner<'c> {
+    fn new(place: &'c Place<'c>, crowd: &'c Crowd, thread: usize, seed: u64) -> Self {
+        let random = Seeded::new(seed ^ (thread as u64) << 40);
+        Owner { place, crowd, thread, random, own: Own::new() }
+    }
+
+    fn name(&mut self) -> Vec<u8> {
+        format!("owner-{:02}-{:06}", self.thread, self.random.below(self.crowd.names)).into_bytes()
+    }
+
+    fn work(mut self) -> Result<Own, String> {
+        for call in 0..self.crowd.calls {
+            let grows = (call / PHASE).is_multiple_of(2);
+            let weights = if grows { [60, 12, 10, 18] } else { [10, 65, 10, 15] };
+            if self.random.below(40) == 0 {
+                nap(&mut self.random);
+            }
+            let name = self.name();
+            let done = match self.random.weighted(&weights) {
+                0 => self.create(name),
+                1 => self.remove(name),
+                2 => self.rename(name),
+                _ => self.look(&name),
+            };
+            done.map_err(|what| format!("owner {}, call {call}: {what}", self.thread))?;
+            if self.crowd.sync_every > 0 && self.random.below(self.crowd.sync_every) == 0 {
+                self.place.volume.sync().map_err(|e| format!("sync: {e}"))?;
+            }
+        }
+        Ok(self.own)
+    }
+
+    fn shown(name: &[u8]) -> String {
+        String::from_utf8_lossy(name).into_owned()
+    }
+
+    /// `done` must have gone as the names that this thread owns say.
+    fn expect<T>(
+        what: &str,
+        name: &[u8],
+        done: lanefs::Result<T>,
+        right: Result<(), Code>,
+    ) -> Result<Option<T>, String> {
+        match (done, right) {
+            (Ok(value), Ok(())) => Ok(Some(value)),
+            (Err(error), Err(code)) if error.code() == code => Ok(None),
+            (Ok(_), Err(code)) => Err(format!("{what} {}: succeeded, not {code:?}", Self::shown(name))),
+            (Err(error), right) => Err(format!("{what} {}: {error}, not {right:?}", Self::shown(name))),
+        }
+    }
+
+    fn create(&mut self, name: Vec<u8>) -> Result<(), String> {
+        let at = self.own.get(&name).map(|(dir, _)| *dir);
+        let dir = at.unwrap_or(usize::from(self.random.chance(15)));
+        let right = if at.is_some() { Err(Code::Exists) } else { Ok(()) };
+        let made = self.place.volume.create_file(&WHO, self.place.dirs[dir], &name, 0o600);
+        if let Some(attr) = Self::expect("create", &name, made, right)? {
+            self.own.insert(name, (dir, attr.ino));
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, name: Vec<u8>) -> Result<(), String> {
+        let known = self.own.remove(&name);
+        let dir = known.map_or(0, |(dir, _)| dir);
+        let right = if known.is_some() { Ok(()) } else { Err(Code::NotFound) };
+        let gone = self.place.volume.unlink(&WHO, self.place.dirs[dir], &name);
+        Self::expect("unlink", &name, gone, right).map(|_| ())
+    }
+
+    fn rename(&mut self, name: Vec<u8>) -> Result<(), String> {
+        let new = self.name();
+        let mode = *self.random.pick(&[RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]);
+        let (source, target) = (self.own.get(&name).copied(), self.own.get(&new).copied());
+        let from = source.map_or(0, |(dir, _)| dir);
+        let to = target.map_or(usize::from(self.random.chance(30)), |(dir, _)| dir);
+        let right = match (source, target, mode) {
+            (None, ..) => Err(Code::NotFound),
+            (_, Some(_), RenameMode::NoReplace) => Err(Code::Exists),
+            (_, None, RenameMode::Exchange) => Err(Code::NotFound),
+            _ => Ok(()),
+        };
+        let dirs = self.place.dirs;
+        let done = self.place.volume.rename(&WHO, dirs[from], &name, dirs[to], &new, mode);
+        let done = Self::expect("rename", &name, done, right)?;
+        if let (Some(()), Some((_, ino))) = (done, source)
+            && name != new
+        {
+            self.own.remove(&name);
+            self.own.insert(new, (to, ino));
+            if let (RenameMode::Exchange, Some((_, other))) = (mode, target) {
+                self.own.insert(name, (from, other));
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, name: &[u8]) -> Result<(), String> {
+        for (dir, ino) in self.place.dirs.into_iter().enumerate() {
+            let right = match self.own.get(name) {
+                Some((lies_in, ino)) if *lies_in == dir => Some(*ino),
+                _ => None,
+            };
+            let found = match self.place.volume.lookup(&WHO, ino, name) {
+                Ok((ino, FileKind::File)) => Some(ino),
+                Err(error) if error.code() == Code::NotFound => None,
+                odd => return Err(format!("lookup {}: {odd:?}", Self::shown(name))),
+            };
+            if found != right {
+                return Err(format!("lookup {}: {found:?}, not {right:?}", Self::shown(name)));
+            }
+            if let Some(ino) = found {
+                let attr = self.place.volume.getattr(ino).map_err(|e| e.to_string())?;
+                if (attr.kind, attr.links) != (FileKind::File, 1) {
+                    return Err(format!("{}: {attr:?}", Self::shown(name)));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! The search for an order that explains a history.
+//!
+//! Wing and Gong ("Testing and Verifying Concurrent Objects", 1993): of the calls not yet placed, any that began before
+//! each of them ended may be next; try each. With two short cuts:
+//!
+//! * What was tried once, the same set of calls placed and the same state reached, is not tried again (Lowe, "Testing
+//!   for Linearizability", 2017).
+//! * A call whose answer says that it changed nothing is placed as soon as the answer is explained: wherever it stands
+//!   in an order that explains everything, it could as well stand here.
+
+use super::{Event, State};
+use std::collections::HashSet;
+
+/// Most events of a history: one bit of a word for each.
+const MOST_EVENTS: usize = 64;
+
+/// Looks for an order of the events that explains all answers, from `start` on.
+///
+/// # Errors
+/// The longest order that explains as many answers as any tried, as indexes into `events`, where none explains all.
+///
+/// # Panics
+/// For more than 64 events.
+pub fn search(start: &State, events: &[Event]) -> Result<Vec<usize>, Vec<usize>> {
+    assert!(events.len() <= MOST_EVENTS, "a history of {} events is too long", events.len());
+    let mut search = Search { events, tried: HashSet::new(), order: Vec::new(), longest: Vec::new() };
+    if search.explains_rest(0, start.clone()) { Ok(search.order) } else { Err(search.longest) }
+}
+
+struct Search<'h> {
+    events: &'h [Event],
+    tried: HashSet<(u64, State)>,
+    order: Vec<usize>,
+    longest: Vec<usize>,
+}
+
+impl Search<'_> {
+    /// True where the events outside `placed` can be put in an order, which `order` then holds. The depth is that of the
+    /// number of events.
+    fn explains_rest(&mut self, mut placed: u64, state: State) -> bool {
+        let start = self.order.len();
+        let next = loop {
+            let candidates = self.candidates(placed);
+            let mut changing = Vec::new();
+            let mut neutral = None;
+            for index in candidates {
+                let mut after = state.clone();
+                if after.explains(&self.events[index]) {
+                    if self.events[index].is_neutral() {
+                        neutral = Some(index);
+                        break;
+                    }
+                    changing.push((index, after));
+                }
+            }
+            match neutral {
+                Some(index) => {
+                    placed |= 1 << index;
+                    self.order.push(index);
+                }
+                None => break changing,
+            }
+        };
+        if self.order.len() > self.longest.len() {
+            self.longest.clone_from(&self.order);
+        }
+        if self.order.len() == self.events.len() {
+            return true;
+        }
+        for (index, after) in next {
+            let placed = placed | 1 << index;
+            if self.tried.insert((placed, after.clone())) {
+                self.order.push(index);
+                if self.explains_rest(placed, after) {
+                    return true;
+                }
+                self.order.pop();
+            }
+        }
+        // What was placed here without choice goes, too.
+        self.order.truncate(start);
+        false
+    }
+
+    /// The events that may be next: those that began before any that is not placed ended.
+    fn candidates(&self, placed: u64) -> Vec<usize> {
+        let open = || (0..self.events.len()).filter(move |index| placed >> index & 1 == 0);
+        let first_end = open().map(|index| self.events[index].ended).min().unwrap_or(0);
+        open().filter(|index| self.events[*index].began < first_end).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Call, Reply};
+    use lanefs::Code;
+
+    fn event(thread: usize, began: u64, ended: u64, call: Call, reply: Reply) -> Event {
+        Event { thread, began, ended, call, reply }
+    }
+
+    #[test]
+    fn calls_that_overlap_may_be_swapped_and_others_may_not() {
+        let lookup = Call::Lookup { dir: 1, name: "a" };
+        let mkdir = Call::Mkdir { dir: 1, name: "a" };
+        let mut made = State::new(1);
+        let facts = crate::history::Facts {
+            ino: 5,
+            kind: lanefs::FileKind::Directory,
+            perm: super::super::call::NEW_PERM,
+            links: 2,
+            size: 0,
+        };
+        let made_reply = Reply::Attributes(facts);
+        assert!(made.explains(&event(0, 0, 1, mkdir, made_reply.clone())));
+        let missing = Reply::Failed(Code::NotFound);
+        let overlapping =
+            [event(0, 0, 3, mkdir, made_reply.clone()), event(1, 1, 2, lookup, missing.clone())];
+        assert_eq!(search(&State::new(1), &overlapping), Ok(vec![1, 0]));
+        let apart = [event(0, 0, 1, mkdir, made_reply), event(1, 2, 3, lookup, missing)];
+        assert_eq!(search(&State::new(1), &apart), Err(vec![0]));
+    }
+}

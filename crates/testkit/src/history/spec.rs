@@ -1,0 +1,265 @@
+//! The sequential file system that histories are measured by: as small as can be, for the search copies it at every
+//! step. A test compares it with the model.
+
+use super::call::{Call, Facts, NEW_PERM, Name, Reply};
+use super::{Event, Runs};
+use lanefs::{Code, FileKind, RenameMode};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Body {
+    Directory { entries: BTreeMap<Name, u64>, parent: u64 },
+    File { links: u32, content: Runs },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Node {
+    perm: u16,
+    body: Body,
+}
+
+/// What there is below one directory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    nodes: BTreeMap<u64, Node>,
+}
+
+type Answer<T> = Result<T, Code>;
+
+impl State {
+    /// An empty directory with this inode number. What lies above it is not modelled.
+    pub fn new(base: u64) -> Self {
+        State { nodes: BTreeMap::from([(base, directory(base))]) }
+    }
+
+    /// Carries the call out. True where it gives the answer that the event has.
+    pub fn explains(&mut self, event: &Event) -> bool {
+        // Any number will do for a new inode that is not in use; the target chose one.
+        let chosen = if let Reply::Attributes(facts) = &event.reply { facts.ino } else { 0 };
+        self.apply(&event.call, chosen) == event.reply
+    }
+
+    fn apply(&mut self, call: &Call, chosen: u64) -> Reply {
+        let done = match *call {
+            Call::Lookup { dir, name } => {
+                self.find(dir, name).and_then(|ino| Ok(Reply::Found(ino, self.kind(ino)?)))
+            }
+            Call::Getattr { ino } => self.facts(ino),
+            Call::Create { dir, name } => {
+                let body = Body::File { links: 1, content: Runs::default() };
+                self.make(dir, name, chosen, Node { perm: NEW_PERM, body })
+            }
+            Call::Mkdir { dir, name } => self.make(dir, name, chosen, directory(dir)),
+            Call::Link { ino, dir, name } => self.link(ino, dir, name),
+            Call::Unlink { dir, name } => self.unlink(dir, name),
+            Call::Rmdir { dir, name } => self.rmdir(dir, name),
+            Call::Rename { dir, name, to, new, mode } => self.rename((dir, name), (to, new), mode),
+            Call::List { dir } => self.list(dir),
+            Call::Write { ino, fill, len } => {
+                self.content(ino).map(|content| content.write(fill, len)).map(|()| Reply::Done)
+            }
+            Call::Read { ino } => self.content(ino).map(|content| Reply::Content(content.clone())),
+            Call::Resize { ino, size } => {
+                self.content(ino).map(|content| content.resize(size)).and_then(|()| self.facts(ino))
+            }
+            Call::Chmod { ino, perm } => {
+                self.node_mut(ino).map(|node| node.perm = perm).and_then(|()| self.facts(ino))
+            }
+            Call::Sync => Ok(Reply::Done),
+        };
+        done.unwrap_or_else(Reply::Failed)
+    }
+
+    fn node(&self, ino: u64) -> Answer<&Node> {
+        self.nodes.get(&ino).ok_or(Code::StaleInode)
+    }
+
+    fn node_mut(&mut self, ino: u64) -> Answer<&mut Node> {
+        self.nodes.get_mut(&ino).ok_or(Code::StaleInode)
+    }
+
+    fn entries(&self, dir: u64) -> Answer<&BTreeMap<Name, u64>> {
+        match &self.node(dir)?.body {
+            Body::Directory { entries, .. } => Ok(entries),
+            Body::File { .. } => Err(Code::NotDirectory),
+        }
+    }
+
+    /// Entries of what is known to be a directory.
+    fn entries_mut(&mut self, dir: u64) -> Answer<&mut BTreeMap<Name, u64>> {
+        match &mut self.node_mut(dir)?.body {
+            Body::Directory { entries, .. } => Ok(entries),
+            Body::File { .. } => Err(Code::NotDirectory),
+        }
+    }
+
+    fn content(&mut self, ino: u64) -> Answer<&mut Runs> {
+        match &mut self.node_mut(ino)?.body {
+            Body::File { content, .. } => Ok(content),
+            Body::Directory { .. } => Err(Code::IsDirectory),
+        }
+    }
+
+    fn find(&self, dir: u64, name: Name) -> Answer<u64> {
+        self.entries(dir)?.get(name).copied().ok_or(Code::NotFound)
+    }
+
+    fn kind(&self, ino: u64) -> Answer<FileKind> {
+        Ok(match self.node(ino)?.body {
+            Body::Directory { .. } => FileKind::Directory,
+            Body::File { .. } => FileKind::File,
+        })
+    }
+
+    fn is_directory(&self, ino: u64) -> bool {
+        self.kind(ino) == Ok(FileKind::Directory)
+    }
+
+    fn facts(&self, ino: u64) -> Answer<Reply> {
+        let node = self.node(ino)?;
+        let (links, size) = match &node.body {
+            Body::File { links, content } => (*links, u64::from(content.len())),
+            Body::Directory { entries, .. } => {
+                (2 + entries.values().filter(|child| self.is_directory(**child)).count() as u32, 0)
+            }
+        };
+        Ok(Reply::Attributes(Facts { ino, kind: self.kind(ino)?, perm: node.perm, links, size }))
+    }
+
+    fn make(&mut self, dir: u64, name: Name, chosen: u64, node: Node) -> Answer<Reply> {
+        if self.entries(dir)?.contains_key(name) {
+            return Err(Code::Exists);
+        }
+        if self.nodes.contains_key(&chosen) {
+            return Ok(Reply::Broken(format!("inode {chosen} is in use already")));
+        }
+        self.nodes.insert(chosen, node);
+        self.entries_mut(dir)?.insert(name, chosen);
+        self.facts(chosen)
+    }
+
+    fn link(&mut self, ino: u64, dir: u64, name: Name) -> Answer<Reply> {
+        self.node(ino)?;
+        if self.entries(dir)?.contains_key(name) {
+            return Err(Code::Exists);
+        }
+        match &mut self.node_mut(ino)?.body {
+            Body::Directory { .. } => return Err(Code::NotPermitted),
+            Body::File { links, .. } => *links += 1,
+        }
+        self.entries_mut(dir)?.insert(name, ino);
+        self.facts(ino)
+    }
+
+    /// One name of a file less.
+    fn drop_link(&mut self, ino: u64) -> Answer<()> {
+        if let Body::File { links, .. } = &mut self.node_mut(ino)?.body {
+            *links -= 1;
+            if *links > 0 {
+                return Ok(());
+            }
+        }
+        self.nodes.remove(&ino);
+        Ok(())
+    }
+
+    fn unlink(&mut self, dir: u64, name: Name) -> Answer<Reply> {
+        let ino = self.find(dir, name)?;
+        if self.is_directory(ino) {
+            return Err(Code::IsDirectory);
+        }
+        self.entries_mut(dir)?.remove(name);
+        self.drop_link(ino)?;
+        Ok(Reply::Done)
+    }
+
+    fn rmdir(&mut self, dir: u64, name: Name) -> Answer<Reply> {
+        let ino = self.find(dir, name)?;
+        if !self.entries(ino)?.is_empty() {
+            return Err(Code::NotEmpty);
+        }
+        self.entries_mut(dir)?.remove(name);
+        self.nodes.remove(&ino);
+        Ok(Reply::Done)
+    }
+
+    /// True where `ino` is `below`, or a directory above it.
+    fn is_above(&self, ino: u64, below: u64) -> bool {
+        let mut at = below;
+        loop {
+            if at == ino {
+                return true;
+            }
+            match self.nodes.get(&at).map(|node| &node.body) {
+                Some(Body::Directory { parent, .. }) if *parent != at => at = *parent,
+                _ => return false,
+            }
+        }
+    }
+
+    fn rename(
+        &mut self,
+        (dir, name): (u64, Name),
+        (to, new): (u64, Name),
+        mode: RenameMode,
+    ) -> Answer<Reply> {
+        self.entries(dir)?;
+        self.entries(to)?;
+        let source = self.find(dir, name)?;
+        let target = self.entries(to)?.get(new).copied();
+        match (mode, target) {
+            (RenameMode::NoReplace, Some(_)) => return Err(Code::Exists),
+            (RenameMode::Exchange, None) => return Err(Code::NotFound),
+            _ => {}
+        }
+        if self.is_above(source, to) {
+            return Err(Code::Invalid);
+        }
+        let exchange = mode == RenameMode::Exchange;
+        if let Some(target) = target {
+            if self.is_above(target, dir) {
+                return Err(if exchange { Code::Invalid } else { Code::NotEmpty });
+            }
+            if target == source {
+                return Ok(Reply::Done);
+            }
+            if !exchange {
+                match (self.is_directory(source), self.is_directory(target)) {
+                    (true, false) => return Err(Code::NotDirectory),
+                    (false, true) => return Err(Code::IsDirectory),
+                    (true, true) if !self.entries(target)?.is_empty() => return Err(Code::NotEmpty),
+                    _ => {}
+                }
+            }
+        }
+        self.entries_mut(dir)?.remove(name);
+        self.place(source, to, new)?;
+        match target {
+            Some(target) if exchange => self.place(target, dir, name)?,
+            Some(target) => self.drop_link(target)?,
+            None => {}
+        }
+        Ok(Reply::Done)
+    }
+
+    /// A name for an inode that may come from elsewhere.
+    fn place(&mut self, ino: u64, dir: u64, name: Name) -> Answer<()> {
+        self.entries_mut(dir)?.insert(name, ino);
+        if let Body::Directory { parent, .. } = &mut self.node_mut(ino)?.body {
+            *parent = dir;
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: u64) -> Answer<Reply> {
+        let mut names = Vec::new();
+        for (name, ino) in self.entries(dir)? {
+            names.push(((*name).to_owned(), *ino, self.kind(*ino)?));
+        }
+        Ok(Reply::Names(names))
+    }
+}
+
+fn directory(parent: u64) -> Node {
+    Node { perm: NEW_PERM, body: Body::Directory { entries: BTreeMap::new(), parent } }
+}

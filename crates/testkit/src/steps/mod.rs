@@ -1,0 +1,238 @@
+//! Changes of a volume that a seed and a number give, for tests that crash or break what is below a volume: the model
+//! can tell the state after each of them, long after the volume is gone.
+//!
+//! Content is written once, into an empty file, and emptied as a whole: what a crash leaves of content that was
+//! overwritten in place is not defined, and so cannot be compared.
+
+mod tree;
+
+pub use tree::{Entry, Tree, tree_of_model, tree_of_volume};
+
+use crate::engine::{Answer, Engine, Fault, Handle};
+use crate::model::{Model, ROOT};
+use crate::ops::Data;
+use crate::seeded::Seeded;
+use lanefs::{Caller, Code, Ino, RenameMode, SetAttr, Volume, XattrMode};
+
+const WHO: Caller = Caller::OWNER;
+/// The directories that steps work in: [`prepare`] makes them, and they stay.
+const DIRECTORIES: u64 = 4;
+/// Names of files and of directories in each.
+const NAMES: u64 = 60;
+const SUBDIRECTORIES: u64 = 4;
+/// The extended attribute that steps set.
+pub(crate) const XATTR: &[u8] = b"user.step";
+
+/// A name in one of the directories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct At {
+    /// Path of the directory.
+    dir: String,
+    /// The name.
+    name: String,
+}
+
+/// One change. Where its names are not as it needs them, it fails, in the model as on the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the call of lanefs::Volume that bears its name, or near it")]
+pub enum Step {
+    Create(At),
+    /// Writes the content of a file that is empty.
+    Fill(At, Data),
+    /// Empties a file.
+    Empty(At),
+    Unlink(At),
+    Link(At, At),
+    Symlink(At, String),
+    Mkdir(At),
+    Rmdir(At),
+    Rename(At, At, RenameMode),
+    Chmod(At, u16),
+    Xattr(At, Data),
+}
+
+/// Makes the directories that steps work in.
+///
+/// # Errors
+/// The volume's.
+pub fn prepare(volume: &Volume) -> lanefs::Result<()> {
+    (0..DIRECTORIES).try_for_each(|dir| volume.mkdir_all(format!("/d{dir}"), 0o755).map(|_| ()))
+}
+
+/// A model of a volume that was prepared.
+///
+/// # Errors
+/// None that a test should see.
+pub fn prepared_model() -> Answer<Model> {
+    let mut model = Model::default();
+    for dir in 0..DIRECTORIES {
+        model.mkdir_all(format!("/d{dir}").as_bytes(), 0o755)?;
+    }
+    Ok(model)
+}
+
+impl At {
+    fn random(random: &mut Seeded, names: u64) -> Self {
+        let dir = format!("/d{}", random.below(DIRECTORIES));
+        let number = random.below(names);
+        // Long names, so that a directory has several blocks.
+        let name = if names == SUBDIRECTORIES {
+            format!("sub{number}")
+        } else if number.is_multiple_of(2) {
+            format!("{number:0120}")
+        } else {
+            number.to_string()
+        };
+        At { dir, name }
+    }
+}
+
+impl Step {
+    /// Step `number` of the sequence `seed`.
+    pub fn new(seed: u64, number: u64) -> Self {
+        let mut random = Seeded::new(seed.wrapping_mul(0x9e37_79b9) ^ number << 20);
+        let at = At::random(&mut random, NAMES);
+        let data =
+            |random: &mut Seeded, lengths: &[usize]| Data { len: *random.pick(lengths), seed: random.bits() };
+        match random.below(100) {
+            0..28 => Step::Create(at),
+            28..50 => Step::Fill(at, data(&mut random, &[10, 90, 500, 4096, 5000, 12_000])),
+            50..55 => Step::Empty(at),
+            55..68 => Step::Unlink(at),
+            68..73 => Step::Link(at, At::random(&mut random, NAMES)),
+            73..76 => Step::Symlink(at, format!("../d0/{}", random.below(NAMES))),
+            76..80 => Step::Mkdir(At::random(&mut random, SUBDIRECTORIES)),
+            80..83 => Step::Rmdir(At::random(&mut random, SUBDIRECTORIES)),
+            83..94 => {
+                let modes = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
+                let mode = *random.pick(&modes);
+                if random.chance(20) {
+                    let [from, to] = [(); 2].map(|()| At::random(&mut random, SUBDIRECTORIES));
+                    return Step::Rename(from, to, mode);
+                }
+                Step::Rename(at, At::random(&mut random, NAMES), mode)
+            }
+            94..97 => Step::Chmod(at, 0o600 | random.below(64) as u16),
+            _ => Step::Xattr(at, data(&mut random, &[0, 20, 300])),
+        }
+    }
+
+    /// The step on a volume. Returns the inode that it was about, to be synced by itself.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub fn on_volume(&self, volume: &Volume) -> lanefs::Result<Ino> {
+        let dir = |at: &At| volume.resolve(&at.dir).map(|attr| attr.ino);
+        let find = |at: &At| Ok::<_, lanefs::Error>(volume.lookup(&WHO, dir(at)?, at.name.as_bytes())?.0);
+        Ok(match self {
+            Step::Create(at) => volume.create_file(&WHO, dir(at)?, at.name.as_bytes(), 0o644)?.ino,
+            Step::Fill(at, data) => {
+                let ino = find(at)?;
+                if volume.getattr(ino)?.size > 0 {
+                    return Err(Code::Exists.into());
+                }
+                volume.write(&WHO, ino, 0, &data.bytes())?;
+                ino
+            }
+            Step::Empty(at) => volume.setattr(&WHO, find(at)?, &EMPTY)?.ino,
+            Step::Unlink(at) => {
+                let dir = dir(at)?;
+                volume.unlink(&WHO, dir, at.name.as_bytes())?;
+                dir
+            }
+            Step::Link(at, new) => volume.link(&WHO, find(at)?, dir(new)?, new.name.as_bytes())?.ino,
+            Step::Symlink(at, target) => {
+                volume.symlink(&WHO, dir(at)?, at.name.as_bytes(), target.as_bytes())?.ino
+            }
+            Step::Mkdir(at) => volume.mkdir(&WHO, dir(at)?, at.name.as_bytes(), 0o755)?.ino,
+            Step::Rmdir(at) => {
+                let dir = dir(at)?;
+                volume.rmdir(&WHO, dir, at.name.as_bytes())?;
+                dir
+            }
+            Step::Rename(at, new, mode) => {
+                let (from, to) = (dir(at)?, dir(new)?);
+                volume.rename(&WHO, from, at.name.as_bytes(), to, new.name.as_bytes(), *mode)?;
+                to
+            }
+            Step::Chmod(at, perm) => volume.setattr(&WHO, find(at)?, &chmod(*perm))?.ino,
+            Step::Xattr(at, data) => {
+                let ino = find(at)?;
+                volume.setxattr(&WHO, ino, XATTR, &data.bytes(), XattrMode::Set)?;
+                ino
+            }
+        })
+    }
+
+    /// The step on the model.
+    ///
+    /// # Errors
+    /// Ordinary failures, with the same codes as the volume's.
+    pub fn on_model(&self, model: &mut Model) -> Answer<()> {
+        match self {
+            Step::Create(at) => {
+                let dir = directory(model, at)?;
+                model.create(&WHO, dir, at.name.as_bytes(), 0o644)?;
+            }
+            Step::Fill(at, data) => {
+                let node = find(model, at)?;
+                if model.stat(node)?.size > 0 {
+                    return Err(Code::Exists.into());
+                }
+                model.write(&WHO, node, 0, &data.bytes())?;
+            }
+            Step::Empty(at) => {
+                let node = find(model, at)?;
+                model.set(&WHO, node, &EMPTY)?;
+            }
+            Step::Unlink(at) => {
+                let dir = directory(model, at)?;
+                model.unlink(&WHO, dir, at.name.as_bytes())?;
+            }
+            Step::Link(at, new) => {
+                let (node, dir) = (find(model, at)?, directory(model, new)?);
+                model.link(&WHO, node, dir, new.name.as_bytes())?;
+            }
+            Step::Symlink(at, target) => {
+                let dir = directory(model, at)?;
+                model.symlink(&WHO, dir, at.name.as_bytes(), target.as_bytes())?;
+            }
+            Step::Mkdir(at) => {
+                let dir = directory(model, at)?;
+                model.mkdir(&WHO, dir, at.name.as_bytes(), 0o755)?;
+            }
+            Step::Rmdir(at) => {
+                let dir = directory(model, at)?;
+                model.rmdir(&WHO, dir, at.name.as_bytes())?;
+            }
+            Step::Rename(at, new, mode) => {
+                let (from, to) = (directory(model, at)?, directory(model, new)?);
+                model.rename(&WHO, (from, at.name.as_bytes()), (to, new.name.as_bytes()), *mode)?;
+            }
+            Step::Chmod(at, perm) => {
+                let node = find(model, at)?;
+                model.set(&WHO, node, &chmod(*perm))?;
+            }
+            Step::Xattr(at, data) => {
+                let node = find(model, at)?;
+                model.setxattr(&WHO, node, XATTR, &data.bytes(), XattrMode::Set)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const EMPTY: SetAttr = SetAttr { perm: None, uid: None, gid: None, size: Some(0), atime: None, mtime: None };
+
+fn chmod(perm: u16) -> SetAttr {
+    SetAttr { perm: Some(perm), ..SetAttr::default() }
+}
+
+fn directory(model: &mut Model, at: &At) -> Result<Handle, Fault> {
+    model.lookup(&WHO, ROOT, at.dir.trim_start_matches('/').as_bytes())
+}
+
+fn find(model: &mut Model, at: &At) -> Result<Handle, Fault> {
+    let dir = directory(model, at)?;
+    model.lookup(&WHO, dir, at.name.as_bytes())
+}

@@ -1,0 +1,114 @@
+//! Everything that a volume holds, as a value that can be compared.
+
+use super::XATTR;
+use crate::engine::Engine;
+use crate::model::{Model, ROOT};
+use lanefs::{Caller, Code, FileKind, Ino, Volume};
+use std::collections::{BTreeMap, HashMap};
+
+const WHO: Caller = Caller::OWNER;
+
+/// What a path leads to. Times are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Type.
+    pub kind: FileKind,
+    /// Permission bits.
+    pub perm: u16,
+    /// Link count.
+    pub links: u32,
+    /// Content of a file, target of a link.
+    pub content: Vec<u8>,
+    /// The extended attribute that steps set.
+    pub xattr: Option<Vec<u8>>,
+    /// The first path of this very inode, so that hard links are known apart from copies.
+    pub first_path: Vec<u8>,
+}
+
+/// Every path below the root directory.
+pub type Tree = BTreeMap<Vec<u8>, Entry>;
+
+/// Entries with the numbers of their inodes become a tree.
+fn finish(found: BTreeMap<Vec<u8>, (u64, Entry)>) -> Tree {
+    let mut first = HashMap::new();
+    let mut tree = Tree::new();
+    for (path, (inode, entry)) in found {
+        let first_path = first.entry(inode).or_insert_with(|| path.clone()).clone();
+        tree.insert(path, Entry { first_path, ..entry });
+    }
+    tree
+}
+
+fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    [dir, b"/", name].concat()
+}
+
+/// What the model holds.
+pub fn tree_of_model(model: &mut Model) -> Tree {
+    let mut found = BTreeMap::new();
+    let mut open = vec![(ROOT, Vec::new())];
+    while let Some((dir, path)) = open.pop() {
+        for (name, node) in model.entries(dir).cloned().unwrap_or_default() {
+            let path = join(&path, &name);
+            let Ok(stat) = model.stat(node) else { continue };
+            let mut content = Vec::new();
+            match stat.kind {
+                FileKind::Directory => open.push((node, path.clone())),
+                FileKind::Symlink => content = model.readlink(node).unwrap_or_default(),
+                _ => {
+                    content.resize(stat.size as usize, 0);
+                    model.content(node).map(|all| all.read(0, &mut content));
+                }
+            }
+            let xattr = model.getxattr(&WHO, node, XATTR).ok();
+            let (kind, perm, links) = (stat.kind, stat.perm, stat.links);
+            found.insert(path, (node, Entry { kind, perm, links, content, xattr, first_path: Vec::new() }));
+        }
+    }
+    finish(found)
+}
+
+/// What a volume holds.
+///
+/// # Errors
+/// The volume's.
+pub fn tree_of_volume(volume: &Volume) -> lanefs::Result<Tree> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![(volume.root(), Vec::new())];
+    while let Some((dir, path)) = open.pop() {
+        let mut cookie = 0;
+        loop {
+            let page = volume.readdir(&WHO, dir, cookie, 64)?;
+            let Some(last) = page.last() else { break };
+            cookie = last.cookie;
+            for entry in page {
+                let path = join(&path, &entry.name);
+                if entry.kind == FileKind::Directory {
+                    open.push((entry.ino, path.clone()));
+                }
+                found.insert(path, (entry.ino.0, look(volume, entry.ino)?));
+            }
+        }
+    }
+    Ok(finish(found))
+}
+
+fn look(volume: &Volume, ino: Ino) -> lanefs::Result<Entry> {
+    let attr = volume.getattr(ino)?;
+    let mut content = Vec::new();
+    match attr.kind {
+        FileKind::Directory => {}
+        FileKind::Symlink => content = volume.readlink(ino)?,
+        _ => {
+            content.resize(attr.size as usize, 0);
+            let len = volume.read(&WHO, ino, 0, &mut content)?;
+            content.truncate(len);
+        }
+    }
+    let xattr = match volume.getxattr(&WHO, ino, XATTR) {
+        Ok(value) => Some(value),
+        Err(error) if error.code() == Code::NoAttribute => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Entry { kind: attr.kind, perm: attr.perm, links: attr.links, content, xattr, first_path: Vec::new() })
+}

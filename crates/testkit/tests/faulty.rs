@@ -1,0 +1,341 @@
+//! Failing devices: the right error reaches the caller, what is not concerned goes on, and nothing that was
+//! acknowledged is lost.
+//!
+//! Small workloads, with a fault at each access that they make. The disk below is healthy again when the volume is opened
+//! the next time.
+
+#[path = "faulty/fixture.rs"]
+mod fixture;
+#[path = "faulty/writing.rs"]
+mod writing;
+
+use fixture::{
+    EIO, ENODEV, Look, base_image, blocks_with, data_blocks, device, fsck, is_device_error, look_all, looks,
+    open, reopened, right_answer,
+};
+use lanefs::{Access, Code, Error, MemoryDevice, Volume};
+use lanefs_testkit::faulty::{Faults, Kind, Rule};
+use lanefs_testkit::seeded::Seeded;
+use lanefs_testkit::steps::tree_of_volume;
+use lanefs_testkit::watchdog::Watchdog;
+
+#[test]
+fn a_read_that_fails_once_is_an_error_once_and_right_the_next_time() {
+    let watchdog = Watchdog::new("reading");
+    let looks = looks();
+    for after in 0.. {
+        watchdog.at(|| format!("after {after}"));
+        let faults = Faults::new();
+        let volume = open(&device(base_image()), &faults).expect("open");
+        faults.add(Rule::read_error().after(after).times(1));
+        let mut errors = 0;
+        for look in &looks {
+            if let Err(error) = right_answer(look, &volume) {
+                assert!(is_device_error(&error, EIO, &faults), "{look:?}: {error}");
+                errors += 1;
+                right_answer(look, &volume).unwrap_or_else(|error| panic!("{look:?}, again: {error}"));
+            }
+        }
+        assert!(errors <= 1, "read {after}: one fault, {errors} errors");
+        if faults.failed().is_empty() {
+            assert!(after > 10, "the workload hardly reads");
+            return;
+        }
+    }
+}
+
+/// Opens with this fault from each of the first reads on: the volume is right once all is well, or the error is.
+fn open_with(rule: &Rule, errno: i32, first: u64) {
+    for after in first..50 {
+        let faults = Faults::with(rule.clone().after(after));
+        match open(&device(base_image()), &faults) {
+            Ok(volume) => {
+                faults.clear();
+                look_all(&volume);
+            }
+            Err(error) => assert!(is_device_error(&error, errno, &faults), "after {after}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_read_that_fails_while_a_volume_opens_is_an_error_or_does_no_harm() {
+    open_with(&Rule::read_error().times(1), EIO, 0);
+    // From the second read on: the first copy of the superblock is read.
+    open_with(&Rule::read_error(), EIO, 1);
+    open_with(&Rule::gone(), ENODEV, 1);
+}
+
+#[test]
+fn a_device_that_cannot_be_read_at_all_is_not_taken_for_something_else_than_a_volume() {
+    open_with(&Rule::read_error(), EIO, 0);
+    open_with(&Rule::gone(), ENODEV, 0);
+}
+
+#[test]
+fn a_block_of_a_file_that_cannot_be_read_concerns_only_this_file() {
+    let looks = looks();
+    let data = data_blocks();
+    assert!(data.len() > 10, "the base has too few files");
+    for (path, at) in data {
+        let faults = Faults::with(Rule::read_error().at(at..at + 4096));
+        let volume = open(&device(base_image()), &faults).expect("open");
+        let mut failed = 0;
+        for look in &looks {
+            match (look, right_answer(look, &volume)) {
+                (Look::Content(of), Err(error)) if *of == path => {
+                    assert!(is_device_error(&error, EIO, &faults), "{error}");
+                    failed += 1;
+                }
+                (_, Err(error)) => panic!("{look:?} fails for a block of {path}: {error}"),
+                (_, Ok(())) => {}
+            }
+        }
+        assert_eq!(failed, 1, "{path} reads well without its block at {at}");
+        // It is not lost for good.
+        faults.clear();
+        look_all(&volume);
+    }
+}
+
+#[test]
+fn a_block_of_a_directory_that_cannot_be_read_concerns_only_this_directory() {
+    let looks = looks();
+    // Copies of blocks that nobody reads any more do not count: those in the journal, for one.
+    let read = metadata_blocks();
+    let blocks: Vec<u64> = blocks_with(b"only-here-").into_iter().filter(|at| read.contains(at)).collect();
+    assert!(!blocks.is_empty(), "no block has the names");
+    for at in blocks {
+        let faults = Faults::with(Rule::read_error().at(at..at + 4096));
+        let volume = open(&device(base_image()), &faults).expect("open");
+        let mut failed = 0;
+        for look in &looks {
+            if let Err(error) = right_answer(look, &volume) {
+                assert!(is_device_error(&error, EIO, &faults), "{look:?}: {error}");
+                assert!(look.path().starts_with("/only"), "{look:?} fails for a block of another directory");
+                failed += 1;
+            }
+        }
+        assert!(failed > 0, "nothing fails without the block at {at}");
+        // New names elsewhere are possible, too.
+        volume.write_file("/elsewhere", b"new").expect("another directory can be changed");
+        faults.clear();
+        assert_eq!(volume.read_file("/elsewhere").expect("read"), b"new");
+        look_all(&volume);
+    }
+}
+
+/// Blocks that the reading workload reads and that hold no file's content.
+fn metadata_blocks() -> Vec<u64> {
+    let faults = Faults::new();
+    let volume = open(&device(base_image()), &faults).expect("open");
+    // The open reads the journal, where copies of blocks lie that nobody needs any more.
+    faults.start_trace();
+    look_all(&volume);
+    let data: Vec<u64> = data_blocks().into_iter().map(|(_, at)| at).collect();
+    let mut blocks: Vec<u64> = faults
+        .take_trace()
+        .into_iter()
+        .filter(|access| access.kind == Kind::Read)
+        .flat_map(|access| {
+            (access.bytes.start / 4096..access.bytes.end.div_ceil(4096)).map(|block| block * 4096)
+        })
+        .filter(|at| !data.contains(at))
+        .collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks
+}
+
+#[test]
+fn a_rotten_bit_in_metadata_is_never_taken_for_an_answer() {
+    let watchdog = Watchdog::new("rot");
+    let looks = looks();
+    let mut random = Seeded::new(9);
+    let blocks = metadata_blocks();
+    assert!(blocks.len() > 8, "the workload reads hardly any metadata");
+    let mut noticed = 0;
+    for at in blocks {
+        for round in 0..6 {
+            let byte = at + random.below(4096);
+            watchdog.at(|| format!("byte {byte}"));
+            // One read in three is wrong only once.
+            let rule = Rule::rot(byte, random.below(8) as u8);
+            let rule = if round % 3 == 0 { rule.times(1) } else { rule };
+            let faults = Faults::with(rule);
+            let volume = match open(&device(base_image()), &faults) {
+                Ok(volume) => volume,
+                Err(error) => {
+                    // The superblock has a second copy; what else is read now is the journal.
+                    assert!(at > 0 && error.code() == Code::InvariantViolated, "byte {byte}: {error}");
+                    noticed += 1;
+                    continue;
+                }
+            };
+            for look in &looks {
+                let Err(error) = right_answer(look, &volume) else { continue };
+                assert_eq!(error.code(), Code::InvariantViolated, "byte {byte}, {look:?}: {error}");
+                assert!(error.to_string().contains("position"), "does not say where: {error}");
+                noticed += 1;
+                if round % 3 == 0 {
+                    right_answer(look, &volume).unwrap_or_else(|error| panic!("byte {byte}, again: {error}"));
+                }
+            }
+        }
+    }
+    assert!(noticed > 20, "rot is hardly ever noticed");
+}
+
+#[test]
+fn a_file_that_ends_too_early_is_an_error_where_it_ends() {
+    let len = base_image().len() as u64;
+    let ends: Vec<u64> =
+        data_blocks().into_iter().map(|(_, at)| at + 100).chain([len / 2, len - 1]).collect();
+    for end in ends {
+        let faults = Faults::new();
+        let volume = open(&device(base_image()), &faults).expect("open");
+        faults.add(Rule::ends_at(end));
+        for look in looks() {
+            if let Err(error) = right_answer(&look, &volume) {
+                assert!(is_device_error(&error, EIO, &faults), "{look:?}: {error}");
+            }
+        }
+        faults.clear();
+        look_all(&volume);
+    }
+    let cut = MemoryDevice::new(base_image()[..base_image().len() - 4096].to_vec());
+    match Volume::open_device(Box::new(cut), Access::Write) {
+        Err(error @ Error::Image { .. }) => assert!(error.to_string().contains("cut off"), "{error}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("a volume that was cut off opens"),
+    }
+}
+
+#[test]
+fn a_disk_that_goes_away_while_reading_is_an_error_and_no_more() {
+    let watchdog = Watchdog::new("gone");
+    for after in 0.. {
+        watchdog.at(|| format!("after {after}"));
+        let faults = Faults::new();
+        let volume = open(&device(base_image()), &faults).expect("open");
+        faults.add(Rule::gone().after(after));
+        for look in looks() {
+            if let Err(error) = right_answer(&look, &volume) {
+                assert!(is_device_error(&error, ENODEV, &faults), "{look:?}: {error}");
+            }
+        }
+        if faults.failed().is_empty() {
+            return;
+        }
+        // It is plugged in again.
+        faults.clear();
+        look_all(&volume);
+    }
+}
+
+#[test]
+fn batches_of_paths_report_the_device_too() {
+    let faults = Faults::new();
+    let volume = open(&device(base_image()), &faults).expect("open");
+    faults.add(Rule::gone());
+    let paths: Vec<String> = looks().iter().map(|look| look.path().to_owned()).collect();
+    match volume.resolve_batch(&lanefs::ResolveOptions::default(), &paths) {
+        Err(error) => assert!(is_device_error(&error, ENODEV, &faults), "{error}"),
+        Ok(answers) => assert!(answers.iter().all(|answer| answer.code == Code::Io), "{answers:?}"),
+    }
+    faults.clear();
+    let answers = volume.resolve_batch(&lanefs::ResolveOptions::default(), &paths).expect("resolve");
+    assert!(answers.iter().all(|answer| answer.code == Code::Success), "{answers:?}");
+}
+
+/// Reads fail now and then: one in four of the first few hundred.
+fn make_flaky(faults: &Faults, random: &mut Seeded) {
+    faults.yield_at_each();
+    let mut after = 0;
+    for _ in 0..60 {
+        after += random.below(8);
+        faults.add(Rule::read_error().after(after).times(1));
+    }
+}
+
+/// Asks until the device answers.
+fn insist<T>(faults: &Faults, mut ask: impl FnMut() -> lanefs::Result<T>) -> T {
+    let mut last = None;
+    for _ in 0..1000 {
+        match ask() {
+            Ok(answer) => return answer,
+            Err(error) => {
+                assert!(is_device_error(&error, EIO, faults), "{error}");
+                last = Some(error);
+            }
+        }
+    }
+    panic!("a fault that passes does not pass: {last:?}");
+}
+
+#[test]
+fn threads_that_wait_for_a_block_that_cannot_be_read_all_go_on() {
+    let watchdog = Watchdog::new("threads and failing reads");
+    let looks = looks();
+    for seed in 0..20 {
+        watchdog.at(|| format!("seed {seed}"));
+        let faults = Faults::new();
+        let volume = open(&device(base_image()), &faults).expect("open");
+        make_flaky(&faults, &mut Seeded::new(seed));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (looks, volume, faults) = (&looks, &volume, &faults);
+                scope.spawn(move || {
+                    let mut random = Seeded::new(seed ^ thread << 32);
+                    for _ in 0..300 {
+                        let look = random.pick(looks);
+                        insist(faults, || right_answer(look, volume));
+                    }
+                });
+            }
+        });
+        assert!(faults.failed().len() > 5, "hardly a read failed");
+        faults.clear();
+        look_all(&volume);
+    }
+}
+
+#[test]
+fn threads_that_change_a_volume_whose_reads_fail_have_all_or_nothing_of_each_change() {
+    let watchdog = Watchdog::new("changing threads and failing reads");
+    for seed in 0..20 {
+        watchdog.at(|| format!("seed {seed}"));
+        let (faults, below) = (Faults::new(), device(base_image()));
+        let volume = open(&below, &faults).expect("open");
+        make_flaky(&faults, &mut Seeded::new(seed));
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let (volume, faults) = (&volume, &faults);
+                scope.spawn(move || {
+                    let mut random = Seeded::new(seed ^ thread << 32);
+                    for number in 0..80u64 {
+                        // A failed change has not happened, so that it does not fail for its name the next time.
+                        let path = format!("/d{}/thread-{thread}-{number}", random.below(4));
+                        let (dir, name) = insist(faults, || volume.resolve_parent(path.as_bytes()));
+                        let who = lanefs::Caller::OWNER;
+                        insist(faults, || volume.create_file(&who, dir, name, 0o644));
+                        if number.is_multiple_of(3) {
+                            insist(faults, || volume.unlink(&who, dir, name));
+                        }
+                        if number.is_multiple_of(20) {
+                            insist(faults, || volume.sync());
+                        }
+                    }
+                });
+            }
+        });
+        faults.clear();
+        fsck(&volume).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        volume.close().expect("close");
+        let volume = reopened(&below).expect("open");
+        let tree = tree_of_volume(&volume).expect("tree");
+        let made = tree.keys().filter(|path| path.windows(7).any(|part| part == b"thread-")).count();
+        assert_eq!(made, 4 * 80 - 4 * 27, "seed {seed}");
+        fsck(&volume).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+}

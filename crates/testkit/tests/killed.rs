@@ -1,0 +1,173 @@
+//! A process that changes a volume is killed, again and again: what it acknowledged is there, and the rest is as after
+//! some step.
+//!
+//! The program is `src/bin/writer.rs`. `LANEFS_KILLS` says how often it is killed, `LANEFS_SEED` from which seed on.
+
+use lanefs::{Access, Volume};
+use lanefs_testkit::model::Model;
+use lanefs_testkit::seeded::Seeded;
+use lanefs_testkit::settings::Seeds;
+use lanefs_testkit::steps::{Step, Tree, prepared_model, tree_of_model, tree_of_volume};
+use lanefs_testkit::watchdog::Watchdog;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// Steps after the last acknowledged one that the writer can have come to: it syncs once in forty steps at least, and a
+/// thousand without a sync are as good as impossible.
+const MOST_AHEAD: u64 = 1000;
+
+/// A volume's file on a disk, gone at the end.
+struct Image(PathBuf);
+
+impl Image {
+    fn new(name: &str) -> Self {
+        let image =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.lane", std::process::id()));
+        // Of an earlier process with this number.
+        let _ = std::fs::remove_file(&image);
+        Image(image)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A running writer. It is killed when dropped.
+struct Writer {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Writer {
+    /// Starts one and waits until it has opened the volume.
+    fn start(image: &Image, seed: u64, early: bool) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_writer"));
+        command.arg(&image.0).arg(seed.to_string()).args(early.then_some("early"));
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the writer starts");
+        let lines = BufReader::new(child.stdout.take().expect("the writer's output"));
+        let mut writer = Writer { child, lines };
+        assert_eq!(writer.line().as_deref(), Some("ready"), "the writer does not open the volume");
+        writer
+    }
+
+    /// Its next line; `None` where it is dead.
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let len = self.lines.read_line(&mut line).expect("a line");
+        // A line without its end was cut off by the kill.
+        (len > 0 && line.ends_with('\n')).then(|| line.trim_end().to_owned())
+    }
+
+    /// Kills it, and returns how many steps it acknowledged.
+    fn kill(mut self) -> u64 {
+        self.child.kill().expect("kill");
+        let status = self.child.wait().expect("wait");
+        assert_eq!(status.code(), None, "the writer ended by itself: {status}");
+        let mut acknowledged = 0;
+        while let Some(line) = self.line() {
+            acknowledged = line.parse().expect("the number of steps");
+        }
+        acknowledged
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // It is dead already unless a test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Moves the model to the state that the volume has: that after `acknowledged` steps of `seed`, or some more. Returns how
+/// many more.
+fn find_state(model: &mut Model, seed: u64, acknowledged: u64, seen: &Tree) -> Result<u64, String> {
+    for number in 0..acknowledged {
+        let _ = Step::new(seed, number).on_model(model);
+    }
+    for ahead in 0..MOST_AHEAD {
+        if tree_of_model(model) == *seen {
+            return Ok(ahead);
+        }
+        let _ = Step::new(seed, acknowledged + ahead).on_model(model);
+    }
+    Err(format!("the volume is in no state at or after step {acknowledged}"))
+}
+
+/// What is wrong with the volume after the writer of `seed` was killed.
+fn examine(image: &Image, model: &mut Model, seed: u64, acknowledged: u64) -> Result<u64, String> {
+    let failed = |what: &'static str| move |error: lanefs::Error| format!("{what}: {error}");
+    let volume = Volume::open(&image.0, Access::Write).map_err(failed("open"))?;
+    let tree = tree_of_volume(&volume).map_err(failed("read"))?;
+    let report = volume.check(false, &|_, _| {}).map_err(failed("check"))?;
+    if let Some(finding) = report.findings.first() {
+        return Err(format!("fsck: {finding:?}"));
+    }
+    volume.close().map_err(failed("close"))?;
+    find_state(model, seed, acknowledged, &tree)
+}
+
+#[test]
+fn what_a_killed_writer_acknowledged_is_there_and_the_rest_is_whole() {
+    let watchdog = Watchdog::new("killing");
+    let image = Image::new("killed");
+    let mut model = prepared_model().expect("model");
+    let (mut acknowledgements, mut runs_ahead) = (0, 0);
+    for seed in Seeds::from_environment("LANEFS_KILLS", 1, 200) {
+        watchdog.at(|| format!("seed {seed}"));
+        let writer = Writer::start(&image, seed, false);
+        std::thread::sleep(Duration::from_micros(Seeded::new(seed).between(5_000, 60_000)));
+        let acknowledged = writer.kill();
+        match examine(&image, &mut model, seed, acknowledged) {
+            Ok(ahead) => {
+                acknowledgements += acknowledged;
+                runs_ahead += u64::from(ahead > 0);
+            }
+            Err(what) => panic!("seed {seed}, {acknowledged} steps acknowledged: {what}"),
+        }
+    }
+    assert!(acknowledgements > 0, "no writer ever acknowledged anything");
+    eprintln!("{acknowledgements} steps acknowledged, {runs_ahead} writers were further than they said");
+}
+
+#[test]
+fn a_writer_that_acknowledges_too_early_is_caught() {
+    let watchdog = Watchdog::new("acknowledging too early");
+    let image = Image::new("early");
+    let mut model = prepared_model().expect("model");
+    let caught = (0..60).any(|seed| {
+        watchdog.at(|| format!("acknowledging too early, seed {seed}"));
+        let writer = Writer::start(&image, seed, true);
+        std::thread::sleep(Duration::from_micros(Seeded::new(seed).between(5_000, 60_000)));
+        let acknowledged = writer.kill();
+        examine(&image, &mut model, seed, acknowledged).is_err()
+    });
+    assert!(caught, "the test cannot fail");
+}
+
+#[test]
+fn a_volume_in_use_is_refused_and_free_again_when_its_writer_is_killed() {
+    let _watchdog = Watchdog::new("two openers");
+    let image = Image::new("locked");
+    for seed in 0..5 {
+        let mut writer = Writer::start(&image, seed, false);
+        for access in [Access::Write, Access::Read, Access::Repair] {
+            match Volume::open(&image.0, access) {
+                Ok(_) => panic!("{access:?}: opened by two"),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains("in use by another process"), "{access:?}: {text}");
+                }
+            }
+        }
+        // A second writer does no harm to the first one.
+        assert!(writer.line().is_some(), "the writer has died");
+        writer.kill();
+        Volume::open(&image.0, Access::Write).and_then(Volume::close).expect("free again");
+    }
+}
