@@ -23,6 +23,7 @@ mount                   mount       test   mounts the ext4 and tmpfs peers
 losetup                 mount       test   puts the ext4 peer on its own image
 setpriv                 util-linux  test   runs tests as an unprivileged user
 valgrind                valgrind    bench  counts instructions
+fio                     fio         bench  reads beside which the filling of the cache is measured
 ROWS
 }
 

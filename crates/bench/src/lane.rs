@@ -1,8 +1,9 @@
-//! LaneFS as a system under measurement: a memory volume, called through the library.
+//! LaneFS as a system under measurement: a volume, in memory unless said otherwise, called through the library.
 
 use crate::stop::{STRIDE, Stop};
-use crate::system::{Create, Expect, System};
+use crate::system::{Create, Expect, Named, System};
 use crate::threads::in_threads;
+use crate::values::LANEFS;
 use crate::workload::{CHAIN_NAME, Strings, Tree, chain_path};
 use crate::{Error, Result};
 use lanefs::{Caller, Code, CreateOptions, FileKind, Ino, InodeSize, ResolveOptions, Volume};
@@ -16,19 +17,34 @@ pub const BATCH: usize = 1024;
 /// Entries asked for by one `readdir` call.
 const LISTED_AT_ONCE: usize = 1024;
 
-/// A memory volume of 256-byte inodes.
+/// A volume, and its owner who calls.
 pub struct Lane {
     volume: Volume,
     who: Caller,
 }
 
 impl Lane {
-    /// An empty volume of `size_bytes`; memory is taken as it fills.
+    /// An empty memory volume of 256-byte inodes and `size_bytes`; memory is taken as it fills.
     pub fn new(size_bytes: u64) -> Result<Self> {
         let options =
             CreateOptions { size: size_bytes, inode_size: InodeSize::B256, ..CreateOptions::default() };
         let volume = Volume::create_memory(&options).map_err(Error::volume("making a memory volume"))?;
-        Ok(Lane { volume, who: Caller::OWNER })
+        Ok(Lane::on(volume))
+    }
+
+    /// A volume of any kind.
+    pub(crate) fn on(volume: Volume) -> Self {
+        Lane { volume, who: Caller::OWNER }
+    }
+
+    /// The volume.
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// As whom it is called.
+    pub(crate) fn who(&self) -> &Caller {
+        &self.who
     }
 
     /// As [`System::resolve`] in the root with one thread, one path a call: what a program pays that has no batch.
@@ -91,11 +107,13 @@ fn resolve_slice(
     Ok(good)
 }
 
-impl System for Lane {
+impl Named for Lane {
     fn name(&self) -> &str {
-        "lanefs"
+        LANEFS
     }
+}
 
+impl System for Lane {
     fn make_tree(&self, tree: &Tree, stop: &Stop) -> Result<()> {
         // Files come directory by directory, so the last parent is nearly always the next one's.
         let mut last: Option<(&[u8], Ino)> = None;

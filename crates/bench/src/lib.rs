@@ -7,12 +7,14 @@
 //!
 //! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
 //! * [`system`]: what a row asks of a file system. [`lane`] answers it with a LaneFS volume, [`peers`] with system calls.
-//! * [`namespace`]: the rows of `lanefs bench namespace`.
+//! * [`namespace`], [`concurrency`]: the rows of `lanefs bench namespace` and `lanefs bench concurrency`.
+//! * [`session`]: what both have in common: arguments, parts, runs in turn, the report.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines.
 //!
 //! Deliberately absent: profiling, and any judgement of a result beyond "the goal was reached or not".
 #![forbid(unsafe_code)]
 
+pub mod concurrency;
 pub mod error;
 pub mod lane;
 pub mod machine;
@@ -20,10 +22,14 @@ pub mod namespace;
 pub mod peers;
 mod progress;
 pub mod report;
+mod selection;
+pub mod session;
 pub mod stop;
 pub mod system;
 mod threads;
+mod values;
 pub mod workload;
 
+pub use concurrency::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency, run_concurrency_with};
 pub use error::{Error, Result};
 pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};

@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// The runs of one system in one row.
@@ -39,7 +39,18 @@ pub struct Goal {
     pub reached: bool,
 }
 
-/// One row. Every unit is a cost (time or space for one thing), so that less is better.
+/// Which way the values of a row are better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// A cost: time or space for one thing.
+    #[default]
+    Less,
+    /// A rate.
+    More,
+}
+
+/// One row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// Stable name in kebab-case.
@@ -48,11 +59,13 @@ pub struct Row {
     pub params: BTreeMap<String, Value>,
     /// Unit of all values, e.g. `ns/path`.
     pub unit: String,
+    /// Whether less or more of it is better.
+    pub better: Better,
     /// LaneFS.
     pub lanefs: Summary,
     /// The others, by name.
     pub peers: BTreeMap<String, Summary>,
-    /// Median of the peer over that of LaneFS: above 1 where LaneFS is better.
+    /// Median of the peer over that of LaneFS, of a rate the other way round: above 1 where LaneFS is better.
     pub ratio: BTreeMap<String, f64>,
     /// Further medians of LaneFS or of peers, named with their unit; no peer is compared by them.
     pub extra: BTreeMap<String, f64>,
@@ -63,7 +76,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row from the values of all runs; `None` where LaneFS has none.
+    /// A row of costs from the values of all runs; `None` where LaneFS has none.
     pub fn new(name: &str, unit: &str, lanefs: &[f64], peers: &BTreeMap<String, Vec<f64>>) -> Option<Self> {
         let lanefs = Summary::of(lanefs)?;
         let peers: BTreeMap<String, Summary> =
@@ -74,6 +87,14 @@ impl Row {
             .map(|(name, peer)| (name.clone(), peer.median / lanefs.median))
             .collect();
         Some(Row { name: name.into(), unit: unit.into(), lanefs, peers, ratio, ..Row::default() })
+    }
+
+    /// A row of rates, of which more is better.
+    pub fn rate(name: &str, unit: &str, lanefs: &[f64], peers: &BTreeMap<String, Vec<f64>>) -> Option<Self> {
+        let mut row = Row { better: Better::More, ..Row::new(name, unit, lanefs, peers)? };
+        row.ratio.retain(|_, ratio| *ratio > 0.0);
+        row.ratio.values_mut().for_each(|ratio| *ratio = ratio.recip());
+        Some(row)
     }
 
     /// Adds a setting.
@@ -122,6 +143,18 @@ pub struct Report {
     pub notes: Vec<String>,
     /// The rows in the order measured.
     pub rows: Vec<Row>,
+    /// Further tables for people, of values that the rows have in `extra`.
+    #[serde(skip)]
+    pub tables: Vec<Table>,
+}
+
+/// A table for people: a title and lines of cells, the first of them the heading.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Heading and rows.
+    pub lines: Vec<Vec<String>>,
 }
 
 impl Report {
@@ -133,20 +166,22 @@ impl Report {
 
     /// The table for people.
     pub fn table(&self) -> String {
-        let mut peers: Vec<&str> =
-            self.rows.iter().flat_map(|row| row.peers.keys().map(String::as_str)).collect();
-        // A variant of a peer (`ext4-mknod`) has one row only: it goes below the table, which keeps to a screen's width.
-        peers.retain(|name| !name.contains('-'));
-        peers.sort_unstable();
-        peers.dedup();
-        let mut lines = vec![heading(&peers)];
-        lines.extend(self.rows.iter().map(|row| cells(row, &peers)));
         let mut text = format!(
             "{} on {}, {} cores, {}\n",
             self.bench, self.machine.processor, self.machine.cores, self.machine.kernel
         );
-        text += "median (min..max) of all runs, less is better; x = peer's median over that of LaneFS\n\n";
-        text += &aligned(&lines);
+        text += "median (min..max) of all runs, less is better (of MB/s more); x > 1: LaneFS is so many times better\n\n";
+        for (i, block) in blocks(&self.rows).into_iter().enumerate() {
+            let peers: BTreeSet<&str> = block.iter().flat_map(shown_peers).collect();
+            let peers: Vec<&str> = peers.into_iter().collect();
+            let mut lines = vec![heading(&peers)];
+            lines.extend(block.iter().map(|row| cells(row, &peers)));
+            text += if i > 0 { "\n" } else { "" };
+            text += &aligned(&lines, 2);
+        }
+        for table in &self.tables {
+            let _ = writeln!(text, "\n{}\n\n{}", table.title, aligned(&table.lines, 0));
+        }
         for note in &self.notes {
             let _ = writeln!(text, "note: {note}");
         }
@@ -161,6 +196,27 @@ impl Report {
         }
         text
     }
+}
+
+/// The peers that have columns. A variant of a peer (`ext4-mknod`) has one row only: it goes below the table, which keeps to
+/// a screen's width.
+fn shown_peers(row: &Row) -> impl Iterator<Item = &str> {
+    row.peers.keys().map(String::as_str).filter(|name| !name.contains('-'))
+}
+
+/// Rows that stand in one table: a row begins another where it has no peer in common with those before.
+fn blocks(rows: &[Row]) -> Vec<&[Row]> {
+    let (mut blocks, mut start, mut peers) = (Vec::new(), 0, BTreeSet::new());
+    for (i, row) in rows.iter().enumerate() {
+        let own: BTreeSet<&str> = shown_peers(row).collect();
+        if !own.is_empty() && !peers.is_empty() && own.is_disjoint(&peers) {
+            blocks.push(&rows[start..i]);
+            (start, peers) = (i, BTreeSet::new());
+        }
+        peers.extend(own);
+    }
+    blocks.push(&rows[start..]);
+    blocks
 }
 
 fn heading(peers: &[&str]) -> Vec<String> {
@@ -196,7 +252,7 @@ fn spread(summary: &Summary) -> String {
 }
 
 /// Three significant digits, no exponent.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 || v == 0.0 => 0,
         v if v >= 10.0 => 1,
@@ -206,8 +262,8 @@ fn short(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Columns as wide as their widest cell; the first two and the last two to the left, numbers to the right.
-fn aligned(lines: &[Vec<String>]) -> String {
+/// Columns as wide as their widest cell; the first two and the `last` last ones to the left, numbers to the right.
+fn aligned(lines: &[Vec<String>], last: usize) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |c: usize| lines.iter().filter_map(|l| l.get(c)).map(|s| s.chars().count()).max().unwrap_or(0);
@@ -217,7 +273,7 @@ fn aligned(lines: &[Vec<String>]) -> String {
         let mut row = String::new();
         for (c, cell) in line.iter().enumerate() {
             let width = widths[c];
-            let left = c < 2 || c + 2 >= columns;
+            let left = c < 2 || c + last >= columns;
             let _ = if left { write!(row, "{cell:<width$}  ") } else { write!(row, "{cell:>width$}  ") };
         }
         text += row.trim_end();
@@ -251,6 +307,8 @@ mod tests {
         let row = row.goal_ratio("ext4", 10.0).goal_ratio("tmpfs", 4.0).goal_ratio("absent", 1.0);
         let reached: Vec<bool> = row.goals.iter().map(|g| g.reached).collect();
         assert_eq!(reached, [true, false]);
+        let row = Row::rate("r", "MB/s", &[20.0], &peers(&[("fio", &[10.0]), ("none", &[0.0])])).unwrap();
+        assert_eq!((row.ratio["fio"], row.ratio.len(), row.better), (2.0, 1, Better::More));
         assert!(Row::new("r", "ns", &[], &peers(&[])).is_none());
         assert!(Row::new("r", "ns", &[0.0], &peers(&[("ext4", &[1.0])])).unwrap().ratio.is_empty());
     }
@@ -272,11 +330,32 @@ mod tests {
         let row = &value["rows"][0];
         assert_eq!(row["name"], "create-flat");
         assert_eq!(row["params"]["files"], 5);
+        assert_eq!(row["better"], "less");
         assert_eq!(row["unit"], "ns/file");
         assert_eq!(row["lanefs"], serde_json::json!({"median": 2.0, "min": 1.0, "max": 3.0, "runs": 2}));
         assert_eq!(row["peers"]["ext4"]["runs"], 1);
         assert_eq!(row["ratio"]["ext4"], 2.0);
         assert!(!report.json().contains('\n'));
+    }
+
+    #[test]
+    fn rows_with_other_peers_stand_in_another_table() {
+        let row = |name: &str, peer: &[&str]| {
+            let values = peer.iter().map(|peer| ((*peer).to_string(), vec![1.0])).collect();
+            Row::new(name, "ns", &[1.0], &values).unwrap()
+        };
+        let rows = [
+            row("a", &["ext4"]),
+            row("b", &[]),
+            row("c", &["ext4", "tmpfs"]),
+            row("d", &["tmpfs", "ext4-mknod"]),
+            row("e", &["fio"]),
+            row("f", &["ext4"]),
+        ];
+        let names = |block: &[Row]| block.iter().map(|row| row.name.as_str()).collect::<String>();
+        let found: Vec<String> = blocks(&rows).into_iter().map(names).collect();
+        assert_eq!(found, ["abcd", "e", "f"]);
+        assert!(!Report::default().table().is_empty());
     }
 
     #[test]
@@ -293,6 +372,10 @@ mod tests {
         other.insert("ext4".into(), vec![3.0]);
         report.rows.push(Row::new("create-flat", "ns/file", &[2.0], &other).unwrap());
         assert!(report.table().contains("create-flat: ext4-mknod 4.00 ns/file, 2.00x"), "{}", report.table());
+        let cells = |cells: [&str; 3]| cells.map(String::from).to_vec();
+        let lines = vec![cells(["files", "system", "user s"]), cells(["100", "ext4", "1.5"])];
+        report.tables.push(Table { title: "processor time".into(), lines });
+        assert!(report.table().contains("processor time\n\nfiles  system  user s\n100    ext4       1.5"));
         assert_eq!(short(0.0), "0");
         assert_eq!(short(12.34), "12.3");
         assert_eq!(short(0.1234), "0.123");

@@ -27,11 +27,14 @@ pub enum Create {
     Node,
 }
 
-/// A file system under measurement.
-pub trait System {
-    /// Its name in a report.
+/// What has a name in a report.
+pub trait Named {
+    /// The name.
     fn name(&self) -> &str;
+}
 
+/// A file system under measurement.
+pub trait System: Named {
     /// Makes a tree of directories and empty files.
     fn make_tree(&self, tree: &Tree, stop: &Stop) -> Result<()>;
 

@@ -1,8 +1,55 @@
-//! Several threads that start together on shares of one list of requests.
+//! Several threads that start together.
 
 use crate::Result;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
+
+/// What threads that worked together did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Together {
+    /// From the first thread's start to the last one's end.
+    pub(crate) elapsed: Duration,
+    /// The times of all threads together, each from its own start to its own end.
+    pub(crate) busy: Duration,
+    /// Sum of what they returned.
+    pub(crate) sum: u64,
+}
+
+/// Runs `work` on threads that start together; each gets its number, from 0 on.
+pub(crate) fn together(threads: usize, work: impl Fn(usize) -> Result<u64> + Sync) -> Result<Together> {
+    if threads <= 1 {
+        let start = Instant::now();
+        let sum = work(0)?;
+        let elapsed = start.elapsed();
+        return Ok(Together { elapsed, busy: elapsed, sum });
+    }
+    let barrier = Barrier::new(threads);
+    let (barrier, work) = (&barrier, &work);
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|number| {
+                scope.spawn(move || {
+                    barrier.wait();
+                    let start = Instant::now();
+                    let answer = work(number);
+                    (answer, start, Instant::now())
+                })
+            })
+            .collect();
+        let (mut first, mut last): (Option<Instant>, Option<Instant>) = (None, None);
+        let mut all = Together::default();
+        for thread in running {
+            // A panic of a worker goes on here, as it would without threads.
+            let (answer, start, end) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.sum += answer?;
+            all.busy += end - start;
+            first = first.into_iter().chain([start]).min();
+            last = last.into_iter().chain([end]).max();
+        }
+        all.elapsed = first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first);
+        Ok(all)
+    })
+}
 
 /// Splits the requests evenly among threads that start together; returns the time from their start to the last one's
 /// end, and the sum of what they returned.
@@ -11,39 +58,15 @@ pub(crate) fn in_threads<T: Sync>(
     threads: usize,
     work: impl Fn(&[T]) -> Result<u64> + Sync,
 ) -> Result<(Duration, u64)> {
-    if threads <= 1 {
-        let start = Instant::now();
-        let good = work(requests)?;
-        return Ok((start.elapsed(), good));
-    }
-    let barrier = Barrier::new(threads);
-    let (barrier, work) = (&barrier, &work);
-    std::thread::scope(|scope| {
-        let share = requests.len().div_ceil(threads).max(1);
-        let mut shares = requests.chunks(share);
-        let running: Vec<_> = (0..threads)
-            .map(|_| shares.next().unwrap_or_default())
-            .map(|share| {
-                scope.spawn(move || {
-                    barrier.wait();
-                    let start = Instant::now();
-                    let good = work(share);
-                    (good, start, Instant::now())
-                })
-            })
-            .collect();
-        let (mut first, mut last, mut good) = (None, None, 0);
-        for thread in running {
-            // A panic of a worker goes on here, as it would without threads.
-            let (answer, start, end) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            good += answer?;
-            first = first.into_iter().chain([start]).min();
-            last = last.into_iter().chain([end]).max();
-        }
-        let elapsed =
-            first.zip(last).map_or(Duration::ZERO, |(first, last): (Instant, Instant)| last - first);
-        Ok((elapsed, good))
-    })
+    let done = together(threads, |thread| work(share(requests, threads, thread)))?;
+    Ok((done.elapsed, done.sum))
+}
+
+/// The part of `all` that belongs to one of several threads; no two differ by more than one.
+pub(crate) fn share<T>(all: &[T], threads: usize, thread: usize) -> &[T] {
+    let threads = threads.max(1);
+    let start = |thread: usize| all.len() * thread.min(threads) / threads;
+    &all[start(thread)..start(thread + 1)]
 }
 
 #[cfg(test)]
@@ -59,8 +82,19 @@ mod tests {
             assert_eq!(sum, 500_500);
         }
         let failed =
-            in_threads(&requests, 2, |share| if share[0] == 0 { Ok(0) } else { Err(Error::Stopped) });
+            in_threads(
+                &requests,
+                2,
+                |share| if share.first() == Some(&0) { Ok(0) } else { Err(Error::Stopped) },
+            );
         assert!(matches!(failed, Err(Error::Stopped)));
         assert_eq!(in_threads(&[0u64; 0], 2, |share| Ok(share.len() as u64)).unwrap().1, 0);
+    }
+
+    #[test]
+    fn no_thread_is_busy_longer_than_all_are() {
+        let done = together(4, |thread| Ok(thread as u64)).unwrap();
+        assert_eq!(done.sum, 6);
+        assert!(done.busy <= 4 * done.elapsed);
     }
 }

@@ -1,6 +1,7 @@
 //! The whole benchmark at tiny sizes: every row is there, measured and well formed. Nothing looks at a time.
 
 use lanefs_bench::namespace::{EXIT_DONE, EXIT_STOPPED, ImportRequest, row_names};
+use lanefs_bench::session::CommonArgs;
 use lanefs_bench::stop::Stop;
 use lanefs_bench::workload::Sizes;
 use lanefs_bench::{Hooks, NamespaceArgs, run_namespace_with};
@@ -34,11 +35,8 @@ fn every_row_is_measured_and_the_report_is_whole() {
     std::fs::write(tree.join("file"), "content").unwrap();
     let json = temp.path().join("report.json");
     let args = NamespaceArgs {
-        quick: true,
-        json: Some(json.clone()),
-        runs: Some(2),
+        common: CommonArgs { quick: true, json: Some(json.clone()), runs: Some(2), ..CommonArgs::default() },
         tree: Some(tree),
-        ..NamespaceArgs::default()
     };
     let hooks =
         Hooks { import: Some(Arc::new(writes_a_file)), sizes: Some(TINY), stop: Some(Stop::default()) };
@@ -68,10 +66,13 @@ fn only_the_rows_asked_for_are_measured() {
     let temp = tempfile::tempdir().unwrap();
     let json = temp.path().join("report.json");
     let args = NamespaceArgs {
-        json: Some(json.clone()),
-        rows: Some("{chain-lookup,lookup-wide-10}".into()),
-        runs: Some(1),
-        ..NamespaceArgs::default()
+        common: CommonArgs {
+            json: Some(json.clone()),
+            rows: Some("{chain-lookup,lookup-wide-10}".into()),
+            runs: Some(1),
+            ..CommonArgs::default()
+        },
+        tree: None,
     };
     let hooks = Hooks { sizes: Some(TINY), stop: Some(Stop::default()), import: None };
     assert_eq!(run_namespace_with(&args, &hooks).unwrap(), EXIT_DONE);
@@ -91,8 +92,8 @@ fn a_stop_ends_it_at_once_with_its_own_exit_code() {
 
 #[test]
 fn a_report_that_cannot_be_written_is_refused_before_anything_is_measured() {
-    let args =
-        NamespaceArgs { json: Some("/no/such/directory/report.json".into()), ..NamespaceArgs::default() };
+    let common = CommonArgs { json: Some("/no/such/directory/report.json".into()), ..CommonArgs::default() };
+    let args = NamespaceArgs { common, tree: None };
     let refused = run_namespace_with(&args, &Hooks { sizes: Some(TINY), ..Hooks::default() }).unwrap_err();
     assert!(refused.to_string().contains("/no/such/directory"), "{refused}");
 }

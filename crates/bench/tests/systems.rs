@@ -4,7 +4,7 @@ use lanefs_bench::Error;
 use lanefs_bench::lane::Lane;
 use lanefs_bench::peers::{Host, Medium, Need, Peers};
 use lanefs_bench::stop::Stop;
-use lanefs_bench::system::{Create, Expect, System};
+use lanefs_bench::system::{Create, Expect, Named, System};
 use lanefs_bench::workload::{Strings, Tree, flat_names, subdirectory_name};
 
 /// All methods, small: none of them looks at a time.

@@ -1,8 +1,9 @@
 //! `chain-create`, `chain-lookup`: directories in one another, thousands deep.
 
-use super::bench::{Bench, Values};
+use super::bench::Bench;
 use crate::Result;
 use crate::peers::Need;
+use crate::values::Values;
 use std::ffi::CStr;
 
 const DIRECTORY: &CStr = c"chain";
@@ -14,7 +15,7 @@ const GOAL_CREATE: f64 = 5.0;
 const GOAL_LOOKUP: f64 = 1.0;
 
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
-    let (depth, times) = (bench.sizes.chain_depth, bench.sizes.chain_lookups);
+    let (depth, times) = (bench.settings.sizes.chain_depth, bench.settings.sizes.chain_lookups);
     let systems = bench.systems(Need { inodes: depth as u64 + 10, bytes: depth as u64 * 4096 })?;
     let (mut created, mut looked_up) = (Values::default(), Values::default());
     bench.in_turn("chain", &systems.all(), |system, run| {

@@ -1,10 +1,11 @@
 //! `create-flat`, `unlink-flat`, `bytes-per-file`: empty files in one directory, by one thread.
 
-use super::bench::{Bench, Values};
+use super::bench::Bench;
 use crate::Result;
 use crate::peers::Need;
 use crate::report::Row;
-use crate::system::{Create, System};
+use crate::system::{Create, Named, System};
+use crate::values::Values;
 use crate::workload::{Strings, flat_names, shuffled};
 use std::ffi::CStr;
 use std::time::Duration;
@@ -22,7 +23,7 @@ const GOAL_BYTES: f64 = 450.0;
 const NODE_RUNS: usize = 2;
 
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
-    let count = bench.sizes.flat_files;
+    let count = bench.settings.sizes.flat_files;
     let names = flat_names(count);
     let order = names.pick(&shuffled(count));
     let systems = bench.systems(Need { inodes: count as u64, bytes: count as u64 * 100 })?;

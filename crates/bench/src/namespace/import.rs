@@ -1,9 +1,10 @@
 //! `import-tree`: a real tree into a file volume, beside `cp -a` to ext4, each ended by a sync.
 
-use super::bench::{Bench, Values};
+use super::bench::Bench;
 use crate::peers::{Host, Medium, Need, run_command};
 use crate::stop::Stop;
-use crate::system::System;
+use crate::system::{Named, System};
+use crate::values::Values;
 use crate::{Error, Result};
 use lanefs::{CreateOptions, Volume};
 use lanefs_transfer::{Control, ImportOptions, Silent, import_tree};
@@ -37,8 +38,8 @@ pub struct ImportRequest<'a> {
 pub type Import = Arc<dyn Fn(&ImportRequest<'_>) -> std::result::Result<u64, String> + Send + Sync>;
 
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
-    let import = bench.import.clone().unwrap_or_else(|| Arc::new(import_volume));
-    let source = bench.tree.clone().unwrap_or_else(|| default_tree(bench.quick));
+    let import = bench.settings.import.clone().unwrap_or_else(|| Arc::new(import_volume));
+    let source = bench.settings.tree.clone().unwrap_or_else(|| default_tree(bench.settings.quick));
     bench.progress.step(&format!("reading {}", source.display()));
     let content = Content::of(&source, &bench.stop)?;
     let temp =

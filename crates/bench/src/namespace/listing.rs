@@ -1,16 +1,17 @@
 //! `readdir-stat`: list a directory and read the attributes of all of it.
 
-use super::bench::{Bench, Values};
+use super::bench::Bench;
 use crate::Result;
 use crate::peers::Need;
 use crate::system::Create;
+use crate::values::Values;
 use crate::workload::flat_names;
 use std::ffi::CStr;
 
 const DIRECTORY: &CStr = c"listed";
 
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
-    let count = bench.sizes.listed_files;
+    let count = bench.settings.sizes.listed_files;
     let systems = bench.systems(Need { inodes: count as u64, bytes: count as u64 * 100 })?;
     for system in systems.all() {
         bench.progress.step(&format!("making a directory of {count}, {}", system.name()));

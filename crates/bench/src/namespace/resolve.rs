@@ -1,11 +1,12 @@
 //! `resolve-random-1t`, `resolve-random-2t`, `resolve-absent-1t`: random paths of a large tree.
 
-use super::bench::{Bench, Values};
+use super::bench::Bench;
 use crate::Result;
 use crate::lane::BATCH;
 use crate::peers::Need;
 use crate::report::Row;
 use crate::system::Expect;
+use crate::values::Values;
 use crate::workload::{FILES_PER_DIRECTORY, Tree};
 
 /// Least and best that random resolution by one thread is to reach against ext4.
@@ -16,7 +17,7 @@ const GOAL_TIMES_EXT4: f64 = 10.0;
 const GOAL_TWO_THREADS: f64 = 1.9;
 
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
-    let tree = Tree::new(bench.sizes.tree_files);
+    let tree = Tree::new(bench.settings.sizes.tree_files);
     let inodes = (tree.files.len() + tree.directories.len()) as u64;
     // A leaf directory of ext4 takes a block at least.
     let bytes = tree.directories.len() as u64 * 4096 + inodes * 64;

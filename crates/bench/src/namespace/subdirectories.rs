@@ -1,9 +1,10 @@
 //! `wide-mkdir`, `wide-lookup`: many subdirectories in one directory.
 
-use super::bench::{Bench, Values};
+use super::bench::Bench;
 use crate::Result;
 use crate::peers::Need;
 use crate::system::Expect;
+use crate::values::Values;
 use crate::workload::{Strings, sampled, subdirectory_name};
 use std::ffi::CStr;
 
@@ -16,7 +17,7 @@ const GOAL_CREATE: f64 = 5.0;
 const GOAL_LOOKUP: f64 = 1.0;
 
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
-    let (count, lookups) = (bench.sizes.subdirectories, bench.sizes.subdirectory_lookups);
+    let (count, lookups) = (bench.settings.sizes.subdirectories, bench.settings.sizes.subdirectory_lookups);
     let names: Strings = (0..count).map(subdirectory_name).collect();
     let requests = names.pick(&sampled(count, lookups));
     let systems = bench.systems(Need { inodes: count as u64 + 10, bytes: count as u64 * 4096 })?;

@@ -1,12 +1,13 @@
 //! `lookup-wide-N`: random names of one directory of N entries.
 
-use super::bench::{Bench, Values, lane_bytes};
+use super::bench::{Bench, lane_bytes};
 use super::rows::wide_name;
 use crate::Result;
 use crate::lane::{BATCH, Lane};
 use crate::machine::available_memory;
 use crate::peers::Need;
 use crate::system::{Create, Expect, System};
+use crate::values::Values;
 use crate::workload::{Strings, absent_name, flat_name, flat_names, sampled};
 use std::ffi::CString;
 
@@ -63,6 +64,7 @@ impl Wide {
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     // One entry is what the others are compared with, so it is always measured.
     let steps: Vec<usize> = bench
+        .settings
         .sizes
         .wide_steps()
         .into_iter()
@@ -71,7 +73,8 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     let (shared, own): (Vec<usize>, Vec<usize>) = steps.iter().partition(|&&n| n <= PEER_ENTRIES);
     let inodes = shared.iter().sum::<usize>() as u64 + 10;
     let systems = bench.systems(Need { inodes, bytes: inodes * 100 })?;
-    let mut directories: Vec<Wide> = shared.iter().map(|&n| Wide::new(n, bench.sizes.wide_lookups)).collect();
+    let mut directories: Vec<Wide> =
+        shared.iter().map(|&n| Wide::new(n, bench.settings.sizes.wide_lookups)).collect();
     for wide in &mut directories {
         wide.lane_bytes = wide.fill(&systems.lane, bench)?;
         for host in &systems.hosts {
@@ -90,7 +93,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
             ));
             continue;
         }
-        let mut wide = Wide::new(entries, bench.sizes.wide_lookups);
+        let mut wide = Wide::new(entries, bench.settings.sizes.wide_lookups);
         let lane = Lane::new(lane_bytes(Need { inodes: entries as u64, bytes: 0 }))?;
         wide.lane_bytes = wide.fill(&lane, bench)?;
         directories.push(wide);

@@ -4,7 +4,7 @@ use super::mount::Mount;
 use super::probe::{FileSystem, probe};
 use super::remove::remove_tree;
 use crate::stop::{STRIDE, Stop};
-use crate::system::{Create, Expect, System};
+use crate::system::{Create, Expect, Named, System};
 use crate::threads::in_threads;
 use crate::workload::{CHAIN_NAME, Strings, Tree, chain_path};
 use crate::{Error, Result};
@@ -103,7 +103,13 @@ impl Host {
         &self.path
     }
 
-    fn error(&self, what: &str) -> impl FnOnce(Errno) -> Error {
+    /// A descriptor of its root directory.
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// For `map_err`: a system call failed while doing `what`.
+    pub(crate) fn error(&self, what: &str) -> impl FnOnce(Errno) -> Error {
         Error::host(format!("{}: {what}", self.name))
     }
 
@@ -173,11 +179,13 @@ fn stat_all(root: BorrowedFd<'_>, paths: &[&CStr], expect: Expect, stop: &Stop) 
     Ok(good)
 }
 
-impl System for Host {
+impl Named for Host {
     fn name(&self) -> &str {
         &self.name
     }
+}
 
+impl System for Host {
     fn make_tree(&self, tree: &Tree, stop: &Stop) -> Result<()> {
         let root = &self.root;
         self.timed(&tree.directories, stop, "mkdir", |path| sys::mkdirat(root, path, DIRECTORY_MODE))?;

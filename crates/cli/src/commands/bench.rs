@@ -4,7 +4,9 @@ use crate::exit::{self, Failure};
 use crate::interrupt;
 use clap::{Args, Subcommand};
 use lanefs_bench::stop::Stop;
-use lanefs_bench::{Hooks, NamespaceArgs, run_namespace_with};
+use lanefs_bench::{
+    ConcurrencyArgs, ConcurrencyHooks, Hooks, NamespaceArgs, run_concurrency_with, run_namespace_with,
+};
 
 /// Measure LaneFS beside other file systems, in one run on this machine
 #[derive(Args, Clone, Debug)]
@@ -17,6 +19,8 @@ pub struct Bench {
 enum What {
     /// Paths, directories and files beside ext4 and tmpfs (as root on file systems of its own)
     Namespace(NamespaceArgs),
+    /// Threads that read and write at once, beside ext4, tmpfs, fio and LaneFS without concurrency control
+    Concurrency(ConcurrencyArgs),
 }
 
 impl Bench {
@@ -25,9 +29,14 @@ impl Bench {
     /// # Errors
     /// What kept it from a report.
     pub fn run(&self) -> Result<u8, Failure> {
-        let What::Namespace(args) = &self.what;
-        let hooks = Hooks { stop: Some(Stop::following(interrupt::raised)), ..Hooks::default() };
-        run_namespace_with(args, &hooks).map_err(|error| {
+        let stop = Some(Stop::following(interrupt::raised));
+        let done = match &self.what {
+            What::Namespace(args) => run_namespace_with(args, &Hooks { stop, ..Hooks::default() }),
+            What::Concurrency(args) => {
+                run_concurrency_with(args, &ConcurrencyHooks { stop, ..ConcurrencyHooks::default() })
+            }
+        };
+        done.map_err(|error| {
             let code = match &error {
                 lanefs_bench::Error::Arguments(_) => exit::USAGE,
                 lanefs_bench::Error::Stopped => return Failure::Interrupted,
@@ -35,5 +44,33 @@ impl Bench {
             };
             Failure::new(code, "bench", &error.to_string(), "")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        bench: Bench,
+    }
+
+    #[test]
+    fn both_benchmarks_take_the_common_arguments() {
+        for what in ["namespace", "concurrency"] {
+            let arguments = ["lanefs", what, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
+            let common = match Program::try_parse_from(arguments).map(|program| program.bench.what) {
+                Ok(What::Namespace(args)) => args.common,
+                Ok(What::Concurrency(args)) => args.common,
+                Err(error) => panic!("{error}"),
+            };
+            assert!(common.quick && common.runs == Some(2) && common.rows.as_deref() == Some("x-*"));
+            assert!(common.json.is_some());
+        }
+        assert!(Program::try_parse_from(["lanefs", "concurrency", "--tree", "/usr"]).is_err());
+        assert!(Program::try_parse_from(["lanefs", "concurrency", "--runs", "0"]).is_err());
     }
 }

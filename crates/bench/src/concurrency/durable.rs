@@ -1,0 +1,257 @@
+//! `durable-*`: small files that survive a crash, one by one and many at once.
+
+use super::bench::{Bench, temp_dir};
+use super::files::Files;
+use crate::Result;
+use crate::error::Error;
+use crate::lane::Lane;
+use crate::peers::{Host, Medium, Need, probe};
+use crate::report::Row;
+use crate::stop::Stop;
+use crate::system::{Named, System};
+use crate::threads::{share, together};
+use crate::values::{LANEFS, Values};
+use crate::workload::{Strings, flat_names};
+use lanefs::Stats;
+use lanefs::{CreateOptions, Volume};
+use std::ffi::CStr;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const DIRECTORY: &CStr = c"durable";
+const FILE_BYTES: usize = 4096;
+
+/// The name of a peer that is an ext4 without a journal.
+const WITHOUT_JOURNAL: &str = "ext4-nojournal";
+
+/// Threads of the row, and of the figure beside it.
+const MORE_THREADS: usize = 4;
+
+/// What a system does here.
+trait Durable: System {
+    /// Creates files and writes each, divided among threads, in a new directory that is removed again; `each`: one by one
+    /// durable, else all together at the end.
+    fn write_files(&self, names: &Strings, threads: usize, each: bool, stop: &Stop) -> Result<Duration>;
+}
+
+impl<F: Files + System> Durable for F {
+    fn write_files(&self, names: &Strings, threads: usize, each: bool, stop: &Stop) -> Result<Duration> {
+        let top = self.top()?;
+        self.make_dir(&top, DIRECTORY)?;
+        let dir = self.open_dir(&top, DIRECTORY)?;
+        self.settle()?;
+        let names: Vec<&CStr> = names.iter().collect();
+        let data = [7u8; FILE_BYTES];
+        let done = together(threads, |thread| {
+            for name in share(&names, threads, thread) {
+                stop.check()?;
+                let file = self.create(&dir, name)?;
+                self.write(&file, 0, &data)?;
+                if each {
+                    self.sync_file(&file)?;
+                }
+            }
+            if !each {
+                self.settle()?;
+            }
+            Ok(0)
+        })?;
+        for name in names {
+            self.remove(&dir, name)?;
+        }
+        drop(dir);
+        self.remove_dir(&top, DIRECTORY)?;
+        self.settle()?;
+        Ok(done.elapsed)
+    }
+}
+
+/// The systems on one disk.
+struct OnDisk {
+    lane: Lane,
+    hosts: Vec<Host>,
+    /// Holds the volume's file; dropped last.
+    _temp: TempDir,
+}
+
+impl OnDisk {
+    fn new(bench: &mut Bench, files: usize) -> Result<Self> {
+        let given = bench.peers.ext4.clone();
+        let place = given.clone().unwrap_or_else(std::env::temp_dir);
+        let temp = match &given {
+            Some(directory) => tempfile::Builder::new()
+                .prefix("lanefs-bench-")
+                .tempdir_in(directory)
+                .map_err(Error::host(directory.display().to_string()))?,
+            None => temp_dir()?,
+        };
+        let need = Need { inodes: files as u64 + 100, bytes: (files * FILE_BYTES) as u64 };
+        let hosts = Self::ext4(bench, &place, need)?;
+        let options = CreateOptions { size: (512 << 20) + need.bytes * 4, ..CreateOptions::default() };
+        let volume = Volume::create(temp.path().join("volume.lane"), &options);
+        let lane = Lane::on(volume.map_err(Error::volume("making a volume"))?);
+        Ok(OnDisk { lane, hosts, _temp: temp })
+    }
+
+    /// A directory beside the volume where that is on ext4 with a journal; else an ext4 in a file beside it, and the
+    /// directory, where there is one, under another name: without a journal an fsync promises less.
+    fn ext4(bench: &mut Bench, place: &Path, need: Need) -> Result<Vec<Host>> {
+        let found = probe(place)?;
+        if found.kind == "ext4" && found.journal != Some(false) {
+            return Ok(vec![Host::in_directory("ext4", place)?]);
+        }
+        // Not where a directory was given, which the peers would use again.
+        let mut hosts =
+            if bench.peers.ext4.is_none() { bench.hosts(need, Medium::Disk)? } else { Vec::new() };
+        hosts.retain(|host| host.name() == "ext4");
+        let place_name = place.display();
+        if !hosts.is_empty() {
+            bench.note(format!(
+                "durable: {place_name} is on no ext4 with a journal, so the peer is one in a file there, behind a loop device"
+            ));
+        }
+        if found.kind == "ext4" {
+            bench.note(format!(
+                "durable: {WITHOUT_JOURNAL} is a directory of {place_name}, whose ext4 has no journal: after a crash it \
+                 must be checked, and its files may be lost"
+            ));
+            hosts.push(Host::in_directory(WITHOUT_JOURNAL, place)?);
+        }
+        Ok(hosts)
+    }
+
+    fn all(&self) -> Vec<&dyn Durable> {
+        let hosts = self.hosts.iter().map(|host| host as &dyn Durable);
+        [&self.lane as &dyn Durable].into_iter().chain(hosts).collect()
+    }
+
+    fn written(&self) -> Stats {
+        self.lane.volume().stats()
+    }
+}
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let sizes = bench.settings.sizes;
+    let systems = OnDisk::new(bench, sizes.durable_files.max(sizes.batch_files))?;
+    if bench.selection.has("durable-create-fsync") {
+        one_by_one(bench, &systems, sizes.durable_files)?;
+    }
+    if bench.selection.has("durable-batch-sync") {
+        together_at_the_end(bench, &systems, sizes.batch_files)?;
+    }
+    Ok(())
+}
+
+fn one_by_one(bench: &mut Bench, systems: &OnDisk, files: usize) -> Result<()> {
+    let names = flat_names(files);
+    let (mut one, mut more) = (Values::default(), Values::default());
+    let mut writing = Writing::default();
+    bench.in_turn("durable-create-fsync", &systems.all(), |system, run| {
+        let before = systems.written();
+        let elapsed = system.write_files(&names, 1, true, &bench.stop)?;
+        if system.name() == LANEFS {
+            writing.add(before, systems.written(), files);
+        }
+        let elapsed_more = system.write_files(&names, MORE_THREADS, true, &bench.stop)?;
+        if run > 0 {
+            add_microseconds(&mut one, system.name(), elapsed, files);
+            add_microseconds(&mut more, system.name(), elapsed_more, files);
+        }
+        Ok(())
+    })?;
+    let row = one.row("durable-create-fsync", "us/file").map(|mut row| {
+        for (system, median) in more.medians() {
+            row = row.extra(&format!("{system}_{MORE_THREADS}t_us"), median);
+        }
+        writing.extras(row.param("files", files).param("bytes", FILE_BYTES).param("threads", 1))
+    });
+    bench.row(row);
+    Ok(())
+}
+
+fn together_at_the_end(bench: &mut Bench, systems: &OnDisk, files: usize) -> Result<()> {
+    let names = flat_names(files);
+    let mut times = Values::default();
+    let mut writing = Writing::default();
+    bench.in_turn("durable-batch-sync", &systems.all(), |system, run| {
+        let before = systems.written();
+        let elapsed = system.write_files(&names, 1, false, &bench.stop)?;
+        if system.name() == LANEFS {
+            writing.add(before, systems.written(), files);
+        }
+        if run > 0 {
+            add_microseconds(&mut times, system.name(), elapsed, files);
+        }
+        Ok(())
+    })?;
+    let row = times.row("durable-batch-sync", "us/file");
+    bench.row(
+        row.map(|row| {
+            writing.extras(row.param("files", files).param("bytes", FILE_BYTES).param("threads", 1))
+        }),
+    );
+    Ok(())
+}
+
+fn add_microseconds(values: &mut Values, system: &str, elapsed: Duration, count: usize) {
+    values.add(system, elapsed.as_secs_f64() * 1e6 / count.max(1) as f64);
+}
+
+/// What LaneFS wrote for what its users wrote. (The removal of the files is in it.)
+#[derive(Clone, Copy, Debug, Default)]
+struct Writing {
+    journal: u64,
+    all: u64,
+    user: u64,
+}
+
+impl Writing {
+    fn add(&mut self, before: Stats, after: Stats, files: usize) {
+        let journal = after.journal_bytes.saturating_sub(before.journal_bytes);
+        self.journal += journal;
+        self.all += journal
+            + after.data_bytes.saturating_sub(before.data_bytes)
+            + after.in_place_bytes.saturating_sub(before.in_place_bytes);
+        self.user += (files * FILE_BYTES) as u64;
+    }
+
+    /// Nothing where the volume does not tell.
+    fn extras(&self, row: Row) -> Row {
+        if self.all == 0 || self.user == 0 {
+            return row;
+        }
+        let user = self.user as f64;
+        row.extra("lanefs_written_per_user_byte", self.all as f64 / user)
+            .extra("lanefs_journal_per_user_byte", self.journal as f64 / user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn files_are_written_and_gone_either_way() {
+        let lane = Lane::new(64 << 20).unwrap();
+        for (threads, each) in [(1, true), (4, true), (1, false)] {
+            lane.write_files(&flat_names(20), threads, each, &Stop::default()).unwrap();
+            assert_eq!(lane.volume().readdir(lane.who(), lane.volume().root(), 0, 9).unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn amplification_is_told_where_the_volume_tells_it() {
+        let row = || Row::new("r", "us/file", &[1.0], &BTreeMap::new()).unwrap();
+        let mut writing = Writing::default();
+        writing.add(Stats::default(), Stats::default(), 10);
+        assert!(writing.extras(row()).extra.is_empty());
+        let after = Stats { journal_bytes: 8192, data_bytes: 4096, ..Stats::default() };
+        let mut writing = Writing::default();
+        writing.add(Stats::default(), after, 1);
+        let extra = writing.extras(row()).extra;
+        assert_eq!(extra["lanefs_written_per_user_byte"], 3.0);
+        assert_eq!(extra["lanefs_journal_per_user_byte"], 2.0);
+    }
+}

@@ -1,0 +1,280 @@
+//! `overhead-*`: what concurrency control costs a single thread, against LaneFS's own code without it.
+
+use super::bench::Bench;
+use super::paired::Paired;
+use super::rows::overhead_name;
+use crate::Result;
+use crate::error::Error;
+use crate::lane::Lane;
+use crate::report::Row;
+use crate::stop::Stop;
+use crate::system::System;
+use crate::workload::{Strings, Tree, flat_names, sampled};
+use lanefs::Unchecked;
+use lanefs::{Attr, Caller, DirEntry, FileKind, Ino, StatFs, Volume, XattrMode};
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// What concurrency control may cost.
+const GOAL_OVERHEAD: f64 = 1.03;
+
+/// The volume fits a processor's cache, where the share of a check is largest.
+const FILES: usize = 1_000;
+const LISTED: usize = 100;
+const LARGE_BYTES: usize = 1 << 20;
+const BLOCK: usize = 4096;
+const ATTRIBUTE: &[u8] = b"user.bench";
+/// Random requests, repeated as often as a round takes.
+const REQUESTS: usize = 4096;
+
+/// A call that only reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Lookup,
+    Getattr,
+    Readdir,
+    Readlink,
+    Read4k,
+    Statfs,
+    Getxattr,
+    Resolve,
+}
+
+impl Operation {
+    pub(super) const ALL: [Operation; 8] = [
+        Operation::Lookup,
+        Operation::Getattr,
+        Operation::Readdir,
+        Operation::Readlink,
+        Operation::Read4k,
+        Operation::Statfs,
+        Operation::Getxattr,
+        Operation::Resolve,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Operation::Lookup => "lookup",
+            Operation::Getattr => "getattr",
+            Operation::Readdir => "readdir",
+            Operation::Readlink => "readlink",
+            Operation::Read4k => "read4k",
+            Operation::Statfs => "statfs",
+            Operation::Getxattr => "getxattr",
+            Operation::Resolve => "resolve",
+        }
+    }
+}
+
+/// The calls of a volume, with and without concurrency control.
+trait Reads {
+    fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> lanefs::Result<(Ino, FileKind)>;
+    fn getattr(&self, ino: Ino) -> lanefs::Result<Attr>;
+    fn readdir(&self, who: &Caller, dir: Ino, cookie: u64, max: usize) -> lanefs::Result<Vec<DirEntry>>;
+    fn readlink(&self, ino: Ino) -> lanefs::Result<Vec<u8>>;
+    fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> lanefs::Result<usize>;
+    fn statfs(&self) -> lanefs::Result<StatFs>;
+    fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> lanefs::Result<Vec<u8>>;
+    fn resolve(&self, path: &[u8]) -> lanefs::Result<Attr>;
+}
+
+/// Every call is the type's own of the same name.
+macro_rules! reads {
+    ($type:ty) => {
+        impl Reads for $type {
+            #[inline(always)]
+            fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> lanefs::Result<(Ino, FileKind)> {
+                <$type>::lookup(self, who, dir, name)
+            }
+            #[inline(always)]
+            fn getattr(&self, ino: Ino) -> lanefs::Result<Attr> {
+                <$type>::getattr(self, ino)
+            }
+            #[inline(always)]
+            fn readdir(
+                &self,
+                who: &Caller,
+                dir: Ino,
+                from: u64,
+                max: usize,
+            ) -> lanefs::Result<Vec<DirEntry>> {
+                <$type>::readdir(self, who, dir, from, max)
+            }
+            #[inline(always)]
+            fn readlink(&self, ino: Ino) -> lanefs::Result<Vec<u8>> {
+                <$type>::readlink(self, ino)
+            }
+            #[inline(always)]
+            fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> lanefs::Result<usize> {
+                <$type>::read(self, who, ino, offset, buffer)
+            }
+            #[inline(always)]
+            fn statfs(&self) -> lanefs::Result<StatFs> {
+                <$type>::statfs(self)
+            }
+            #[inline(always)]
+            fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> lanefs::Result<Vec<u8>> {
+                <$type>::getxattr(self, who, ino, name)
+            }
+            #[inline(always)]
+            fn resolve(&self, path: &[u8]) -> lanefs::Result<Attr> {
+                <$type>::resolve(self, path)
+            }
+        }
+    };
+}
+
+reads!(Volume);
+reads!(Unchecked<'_>);
+
+/// What is in the volume.
+struct Made {
+    dir: Ino,
+    files: Vec<Ino>,
+    links: Vec<Ino>,
+    listed: Ino,
+    large: Ino,
+}
+
+impl Made {
+    fn new(volume: &Volume, who: &Caller, names: &Strings) -> lanefs::Result<Self> {
+        let root = volume.root();
+        let dir = volume.mkdir(who, root, b"files", 0o755)?.ino;
+        let links_dir = volume.mkdir(who, root, b"links", 0o755)?.ino;
+        let listed = volume.mkdir(who, root, b"listed", 0o755)?.ino;
+        let large = volume.create_file(who, root, b"large", 0o644)?.ino;
+        volume.write(who, large, 0, &vec![7; LARGE_BYTES])?;
+        let mut made = Made { dir, files: Vec::new(), links: Vec::new(), listed, large };
+        for (i, name) in names.iter().enumerate() {
+            let name = name.to_bytes();
+            let file = volume.create_file(who, dir, name, 0o644)?.ino;
+            volume.setxattr(who, file, ATTRIBUTE, b"value", XattrMode::Set)?;
+            made.files.push(file);
+            made.links.push(volume.symlink(who, links_dir, name, b"../files/target")?.ino);
+            if i < LISTED {
+                volume.create_file(who, listed, name, 0o644)?;
+            }
+        }
+        Ok(made)
+    }
+}
+
+/// The volume, and the requests in the order made.
+struct Fixture {
+    lane: Lane,
+    made: Made,
+    names: Strings,
+    paths: Strings,
+    order: Vec<usize>,
+}
+
+impl Fixture {
+    fn new(stop: &Stop) -> Result<Self> {
+        let lane = Lane::new(256 << 20)?;
+        let tree = Tree::new(FILES);
+        lane.make_tree(&tree, stop)?;
+        let names = flat_names(FILES);
+        let made = Made::new(lane.volume(), lane.who(), &names).map_err(Error::volume("making files"))?;
+        Ok(Fixture { lane, made, names, paths: tree.requests(), order: sampled(FILES, REQUESTS) })
+    }
+
+    /// Nanoseconds for one of `count` operations.
+    fn round<R: Reads>(&self, reads: &R, operation: Operation, count: usize) -> Result<f64> {
+        let (who, made) = (self.lane.who(), &self.made);
+        let mut buffer = [0; BLOCK];
+        let order = self.order.iter().cycle().take(count);
+        let start = Instant::now();
+        let done = match operation {
+            Operation::Lookup => all(order, |i| reads.lookup(who, made.dir, self.names.get(i).to_bytes())),
+            Operation::Getattr => all(order, |i| reads.getattr(made.files[i])),
+            Operation::Readdir => all(order, |_| reads.readdir(who, made.listed, 0, LISTED)),
+            Operation::Readlink => all(order, |i| reads.readlink(made.links[i])),
+            Operation::Read4k => {
+                all(order, |i| reads.read(who, made.large, (i * BLOCK % LARGE_BYTES) as u64, &mut buffer))
+            }
+            Operation::Statfs => all(order, |_| reads.statfs()),
+            Operation::Getxattr => all(order, |i| reads.getxattr(who, made.files[i], ATTRIBUTE)),
+            Operation::Resolve => all(order, |i| reads.resolve(self.paths.get(i).to_bytes())),
+        };
+        let elapsed = start.elapsed();
+        black_box(buffer);
+        done.map_err(Error::volume(operation.name()))?;
+        Ok(elapsed.as_secs_f64() * 1e9 / count as f64)
+    }
+}
+
+/// Does one thing for every request, to the first error.
+#[inline(always)]
+fn all<'o, T>(
+    order: impl Iterator<Item = &'o usize>,
+    mut operation: impl FnMut(usize) -> lanefs::Result<T>,
+) -> lanefs::Result<()> {
+    for &index in order {
+        black_box(operation(index)?);
+    }
+    Ok(())
+}
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    bench.progress.step("overhead: making files");
+    let fixture = Fixture::new(&bench.stop)?;
+    let volume = fixture.lane.volume();
+    let pairs = (bench.runs * bench.settings.sizes.pairs_per_run).max(1);
+    for operation in Operation::ALL {
+        let name = overhead_name(operation);
+        if !bench.selection.has(&name) {
+            continue;
+        }
+        bench.progress.step(&format!("{name}: {pairs} pairs of rounds"));
+        fixture.round(volume, operation, REQUESTS)?;
+        let cost = fixture.round(volume, operation, REQUESTS)?;
+        let count = (bench.settings.sizes.round.as_nanos() as f64 / cost.max(1.0)).ceil() as usize;
+        let paired = Paired::measure(pairs, |checked| {
+            bench.stop.check()?;
+            if checked {
+                return fixture.round(volume, operation, count);
+            }
+            let unchecked = volume.unchecked();
+            fixture.round(&unchecked, operation, count)
+        })?;
+        let sequential = BTreeMap::from([("sequential".to_string(), paired.second.clone())]);
+        let row = Row::new(&name, "ns/op", &paired.first, &sequential).map(|row| {
+            let overhead = paired.ratio();
+            row.param("threads", 1)
+                .param("operations_per_round", count)
+                .param("files", FILES)
+                .extra("overhead", overhead.median)
+                .extra("overhead_low", overhead.low)
+                .extra("overhead_high", overhead.high)
+                .goal(
+                    format!("{:.3}x sequential <= {GOAL_OVERHEAD}", overhead.median),
+                    overhead.median <= GOAL_OVERHEAD,
+                )
+        });
+        bench.row(row);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_works_both_ways() {
+        let fixture = Fixture::new(&Stop::default()).unwrap();
+        let volume = fixture.lane.volume();
+        for operation in Operation::ALL {
+            assert!(fixture.round(volume, operation, 50).unwrap() > 0.0);
+            assert!(fixture.round(&volume.unchecked(), operation, 50).unwrap() > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_call_that_fails_is_no_time() {
+        let mut fixture = Fixture::new(&Stop::default()).unwrap();
+        fixture.paths = std::iter::repeat_n(b"not/there".as_slice(), FILES).collect();
+        assert!(fixture.round(fixture.lane.volume(), Operation::Resolve, 50).is_err());
+    }
+}

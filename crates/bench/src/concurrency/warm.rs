@@ -1,0 +1,345 @@
+//! `warm-*`: reading in parallel what is all in memory.
+
+use super::bench::{Bench, expect};
+use super::files::Files;
+use super::rows::{warm_name, warm_names};
+use super::sizes::{Sizes, warm_threads};
+use super::stamp::{BLOCK, is_stamped, stamp};
+use crate::Result;
+use crate::peers::Need;
+use crate::stop::{STRIDE, Stop};
+use crate::system::{Expect, System};
+use crate::threads::in_threads;
+use crate::values::{LANEFS, Values};
+use crate::workload::{Strings, Tree, flat_names, sampled};
+use std::ffi::CStr;
+use std::time::Duration;
+
+/// The directory of `stat` and `readdir`, and the file of `read4k`.
+const LISTED: &CStr = c"listed";
+const LARGE: &CStr = c"large";
+
+/// What two threads are to reach against one.
+const GOAL_TWO_THREADS: f64 = 1.94;
+
+/// What is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Workload {
+    /// Attributes of random names of one directory.
+    Stat,
+    /// Attributes of random paths of five to seven components.
+    Resolve,
+    /// Lists a directory.
+    Readdir,
+    /// Lists a tree and reads all attributes.
+    Traverse,
+    /// 4 KiB at random places of a file.
+    Read4k,
+}
+
+impl Workload {
+    pub(super) const ALL: [Workload; 5] =
+        [Workload::Stat, Workload::Resolve, Workload::Readdir, Workload::Traverse, Workload::Read4k];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Workload::Stat => "stat",
+            Workload::Resolve => "resolve",
+            Workload::Readdir => "readdir",
+            Workload::Traverse => "traverse",
+            Workload::Read4k => "read4k",
+        }
+    }
+}
+
+/// What all systems hold and are asked for.
+struct Fixture {
+    tree: Tree,
+    /// The directories of the tree in the root.
+    tops: Strings,
+    listed: Strings,
+    large_bytes: u64,
+    /// Names of the directory, in the order asked for.
+    names: Strings,
+    /// Paths, in the order asked for.
+    paths: Strings,
+    /// Offsets in the file, in the order asked for.
+    offsets: Vec<u64>,
+    listings: usize,
+}
+
+impl Fixture {
+    fn new(sizes: &Sizes) -> Self {
+        let tree = Tree::new(sizes.tree_files);
+        let listed = flat_names(sizes.listed_files);
+        let names = listed.pick(&sampled(sizes.listed_files, sizes.warm_operations));
+        let paths = tree.files.pick(&sampled(tree.files.len(), sizes.warm_operations));
+        let blocks = (sizes.large_bytes as usize / BLOCK).max(1);
+        let offsets =
+            sampled(blocks, sizes.warm_operations).into_iter().map(|i| (i * BLOCK) as u64).collect();
+        let tops = tree.directories.iter().map(CStr::to_bytes).filter(|path| !path.contains(&b'/')).collect();
+        Fixture {
+            tree,
+            tops,
+            listed,
+            large_bytes: sizes.large_bytes,
+            names,
+            paths,
+            offsets,
+            listings: sizes.listings,
+        }
+    }
+
+    /// Entries that a walk visits: all of the tree but the directories from which it starts. (An ext4 has a directory of
+    /// its own beside them.)
+    fn visited(&self) -> usize {
+        self.tree.files.len() + self.tree.directories.len() - self.tops.len()
+    }
+
+    /// Operations of one run by so many threads.
+    fn operations(&self, work: Workload, threads: usize) -> usize {
+        match work {
+            Workload::Stat => self.names.len(),
+            Workload::Resolve => self.paths.len(),
+            Workload::Read4k => self.offsets.len(),
+            Workload::Readdir => self.listings,
+            // Each thread visits the whole tree.
+            Workload::Traverse => self.visited() * threads,
+        }
+    }
+}
+
+/// What a system does here. (Behind one call for a whole run, so that the operations themselves are called directly.)
+trait Warm: System {
+    fn fill(&self, fixture: &Fixture, stop: &Stop) -> Result<()>;
+
+    /// From the first thread's start to the last one's end.
+    fn run(&self, work: Workload, fixture: &Fixture, threads: usize, stop: &Stop) -> Result<Duration>;
+}
+
+impl<F: Files + System> Warm for F {
+    fn fill(&self, fixture: &Fixture, stop: &Stop) -> Result<()> {
+        self.make_tree(&fixture.tree, stop)?;
+        let top = self.top()?;
+        self.make_dir(&top, LISTED)?;
+        let dir = self.open_dir(&top, LISTED)?;
+        for name in fixture.listed.iter() {
+            self.create(&dir, name)?;
+        }
+        let large = self.create(&top, LARGE)?;
+        let mut part = vec![0u8; 1 << 20];
+        let mut at = 0;
+        while at < fixture.large_bytes {
+            stop.check()?;
+            let len = part.len().min((fixture.large_bytes - at) as usize);
+            stamp(&mut part[..len], at);
+            self.write(&large, at, &part[..len])?;
+            at += len as u64;
+        }
+        self.settle()
+    }
+
+    fn run(&self, work: Workload, fixture: &Fixture, threads: usize, stop: &Stop) -> Result<Duration> {
+        let top = self.top()?;
+        let (elapsed, good) = match work {
+            Workload::Stat => {
+                let dir = self.open_dir(&top, LISTED)?;
+                let names: Vec<&CStr> = fixture.names.iter().collect();
+                in_threads(&names, threads, |share| each(share, stop, |name| self.stat_name(&dir, name)))?
+            }
+            Workload::Resolve => {
+                let paths: Vec<&CStr> = fixture.paths.iter().collect();
+                in_threads(&paths, threads, |share| each(share, stop, |path| self.stat_path(path)))?
+            }
+            Workload::Read4k => {
+                let file = self.open(&top, LARGE)?;
+                in_threads(&fixture.offsets, threads, |share| {
+                    let mut buffer = [0u8; BLOCK];
+                    each(share, stop, |&offset| {
+                        let len = self.read(&file, offset, &mut buffer)?;
+                        Ok(u64::from(len == BLOCK && is_stamped(&buffer, offset)))
+                    })
+                })?
+            }
+            Workload::Readdir => {
+                let listings = vec![(); fixture.listings];
+                let expected = fixture.listed.len() as u64;
+                in_threads(&listings, threads, |share| {
+                    each(share, stop, |()| Ok(u64::from(self.list(LISTED)? == expected)))
+                })?
+            }
+            Workload::Traverse => in_threads(&vec![(); threads], threads, |_| {
+                fixture.tops.iter().try_fold(0, |visited, top| {
+                    stop.check()?;
+                    Ok(visited + self.walk(top)?)
+                })
+            })?,
+        };
+        expect(self.name(), work.name(), good, fixture.operations(work, threads) as u64)?;
+        Ok(elapsed)
+    }
+}
+
+/// Does every request; returns how many gave an answer other than 0.
+fn each<T>(requests: &[T], stop: &Stop, mut operation: impl FnMut(&T) -> Result<u64>) -> Result<u64> {
+    let mut good = 0;
+    for part in requests.chunks(STRIDE) {
+        stop.check()?;
+        for request in part {
+            good += u64::from(operation(request)? != 0);
+        }
+    }
+    Ok(good)
+}
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let cores = bench.report.machine.cores;
+    let fixture = Fixture::new(&bench.settings.sizes);
+    let inodes = (fixture.visited() + fixture.tops.len() + fixture.listed.len()) as u64 + 10;
+    // A directory of ext4 takes a block at least.
+    let bytes = fixture.large_bytes + fixture.tree.directories.len() as u64 * 4096 + inodes * 64;
+    let systems = bench.systems(Need { inodes, bytes })?;
+    let hosts = systems.hosts.iter().map(|host| host as &dyn Warm);
+    let all: Vec<&dyn Warm> = [&systems.lane as &dyn Warm].into_iter().chain(hosts).collect();
+    for system in &all {
+        bench.progress.step(&format!("making files, {}", system.name()));
+        system.fill(&fixture, &bench.stop)?;
+    }
+    for work in Workload::ALL {
+        let asked_for = warm_names(cores)
+            .iter()
+            .any(|row| row.starts_with(&format!("warm-{}-", work.name())) && bench.selection.has(row));
+        if !asked_for {
+            continue;
+        }
+        // One thread is what the others are compared with, so all are measured whichever is asked for.
+        let threads = warm_threads(cores);
+        let mut times = vec![Values::default(); threads.len()];
+        let mut batched = vec![Values::default(); threads.len()];
+        bench.in_turn(&format!("warm-{}", work.name()), &all, |system, run| {
+            for (&threads, times) in threads.iter().zip(&mut times) {
+                let elapsed = system.run(work, &fixture, threads, &bench.stop)?;
+                if run > 0 {
+                    times.add_each(system.name(), elapsed, fixture.operations(work, threads));
+                }
+            }
+            Ok(())
+        })?;
+        if work == Workload::Resolve {
+            for run in 0..=bench.runs {
+                for (&threads, batched) in threads.iter().zip(&mut batched) {
+                    let resolve =
+                        systems.lane.resolve(None, &fixture.paths, threads, Expect::Found, &bench.stop)?;
+                    if run > 0 {
+                        batched.add_each(LANEFS, resolve, fixture.paths.len());
+                    }
+                }
+            }
+        }
+        for (i, &threads) in threads.iter().enumerate() {
+            add_row(bench, &fixture, work, threads, &times[0], &times[i], batched[i].median(LANEFS));
+        }
+    }
+    Ok(())
+}
+
+fn add_row(
+    bench: &mut Bench,
+    fixture: &Fixture,
+    work: Workload,
+    threads: usize,
+    one: &Values,
+    times: &Values,
+    batched: Option<f64>,
+) {
+    let Some(mut row) = times.row(&warm_name(work, threads), "ns/op") else { return };
+    row = row.param("threads", threads).param("operations", fixture.operations(work, threads));
+    row = match work {
+        Workload::Stat | Workload::Readdir => row.param("files", fixture.listed.len()),
+        Workload::Resolve | Workload::Traverse => row
+            .param("files", fixture.tree.files.len())
+            .param("directories", fixture.tree.directories.len())
+            .param("depth", "5-7"),
+        Workload::Read4k => row.param("bytes", fixture.large_bytes),
+    };
+    if let Some(batched) = batched {
+        row = row.extra("lanefs_batch_ns", batched);
+    }
+    if threads > 1 {
+        for (system, median) in times.medians() {
+            let scaling = one.median(system).unwrap_or(0.0) / median;
+            row = row.extra(&format!("{system}_times_one_thread"), scaling);
+        }
+        let scaling = one.median(LANEFS).unwrap_or(0.0) / row.lanefs.median;
+        row = row.extra("times_one_thread", scaling);
+        if threads == 2 {
+            let text = format!("{scaling:.2}x 1t >= {GOAL_TWO_THREADS}");
+            row = row.goal(text, scaling >= GOAL_TWO_THREADS);
+        }
+    }
+    bench.row(Some(row));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::Lane;
+    use lanefs::RenameMode;
+
+    /// Breaks one thing, after which exactly one workload has no time.
+    fn broken(work: Workload, break_it: impl Fn(&Lane, &Fixture) -> lanefs::Result<()>) {
+        let sizes = Sizes {
+            listed_files: 20,
+            tree_files: 100,
+            large_bytes: 64 << 10,
+            warm_operations: 1_000,
+            listings: 3,
+            ..Sizes::QUICK
+        };
+        let (lane, fixture, stop) = (Lane::new(64 << 20).unwrap(), Fixture::new(&sizes), Stop::default());
+        lane.fill(&fixture, &stop).unwrap();
+        for threads in [1, 2] {
+            for work in Workload::ALL {
+                lane.run(work, &fixture, threads, &stop).unwrap();
+            }
+        }
+        break_it(&lane, &fixture).unwrap();
+        for other in Workload::ALL {
+            assert_eq!(lane.run(other, &fixture, 2, &stop).is_err(), other == work, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_of_any_workload_is_no_time() {
+        let listed = |lane: &Lane| lane.volume().resolve(LISTED.to_bytes()).map(|attr| attr.ino);
+        broken(Workload::Stat, |lane, fixture| {
+            let (dir, name) = (listed(lane)?, fixture.listed.get(3).to_bytes());
+            lane.volume().rename(lane.who(), dir, name, dir, b"other", RenameMode::NoReplace)
+        });
+        broken(Workload::Readdir, |lane, _| {
+            lane.volume().create_file(lane.who(), listed(lane)?, b"more", 0o644).map(drop)
+        });
+        broken(Workload::Traverse, |lane, fixture| {
+            let top = lane.volume().resolve(fixture.tops.get(0).to_bytes())?.ino;
+            lane.volume().create_file(lane.who(), top, b"more", 0o644).map(drop)
+        });
+        broken(Workload::Resolve, |lane, fixture| {
+            let path = fixture.tree.files.get(0).to_bytes();
+            let (parent, name) = path.split_at(path.iter().rposition(|&b| b == b'/').unwrap() + 1);
+            let parent = lane.volume().resolve(parent)?.ino;
+            lane.volume().rename(lane.who(), parent, name, parent, b"other", RenameMode::NoReplace)
+        });
+        broken(Workload::Read4k, |lane, _| {
+            let large = lane.volume().resolve(LARGE.to_bytes())?.ino;
+            lane.volume().write(lane.who(), large, 5 * BLOCK as u64, b"wrong").map(drop)
+        });
+    }
+
+    #[test]
+    fn only_answers_count() {
+        let stop = Stop::default();
+        assert_eq!(each(&[1u64, 0, 7], &stop, |n| Ok(*n)).unwrap(), 2);
+        stop.set();
+        assert!(each(&[1u64], &stop, |n| Ok(*n)).is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! One run of a benchmark: what all of them have in common, from the arguments to the report.
+//!
+//! Rows that need the same files make up a *part*. A part that fails is told and the others go on; a stop ends them all.
+
+use crate::machine::Machine;
+use crate::peers::{Host, Medium, Need, Peers};
+use crate::progress::Progress;
+use crate::report::{Report, Row};
+use crate::selection::Selection;
+use crate::stop::Stop;
+use crate::system::Named;
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Exit code where every row was measured, whether or not it reached its goal.
+pub const EXIT_DONE: u8 = 0;
+/// Exit code where a part failed, or the report could not be written.
+pub const EXIT_FAILED: u8 = 1;
+/// Exit code after Ctrl-C.
+pub const EXIT_STOPPED: u8 = 130;
+
+/// Processes that wait for or use a core, averaged over a minute, from which on a run is disturbed.
+const BUSY: f64 = 0.5;
+
+/// Runs of each row.
+const RUNS: usize = 5;
+/// The same with `--quick`.
+const QUICK_RUNS: usize = 3;
+
+/// Arguments of every benchmark.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct CommonArgs {
+    /// Smaller sizes and three runs: some minutes at most
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the results as one JSON object to FILE as well
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Measure only rows whose name matches, e.g. 'lookup-wide-*' or '{create,unlink}-flat'
+    #[arg(long, value_name = "GLOB")]
+    pub rows: Option<String>,
+    /// Runs of each row; the median counts [default: 5, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: Option<u32>,
+    /// A directory on ext4 to compare with, instead of an own image (which takes root)
+    #[arg(long, value_name = "DIR")]
+    pub ext4: Option<PathBuf>,
+    /// A directory on tmpfs to compare with, instead of an own mount (which takes root)
+    #[arg(long, value_name = "DIR")]
+    pub tmpfs: Option<PathBuf>,
+}
+
+/// A benchmark under way; `S` is what only this one has: its sizes and further arguments.
+pub(crate) struct Session<S> {
+    pub(crate) settings: S,
+    pub(crate) runs: usize,
+    pub(crate) selection: Selection,
+    pub(crate) peers: Peers,
+    pub(crate) stop: Stop,
+    pub(crate) progress: Progress,
+    pub(crate) report: Report,
+    json: Option<(PathBuf, File)>,
+    failed: bool,
+}
+
+impl<S> Session<S> {
+    /// Begins the benchmark `name`, whose rows are `rows`.
+    ///
+    /// # Errors
+    /// [`Error::Arguments`], and a report or a directory that cannot be opened.
+    pub(crate) fn start(
+        name: &str,
+        args: &CommonArgs,
+        rows: &[String],
+        stop: Option<Stop>,
+        settings: S,
+    ) -> Result<Self> {
+        let selection = Selection::new(args.rows.as_deref(), rows)?;
+        let peers = Peers { ext4: args.ext4.clone(), tmpfs: args.tmpfs.clone() };
+        peers.check()?;
+        // Opened first: a name that cannot be written must not be found out after a quarter of an hour.
+        let json = args.json.as_ref().map(|path| {
+            let file = File::create(path).map_err(Error::host(path.display().to_string()));
+            file.map(|file| (path.clone(), file))
+        });
+        let mut session = Session {
+            settings,
+            runs: args.runs.map_or(if args.quick { QUICK_RUNS } else { RUNS }, |runs| runs as usize),
+            selection,
+            peers,
+            stop: stop.unwrap_or_else(Stop::on_signal),
+            progress: Progress::new(),
+            report: Report {
+                bench: name.into(),
+                commit: crate::machine::commit(),
+                machine: Machine::detect(),
+                ..Report::default()
+            },
+            json: json.transpose()?,
+            failed: false,
+        };
+        if let Some(load) = crate::machine::load().filter(|&load| load >= BUSY) {
+            session.note(format!(
+                "the machine was busy at the start (load {load:.1}): its values scatter, rows of several threads \
+                 suffer most"
+            ));
+        }
+        Ok(session)
+    }
+
+    /// Measures all parts (`measure` fails only where it was stopped), prints the table, writes the object where asked
+    /// for, and returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+    ///
+    /// # Errors
+    /// A report that cannot be written.
+    pub(crate) fn finish(mut self, measure: impl FnOnce(&mut Self) -> Result<()>) -> Result<u8> {
+        let stopped = measure(&mut self).is_err();
+        self.progress.finish();
+        let mut out = std::io::stdout().lock();
+        // A reader that went away (`| head`) is no failure of the benchmark.
+        let _ = out.write_all(self.report.table().as_bytes());
+        if stopped {
+            self.progress.note("stopped; the rows above are complete, the others were not measured");
+            return Ok(EXIT_STOPPED);
+        }
+        if let Some((path, mut file)) = self.json {
+            let text = self.report.json() + "\n";
+            file.write_all(text.as_bytes()).map_err(Error::host(path.display().to_string()))?;
+        }
+        Ok(if self.failed { EXIT_FAILED } else { EXIT_DONE })
+    }
+
+    /// Runs a part where one of its rows is asked for. Fails only where the benchmark was stopped; another failure is
+    /// noted and the benchmark goes on.
+    pub(crate) fn part<R: AsRef<str>>(
+        &mut self,
+        title: &str,
+        rows: &[R],
+        measure: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        if !rows.iter().any(|row| self.selection.has(row.as_ref())) {
+            return Ok(());
+        }
+        self.stop.check()?;
+        self.progress.heading(&format!("{title} ..."));
+        match measure(self) {
+            Ok(()) => Ok(()),
+            Err(_) if self.stop.is_set() => Err(Error::Stopped),
+            Err(error) => {
+                self.failed = true;
+                self.note(format!("{title} failed: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds a note to the report once, however many parts have it.
+    pub(crate) fn note(&mut self, text: String) {
+        if !self.report.notes.contains(&text) {
+            self.progress.note(&text);
+            self.report.notes.push(text);
+        }
+    }
+
+    /// Empty peers with room for `need`; a note says which could not be had.
+    pub(crate) fn hosts(&mut self, need: Need, medium: Medium) -> Result<Vec<Host>> {
+        self.progress.step("making file systems");
+        let ready = self.peers.fresh(need, medium, &self.stop)?;
+        for note in ready.notes {
+            self.note(note);
+        }
+        Ok(ready.hosts)
+    }
+
+    /// `work` once to warm up and then in every run, on each system in turn. It gets the run's number, 0 for the
+    /// warm-up.
+    pub(crate) fn in_turn<T: Named + ?Sized>(
+        &self,
+        title: &str,
+        systems: &[&T],
+        mut work: impl FnMut(&T, usize) -> Result<()>,
+    ) -> Result<()> {
+        for run in 0..=self.runs {
+            for system in systems {
+                self.stop.check()?;
+                let run_name =
+                    if run == 0 { "warm-up".to_string() } else { format!("run {run} of {}", self.runs) };
+                self.progress.step(&format!("{title}: {run_name}, {}", system.name()));
+                work(*system, run)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a row where it is asked for.
+    pub(crate) fn row(&mut self, row: Option<Row>) {
+        if let Some(row) = row.filter(|row| self.selection.has(&row.name)) {
+            self.report.rows.push(row);
+        }
+    }
+}
