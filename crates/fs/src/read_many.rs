@@ -3,6 +3,7 @@
 use crate::edit::Core;
 use crate::{Caller, Error, Ino, Result, Volume, ops};
 use lanefs_store::{Fault, Reader};
+use parking_lot::Mutex;
 
 /// One of many reads: what is wanted, and what came of it.
 #[derive(Debug)]
@@ -25,7 +26,10 @@ impl<'b> ReadAt<'b> {
 }
 
 /// Reads that are looked at together; what they miss is fetched at once.
-const TOGETHER: usize = 1024;
+const TOGETHER: usize = 256;
+
+/// Threads of one call.
+const THREADS: usize = 4;
 
 /// Rounds after which a read that still misses goes the ordinary way: it needs metadata to be fetched step by step.
 const ROUNDS: usize = 4;
@@ -33,9 +37,26 @@ const ROUNDS: usize = 4;
 impl Volume {
     /// Does many reads, each as [`read`](Self::read) would, with as many fetches in flight as the device takes.
     pub fn read_many(&self, who: &Caller, requests: &mut [ReadAt<'_>]) {
-        for part in requests.chunks_mut(TOGETHER) {
-            self.read_together(who, part);
+        let threads = requests.len() / TOGETHER;
+        if self.shared.store.is_memory() || threads < 2 {
+            return requests.chunks_mut(TOGETHER).for_each(|part| self.read_together(who, part));
         }
+        // While one thread waits for the device, another copies what has come.
+        let parts = Mutex::new(requests.chunks_mut(TOGETHER));
+        let work = || {
+            loop {
+                let part = parts.lock().next();
+                let Some(part) = part else { break };
+                self.read_together(who, part);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(THREADS) {
+                // Where the host has no thread left, fewer do it.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
     }
 
     fn read_together(&self, who: &Caller, requests: &mut [ReadAt<'_>]) {

@@ -52,7 +52,7 @@ pub(crate) struct Work {
 
 /// A line of its own for each writer.
 #[derive(Default)]
-#[repr(align(64))]
+#[repr(align(128))]
 struct SharedCounts {
     free_blocks: AtomicI64,
     inodes: AtomicI64,

@@ -7,6 +7,7 @@ use crate::{Error, Ino, Result, StatFs, Stats, mkfs, recount};
 use lanefs_format::superblock::{NotASuperblock, Superblock};
 use lanefs_format::{BLOCK, CHUNK, InodeSize, MAX_NAME, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{Backing, Device, Fault, FileDevice, FileOptions, MemoryDevice, Store, Want};
+use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -99,6 +100,9 @@ fn default_cache() -> u64 {
 pub struct Volume {
     pub(crate) shared: Arc<Shared>,
 }
+
+/// Threads that read ahead: while one waits for the device, another makes memory ready.
+const READERS_AHEAD: usize = 3;
 
 /// An open volume can grow to this many times its size at once: address space is all that it costs.
 const GROWTH: u64 = 16;
@@ -261,17 +265,23 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Has a thread read ahead of those who read in order.
+    /// Has threads read ahead of those who read in order.
     fn read_ahead(&self) {
         let me = Arc::downgrade(&self.shared);
         self.shared.store.read_ahead_by(move || {
             let (helper, runs) = std::sync::mpsc::channel();
-            if let Some(shared) = me.upgrade() {
-                shared.help("lanefs-readahead", move |shared| {
-                    for run in runs {
-                        shared.store.read_ahead(run);
-                    }
-                });
+            let runs = Arc::new(Mutex::new(runs));
+            for _ in 0..READERS_AHEAD {
+                let runs = Arc::clone(&runs);
+                if let Some(shared) = me.upgrade() {
+                    shared.help("lanefs-readahead", move |shared| {
+                        loop {
+                            let run = runs.lock().recv();
+                            let Ok(run) = run else { break };
+                            shared.store.read_ahead(run);
+                        }
+                    });
+                }
             }
             helper
         });

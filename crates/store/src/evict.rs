@@ -4,7 +4,7 @@ use crate::Store;
 use crate::cache::Verdict;
 use crate::state::{self, ABSENT, DATA, EVICTING, ONCE};
 use crate::store::Dirt;
-use crate::versions::{is_fine, records};
+use crate::versions::{Grain, records};
 use lanefs_format::BLOCK;
 use std::sync::atomic::Ordering;
 
@@ -82,10 +82,11 @@ impl Store {
     /// changed.
     fn claim(&self, index: u64, state: u8, content: u8) -> bool {
         let at = index * BLOCK;
-        let fine = content != DATA && state::kind(state).is_some_and(is_fine);
+        let grain =
+            if content == DATA { Grain::BLOCK } else { state::kind(state).map_or(Grain::BLOCK, Grain::of) };
         let mut held = Vec::new();
         let mut free = true;
-        for record in records(at, BLOCK as usize, fine) {
+        for record in records(at, BLOCK as usize, grain) {
             let word = self.versions().load(record);
             if word.holder().is_some() || !self.versions().try_hold(record, word, CACHE, 0) {
                 free = false;

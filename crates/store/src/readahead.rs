@@ -1,7 +1,8 @@
 //! Reading ahead: who reads block after block finds the next ones here.
 //!
-//! A read that begins where the last one of its stream ended is sequential. Its window doubles each time, and the next window is
-//! asked for when the reader comes to the start of the present one, so that the device works while the reader does.
+//! A read that begins where the last one of its stream ended is sequential. How far is read ahead doubles each time; it is done in
+//! windows, several of which are under way, and each time the reader comes to the start of one, more are asked for. So the
+//! device always has something to do.
 
 use crate::Store;
 use crate::sync::Mutex;
@@ -10,8 +11,11 @@ use std::sync::mpsc::Sender;
 /// Streams that are followed at a time.
 const STREAMS: usize = 32;
 
-/// First and largest window, in blocks: 64 KiB and 2 MiB.
-const WINDOW: (u32, u32) = (16, 512);
+/// How far is read ahead in blocks, at first and at most: 128 KiB and 8 MiB.
+const DISTANCE: (u64, u64) = (32, 2048);
+
+/// What one request reads, in blocks: 1 MiB.
+const WINDOW: u64 = 256;
 
 /// A run of blocks to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +28,12 @@ pub struct Run {
 
 #[derive(Clone, Copy, Default)]
 struct Stream {
-    /// Where it goes on, and where what belongs to it ends.
+    /// Where the next window begins, and where what belongs together ends.
     next: u64,
     end: u64,
-    window: u32,
-    /// First block of the window that was asked for last.
+    /// How far is read ahead; 0 for no stream.
+    distance: u64,
+    /// First block of the oldest window that the reader has not come to.
     marker: u64,
 }
 
@@ -60,57 +65,60 @@ pub(crate) struct Plan {
     /// What the reader waits for, and what comes along.
     pub(crate) now: Run,
     /// What follows, to be read meanwhile.
-    pub(crate) later: Option<Run>,
+    pub(crate) later: Vec<Run>,
 }
 
 impl ReadAhead {
     /// What to do about a miss at block `at`, of which `need` blocks are wanted and `extent` belong together.
     pub(crate) fn plan(&self, at: u64, need: u32, extent: u32) -> Plan {
         let mut streams = self.streams.lock();
-        let known = streams.list.iter().position(|s| s.window > 0 && (s.next == at || s.marker == at));
+        let known = streams.list.iter().position(|s| s.distance > 0 && (s.next == at || s.marker == at));
         let Some(known) = known else {
             // The first read of a stream: only what is wanted.
             let oldest = streams.oldest;
             streams.oldest = (oldest + 1) % STREAMS;
             let next = at + u64::from(need);
-            streams.list[oldest] =
-                Stream { next, end: at + u64::from(extent), window: WINDOW.0, marker: u64::MAX };
-            return Plan { now: Run { first: at, count: need }, later: None };
+            let distance = DISTANCE.0.max(2 * u64::from(need)).min(DISTANCE.1);
+            streams.list[oldest] = Stream { next, end: at + u64::from(extent), distance, marker: u64::MAX };
+            return Plan { now: Run { first: at, count: need }, later: Vec::new() };
         };
         let stream = &mut streams.list[known];
         stream.end = stream.end.max(at + u64::from(extent));
-        let now = Run { first: at, count: need.max(stream.window).min(extent) };
-        stream.next = at + u64::from(now.count);
-        let later = stream.advance();
-        Plan { now, later }
+        stream.next = stream.next.max(at + u64::from(need));
+        let later = stream.advance(at);
+        Plan { now: Run { first: at, count: need }, later }
     }
 
     /// The reader has come to a marked block.
     pub(crate) fn reached(&self, block: u64) {
         let later = {
             let mut streams = self.streams.lock();
-            let stream = streams.list.iter_mut().find(|stream| stream.window > 0 && stream.marker == block);
-            stream.and_then(Stream::advance)
+            let stream = streams.list.iter_mut().find(|s| s.distance > 0 && s.marker == block);
+            stream.map_or(Vec::new(), |stream| stream.advance(block))
         };
         self.ask(later);
     }
 
-    /// Has a run read by somebody else.
-    pub(crate) fn ask(&self, run: Option<Run>) {
-        let Some(run) = run else { return };
+    /// Has runs read by somebody else.
+    pub(crate) fn ask(&self, runs: Vec<Run>) {
+        if runs.is_empty() {
+            return;
+        }
         let mut helper = self.helper.lock();
         *helper = match std::mem::take(&mut *helper) {
             Helper::Waiting(start) => Helper::At(start()),
             helper => helper,
         };
         if let Helper::At(helper) = &*helper {
-            let _ = helper.send(run);
+            for run in runs {
+                let _ = helper.send(run);
+            }
         }
     }
 
     /// Blocks whose first use is to be reported.
     pub(crate) fn markers(&self) -> [u64; STREAMS] {
-        self.streams.lock().list.map(|stream| if stream.window > 0 { stream.marker } else { u64::MAX })
+        self.streams.lock().list.map(|stream| if stream.distance > 0 { stream.marker } else { u64::MAX })
     }
 }
 
@@ -127,16 +135,20 @@ impl Store {
 }
 
 impl Stream {
-    /// The next window.
-    fn advance(&mut self) -> Option<Run> {
-        self.window = (self.window * 2).min(WINDOW.1);
-        let count = (self.end.saturating_sub(self.next)).min(u64::from(self.window)) as u32;
-        if count == 0 {
-            self.marker = u64::MAX;
-            return None;
+    /// The reader is at block `at`: windows to be read now.
+    fn advance(&mut self, at: u64) -> Vec<Run> {
+        let mut runs = Vec::new();
+        let far = (at + self.distance).min(self.end);
+        self.marker = self.next;
+        while self.next < far {
+            let count = WINDOW.min(self.end - self.next);
+            runs.push(Run { first: self.next, count: count as u32 });
+            self.next += count;
         }
-        let run = Run { first: self.next, count };
-        (self.marker, self.next) = (run.first, self.next + u64::from(count));
-        Some(run)
+        if runs.is_empty() {
+            self.marker = u64::MAX;
+        }
+        self.distance = (self.distance * 2).min(DISTANCE.1);
+        runs
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::gate::Epoch;
 use crate::sync::point;
-use crate::versions::{Record, Word, is_fine, record, records};
+use crate::versions::{Grain, Record, Word, record, records};
 use crate::{Fault, Store, View};
 use lanefs_format::{BLOCK, BlockKind};
 use smallvec::SmallVec;
@@ -23,14 +23,19 @@ struct Notes {
     list: SmallVec<[(Record, Word); 32]>,
     /// By the low bits of a record: the place of its note, plus one; 0 for none, [`Notes::FULL`] for one that does not fit.
     recent: [u8; Self::WIDTH],
+    /// All notes of a long list, by record: open addressing, places plus one. Only who changes things looks notes up.
+    index: Option<Box<[u16; Self::INDEX]>>,
 }
 
 impl Notes {
     const WIDTH: usize = 128;
     const FULL: u8 = u8::MAX;
+    /// A list of this length gets an index.
+    const LONG: usize = 64;
+    const INDEX: usize = 2 * CROWD;
 
     fn new() -> Self {
-        Notes { list: SmallVec::new(), recent: [0; Self::WIDTH] }
+        Notes { list: SmallVec::new(), recent: [0; Self::WIDTH], index: None }
     }
 
     /// The version that was read, where it was.
@@ -41,14 +46,45 @@ impl Notes {
             near if near != Self::FULL && self.list[near as usize - 1].0 == record => {
                 Some(self.list[near as usize - 1].1)
             }
-            _ => self.list.iter().find(|note| note.0 == record).map(|note| note.1),
+            _ => self.search(record),
         }
     }
 
+    fn search(&self, record: Record) -> Option<Word> {
+        let Some(index) = &self.index else {
+            return self.list.iter().find(|note| note.0 == record).map(|note| note.1);
+        };
+        let mut at = record as usize % Self::INDEX;
+        while index[at] != 0 {
+            let (noted, word) = self.list[usize::from(index[at]) - 1];
+            if noted == record {
+                return Some(word);
+            }
+            at = (at + 1) % Self::INDEX;
+        }
+        None
+    }
+
     #[inline(always)]
-    fn add(&mut self, record: Record, word: Word) {
+    fn add(&mut self, record: Record, word: Word, is_writer: bool) {
         self.list.push((record, word));
         self.recent[record as usize % Self::WIDTH] = self.list.len().min(Self::FULL as usize) as u8;
+        if self.list.len() >= Self::LONG && is_writer {
+            self.add_to_index();
+        }
+    }
+
+    #[cold]
+    fn add_to_index(&mut self) {
+        let first = if self.index.is_some() { self.list.len() - 1 } else { 0 };
+        let index = self.index.get_or_insert_with(|| Box::new([0; Self::INDEX]));
+        for (place, (record, _)) in self.list.iter().enumerate().skip(first) {
+            let mut at = *record as usize % Self::INDEX;
+            while index[at] != 0 {
+                at = (at + 1) % Self::INDEX;
+            }
+            index[at] = place as u16 + 1;
+        }
     }
 
     /// True where the last note of this kind is the very one.
@@ -167,7 +203,7 @@ impl<'s> Reader<'s> {
     #[inline(always)]
     pub fn part(&self, at: u64, len: usize, kind: BlockKind) -> Result<View<'s>, Fault> {
         if self.mode == Mode::Noted {
-            self.note(at, len, is_fine(kind))?;
+            self.note(at, len, Grain::of(kind))?;
         }
         self.store.view_of(at, len, kind)
     }
@@ -180,7 +216,7 @@ impl<'s> Reader<'s> {
             return Ok(None);
         }
         if self.mode == Mode::Noted && len > view.len() {
-            self.note(view.at() + view.len() as u64, len - view.len(), view.is_fine())?;
+            self.note(view.at() + view.len() as u64, len - view.len(), view.grain())?;
         }
         Ok(Some(view.with_len(len)))
     }
@@ -199,12 +235,12 @@ impl<'s> Reader<'s> {
     /// Notes a block of file data.
     #[inline(always)]
     pub(crate) fn note_data(&self, at: u64) -> Result<(), Fault> {
-        if self.mode == Mode::Noted { self.note_record(record(at, false)) } else { Ok(()) }
+        if self.mode == Mode::Noted { self.note_record(record(at, Grain::BLOCK)) } else { Ok(()) }
     }
 
     #[inline(always)]
-    fn note(&self, at: u64, len: usize, fine: bool) -> Result<(), Fault> {
-        for record in records(at, len, fine) {
+    fn note(&self, at: u64, len: usize, grain: Grain) -> Result<(), Fault> {
+        for record in records(at, len, grain) {
             self.note_record(record)?;
         }
         Ok(())
@@ -230,20 +266,20 @@ impl<'s> Reader<'s> {
         if notes.list.len() >= CROWD && self.holder.is_some() {
             return Err(Fault::Crowd);
         }
-        notes.add(record, word);
+        notes.add(record, word, self.holder.is_some());
         Ok(())
     }
 
     /// Takes the record of a byte for this run, so that nobody else reads or changes what it covers. False where that cannot
     /// be: the run is then doomed.
     #[inline(always)]
-    pub(crate) fn hold(&self, at: u64, fine: bool) -> bool {
-        self.hold_record(record(at, fine))
+    pub(crate) fn hold(&self, at: u64, grain: Grain) -> bool {
+        self.hold_record(record(at, grain))
     }
 
     /// Takes all records of a block.
-    pub(crate) fn hold_block(&self, at: u64, fine: bool) -> bool {
-        records(at, BLOCK as usize, fine).all(|record| self.hold_record(record))
+    pub(crate) fn hold_block(&self, at: u64, grain: Grain) -> bool {
+        records(at, BLOCK as usize, grain).all(|record| self.hold_record(record))
     }
 
     #[inline(always)]

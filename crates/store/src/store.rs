@@ -8,7 +8,7 @@ use crate::gate::{Epoch, Epochs};
 use crate::readahead::ReadAhead;
 use crate::state::{self, ABSENT, FREE, FRESH, MARKER};
 use crate::sync::point;
-use crate::versions::{Versions, is_fine};
+use crate::versions::{Grain, Versions};
 use crate::view::{View, prefetch};
 use crate::{Device, Fault, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, chunk_entry};
@@ -174,7 +174,7 @@ impl Store {
             self.look_closer(at, kind, state)?;
         }
         // SAFETY: inside the volume, whose memory lives as long as the store; aligned to 8.
-        Ok(unsafe { View::new(self.arena.address(at), at, len as u32, is_fine(kind)) })
+        Ok(unsafe { View::new(self.arena.address(at), at, len as u32, Grain::of(kind)) })
     }
 
     /// The block is not resident, or not in steady use.
@@ -267,7 +267,7 @@ impl Store {
     /// The block at `at` whatever it is. The caller has checked that it is inside.
     pub(crate) fn view(&self, at: u64) -> View<'_> {
         // SAFETY: callers pass positions of blocks of this volume.
-        unsafe { View::new(self.arena.address(at), at, BLOCK as u32, false) }
+        unsafe { View::new(self.arena.address(at), at, BLOCK as u32, Grain::BLOCK) }
     }
 
     /// Copies words into memory that no reader sees as a block yet, or that the caller has to itself.

@@ -77,15 +77,17 @@ impl<'v> Tx<'v> {
     #[inline(always)]
     fn word(&mut self, view: View<'_>, offset: usize, bytes: usize, bits: u64) {
         let place = view.at() + offset as u64;
-        if offset + bytes > view.len() || !self.reader.hold(place, view.is_fine()) {
+        // What is so already was read, and was noted then.
+        if view.load(offset, bytes) == bits
+            || offset + bytes > view.len()
+            || !self.reader.hold(place, view.grain())
+        {
             return;
         }
         let old = view.load(offset, bytes);
-        if old != bits {
-            self.log.undo.push(Undo { place: place | (bytes as u64) << WIDTH_SHIFT, old });
-            view.store(offset, bytes, bits);
-            self.mark(view.at());
-        }
+        self.log.undo.push(Undo { place: place | (bytes as u64) << WIDTH_SHIFT, old });
+        view.store(offset, bytes, bits);
+        self.mark(view.at());
     }
 
     #[inline(always)]
@@ -112,7 +114,7 @@ impl<'v> Tx<'v> {
     /// # Errors
     /// [`Fault::Conflict`]: run again.
     pub fn hold(&mut self, view: View<'_>) -> Result<(), Fault> {
-        self.reader.hold(view.at(), view.is_fine());
+        self.reader.hold(view.at(), view.grain());
         self.check()
     }
 
@@ -127,7 +129,7 @@ impl<'v> Tx<'v> {
     pub fn init(&mut self, view: View<'_>, offset: usize, bytes: &[u8]) {
         let first = view.at() + offset as u64;
         let last = first + (bytes.len() as u64).saturating_sub(1);
-        if self.reader.hold(first, view.is_fine()) && self.reader.hold(last, view.is_fine()) {
+        if self.reader.hold(first, view.grain()) && self.reader.hold(last, view.grain()) {
             self.fill(view, offset, bytes);
         }
     }
@@ -202,7 +204,7 @@ impl<'v> Tx<'v> {
     /// Takes a block of metadata out of use: from now on no read finds it, but its bytes stay until the transaction is
     /// over, for it may be taken back.
     pub fn retire(&mut self, at: u64, kind: BlockKind) {
-        if self.reader.hold_block(at, crate::versions::is_fine(kind)) {
+        if self.reader.hold_block(at, crate::versions::Grain::of(kind)) {
             self.set_kind(at, RETIRED);
         }
     }

@@ -6,8 +6,8 @@
 //! word-based transactional memory: Dice, Shalev, Shavit, "Transactional Locking II", DISC 2006; taken when first
 //! written, with changes in place and an undo log, as in Felber, Fetzer, Riegel, "TinySTM", PPoPP 2008.)
 //!
-//! Blocks that hold many structures (inodes, entries, lines of a chunk table) have a record for each 256 bytes, others
-//! one in all. Several structures may share a record by chance of the hash: then they are locked together, which costs
+//! Blocks that hold many structures have many records: one for each 256 bytes of inodes and of directory entries, one for each
+//! entry of a chunk table. Others have one in all. Several structures may share a record by chance of the hash: then they are locked together, which costs
 //! time and nothing else.
 
 use crate::sync::point;
@@ -18,11 +18,31 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// by chance once in some 20 changes at worst.
 const BITS: u32 = 15;
 
-/// Bytes that share a record in blocks of many structures.
-const GRAIN: u64 = 256;
+/// How many bytes of a block share a record: the logarithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grain(u8);
 
-/// Records of a block of many structures.
-const GRAINS: usize = (BLOCK / GRAIN) as usize;
+impl Grain {
+    /// All of them.
+    pub(crate) const BLOCK: Grain = Grain(BLOCK.trailing_zeros() as u8);
+    /// 256: an inode, a few entries.
+    const STRUCTURE: Grain = Grain(8);
+    /// 16: writers that take blocks from one chunk change neighbouring entries all the time.
+    const TABLE: Grain = Grain(4);
+
+    /// That of blocks of this kind.
+    #[inline(always)]
+    pub(crate) fn of(kind: BlockKind) -> Self {
+        match kind {
+            BlockKind::Inodes | BlockKind::Leaf => Self::STRUCTURE,
+            BlockKind::ChunkHeader => Self::TABLE,
+            _ => Self::BLOCK,
+        }
+    }
+}
+
+/// Size of the table, with what the last block may need.
+const SIZE: usize = (1 << BITS) + (BLOCK as usize >> Grain::TABLE.0);
 
 /// Number of a record.
 pub(crate) type Record = u32;
@@ -61,37 +81,32 @@ pub(crate) struct Versions {
     table: Box<[AtomicU64]>,
 }
 
-/// True for blocks with many structures, each of which is locked by itself.
-#[inline(always)]
-pub(crate) fn is_fine(kind: BlockKind) -> bool {
-    matches!(kind, BlockKind::Inodes | BlockKind::Leaf | BlockKind::ChunkHeader)
-}
-
 /// The records of `len` bytes at `at`, which lie in one block.
 #[inline(always)]
-pub(crate) fn records(at: u64, len: usize, fine: bool) -> impl Iterator<Item = Record> {
-    let first = record(at, fine);
-    let last = if fine { record(at + (len as u64).saturating_sub(1), true) } else { first };
-    first..=last
+pub(crate) fn records(at: u64, len: usize, grain: Grain) -> impl Iterator<Item = Record> {
+    let first = record(at, grain);
+    let inside = at & ((1 << grain.0) - 1);
+    let more = (inside + (len as u64).max(1) - 1) >> grain.0;
+    first..=first + more as u32
 }
 
 /// The record of the byte at `at`.
 #[inline(always)]
-pub(crate) fn record(at: u64, fine: bool) -> Record {
-    // Fibonacci hashing (Knuth, TAOCP 3, 6.4).
+pub(crate) fn record(at: u64, grain: Grain) -> Record {
+    // Fibonacci hashing (Knuth, TAOCP 3, 6.4). The records of a block follow each other; the table has room for those of the last.
     let hash = ((at / BLOCK).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS)) as u32;
-    if fine { hash & !(GRAINS as u32 - 1) | ((at / GRAIN) as u32 & (GRAINS as u32 - 1)) } else { hash }
+    hash + ((at & (BLOCK - 1)) >> grain.0) as u32
 }
 
 impl Versions {
     pub(crate) fn new() -> Self {
-        Versions { table: (0..1 << BITS).map(|_| AtomicU64::new(0)).collect() }
+        Versions { table: (0..SIZE).map(|_| AtomicU64::new(0)).collect() }
     }
 
     #[inline(always)]
     pub(crate) fn load(&self, record: Record) -> Word {
         point();
-        Word(self.table[record as usize & ((1 << BITS) - 1)].load(Ordering::Acquire))
+        Word(self.table[record as usize].load(Ordering::Acquire))
     }
 
     /// Takes a record whose word is still `expected`; false where it is not.
@@ -99,7 +114,7 @@ impl Versions {
     pub(crate) fn try_hold(&self, record: Record, expected: Word, holder: u8, place: usize) -> bool {
         point();
         let held = Word::held(holder, place).0;
-        let word = &self.table[record as usize & ((1 << BITS) - 1)];
+        let word = &self.table[record as usize];
         let taken = word.compare_exchange(expected.0, held, Ordering::Acquire, Ordering::Relaxed).is_ok();
         // What is written from now on must not be seen before the record is seen as held.
         fence(Ordering::Release);
@@ -111,6 +126,6 @@ impl Versions {
     #[inline(always)]
     pub(crate) fn let_go(&self, record: Record, before: Word) {
         point();
-        self.table[record as usize & ((1 << BITS) - 1)].store(before.next().0, Ordering::Release);
+        self.table[record as usize].store(before.next().0, Ordering::Release);
     }
 }

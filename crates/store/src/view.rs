@@ -1,6 +1,7 @@
 //! Words of a resident block.
 
 use crate::sync::point;
+use crate::versions::Grain;
 use lanefs_format::{Field, Word};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -16,8 +17,8 @@ pub struct View<'a> {
     base: NonNull<u8>,
     at: u64,
     len: u32,
-    /// In a block of many structures, which are locked one by one.
-    fine: bool,
+    /// What is locked together.
+    grain: Grain,
     _store: PhantomData<&'a ()>,
 }
 
@@ -25,13 +26,13 @@ impl<'a> View<'a> {
     /// # Safety
     /// `base` is the address of volume byte `at`, aligned to 8 at least, and valid for `len` bytes during `'a`.
     #[inline(always)]
-    pub(crate) unsafe fn new(base: NonNull<u8>, at: u64, len: u32, fine: bool) -> Self {
-        View { base, at, len, fine, _store: PhantomData }
+    pub(crate) unsafe fn new(base: NonNull<u8>, at: u64, len: u32, grain: Grain) -> Self {
+        View { base, at, len, grain, _store: PhantomData }
     }
 
     #[inline(always)]
-    pub(crate) fn is_fine(&self) -> bool {
-        self.fine
+    pub(crate) fn grain(&self) -> Grain {
+        self.grain
     }
 
     /// The same place with another length, which the caller has checked to end in the same block.
@@ -60,7 +61,7 @@ impl<'a> View<'a> {
             return None;
         }
         // SAFETY: the part lies inside this view and keeps its alignment.
-        Some(unsafe { View::new(self.base.add(offset), self.at + offset as u64, len as u32, self.fine) })
+        Some(unsafe { View::new(self.base.add(offset), self.at + offset as u64, len as u32, self.grain) })
     }
 
     /// Reads a field.

@@ -39,12 +39,15 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
             find_block(edit)?;
         }
         let block = edit.hints.inode_block;
-        let entry = table_entry(edit.core, block)?;
-        if entry.get(chunk_entry::KIND) != BlockKind::Inodes as u8 || edit.store().is_retired(block) {
-            // Another writer freed the last inode in it.
-            edit.hints.inode_block = 0;
-            continue;
-        }
+        let entry = match table_entry(edit.core, block) {
+            Ok(entry) if is_in_use(edit, entry, block) => entry,
+            // Another writer freed the last inode in it, and perhaps its chunk.
+            Ok(_) | Err(Fault::Damaged { .. }) if !found_by_table => {
+                edit.hints.inode_block = 0;
+                continue;
+            }
+            entry => entry?,
+        };
         edit.claim(block);
         for place in edit.hints.inode_place..per_block(size) {
             let number = block / size.bytes() + place;
@@ -67,9 +70,12 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
     }
 }
 
+fn is_in_use(edit: &Edit<'_>, entry: View<'_>, block: u64) -> bool {
+    entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8 && !edit.store().is_retired(block)
+}
+
 /// Points the hints at a block with a free inode, a new one if need be.
 fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
-    let mut others = false;
     if !edit.hints.no_inode_room {
         for number in 0..edit.core.group_count() {
             let view = glance(edit.core, number)?;
@@ -79,11 +85,14 @@ fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
                 room &= room - 1;
                 // A chunk in which another writer works has room for it, and its table is not ours to search.
                 if edit.is_claimed(chunk_at(number, chunk)) {
-                    others = true;
+                    continue;
+                }
+                if group(edit.core, number)?.get(f::METADATA) & 1 << chunk == 0 {
+                    // No more, since it was looked at.
                     continue;
                 }
                 match block_with_room(edit, chunk_at(number, chunk))? {
-                    Some(block) if edit.is_claimed(block) => others = true,
+                    Some(block) if edit.is_claimed(block) => {}
                     Some(block) => {
                         (edit.hints.inode_block, edit.hints.inode_place) = (block, 0);
                         return Ok(());
@@ -95,7 +104,8 @@ fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
                 }
             }
         }
-        edit.hints.no_inode_room = !others;
+        // Others fill what they claimed; to look again each time would cost more than the few inodes that they may leave.
+        edit.hints.no_inode_room = true;
     }
     let view = alloc_block(edit, BlockKind::Inodes, 0)?;
     // So that the block is found again after the volume was closed; a bit that no longer holds is cleared above.
