@@ -190,7 +190,8 @@ pub(crate) fn data_blocks() -> Vec<(String, u64)> {
     let mut blocks = Vec::new();
     for (path, entry) in base_tree().iter().filter(|(_, entry)| entry.content.len() > 160) {
         for part in entry.content.chunks(4096) {
-            let mut found = base_image().chunks(4096).enumerate();
+            // The journal may have copies, which nobody reads.
+            let mut found = base_image().chunks(4096).enumerate().filter(|(index, _)| !in_journal(*index));
             if let Some((index, _)) = found.find(|(_, block)| block.starts_with(part)) {
                 // A file with two names would be met twice.
                 if entry.links == 1 {
@@ -200,6 +201,12 @@ pub(crate) fn data_blocks() -> Vec<(String, u64)> {
         }
     }
     blocks
+}
+
+fn in_journal(index: usize) -> bool {
+    let superblock = lanefs_format::superblock::Superblock::decode(base_image()).expect("a superblock");
+    let first = superblock.journal / 4096;
+    (first..first + superblock.journal_blocks).contains(&(index as u64))
 }
 
 /// Blocks that hold these bytes.
