@@ -28,6 +28,9 @@ use clap::{Args, Parser, Subcommand};
     after_help = "`lanefs --help` explains more; `lanefs COMMAND --help` explains a command, with examples."
 )]
 pub struct Cli {
+    /// Memory for blocks of the volume, beside what was changed: 256M, 8G (a quarter of the machine's without it)
+    #[arg(long, global = true, value_name = "SIZE", value_parser = crate::size::parse_size)]
+    pub cache: Option<u64>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,

@@ -2,10 +2,11 @@
 
 use crate::exit::{self, Failure};
 use crate::{bytes, size};
-use lanefs::{Access, Code, CreateOptions, Error, Volume};
+use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// The IMAGE of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,10 @@ impl Image {
             Image::Memory(size) => {
                 Volume::create_memory(&CreateOptions { size: *size, ..CreateOptions::default() })
             }
-            Image::Path(path) => Volume::open(path, access),
+            Image::Path(path) => {
+                let cache = CACHE.get().copied();
+                Volume::open(path, OpenOptions { access, cache, ..OpenOptions::default() })
+            }
         }
         .map_err(|error| self.failure(&error))
     }
@@ -76,6 +80,14 @@ impl Image {
             _ => Failure::volume(name, error),
         }
     }
+}
+
+/// Memory for the blocks of volumes that are opened, in bytes, where the command line says so.
+static CACHE: OnceLock<u64> = OnceLock::new();
+
+/// Gives volumes that are opened from now on this much memory, in bytes.
+pub fn set_cache(bytes: u64) {
+    let _ = CACHE.set(bytes);
 }
 
 /// The clap parser of an IMAGE argument.

@@ -14,7 +14,10 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     interrupt::install();
     let code = match Cli::try_parse() {
-        Ok(cli) => dispatch(cli.command),
+        Ok(cli) => {
+            cli.cache.into_iter().for_each(crate::image::set_cache);
+            dispatch(cli.command)
+        }
         Err(error) => {
             exit::show_clap(&error);
             usage_code(&error)

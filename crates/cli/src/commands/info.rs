@@ -46,6 +46,7 @@ impl Run for Info {
                 "root": superblock.root,
                 "created": time::decimal(Time(superblock.created)),
                 "max_name_bytes": space.max_name,
+                "device": context.volume.engine(),
             });
             return Ok(writeln!(context.out, "{object}")?);
         }
@@ -64,6 +65,7 @@ impl Run for Info {
             ("inode size", format!("{} bytes", superblock.inode_size.bytes())),
             ("groups", superblock.group_count.to_string()),
             ("journal", if journal == 0 { "none".to_string() } else { human(journal) }),
+            ("device", context.volume.engine()),
             ("root", format!("inode {}", superblock.root)),
             ("created", time::long(Time(superblock.created))),
         ];
