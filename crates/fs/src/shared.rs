@@ -59,6 +59,15 @@ struct SharedCounts {
     deferred: AtomicI64,
 }
 
+/// What became of an operation's runs so far.
+#[derive(Default)]
+pub(crate) struct Tries {
+    /// Runs that did not count.
+    count: u32,
+    /// Where the last block lies that did not verify.
+    damaged: Option<u64>,
+}
+
 /// After so many runs in vain an operation has everybody else stand still.
 const PATIENCE: u32 = 16;
 
@@ -180,10 +189,10 @@ impl Shared {
     #[cold]
     fn view_again<T>(&self, first: Fault, operation: &mut dyn FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
         let mut fault = first;
-        let mut tries = 0;
+        let mut tries = Tries::default();
         loop {
             self.after(fault, &mut tries)?;
-            let outcome = if tries < PATIENCE {
+            let outcome = if tries.count < PATIENCE {
                 let core = Core::new(self, Reader::reading(&self.store));
                 let done = operation(&core);
                 core.store.validate().and(done)
@@ -203,16 +212,23 @@ impl Shared {
     ///
     /// # Errors
     /// The fault itself, where it is another.
-    pub(crate) fn after(&self, fault: Fault, tries: &mut u32) -> Outcome<()> {
+    pub(crate) fn after(&self, fault: Fault, tries: &mut Tries) -> Outcome<()> {
         match fault {
-            Fault::Miss { at, want } => self.store.fetch(at, want),
+            Fault::Miss { at, want } => match self.store.fetch(at, want) {
+                // It may have gone out of use since the run missed it; if it is missed again, it is damaged.
+                Err(Fault::Damaged { .. }) if tries.damaged != Some(at) => {
+                    tries.damaged = Some(at);
+                    Ok(())
+                }
+                done => done,
+            },
             Fault::Conflict { holder, record } => {
-                *tries += 1;
+                tries.count += 1;
                 self.gate.wait_for(&self.store, holder, record);
                 Ok(())
             }
             Fault::Crowd => {
-                *tries = PATIENCE;
+                tries.count = PATIENCE;
                 Ok(())
             }
             fault => Err(fault),
@@ -222,9 +238,9 @@ impl Shared {
     /// Runs a change as one transaction: all of it happens, or, when it fails, nothing.
     pub(crate) fn change<T>(&self, mut operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {
         self.begin_changes()?;
-        let mut tries = 0;
+        let mut tries = Tries::default();
         loop {
-            let outcome = if tries < PATIENCE {
+            let outcome = if tries.count < PATIENCE {
                 self.try_change(&mut operation)
             } else {
                 let mut closed = self.gate.close_to_change(&self.store);

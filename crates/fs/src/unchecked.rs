@@ -2,6 +2,7 @@
 
 use crate::edit::{Core, Outcome, Writer};
 use crate::path::{self, Start};
+use crate::shared::Tries;
 use crate::{Attr, Caller, DirEntry, FileKind, Ino, Result, StatFs, Volume, namespace, ops};
 use lanefs_store::{Closed, Reader};
 
@@ -26,10 +27,11 @@ impl Unchecked<'_> {
     #[inline(always)]
     fn run<T>(&self, mut operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
         let shared = &self.volume.shared;
+        let mut tries = Tries::default();
         loop {
             match operation(&Core::new(shared, Reader::alone(&shared.store, None))) {
                 Ok(value) => return Ok(value),
-                Err(fault) => shared.after(fault, &mut 0)?,
+                Err(fault) => shared.after(fault, &mut tries)?,
             }
         }
     }

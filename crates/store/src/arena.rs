@@ -1,5 +1,6 @@
 //! A reserved range of virtual memory, zero until written.
 
+use crate::sync::point;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 
@@ -55,6 +56,7 @@ impl Arena {
     /// Gives the pages of a range back; they read as zeros again.
     pub(crate) fn release(&self, at: usize, len: usize) {
         debug_assert!(at + len <= self.capacity);
+        point();
         // SAFETY: the range is inside this arena's own mapping.
         let _ = unsafe { madvise(self.base.as_ptr().add(at).cast(), len, Advice::LinuxDontNeed) };
     }

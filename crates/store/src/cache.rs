@@ -8,12 +8,15 @@
 //! A use writes nothing: a block in steady use has a plain state, and only the first uses after a fetch, or after the main
 //! queue's hand came by, change it (as the marks of Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023).
 
-use crate::sync::Mutex;
+use crate::sync::{Mutex, size};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The small queue's part of the memory.
 const SMALL: u64 = 10;
+
+/// No fewer blocks than this may be resident.
+const LEAST: u64 = size(256, 1) as u64;
 
 /// The queues, by number of block.
 #[derive(Default)]
@@ -45,7 +48,7 @@ pub(crate) enum Verdict {
 
 impl Cache {
     pub(crate) fn new(budget: u64) -> Self {
-        Cache { budget: budget.max(256), resident: AtomicU64::new(0), queues: Mutex::default() }
+        Cache { budget: budget.max(LEAST), resident: AtomicU64::new(0), queues: Mutex::default() }
     }
 
     pub(crate) fn budget(&self) -> u64 {
@@ -72,6 +75,13 @@ impl Cache {
                 queues.small.push_back(block);
             }
         }
+    }
+
+    /// Blocks that can leave when their turn comes.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(crate) fn queued(&self) -> HashSet<u64> {
+        let queues = self.queues.lock();
+        queues.small.iter().chain(&queues.main).copied().collect()
     }
 
     /// `count` blocks are no longer resident. The queues learn of it when their turn comes.

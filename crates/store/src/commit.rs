@@ -5,10 +5,11 @@
 //! journal. Some time later [`Store::checkpoint`] writes the copies to their places. One thread at a time does these.
 
 use crate::journal::{AlignedBuffer, Commit, Image, Journal, Pending, write_in_place};
+use crate::planted;
 use crate::seal::Sealer;
 use crate::state::{self, DATA};
 use crate::store::Dirt;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, size};
 use crate::{Device, Fault, Store, Write};
 use lanefs_format::{BLOCK, Code};
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ pub(crate) use crate::journal::fault;
 
 /// Up to so many blocks of file data travel in the journal, beside the metadata: one write and one flush make them durable, where
 /// two of each were needed. They go to their places with the metadata.
-const JOURNALED_DATA: usize = 64;
+const JOURNALED_DATA: usize = size(64, 1);
 
 /// File data go to the device in pieces of so many blocks (1 MiB).
 const PIECE: usize = 256;
@@ -40,6 +41,11 @@ pub(crate) struct Commits {
     changed_data: AtomicU64,
     /// File data was written in place since the last flush.
     wrote_data: AtomicBool,
+    /// Blocks of file data that changed while they were written for a commit and stand in no writer's list: for the next one.
+    left: Mutex<Vec<u64>>,
+    /// File data are being written in place, or still to be written for a snapshot that was taken (set with the gate closed then,
+    /// so that who drops data sees it).
+    pub(crate) needs_data: AtomicBool,
     counters: Counters,
 }
 
@@ -233,7 +239,11 @@ impl Store {
             return Ok(());
         }
         std::mem::swap(changed, &mut rest);
-        self.guarded(|device| self.write_back(device, &mut data)).map(|_| ())
+        self.commits.needs_data.store(true, Ordering::SeqCst);
+        let left = self.guarded(|device| self.write_back(device, &mut data))?;
+        self.commits.needs_data.store(false, Ordering::SeqCst);
+        changed.extend(left.into_iter().flatten());
+        Ok(())
     }
 
     fn may_go_in_place(&self, index: u64) -> bool {
@@ -252,6 +262,7 @@ impl Store {
         freed_runs: &[(u64, u64)],
     ) -> Result<Snapshot, Fault> {
         let mut list: BTreeSet<u64> = changed.into_iter().collect();
+        list.extend(self.commits.left.lock().iter());
         // A block that went out of use since needs no copy. When it comes back into use it is listed anew.
         list.retain(|index| {
             let in_use = state::content(self.state(*index)).is_some();
@@ -264,6 +275,7 @@ impl Store {
         let mut data: BTreeSet<u64> = list.iter().copied().filter(is_data).collect();
         list.retain(|index| !is_data(index));
         Sealer::new(self).seal_tables(&mut list)?;
+        self.commits.left.lock().clear();
         let capacity = self.journal_capacity();
         if list.len() + data.len() <= capacity / 2 && data.len() <= JOURNALED_DATA.min(capacity / 8) {
             list.append(&mut data);
@@ -285,10 +297,13 @@ impl Store {
         let positions: Vec<u64> = list.iter().map(|index| index * BLOCK).collect();
         let copies = Copies { positions: positions.into(), images: Arc::new(images) };
         // From now on the blocks may leave memory, and come back from here.
-        *self.commits.under_way.lock() = Some(copies.clone());
+        if !planted::is(planted::Fault::NoUnderWay) {
+            *self.commits.under_way.lock() = Some(copies.clone());
+        }
         for index in &list {
             self.dirt(*index).store(Dirt::CLEAN, Ordering::SeqCst);
         }
+        self.commits.needs_data.store(!data.is_empty(), Ordering::SeqCst);
         let mut revoked = freed_blocks.to_vec();
         let pending = self.commits.pending.lock();
         for (first, count) in freed_runs {
@@ -301,9 +316,8 @@ impl Store {
         revoked.sort_unstable();
         revoked.dedup();
         self.commits.changed_metadata.store(0, Ordering::Relaxed);
-        for _ in list.iter().filter(|index| is_data(index)) {
-            self.commits.uncount_data(Dirt::CHANGED);
-        }
+        // Counted anew: what was marked and left memory before it was changed was counted too.
+        self.commits.changed_data.store(data.len() as u64, Ordering::Relaxed);
         // What was freed and taken into use again has its new copy.
         revoked.retain(|at| copies.get(*at).is_none());
         Ok(Snapshot { copies, revoked, data: data.into_iter().collect() })
@@ -322,7 +336,9 @@ impl Store {
     }
 
     fn commit_to(&self, device: &dyn Device, mut snapshot: Snapshot) -> Result<(), Fault> {
-        self.write_back(device, &mut snapshot.data)?;
+        let mut left = self.write_back(device, &mut snapshot.data)?;
+        self.commits.left.lock().append(&mut left);
+        self.commits.needs_data.store(false, Ordering::SeqCst);
         let flush = || device.flush().map_err(|e| fault(0, "flushing", &e));
         if self.commits.wrote_data.swap(false, Ordering::Relaxed) {
             flush()?;
@@ -372,21 +388,36 @@ impl Store {
         Ok(())
     }
 
-    /// Writes file data from their frames, neighbours in one piece.
-    fn write_back(&self, device: &dyn Device, data: &mut Vec<u64>) -> Result<(), Fault> {
+    /// Writes file data from their frames, neighbours in one piece. Returns, in order, those that need another
+    /// commit: that a writer is changing just now, or whose place in memory the cache has claimed for a moment.
+    fn write_back(&self, device: &dyn Device, data: &mut Vec<u64>) -> Result<Vec<u64>, Fault> {
         data.sort_unstable();
         data.dedup();
-        // From now on a change marks the block anew.
-        let writing = |index: &u64| {
-            state::content(self.state(*index)) == Some(DATA)
-                && self
-                    .dirt(*index)
-                    .compare_exchange(Dirt::CHANGED, Dirt::WRITING, Ordering::SeqCst, Ordering::Relaxed)
-                    .is_ok()
-        };
-        data.retain(writing);
+        let mut left = Vec::new();
+        data.retain(|index| {
+            // From now on a change marks the block anew.
+            match self.change_dirt(*index, Dirt::CHANGED, Dirt::WRITING) {
+                Ok(()) => {}
+                Err(Dirt::HELD) => {
+                    left.push(*index);
+                    return true;
+                }
+                Err(_) => return false,
+            }
+            // Looked at behind the mark: who claims a block looks at the mark behind the claim.
+            let is_here = state::content(self.state(*index)) == Some(DATA);
+            if !is_here {
+                if self.change_dirt(*index, Dirt::WRITING, Dirt::CHANGED).is_ok() {
+                    left.push(*index);
+                } else {
+                    // Changed again, and dropped perhaps: that counts for itself.
+                    self.commits.uncount_data(Dirt::CHANGED);
+                }
+            }
+            is_here
+        });
         if data.is_empty() {
-            return Ok(());
+            return Ok(left);
         }
         let mut requests = Vec::new();
         let mut rest = &data[..];
@@ -400,15 +431,21 @@ impl Store {
         self.commits.wrote_data.store(true, Ordering::Relaxed);
         self.commits.counters.data_bytes.fetch_add(data.len() as u64 * BLOCK, Ordering::Relaxed);
         for index in data.iter() {
-            let _ = self.dirt(*index).compare_exchange(
-                Dirt::WRITING,
-                Dirt::CLEAN,
-                Ordering::SeqCst,
-                Ordering::Relaxed,
-            );
-            self.commits.uncount_data(Dirt::CHANGED);
+            if planted::is(planted::Fault::CleanAfterWriting) {
+                self.dirt(*index).store(Dirt::CLEAN, Ordering::SeqCst);
+            }
+            let _ = self.change_dirt(*index, Dirt::WRITING, Dirt::CLEAN);
+            if left.binary_search(index).is_err() {
+                self.commits.uncount_data(Dirt::CHANGED);
+            }
         }
-        Ok(())
+        Ok(left)
+    }
+
+    /// # Errors
+    /// What it is instead of `from`.
+    fn change_dirt(&self, index: u64, from: u8, to: u8) -> Result<(), u8> {
+        self.dirt(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).map(|_| ())
     }
 
     fn bytes_at(&self, at: u64, len: usize) -> &[u8] {

@@ -3,8 +3,9 @@
 //! What reads and writes meet here is ordered by the record of the file's inode, which a writer of its data holds and a
 //! reader looks at again. The copying itself may meet a copying the other way; such a read does not count.
 
-use crate::state::{self, ABSENT, DATA, FREE, ONCE};
+use crate::state::{self, ABSENT, DATA, FETCHING, FREE, ONCE};
 use crate::store::Dirt;
+use crate::sync::point;
 use crate::{Fault, Log, Reader, Store, Tx, Want};
 use lanefs_format::BLOCK;
 use std::sync::atomic::Ordering;
@@ -18,6 +19,19 @@ const RELEASE_BLOCKS: u64 = 16;
 /// Both ranges are valid for `len` bytes and do not overlap.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // Schedule tests stop in the middle.
+    let (from, to, len) = if cfg!(feature = "shuttle") {
+        let half = len / 2;
+        point();
+        // SAFETY: the first half of the caller's ranges, and then the second.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, to, half);
+            point();
+            (from.add(half), to.add(half), len - half)
+        }
+    } else {
+        (from, to, len)
+    };
     // One instruction of the processor and not a loop of the language, for which such a race would be undefined.
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's ranges; the direction flag is clear by the ABI.
@@ -76,14 +90,12 @@ impl Reader<'_> {
 impl Store {
     fn no_data(&self, at: u64, state: u8, need: u32, extent: u32) -> Fault {
         match state {
-            ABSENT | state::FETCHING | state::EVICTING => {
-                Fault::Miss { at, want: Want::Data { need, extent } }
-            }
+            ABSENT | FETCHING | state::EVICTING => Fault::Miss { at, want: Want::Data { need, extent } },
             _ => Fault::damaged(at, "file data where metadata is"),
         }
     }
 
-    /// Drops data that nobody needs any more, before others may use their place. The caller holds what said so.
+    /// Drops data that nobody needs any more, before others may use their place. The caller holds what said so, and is in a slot.
     pub fn drop_data(&self, first: u64, count: u64) {
         if self.inside(first.saturating_mul(BLOCK), (count * BLOCK) as usize).is_err() {
             return;
@@ -96,11 +108,7 @@ impl Store {
         }
         let mut run = first;
         for index in first..first + count {
-            let state = self.state(index);
-            let dropped =
-                state::content(state) == Some(DATA) && self.change_state(index, state, state::EVICTING);
-            if dropped {
-                self.commits.uncount_data(self.dirt(index).swap(Dirt::CLEAN, Ordering::SeqCst));
+            if self.drop_block(index) {
                 self.cache.forget(1);
                 continue;
             }
@@ -108,6 +116,31 @@ impl Store {
             run = index + 1;
         }
         self.leave(run, first + count, FREE);
+    }
+
+    /// Takes a block of data from everybody. False where there is none, or where a commit from before needs it: a crash behind
+    /// that commit would bring the file back. It is then let go as others are, once it is written.
+    fn drop_block(&self, index: u64) -> bool {
+        let state = self.state(index);
+        let is_needed = |dirt: u8| {
+            dirt == Dirt::WRITING || dirt == Dirt::CHANGED && self.commits.needs_data.load(Ordering::SeqCst)
+        };
+        if state::content(state) != Some(DATA)
+            || is_needed(self.dirt(index).load(Ordering::SeqCst))
+            || !self.change_state(index, state, state::EVICTING)
+        {
+            return false;
+        }
+        let (from, to) = (Dirt::CHANGED, Dirt::CLEAN);
+        match self.dirt(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst) {
+            Err(Dirt::WRITING) => {
+                // Its writing began before it was claimed.
+                self.set_state(index, state);
+                return false;
+            }
+            dirt => self.commits.uncount_data(dirt.unwrap_or_else(|dirt| dirt)),
+        }
+        true
     }
 
     /// Gives the memory of blocks back that are on their way out; what they are then.
@@ -152,34 +185,54 @@ impl Tx<'_> {
         let (reader, log) = self.parts();
         let store = reader.store();
         store.inside(at, data.len())?;
+        let blocks = at / BLOCK..(at + data.len() as u64).div_ceil(BLOCK);
         if !store.is_memory() {
-            for index in at / BLOCK..(at + data.len() as u64).div_ceil(BLOCK) {
+            let mut taken = blocks.clone().map(|index| {
                 let whole = at <= index * BLOCK && (index + 1) * BLOCK <= at + data.len() as u64;
-                take_for_writing(store, index, whole, log)?;
+                (index, take_for_writing(store, index, whole, log))
+            });
+            if let Some((end, Err(fault))) = taken.find(|(_, taken)| taken.is_err()) {
+                drop(taken);
+                // What was absent is so again, and not zeros.
+                for index in blocks.start..end {
+                    store.finish(index, ABSENT, Ok(()));
+                    store.let_data_go(index);
+                }
+                return Err(fault);
             }
         }
         // SAFETY: the range is inside the volume, the data are not.
         unsafe { copy(data.as_ptr(), store.arena.address(at).as_ptr(), data.len()) };
+        if !store.is_memory() {
+            for index in blocks {
+                if store.state(index) == FETCHING {
+                    store.hold_data(index, log.changed_mut());
+                    store.cache.add(index, 1);
+                    store.finish(index, DATA | ONCE, Ok(()));
+                }
+                store.let_data_go(index);
+            }
+        }
         Ok(())
     }
 }
 
-/// Makes a block resident and changed. It stays, for the cache looks at the mark after it has claimed a block, and we at the
-/// block's state after we have marked it.
+/// Takes a block to write data in it: one that is here is held and stays, for the cache looks at the mark after it has
+/// claimed a block, and we at the block's state after we have marked it. One that is absent and will be written as a whole is
+/// claimed as if it were fetched, so that nobody sees it before it is.
 fn take_for_writing(store: &Store, index: u64, whole: bool, log: &mut Log) -> Result<(), Fault> {
-    loop {
-        if whole
-            && (store.change_state(index, ABSENT, DATA | ONCE)
-                || store.change_state(index, FREE, DATA | ONCE))
-        {
-            store.cache.add(index, 1);
-        }
-        store.mark(index * BLOCK, log.changed_mut());
-        let state = store.state(index);
-        match state::content(state) {
-            Some(DATA) => return Ok(()),
-            _ if matches!(state, ABSENT | FREE) && whole => {}
-            _ => return Err(store.no_data(index * BLOCK, state, 1, 1)),
+    let claim = |free: u8| store.change_state(index, free, FETCHING);
+    if whole && (claim(ABSENT) || claim(FREE)) {
+        return Ok(());
+    }
+    if state::content(store.state(index)) == Some(DATA) {
+        store.hold_data(index, log.changed_mut());
+    }
+    match store.state(index) {
+        here if state::content(here) == Some(DATA) => Ok(()),
+        gone => {
+            store.let_data_go(index);
+            Err(store.no_data(index * BLOCK, gone, 1, 1))
         }
     }
 }

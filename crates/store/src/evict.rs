@@ -2,14 +2,16 @@
 
 use crate::Store;
 use crate::cache::Verdict;
+use crate::planted;
 use crate::state::{self, ABSENT, DATA, EVICTING, ONCE};
 use crate::store::Dirt;
+use crate::sync::size;
 use crate::versions::{Grain, records};
 use lanefs_format::BLOCK;
 use std::sync::atomic::Ordering;
 
 /// Blocks let go at a time beyond those that must: the next fetches find room.
-const SPARE: u64 = 64;
+const SPARE: u64 = size(64, 1) as u64;
 
 /// The number of the cache among writers; no slot has it.
 const CACHE: u8 = u8::MAX - 1;
@@ -58,8 +60,9 @@ impl Store {
     fn judge(&self, index: u64, small: bool, leaving: &mut Vec<u64>) -> Verdict {
         let state = self.state(index);
         let Some(content) = state::content(state) else {
-            // A block that is being fetched is put in the queue again when it is here.
-            return Verdict::Forget;
+            // A block that was fetched is in the queue a moment before it is here, and one that was retired may come back.
+            let comes = matches!(state, state::FETCHING | state::RETIRED);
+            return if comes { Verdict::Stay } else { Verdict::Forget };
         };
         if !state::is_cold(state) {
             if !small {
@@ -95,7 +98,8 @@ impl Store {
             held.push((record, word));
         }
         let mut claimed = free && self.change_state(index, state, EVICTING);
-        if claimed && self.dirt(index).load(Ordering::SeqCst) != Dirt::CLEAN {
+        let look_again = !planted::is(planted::Fault::NoSecondLook);
+        if claimed && look_again && self.dirt(index).load(Ordering::SeqCst) != Dirt::CLEAN {
             // Somebody marked it before he saw the claim: it stays.
             self.set_state(index, state);
             claimed = false;

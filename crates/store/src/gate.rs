@@ -8,15 +8,16 @@
 //! then: an epoch that is even and the same at the end of a run says that no one came. The first writer makes it odd; readers
 //! that see nobody write for a while make it even again. (Biased locking turned round: compare BRAVO, Dice and Kogan, ATC 2019.)
 
-use crate::sync::{Mutex, MutexGuard, point, thread_number, yield_now};
+use crate::planted;
+use crate::sync::{Mutex, MutexGuard, point, size, thread_local, thread_number, yield_now};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Writers at a time; more wait for one another.
-pub const SLOTS: usize = 64;
+pub const SLOTS: usize = size(64, 3);
 
 /// Reads in a thread between two looks at whether writers are still about.
-const PATIENCE: u32 = 256;
+const PATIENCE: u32 = size(256, 2) as u32;
 
 /// State of the gate, seen by readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,7 @@ impl Epochs {
     #[inline(always)]
     pub(crate) fn disturb(&self) {
         if self.now().is_quiet() {
+            point();
             self.word.fetch_or(1, Ordering::SeqCst);
             // Nothing that is changed from now on is seen before this.
             fence(Ordering::Release);
@@ -66,6 +68,7 @@ impl Epochs {
     /// Nobody is at anything. The caller has closed the gate.
     fn calm(&self) {
         let now = self.word.load(Ordering::Relaxed);
+        point();
         self.word.store(now + (now & 1), Ordering::SeqCst);
     }
 }
@@ -146,7 +149,7 @@ impl<S> Gate<S> {
 
     /// Waits a while for what writer `holder` held up: it is past when it has left its slot. The caller holds nothing.
     pub fn wait_for(&self, store: &crate::Store, holder: u8, record: u32) {
-        const SPINS: usize = 64;
+        const SPINS: usize = size(64, 1);
         for _ in 0..SPINS {
             if store.versions().load(record).holder() != Some(holder) {
                 return;
@@ -161,7 +164,7 @@ impl<S> Gate<S> {
 
     /// Called by a reader now and then: where nobody has written since the last call, the epoch becomes quiet.
     pub fn look_around(&self, store: &crate::Store) {
-        std::thread_local! {
+        thread_local! {
             static READS: Cell<u32> = const { Cell::new(0) };
         }
         let due = READS.with(|reads| {
@@ -183,6 +186,7 @@ impl<S> Gate<S> {
         for slot in &self.slots {
             match slot.state.try_lock() {
                 Some(state) => all.push(state),
+                None if planted::is(planted::Fault::HastyCalm) => {}
                 None => return,
             }
         }

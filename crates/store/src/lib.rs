@@ -18,6 +18,7 @@
 //! | `fetch`, `readahead`, `cache`, `evict` | blocks come in and go |
 //! | `seal`, `journal`, `commit` | what was changed becomes durable |
 //! | `device` | files, raw devices, memory |
+//! | `sync`, `planted` | threads' primitives, which schedule tests take over; the faults that these plant |
 //!
 //! Only this crate knows which device holds the bytes; it knows nothing of files and directories.
 
@@ -31,8 +32,11 @@ mod fault;
 mod fetch;
 mod gate;
 mod journal;
+mod planted;
 mod readahead;
 mod reader;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules;
 mod seal;
 mod state;
 mod store;

@@ -8,7 +8,7 @@
 use crate::gate::Epoch;
 use crate::sync::point;
 use crate::versions::{Grain, Record, Word, record, records};
-use crate::{Fault, Store, View};
+use crate::{Fault, Store, View, planted};
 use lanefs_format::{BLOCK, BlockKind};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -299,7 +299,7 @@ impl<'s> Reader<'s> {
         let holder = word.holder().unwrap_or(u8::MAX);
         // Changed since it was read: what follows from the reading is wrong.
         let stale = self.mode == Mode::Noted
-            && !planted::no_version_check()
+            && !planted::is(planted::Fault::NoVersionCheck)
             && self.notes.borrow().find(record).is_some_and(|noted| noted != word);
         let mut held = self.held.borrow_mut();
         if word.holder().is_some() || stale || !self.store.versions().try_hold(record, word, me, held.len()) {
@@ -337,7 +337,7 @@ impl<'s> Reader<'s> {
         if let Some(doom) = self.doom.get() {
             return Err(doom);
         }
-        if planted::no_version_check() {
+        if planted::is(planted::Fault::NoVersionCheck) {
             return Ok(());
         }
         let held = self.held.borrow();
@@ -365,25 +365,5 @@ impl<'s> Reader<'s> {
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
         self.let_go();
-    }
-}
-
-/// A fault for schedule tests to plant: versions are noted and never compared.
-#[cfg(not(feature = "shuttle"))]
-mod planted {
-    #[inline(always)]
-    pub(super) fn no_version_check() -> bool {
-        false
-    }
-}
-
-#[cfg(feature = "shuttle")]
-pub(crate) mod planted {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    pub(crate) static NO_VERSION_CHECK: AtomicBool = AtomicBool::new(false);
-
-    pub(super) fn no_version_check() -> bool {
-        NO_VERSION_CHECK.load(Ordering::Relaxed)
     }
 }

@@ -53,6 +53,8 @@ impl Dirt {
     pub(crate) const CHANGED: u8 = 1;
     /// It is being written, and was not changed since.
     pub(crate) const WRITING: u8 = 2;
+    /// It is file data that a writer is changing just now: written or not, it is not clean until he is done.
+    pub(crate) const HELD: u8 = 3;
 }
 
 /// Volumes below this size do without huge pages, which would cost them more memory than they hold.
@@ -241,6 +243,7 @@ impl Store {
 
     #[inline(always)]
     pub(crate) fn dirt(&self, index: u64) -> &AtomicU8 {
+        point();
         self.byte(&self.dirty, index)
     }
 
@@ -255,6 +258,24 @@ impl Store {
                 self.commits.count_changed(self.state(index));
             }
         }
+    }
+
+    /// Says that the data of a block are about to be changed. Until [`let_data_go`](Self::let_data_go) it neither leaves nor
+    /// counts as clean.
+    #[inline(always)]
+    pub(crate) fn hold_data(&self, index: u64, list: &mut Vec<u64>) {
+        let before = self.dirt(index).swap(Dirt::HELD, Ordering::SeqCst);
+        if before == Dirt::CLEAN || before == Dirt::WRITING {
+            list.push(index);
+            self.commits.count_changed(state::DATA);
+        }
+    }
+
+    /// The data of a block have been changed.
+    #[inline(always)]
+    pub(crate) fn let_data_go(&self, index: u64) {
+        let (from, to) = (Dirt::HELD, Dirt::CHANGED);
+        let _ = self.dirt(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed);
     }
 
     /// Block and offset of the chunk-table entry for the block at `at`.
@@ -328,6 +349,7 @@ impl Store {
     }
 
     pub(crate) fn zero(&self, at: u64, len: u64) {
+        point();
         // SAFETY: inside the volume; the block is not in use, so no reader looks at it, but for runs that will not count.
         unsafe { std::ptr::write_bytes(self.arena.address(at).as_ptr(), 0, len as usize) };
     }

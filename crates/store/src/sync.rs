@@ -65,8 +65,10 @@ mod explored {
         shuttle::thread::yield_now();
     }
 
+    /// The explorer decides who goes on. (Sleeping, which to it takes no time, and not yielding, which would tell it that
+    /// this thread had better not go on.)
     pub(crate) fn point() {
-        shuttle::thread::yield_now();
+        shuttle::thread::sleep(std::time::Duration::ZERO);
     }
 }
 
@@ -75,18 +77,29 @@ pub(crate) use explored::{Condvar, Mutex, MutexGuard, point, yield_now};
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use plain::{Condvar, Mutex, MutexGuard, point, yield_now};
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+/// A size that schedule tests make so small that its end is often met, and creating a store is cheap.
+pub(crate) const fn size(ordinary: usize, explored: usize) -> usize {
+    if cfg!(feature = "shuttle") { explored } else { ordinary }
+}
 
 /// A small number for the calling thread, the same for its whole life.
+#[cfg(not(feature = "shuttle"))]
 pub(crate) fn thread_number() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    #[cfg(not(feature = "shuttle"))]
     std::thread_local! {
-        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    #[cfg(feature = "shuttle")]
-    shuttle::thread_local! {
         static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
     }
     NUMBER.with(|number| *number)
 }
+
+/// A small number for the calling thread, the same in each run of a schedule.
+#[cfg(feature = "shuttle")]
+pub(crate) fn thread_number() -> usize {
+    shuttle::current::me().into()
+}
+
+#[cfg(feature = "shuttle")]
+pub(crate) use shuttle::thread_local;
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use std::thread_local;

@@ -5,6 +5,7 @@
 //! in the end all are taken back.
 
 use crate::state::{FREE, RETIRED};
+use crate::versions::Grain;
 use crate::{Fault, Reader, Store, View};
 use lanefs_format::{BLOCK, BlockKind, Field, Word, dir::leaf};
 
@@ -188,6 +189,10 @@ impl<'v> Tx<'v> {
         if !at.is_multiple_of(BLOCK) || at >= self.store().bytes() {
             return Err(Fault::damaged(at, "a position outside the volume"));
         }
+        if !self.store().is_memory() {
+            // Held, so that the cache does not take it as long as it is not marked, or when it is given back.
+            self.reader.hold_block(at, Grain::of(kind));
+        }
         self.check()?;
         let old = self.store().take_free(at, kind as u8)?;
         self.log.undo.push(Undo { place: at | KIND << WIDTH_SHIFT, old: u64::from(old) });
@@ -204,7 +209,7 @@ impl<'v> Tx<'v> {
     /// Takes a block of metadata out of use: from now on no read finds it, but its bytes stay until the transaction is
     /// over, for it may be taken back.
     pub fn retire(&mut self, at: u64, kind: BlockKind) {
-        if self.reader.hold_block(at, crate::versions::Grain::of(kind)) {
+        if self.reader.hold_block(at, Grain::of(kind)) {
             self.set_kind(at, RETIRED);
         }
     }

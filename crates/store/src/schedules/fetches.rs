@@ -1,0 +1,131 @@
+//! Blocks come in: one read, however many want them, and each hears how it went.
+
+use super::explorer::{explore, finds};
+use super::medium::Medium;
+use super::world::{BLOCKS, BOTH, World};
+use crate::planted::Fault::SilentFetch;
+use crate::readahead::Run;
+use crate::{Fault, Want, state};
+use lanefs_format::{BLOCK, BlockKind};
+use shuttle::thread;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+const AT: u64 = 3 * BLOCK;
+const LEAF: Want = Want::Block(BlockKind::Leaf);
+const DATA: Want = Want::Data { need: 2, extent: 2 };
+
+fn leaf() -> Medium {
+    let medium = Medium::new(BLOCKS);
+    medium.format(AT, BlockKind::Leaf, &BOTH, 7);
+    medium
+}
+
+fn data() -> Medium {
+    let medium = Medium::new(BLOCKS);
+    (0..4).for_each(|i| medium.fill(AT + i * BLOCK, 7));
+    medium
+}
+
+fn is_here(world: &World, want: Want) -> bool {
+    let content = |index| state::content(world.store.state(index));
+    match want {
+        Want::Block(kind) => content(AT / BLOCK) == Some(kind as u8),
+        Want::Data { need, .. } => (0..u64::from(need)).all(|i| content(AT / BLOCK + i) == Some(state::DATA)),
+    }
+}
+
+/// Three threads want the same; with `failures` reads that fail. Returns how many were told so. (To be told of data that they
+/// are here promises little, for who comes when another's fetch is over but not when it was begun tries again by himself.)
+fn wanted_by_three(medium: &Medium, want: Want, failures: usize) -> usize {
+    let world = World::on(medium, BLOCKS);
+    let (world, failed) = (&world, &AtomicUsize::new(0));
+    medium.fail(failures);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(move || match world.store.fetch(AT, want) {
+                Ok(()) => assert!(is_here(world, want) || failures > 0 && want == DATA, "said to be here"),
+                Err(Fault::Io { .. }) => drop(failed.fetch_add(1, SeqCst)),
+                Err(other) => panic!("{other:?}"),
+            });
+        }
+    });
+    world.check_books();
+    medium.fail(0);
+    world.store.fetch(AT, want).expect("a device that works again");
+    assert!(is_here(world, want));
+    failed.load(SeqCst)
+}
+
+fn metadata() {
+    let medium = leaf();
+    assert_eq!(wanted_by_three(&medium, LEAF, 0), 0);
+    assert_eq!(medium.reads(), 1);
+}
+
+fn file_data() {
+    let medium = data();
+    assert_eq!(wanted_by_three(&medium, DATA, 0), 0);
+    // Two threads may have begun, each with one of the blocks.
+    assert!(medium.reads() <= 2);
+}
+
+fn failing_metadata() {
+    assert!(wanted_by_three(&leaf(), LEAF, 1) >= 1);
+}
+
+fn metadata_that_cannot_be_read() {
+    assert_eq!(wanted_by_three(&leaf(), LEAF, usize::MAX), 3);
+}
+
+fn failing_file_data() {
+    // A piece, and then its first block by itself.
+    wanted_by_three(&data(), DATA, 2);
+}
+
+fn file_data_that_cannot_be_read() {
+    assert!(wanted_by_three(&data(), DATA, usize::MAX) >= 1);
+}
+
+/// Reading ahead claims what others want, and they wait for it.
+fn ahead() {
+    let medium = data();
+    let world = World::on(&medium, BLOCKS);
+    let world = &world;
+    thread::scope(|scope| {
+        for first in [AT / BLOCK, AT / BLOCK + 1] {
+            scope.spawn(move || world.store.read_ahead(Run { first, count: 3 }));
+        }
+        scope.spawn(|| {
+            let mut buffer = vec![0; 2 * BLOCK as usize];
+            world.read(|run| run.read_data(AT, &mut buffer, 4)).expect("read");
+            assert!(buffer.chunks_exact(8).all(|word| word == 7u64.to_le_bytes()), "not what the device has");
+        });
+    });
+    world.check_books();
+    assert_eq!(world.store.stats().blocks_fetched, 4, "each block once");
+}
+
+#[test]
+fn a_block_that_many_want_is_read_once() {
+    explore(1500, metadata);
+    explore(1500, file_data);
+}
+
+#[test]
+fn a_read_that_fails_is_told_to_all_who_wait_and_can_be_tried_again() {
+    explore(1500, failing_metadata);
+    explore(1500, metadata_that_cannot_be_read);
+    explore(1500, failing_file_data);
+    explore(1500, file_data_that_cannot_be_read);
+}
+
+#[test]
+fn reading_ahead_and_wanting_read_each_block_once() {
+    explore(1500, ahead);
+}
+
+#[test]
+fn canary_a_fetch_that_wakes_nobody_is_noticed() {
+    finds(SilentFetch, 1500, metadata);
+    finds(SilentFetch, 1500, failing_file_data);
+}

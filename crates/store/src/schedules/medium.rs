@@ -1,0 +1,105 @@
+//! A device for schedule tests.
+
+use crate::sync::point;
+use crate::{Device, MemoryDevice};
+use lanefs_format::{BLOCK, BlockKind, Checksummer, InodeSize};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The volume's identity.
+pub(super) const UUID: [u8; 16] = [7; 16];
+
+struct Inner {
+    bytes: MemoryDevice,
+    reads: AtomicUsize,
+    failures: AtomicUsize,
+}
+
+/// A device in memory in which a transfer takes time, that counts its reads and can be told to fail some. Clones are the
+/// same device.
+#[derive(Clone)]
+pub(super) struct Medium(Arc<Inner>);
+
+impl Medium {
+    /// `blocks` blocks of zeros.
+    pub(super) fn new(blocks: u64) -> Self {
+        let bytes = MemoryDevice::new(vec![0; (blocks * BLOCK) as usize]);
+        Medium(Arc::new(Inner { bytes, reads: 0.into(), failures: 0.into() }))
+    }
+
+    /// Puts a sealed block of metadata there, with `value` in each of `offsets`.
+    pub(super) fn format(&self, at: u64, kind: BlockKind, offsets: &[usize], value: u64) {
+        let mut block = vec![0; BLOCK as usize];
+        block[0] = kind as u8;
+        for offset in offsets {
+            block[*offset..*offset + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let _ = Checksummer::new(&UUID).seal(kind, at, &mut block, InodeSize::B256.bytes() as usize);
+        self.0.bytes.write_at(at, &block).expect("inside");
+    }
+
+    /// Puts a block of file data there, full of `value`.
+    pub(super) fn fill(&self, at: u64, value: u64) {
+        let block: Vec<u8> = value.to_le_bytes().repeat(BLOCK as usize / 8);
+        self.0.bytes.write_at(at, &block).expect("inside");
+    }
+
+    /// The eight bytes at a position.
+    pub(super) fn word(&self, at: u64) -> u64 {
+        let mut word = [0; 8];
+        self.0.bytes.read_at(at, &mut word).expect("inside");
+        u64::from_le_bytes(word)
+    }
+
+    /// Reads so far, those that failed included.
+    pub(super) fn reads(&self) -> usize {
+        self.0.reads.load(Relaxed)
+    }
+
+    /// The next `count` reads fail.
+    pub(super) fn fail(&self, count: usize) {
+        self.0.failures.store(count, Relaxed);
+    }
+}
+
+impl Device for Medium {
+    fn len(&self) -> u64 {
+        self.0.bytes.len()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        point();
+        self.0.reads.fetch_add(1, Relaxed);
+        if self.0.failures.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).is_ok() {
+            return Err(io::ErrorKind::Other.into());
+        }
+        let done = self.0.bytes.read_at(at, buffer);
+        point();
+        done
+    }
+
+    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        // In two parts, for others may read or change a block while it is written.
+        let (first, second) = data.split_at(data.len() / 2);
+        point();
+        self.0.bytes.write_at(at, first)?;
+        point();
+        self.0.bytes.write_at(at + first.len() as u64, second)?;
+        point();
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        point();
+        Ok(())
+    }
+
+    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn resize(&self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}

@@ -1,0 +1,159 @@
+//! Writers against each other.
+
+use super::explorer::{explore, finds};
+use super::world::{LEFT, RIGHT, World};
+use crate::planted::Fault::NoVersionCheck;
+use crate::{Fault, Tx};
+use lanefs_format::{BLOCK, BlockKind, Code};
+use shuttle::thread;
+
+const KIND: BlockKind = BlockKind::Leaf;
+const A: u64 = 2 * BLOCK;
+const B: u64 = 5 * BLOCK;
+
+/// Adds one to both counters, that of `first` first.
+fn count(tx: &mut Tx<'_>, first: u64, second: u64) -> Result<(), Fault> {
+    for at in [first, second] {
+        let block = tx.reader().block(at, KIND)?;
+        let value = block.get(LEFT);
+        tx.put(block, LEFT, value + 1);
+    }
+    Ok(())
+}
+
+fn counters(world: &World) -> (u64, u64) {
+    let get = |at| world.words(at, KIND).expect("read").0;
+    (get(A), get(B))
+}
+
+/// Two writers and, where there is a third, one that gives up in the middle.
+fn opposite_orders(with_third: bool) {
+    let world = World::in_memory(KIND, &[A, B]);
+    let world = &world;
+    thread::scope(|scope| {
+        for (first, second) in [(A, B), (B, A)] {
+            scope.spawn(move || {
+                for _ in 0..2 {
+                    world.change(|tx| count(tx, first, second)).expect("counted");
+                }
+            });
+        }
+        if with_third {
+            scope.spawn(|| {
+                let outcome = world.change(|tx| {
+                    count(tx, B, A)?;
+                    Err::<(), _>(Code::NoSpace.into())
+                });
+                assert_eq!(outcome, Err(Code::NoSpace.into()));
+            });
+        }
+    });
+    assert_eq!(counters(world), (4, 4));
+}
+
+fn two_writers() {
+    opposite_orders(false);
+}
+
+fn three_writers() {
+    opposite_orders(true);
+}
+
+/// Each of two writers sets its own word if the other's is not set. Serially only one does.
+fn skew() {
+    let world = World::in_memory(KIND, &[A]);
+    let world = &world;
+    thread::scope(|scope| {
+        for (mine, other) in [(LEFT, RIGHT), (RIGHT, LEFT)] {
+            scope.spawn(move || {
+                let set = world.change(|tx| {
+                    let part = |field: lanefs_format::Field<u64>| {
+                        let at = A + (field.offset as u64 & !255);
+                        tx.reader().part(at, 256, KIND)
+                    };
+                    let here =
+                        |field: lanefs_format::Field<u64>| lanefs_format::Field::at(field.offset % 256);
+                    if part(other)?.get(here(other)) == 0 {
+                        let view = part(mine)?;
+                        tx.put::<u64>(view, here(mine), 1);
+                    }
+                    Ok(())
+                });
+                set.expect("changed");
+            });
+        }
+    });
+    let (left, right) = world.words(A, KIND).expect("read");
+    assert_eq!(left + right, 1, "both saw the other's word unset");
+}
+
+/// Two writers take blocks into use and out of it, by a counter of what is in use.
+fn blocks_in_and_out_of_use() {
+    let world = World::in_memory(KIND, &[A]);
+    let world = &world;
+    thread::scope(|scope| {
+        for me in 1..=2u64 {
+            scope.spawn(move || {
+                let taken = world.change(|tx| {
+                    let table = tx.reader().block(A, KIND)?;
+                    let taken = table.get(LEFT);
+                    if taken != 0 {
+                        let block = tx.reader().block(B, KIND)?;
+                        let owner = block.get(RIGHT);
+                        assert!(tx.reader().validate().is_err() || owner == taken, "another's block");
+                        return Ok(owner);
+                    }
+                    tx.put(table, LEFT, me);
+                    let block = tx.fresh(B, KIND, 0)?;
+                    tx.put(block, RIGHT, me);
+                    Ok(me)
+                });
+                if taken != Ok(me) {
+                    return;
+                }
+                let freed = world.change(|tx| {
+                    let table = tx.reader().block(A, KIND)?;
+                    tx.put(table, LEFT, 0u64);
+                    tx.reader().block(B, KIND)?;
+                    tx.retire(B, KIND);
+                    tx.validate()?;
+                    tx.vacate(B);
+                    Ok(())
+                });
+                assert_eq!(freed, Ok(()));
+            });
+        }
+    });
+    assert_eq!(counters_of_table(world), 0);
+    assert_eq!(world.store.state(B / BLOCK), crate::state::FREE);
+}
+
+fn counters_of_table(world: &World) -> u64 {
+    world.words(A, KIND).expect("read").0
+}
+
+#[test]
+fn two_writers_in_opposite_order_lose_nothing() {
+    explore(2000, two_writers);
+}
+
+#[test]
+fn three_writers_one_of_which_gives_up_lose_nothing() {
+    explore(1000, three_writers);
+}
+
+#[test]
+fn what_a_writer_read_still_holds_when_it_commits() {
+    explore(2000, skew);
+}
+
+#[test]
+fn a_block_is_taken_by_one() {
+    explore(2000, blocks_in_and_out_of_use);
+}
+
+#[test]
+fn canary_versions_that_are_not_compared_are_noticed() {
+    finds(NoVersionCheck, 2000, two_writers);
+    finds(NoVersionCheck, 2000, skew);
+}
