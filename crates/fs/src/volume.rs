@@ -185,7 +185,9 @@ impl Volume {
             Store::new(backing, bytes, room, cache, &superblock.uuid, superblock.inode_size).map_err(
                 |source| Error::Io { what: format!("reserving {bytes} bytes of address space"), source },
             )?;
-        Ok(Volume { shared: Shared::new(store, superblock, options) })
+        let volume = Volume { shared: Shared::new(store, superblock, options) };
+        volume.read_ahead();
+        Ok(volume)
     }
 
     /// Opens a volume in a file or on a raw device.
@@ -261,7 +263,6 @@ impl Volume {
             let (free_blocks, inodes) = volume.view(recount)?;
             volume.shared.set_counts(free_blocks, inodes);
         }
-        volume.read_ahead();
         Ok(volume)
     }
 

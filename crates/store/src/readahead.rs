@@ -28,6 +28,8 @@ pub struct Run {
 
 #[derive(Clone, Copy, Default)]
 struct Stream {
+    /// Where the reader was last seen.
+    last: u64,
     /// Where the next window begins, and where what belongs together ends.
     next: u64,
     end: u64,
@@ -72,20 +74,25 @@ impl ReadAhead {
     /// What to do about a miss at block `at`, of which `need` blocks are wanted and `extent` belong together.
     pub(crate) fn plan(&self, at: u64, need: u32, extent: u32) -> Plan {
         let mut streams = self.streams.lock();
-        let known = streams.list.iter().position(|s| s.distance > 0 && (s.next == at || s.marker == at));
+        // Behind where its reader was, and not behind what was asked for.
+        let known = streams.list.iter().position(|s| s.distance > 0 && s.last < at && at <= s.next);
         let Some(known) = known else {
             // The first read of a stream: only what is wanted.
             let oldest = streams.oldest;
             streams.oldest = (oldest + 1) % STREAMS;
             let next = at + u64::from(need);
             let distance = DISTANCE.0.max(2 * u64::from(need)).min(DISTANCE.1);
-            streams.list[oldest] = Stream { next, end: at + u64::from(extent), distance, marker: u64::MAX };
+            streams.list[oldest] =
+                Stream { last: at, next, end: at + u64::from(extent), distance, marker: u64::MAX };
             return Plan { now: Run { first: at, count: need }, later: Vec::new() };
         };
         let stream = &mut streams.list[known];
         stream.end = stream.end.max(at + u64::from(extent));
         stream.next = stream.next.max(at + u64::from(need));
-        let later = stream.advance(at);
+        // As long as it has not come to the last window that was asked for, enough is under way.
+        let is_due = stream.marker == u64::MAX || at >= stream.marker;
+        stream.last = at;
+        let later = if is_due { stream.advance(at) } else { Vec::new() };
         Plan { now: Run { first: at, count: need }, later }
     }
 
@@ -94,7 +101,10 @@ impl ReadAhead {
         let later = {
             let mut streams = self.streams.lock();
             let stream = streams.list.iter_mut().find(|s| s.distance > 0 && s.marker == block);
-            stream.map_or(Vec::new(), |stream| stream.advance(block))
+            stream.map_or(Vec::new(), |stream| {
+                stream.last = block;
+                stream.advance(block)
+            })
         };
         self.ask(later);
     }
