@@ -150,12 +150,16 @@ impl<S> Gate<S> {
     /// Waits a while for what writer `holder` held up: it is past when it has left its slot. The caller holds nothing.
     pub fn wait_for(&self, store: &crate::Store, holder: u8, record: u32) {
         const SPINS: usize = size(64, 1);
-        for _ in 0..SPINS {
+        const YIELDS: usize = size(64, 1);
+        for spins in 0..SPINS + YIELDS {
             if store.versions().load(record).holder() != Some(holder) {
                 return;
             }
-            std::hint::spin_loop();
+            // A change takes about a microsecond where its writer has a processor; else that is given to somebody.
+            if spins < SPINS { std::hint::spin_loop() } else { yield_now() }
         }
+        // To sleep on its slot is the last resort: the writer, woken late, would find its slot taken, and go on in one
+        // that is not his.
         match self.slots.get(usize::from(holder)) {
             Some(slot) => drop(slot.state.lock()),
             None => yield_now(),
