@@ -16,7 +16,7 @@
 //! | `versions`, `gate`, `reader`, `tx` | concurrency: versioned locks, who is changing things, one run, one transaction |
 //! | `data` | file data |
 //! | `fetch`, `readahead`, `cache`, `evict` | blocks come in and go |
-//! | `seal`, `journal`, `commit` | what was changed becomes durable |
+//! | `seal`, `journal`, `commit`, `raw` | what was changed becomes durable |
 //! | `device` | files, raw devices, memory |
 //! | `sync`, `planted` | threads' primitives, which schedule tests take over; the faults that these plant |
 //!
@@ -33,6 +33,7 @@ mod fetch;
 mod gate;
 mod journal;
 mod planted;
+mod raw;
 mod readahead;
 mod reader;
 #[cfg(all(test, feature = "shuttle"))]

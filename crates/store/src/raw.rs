@@ -1,0 +1,65 @@
+//! Bytes as they are: whole volumes, superblocks, blocks that somebody wants to see.
+
+use crate::commit::fault;
+use crate::journal::AlignedBuffer;
+use crate::seal::Sealer;
+use crate::state;
+use crate::{Fault, Store};
+use lanefs_format::BLOCK;
+use std::collections::BTreeSet;
+
+impl Store {
+    /// All bytes of the volume, checksums up to date. The caller has committed, emptied the journal, and holds writers off.
+    ///
+    /// # Errors
+    /// [`Fault::Io`].
+    pub fn image(&self) -> Result<Vec<u8>, Fault> {
+        let mut bytes = vec![0; self.bytes() as usize];
+        if let Some(device) = self.device() {
+            device.read_at(0, &mut bytes).map_err(|e| fault(0, "reading", &e))?;
+            return Ok(bytes);
+        }
+        let mut all: BTreeSet<u64> =
+            (0..self.bytes() / BLOCK).filter(|index| state::kind(self.state(*index)).is_some()).collect();
+        Sealer::new(self).seal_tables(&mut all)?;
+        for (index, block) in bytes.chunks_exact_mut(BLOCK as usize).enumerate() {
+            Sealer::new(self).copy(index as u64 * BLOCK, block);
+        }
+        Ok(bytes)
+    }
+
+    /// Writes a block that has no place among the resident ones (the superblock) and makes it durable.
+    ///
+    /// # Errors
+    /// [`Fault::Io`].
+    pub fn write_raw(&self, at: u64, block: &[u8]) -> Result<(), Fault> {
+        let Some(device) = self.device() else {
+            self.fill(at, block);
+            return Ok(());
+        };
+        let mut aligned = AlignedBuffer::zeroed(block.len());
+        aligned.copy_from_slice(block);
+        device.write_at(at, &aligned).map_err(|e| fault(at, "writing", &e))?;
+        device.flush().map_err(|e| fault(at, "flushing", &e))
+    }
+
+    /// Copies a metadata block as it is: in memory, else in the journal, else on the device.
+    ///
+    /// # Errors
+    /// [`Fault::Io`], or [`Fault::Damaged`] for a position outside the volume.
+    pub fn read_raw(&self, at: u64, out: &mut [u8; BLOCK as usize]) -> Result<(), Fault> {
+        self.inside(at, out.len())?;
+        match self.device() {
+            Some(device) if state::content(self.state(at / BLOCK)).is_none() => {
+                if self.commits.copy_committed(at, out) {
+                    return Ok(());
+                }
+                device.read_at(at, out).map_err(|e| fault(at, "reading", &e))
+            }
+            _ => {
+                self.view(at).copy_to(0, out);
+                Ok(())
+            }
+        }
+    }
+}
