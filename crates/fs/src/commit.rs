@@ -19,10 +19,9 @@ impl Shared {
         }
         // A snapshot that begins from now on has all that was done before this call.
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
-        let _turn = self.committing.lock();
-        if self.durable.load(Ordering::SeqCst) >= wanted {
+        let Some(_turn) = self.turn_unless(|| self.durable.load(Ordering::SeqCst) >= wanted) else {
             return Ok(());
-        }
+        };
         if self.store.has_failed() {
             return Err(Error::write_failed());
         }
@@ -36,7 +35,32 @@ impl Shared {
         Ok(())
     }
 
-    /// As [`commit`](Self::commit), with the gate closed all the time. The caller holds [`committing`](Self::committing), and has
+    /// Waits until nobody else commits, and keeps it so.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        loop {
+            if let Some(turn) = self.turn_unless(|| false) {
+                return turn;
+            }
+        }
+    }
+
+    /// As [`turn`](Self::turn), but for `None` as soon as it is `done`. All who wait look when a commit is over: were they to queue
+    /// for a lock, the thread that had it last would have it again before they wake.
+    fn turn_unless(&self, done: impl Fn() -> bool) -> Option<Turn<'_>> {
+        let mut committing = self.committing.lock();
+        loop {
+            if done() {
+                return None;
+            }
+            if !*committing {
+                *committing = true;
+                return Some(Turn(self));
+            }
+            self.committed.wait(&mut committing);
+        }
+    }
+
+    /// As [`commit`](Self::commit), with the gate closed all the time. The caller has its [turn](Self::turn), and has
     /// what the writers left [gathered](gather).
     pub(crate) fn commit_alone(&self, writer: &mut Writer) -> Result<()> {
         if self.store.is_memory() {
@@ -158,10 +182,20 @@ impl Shared {
                 let _ = self.commit();
             }
             if self.store.should_checkpoint() {
-                let _turn = self.committing.lock();
+                let _turn = self.turn();
                 let _ = self.store.checkpoint();
             }
         }
+    }
+}
+
+/// The right to commit.
+pub(crate) struct Turn<'s>(&'s Shared);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.committing.lock() = false;
+        self.0.committed.notify_all();
     }
 }
 

@@ -132,7 +132,7 @@ impl Volume {
         let shared = &self.shared;
         shared.begin_changes()?;
         // Nobody else is about while the volume's shape changes, and the volume as it is must be on the device before.
-        let _turn = shared.committing.lock();
+        let _turn = shared.turn();
         let mut closed = shared.gate.close_to_change(&shared.store);
         shared.commit_alone(gather(&mut closed))?;
         let old_table = (shared.groups(), shared.group_count());

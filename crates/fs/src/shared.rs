@@ -30,8 +30,9 @@ pub(crate) struct Shared {
     pub(crate) commit_every: Duration,
     /// The superblock on the device says that the volume is in use.
     pub(crate) marked: AtomicBool,
-    /// Held by the thread that commits.
-    pub(crate) committing: Mutex<()>,
+    /// True while a thread commits; who waits for its turn, or for the commit to be over.
+    pub(crate) committing: Mutex<bool>,
+    pub(crate) committed: Condvar,
     /// Snapshots begun, and those that are durable.
     pub(crate) begun: AtomicU64,
     pub(crate) durable: AtomicU64,
@@ -87,7 +88,8 @@ impl Shared {
             access: options.access,
             commit_every: options.commit_every,
             marked: AtomicBool::new(false),
-            committing: Mutex::new(()),
+            committing: Mutex::new(false),
+            committed: Condvar::new(),
             begun: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             work: Mutex::default(),

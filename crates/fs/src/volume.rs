@@ -294,7 +294,7 @@ impl Volume {
     /// The device's.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let shared = &self.shared;
-        let _turn = shared.committing.lock();
+        let _turn = shared.turn();
         let mut closed = shared.gate.close_to_change(&shared.store);
         shared.commit_alone(gather(&mut closed))?;
         shared.store.checkpoint()?;
@@ -355,7 +355,7 @@ impl Volume {
         }
         if shared.marked.load(Ordering::Acquire) {
             shared.commit()?;
-            let _turn = shared.committing.lock();
+            let _turn = shared.turn();
             shared.store.checkpoint()?;
             self.write_superblock(true)?;
             shared.marked.store(false, Ordering::Release);

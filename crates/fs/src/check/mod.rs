@@ -102,7 +102,7 @@ impl Volume {
             self.change(|_| Ok(()))?;
         }
         let shared = &self.shared;
-        let _turn = shared.committing.lock();
+        let _turn = shared.turn();
         let mut closed = shared.gate.close_to_change(&shared.store);
         let writer = gather(&mut closed);
         // What others freed since counts as used until the device knows.
