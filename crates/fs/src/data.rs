@@ -229,7 +229,7 @@ fn write_blocks<'d>(
 /// Writes zeros behind the end of a file, as far as its last block and `to`: a write that a crash cut off may have left
 /// something there.
 fn clear_tail(edit: &mut Edit<'_>, node: Node<'_>, size: u64, to: u64, plan: &mut Plan<'_>) -> Outcome<()> {
-    let to = to.min(size.next_multiple_of(BLOCK));
+    let to = to.min(size.checked_next_multiple_of(BLOCK).unwrap_or(size));
     if size < to
         && !node.is_inline()
         && let State::Data(at) = map::lookup(edit.core, node, size / BLOCK, 1)?.state

@@ -70,9 +70,10 @@ pub(crate) struct Counts {
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, more: Self) {
-        self.free_blocks += more.free_blocks;
-        self.inodes += more.inodes;
-        self.deferred += more.deferred;
+        // A hostile superblock may begin with any count.
+        self.free_blocks = self.free_blocks.wrapping_add(more.free_blocks);
+        self.inodes = self.inodes.wrapping_add(more.inodes);
+        self.deferred = self.deferred.wrapping_add(more.deferred);
     }
 }
 

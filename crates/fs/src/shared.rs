@@ -143,8 +143,8 @@ impl Shared {
     pub(crate) fn set_counts(&self, free_blocks: u64, inodes: u64) {
         let now = self.counts();
         let start = &self.counts[SLOTS];
-        start.free_blocks.fetch_add(free_blocks as i64 - now.free_blocks, Ordering::Relaxed);
-        start.inodes.fetch_add(inodes as i64 - now.inodes, Ordering::Relaxed);
+        start.free_blocks.fetch_add((free_blocks as i64).wrapping_sub(now.free_blocks), Ordering::Relaxed);
+        start.inodes.fetch_add((inodes as i64).wrapping_sub(now.inodes), Ordering::Relaxed);
     }
 
     /// Free blocks, inodes in use, blocks that will be free.

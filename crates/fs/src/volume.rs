@@ -414,7 +414,7 @@ impl Volume {
     pub fn statfs(&self) -> Result<StatFs> {
         let counts = self.shared.counts();
         let store = &self.shared.store;
-        let free = (counts.free_blocks + counts.deferred).max(0) as u64;
+        let free = counts.free_blocks.saturating_add(counts.deferred).max(0) as u64;
         let inodes_per_chunk = (CHUNK / BLOCK - 2) * (BLOCK / store.inode_size().bytes());
         Ok(StatFs {
             block_size: BLOCK,
