@@ -150,7 +150,7 @@ impl<S> Gate<S> {
     /// Waits a while for what writer `holder` held up: it is past when it has left its slot. The caller holds nothing.
     pub fn wait_for(&self, store: &crate::Store, holder: u8, record: u32) {
         const SPINS: usize = size(64, 1);
-        const YIELDS: usize = size(64, 1);
+        const YIELDS: usize = size(4, 1);
         for spins in 0..SPINS + YIELDS {
             if store.versions().load(record).holder() != Some(holder) {
                 return;

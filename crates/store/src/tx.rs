@@ -189,10 +189,9 @@ impl<'v> Tx<'v> {
         if !at.is_multiple_of(BLOCK) || at >= self.store().bytes() {
             return Err(Fault::damaged(at, "a position outside the volume"));
         }
-        if !self.store().is_memory() {
-            // Held, so that the cache does not take it as long as it is not marked, or when it is given back.
-            self.reader.hold_block(at, Grain::of(kind));
-        }
+        // Held, so that the cache does not take it as long as it is not marked, or when it is given back; and so that a run
+        // which comes too late, to what was here before, does not take the new content for it.
+        self.reader.hold_block(at, Grain::of(kind));
         self.check()?;
         let old = self.store().take_free(at, kind as u8)?;
         self.log.undo.push(Undo { place: at | KIND << WIDTH_SHIFT, old: u64::from(old) });
