@@ -279,7 +279,13 @@ impl<'s> Reader<'s> {
 
     /// Takes all records of a block.
     pub(crate) fn hold_block(&self, at: u64, grain: Grain) -> bool {
-        records(at, BLOCK as usize, grain).all(|record| self.hold_record(record))
+        self.hold_range(at, BLOCK as usize, grain)
+    }
+
+    /// Takes all records of `len` bytes, which lie in one block.
+    #[inline(always)]
+    pub(crate) fn hold_range(&self, at: u64, len: usize, grain: Grain) -> bool {
+        records(at, len, grain).all(|record| self.hold_record(record))
     }
 
     #[inline(always)]

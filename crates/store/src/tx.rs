@@ -125,18 +125,17 @@ impl<'v> Tx<'v> {
         if self.reader.is_sound() { Ok(()) } else { self.reader.validate() }
     }
 
-    /// Writes bytes that need not be put back: what is there is in nobody's use. Its record is held first.
+    /// Writes bytes that need not be put back: what is there is in nobody's use. Their records are held first: a run that comes too
+    /// late, to what was here before, may else write here, and take that back over what is written now.
     #[inline(always)]
     pub fn init(&mut self, view: View<'_>, offset: usize, bytes: &[u8]) {
-        let first = view.at() + offset as u64;
-        let last = first + (bytes.len() as u64).saturating_sub(1);
-        if self.reader.hold(first, view.grain()) && self.reader.hold(last, view.grain()) {
+        if self.reader.hold_range(view.at() + offset as u64, bytes.len(), view.grain()) {
             self.fill(view, offset, bytes);
         }
     }
 
-    /// Writes bytes where nothing needs to be put back and nobody looks: into a block or into units of a leaf that this
-    /// transaction allocated, which it did by changing a bitmap or a table that it holds.
+    /// Writes bytes where nothing needs to be put back and whose records are held: into a block that this transaction
+    /// [took into use](Self::fresh).
     #[inline(always)]
     pub fn fill(&mut self, view: View<'_>, offset: usize, bytes: &[u8]) {
         debug_assert!(offset.is_multiple_of(8) && offset + bytes.len() <= view.len());

@@ -148,7 +148,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, view: View<'_>, name: Name<'_>, ino: u6
     e::KIND.write(&mut bytes, kind);
     bytes[e::SIZE..e::SIZE + name.bytes.len()].copy_from_slice(name.bytes);
     let units = entry_units(name.bytes.len()) * UNIT as usize;
-    edit.tx.fill(view, 0, &bytes[..units]);
+    edit.tx.init(view, 0, &bytes[..units]);
 }
 
 /// Links a new entry right behind another one.
