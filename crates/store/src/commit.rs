@@ -154,6 +154,7 @@ impl Store {
             // As long as the device: a volume that was being made larger may have been cut short before its superblock said so.
             Journal::open(device, &self.sums, at, blocks, device.len() & !(BLOCK - 1))?
         };
+        self.fix(at, blocks);
         *self.commits.journal.lock() = Some(journal);
         Ok(recovered)
     }

@@ -15,6 +15,9 @@ pub(crate) const EVICTING: u8 = 0x7d;
 pub(crate) const FREE: u8 = 0x7c;
 /// A transaction took it out of use and may yet be taken back.
 pub(crate) const RETIRED: u8 = 0x7f;
+/// A superblock or a block of the journal, which are read and written past the resident blocks. A damaged bitmap or file map
+/// may name it; it is neither taken into use nor shown as data.
+pub(crate) const FIXED: u8 = 0x7b;
 
 /// Fetched and not used yet.
 pub(crate) const FRESH: u8 = 0x20;
@@ -28,7 +31,7 @@ const KIND: u8 = 0x1f;
 #[inline(always)]
 pub(crate) fn content(state: u8) -> Option<u8> {
     match state {
-        ABSENT | FETCHING | EVICTING | RETIRED | FREE => None,
+        ABSENT | FETCHING | EVICTING | RETIRED | FREE | FIXED => None,
         state => Some(state & KIND),
     }
 }

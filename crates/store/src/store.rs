@@ -11,7 +11,7 @@ use crate::sync::point;
 use crate::versions::{Grain, Versions};
 use crate::view::{View, prefetch};
 use crate::{Device, Fault, Want};
-use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, chunk_entry};
+use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, SUPERBLOCK_COPY, chunk_entry};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Where a volume's bytes are kept.
@@ -83,7 +83,7 @@ impl Store {
         if bytes >= HUGE_PAGES_FROM && matches!(backing, Backing::Memory) {
             arena.prefer_huge_pages();
         }
-        Ok(Store {
+        let store = Store {
             arena,
             states,
             dirty,
@@ -97,7 +97,18 @@ impl Store {
             fetches: Fetches::default(),
             ahead: ReadAhead::default(),
             commits: Commits::default(),
-        })
+        };
+        store.fix(0, 1);
+        store.fix(SUPERBLOCK_COPY, 1);
+        Ok(store)
+    }
+
+    /// Keeps blocks that lie at a fixed place from being taken for anything else.
+    pub(crate) fn fix(&self, at: u64, blocks: u64) {
+        let first = at / BLOCK;
+        for index in first..(first + blocks).min(self.blocks.load(Ordering::Relaxed)) {
+            self.set_state(index, state::FIXED);
+        }
     }
 
     /// Size in bytes.
@@ -335,7 +346,7 @@ impl Store {
             state if state::content(state) == Some(state::DATA) && self.change_state(index, state, kind) => {
                 Ok(FREE)
             }
-            state if state::kind(state).is_some() || state == state::RETIRED => {
+            state if state::kind(state).is_some() || matches!(state, state::RETIRED | state::FIXED) => {
                 Err(Fault::damaged(at, "a block in use is marked free"))
             }
             // On its way in or out for somebody who comes too late.
