@@ -6,6 +6,8 @@
 pub(crate) enum Fault {
     /// Versions are noted and never compared.
     NoVersionCheck,
+    /// New content is written where something old was without holding its record.
+    UnheldInit,
     /// The cache does not look once more whether a block is clean after it has claimed it.
     NoSecondLook,
     /// Copies that are on their way into the journal are not found.

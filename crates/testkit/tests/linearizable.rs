@@ -6,7 +6,7 @@
 use lanefs::{Access, Caller, Ino, InodeSize, MemoryDevice, RenameMode, SetAttr, Volume};
 use lanefs_testkit::faulty::{Faults, FaultyDevice};
 use lanefs_testkit::history::{
-    Call, Crowd, Event, Fault, NAMES, OnModel, OnVolume, Planted, Reply, Shape, State, Target, record,
+    Call, Crowd, Event, Fault, NAMES, OnModel, OnVolume, Planted, Reply, Shape, State, Target, Waves, record,
     search, table,
 };
 use lanefs_testkit::model::{Model, ROOT};
@@ -275,6 +275,19 @@ fn a_crowd_on_a_volume_in_a_file_leaves_exactly_its_names_also_when_it_is_opened
         let volume = Volume::open(&image, Access::Write).expect("open");
         crowded.compare(&volume).unwrap_or_else(|what| panic!("seed {seed}, opened again: {what}"));
     }
+}
+
+#[test]
+fn waves_through_small_directories_find_and_leave_exactly_what_they_should() {
+    let watchdog = Watchdog::new("waves");
+    let volume = Volume::create_memory(&options(64 << 20, InodeSize::B256)).expect("volume");
+    for wave in Seeds::from_environment("LANEFS_WAVES", 1, 300) {
+        watchdog.at(|| format!("wave {wave}"));
+        let threads = [2, 4, 16][(wave % 3) as usize];
+        let waves = Waves { threads, directories: 100, names: 100 };
+        waves.run(&volume).unwrap_or_else(|what| panic!("wave {wave}, {threads} threads: {what}"));
+    }
+    no_findings(&volume);
 }
 
 /// Moves names of a crowd's owner out of the way until told to stop.

@@ -2,7 +2,7 @@
 
 use super::explorer::{explore, finds};
 use super::world::{LEFT, RIGHT, World};
-use crate::planted::Fault::NoVersionCheck;
+use crate::planted::Fault::{NoVersionCheck, UnheldInit};
 use crate::{Fault, Tx};
 use lanefs_format::{BLOCK, BlockKind, Code};
 use shuttle::thread;
@@ -132,6 +132,47 @@ fn counters_of_table(world: &World) -> u64 {
     world.words(A, KIND).expect("read").0
 }
 
+/// A writer puts something new where something old was, which another one, who may come too late, changes. The table says
+/// of which generation the content is.
+fn units_used_again() {
+    let world = World::in_memory(KIND, &[A, B]);
+    let world = &world;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for generation in 1..=2u64 {
+                let made = world.change(|tx| {
+                    let table = tx.reader().block(A, KIND)?;
+                    tx.put(table, LEFT, generation);
+                    if let Some(unit) = tx.own_part(B, LEFT.offset, 8, KIND)? {
+                        tx.init(unit, 0, &(generation * 10).to_le_bytes());
+                    }
+                    Ok(())
+                });
+                assert_eq!(made, Ok(()));
+            }
+        });
+        scope.spawn(|| {
+            let touched = world.change(|tx| {
+                let generation = tx.reader().block(A, KIND)?.get(LEFT);
+                let unit = tx.reader().block(B, KIND)?;
+                // Were it to do so for the last one too, its second run would hide what the first did.
+                if generation < 2 {
+                    tx.put(unit, LEFT, generation * 10 + 1);
+                }
+                Ok(())
+            });
+            assert_eq!(touched, Ok(()));
+        });
+    });
+    let content = world.words(B, KIND).expect("read").0;
+    assert_eq!(content / 10, counters_of_table(world), "the content of another generation: {content}");
+}
+
+#[test]
+fn what_is_put_in_the_place_of_something_old_stays() {
+    explore(2000, units_used_again);
+}
+
 #[test]
 fn two_writers_in_opposite_order_lose_nothing() {
     explore(2000, two_writers);
@@ -156,4 +197,9 @@ fn a_block_is_taken_by_one() {
 fn canary_versions_that_are_not_compared_are_noticed() {
     finds(NoVersionCheck, 2000, two_writers);
     finds(NoVersionCheck, 2000, skew);
+}
+
+#[test]
+fn canary_content_that_is_written_without_its_record_is_noticed() {
+    finds(UnheldInit, 2000, units_used_again);
 }

@@ -11,6 +11,7 @@
 //! * [`table`]: a history for people.
 //! * [`Planted`]: faults that the search must find.
 //! * [`Crowd`]: many threads in large directories, each of which knows what its names must be.
+//! * [`Waves`]: many threads that fill and empty small directories together.
 //!
 //! What is not one step by contract stays out: a listing that takes several calls, content larger than a block, a path
 //! of several components.
@@ -25,6 +26,7 @@ mod search;
 mod spec;
 mod table;
 mod target;
+mod waves;
 
 pub use call::{Call, Event, Facts, NAMES, Name, Reply};
 pub use crowd::Crowd;
@@ -35,3 +37,4 @@ pub use search::search;
 pub use spec::State;
 pub use table::table;
 pub use target::{OnModel, OnVolume, Target};
+pub use waves::Waves;
