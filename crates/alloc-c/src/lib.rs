@@ -1,0 +1,141 @@
+//! The heap of LaneFS as a C `malloc`, as a shared library that can be preloaded under any program:
+//!
+//! ```sh
+//! LD_PRELOAD=target/release/liblanefs_alloc.so git --version
+//! ```
+//!
+//! What each function does is in its manual page (malloc(3), posix_memalign(3), malloc_usable_size(3), malloc_trim(3)).
+//! Nothing here, nor below, allocates by other means or prints by the standard library.
+
+// The manual pages say what callers have to keep to.
+#![allow(clippy::missing_safety_doc)]
+
+use libc::{EINVAL, ENOMEM, c_int, c_void, size_t};
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
+#[cold]
+fn fail(error: c_int) -> *mut c_void {
+    // SAFETY: a word of this thread.
+    unsafe { *libc::__errno_location() = error };
+    std::ptr::null_mut()
+}
+
+/// malloc(3)
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc(size: size_t) -> *mut c_void {
+    heap::malloc(size).cast()
+}
+
+/// malloc(3)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(object: *mut c_void) {
+    // SAFETY: the manual page's conditions.
+    unsafe { heap::free(object.cast()) };
+}
+
+/// malloc(3)
+#[unsafe(no_mangle)]
+pub extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
+    match count.checked_mul(size) {
+        Some(bytes) => heap::calloc(bytes).cast(),
+        None => fail(ENOMEM),
+    }
+}
+
+/// malloc(3). As in the GNU C library, a size of 0 frees the object and gives null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(object: *mut c_void, size: size_t) -> *mut c_void {
+    // SAFETY: the manual page's conditions.
+    unsafe {
+        if size == 0 && !object.is_null() {
+            heap::free(object.cast());
+            return std::ptr::null_mut();
+        }
+        heap::realloc(object.cast(), size).cast()
+    }
+}
+
+/// malloc(3)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(object: *mut c_void, count: size_t, size: size_t) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: the manual page's conditions.
+        Some(bytes) => unsafe { realloc(object, bytes) },
+        None => fail(ENOMEM),
+    }
+}
+
+/// posix_memalign(3)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: size_t, size: size_t) -> c_int {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
+        return EINVAL;
+    }
+    let object = heap::malloc_aligned(size, align.max(16));
+    if object.is_null() {
+        return ENOMEM;
+    }
+    // SAFETY: the manual page's conditions.
+    unsafe { *place = object.cast() };
+    0
+}
+
+/// posix_memalign(3)
+#[unsafe(no_mangle)]
+pub extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
+    memalign(align, size)
+}
+
+/// posix_memalign(3). An alignment that is no power of two is rounded up to one, as in the GNU C library.
+#[unsafe(no_mangle)]
+pub extern "C" fn memalign(align: size_t, size: size_t) -> *mut c_void {
+    match align.checked_next_power_of_two() {
+        Some(align) => heap::malloc_aligned(size, align.max(16)).cast(),
+        None => fail(EINVAL),
+    }
+}
+
+/// posix_memalign(3)
+#[unsafe(no_mangle)]
+pub extern "C" fn valloc(size: size_t) -> *mut c_void {
+    memalign(PAGE, size)
+}
+
+/// posix_memalign(3)
+#[unsafe(no_mangle)]
+pub extern "C" fn pvalloc(size: size_t) -> *mut c_void {
+    match size.checked_next_multiple_of(PAGE) {
+        Some(size) => memalign(PAGE, size),
+        None => fail(ENOMEM),
+    }
+}
+
+/// malloc_usable_size(3)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(object: *mut c_void) -> size_t {
+    // SAFETY: the manual page's conditions.
+    unsafe { heap::usable_size(object.cast()) }
+}
+
+/// malloc_trim(3). What is kept on top is the allocator's business; 1, for there is always something to look at.
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc_trim(_keep: size_t) -> c_int {
+    heap::LaneAlloc.release();
+    1
+}
+
+/// free_sized of C23: the size is not needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_sized(object: *mut c_void, _size: size_t) {
+    // SAFETY: as of `free`.
+    unsafe { free(object) };
+}
+
+/// free_aligned_sized of C23: alignment and size are not needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_aligned_sized(object: *mut c_void, _align: size_t, _size: size_t) {
+    // SAFETY: as of `free`.
+    unsafe { free(object) };
+}
