@@ -142,7 +142,7 @@ fn objects_of_other_threads_come_home() {
             .enumerate()
             .map(|(i, mine)| {
                 let others = senders.clone();
-                std::thread::spawn(move || work(round << 8 | i as u64 + 2, 15_000, &others, Some(mine)))
+                std::thread::spawn(move || work(round * 256 + i as u64 + 2, 15_000, &others, Some(mine)))
             })
             .collect();
         drop(senders);
