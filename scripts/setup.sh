@@ -22,6 +22,10 @@ setfattr                attr        test   sets extended attributes on files to 
 mount                   mount       test   mounts the ext4 and tmpfs peers
 losetup                 mount       test   puts the ext4 peer on its own image
 setpriv                 util-linux  test   runs tests as an unprivileged user
+glslc                   glslc       test   compiles the shaders, which are compared with those that are kept
+/usr/lib/*/libvulkan.so.1 libvulkan1 test  the Vulkan loader
+/usr/share/vulkan/icd.d/lvp* mesa-vulkan-drivers test  llvmpipe, a Vulkan device on any machine
+/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json vulkan-validationlayers test  checks how Vulkan is used
 valgrind                valgrind    bench  counts instructions
 fio                     fio         bench  reads beside which the filling of the cache is measured
 ROWS

@@ -3,7 +3,9 @@
 use crate::edit::{Core, Edit, Outcome};
 use crate::space;
 use crate::{Attr, Ino, Time};
-use lanefs_format::{BLOCK, Code, FileKind, INODE_CORE, INODE_INLINE, MAX_LINKS, MAX_MAP_DEPTH, inode as f};
+use lanefs_format::{
+    BLOCK, Code, Field, FileKind, INODE_CORE, INODE_INLINE, MAX_LINKS, MAX_MAP_DEPTH, Word, inode as f,
+};
 use lanefs_store::{Fault, View};
 
 /// An inode in use.
@@ -102,29 +104,59 @@ impl<'a> Node<'a> {
 
     #[inline(always)]
     pub(crate) fn attr(&self) -> Outcome<Attr> {
-        let v = self.view;
-        let mode = v.get(f::MODE);
-        let kind = self.kind()?;
-        let blocks = v.get(f::BLOCKS);
-        Ok(Attr {
-            ino: Ino(self.ino),
-            kind,
-            perm: mode & 0o7777,
-            links: v.get(f::LINKS),
-            uid: v.get(f::UID),
-            gid: v.get(f::GID),
-            size: if kind == FileKind::Directory { blocks.saturating_mul(BLOCK) } else { v.get(f::BYTES) },
-            blocks,
-            rdev: match kind {
-                FileKind::CharDevice | FileKind::BlockDevice => v.get(f::PARENT_OR_DEVICE),
-                _ => 0,
-            },
-            mtime: Time(v.get(f::MTIME)),
-            ctime: Time(v.get(f::CTIME)),
-            atime: Time(v.get(f::ATIME)),
-            btime: Time(v.get(f::BTIME)),
-            generation: v.get(f::GENERATION),
-        })
+        Ok(attr_in(self.ino, self.kind()?, &self.view))
+    }
+}
+
+/// Where the fields of an inode are read.
+trait Fields {
+    fn get<T: Word>(&self, field: Field<T>) -> T;
+}
+
+impl Fields for View<'_> {
+    #[inline(always)]
+    fn get<T: Word>(&self, field: Field<T>) -> T {
+        View::get(self, field)
+    }
+}
+
+/// A copy of an inode's first bytes.
+impl Fields for [u8; INODE_CORE] {
+    fn get<T: Word>(&self, field: Field<T>) -> T {
+        field.read(self).unwrap_or(T::from_bits(0))
+    }
+}
+
+#[inline(always)]
+fn attr_in(ino: u64, kind: FileKind, v: &impl Fields) -> Attr {
+    let blocks = v.get(f::BLOCKS);
+    Attr {
+        ino: Ino(ino),
+        kind,
+        perm: v.get(f::MODE) & 0o7777,
+        links: v.get(f::LINKS),
+        uid: v.get(f::UID),
+        gid: v.get(f::GID),
+        size: if kind == FileKind::Directory { blocks.saturating_mul(BLOCK) } else { v.get(f::BYTES) },
+        blocks,
+        rdev: match kind {
+            FileKind::CharDevice | FileKind::BlockDevice => v.get(f::PARENT_OR_DEVICE),
+            _ => 0,
+        },
+        mtime: Time(v.get(f::MTIME)),
+        ctime: Time(v.get(f::CTIME)),
+        atime: Time(v.get(f::ATIME)),
+        btime: Time(v.get(f::BTIME)),
+        generation: v.get(f::GENERATION),
+    }
+}
+
+impl Attr {
+    /// What the first [`INODE_CORE`] bytes of an inode say, for an engine that has a copy of them; `None` for those of none.
+    pub fn of_inode(ino: Ino, core: &[u8]) -> Option<Attr> {
+        let core: &[u8; INODE_CORE] = core.try_into().ok()?;
+        let kind = FileKind::from_mode(core.get(f::MODE))?;
+        Some(attr_in(ino.0, kind, core))
     }
 }
 

@@ -51,17 +51,20 @@ mod tree;
 mod types;
 mod unchecked;
 mod volume;
+mod watch;
 mod xattr;
 
 pub use check::{CheckReport, Finding};
 pub use error::{Error, Result};
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
 pub use lanefs_store::StoreStats as Stats;
+pub use lanefs_store::Watched;
 pub use lanefs_store::{Choice, Device, FileDevice, FileOptions, MemoryDevice, Read, ReadErrors, Write};
 pub use read_many::ReadAt;
 pub use types::*;
 pub use unchecked::Unchecked;
 pub use volume::{Access, CreateOptions, OpenOptions, Volume};
+pub use watch::Watch;
 
 use mkfs::recount;
 

@@ -45,6 +45,7 @@ mod sync;
 mod tx;
 mod versions;
 mod view;
+mod watch;
 
 pub use commit::{Snapshot, StoreStats};
 pub use device::{Choice, Device, FileDevice, FileOptions, MemoryDevice, Read, ReadErrors, Write};
@@ -55,3 +56,4 @@ pub use reader::Reader;
 pub use store::{Backing, Store};
 pub use tx::{Log, Tx};
 pub use view::{View, prefetch};
+pub use watch::Watched;

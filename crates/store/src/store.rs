@@ -10,6 +10,7 @@ use crate::state::{self, ABSENT, FREE, FRESH, MARKER};
 use crate::sync::point;
 use crate::versions::{Grain, Versions};
 use crate::view::{View, prefetch};
+use crate::watch::Watch;
 use crate::{Device, Fault, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, SUPERBLOCK_COPY, chunk_entry};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -41,6 +42,7 @@ pub struct Store {
     pub(crate) fetches: Fetches,
     pub(crate) ahead: ReadAhead,
     pub(crate) commits: Commits,
+    pub(crate) watch: Watch,
 }
 
 /// How a resident block differs from the device.
@@ -97,6 +99,7 @@ impl Store {
             fetches: Fetches::default(),
             ahead: ReadAhead::default(),
             commits: Commits::default(),
+            watch: Watch::default(),
         };
         store.fix(0, 1);
         store.fix(SUPERBLOCK_COPY, 1);
@@ -115,6 +118,11 @@ impl Store {
     #[inline(always)]
     pub fn bytes(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed) * BLOCK
+    }
+
+    /// Bytes to which it can grow.
+    pub(crate) fn room(&self) -> u64 {
+        self.arena.capacity() as u64
     }
 
     /// Size of the volume's inodes.
@@ -237,12 +245,18 @@ impl Store {
 
     pub(crate) fn set_state(&self, index: u64, state: u8) -> u8 {
         point();
-        self.byte(&self.states, index).swap(state, Ordering::SeqCst)
+        let old = self.byte(&self.states, index).swap(state, Ordering::SeqCst);
+        self.note_for_watch(index);
+        old
     }
 
     pub(crate) fn change_state(&self, index: u64, from: u8, to: u8) -> bool {
         point();
-        self.byte(&self.states, index).compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        let bytes = self.byte(&self.states, index);
+        let done = bytes.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        // Behind the change: who collects the mark sees it, or finds the mark the next time.
+        self.note_for_watch(index);
+        done
     }
 
     #[inline(always)]
@@ -261,6 +275,7 @@ impl Store {
     /// Remembers that the block at `at` differs from the device; the first to say so has it in `list`.
     #[inline(always)]
     pub(crate) fn mark(&self, at: u64, list: &mut Vec<u64>) {
+        self.note_for_watch(at / BLOCK);
         if !self.is_memory() {
             let index = at / BLOCK;
             // Sequentially consistent with the cache, which looks here after it has claimed the block.

@@ -1,0 +1,85 @@
+//! For an engine that has the metadata in a memory of its own: what changed since it looked last.
+
+use crate::{Error, Result, Volume};
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, chunk_entry, group as g,
+};
+use lanefs_store::{Want, Watched};
+
+/// A watch over a volume's metadata. There is one at a time.
+pub struct Watch<'v> {
+    volume: &'v Volume,
+}
+
+impl Volume {
+    /// Begins to watch the metadata; `None` where somebody does already.
+    ///
+    /// # Errors
+    /// The host's, without address space.
+    pub fn watch(&self) -> Result<Option<Watch<'_>>> {
+        let shared = &self.shared;
+        let _closed = shared.gate.close(&shared.store);
+        let kept = shared.store.keep_watch();
+        let kept = kept.map_err(|source| Error::Io { what: "watching the metadata".into(), source })?;
+        Ok(kept.then_some(Watch { volume: self }))
+    }
+
+    /// Brings all metadata of a volume on a device into memory, as far as there is room: how many blocks there are.
+    /// `progress` is told groups done and groups in all; where it says false, the rest stays where it is.
+    ///
+    /// # Errors
+    /// The device's. Damaged blocks are left out.
+    pub fn load_metadata(&self, progress: &dyn Fn(u64, u64) -> bool) -> Result<u64> {
+        let groups = self.shared.group_count();
+        let mut count = 0;
+        for group in 0..groups {
+            if !progress(group, groups) {
+                break;
+            }
+            let wanted = self.view(|core| {
+                let view = crate::space::group(core, group)?;
+                let mut wanted = Vec::new();
+                for chunk in (0..CHUNKS_PER_GROUP).filter(|chunk| view.get(g::METADATA) >> chunk & 1 != 0) {
+                    let at = (group * CHUNKS_PER_GROUP + chunk) * BLOCKS_PER_CHUNK * BLOCK;
+                    for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                        let at = at + place * BLOCK;
+                        let kind = crate::space::table_entry(core, at)?.get(chunk_entry::KIND);
+                        wanted.extend(BlockKind::from_number(kind).map(|kind| (at, kind)));
+                    }
+                }
+                Ok(wanted)
+            })?;
+            count += wanted.len() as u64;
+            let store = &self.shared.store;
+            for (at, kind) in wanted {
+                if !store.is_resident(at, kind)
+                    && let Err(fault @ lanefs_store::Fault::Io { .. }) = store.fetch(at, Want::Block(kind))
+                {
+                    return Err(fault.into());
+                }
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Watch<'_> {
+    /// The volume.
+    pub fn volume(&self) -> &Volume {
+        self.volume
+    }
+
+    /// Gives every metadata block that changed, came or went since the last call, in order of position; at first all that are in
+    /// memory. They are as they were at one moment, which is now: changes wait meanwhile.
+    pub fn changes(&mut self, take: &mut dyn FnMut(Watched<'_>)) {
+        let shared = &self.volume.shared;
+        let _closed = shared.gate.close(&shared.store);
+        shared.store.watched(take);
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.volume.shared.store.end_watch();
+    }
+}

@@ -1,0 +1,84 @@
+//! The format for shaders: `shaders/layout.glsl` is written from the declarations of the format, and a test proves that it is up
+//! to date.
+
+use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
+use lanefs::format::{BLOCK, BlockKind, CHUNK, Code, DirRoot, FileKind, InodeSize, MAX_NAME, UNIT, inode};
+use std::fmt::Write;
+
+/// Bytes of a path at most; longer ones are left to the host.
+pub(crate) const MAX_PATH: usize = 4096;
+
+/// The bits of a mode that are the type.
+pub(crate) const MODE_TYPE: u16 = 0o170_000;
+pub(crate) const MODE_DIRECTORY: u16 = 0o040_000;
+
+/// The file's text.
+pub fn glsl() -> String {
+    let mut text = String::from(
+        "// Written from the declarations of the format (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders).\n\n",
+    );
+    let form = |root: DirRoot| root.word() % BLOCK;
+    for (name, value) in [("BLOCK", BLOCK), ("CHUNK", CHUNK), ("UNIT", UNIT)] {
+        let _ = writeln!(text, "const uint64_t {name} = {value}UL;");
+    }
+    let words = [
+        ("MAX_NAME", MAX_NAME),
+        ("MAX_PATH", MAX_PATH),
+        ("MAX_TREE_LEVEL", dir::MAX_TREE_LEVEL.into()),
+        ("TREE_MAX", dir::TREE_MAX),
+        ("BUCKETS", dir::BUCKETS),
+        ("BUCKET_SLOTS", dir::BUCKET_SLOTS),
+        ("SLOT_SHIFT", Slot::SHIFT as usize),
+        ("SLOT_OVERFLOW", Slot::OVERFLOW as usize),
+        ("MODE_TYPE", MODE_TYPE.into()),
+        ("MODE_DIRECTORY", MODE_DIRECTORY.into()),
+        ("INODE_SIZE", inode::SIZE),
+        ("INODE_PARENT_OR_DEVICE", inode::PARENT_OR_DEVICE.offset),
+        ("LEAF_SIZE", leaf::SIZE),
+        ("ENTRY_SIZE", entry::SIZE),
+        ("ENTRY_INODE", entry::INODE.offset),
+        ("ENTRY_HASH", entry::HASH.offset),
+        ("INDEX_SLOTS", index::SLOTS.offset),
+        ("TREE_HASHES", tree::HASHES.offset),
+        ("TREE_POSITIONS", tree::POSITIONS.offset),
+        ("BLOCK_TREE", BlockKind::Tree as usize),
+        ("FORM_SMALL", form(DirRoot::Small(BLOCK)) as usize),
+        ("FORM_REGION", form(DirRoot::Region(BLOCK)) as usize),
+        ("FORM_TREE", form(DirRoot::Tree(BLOCK)) as usize),
+    ];
+    let sizes = [(InodeSize::B128, 128), (InodeSize::B256, 256)].into_iter().flat_map(|(size, bytes)| {
+        [
+            (format!("DIR_ROOT_{bytes}"), size.dir_root().offset),
+            (format!("SMALL_TAGS_{bytes}"), size.small_tags()),
+            (format!("SMALL_ENTRIES_{bytes}"), size.small_entries()),
+        ]
+    });
+    let kinds = [
+        ("FIFO", FileKind::Fifo),
+        ("CHAR_DEVICE", FileKind::CharDevice),
+        ("DIRECTORY", FileKind::Directory),
+        ("BLOCK_DEVICE", FileKind::BlockDevice),
+        ("FILE", FileKind::File),
+        ("SYMLINK", FileKind::Symlink),
+        ("SOCKET", FileKind::Socket),
+    ];
+    let kinds = kinds.into_iter().map(|(name, kind)| (format!("KIND_{name}"), kind as usize));
+    let codes = [
+        ("SUCCESS", Code::Success),
+        ("NOT_FOUND", Code::NotFound),
+        ("COMPONENT_NOT_FOUND", Code::ComponentNotFound),
+        ("NOT_DIRECTORY", Code::NotDirectory),
+        ("NOT_RESIDENT", Code::NotResident),
+    ];
+    let codes = codes.into_iter().map(|(name, code)| (format!("CODE_{name}"), usize::from(code.number())));
+    for (name, value) in words
+        .into_iter()
+        .map(|(name, value)| (name.to_string(), value))
+        .chain(sizes)
+        .chain(kinds)
+        .chain(codes)
+    {
+        let _ = writeln!(text, "const uint {name} = {value}u;");
+    }
+    text
+}

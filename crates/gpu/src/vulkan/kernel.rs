@@ -1,0 +1,72 @@
+//! Kernels: a shader with the size of its workgroups.
+
+use super::device::Device;
+use crate::error::{Doing, Result};
+use ash::vk;
+use std::sync::Arc;
+
+/// A shader, compiled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shader {
+    /// Of the kernel, of its source, and of its twin.
+    pub(crate) name: &'static str,
+    /// SPIR-V.
+    pub(crate) code: &'static [u8],
+    /// Bytes of its parameters.
+    pub(crate) parameters: u32,
+}
+
+/// A kernel on a device.
+pub(crate) struct Kernel {
+    device: Arc<Device>,
+    pub(crate) pipeline: vk::Pipeline,
+    pub(crate) layout: vk::PipelineLayout,
+    /// Invocations of a workgroup.
+    pub(crate) workgroup: u32,
+}
+
+impl Kernel {
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn new(device: &Arc<Device>, shader: &Shader, workgroup: u32) -> Result<Kernel> {
+        const DOING: &str = "making a kernel";
+        let workgroup = workgroup.clamp(1, device.info.workgroup);
+        let words: Vec<u32> =
+            shader.code.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four)).collect();
+        let ranges = [vk::PushConstantRange::default()
+            .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            .size(shader.parameters)];
+        let layout = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(&ranges);
+        let entries = [vk::SpecializationMapEntry::default().constant_id(0).offset(0).size(4)];
+        let value = workgroup.to_le_bytes();
+        let constants = vk::SpecializationInfo::default().map_entries(&entries).data(&value);
+        // SAFETY: what is passed lives until the calls return; handles are of this device.
+        unsafe {
+            let raw = &device.raw;
+            let layout = raw.create_pipeline_layout(&layout, None).doing(DOING)?;
+            let module = raw.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&words), None);
+            let module = module.inspect_err(|_| raw.destroy_pipeline_layout(layout, None)).doing(DOING)?;
+            let stage = vk::PipelineShaderStageCreateInfo::default()
+                .stage(vk::ShaderStageFlags::COMPUTE)
+                .module(module)
+                .name(c"main")
+                .specialization_info(&constants);
+            let create = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
+            let made = raw.create_compute_pipelines(vk::PipelineCache::null(), &[create], None);
+            raw.destroy_shader_module(module, None);
+            let made = made.map_err(|(_, code)| code);
+            let pipeline = made.inspect_err(|_| raw.destroy_pipeline_layout(layout, None)).doing(DOING)?[0];
+            Ok(Kernel { device: device.clone(), pipeline, layout, workgroup })
+        }
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // SAFETY: who uses a kernel in a submission keeps it until that is over.
+        unsafe {
+            self.device.raw.destroy_pipeline(self.pipeline, None);
+            self.device.raw.destroy_pipeline_layout(self.layout, None);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The compiled shaders that are kept with the sources are what the sources give.
+//!
+//! `UPDATE_SHADERS=1` writes the generated header and the compiled shaders anew.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Every kernel.
+const KERNELS: [&str; 1] = ["lookup"];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders")
+}
+
+fn is_update() -> bool {
+    std::env::var_os("UPDATE_SHADERS").is_some()
+}
+
+/// Compares a file with what it should be, or writes it.
+fn keep(path: &Path, wanted: &[u8]) {
+    if is_update() {
+        std::fs::write(path, wanted).expect("written");
+    }
+    let there = std::fs::read(path).unwrap_or_default();
+    let what = "is not what its sources give: UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders";
+    assert!(there == wanted, "{} {what}", path.display());
+}
+
+#[test]
+fn compiled_shaders_are_what_the_sources_give() {
+    keep(&folder().join("layout.glsl"), lanefs_gpu::glsl().as_bytes());
+    let out = tempfile::tempdir().expect("a directory for temporary files");
+    for kernel in KERNELS {
+        let spirv = out.path().join(kernel);
+        let done = Command::new("glslc")
+            .args(["--target-env=vulkan1.2", "-O", "-o"])
+            .arg(&spirv)
+            .arg(folder().join(kernel).with_extension("comp"))
+            .output()
+            .expect("glslc is needed (Debian: apt install glslc; make setup does it)");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        keep(&folder().join(kernel).with_extension("spv"), &std::fs::read(&spirv).expect("compiled"));
+    }
+}
