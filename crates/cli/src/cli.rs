@@ -144,6 +144,7 @@ pub enum Command {
     On(ImageCommand),
     Shell(Shell),
     Demo(DemoArgs),
+    Gpu(gpu::GpuArgs),
     Bench(bench::Bench),
     Completions(completions::Completions),
     Man(man::Man),

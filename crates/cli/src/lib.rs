@@ -10,6 +10,7 @@ pub mod cli;
 pub mod commands;
 pub mod context;
 pub mod demo;
+mod engine;
 pub mod escape;
 pub mod exit;
 pub mod image;

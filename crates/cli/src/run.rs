@@ -50,6 +50,7 @@ fn dispatch(command: Command) -> u8 {
             on_volume(&shell.image, access(!shell.read_only), |context| shell.run(context))
         }
         Command::Demo(args) => plain(demo::run_demo(&args)),
+        Command::Gpu(gpu) => plain(gpu.run().map(|()| exit::OK)),
         Command::Bench(bench) => plain(bench.run()),
         Command::Completions(completions) => plain(completions.run().map(|()| exit::OK)),
         Command::Man(man) => plain(man.run().map(|()| exit::OK)),

@@ -44,8 +44,14 @@ impl Gpu {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn with_workgroup(choice: &Choice, workgroup: u32) -> Result<Gpu> {
+        Self::with_code(choice, workgroup, LOOKUP.code)
+    }
+
+    /// As [`with_workgroup`](Self::with_workgroup), with another lookup kernel: one with a fault must not pass its probe.
+    #[doc(hidden)]
+    pub fn with_code(choice: &Choice, workgroup: u32, code: &[u8]) -> Result<Gpu> {
         let device = Device::open(choice)?;
-        let lookup = Kernel::new(&device, &LOOKUP, workgroup)?;
+        let lookup = Kernel::new(&device, &LOOKUP, code, workgroup)?;
         let mut gpu = Gpu { device, lookup, probes: Vec::new() };
         gpu.probes = probe::all(&gpu)?;
         Ok(gpu)

@@ -1,42 +1,142 @@
-//! The device's answers are the CPU engine's, and each kernel's are its twin's.
+//! The device's answers are the CPU engine's, in every setting.
 
-use lanefs::{Caller, CreateOptions, InodeSize, ResolveOptions, Volume};
-use lanefs_gpu::{Choice, Gpu};
+mod support;
 
-const WHO: Caller = Caller::OWNER;
+use lanefs::{Access, Caller, InodeSize, ResolveOptions, SetAttr, Volume};
+use lanefs_gpu::{Choice, Error, Gpu, Mirrored};
+use lanefs_testkit::seeded::Seeded;
+use support::{WHO, fill, gpu, options, questions};
+
+/// Compares both engines over all ways of asking; how many paths the device answered.
+fn compare(mirrored: &mut Mirrored<'_, '_>, volume: &Volume, asked: &[Vec<u8>]) -> u64 {
+    let below = volume.resolve("/dir-0").expect("a directory").ino;
+    let user = Caller::user(1000, 1000, &[]);
+    let mut by_device = 0;
+    for (follow, attributes, base, caller) in [
+        (true, false, None, WHO),
+        (false, true, None, WHO),
+        (true, true, Some(below), WHO),
+        (true, true, None, user.clone()),
+    ] {
+        let options = ResolveOptions { follow, attributes, base, caller };
+        let expected = volume.resolve_batch(&options, asked).expect("the CPU engine");
+        let (found, report) = mirrored.resolve_batch(&options, asked).expect("the device");
+        for ((path, found), expected) in asked.iter().zip(&found).zip(&expected) {
+            assert_eq!(found, expected, "{} with {options:?}", path.escape_ascii());
+        }
+        assert_eq!(report.by_device + report.by_host, asked.len() as u64);
+        by_device += report.by_device;
+    }
+    by_device
+}
 
 #[test]
-fn a_device_answers_as_the_cpu_engine() {
-    let gpu = Gpu::open(&Choice::Best).expect("a Vulkan device (Debian: apt install mesa-vulkan-drivers)");
-    eprintln!("{:?} {:?}", gpu.info(), gpu.probes());
-    let options = CreateOptions { size: 64 << 20, inode_size: InodeSize::B256, ..CreateOptions::default() };
-    let volume = Volume::create_memory(&options).expect("volume");
-    let mut paths = Vec::new();
-    for dir in 0..20 {
-        let path = format!("/d{dir}/e/f{dir}");
-        volume.mkdir_all(&path, 0o755).expect("mkdir");
-        for file in 0..dir * 100 {
-            paths.push(format!("{path}/file-{file}"));
-            volume.write_file(paths.last().expect("a path"), b"").expect("file");
+fn every_setting_gives_the_answers_of_the_cpu_engine() {
+    for (seed, workgroup) in [(1, 32), (2, 64), (3, 256)] {
+        let gpu = gpu(workgroup);
+        for size in [InodeSize::B128, InodeSize::B256] {
+            let numbers = &mut Seeded::new(seed);
+            let volume = Volume::create_memory(&options(size)).expect("volume");
+            let paths = fill(&volume, numbers);
+            // From one workgroup to some hundred.
+            for count in [1, 40, 20_000] {
+                let asked = questions(&paths, count, numbers);
+                let mut mirrored = gpu.mirror(&volume, None).expect("mirror");
+                let by_device = compare(&mut mirrored, &volume, &asked);
+                assert!(count < 1000 || by_device as usize > count, "the device answers next to nothing");
+            }
         }
     }
-    paths.push("/d1/../d2/./e".into());
-    paths.push("/d1/none/e".into());
-    volume.symlink(&WHO, volume.root(), b"link", b"/d3/e").expect("link");
-    paths.push("/link/f3/file-7".into());
-    for attributes in [false, true] {
-        let options = ResolveOptions { attributes, ..ResolveOptions::default() };
-        let mut mirrored = gpu.mirror(&volume, None).expect("mirror");
-        let begin = std::time::Instant::now();
-        let (found, report) = mirrored.resolve_batch(&options, &paths).expect("resolved");
-        eprintln!("{:?} {report:?}", begin.elapsed());
-        let begin = std::time::Instant::now();
-        let (_, report) = mirrored.resolve_batch(&options, &paths).expect("resolved");
-        eprintln!("{:?} {report:?}", begin.elapsed());
-        let expected = volume.resolve_batch(&options, &paths).expect("resolved");
-        for ((path, found), expected) in paths.iter().zip(&found).zip(&expected) {
-            assert_eq!(found, expected, "{path}");
+}
+
+#[test]
+fn a_volume_in_a_file_is_answered_also_where_not_all_of_it_is_in_memory() {
+    let gpu = gpu(64);
+    let dir = tempfile::tempdir().expect("a directory for temporary files");
+    let image = dir.path().join("volume.lane");
+    let numbers = &mut Seeded::new(4);
+    let volume = Volume::create(&image, &options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    volume.close().expect("close");
+    let volume = Volume::open(&image, Access::Read).expect("open");
+    let asked = questions(&paths, 3000, numbers);
+    // Nothing is in memory; what the host answers comes in, and is the device's business the next time.
+    let mut mirrored = gpu.mirror(&volume, None).expect("mirror");
+    let first = compare(&mut mirrored, &volume, &asked);
+    let second = compare(&mut mirrored, &volume, &asked);
+    assert!(first < second, "{first} paths answered at first, {second} later");
+    assert!(volume.load_metadata(&|_, _| true).expect("loaded") > 100);
+    assert!(compare(&mut mirrored, &volume, &asked) >= second);
+}
+
+#[test]
+fn what_changes_between_batches_is_seen() {
+    let gpu = gpu(64);
+    let numbers = &mut Seeded::new(5);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let mut paths = fill(&volume, numbers);
+    let mut mirrored = gpu.mirror(&volume, None).expect("mirror");
+    for round in 0..30 {
+        for _ in 0..100 {
+            let path = numbers.pick(&paths).clone();
+            let text = String::from_utf8(path.clone()).expect("plain names");
+            match numbers.below(4) {
+                0 => drop(volume.remove_all(&WHO, volume.root(), &path[1..])),
+                1 => {
+                    let new = format!("{text}-{round}").into_bytes();
+                    if let Ok(dir) = volume.resolve(&text[..text.rfind('/').expect("absolute")]) {
+                        let name = |path: &[u8]| path[text.rfind('/').expect("absolute") + 1..].to_vec();
+                        let mode = lanefs::RenameMode::Replace;
+                        drop(volume.rename(&WHO, dir.ino, &name(&path), dir.ino, &name(&new), mode));
+                        paths.push(new);
+                    }
+                }
+                2 => drop(volume.write_file(&text, b"content")),
+                _ => {
+                    if let Ok(found) = volume.resolve(&text) {
+                        let set = SetAttr { uid: Some(round), ..SetAttr::default() };
+                        volume.setattr(&WHO, found.ino, &set).expect("setattr");
+                    }
+                }
+            }
         }
-        assert_eq!(report.by_host, 1);
+        if volume.resolve("/dir-0").is_err() {
+            volume.mkdir_all("/dir-0", 0o755).expect("mkdir");
+        }
+        compare(&mut mirrored, &volume, &questions(&paths, 500, numbers));
+    }
+}
+
+#[test]
+fn a_mirror_without_room_leaves_the_rest_to_the_host() {
+    let gpu = gpu(64);
+    let numbers = &mut Seeded::new(6);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    let asked = questions(&paths, 2000, numbers);
+    let all = compare(&mut gpu.mirror(&volume, None).expect("mirror"), &volume, &asked);
+    let some = compare(&mut gpu.mirror(&volume, Some(2 << 20)).expect("mirror"), &volume, &asked);
+    let none = compare(&mut gpu.mirror(&volume, Some(0)).expect("mirror"), &volume, &asked);
+    assert!(all >= some && some >= none, "{all}, {some}, {none}");
+}
+
+#[test]
+fn one_engine_mirrors_a_volume_at_a_time_and_two_devices_can_be_open() {
+    let (one, other) = (gpu(32), gpu(64));
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    volume.mkdir_all("/dir-0", 0o755).expect("mkdir");
+    let mirrored = one.mirror(&volume, None).expect("mirror");
+    assert!(matches!(other.mirror(&volume, None), Err(Error::Volume(_))));
+    drop(mirrored);
+    compare(&mut other.mirror(&volume, None).expect("mirror"), &volume, &[b"/dir-0".to_vec()]);
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    match Gpu::open(&Choice::Name("no such device".into())) {
+        Err(Error::NoSuchDevice { asked, present }) => {
+            assert!(asked == "no such device" && present.starts_with("0: "), "{present}");
+        }
+        other => panic!("{:?}", other.map(|gpu| gpu.info().clone())),
     }
 }

@@ -6,9 +6,10 @@ mod pipeline;
 use crate::bytes;
 use crate::cli::Run;
 use crate::context::{Context, OWNER};
+use crate::engine::{Engine, EngineArgs};
 use crate::exit::{self, Failure, Outcome};
 use crate::input::Input;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use format::Format;
 use lanefs::ResolveOptions;
 use pipeline::{Counts, Pipeline, Source};
@@ -39,9 +40,8 @@ pub struct Lookup {
     /// Paths in the input end with NUL, not with a newline
     #[arg(short = '0', long, requires = "paths")]
     null: bool,
-    /// What answers: the fastest engine there is, or the CPU
-    #[arg(long, value_name = "ENGINE", value_enum, default_value_t = Engine::Auto)]
-    engine: Engine,
+    #[command(flatten)]
+    engine: EngineArgs,
     /// Add mode, links, uid, gid and mtime
     #[arg(long)]
     stat: bool,
@@ -62,24 +62,6 @@ pub struct Lookup {
     more: Vec<OsString>,
 }
 
-/// Which engine answers.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Engine {
-    /// The fastest one on this machine
-    Auto,
-    /// The CPU engine
-    Cpu,
-}
-
-impl Engine {
-    /// What answers in the end.
-    fn name(self) -> &'static str {
-        match self {
-            Engine::Auto | Engine::Cpu => "cpu",
-        }
-    }
-}
-
 impl Run for Lookup {
     fn run(&self, context: &mut Context<'_>) -> Outcome {
         let start = Instant::now();
@@ -94,14 +76,18 @@ impl Run for Lookup {
             caller: OWNER,
         };
         let format = Format { stat: self.stat, json: self.json };
-        let pipeline = Pipeline { volume: context.volume, options, format, threads };
+        let gpu = self.engine.open()?;
+        let engine = Engine::new(gpu.as_ref(), context)?;
+        let name = Engine::name(gpu.as_ref());
+        let threads = engine.threads(threads);
+        let pipeline = Pipeline { engine: &engine, options, format, threads };
         let mut counts = Counts::default();
         if let Some(file) = &self.paths {
             let delimiter = if self.null { 0 } else { b'\n' };
-            let name: &[u8] = if file == "-" { b"standard input" } else { bytes::of(file) };
+            let source_name: &[u8] = if file == "-" { b"standard input" } else { bytes::of(file) };
             let source = open(file)?;
-            let outcome = pipeline.run(source, delimiter, name, &mut context.out, &mut counts);
-            self.finish(context, outcome, &counts, start)?;
+            let outcome = pipeline.run(source, delimiter, source_name, &mut context.out, &mut counts);
+            self.finish(context, outcome, &counts, &name, start)?;
         }
         if !self.more.is_empty() {
             // Arguments hold no NUL, so that NUL separates them whatever else they hold.
@@ -118,12 +104,12 @@ impl Run for Lookup {
                 &mut context.out,
                 &mut counts,
             );
-            self.finish(context, outcome, &counts, start)?;
+            self.finish(context, outcome, &counts, &name, start)?;
         }
         std::io::Write::flush(&mut context.out)?;
         context.status = context.status.max(counts.status);
         if !self.quiet {
-            counts.tell(self.engine.name(), start.elapsed());
+            counts.tell(&name, start.elapsed());
         }
         Ok(())
     }
@@ -136,12 +122,13 @@ impl Lookup {
         context: &mut Context<'_>,
         outcome: Outcome,
         counts: &Counts,
+        engine: &str,
         start: Instant,
     ) -> Outcome {
         if outcome.is_err() && !matches!(outcome, Err(Failure::BrokenPipe)) {
             context.status = context.status.max(counts.status);
             if !self.quiet {
-                counts.tell(self.engine.name(), start.elapsed());
+                counts.tell(engine, start.elapsed());
             }
         }
         outcome

@@ -9,6 +9,7 @@ pub mod cp;
 pub mod du;
 pub mod find;
 pub mod fsck;
+pub mod gpu;
 pub mod grow;
 pub mod info;
 pub mod inspect;

@@ -126,7 +126,7 @@ fn empty_and_bad_input() {
     assert!(ran.bytes.is_empty() && ran.err.contains("0 paths"));
     v.run("lookup", "").ends(2);
     v.run("lookup", "-0 /d").ends(2);
-    v.run("lookup", "--engine gpu /d").ends(2);
+    v.run("lookup", "--engine tpu /d").ends(2);
     v.run("lookup", "--paths /no/such/list").ends(4).says("/no/such/list");
     v.run("lookup", "--paths /tmp").ends(4).says("is a directory");
     v.run("lookup", "--paths /proc/self/mem").ends(4).says("/proc/self/mem");

@@ -26,13 +26,14 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
+    /// `code` is the shader's own, or that of a test.
+    ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn new(device: &Arc<Device>, shader: &Shader, workgroup: u32) -> Result<Kernel> {
+    pub(crate) fn new(device: &Arc<Device>, shader: &Shader, code: &[u8], workgroup: u32) -> Result<Kernel> {
         const DOING: &str = "making a kernel";
         let workgroup = workgroup.clamp(1, device.info.workgroup);
-        let words: Vec<u32> =
-            shader.code.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four)).collect();
+        let words: Vec<u32> = code.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four)).collect();
         let ranges = [vk::PushConstantRange::default()
             .stage_flags(vk::ShaderStageFlags::COMPUTE)
             .size(shader.parameters)];

@@ -26,6 +26,14 @@ pub fn describe(base: &Base, seed: u64) -> String {
     mutate(&mut Editor::new(&base.image), &mut Seeded::new(seed)).join("; ")
 }
 
+/// The image of a case.
+pub fn hostile(base: &Base, seed: u64) -> Vec<u8> {
+    let mut numbers = Seeded::new(seed);
+    let mut editor = Editor::new(&base.image);
+    mutate(&mut editor, &mut numbers);
+    editor.into_bytes(&mut numbers)
+}
+
 /// Makes the image of a case and puts it through everything.
 ///
 /// # Errors

@@ -3,8 +3,9 @@
 //! time, so memory stays bounded whatever the input's size.
 
 use super::format::Format;
+use crate::engine::Engine;
 use crate::exit::{self, Failure, Outcome};
-use lanefs::{Code, ResolveOptions, Volume};
+use lanefs::{Code, ResolveOptions};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,15 +15,13 @@ use std::time::{Duration, Instant};
 
 /// Bytes of input in a piece: about 65,536 paths of a usual length.
 const PIECE: usize = 4 << 20;
-/// Most paths given to the engine in one call.
-const BATCH: usize = 65_536;
 /// Pieces under way for each thread: one being resolved and one waiting.
 const AHEAD: usize = 2;
 
 /// What does the work.
-pub(super) struct Pipeline<'v> {
-    /// The volume.
-    pub(super) volume: &'v Volume,
+pub(super) struct Pipeline<'e, 'g, 'v> {
+    /// What answers.
+    pub(super) engine: &'e Engine<'g, 'v>,
     /// How paths are resolved.
     pub(super) options: ResolveOptions,
     /// How answers are printed.
@@ -113,7 +112,7 @@ struct Done {
     lines: Result<(Vec<u8>, Counts), Failure>,
 }
 
-impl Pipeline<'_> {
+impl Pipeline<'_, '_, '_> {
     /// Answers every path of `source`; `name` is its name for messages. `counts` grows by what was printed.
     ///
     /// # Errors
@@ -169,20 +168,21 @@ impl Pipeline<'_> {
     }
 
     fn answer(&self, delimiter: u8, text: &[u8]) -> Result<(Vec<u8>, Counts), Failure> {
+        let batch = self.engine.batch();
         let mut counts = Counts::default();
         let mut lines = Vec::with_capacity(text.len() * 2);
-        let mut paths: Vec<&[u8]> = Vec::with_capacity(BATCH.min(text.len()));
+        let mut paths: Vec<&[u8]> = Vec::with_capacity(batch.min(text.len()));
         let mut rest = text;
         while !rest.is_empty() {
             crate::interrupt::check()?;
             paths.clear();
-            while paths.len() < BATCH && !rest.is_empty() {
+            while paths.len() < batch && !rest.is_empty() {
                 let end = memchr::memchr(delimiter, rest).unwrap_or(rest.len());
                 paths.push(&rest[..end]);
                 rest = rest.get(end + 1..).unwrap_or_default();
             }
             let start = Instant::now();
-            let answers = self.volume.resolve_batch(&self.options, &paths);
+            let answers = self.engine.resolve(&self.options, &paths);
             counts.resolving += start.elapsed();
             let answers = answers.map_err(|error| Failure::volume("lookup", &error))?;
             for (path, answer) in paths.iter().zip(&answers) {
