@@ -15,7 +15,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency soak crash-soak clean
+.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency bench-alloc soak crash-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -70,6 +70,17 @@ bench: setup-bench build ## namespace operations against ext4 and tmpfs (ARGS="-
 bench-concurrency: setup-bench build ## threads at once, against ext4, tmpfs, fio and LaneFS unguarded (ARGS="--quick")
 	@echo "==> bench-concurrency: $(LANEFS) bench concurrency $(ARGS)"
 	@$(LANEFS) bench concurrency $(ARGS)
+
+# A peer that cannot be built is told of and left out.
+PEERS = $(abspath $(or $(CARGO_TARGET_DIR),target)/peers)
+
+bench-alloc: setup-bench build ## the allocator against glibc, mimalloc, jemalloc and others (ARGS="--quick")
+	@echo "==> bench-alloc: the library to preload"
+	@$(CARGO) build --release --locked -p lanefs-alloc-c
+	@echo "==> bench-alloc: the peers, in $(PEERS)"
+	@cd peers && $(CARGO) build --release --locked --keep-going --target-dir $(PEERS) || echo "==> bench-alloc: goes on without what could not be built"
+	@echo "==> bench-alloc: $(LANEFS) bench alloc $(ARGS)"
+	@$(LANEFS) bench alloc $(ARGS)
 
 soak: setup-build ## random operations against the model for SECONDS=600 (SEED=... replays)
 	@echo "==> soak: $(SECONDS) seconds"

@@ -28,6 +28,9 @@ glslc                   glslc       test   compiles the shaders, which are compa
 /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json vulkan-validationlayers test  checks how Vulkan is used
 valgrind                valgrind    bench  counts instructions
 fio                     fio         bench  reads beside which the filling of the cache is measured
+c++                     g++         bench  builds snmalloc, a peer of the allocator
+cmake                   cmake       bench  configures snmalloc
+/usr/lib/*/libtcmalloc_minimal.so.4 libtcmalloc-minimal4 bench tcmalloc, a peer of the allocator
 ROWS
 }
 

@@ -7,13 +7,13 @@ use crate::os;
 use crate::policy::{Layers, Magazine, Source};
 use crate::remote::{self, Inbox, Outbox};
 use crate::shelf::{Bin, Shelf};
-use crate::slab::{Slab, unit_of};
+use crate::slab::{Header, Slab, unit_of};
 use crate::world::{Checks, World};
 use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
 
 /// Bytes that a magazine may keep of its class, and objects at least and at most.
-const KEPT: usize = 64 << 10;
+const KEPT: usize = 32 << 10;
 const FEWEST: usize = 2;
 const MOST: usize = 128;
 
@@ -244,10 +244,11 @@ impl Heap {
     /// As [`quick_free`](Self::quick_free).
     #[cold]
     pub(crate) unsafe fn slow_free(heap: *mut Heap, world: &'static World, object: usize) {
-        if world.checks() != Checks::Off {
-            check(world, object);
-        }
         let header = unit_of(object);
+        if world.checks() != Checks::Off {
+            // SAFETY: objects have a header.
+            check(unsafe { header.as_ref() }, object);
+        }
         // SAFETY: objects have a header.
         let (owner, is_large) = unsafe { (header.as_ref().owner(), header.as_ref().units > 0) };
         if is_large {
@@ -288,6 +289,15 @@ impl Heap {
             let class = unsafe { unit_of(object).as_ref() }.class;
             own.put(heap, world, class, object);
         }
+    }
+
+    /// Sends what the heap's thread freed for others, which might wait for long.
+    ///
+    /// # Safety
+    /// `heap` is the caller's thread's.
+    pub(crate) unsafe fn say_goodbye(heap: *mut Heap) {
+        // SAFETY: the caller's promise.
+        unsafe { (*heap).own_mut() }.outbox.send();
     }
 
     /// Gives everything back that the heap's layers have.
@@ -355,21 +365,16 @@ impl Own {
     }
 }
 
-/// The address must be that of an object.
-fn check(world: &World, object: usize) {
-    let header = unit_of(object);
-    if !world.pool.lock().has(header.as_ptr() as usize) {
+/// The address must be that of an object. (Its header was read already; what has none is most likely not even in memory.)
+#[inline(always)]
+fn check(header: &Header, object: usize) {
+    if !header.is_sound() {
         guard::not_ours(object);
     }
-    // SAFETY: a unit in use.
-    let head = unsafe { header.as_ref() };
-    if !head.is_sound() {
-        guard::not_ours(object);
-    }
-    if head.units == 0 {
+    if header.units == 0 {
         // SAFETY: a sound header without units is that of a slab, whose shape does not change.
-        let index = unsafe { header.cast::<Slab>().as_ref() }.exact(object);
-        if index.is_none() {
+        let slab = unsafe { &*std::ptr::from_ref(header).cast::<Slab>() };
+        if slab.exact(object).is_none() {
             guard::not_ours(object);
         }
     }

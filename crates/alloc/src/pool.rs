@@ -207,23 +207,6 @@ impl Pool {
             region.cool_down();
         }
     }
-
-    /// True where a unit in use lies, or a mapping.
-    pub(crate) fn has(&self, unit: usize) -> bool {
-        if let Some(region) = self.regions().find(|region| region.has(unit)) {
-            let index = (unit - region.base as usize) / UNIT;
-            return region.free[index / bitmap::WORD] >> (index % bitmap::WORD) & 1 == 0;
-        }
-        let mut mapping = self.mappings;
-        // SAFETY: a list of mappings that live.
-        while let Some(one) = unsafe { mapping.as_ref() } {
-            if mapping as usize == unit + MAPPING_AT {
-                return true;
-            }
-            mapping = one.next;
-        }
-        false
-    }
 }
 
 impl Region {

@@ -27,8 +27,20 @@ pub(crate) struct World {
     checks: AtomicU32,
 }
 
+/// Heaps that stay as their threads left them, for the next ones; of others only what objects lie in is kept.
+const WARM: usize = 8;
+
+/// Heaps of threads that have ended.
+pub(crate) struct Idle {
+    warm: List,
+    cold: List,
+}
+
 /// A list of heaps.
-pub(crate) struct Idle(*mut Heap);
+struct List {
+    first: *mut Heap,
+    len: usize,
+}
 
 // SAFETY: heaps in the list are in nobody's use.
 unsafe impl Send for Idle {}
@@ -37,7 +49,7 @@ impl World {
     pub(crate) const fn new() -> Self {
         World {
             pool: Lock::new(Pool::new()),
-            idle: Lock::new(Idle(null_mut())),
+            idle: Lock::new(Idle { warm: List::NONE, cold: List::NONE }),
             checks: AtomicU32::new(Checks::Cheap as u32),
         }
     }
@@ -69,8 +81,19 @@ impl World {
     }
 
     /// Puts the heap of a thread that ends with the others.
-    pub(crate) fn abandon(&self, heap: *mut Heap) {
-        self.idle.lock().push(heap);
+    ///
+    /// # Safety
+    /// Nobody uses it any more.
+    pub(crate) unsafe fn abandon(&self, heap: *mut Heap) {
+        let mut idle = self.idle.lock();
+        if idle.warm.len < WARM {
+            idle.warm.push(heap);
+            return;
+        }
+        drop(idle);
+        // SAFETY: the caller's promise.
+        unsafe { Heap::empty(heap) };
+        self.idle.lock().cold.push(heap);
     }
 
     /// Gives back to the host what no heap needs: that of the caller, if it has one, and those without a thread.
@@ -80,7 +103,7 @@ impl World {
             unsafe { Heap::trim(own) };
         }
         // One by one, so that a thread which begins meanwhile finds the others.
-        let mut seen = Idle(null_mut());
+        let mut seen = List::NONE;
         loop {
             let Some(heap) = self.idle.lock().pop() else { break };
             // SAFETY: nobody else has it now.
@@ -89,7 +112,7 @@ impl World {
         }
         let mut idle = self.idle.lock();
         while let Some(heap) = seen.pop() {
-            idle.push(heap);
+            idle.cold.push(heap);
         }
         drop(idle);
         self.pool.lock().release();
@@ -110,16 +133,26 @@ impl World {
 }
 
 impl Idle {
+    fn pop(&mut self) -> Option<*mut Heap> {
+        self.warm.pop().or_else(|| self.cold.pop())
+    }
+}
+
+impl List {
+    const NONE: List = List { first: null_mut(), len: 0 };
+
     fn push(&mut self, heap: *mut Heap) {
         // SAFETY: heaps live for ever, and this one is in nobody's use.
-        unsafe { (*heap).own_mut().next_idle = self.0 };
-        self.0 = heap;
+        unsafe { (*heap).own_mut().next_idle = self.first };
+        self.first = heap;
+        self.len += 1;
     }
 
     fn pop(&mut self) -> Option<*mut Heap> {
-        let heap = self.0;
+        let heap = self.first;
         // SAFETY: as above.
-        self.0 = unsafe { heap.as_ref()?.own_mut() }.next_idle;
+        self.first = unsafe { heap.as_ref()?.own_mut() }.next_idle;
+        self.len -= 1;
         Some(heap)
     }
 }

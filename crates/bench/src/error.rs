@@ -42,6 +42,9 @@ pub enum Error {
         /// Answers asked for.
         expected: u64,
     },
+    /// An allocator's library is missing or is not the one that answers, and what to do about it.
+    #[error("{0}")]
+    Library(String),
     /// The import that was plugged in failed.
     #[error("import: {0}")]
     Import(String),

@@ -1,4 +1,4 @@
-//! Measures LaneFS beside other file systems, both in one run on one machine.
+//! Measures LaneFS beside other file systems and allocators, in one run on one machine.
 //!
 //! Only ratios taken in one run count, so every row is measured on LaneFS and on its peers in turn, run by run, and
 //! a drift of the machine (a neighbour, a clock change, a write-back) hits them all. Each system does the same work on
@@ -7,13 +7,15 @@
 //!
 //! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
 //! * [`system`]: what a row asks of a file system. [`lane`] answers it with a LaneFS volume, [`peers`] with system calls.
-//! * [`namespace`], [`concurrency`]: the rows of `lanefs bench namespace` and `lanefs bench concurrency`.
-//! * [`session`]: what both have in common: arguments, parts, runs in turn, the report.
+//! * [`namespace`], [`concurrency`], [`alloc`]: the rows of `lanefs bench` and that name.
+//! * [`session`]: what they have in common: arguments, parts, runs in turn, the report.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines.
 //!
 //! Deliberately absent: profiling, and any judgement of a result beyond "the goal was reached or not".
-#![forbid(unsafe_code)]
+// Three small modules of `alloc` have to, each with its reason.
+#![deny(unsafe_code)]
 
+pub mod alloc;
 pub mod concurrency;
 pub mod error;
 pub mod lane;
@@ -30,6 +32,7 @@ mod threads;
 mod values;
 pub mod workload;
 
+pub use alloc::{AllocArgs, AllocHooks, WorkerArgs, run_alloc_with, run_worker};
 pub use concurrency::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency, run_concurrency_with};
 pub use error::{Error, Result};
 pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};

@@ -11,7 +11,7 @@ mod mount;
 mod probe;
 mod remove;
 
-pub use command::run_command;
+pub use command::{run_command, run_prepared};
 pub use host::Host;
 pub use probe::{FileSystem, probe};
 pub use remove::remove_tree;

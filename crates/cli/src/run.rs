@@ -12,9 +12,12 @@ use std::process::ExitCode;
 
 /// Runs the program on the process's own arguments.
 pub fn main() -> ExitCode {
-    interrupt::install();
     let code = match Cli::try_parse() {
         Ok(cli) => {
+            // The handler has a thread, and a worker shall have no other than its own: some allocators are quicker then.
+            if !matches!(&cli.command, Command::Bench(bench) if bench.is_worker()) {
+                interrupt::install();
+            }
             cli.cache.into_iter().for_each(crate::image::set_cache);
             dispatch(cli.command)
         }

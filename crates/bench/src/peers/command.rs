@@ -1,6 +1,7 @@
 //! Commands of the host.
 
 use crate::{Error, Result, stop::Stop};
+use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -18,14 +19,22 @@ const ADMIN_PATH: &str = ":/usr/local/sbin:/usr/sbin:/sbin";
 /// The command gets a process group of its own, so that Ctrl-C reaches this process only and nothing is left half
 /// mounted.
 pub fn run_command(program: &str, arguments: &[&str], stop: &Stop) -> Result<String> {
-    let shown = format!("{program} {}", arguments.join(" "));
-    let path = std::env::var("PATH").unwrap_or_default() + ADMIN_PATH;
     let mut command = Command::new(program);
-    command.args(arguments).env("PATH", path).env("LC_ALL", "C").process_group(0);
+    command.args(arguments);
+    run_prepared(command, stop)
+}
+
+/// As [`run_command`], with arguments that need not be text and an environment of the caller's choice.
+pub fn run_prepared(mut command: Command, stop: &Stop) -> Result<String> {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    let shown = words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
+    let path = std::env::var("PATH").unwrap_or_default() + ADMIN_PATH;
+    command.env("PATH", path).env("LC_ALL", "C").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .map_err(|e| Error::Command { command: program.into(), message: format!("{e}; is it installed?") })?;
+    let mut child = command.spawn().map_err(|e| Error::Command {
+        command: command.get_program().to_string_lossy().into_owned(),
+        message: format!("{e}; is it installed?"),
+    })?;
     // Both pipes are drained while the command runs, so that it never waits for a full one.
     let mut output = child.stdout.take();
     let mut errors = child.stderr.take();

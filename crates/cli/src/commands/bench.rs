@@ -1,14 +1,15 @@
-//! `bench`: measure LaneFS beside other file systems.
+//! `bench`: measure LaneFS beside other file systems and allocators.
 
 use crate::exit::{self, Failure};
 use crate::interrupt;
 use clap::{Args, Subcommand};
 use lanefs_bench::stop::Stop;
 use lanefs_bench::{
-    ConcurrencyArgs, ConcurrencyHooks, Hooks, NamespaceArgs, run_concurrency_with, run_namespace_with,
+    AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Hooks, NamespaceArgs, WorkerArgs,
+    run_alloc_with, run_concurrency_with, run_namespace_with, run_worker,
 };
 
-/// Measure LaneFS beside other file systems, in one run on this machine
+/// Measure LaneFS beside other file systems and allocators, in one run on this machine
 #[derive(Args, Clone, Debug)]
 pub struct Bench {
     #[command(subcommand)]
@@ -21,20 +22,32 @@ enum What {
     Namespace(NamespaceArgs),
     /// Threads that read and write at once, beside ext4, tmpfs, fio and LaneFS without concurrency control
     Concurrency(ConcurrencyArgs),
+    /// The allocator of LaneFS beside glibc, mimalloc, jemalloc, snmalloc, rpmalloc and tcmalloc
+    Alloc(AllocArgs),
+    /// One workload on the allocator that this process has: what `alloc` starts for each run
+    #[command(hide = true)]
+    AllocWorker(WorkerArgs),
 }
 
 impl Bench {
+    /// True for the worker of a benchmark: it is stopped by who started it, and has no thread but those it measures.
+    pub fn is_worker(&self) -> bool {
+        matches!(self.what, What::AllocWorker(_))
+    }
+
     /// Runs the benchmark; returns the exit code.
     ///
     /// # Errors
     /// What kept it from a report.
     pub fn run(&self) -> Result<u8, Failure> {
-        let stop = Some(Stop::following(interrupt::raised));
+        let stop = (!self.is_worker()).then(|| Stop::following(interrupt::raised));
         let done = match &self.what {
             What::Namespace(args) => run_namespace_with(args, &Hooks { stop, ..Hooks::default() }),
             What::Concurrency(args) => {
                 run_concurrency_with(args, &ConcurrencyHooks { stop, ..ConcurrencyHooks::default() })
             }
+            What::Alloc(args) => run_alloc_with(args, &AllocHooks { stop, ..AllocHooks::default() }),
+            What::AllocWorker(args) => run_worker(args).map(|()| exit::OK),
         };
         done.map_err(|error| {
             let code = match &error {
@@ -59,12 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn both_benchmarks_take_the_common_arguments() {
-        for what in ["namespace", "concurrency"] {
+    fn all_benchmarks_take_the_common_arguments() {
+        for what in ["namespace", "concurrency", "alloc"] {
             let arguments = ["lanefs", what, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
             let common = match Program::try_parse_from(arguments).map(|program| program.bench.what) {
                 Ok(What::Namespace(args)) => args.common,
                 Ok(What::Concurrency(args)) => args.common,
+                Ok(What::Alloc(args)) => args.common,
+                Ok(What::AllocWorker(_)) => panic!("a worker is no benchmark"),
                 Err(error) => panic!("{error}"),
             };
             assert!(common.quick && common.runs == Some(2) && common.rows.as_deref() == Some("x-*"));

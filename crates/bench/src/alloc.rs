@@ -1,0 +1,87 @@
+//! `lanefs bench alloc`: the general-purpose allocator of LaneFS beside those that people preload instead.
+//!
+//! Each run of each allocator is a process of its own ([`worker`]) that is started with the allocator's library preloaded.
+//! LaneFS is measured in the same way: as the library `liblanefs_alloc.so`, by its C functions.
+
+mod allocators;
+mod bench;
+#[allow(unsafe_code, reason = "malloc and free are C functions")]
+mod calls;
+mod crew;
+mod goals;
+mod instructions;
+#[allow(unsafe_code, reason = "asking the loader who has malloc")]
+mod loaded;
+mod rates;
+mod resident;
+#[allow(unsafe_code, reason = "blocks go through the ring as pointers")]
+mod ring;
+mod rows;
+mod sizes;
+pub mod worker;
+mod workload;
+
+pub use rows::row_names;
+pub use sizes::Sizes;
+pub use worker::{WorkerArgs, run_worker};
+
+use crate::session::{CommonArgs, Session};
+use crate::stop::Stop;
+use crate::{Error, Result};
+use allocators::Places;
+use bench::{Bench, Settings};
+use std::path::PathBuf;
+
+/// Arguments of `lanefs bench alloc`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct AllocArgs {
+    /// What every benchmark takes.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// What the program around the benchmark brings along.
+#[derive(Clone, Default)]
+pub struct AllocHooks {
+    /// The program's own stop flag; `None`: a handler for Ctrl-C is installed.
+    pub stop: Option<Stop>,
+    /// Sizes other than those of a full or quick run: for tests. The goals are stated for the full ones.
+    pub sizes: Option<Sizes>,
+    /// The program whose `bench alloc-worker` is the worker, and beside which the libraries are; `None`: this one.
+    pub program: Option<PathBuf>,
+}
+
+/// Runs the benchmark: progress on standard error, the table on standard output, the JSON object where asked for. Returns the
+/// exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`], [`crate::session::EXIT_STOPPED`]).
+///
+/// # Errors
+/// [`Error::Arguments`], and [`Error::Library`] without the library of LaneFS, before anything was measured.
+pub fn run_alloc_with(args: &AllocArgs, hooks: &AllocHooks) -> Result<u8> {
+    let common = &args.common;
+    if common.ext4.is_some() || common.tmpfs.is_some() {
+        return Err(Error::Arguments("--ext4, --tmpfs: no file system takes part in this benchmark".into()));
+    }
+    let sizes = hooks.sizes.unwrap_or(if common.quick { Sizes::QUICK } else { Sizes::FULL });
+    let program = match &hooks.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(Error::host("the program's own path"))?,
+    };
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let settings = Settings { sizes, program: program.clone(), allocators: Vec::new() };
+    let mut session = Session::start("alloc", common, &row_names(cores), hooks.stop.clone(), settings)?;
+    if rows::heap_names(cores).iter().any(|name| session.selection.has(name)) {
+        let found = Places::of(program).find()?;
+        session.settings.allocators = found.allocators;
+        found.notes.into_iter().for_each(|note| session.note(note));
+    }
+    session.finish(measure)
+}
+
+/// All parts; fails only where it was stopped.
+fn measure(bench: &mut Bench) -> Result<()> {
+    bench.part("instructions", &rows::COUNTED.map(rows::instructions_name), instructions::measure)?;
+    for what in rows::measurements(bench.report.machine.cores) {
+        bench.part(&what.rate_row, &what.rows(), |bench| rates::measure(bench, &what))?;
+    }
+    Ok(())
+}

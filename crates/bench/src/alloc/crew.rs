@@ -1,0 +1,110 @@
+//! Threads that begin and end a workload together, and what is measured of them.
+
+use super::resident::resident_bytes;
+use crate::Result;
+use serde::{Deserialize, Serialize};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// What one run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Outcome {
+    /// Calls of `malloc` and of `free` within the time.
+    pub(super) operations: u64,
+    /// From the first thread's start to the last one's end.
+    pub(super) elapsed_ns: u64,
+    /// Growth of the resident memory from before the warm-up until all threads have done their last operation; none of
+    /// them has ended then, and what they hold they still hold.
+    pub(super) resident_bytes: u64,
+}
+
+/// Each member with a thread of its own does `warm_up` and then, timed, `work`, which returns its number of operations. One
+/// member alone works in the calling thread: a process of one thread is what some allocators are quickest in.
+pub(super) fn crew<M: Send>(
+    members: &mut [M],
+    warm_up: impl Fn(&mut M) + Sync,
+    work: impl Fn(&mut M) -> u64 + Sync,
+) -> Result<Outcome> {
+    if let [member] = members {
+        let before = resident_bytes()?;
+        warm_up(member);
+        let timed = timed(member, &work);
+        return Ok(outcome([timed], before, resident_bytes()?));
+    }
+    let barrier = Barrier::new(members.len() + 1);
+    let (barrier, warm_up, work) = (&barrier, &warm_up, &work);
+    std::thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(members.len());
+        for member in members {
+            threads.push(scope.spawn(move || {
+                // There, and the memory looked at; warmed up; done; the memory looked at.
+                barrier.wait();
+                barrier.wait();
+                warm_up(member);
+                barrier.wait();
+                let timed = timed(member, work);
+                barrier.wait();
+                barrier.wait();
+                timed
+            }));
+        }
+        barrier.wait();
+        let before = resident_bytes();
+        barrier.wait();
+        barrier.wait();
+        barrier.wait();
+        let after = resident_bytes();
+        barrier.wait();
+        let threads = threads.into_iter();
+        // A panic of a worker goes on here, as it would without threads.
+        let timed = threads.map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        Ok(outcome(timed, before?, after?))
+    })
+}
+
+type Timed = (u64, Instant, Instant);
+
+fn timed<M>(member: &mut M, work: impl Fn(&mut M) -> u64) -> Timed {
+    let start = Instant::now();
+    let operations = work(member);
+    (operations, start, Instant::now())
+}
+
+fn outcome(timed: impl IntoIterator<Item = Timed>, before: u64, after: u64) -> Outcome {
+    let (mut operations, mut first, mut last) = (0, None, None);
+    for (count, start, end) in timed {
+        operations += count;
+        first = first.into_iter().chain([start]).min();
+        last = last.into_iter().chain([end]).max();
+    }
+    let elapsed = first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first);
+    Outcome {
+        operations,
+        elapsed_ns: elapsed.as_nanos() as u64,
+        resident_bytes: after.saturating_sub(before),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_add_up_and_memory_is_looked_at_while_it_is_held() {
+        for count in [1, 3] {
+            let mut members: Vec<(u64, Vec<u8>)> = (1..=count).map(|n| (n, Vec::new())).collect();
+            let done = crew(
+                &mut members,
+                |member| member.1 = std::hint::black_box(vec![1; 16 << 20]),
+                |member| {
+                    std::thread::sleep(Duration::from_millis(2));
+                    member.0
+                },
+            );
+            let done = done.unwrap();
+            assert_eq!(done.operations, (1..=count).sum::<u64>());
+            assert!(done.elapsed_ns >= 2_000_000);
+            assert!(done.resident_bytes >= count * (15 << 20), "{done:?}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `*-instructions`: what one operation costs, counted by callgrind, which no neighbour disturbs.
+//!
+//! Each allocator does a workload twice, ten times as long the second time; the difference has neither the start of the program
+//! nor the warm-up in it. The same difference with two functions that do nothing is the loop itself (with a call and a
+//! return), and is taken off.
+
+use super::allocators::Allocator;
+use super::bench::{Bench, Settings, no_outcome};
+use super::goals::instructions_goal;
+use super::rows::{COUNTED, instructions_name};
+use super::worker::{WorkerArgs, parse};
+use super::workload::Workload;
+use crate::peers::run_command;
+use crate::report::Row;
+use crate::stop::Stop;
+use crate::values::{LANEFS, Values};
+use crate::{Error, Result};
+use std::process::Command;
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    instructions: u64,
+    operations: u64,
+}
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    if let Err(error) = run_command("valgrind", &["--version"], &bench.stop) {
+        bench.stop.check()?;
+        bench.note(format!("{error}: no row of instructions. On Debian: apt-get install valgrind"));
+        return Ok(());
+    }
+    let empty = Allocator { name: "no allocator", library: None };
+    for (workload, steps) in COUNTED.into_iter().zip(bench.settings.sizes.counted) {
+        let name = instructions_name(workload);
+        if !bench.selection.has(&name) {
+            continue;
+        }
+        let each = |allocator: &Allocator, is_empty: bool| {
+            bench.progress.step(&format!("{name}: {}", allocator.name));
+            let short = bench.settings.count(allocator, workload, steps / 10, is_empty, &bench.stop)?;
+            let long = bench.settings.count(allocator, workload, steps, is_empty, &bench.stop)?;
+            per_operation(short, long).ok_or_else(|| no_outcome(allocator))
+        };
+        let own = each(&empty, true)?;
+        let (mut values, mut left_out) = (Values::default(), Vec::new());
+        for allocator in &bench.settings.allocators {
+            match each(allocator, false) {
+                Ok(count) => values.add(allocator.name, count - own),
+                // Not every peer can live under valgrind, which has less address space to give.
+                Err(Error::Command { message, .. }) if allocator.name != LANEFS && !bench.stop.is_set() => {
+                    left_out.push(format!(
+                        "{} is left out, under valgrind it ends with: {message}",
+                        allocator.name
+                    ));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let row = values.row(&name, "instr/op").map(|row| {
+            let row = row.param("steps", steps).extra("loop_instructions", own);
+            left_out.into_iter().fold(instructions_goal(row, workload), Row::note)
+        });
+        bench.row(row);
+    }
+    Ok(())
+}
+
+impl Settings {
+    fn count(
+        &self,
+        allocator: &Allocator,
+        workload: Workload,
+        steps: u64,
+        empty: bool,
+        stop: &Stop,
+    ) -> Result<Counted> {
+        let mut command = Command::new("valgrind");
+        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--log-fd=1"]).arg(&self.program);
+        let args = WorkerArgs { workload, threads: 1, steps, expect: None, empty };
+        let output = self.output(command, allocator, args, stop)?;
+        counted(&output).ok_or_else(|| no_outcome(allocator))
+    }
+}
+
+/// Instructions and operations in the output of a worker under callgrind.
+fn counted(output: &str) -> Option<Counted> {
+    let collected = output.lines().find_map(|line| line.split_once("Collected : "))?.1;
+    Some(Counted { instructions: collected.trim().parse().ok()?, operations: parse(output)?.operations })
+}
+
+/// Instructions for one operation that the long run did and the short one did not.
+fn per_operation(short: Counted, long: Counted) -> Option<f64> {
+    let operations = long.operations.checked_sub(short.operations).filter(|&count| count > 0)?;
+    Some(long.instructions.checked_sub(short.instructions)? as f64 / operations as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_and_operations_are_read() {
+        let output = "==7== Callgrind\n{\"operations\":200,\"elapsed_ns\":9,\"resident_bytes\":0}\n\
+                      ==7== Events    : Ir\n==7== Collected : 12345\n==7== \n";
+        assert_eq!(counted(output), Some(Counted { instructions: 12345, operations: 200 }));
+        assert_eq!(counted("==7== Collected : 12345\n"), None);
+        assert_eq!(counted("{\"operations\":200,\"elapsed_ns\":9,\"resident_bytes\":0}\n"), None);
+    }
+
+    #[test]
+    fn start_and_warm_up_fall_out_of_the_difference() {
+        let run = |instructions, operations| Counted { instructions, operations };
+        assert_eq!(per_operation(run(1_000_100, 10), run(1_002_000, 200)), Some(10.0));
+        assert_eq!(per_operation(run(5, 10), run(6, 10)), None);
+        assert_eq!(per_operation(run(6, 10), run(5, 20)), None);
+    }
+}

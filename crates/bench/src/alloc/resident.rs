@@ -1,0 +1,64 @@
+//! Memory that a process really has.
+
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::Read;
+
+/// Resident memory of this process in bytes, without pages of files: the code of an allocator is in memory once for all
+/// processes, and how many of its pages the kernel brings along with one that is used is chance.
+///
+/// From `/proc/self/smaps_rollup`, which walks the pages and is exact. Where it is missing, `/proc/self/status` is asked: the
+/// kernel keeps its numbers (those of `statm` too) for each core apart and adds them up by and by, so they can be
+/// some hundred KiB off. Nothing is allocated here, for the allocator may be the one that is measured.
+///
+/// # Errors
+/// [`Error::Host`] without `/proc`, [`Error::Library`] where it does not tell.
+pub(super) fn resident_bytes() -> Result<u64> {
+    let mut buffer = [0; 4096];
+    if let Ok(text) = read("/proc/self/smaps_rollup", &mut buffer)
+        && let Some(bytes) = sum(text, ["Pss_Anon:", "Pss_Shmem:"])
+    {
+        return Ok(bytes);
+    }
+    let text = read("/proc/self/status", &mut buffer).map_err(Error::host("/proc/self/status"))?;
+    sum(text, ["RssAnon:", "RssShmem:"])
+        .ok_or_else(|| Error::Library("/proc/self/status does not tell the resident memory".into()))
+}
+
+/// As much of a small file as fits the buffer.
+fn read<'b>(path: &str, buffer: &'b mut [u8]) -> std::io::Result<&'b str> {
+    let len = File::open(path)?.read(buffer)?;
+    Ok(std::str::from_utf8(&buffer[..len]).unwrap_or_default())
+}
+
+/// The sum of two fields in bytes; the files have them in KiB.
+fn sum(text: &str, names: [&str; 2]) -> Option<u64> {
+    let field = |name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    };
+    field(names[0])?.checked_add(field(names[1])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_files_are_understood() {
+        let text = "5-7 ---p 00000000 00:00 0 [rollup]\nRss:   1764 kB\nPss_Anon: 100 kB\nPss_Shmem: 4 kB\n";
+        assert_eq!(sum(text, ["Pss_Anon:", "Pss_Shmem:"]), Some(104 * 1024));
+        assert_eq!(sum("RssAnon:\t 9 kB\nRssShmem:\t 8 kB\n", ["RssAnon:", "RssShmem:"]), Some(17 * 1024));
+        assert_eq!(sum("RssAnon:\t 9 kB\n", ["RssAnon:", "RssShmem:"]), None);
+        assert_eq!(sum("a: many kB\nb: 1 kB", ["a:", "b:"]), None);
+    }
+
+    #[test]
+    fn memory_that_is_written_is_seen() {
+        let before = resident_bytes().unwrap();
+        let memory = std::hint::black_box(vec![1u8; 64 << 20]);
+        let grown = resident_bytes().unwrap() - before;
+        assert!(grown > 60 << 20, "{grown}");
+        drop(memory);
+    }
+}

@@ -1,0 +1,62 @@
+//! How much is done.
+
+use super::workload::Workload;
+
+/// Steps of each workload, as [`Workload::run`] counts them, and of the runs whose instructions are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Cycles of a thread.
+    pub tiny_hot: u64,
+    /// Slots of a thread.
+    pub random_mixed: u64,
+    /// Blocks of a pair of threads.
+    pub producer_consumer: u64,
+    /// Slots of an array.
+    pub larson: u64,
+    /// Threads.
+    pub thread_churn: u64,
+    /// Cycles and slots of the longer run under valgrind; the shorter one has a tenth.
+    pub counted: [u64; 2],
+}
+
+impl Sizes {
+    /// Those for which the goals are stated.
+    pub const FULL: Sizes = Sizes {
+        tiny_hot: 100_000,
+        random_mixed: 50_000_000,
+        producer_consumer: 50_000_000,
+        larson: 50_000_000,
+        thread_churn: 10_000,
+        counted: [5_000, 500_000],
+    };
+    /// Those of `--quick`.
+    pub const QUICK: Sizes = Sizes {
+        tiny_hot: 50_000,
+        random_mixed: 3_000_000,
+        producer_consumer: 3_000_000,
+        larson: 3_000_000,
+        thread_churn: 2_000,
+        counted: [1_000, 200_000],
+    };
+
+    /// Steps of a workload.
+    pub(super) fn steps(&self, workload: Workload) -> u64 {
+        match workload {
+            Workload::TinyHot => self.tiny_hot,
+            Workload::RandomMixed => self.random_mixed,
+            Workload::ProducerConsumer => self.producer_consumer,
+            Workload::Larson => self.larson,
+            Workload::ThreadChurn => self.thread_churn,
+        }
+    }
+}
+
+/// Threads of the rows that have one for each number.
+pub(super) fn row_threads(cores: usize) -> Vec<usize> {
+    if cores >= 16 { vec![1, 2, 16] } else { vec![1, 2] }
+}
+
+/// Threads of the other rows: two, or sixteen where there are so many cores.
+pub(super) fn crew_threads(cores: usize) -> usize {
+    if cores >= 16 { 16 } else { 2 }
+}

@@ -1,0 +1,198 @@
+//! `lanefs bench alloc` with libraries made here: right ones, slow ones and wrong ones.
+
+use super::common::{program, run};
+use lanefs_bench::alloc::{Sizes, row_names};
+use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
+use lanefs_bench::stop::Stop;
+use lanefs_bench::{AllocArgs, AllocHooks, Error, run_alloc_with};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TINY: Sizes = Sizes {
+    tiny_hot: 20,
+    random_mixed: 20_000,
+    producer_consumer: 2_000,
+    larson: 60_000,
+    thread_churn: 20,
+    counted: [20, 20_000],
+};
+
+/// What every library here calls: the C library's own allocator.
+const C_LIBRARY: &str = "#include <stddef.h>
+    extern void *__libc_malloc(size_t); extern void __libc_free(void *);
+    extern void *__libc_calloc(size_t, size_t); extern void *__libc_realloc(void *, size_t);
+    static void wait(int times) { for (volatile int i = 0; i < times; i++); }
+    ";
+const MALLOC: &str = "void *malloc(size_t n) { wait(WAIT); return __libc_malloc(n); }
+    void *calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
+    void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }
+    ";
+const FREE: &str = "void free(void *p) { wait(WAIT); __libc_free(p); }";
+
+/// Builds a library to preload; each call of it waits so many turns.
+fn library(path: &Path, functions: &[&str], wait: u32) {
+    let source = path.with_extension("c");
+    fs::write(&source, C_LIBRARY.to_string() + &functions.concat()).unwrap();
+    let built = Command::new("cc")
+        .args(["-O1", "-shared", "-fPIC", "-Wno-unused-function", &format!("-DWAIT={wait}"), "-o"])
+        .args([path, &source])
+        .status();
+    assert!(built.expect("cc, which building needs too").success());
+}
+
+/// A directory with the program and a library as LaneFS's beside it.
+fn place(functions: &[&str], wait: u32) -> (tempfile::TempDir, AllocHooks) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("lanefs");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lanefs"), &program).unwrap();
+    library(&dir.path().join("liblanefs_alloc.so"), functions, wait);
+    let hooks = AllocHooks { stop: Some(Stop::default()), sizes: Some(TINY), program: Some(program) };
+    (dir, hooks)
+}
+
+/// The benchmark's exit code and report.
+fn bench(dir: &Path, hooks: &AllocHooks, rows: Option<&str>) -> (u8, Value) {
+    let json: PathBuf = dir.join("report.json");
+    let common = CommonArgs {
+        json: Some(json.clone()),
+        rows: rows.map(Into::into),
+        runs: Some(1),
+        ..CommonArgs::default()
+    };
+    let code = run_alloc_with(&AllocArgs { common }, hooks).unwrap();
+    (code, serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap())
+}
+
+/// A worker's command line, small.
+fn worker(workload: &str) -> Vec<String> {
+    let steps = if workload == "thread-churn" { "8" } else { "2000" };
+    ["bench", "alloc-worker", "--workload", workload, "--threads", "2", "--steps", steps]
+        .map(Into::into)
+        .into()
+}
+
+#[test]
+fn a_worker_runs_every_workload_on_the_c_library() {
+    for workload in ["tiny-hot", "random-mixed", "producer-consumer", "larson", "thread-churn"] {
+        let ran = run(&worker(workload)).ends(0);
+        let outcome: Value = serde_json::from_str(ran.out()).unwrap();
+        for field in ["operations", "elapsed_ns"] {
+            assert!(outcome[field].as_u64().unwrap() > 0, "{workload}: {outcome}");
+        }
+        assert!(outcome["resident_bytes"].is_u64());
+    }
+    let help = run(&["bench", "--help"]).ends(0);
+    assert!(help.out().contains("alloc") && !help.out().contains("alloc-worker"), "{}", help.out());
+}
+
+#[test]
+fn a_worker_of_one_thread_has_no_other() {
+    let endless =
+        ["bench", "alloc-worker", "--workload", "tiny-hot", "--threads", "1", "--steps", "1000000000000"];
+    let mut child = program().args(endless).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).map(Iterator::count);
+    let ended = child.try_wait().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(ended.is_none(), "{ended:?}");
+    assert_eq!(threads.unwrap(), 1);
+}
+
+#[test]
+fn a_worker_refuses_an_allocator_that_is_not_the_one_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let (right, other, half) =
+        (dir.path().join("right.so"), dir.path().join("other.so"), dir.path().join("half.so"));
+    library(&right, &[MALLOC, FREE], 0);
+    library(&other, &[MALLOC, FREE], 0);
+    library(&half, &[MALLOC], 0);
+    let answer = |preload: Option<&Path>, expect: Option<&Path>| {
+        let mut command = program();
+        command.args(worker("tiny-hot"));
+        command.envs(preload.map(|path| ("LD_PRELOAD", path)));
+        command.args(expect.into_iter().flat_map(|path| [Path::new("--expect"), path]));
+        let output = command.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).contains("not preloaded");
+        (output.status.success(), told)
+    };
+    let (done, refused) = ((true, false), (false, true));
+    assert_eq!(answer(Some(&right), Some(&right)), done);
+    assert_eq!(answer(None, Some(&right)), refused, "nothing preloaded");
+    assert_eq!(answer(Some(&other), Some(&right)), refused, "another one");
+    assert_eq!(answer(Some(&right), None), refused, "one where the C library is meant");
+    assert_eq!(answer(Some(&half), Some(&half)), refused, "malloc without free");
+}
+
+#[test]
+fn every_row_is_measured_and_what_is_absent_is_told() {
+    let (dir, hooks) = place(&[MALLOC, FREE], 0);
+    let (code, report) = bench(dir.path(), &hooks, None);
+    assert_eq!(code, EXIT_DONE);
+    let notes = report["notes"].to_string();
+    let valgrind = !notes.contains("apt-get install valgrind");
+    let rows = report["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let mut wanted = row_names(cores);
+    wanted.retain(|name| valgrind || !name.ends_with("-instructions"));
+    assert_eq!(names, wanted);
+    for row in rows {
+        let name = row["name"].as_str().unwrap();
+        let resident = name.starts_with("resident-");
+        assert!(resident || row["lanefs"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["better"] == "more", row["unit"] == "Mop/s", "{row}");
+        assert!(row["peers"].get("glibc").is_some(), "{row}");
+        for peer in ["mimalloc", "jemalloc", "snmalloc", "rpmalloc", "tcmalloc"] {
+            let told = notes.contains(&format!("{peer} is left out"));
+            assert!(row["peers"].get(peer).is_some() != told, "{peer}: {row} {notes}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_allocator_is_seen_to_be_slow() {
+    let (dir, hooks) = place(&[MALLOC, FREE], 3000);
+    let (code, report) = bench(dir.path(), &hooks, Some("tiny-hot-{1t,instructions}"));
+    assert_eq!(code, EXIT_DONE);
+    for row in report["rows"].as_array().unwrap() {
+        assert!(row["ratio"]["glibc"].as_f64().unwrap() < 0.5, "{row}");
+        assert_eq!(row["goals"][0]["reached"], false, "{row}");
+        if row["name"] == "tiny-hot-instructions" {
+            // A turn is two instructions at the least, and no compiler needs ten.
+            let counted = row["lanefs"]["median"].as_f64().unwrap();
+            assert!((6_000.0..30_000.0).contains(&counted), "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_library_without_an_allocator_is_no_row() {
+    let (dir, hooks) = place(&["int something;"], 0);
+    let (code, report) = bench(dir.path(), &hooks, Some("larson"));
+    assert_eq!(code, EXIT_FAILED);
+    assert!(report["rows"].as_array().unwrap().is_empty());
+    assert!(report["notes"].to_string().contains("not preloaded"), "{}", report["notes"]);
+}
+
+#[test]
+fn without_the_library_it_says_how_to_build_it() {
+    let (dir, hooks) = place(&[], 0);
+    fs::remove_file(dir.path().join("liblanefs_alloc.so")).unwrap();
+    let refused = run_alloc_with(&AllocArgs::default(), &hooks).unwrap_err();
+    assert!(
+        matches!(refused, Error::Library(_)) && refused.to_string().contains("make bench-alloc"),
+        "{refused}"
+    );
+    let common = CommonArgs { ext4: Some("/".into()), ..CommonArgs::default() };
+    assert_eq!(run_alloc_with(&AllocArgs { common }, &hooks).unwrap_err().exit_code(), 2);
+}
+
+#[test]
+fn a_stop_ends_it_with_its_own_exit_code() {
+    let (_dir, hooks) = place(&[MALLOC, FREE], 0);
+    hooks.stop.iter().for_each(Stop::set);
+    assert_eq!(run_alloc_with(&AllocArgs::default(), &hooks).unwrap(), EXIT_STOPPED);
+}
