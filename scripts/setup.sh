@@ -26,6 +26,11 @@ glslc                   glslc       test   compiles the shaders, which are compa
 /usr/lib/*/libvulkan.so.1 libvulkan1 test  the Vulkan loader
 /usr/share/vulkan/icd.d/lvp* mesa-vulkan-drivers test  llvmpipe, a Vulkan device on any machine
 /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json vulkan-validationlayers test  checks how Vulkan is used
+git                     git         test   runs on the heap
+python3                 python3     test   runs on the heap, with lists, dicts and threads
+sqlite3                 sqlite3     test   runs on the heap
+gcc                     gcc         test   runs on the heap, and compiles the C programs that use it
+sort                    coreutils   test   runs on the heap, in threads
 valgrind                valgrind    bench  counts instructions
 fio                     fio         bench  reads beside which the filling of the cache is measured
 c++                     g++         bench  builds snmalloc, a peer of the allocator

@@ -4,6 +4,10 @@
 //! LD_PRELOAD=target/release/liblanefs_alloc.so git --version
 //! ```
 //!
+//! `LANEFS_ALLOC_CHECKS` (`off`, `cheap`, `full`) in the environment says how much is checked; with `LANEFS_ALLOC_STATS=1` a line of
+//! counters comes on standard error when the process exits (not when it ends by `_exit`, or by a signal): those of the thread that
+//! exits and of threads that have ended.
+//!
 //! What each function does is in its manual page (malloc(3), posix_memalign(3), malloc_usable_size(3), malloc_trim(3)).
 //! Nothing here, nor below, allocates by other means or prints by the standard library.
 
@@ -67,14 +71,17 @@ pub unsafe extern "C" fn reallocarray(object: *mut c_void, count: size_t, size: 
     }
 }
 
-/// posix_memalign(3)
+/// posix_memalign(3). It returns what went wrong, and leaves `errno` as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: size_t, size: size_t) -> c_int {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
         return EINVAL;
     }
+    // SAFETY: a word of this thread.
+    let errno = unsafe { *libc::__errno_location() };
     let object = heap::malloc_aligned(size, align.max(16));
     if object.is_null() {
+        fail(errno);
         return ENOMEM;
     }
     // SAFETY: the manual page's conditions.
@@ -82,10 +89,10 @@ pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: size_t, 
     0
 }
 
-/// posix_memalign(3)
+/// posix_memalign(3). An alignment that is no power of two is refused, as in the GNU C library since 2.38.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
-    memalign(align, size)
+    if align.is_power_of_two() { memalign(align, size) } else { fail(EINVAL) }
 }
 
 /// posix_memalign(3). An alignment that is no power of two is rounded up to one, as in the GNU C library.

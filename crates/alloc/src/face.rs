@@ -162,14 +162,17 @@ pub unsafe fn usable_size(object: *const u8) -> usize {
         return 0;
     }
     let address = object.expose_provenance();
-    let size = large::usable(address);
     // SAFETY: an object in use has a header.
-    let is_large = unsafe { unit_of(address).as_ref() }.units > 0;
-    if WORLD.checks() == Checks::Full && !is_large {
-        // SAFETY: the objects of slabs were dressed.
-        return unsafe { guard::size_of_dressed(address, size) };
+    let head = unsafe { unit_of(address).as_ref() };
+    let checks = WORLD.checks();
+    if checks != Checks::Off && !head.is_sound() {
+        guard::not_ours(address);
     }
-    size
+    if checks == Checks::Full && head.units == 0 {
+        // SAFETY: the objects of slabs were dressed.
+        return unsafe { guard::size_of_dressed(address, head.size) };
+    }
+    head.size
 }
 
 /// Memory for `size` bytes with what was in `object`, as far as it fits: the same, where that has neither too little room nor

@@ -13,9 +13,6 @@ const BEHIND: u8 = 0xfb;
 const FREED: u8 = 0xdf;
 const SIZE_MIX: usize = 0x5a17_c0de_0bad_f00d;
 
-/// Whether a freed object keeps its first bytes: they hold the link of a list meanwhile.
-const LINK: usize = 8;
-
 /// # Safety
 /// `object` has `room` bytes, `MARGIN` more than `size` at least.
 unsafe fn size_place(object: usize, room: usize) -> *mut usize {
@@ -31,8 +28,8 @@ pub(crate) unsafe fn dress(object: usize, room: usize, size: usize) {
     // SAFETY: the caller's object.
     unsafe {
         let all = slice::from_raw_parts_mut(bytes, room);
-        if all[LINK..].iter().any(|byte| *byte != FREED) {
-            os::fail("memory was written to after it was freed", object);
+        if all.iter().any(|byte| *byte != FREED) {
+            written_after_free(object);
         }
         all[size..].fill(BEHIND);
         size_place(object, room).write_unaligned(size ^ object ^ SIZE_MIX);
@@ -46,7 +43,11 @@ pub(crate) unsafe fn dress(object: usize, room: usize, size: usize) {
 pub(crate) unsafe fn size_of_dressed(object: usize, room: usize) -> usize {
     // SAFETY: the caller's object.
     unsafe {
-        let size = size_place(object, room).read_unaligned() ^ object ^ SIZE_MIX;
+        let word = size_place(object, room).read_unaligned();
+        if word.to_ne_bytes() == [FREED; 8] {
+            freed_twice(object);
+        }
+        let size = word ^ object ^ SIZE_MIX;
         if size > room - MARGIN {
             os::fail("memory was written to behind the end of an object", object);
         }
@@ -68,6 +69,20 @@ pub(crate) unsafe fn undress(object: usize, room: usize) {
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(object).write_bytes(FREED, room) };
 }
 
+/// Marks the first bytes again, which held the link of a list meanwhile.
+///
+/// # Safety
+/// As [`undress`], which was called for it.
+pub(crate) unsafe fn undress_link(object: usize) {
+    // SAFETY: the caller's object, which is longer.
+    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(object).write_bytes(FREED, size_of::<usize>()) };
+}
+
+#[cold]
+pub(crate) fn written_after_free(object: usize) -> ! {
+    os::fail("memory was written to after it was freed", object)
+}
+
 #[cold]
 pub(crate) fn freed_twice(object: usize) -> ! {
     os::fail("memory was freed twice", object)
@@ -75,5 +90,5 @@ pub(crate) fn freed_twice(object: usize) -> ! {
 
 #[cold]
 pub(crate) fn not_ours(object: usize) -> ! {
-    os::fail("an address was freed that no object has", object)
+    os::fail("there is no object in use at an address that was freed or resized,", object)
 }

@@ -7,7 +7,7 @@ use crate::os;
 use crate::policy::{Layers, Magazine, Source};
 use crate::remote::{self, Inbox, Outbox};
 use crate::shelf::{Bin, Shelf};
-use crate::slab::{Header, Slab, unit_of};
+use crate::slab::{Slab, unit_of};
 use crate::world::{Checks, World};
 use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
@@ -99,6 +99,15 @@ pub struct Stats {
 impl Stats {
     pub(crate) const NONE: Stats =
         Stats { magazine_hits: 0, bump_hits: 0, refills: 0, refilled: 0, overflows: 0, from_others: 0 };
+
+    pub(crate) fn add(&mut self, other: &Stats) {
+        self.magazine_hits += other.magazine_hits;
+        self.bump_hits += other.bump_hits;
+        self.refills += other.refills;
+        self.refilled += other.refilled;
+        self.overflows += other.overflows;
+        self.from_others += other.from_others;
+    }
 }
 
 /// A class without anything, for the heap below.
@@ -244,11 +253,10 @@ impl Heap {
     /// As [`quick_free`](Self::quick_free).
     #[cold]
     pub(crate) unsafe fn slow_free(heap: *mut Heap, world: &'static World, object: usize) {
-        let header = unit_of(object);
         if world.checks() != Checks::Off {
-            // SAFETY: objects have a header.
-            check(unsafe { header.as_ref() }, object);
+            check(world, object);
         }
+        let header = unit_of(object);
         // SAFETY: objects have a header.
         let (owner, is_large) = unsafe { (header.as_ref().owner(), header.as_ref().units > 0) };
         if is_large {
@@ -267,6 +275,9 @@ impl Heap {
         unsafe {
             let own = (*heap).own_mut();
             if owner == heap {
+                if world.checks() != Checks::Off {
+                    header.cast::<Slab>().as_ref().must_be_out(object, heap);
+                }
                 own.put(heap, world, header.as_ref().class, object);
                 own.stats.overflows += 1;
             } else if own.world.is_some() && world.checks() != Checks::Full {
@@ -286,7 +297,17 @@ impl Heap {
         for object in unsafe { (*heap).inbox.take() } {
             own.stats.from_others += 1;
             // SAFETY: what is sent to a heap is an object of its slabs.
-            let class = unsafe { unit_of(object).as_ref() }.class;
+            let mut slab = unit_of(object).cast::<Slab>();
+            // SAFETY: as above.
+            let slab = unsafe { slab.as_mut() };
+            if world.checks() != Checks::Off {
+                slab.must_be_out(object, heap);
+            }
+            if world.checks() == Checks::Full {
+                // SAFETY: as above; nobody has it.
+                unsafe { guard::undress_link(object) };
+            }
+            let class = slab.header.class;
             own.put(heap, world, class, object);
         }
     }
@@ -365,16 +386,22 @@ impl Own {
     }
 }
 
-/// The address must be that of an object. (Its header was read already; what has none is most likely not even in memory.)
-#[inline(always)]
-fn check(header: &Header, object: usize) {
-    if !header.is_sound() {
+/// The address must be that of an object. (A header that is mixed with its address, and erased when its unit is given back, is found
+/// nowhere else by chance: so the pool, which has a lock, is asked in the highest grade only.)
+fn check(world: &World, object: usize) {
+    let header = unit_of(object);
+    // SAFETY: where nothing lies the program ends here, without a message, as it would have before.
+    let head = unsafe { header.as_ref() };
+    if !head.is_sound() {
         guard::not_ours(object);
     }
-    if header.units == 0 {
+    if world.checks() == Checks::Full && !world.pool.lock().has(header.as_ptr() as usize) {
+        guard::not_ours(object);
+    }
+    if head.units == 0 {
         // SAFETY: a sound header without units is that of a slab, whose shape does not change.
-        let slab = unsafe { &*std::ptr::from_ref(header).cast::<Slab>() };
-        if slab.exact(object).is_none() {
+        let index = unsafe { header.cast::<Slab>().as_ref() }.exact(object);
+        if index.is_none() {
             guard::not_ours(object);
         }
     }

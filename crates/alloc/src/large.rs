@@ -2,7 +2,7 @@
 
 use crate::guard;
 use crate::pool::{HEADER, UNIT, Units};
-use crate::slab::{Header, unit_of};
+use crate::slab::Header;
 use crate::world::{Checks, World};
 use std::ptr::{NonNull, null_mut};
 
@@ -49,10 +49,4 @@ pub(crate) unsafe fn free(world: &World, mut header: NonNull<Header>, object: us
 fn is_start(head: &Header, object: usize) -> bool {
     let base = std::ptr::from_ref(head) as usize;
     head.units > 0 && object - base == head.units * UNIT - head.size
-}
-
-/// Bytes that the user of an object may write.
-pub(crate) fn usable(object: usize) -> usize {
-    // SAFETY: an object in use has a header.
-    unsafe { unit_of(object).as_ref() }.size
 }

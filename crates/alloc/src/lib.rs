@@ -14,6 +14,7 @@ mod os;
 pub mod policy;
 mod pool;
 mod remote;
+mod settings;
 mod shelf;
 mod slab;
 mod sync;

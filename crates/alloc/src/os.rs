@@ -43,7 +43,9 @@ pub(crate) fn map(bytes: usize, align: usize) -> Option<NonNull<u8>> {
 /// It is one of [`map`], as long as it was made, and nobody uses it any more.
 pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
-    unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+    keeping_errno(|| unsafe {
+        libc::munmap(base.as_ptr().cast(), bytes);
+    });
 }
 
 /// Gives the memory of a range back; it reads as zeros again.
@@ -52,11 +54,19 @@ pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
 /// The range is whole pages of a mapping of ours, and nobody needs what is in it.
 pub(crate) unsafe fn release(base: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise. Where the host does not take it, the memory stays and is dirty: so it is asked for zeros.
-    unsafe {
+    keeping_errno(|| unsafe {
         if libc::madvise(base.cast(), bytes, libc::MADV_DONTNEED) != 0 {
             base.write_bytes(0, bytes);
         }
-    }
+    });
+}
+
+/// Bytes of address space that the process may have (`RLIMIT_AS`).
+pub(crate) fn address_space() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a place for the answer.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    limit.rlim_cur as usize
 }
 
 /// Milliseconds of a clock that only goes on.
@@ -70,27 +80,86 @@ pub(crate) fn milliseconds() -> u64 {
 /// Ends the program with a message on standard error, without allocating anything.
 #[cold]
 pub(crate) fn fail(what: &str, at: usize) -> ! {
-    let mut text = [0u8; 200];
-    let mut len = 0;
-    let mut add = |bytes: &[u8]| {
-        for byte in bytes {
-            if len < text.len() {
-                text[len] = *byte;
-                len += 1;
+    let mut line = Line::new();
+    line.add(what.as_bytes());
+    line.add(b" at 0x");
+    line.number(at, 16);
+    line.print();
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}
+
+/// A line for standard error that is made without allocating anything. What is too much is cut off.
+pub(crate) struct Line {
+    text: [u8; 256],
+    len: usize,
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        let mut line = Line { text: [0; 256], len: 0 };
+        line.add(b"lanefs-alloc: ");
+        line
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        // One byte is left for the line's end.
+        let room = &mut self.text[self.len..255];
+        let count = bytes.len().min(room.len());
+        room[..count].copy_from_slice(&bytes[..count]);
+        self.len += count;
+    }
+
+    /// Adds a number with the digits of a base up to 16.
+    pub(crate) fn number(&mut self, number: usize, base: usize) {
+        let mut digits = [0; usize::BITS as usize];
+        let (mut first, mut rest) = (digits.len(), number);
+        loop {
+            first -= 1;
+            digits[first] = b"0123456789abcdef"[rest % base];
+            rest /= base;
+            if rest == 0 {
+                break;
             }
         }
-    };
-    add(b"lanefs-alloc: ");
-    add(what.as_bytes());
-    add(b" at 0x");
-    let digits = (usize::BITS - at.leading_zeros()).div_ceil(4).max(1);
-    for digit in (0..digits).rev() {
-        add(&[b"0123456789abcdef"[at >> (4 * digit) & 15]]);
+        self.add(&digits[first..]);
     }
-    add(b"\n");
-    // SAFETY: the text is ours. Whether it can be written changes nothing.
+
+    /// Writes it. Whether that succeeds changes nothing.
+    pub(crate) fn print(mut self) {
+        self.text[self.len] = b'\n';
+        // SAFETY: the text is ours.
+        keeping_errno(|| unsafe {
+            libc::write(2, self.text.as_ptr().cast(), self.len + 1);
+        });
+    }
+}
+
+/// Does something that may fail without the program's knowledge: `free` leaves `errno` as it is.
+fn keeping_errno(work: impl FnOnce()) {
+    // SAFETY: a word of this thread.
     unsafe {
-        libc::write(2, text.as_ptr().cast(), len);
-        libc::abort()
+        let place = libc::__errno_location();
+        let before = *place;
+        work();
+        *place = before;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_numbers_and_never_more_than_it_holds() {
+        let mut line = Line::new();
+        for (number, base) in [(0, 10), (1_234_567_890, 10), (0xfeed, 16), (usize::MAX, 2)] {
+            line.number(number, base);
+            line.add(b" ");
+        }
+        let text = format!("lanefs-alloc: 0 1234567890 feed {} ", "1".repeat(64));
+        assert_eq!(&line.text[..line.len], text.as_bytes());
+        (0..100).for_each(|_| line.add(b"too much"));
+        assert_eq!(line.len, 255);
     }
 }

@@ -10,6 +10,7 @@
 //! layers, which called the slab once for each item of a refill and whose bump layer never had anything, was slower than
 //! what it replaced; here a refill is one call, and a range is what a refill gives wherever there is one.
 
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// Items one behind the other, `step` apart, that nobody had since they were carved.
@@ -22,6 +23,12 @@ pub struct Bump {
 }
 
 impl Bump {
+    /// True without any.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.next >= self.end
+    }
+
     /// The next item.
     #[inline(always)]
     pub fn take(&mut self, step: usize) -> Option<usize> {
@@ -138,6 +145,46 @@ impl Magazine {
         debug_assert!(len <= self.capacity());
         // SAFETY: inside the memory; what lies there was an item once.
         self.top = unsafe { self.base.add(len.min(self.capacity())) };
+    }
+}
+
+/// A magazine with memory of its own, for whoever may allocate some.
+#[derive(Debug)]
+pub struct OwnMagazine {
+    magazine: Magazine,
+    room: NonNull<[usize]>,
+}
+
+// SAFETY: the memory is the magazine's, and goes where it goes.
+unsafe impl Send for OwnMagazine {}
+
+impl OwnMagazine {
+    /// An empty magazine.
+    pub fn new(capacity: usize) -> Self {
+        let room = NonNull::from(Box::leak(vec![0; capacity].into_boxed_slice()));
+        // SAFETY: the memory was just allocated for it, and is freed with it.
+        OwnMagazine { magazine: unsafe { Magazine::over(room.cast(), capacity) }, room }
+    }
+}
+
+impl Drop for OwnMagazine {
+    fn drop(&mut self) {
+        // SAFETY: from a box, and nobody uses it any more.
+        drop(unsafe { Box::from_raw(self.room.as_ptr()) });
+    }
+}
+
+impl Deref for OwnMagazine {
+    type Target = Magazine;
+
+    fn deref(&self) -> &Magazine {
+        &self.magazine
+    }
+}
+
+impl DerefMut for OwnMagazine {
+    fn deref_mut(&mut self) -> &mut Magazine {
+        &mut self.magazine
     }
 }
 
@@ -316,10 +363,19 @@ mod tests {
     }
 
     #[test]
+    fn a_magazine_with_memory_of_its_own_moves_and_goes() {
+        let mut own = OwnMagazine::new(2);
+        assert!(own.put(7) && own.put(8) && !own.put(9));
+        let mut moved = Box::new(own);
+        assert_eq!((moved.take(), moved.take(), moved.take()), (Some(8), Some(7), None));
+    }
+
+    #[test]
     fn a_run_is_no_longer_than_what_is_there() {
         let mut bump = Bump { next: 10, end: 22 };
+        assert!(!bump.is_empty());
         assert_eq!(bump.take_run(STEP, 3), Some((10, 3)));
         assert_eq!(bump.take_run(STEP, 3), Some((19, 1)));
-        assert_eq!(bump.take_run(STEP, 3), None);
+        assert!(bump.take_run(STEP, 3).is_none() && bump.is_empty());
     }
 }

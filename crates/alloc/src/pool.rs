@@ -14,6 +14,9 @@ pub(crate) const UNIT: usize = 256 << 10;
 const MOST: usize = 4096;
 const LEAST: usize = 16;
 
+/// The part of a limited address space that a region may take.
+const PART: usize = 16;
+
 /// Regions at most: 2 TiB of units.
 const REGIONS: usize = 2048;
 
@@ -92,22 +95,26 @@ impl Pool {
             return self.map(count, align);
         }
         let found = self.regions().find_map(|region| region.take(count));
-        found.or_else(|| {
-            self.grow()?;
-            self.regions().last()?.take(count)
-        })
+        // Where there is no room for a region there may still be some for what was asked for.
+        found.or_else(|| self.grow(count)?.take(count)).or_else(|| self.map(count, align))
     }
 
-    /// A region more.
-    fn grow(&mut self) -> Option<()> {
+    /// A region more, of `least` units at least.
+    fn grow<'r>(&mut self, least: usize) -> Option<&'r mut Region> {
         if self.count == REGIONS {
             return None;
         }
+        let least = least.max(LEAST);
         let mut units = MOST;
+        // Address space that is limited is not for us alone.
+        let most = os::address_space() / PART;
+        while units / 4 >= least && units * UNIT > most {
+            units /= 4;
+        }
         let base = loop {
             match os::map(units * UNIT, UNIT) {
                 Some(base) => break base,
-                None if units > LEAST => units /= 4,
+                None if units / 4 >= least => units /= 4,
                 None => return None,
             }
         };
@@ -130,7 +137,8 @@ impl Pool {
         }
         self.regions[self.count] = region.as_ptr();
         self.count += 1;
-        Some(())
+        // SAFETY: just written; as in `regions`.
+        Some(unsafe { &mut *region.as_ptr() })
     }
 
     /// A mapping of its own. Its header is in the unit before an object that is aligned to more than a unit.
@@ -206,6 +214,23 @@ impl Pool {
             region.cool_down();
             region.cool_down();
         }
+    }
+
+    /// True where a unit in use lies, or a mapping.
+    pub(crate) fn has(&self, unit: usize) -> bool {
+        if let Some(region) = self.regions().find(|region| region.has(unit)) {
+            let index = (unit - region.base as usize) / UNIT;
+            return region.free[index / bitmap::WORD] >> (index % bitmap::WORD) & 1 == 0;
+        }
+        let mut mapping = self.mappings;
+        // SAFETY: a list of mappings that live.
+        while let Some(one) = unsafe { mapping.as_ref() } {
+            if mapping as usize == unit + MAPPING_AT {
+                return true;
+            }
+            mapping = one.next;
+        }
+        false
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A thread collects what it frees for one heap, and adds it in one step. The list runs through the objects themselves.
 
+use crate::guard;
 use crate::heap::Heap;
 use crate::sync::{AtomicPtr, Ordering};
 use std::ptr::{NonNull, null_mut};
@@ -9,9 +10,28 @@ use std::ptr::{NonNull, null_mut};
 /// Objects that are sent at once.
 const BATCH: usize = 32;
 
-/// A freed object.
+/// A freed object: where the next one lies, mixed so that what somebody writes here, who has freed it, is not taken for a link.
 pub(crate) struct Node {
-    next: *mut Node,
+    link: usize,
+}
+
+const MIX: usize = 0xb9e5_0000_0000_0005;
+
+/// Bits that are 0 in every address of an object.
+const NEVER: usize = 0xff00_0000_0000_0007;
+
+impl Node {
+    fn set_next(&mut self, next: *mut Node) {
+        self.link = next.expose_provenance() ^ MIX;
+    }
+
+    fn next(&self) -> *mut Node {
+        let next = self.link ^ MIX;
+        if next & NEVER != 0 {
+            guard::written_after_free(std::ptr::from_ref(self) as usize);
+        }
+        std::ptr::with_exposed_provenance_mut(next)
+    }
 }
 
 /// What other threads freed.
@@ -32,7 +52,7 @@ impl Inbox {
         let mut head = self.first.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller's object.
-            unsafe { (*last).next = head };
+            unsafe { (*last).set_next(head) };
             // What the objects were used for happened before their heap has them again.
             match self.first.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -60,7 +80,7 @@ impl Iterator for Chain {
     fn next(&mut self) -> Option<usize> {
         let node = NonNull::new(self.0)?;
         // SAFETY: an object in the chain, which is ours now.
-        self.0 = unsafe { node.as_ref() }.next;
+        self.0 = unsafe { node.as_ref() }.next();
         Some(node.as_ptr() as usize)
     }
 }
@@ -99,7 +119,7 @@ impl Outbox {
         }
         let node = std::ptr::with_exposed_provenance_mut::<Node>(object);
         // SAFETY: the caller's object.
-        unsafe { (*node).next = self.first };
+        unsafe { (*node).set_next(self.first) };
         if self.count == 0 {
             self.last = node;
         }

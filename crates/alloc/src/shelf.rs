@@ -210,9 +210,15 @@ impl Source for Shelf<'_> {
         for item in items {
             let mut slab = unit_of(*item).cast::<Slab>();
             // SAFETY: what is in a magazine is an object of this heap's slabs.
-            if !unsafe { slab.as_mut() }.put(*item) && self.world.checks() != Checks::Off {
-                guard::freed_twice(*item);
+            let slab_ref = unsafe { slab.as_mut() };
+            if self.world.checks() != Checks::Off {
+                // A quick free looked at nothing but the unit, which may be another's since then.
+                slab_ref.must_be_out(*item, self.owner);
+                if slab_ref.header.class != self.class {
+                    guard::not_ours(*item);
+                }
             }
+            slab_ref.put(*item);
             self.has_more(slab);
         }
         Ok(())

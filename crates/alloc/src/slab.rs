@@ -4,6 +4,7 @@
 
 use crate::bitmap;
 use crate::class::{CLASSES, SIZES};
+use crate::guard;
 use crate::heap::Heap;
 use crate::os;
 use crate::pool::{HEADER, UNIT};
@@ -230,6 +231,16 @@ impl Slab {
         self.free += u32::from(was_taken);
         self.low = self.low.min(index as u32);
         was_taken
+    }
+
+    /// Fails for what is no object of this slab, or one that is free here already. (What lies in a heap's layers, is on the way to them
+    /// or in use, is out.) Only for the heap that owns it, or should.
+    pub(crate) fn must_be_out(&self, object: usize, owner: *mut Heap) {
+        let is_good = self.header.is_sound() && self.header.owner() == owner;
+        let Some(index) = self.exact(object).filter(|_| is_good) else { guard::not_ours(object) };
+        if self.word(index / bitmap::WORD) >> (index % bitmap::WORD) & 1 != 0 {
+            guard::freed_twice(object);
+        }
     }
 
     /// Takes a run back, of which none is free.

@@ -1,7 +1,8 @@
 //! Which heap is whose: a word of each thread, what happens when a thread ends, and when the process is copied.
 
 use crate::heap::{Heap, NO_HEAP};
-use crate::world::{Checks, World};
+use crate::settings;
+use crate::world::World;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What all heaps of the process share.
@@ -94,7 +95,7 @@ pub(crate) fn attach() -> *mut Heap {
             // SAFETY: a key of ours. Where it fails, the heap stays with the thread for good.
             unsafe { libc::pthread_setspecific(key, heap.cast()) };
         }
-        watch_forks();
+        watch();
     }
     heap
 }
@@ -118,16 +119,7 @@ fn begin() {
         }
         return;
     }
-    // SAFETY: the name is a C string, and so is what the environment has.
-    let asked = unsafe {
-        let text = libc::getenv(c"LANEFS_ALLOC_CHECKS".as_ptr());
-        if text.is_null() { c"" } else { std::ffi::CStr::from_ptr(text) }
-    };
-    match asked.to_bytes() {
-        b"off" => WORLD.set_checks(Checks::Off),
-        b"full" => WORLD.set_checks(Checks::Full),
-        _ => {}
-    }
+    settings::read(&WORLD);
     let mut key = 0;
     // SAFETY: a place for the key, and a function for it.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
@@ -150,12 +142,22 @@ extern "C" fn end(heap: *mut libc::c_void) {
     }
 }
 
-/// Sees to it that no lock is taken when the process is copied.
-fn watch_forks() {
+/// Sees to it that no lock is taken when the process is copied, and that its end is reported if somebody asked for that.
+fn watch() {
     if WATCHED.load(Ordering::Relaxed) == 0 && WATCHED.swap(1, Ordering::Relaxed) == 0 {
         // SAFETY: functions without arguments that live as long as the code.
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+        unsafe {
+            libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
+            if settings::asks_for_stats() {
+                libc::atexit(at_exit);
+            }
+        }
     }
+}
+
+extern "C" fn at_exit() {
+    let own = heap();
+    WORLD.stats((own != NO_HEAP_AT).then_some(own)).print();
 }
 
 extern "C" fn before_fork() {

@@ -1,6 +1,6 @@
 //! What all heaps share: the units, and heaps whose threads have ended.
 
-use crate::heap::Heap;
+use crate::heap::{Heap, Stats};
 use crate::pool::Pool;
 use crate::sync::{AtomicU32, Lock, Ordering};
 use std::ptr::null_mut;
@@ -11,11 +11,14 @@ use std::ptr::null_mut;
 pub enum Checks {
     /// Nothing.
     Off = 0,
-    /// What costs nothing where an allocation is quick: each time a magazine overflows, or an object of another thread comes, its
-    /// address must be that of an object which is in use. Finds most foreign addresses, and objects freed twice sooner or later.
+    /// What costs nothing where an allocation is quick: each time a magazine overflows or a thread ends, or an object goes to the heap
+    /// of another thread, its address must be that of an object which is in use. Finds foreign addresses at once, unless nothing lies where the
+    /// header of their unit would be: then the program dies by the wild read. Finds addresses inside an object, and objects freed twice, when the
+    /// magazine overflows, if nobody was given the same object twice by then.
     #[default]
     Cheap = 1,
-    /// Every allocation and every free: also writes behind an object's end, and to what was freed. Several times slower.
+    /// Every allocation and every free: also writes behind an object's end, and to what was freed, unless the object is larger than
+    /// [`LARGEST`](crate::LARGEST). Several times slower.
     Full = 2,
 }
 
@@ -116,6 +119,24 @@ impl World {
         }
         drop(idle);
         self.pool.lock().release();
+    }
+
+    /// What happened in the caller's heap, if it has one, and in those without a thread.
+    pub(crate) fn stats(&self, own: Option<*mut Heap>) -> Stats {
+        let mut sum = Stats::NONE;
+        let idle = self.idle.lock();
+        for mut heap in [idle.warm.first, idle.cold.first] {
+            // SAFETY: heaps in the lists are in nobody's use, and nobody takes one now.
+            while let Some(one) = unsafe { heap.as_ref().map(|heap| heap.own_mut()) } {
+                sum.add(&one.stats);
+                heap = one.next_idle;
+            }
+        }
+        if let Some(own) = own {
+            // SAFETY: the caller's own.
+            sum.add(&unsafe { (*own).own_mut() }.stats);
+        }
+        sum
     }
 
     /// Nobody else allocates until [`go_on`](Self::go_on): the process is about to be copied.

@@ -16,6 +16,7 @@
 #![deny(unsafe_code)]
 
 pub mod alloc;
+pub mod blocks;
 pub mod concurrency;
 pub mod error;
 pub mod lane;

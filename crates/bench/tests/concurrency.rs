@@ -1,5 +1,6 @@
 //! The whole benchmark at tiny sizes: every row is there, measured and well formed. Nothing looks at a time.
 
+use lanefs_bench::blocks::BlockSizes;
 use lanefs_bench::concurrency::{Sizes, row_names};
 use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_STOPPED};
 use lanefs_bench::stop::Stop;
@@ -26,6 +27,7 @@ const TINY: Sizes = Sizes {
     memfs_least: Duration::from_micros(100),
     durable_files: 5,
     batch_files: 20,
+    blocks: BlockSizes { files: 20, aged_bytes: 64 << 20, rounds: 1, large_bytes: 2 << 20 },
 };
 
 fn run(json: &Path, rows: Option<&str>) -> Value {
@@ -60,6 +62,8 @@ fn every_row_is_measured_and_the_report_is_whole() {
         let has = |peer: &str| row["peers"].get(peer).is_some();
         match name.split('-').next().unwrap() {
             "overhead" => assert!(has("sequential") && row["extra"]["overhead"].as_f64().unwrap() > 0.0),
+            "block" => assert!(row["extra"]["processor_ns"].as_f64().unwrap() > 0.0),
+            "large" => assert!(row["extra"]["fewest_possible"].as_f64() >= Some(1.0)),
             "hits" => assert!(has("alone") && row["extra"]["misses_per_s"].as_f64().unwrap() > 0.0),
             "fill" => {
                 assert_eq!(row["better"], "more");

@@ -26,7 +26,11 @@ impl Shared {
             return Err(Error::write_failed());
         }
         self.write_data_early()?;
-        let (snapshot, freed) = self.snapshot(gather(&mut self.gate.close_to_change(&self.store)))?;
+        let (snapshot, freed) = {
+            let mut closed = self.gate.close_to_change(&self.store);
+            let writer = self.recall(&mut closed)?;
+            self.snapshot(writer)?
+        };
         self.store.commit(snapshot)?;
         if !freed.is_empty() {
             self.free(gather(&mut self.gate.close_to_change(&self.store)), &freed)?;
@@ -61,8 +65,9 @@ impl Shared {
     }
 
     /// As [`commit`](Self::commit), with the gate closed all the time. The caller has its [turn](Self::turn), and has
-    /// what the writers left [gathered](gather).
+    /// what the writers left [recalled](Self::recall).
     pub(crate) fn commit_alone(&self, writer: &mut Writer) -> Result<()> {
+        self.put_back(writer)?;
         if self.store.is_memory() {
             return Ok(());
         }
@@ -74,6 +79,38 @@ impl Shared {
         self.free(writer, &freed)?;
         self.durable.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
         Ok(())
+    }
+
+    /// The first writer, with what all of them left to be committed; what they had in stock is in the bitmaps again.
+    ///
+    /// # Errors
+    /// The device's; [`Error::Damaged`] where a bitmap is, and what was in stock stays used then, for fsck to find.
+    pub(crate) fn recall<'c>(&self, closed: &'c mut Closed<'_, Writer>) -> Result<&'c mut Writer> {
+        let mut returning = Vec::new();
+        for writer in &mut closed.states {
+            returning.append(&mut writer.stock.empty());
+        }
+        let first = gather(closed);
+        first.returning.append(&mut returning);
+        self.put_back(first)?;
+        Ok(first)
+    }
+
+    /// Gives what a writer has in stock back to the bitmaps.
+    fn put_back(&self, writer: &mut Writer) -> Result<()> {
+        let mut runs = std::mem::take(&mut writer.returning);
+        runs.append(&mut writer.stock.empty());
+        if runs.is_empty() {
+            return Ok(());
+        }
+        runs.sort_unstable();
+        let core = Core::new(self, Reader::alone(&self.store, Some(0)));
+        loop {
+            match Edit::new(&core, writer, 0).put_back(&runs) {
+                Err(Fault::Miss { at, want }) => self.store.fetch(at, want)?,
+                done => return Ok(done?),
+            }
+        }
     }
 
     /// Most file data go to the device before the gate is closed.
@@ -202,8 +239,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The first writer, with what all of them left to be committed.
-pub(crate) fn gather<'c>(closed: &'c mut Closed<'_, Writer>) -> &'c mut Writer {
+/// The first writer, with what all of them left to be committed; they keep their stock.
+fn gather<'c>(closed: &'c mut Closed<'_, Writer>) -> &'c mut Writer {
     let (mut changed, mut deferred) = (Vec::new(), Vec::new());
     for writer in &mut closed.states {
         changed.append(&mut writer.log.take_changed());

@@ -6,7 +6,7 @@
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{Node, set_flags, touch};
 use crate::map::{self, State};
-use crate::{Allocate, Seek};
+use crate::{Allocate, FileExtent, Seek};
 use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, Pointer, inode as f};
 use lanefs_store::{Fault, Want};
 use std::borrow::Cow;
@@ -369,6 +369,40 @@ pub(crate) fn seek(core: &Core, node: Node<'_>, offset: u64, what: Seek) -> Outc
         if block >= size.div_ceil(BLOCK) {
             return if what == Seek::Hole { Ok(size) } else { Err(Code::NoSuchRange.into()) };
         }
+    }
+    Err(Fault::damaged(node.view.at(), "a file map with more extents than the volume has blocks"))
+}
+
+/// Where the blocks of a file lie, those behind its end too.
+pub(crate) fn extents(core: &Core, node: Node<'_>) -> Outcome<Vec<FileExtent>> {
+    let mut all: Vec<FileExtent> = Vec::new();
+    let mut block = 0;
+    // As in `seek`; behind the map's reach all is one hole.
+    for _ in 0..=2 * core.store.bytes() / BLOCK + 1024 {
+        if node.is_inline() || block >= MAX_FILE_SIZE / BLOCK {
+            return Ok(all);
+        }
+        let found = map::lookup(core, node, block, u64::MAX - block)?;
+        let (position, unwritten) = match found.state {
+            State::Data(at) => (at, false),
+            State::Unwritten(at) => (at, true),
+            State::Hole => {
+                block = block.saturating_add(found.blocks);
+                continue;
+            }
+        };
+        let next = FileExtent { offset: block * BLOCK, position, bytes: found.blocks * BLOCK, unwritten };
+        match all.last_mut() {
+            Some(last)
+                if last.offset + last.bytes == next.offset
+                    && last.position + last.bytes == position
+                    && last.unwritten == unwritten =>
+            {
+                last.bytes += next.bytes;
+            }
+            _ => all.push(next),
+        }
+        block += found.blocks;
     }
     Err(Fault::damaged(node.view.at(), "a file map with more extents than the volume has blocks"))
 }

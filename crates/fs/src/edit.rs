@@ -3,7 +3,7 @@
 use crate::Time;
 use crate::inode::Node;
 use crate::shared::Shared;
-use crate::space::LeafHints;
+use crate::space::{Draw, LeafHints, Run, Stock};
 use lanefs_format::{BLOCK, BlockKind, HashSeed, inode as f};
 use lanefs_store::{Fault, Log, Reader, Tx, View};
 use smallvec::SmallVec;
@@ -53,14 +53,14 @@ pub(crate) struct Hints {
     pub(crate) no_inode_room: bool,
     /// True after a look at all groups found no metadata chunk with room.
     pub(crate) no_chunk_room: bool,
-    /// Block behind the last allocation of file data.
-    pub(crate) data_goal: u64,
+    /// Group in which blocks for files that begin were found last; those before it had few.
+    pub(crate) data_group: u64,
 }
 
 /// Blocks and inodes, as one writer's changes added to them or took from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Free blocks.
+    /// Free blocks, those in a writer's stock too.
     pub(crate) free_blocks: i64,
     /// Inodes in use.
     pub(crate) inodes: i64,
@@ -84,6 +84,9 @@ pub(crate) struct Writer {
     pub(crate) hints: Hints,
     pub(crate) counts: Counts,
     pub(crate) leaves: LeafHints,
+    pub(crate) stock: Stock,
+    /// What writers had in stock and the bitmaps still call used, on its way back.
+    pub(crate) returning: Vec<Run>,
     freed: Vec<Freed>,
     /// What committed transactions freed and the device does not know yet: a crash may bring it back, so nothing else may
     /// be put there.
@@ -112,6 +115,7 @@ pub(crate) struct Edit<'v> {
     pub(crate) counts: Counts,
     pub(crate) now: Time,
     pub(crate) leaves: &'v mut LeafHints,
+    pub(crate) stock: Draw<'v>,
     pub(crate) freed: &'v mut Vec<Freed>,
     /// The writer's number.
     number: u8,
@@ -133,6 +137,7 @@ impl<'v> Edit<'v> {
             counts: Counts::default(),
             now: Time::now(),
             leaves: &mut writer.leaves,
+            stock: Draw::new(&mut writer.stock),
             freed: &mut writer.freed,
             number,
             stamps: SmallVec::new(),
@@ -202,6 +207,7 @@ impl<'v> Edit<'v> {
         *self.writer_hints = self.hints;
         *self.writer_counts += self.counts;
         self.core.shared.publish(self.number, *self.writer_counts);
+        self.stock.keep();
         self.tx.commit();
     }
 
@@ -216,6 +222,18 @@ impl<'v> Edit<'v> {
     pub(crate) fn keep_free(mut self) {
         self.counts.deferred -= deferred_blocks(self.freed) as i64;
         self.end();
+    }
+
+    /// Gives what writers had in stock back to the bitmaps, and keeps it so. The caller holds all others off.
+    ///
+    /// # Errors
+    /// As any change; nothing has happened then.
+    pub(crate) fn put_back(mut self, runs: &[Run]) -> Outcome<()> {
+        for run in runs {
+            crate::space::put_back(&mut self, *run)?;
+        }
+        self.end();
+        Ok(())
     }
 
     fn make_free(&mut self) -> Outcome<()> {

@@ -286,10 +286,10 @@ pub(crate) fn allocate_hole(
     unwritten: bool,
 ) -> Outcome<(u64, u64)> {
     let goal = match block.checked_sub(1).map(|before| lookup(edit.core, node, before, 1)).transpose()? {
-        Some(Extent { state: State::Data(at) | State::Unwritten(at), .. }) => at / BLOCK + 1,
-        _ => edit.hints.data_goal,
+        Some(Extent { state: State::Data(at) | State::Unwritten(at), .. }) => Some(at / BLOCK + 1),
+        _ => None,
     };
-    let (first, got) = space::alloc_run(edit, goal, count)?;
+    let (first, got) = space::alloc_run(edit, goal, node.view.get(f::BLOCKS), count)?;
     map_run(edit, node, block, first, got, unwritten)?;
     Ok((first * BLOCK, got))
 }

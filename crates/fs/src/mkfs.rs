@@ -1,6 +1,5 @@
 //! Making and growing volumes.
 
-use crate::commit::gather;
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{self, NewInode};
 use crate::{CreateOptions, Error, Result, Time, Volume, space};
@@ -84,8 +83,6 @@ pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<u64>
     for (at, blocks) in [(0, 1), (SUPERBLOCK_COPY, 1), (superblock.groups, superblock.group_count), journal] {
         space::reserve(edit, at / BLOCK, blocks)?;
     }
-    // Data starts behind chunk 0.
-    edit.hints.data_goal = BLOCKS_PER_CHUNK;
     let new = NewInode { kind: FileKind::Directory, perm: 0o755, uid: 0, gid: 0, rdev: 0, parent: 0 };
     let root = inode::make(edit, &new)?;
     edit.tx.put(root.view, lanefs_format::inode::PARENT_OR_DEVICE, root.ino);
@@ -134,7 +131,7 @@ impl Volume {
         // Nobody else is about while the volume's shape changes, and the volume as it is must be on the device before.
         let _turn = shared.turn();
         let mut closed = shared.gate.close_to_change(&shared.store);
-        shared.commit_alone(gather(&mut closed))?;
+        shared.commit_alone(shared.recall(&mut closed)?)?;
         let old_table = (shared.groups(), shared.group_count());
         let count = bytes.div_ceil(GROUP);
         shared.store.grow(bytes).map_err(|source| Error::Io { what: "growing the volume".into(), source })?;
@@ -151,7 +148,7 @@ impl Volume {
             shared.store.grow(old).map_err(|source| Error::Io { what: "shrinking back".into(), source })?;
             return Err(fault.into());
         }
-        shared.commit_alone(gather(&mut closed))?;
+        shared.commit_alone(shared.recall(&mut closed)?)?;
         // The superblock may name the new table only when that is in its place.
         shared.store.checkpoint()?;
         let (groups, group_count) = (shared.groups(), shared.group_count());
@@ -192,8 +189,7 @@ fn place_table(edit: &mut Edit<'_>, old: u64, bytes: u64, count: u64) -> Outcome
     if (bytes - old) / BLOCK > count {
         return Ok(old);
     }
-    let goal = edit.hints.data_goal;
-    let (first, got) = space::alloc_run(edit, goal, count)?;
+    let (first, got) = space::alloc_straight(edit, None, count, count)?;
     if got < count {
         return Err(lanefs_format::Code::NoSpace.into());
     }

@@ -4,8 +4,8 @@ use crate::edit::{Core, Outcome};
 use crate::inode::Node;
 use crate::perm::{self, READ, WRITE, access};
 use crate::{
-    Allocate, Attr, Caller, DirEntry, Ino, RenameMode, Result, Seek, SetAttr, Volume, XattrMode, attr, data,
-    dir, namespace, xattr,
+    Allocate, Attr, Caller, DirEntry, FileExtent, Ino, RenameMode, Result, Seek, SetAttr, Volume, XattrMode,
+    attr, data, dir, namespace, xattr,
 };
 use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
@@ -265,6 +265,14 @@ impl Volume {
     /// [`Code::NoSuchRange`] at and behind the end of the file, or where no data follows.
     pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
         self.view(|core| data::seek(core, regular(core, ino)?, offset, what))
+    }
+
+    /// Where a file's blocks lie, in the order of the file; holes are left out, and a file that fits into its inode has none.
+    ///
+    /// # Errors
+    /// As [`seek`](Self::seek) for what is no file.
+    pub fn extents(&self, ino: Ino) -> Result<Vec<FileExtent>> {
+        self.view(|core| data::extents(core, regular(core, ino)?))
     }
 
     /// Value of an extended attribute; names carry their name space, such as `user.`.

@@ -67,6 +67,8 @@ pub(crate) struct Tries {
     count: u32,
     /// Where the last block lies that did not verify.
     damaged: Option<u64>,
+    /// Nothing was free but what writers may have in stock.
+    is_full: bool,
 }
 
 /// After so many runs in vain an operation has everybody else stand still.
@@ -242,10 +244,13 @@ impl Shared {
         self.begin_changes()?;
         let mut tries = Tries::default();
         loop {
-            let outcome = if tries.count < PATIENCE {
+            let outcome = if tries.count < PATIENCE && !tries.is_full {
                 self.try_change(&mut operation)
             } else {
                 let mut closed = self.gate.close_to_change(&self.store);
+                if tries.is_full {
+                    self.recall(&mut closed)?;
+                }
                 self.change_alone(&mut closed, &mut operation)
             };
             match outcome {
@@ -259,6 +264,8 @@ impl Shared {
                 Err(Fault::Code(Code::NoSpace)) if self.waiting_frees.load(Ordering::Relaxed) > 0 => {
                     self.commit()?;
                 }
+                // What others have in stock is for all when there is nothing else.
+                Err(Fault::Code(Code::NoSpace)) if !tries.is_full => tries.is_full = true,
                 Err(Fault::Code(code)) => return Err(code.into()),
                 Err(fault) => self.after(fault, &mut tries)?,
             }

@@ -159,6 +159,19 @@ pub enum Seek {
     Hole,
 }
 
+/// Blocks of a file that follow each other, in the file and on the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileExtent {
+    /// Byte in the file.
+    pub offset: u64,
+    /// Byte on the volume.
+    pub position: u64,
+    /// Length in bytes, a multiple of 4096; the last one may reach past the end of the file.
+    pub bytes: u64,
+    /// Allocated and never written: reads as zeros.
+    pub unwritten: bool,
+}
+
 /// Modes of `fallocate(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocate {

@@ -1,6 +1,5 @@
 //! A volume, open.
 
-use crate::commit::gather;
 use crate::edit::{Core, Edit, Outcome};
 use crate::shared::Shared;
 use crate::{Error, Ino, Result, StatFs, Stats, mkfs, recount};
@@ -296,7 +295,7 @@ impl Volume {
         let shared = &self.shared;
         let _turn = shared.turn();
         let mut closed = shared.gate.close_to_change(&shared.store);
-        shared.commit_alone(gather(&mut closed))?;
+        shared.commit_alone(shared.recall(&mut closed)?)?;
         shared.store.checkpoint()?;
         Ok(shared.store.image()?)
     }

@@ -1,5 +1,6 @@
 //! How large each workload of `lanefs bench concurrency` is.
 
+use crate::blocks::BlockSizes;
 use std::time::Duration;
 
 /// Threads of the `warm-*` rows; more than [`ALWAYS_THREADS`] only on that many cores.
@@ -48,6 +49,8 @@ pub struct Sizes {
     pub durable_files: usize,
     /// Files of `durable-batch-sync`.
     pub batch_files: usize,
+    /// Those of `block-alloc-*` and `large-file-extents`.
+    pub blocks: BlockSizes,
 }
 
 impl Sizes {
@@ -70,6 +73,7 @@ impl Sizes {
         memfs_least: Duration::from_millis(100),
         durable_files: 500,
         batch_files: 10_000,
+        blocks: BlockSizes::FULL,
     };
 
     /// Sizes for a run of two or three minutes.
@@ -89,6 +93,7 @@ impl Sizes {
         memfs_least: Duration::from_millis(25),
         durable_files: 100,
         batch_files: 2_000,
+        blocks: BlockSizes::QUICK,
         ..Sizes::FULL
     };
 }

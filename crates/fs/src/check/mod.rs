@@ -43,8 +43,8 @@ mod volume;
 mod walk;
 mod xattrs;
 
-use crate::commit::gather;
 use crate::edit::{Core, Hints, Writer};
+use crate::space::Stock;
 use crate::{Result, Volume};
 use lanefs_store::Reader;
 use pass::Pass;
@@ -104,7 +104,7 @@ impl Volume {
         let shared = &self.shared;
         let _turn = shared.turn();
         let mut closed = shared.gate.close_to_change(&shared.store);
-        let writer = gather(&mut closed);
+        let writer = shared.recall(&mut closed)?;
         // What others freed since counts as used until the device knows.
         shared.commit_alone(writer)?;
         let first = self.look(writer, false, BTreeSet::new(), progress)?;
@@ -143,7 +143,6 @@ impl Volume {
         suspects: BTreeSet<u64>,
         progress: &dyn Fn(u64, u64),
     ) -> Result<Look> {
-        let data_goal = writer.hints.data_goal;
         let core = Core::new(&self.shared, Reader::alone(&self.shared.store, Some(0)));
         let mut pass = Pass::new(&core, mends.then_some(writer), self.superblock(), suspects);
         self.check_superblock(&mut pass)?;
@@ -155,7 +154,8 @@ impl Volume {
         let inodes = pass.inodes.used;
         pass.check_counts(self.shared.counts(), free);
         if let Some(writer) = pass.writer.as_deref_mut() {
-            writer.hints = Hints { data_goal, ..Hints::default() };
+            // The bitmaps were made anew from what is in use: what was in stock is free.
+            (writer.hints, writer.stock) = (Hints::default(), Stock::default());
             self.shared.set_counts(free, inodes);
             // What is free now may be used from here on, so the device must know.
             self.shared.commit_alone(writer)?;

@@ -1,6 +1,7 @@
 //! Metadata chunks: 2 MiB of metadata blocks behind a table of them.
 
 use super::groups::{alloc_chunk, chunk_at, clear_run, free_chunk, glance, of_chunk};
+use super::runs::free_data;
 use crate::edit::{Core, Edit, Freed, Outcome};
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, chunk_entry, chunk_header,
@@ -112,7 +113,7 @@ pub(crate) fn free_block(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outco
 /// Lets go of what a transaction freed, right before it commits.
 pub(crate) fn make_free(edit: &mut Edit<'_>, freed: Freed) -> Outcome<()> {
     match freed {
-        Freed::Run(first, count) => clear_run(edit, first, count),
+        Freed::Run(first, count) => free_data(edit, (first, count)),
         Freed::Chunk(at) => clear_run(edit, at / BLOCK, BLOCKS_PER_CHUNK),
         Freed::Block(at, kind) => make_block_free(edit, at, kind),
     }

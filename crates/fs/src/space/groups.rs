@@ -1,13 +1,12 @@
 //! Block groups: bitmaps of 4 KiB blocks.
 
+use super::stock::Run;
 use crate::edit::{Core, Edit, Freed, Outcome};
+use lanefs_alloc::bitmap;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNKS_PER_GROUP, Code, group as f,
 };
 use lanefs_store::{Fault, View};
-
-/// Runs of data are not asked to be longer than this before a shorter one is taken (2 MiB).
-const GOOD_RUN: u64 = 512;
 
 /// Block of the group table.
 pub(crate) fn group<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
@@ -25,54 +24,27 @@ pub(super) fn glance<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
     core.store.peek(core.groups() + number * BLOCK, BlockKind::Group)
 }
 
-/// First bit at or after `from` that is `set`, or the number of bits.
-fn next(view: View<'_>, from: u64, set: bool) -> u64 {
-    let mut at = from;
-    while at < BLOCKS_PER_GROUP {
-        let word = view.get(f::BITMAP.index((at / 64) as usize));
-        let bits = (if set { word } else { !word }) >> (at % 64);
-        if bits != 0 {
-            return at + u64::from(bits.trailing_zeros());
-        }
-        at = (at / 64 + 1) * 64;
-    }
-    BLOCKS_PER_GROUP
-}
-
-/// A free run of at least `need` and at most `want` blocks in one group, from bit `from` on.
-fn find(view: View<'_>, from: u64, need: u64, want: u64) -> Option<(u64, u64)> {
-    let mut at = from;
-    loop {
-        let start = next(view, at, false);
-        if start >= BLOCKS_PER_GROUP {
-            return None;
-        }
-        let end = next(view, start, true);
-        if end - start >= need {
-            return Some((start, (end - start).min(want)));
-        }
-        at = end;
-    }
+/// The next block of a group at or behind bit `from`, and before `end`, that is used or is not; else `end`.
+pub(super) fn next(view: View<'_>, from: u64, end: u64, used: bool) -> u64 {
+    let word = |i| view.get(f::BITMAP.index(i));
+    bitmap::next(&word, from as usize, end.min(BLOCKS_PER_GROUP) as usize, used) as u64
 }
 
 /// Sets or clears bits, each of which must have been the other.
 fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, used: bool) -> Outcome<()> {
     let view = group(edit.core, number)?;
-    let (mut at, end) = (first, first + count);
+    let end = first.saturating_add(count);
     if end > BLOCKS_PER_GROUP {
         return Err(Fault::damaged(view.at(), "a run of blocks past the end of its group"));
     }
-    while at < end {
-        let stop = ((at / 64 + 1) * 64).min(end);
-        let mask = (u64::MAX >> (64 - (stop - at))) << (at % 64);
-        let field = f::BITMAP.index((at / 64) as usize);
+    for (i, mask) in bitmap::masks(first as usize, end as usize) {
+        let field = f::BITMAP.index(i);
         let word = view.get(field);
         let expected = if used { 0 } else { mask };
         if word & mask != expected {
             return Err(Fault::damaged(view.at(), "a block is used twice or freed twice"));
         }
         edit.tx.put(view, field, word ^ mask);
-        at = stop;
     }
     let free = view.get(f::FREE);
     let left = if used { free.checked_sub(count) } else { free.checked_add(count) };
@@ -81,40 +53,32 @@ fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, used: bool) ->
     Ok(())
 }
 
-/// Allocates up to `want` consecutive blocks, as near behind block `goal` as there are.
-///
-/// A run of `want` (at most 2 MiB) is looked for first, in all groups; then whatever there is.
-///
-/// # Errors
-/// [`Code::NoSpace`].
-pub(crate) fn alloc_run(edit: &mut Edit<'_>, goal: u64, want: u64) -> Outcome<(u64, u64)> {
-    let groups = edit.core.group_count();
-    let (home, bit) = (goal / BLOCKS_PER_GROUP % groups, goal % BLOCKS_PER_GROUP);
-    let good = want.clamp(1, GOOD_RUN);
-    for need in [good, 1] {
-        if need == 1 && good == 1 && want > 1 {
-            break;
+/// Marks blocks as used, from block `first` on: as many as are free, `most` at most. Returns how many.
+pub(super) fn seize(edit: &mut Edit<'_>, first: u64, most: u64) -> Outcome<u64> {
+    let (mut at, end) = (first, first.saturating_add(most));
+    while at < end && at / BLOCKS_PER_GROUP < edit.core.group_count() {
+        let number = at / BLOCKS_PER_GROUP;
+        let (bit, stop) = (at % BLOCKS_PER_GROUP, (end - number * BLOCKS_PER_GROUP).min(BLOCKS_PER_GROUP));
+        let used = next(group(edit.core, number)?, bit, stop, true);
+        if bit < used {
+            flip(edit, number, bit, used - bit, true)?;
+            at += used - bit;
         }
-        // The home group comes twice: from the goal on, and at the end from its start.
-        for i in 0..=groups {
-            let number = (home + i) % groups;
-            if glance(edit.core, number)?.get(f::FREE) < need {
-                continue;
-            }
-            let view = group(edit.core, number)?;
-            let from = if i == 0 { bit } else { 0 };
-            if let Some((start, len)) = find(view, from, need, want.max(1)) {
-                flip(edit, number, start, len, true)?;
-                let first = number * BLOCKS_PER_GROUP + start;
-                edit.hints.data_goal = first + len;
-                return Ok((first, len));
-            }
-        }
-        if good == 1 {
+        if used < stop {
             break;
         }
     }
-    Err(Code::NoSpace.into())
+    Ok(at - first)
+}
+
+/// True where all blocks of a run hold file data, as it seems: looked at in passing.
+pub(super) fn seem_used(core: &Core<'_>, (first, count): Run) -> Outcome<bool> {
+    let (number, bit) = (first / BLOCKS_PER_GROUP, first % BLOCKS_PER_GROUP);
+    let (view, end) = (glance(core, number)?, bit + count);
+    let mut chunks = bit / BLOCKS_PER_CHUNK..=(end - 1) / BLOCKS_PER_CHUNK;
+    Ok(end <= BLOCKS_PER_GROUP
+        && next(view, bit, end, false) == end
+        && !chunks.any(|chunk| view.get(f::METADATA) & (1 << chunk) != 0))
 }
 
 /// Frees consecutive blocks of file data when the transaction commits.

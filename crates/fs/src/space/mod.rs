@@ -1,6 +1,7 @@
 //! The volume's allocator: runs of data blocks, metadata blocks, inodes.
 //!
-//! Data blocks come from the bitmaps of block groups, in runs. Metadata blocks come from metadata chunks, which are
+//! Data blocks come from the bitmaps of block groups, in runs: large ones straight, small ones from what the writer has in
+//! [`Stock`]. Metadata blocks come from metadata chunks, which are
 //! 2 MiB-aligned and taken from the bitmaps whole; inodes come from blocks of inodes in them. What [`Hints`] remembers
 //! is where to go on looking, never the truth: that is in the volume's bytes.
 //!
@@ -10,8 +11,12 @@ mod chunks;
 mod groups;
 mod inodes;
 mod leaves;
+mod runs;
+mod stock;
 
 pub(crate) use chunks::{alloc_block, free_block, make_free, table_entry};
-pub(crate) use groups::{alloc_run, clear_run, free_run, group, init_groups, reserve};
+pub(crate) use groups::{clear_run, free_run, group, init_groups, reserve};
 pub(crate) use inodes::{alloc_inode, free_inode, may_hold_inodes};
 pub(crate) use leaves::LeafHints;
+pub(crate) use runs::{alloc_run, alloc_straight, put_back};
+pub(crate) use stock::{Draw, Run, Stock};

@@ -1,0 +1,172 @@
+//! What writers have in stock: free for everybody who counts, lost for nobody, in no image.
+
+use lanefs::*;
+use std::sync::Barrier;
+
+const BLOCK: usize = 4096;
+
+fn memory(size: u64) -> Volume {
+    Volume::create_memory(&CreateOptions { size, ..CreateOptions::default() }).expect("create")
+}
+
+fn create(volume: &Volume, dir: Ino, name: &str) -> Ino {
+    volume.create_file(&Caller::OWNER, dir, name.as_bytes(), 0o644).expect("create").ino
+}
+
+fn free(volume: &Volume) -> u64 {
+    volume.statfs().expect("statfs").free_blocks
+}
+
+fn is_clean(volume: &Volume) {
+    let report = volume.check(false, &|_, _| {}).expect("check");
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+/// Does something in some threads at once, each in a slot, and so with a stock, of its own.
+fn in_threads(count: usize, work: impl Fn(usize) + Sync) {
+    let barrier = Barrier::new(count);
+    std::thread::scope(|scope| {
+        for thread in 0..count {
+            let (barrier, work) = (&barrier, &work);
+            scope.spawn(move || {
+                barrier.wait();
+                work(thread);
+            });
+        }
+    });
+}
+
+/// Directories for so many threads.
+fn directories(volume: &Volume, count: usize) -> Vec<Ino> {
+    let make = |i| volume.mkdir(&Caller::OWNER, volume.root(), format!("{i}").as_bytes(), 0o755);
+    (0..count).map(|i| make(i).expect("mkdir").ino).collect()
+}
+
+#[test]
+fn blocks_in_stock_count_as_free_and_an_image_has_them_so() {
+    let volume = memory(64 << 20);
+    let dirs = directories(&volume, 4);
+    in_threads(4, |thread| {
+        for i in 0..100 {
+            let file = create(&volume, dirs[thread], &format!("{i}"));
+            for at in 0..1 + i % 20 {
+                let block = [i as u8; BLOCK];
+                volume.write(&Caller::OWNER, file, (at * BLOCK) as u64, &block).expect("write");
+            }
+            if i % 3 == 0 {
+                volume.unlink(&Caller::OWNER, dirs[thread], format!("{i}").as_bytes()).expect("unlink");
+            }
+        }
+    });
+    let before = free(&volume);
+    let image = Volume::from_bytes(volume.to_bytes().expect("image")).expect("open");
+    assert_eq!((free(&volume), free(&image)), (before, before));
+    is_clean(&image);
+    is_clean(&volume);
+    // The stocks were given back; work goes on.
+    let file = create(&volume, dirs[0], "more");
+    volume.write(&Caller::OWNER, file, 0, &[1; BLOCK]).expect("write");
+    is_clean(&volume);
+    assert_eq!(free(&volume), before - 1);
+}
+
+#[test]
+fn what_others_have_in_stock_is_to_be_had_when_nothing_else_is() {
+    let volume = memory(16 << 20);
+    let dirs = directories(&volume, 8);
+    in_threads(8, |thread| {
+        let file = create(&volume, dirs[thread], "first");
+        volume.write(&Caller::OWNER, file, 0, &[1; BLOCK]).expect("write");
+    });
+    // Small and large requests, until nothing is left for either.
+    for blocks in [100, 7, 1] {
+        let file = create(&volume, dirs[0], &format!("{blocks}"));
+        let data = vec![2; blocks * BLOCK];
+        let mut at = 0;
+        let code = loop {
+            match volume.write(&Caller::OWNER, file, at, &data) {
+                Ok(written) => at += written as u64,
+                Err(error) => break error.code(),
+            }
+        };
+        assert_eq!(code, Code::NoSpace);
+        assert!(free(&volume) < blocks as u64, "{} free blocks left", free(&volume));
+    }
+    assert_eq!(free(&volume), 0);
+    is_clean(&volume);
+    // What one gives up another gets.
+    in_threads(8, |thread| {
+        volume.unlink(&Caller::OWNER, dirs[thread], b"first").expect("unlink");
+    });
+    assert_eq!(free(&volume), 8);
+    let file = create(&volume, dirs[7], "last");
+    volume.write(&Caller::OWNER, file, 0, &[3; 8 * BLOCK]).expect("write");
+    assert_eq!(free(&volume), 0);
+    is_clean(&volume);
+}
+
+#[test]
+fn a_device_never_has_a_stock() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let image = folder.path().join("image");
+    let options = CreateOptions { size: 32 << 20, ..CreateOptions::default() };
+    let volume = Volume::create(&image, &options).expect("create");
+    let dirs = directories(&volume, 2);
+    in_threads(2, |thread| {
+        for i in 0..50 {
+            let file = create(&volume, dirs[thread], &format!("{i}"));
+            volume.write(&Caller::OWNER, file, 0, &[4; 3 * BLOCK]).expect("write");
+            if i % 10 == 0 {
+                volume.fsync(file, false).expect("fsync");
+            }
+        }
+    });
+    volume.sync().expect("sync");
+    // As after a power cut: the volume as its last commit left it.
+    let bytes = std::fs::read(&image).expect("read");
+    let after = Volume::from_bytes(bytes).expect("recover");
+    is_clean(&after);
+    assert_eq!(free(&after), free(&volume));
+    volume.close().expect("close");
+}
+
+#[test]
+fn a_volume_grows_while_writers_have_stocks() {
+    let volume = memory(16 << 20);
+    let file = create(&volume, volume.root(), "file");
+    volume.write(&Caller::OWNER, file, 0, &[1; BLOCK]).expect("write");
+    volume.grow(200 << 20).expect("grow");
+    volume.write(&Caller::OWNER, file, BLOCK as u64, &[1; BLOCK]).expect("write");
+    is_clean(&volume);
+}
+
+#[test]
+fn files_that_grow_in_turn_lie_in_few_pieces() {
+    let volume = memory(256 << 20);
+    let files: Vec<Ino> = (0..4).map(|i| create(&volume, volume.root(), &format!("{i}"))).collect();
+    for at in 0..512 {
+        for file in &files {
+            volume.write(&Caller::OWNER, *file, (at * BLOCK) as u64, &[5; BLOCK]).expect("write");
+        }
+    }
+    for file in files {
+        let extents = volume.extents(file).expect("extents");
+        assert_eq!(extents.iter().map(|extent| extent.bytes).sum::<u64>(), 512 * BLOCK as u64);
+        // The first few blocks lie among those of the others.
+        assert!(extents.len() <= 24, "{} extents", extents.len());
+    }
+    is_clean(&volume);
+}
+
+#[test]
+fn extents_show_where_a_file_lies() {
+    let volume = memory(64 << 20);
+    let file = create(&volume, volume.root(), "file");
+    assert_eq!(volume.extents(file).expect("extents"), []);
+    volume.write(&Caller::OWNER, file, 0, &vec![1; 100 * BLOCK]).expect("write");
+    volume.fallocate(&Caller::OWNER, file, Allocate::PunchHole, 10 << 12, 5 << 12).expect("punch");
+    let extents = volume.extents(file).expect("extents");
+    let places: Vec<_> = extents.iter().map(|e| (e.offset >> 12, e.bytes >> 12, e.unwritten)).collect();
+    assert_eq!(places, [(0, 10, false), (15, 85, false)]);
+    assert_eq!(extents[1].position - extents[0].position, 15 << 12);
+}
