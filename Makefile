@@ -15,7 +15,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency bench-alloc soak crash-soak clean
+.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency bench-alloc soak crash-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -49,6 +49,8 @@ test: setup lint ## set-up, format, lints, release build, every test, documentat
 	@$(CARGO) test --workspace --locked
 	@echo "==> test: the store under a schedule explorer"
 	@$(CARGO) test -p lanefs-store --features shuttle --lib --locked schedules
+	@echo "==> test: the heap under a schedule explorer"
+	@$(CARGO) test -p lanefs-alloc --features shuttle --lib --locked schedules
 	@echo "==> test: documentation without a warning"
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --lib --no-deps --locked
 	@echo "==> test: all passed"
@@ -89,6 +91,10 @@ soak: setup-build ## random operations against the model for SECONDS=600 (SEED=.
 crash-soak: setup-build ## power cuts for SECONDS=600 (SEED=... replays, CASE=... tries one state again)
 	@echo "==> crash-soak: $(if $(CASE),$(CASE),$(SECONDS) seconds)"
 	@$(CARGO) run --release --locked -p lanefs-testkit --bin crash_soak -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE))
+
+alloc-soak: setup-build ## the heap: sizes that change, overlap, resident memory for SECONDS=600 (SEED=... replays)
+	@echo "==> alloc-soak: $(SECONDS) seconds"
+	@$(CARGO) run --release --locked -p lanefs-testkit --bin alloc_soak -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 clean: ## remove what was built
 	@echo "==> clean: $(CARGO) clean"

@@ -8,6 +8,7 @@ use crate::policy::{Layers, Magazine, Source};
 use crate::remote::{self, Inbox, Outbox};
 use crate::shelf::{Bin, Shelf};
 use crate::slab::{Slab, unit_of};
+use crate::sync::point;
 use crate::world::{Checks, World};
 use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
@@ -39,6 +40,9 @@ const ALL_CAPACITIES: usize = {
 };
 
 const WORDS: usize = C_WORDS.len();
+
+/// Bytes of a heap with its magazines.
+const BYTES: usize = size_of::<Heap>() + ALL_CAPACITIES * size_of::<usize>();
 
 /// A heap: its thread's own part, and the part to which others add. Heaps are never unmade; that of a thread which has ended
 /// goes to the next one that begins.
@@ -72,6 +76,8 @@ pub(crate) struct Own {
     /// None for the heap that stands for none.
     world: Option<&'static World>,
     outbox: Outbox,
+    /// When it was last [tidied](Own::tidy).
+    tidied: u64,
     /// An empty unit, for the next slab.
     spare: Option<NonNull<u8>>,
     pub(crate) next_idle: *mut Heap,
@@ -125,6 +131,7 @@ pub(crate) static NO_HEAP: Heap = Heap {
         for_words: [(&raw const NO_BIN.0).cast_mut(); WORDS],
         world: None,
         outbox: Outbox::new(),
+        tidied: 0,
         spare: None,
         next_idle: null_mut(),
         stats: Stats::NONE,
@@ -135,8 +142,7 @@ pub(crate) static NO_HEAP: Heap = Heap {
 impl Heap {
     /// A new heap; null without memory.
     pub(crate) fn make(world: &'static World) -> *mut Heap {
-        let bytes = size_of::<Heap>() + ALL_CAPACITIES * size_of::<usize>();
-        let Some(place) = os::map(bytes.next_multiple_of(os::PAGE), os::PAGE) else { return null_mut() };
+        let Some(place) = os::map(BYTES.next_multiple_of(os::PAGE), os::PAGE) else { return null_mut() };
         let heap = place.cast::<Heap>();
         // SAFETY: fresh memory, as long as the heap and its magazines.
         unsafe {
@@ -158,6 +164,7 @@ impl Heap {
                     for_words: [null_mut(); WORDS],
                     world: Some(world),
                     outbox: Outbox::new(),
+                    tidied: 0,
                     spare: None,
                     next_idle: null_mut(),
                     stats: Stats::NONE,
@@ -170,6 +177,17 @@ impl Heap {
             }
         }
         heap.as_ptr()
+    }
+
+    /// Ends a heap, which nothing else does: tests make so many that they would fill the machine.
+    ///
+    /// # Safety
+    /// It was [made](Self::make), and nobody has it, nor an object of it.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(crate) unsafe fn unmake(heap: *mut Heap) {
+        let Some(place) = NonNull::new(heap) else { return };
+        // SAFETY: the caller's promise.
+        unsafe { os::unmap(place.cast(), BYTES.next_multiple_of(os::PAGE)) };
     }
 
     /// The thread's own part.
@@ -215,6 +233,7 @@ impl Heap {
         own.outbox.send();
         // SAFETY: as above.
         unsafe { Self::take_inbox(heap, own, world) };
+        own.tidy(heap, world);
         let is_guarded = world.checks() == Checks::Full;
         let class = if is_guarded { guarded_class(class, size) } else { Some(class) };
         let Some(class) = class else { return large::malloc(world, size, os::PAGE).0 };
@@ -280,6 +299,7 @@ impl Heap {
                 }
                 own.put(heap, world, header.as_ref().class, object);
                 own.stats.overflows += 1;
+                own.tidy(heap, world);
             } else if own.world.is_some() && world.checks() != Checks::Full {
                 own.outbox.put(object, owner);
             } else {
@@ -332,14 +352,7 @@ impl Heap {
         own.outbox.send();
         // SAFETY: as above.
         unsafe { Self::take_inbox(heap, own, world) };
-        for class in 0..CLASSES {
-            let (layers, mut shelf) = own.shelf(heap, class, world);
-            let bump = std::mem::take(&mut layers.bump);
-            shelf.give_back_range(bump);
-            let _ = shelf.give_back(layers.magazine.items());
-            layers.magazine.set_len(0);
-            shelf.give_back_empty();
-        }
+        (0..CLASSES).for_each(|class| own.empty_class(heap, world, class));
         if let Some(unit) = own.spare.take() {
             // SAFETY: an empty unit.
             unsafe { world.pool.lock().give_back(unit, 1) };
@@ -377,6 +390,26 @@ impl Own {
         let bin = &raw mut self.bins[class];
         let Bin { layers, stock } = &mut self.bins[class];
         (layers, Shelf { stock, owner, bin, class, world, spare: &mut self.spare })
+    }
+
+    /// Now and then, gives back what all layers have. A few objects of a class that is not used much any more would keep a slab
+    /// each; a class that is in use pays a refill for it.
+    fn tidy(&mut self, heap: *mut Heap, world: &World) {
+        if os::is_time(&mut self.tidied) {
+            (0..CLASSES).for_each(|class| self.empty_class(heap, world, class));
+            world.pool.lock().tick();
+        }
+    }
+
+    /// Gives back what the layers of a class have, and slabs without objects.
+    fn empty_class(&mut self, heap: *mut Heap, world: &World, class: usize) {
+        let (layers, mut shelf) = self.shelf(heap, class, world);
+        shelf.give_back_range(std::mem::take(&mut layers.bump));
+        let _ = shelf.give_back(layers.magazine.items());
+        // Were another thread to have this heap too, it would take here what has gone back.
+        point();
+        layers.magazine.set_len(0);
+        shelf.give_back_empty();
     }
 
     /// Puts an object into a magazine of this heap, or back into its slab.

@@ -1,6 +1,7 @@
 //! Objects too large for a slab, or with too large an alignment: units of their own.
 
 use crate::guard;
+use crate::os;
 use crate::pool::{HEADER, UNIT, Units};
 use crate::slab::Header;
 use crate::world::{Checks, World};
@@ -16,7 +17,19 @@ pub(crate) fn malloc(world: &World, size: usize, align: usize) -> (*mut u8, bool
     };
     let wanted = if unit_align > 1 { size.div_ceil(UNIT).max(1) } else { bytes.div_ceil(UNIT) };
     let Some(units) = world.pool.lock().take(wanted, unit_align) else { return none };
+    if !units.is_zero {
+        release_behind(units, offset + size);
+    }
     (dress(units, offset), units.is_zero)
+}
+
+/// Gives back to the host what earlier users left behind the end of an object, where that is more than an eighth of it.
+fn release_behind(units: Units, end: usize) {
+    let (start, stop) = (end.next_multiple_of(os::PAGE), units.count * UNIT);
+    if start < stop && stop - start > end / 8 {
+        // SAFETY: whole pages of the caller's units.
+        unsafe { os::release(units.base.as_ptr().add(start), stop - start) };
+    }
 }
 
 fn dress(units: Units, offset: usize) -> *mut u8 {

@@ -11,9 +11,12 @@ mod guard;
 mod heap;
 mod large;
 mod os;
+mod planted;
 pub mod policy;
 mod pool;
 mod remote;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules;
 mod settings;
 mod shelf;
 mod slab;

@@ -69,17 +69,39 @@ pub(crate) fn address_space() -> usize {
     limit.rlim_cur as usize
 }
 
-/// Milliseconds of a clock that only goes on.
-pub(crate) fn milliseconds() -> u64 {
+/// What nobody needs for one or two of these goes back to where it came from, in milliseconds.
+const TICK: u64 = 100;
+
+/// True when a tick or more has passed since `last`, which is now then. (To the schedule explorer, each time of so many.)
+pub(crate) fn is_time(last: &mut u64) -> bool {
+    if cfg!(feature = "shuttle") {
+        *last += 1;
+        return last.is_multiple_of(6);
+    }
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a place for the answer.
+    // SAFETY: a place for the answer, on a clock that only goes on.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
-    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+    let now = time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000;
+    let has_passed = now.wrapping_sub(*last) >= TICK;
+    if has_passed {
+        *last = now;
+    }
+    has_passed
 }
 
 /// Ends the program with a message on standard error, without allocating anything.
 #[cold]
 pub(crate) fn fail(what: &str, at: usize) -> ! {
+    // Under the schedule explorer this is one of the ways in which a planted fault is found.
+    #[cfg(all(test, feature = "shuttle"))]
+    panic!("{what} at {at:#x}");
+    #[cfg(not(all(test, feature = "shuttle")))]
+    say_and_abort(what, at)
+}
+
+#[cfg(not(all(test, feature = "shuttle")))]
+#[cold]
+fn say_and_abort(what: &str, at: usize) -> ! {
     let mut line = Line::new();
     line.add(what.as_bytes());
     line.add(b" at 0x");

@@ -4,11 +4,12 @@
 
 use crate::guard;
 use crate::heap::Heap;
-use crate::sync::{AtomicPtr, Ordering};
+use crate::planted::{self, Fault};
+use crate::sync::{AtomicPtr, Ordering, size};
 use std::ptr::{NonNull, null_mut};
 
 /// Objects that are sent at once.
-const BATCH: usize = 32;
+const BATCH: usize = size(32, 3);
 
 /// A freed object: where the next one lies, mixed so that what somebody writes here, who has freed it, is not taken for a link.
 pub(crate) struct Node {
@@ -53,6 +54,9 @@ impl Inbox {
         loop {
             // SAFETY: the caller's object.
             unsafe { (*last).set_next(head) };
+            if planted::is(Fault::LostUpdate) {
+                return self.first.store(first, Ordering::Release);
+            }
             // What the objects were used for happened before their heap has them again.
             match self.first.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -66,6 +70,11 @@ impl Inbox {
     pub(crate) fn take(&self) -> Chain {
         if self.first.load(Ordering::Relaxed).is_null() {
             return Chain(null_mut());
+        }
+        if planted::is(Fault::NoSwap) {
+            let first = self.first.load(Ordering::Acquire);
+            self.first.store(null_mut(), Ordering::Relaxed);
+            return Chain(first);
         }
         Chain(self.first.swap(null_mut(), Ordering::Acquire))
     }
@@ -124,7 +133,7 @@ impl Outbox {
             self.last = node;
         }
         self.first = node;
-        self.count += 1;
+        self.count += usize::from(!planted::is(Fault::Miscount) || self.count > 0);
         if self.count == BATCH {
             self.send();
         }

@@ -303,3 +303,54 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn a_slab_is_a_set_of_objects(
+            class in 0..CLASSES,
+            steps in proptest::collection::vec((0u8..4, any::<proptest::sample::Index>(), 1usize..200), 1..120),
+        ) {
+            let unit = os::map(UNIT, UNIT).expect("memory");
+            // SAFETY: the unit is the test's.
+            let slab =
+                unsafe { Slab::make(unit, std::ptr::null_mut(), std::ptr::null_mut(), class).as_mut() };
+            let capacity = slab.capacity as usize;
+            let mut taken: BTreeSet<usize> = BTreeSet::new();
+            for (what, which, most) in steps {
+                let any_taken = (!taken.is_empty()).then(|| *which.get(&taken.iter().copied().collect::<Vec<_>>()));
+                match (what, any_taken) {
+                    (0 | 1, _) => match slab.take_run(most) {
+                        Some((first, end)) => {
+                            prop_assert!(first < end && end - first <= most && end <= capacity);
+                            // The first free one, and as many as follow it.
+                            prop_assert_eq!(Some(first), (0..capacity).find(|index| !taken.contains(index)));
+                            prop_assert!((first..end).all(|index| taken.insert(index)));
+                            prop_assert!(end - first == most || end == capacity || taken.contains(&end));
+                        }
+                        None => prop_assert_eq!(taken.len(), capacity),
+                    },
+                    (2, Some(index)) => {
+                        taken.remove(&index);
+                        prop_assert!(slab.put(slab.object(index)));
+                        prop_assert!(!slab.put(slab.object(index)), "it is free already");
+                    }
+                    (3, Some(first)) => {
+                        let count = (first..first + most).take_while(|index| taken.remove(index)).count();
+                        slab.put_run(slab.object(first), count);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(slab.free as usize, capacity - taken.len());
+                prop_assert_eq!(slab.is_empty(), taken.is_empty());
+            }
+            // SAFETY: nobody uses it any more.
+            unsafe { os::unmap(unit, UNIT) };
+        }
+    }
+}

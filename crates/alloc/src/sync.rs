@@ -6,8 +6,22 @@ pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use crate::planted::{self, Fault};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
+
+/// A moment in which another thread may come in between. Free outside of schedule tests.
+#[inline(always)]
+pub(crate) fn point() {
+    // (Sleeping, which takes the explorer no time: yielding would tell it that this thread had better not go on.)
+    #[cfg(feature = "shuttle")]
+    shuttle::thread::sleep(std::time::Duration::ZERO);
+}
+
+/// A number that schedule tests make so small that its end is often met.
+pub(crate) const fn size(ordinary: usize, explored: usize) -> usize {
+    if cfg!(feature = "shuttle") { explored } else { ordinary }
+}
 
 /// Looks at a lock before its holder is given the processor.
 const SPINS: u32 = 100;
@@ -35,6 +49,9 @@ impl<T> Lock<T> {
 
     /// Takes the lock for good, until [`release`](Self::release).
     pub(crate) fn take(&self) {
+        if planted::is(Fault::OpenLock) {
+            return;
+        }
         let mut spins = 0;
         while self.taken.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             spins += 1;
@@ -44,6 +61,16 @@ impl<T> Lock<T> {
                 rest();
             }
         }
+    }
+
+    /// The value of a lock that was [taken](Self::take).
+    ///
+    /// # Safety
+    /// The caller has taken the lock, and does not let go of it as long as this is used.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(crate) unsafe fn peek(&self) -> &T {
+        // SAFETY: the caller's promise.
+        unsafe { &*self.value.get() }
     }
 
     /// Lets go of a lock that was [taken](Self::take). Only for who has it.

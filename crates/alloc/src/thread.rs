@@ -136,10 +136,7 @@ extern "C" fn end(heap: *mut libc::c_void) {
         word::set(NO_HEAP_AT);
     }
     // SAFETY: the thread's own, which nothing uses any more.
-    unsafe {
-        Heap::say_goodbye(heap);
-        WORLD.abandon(heap);
-    }
+    unsafe { WORLD.abandon(heap) };
 }
 
 /// Sees to it that no lock is taken when the process is copied, and that its end is reported if somebody asked for that.

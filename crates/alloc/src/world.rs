@@ -1,8 +1,9 @@
 //! What all heaps share: the units, and heaps whose threads have ended.
 
 use crate::heap::{Heap, Stats};
+use crate::planted::{self, Fault};
 use crate::pool::Pool;
-use crate::sync::{AtomicU32, Lock, Ordering};
+use crate::sync::{AtomicU32, Lock, Ordering, point};
 use std::ptr::null_mut;
 
 /// How much is checked.
@@ -30,8 +31,11 @@ pub(crate) struct World {
     checks: AtomicU32,
 }
 
-/// Heaps that stay as their threads left them, for the next ones; of others only what objects lie in is kept.
-const WARM: usize = 8;
+/// Heaps that stay as their threads left them, for the next ones; of others only what objects lie in is kept. (None under the
+/// schedule explorer, which looks for what goes wrong while a heap gives back.)
+fn warm_heaps() -> usize {
+    if cfg!(feature = "shuttle") { 0 } else { 8 }
+}
 
 /// Heaps of threads that have ended.
 pub(crate) struct Idle {
@@ -83,20 +87,27 @@ impl World {
         }
     }
 
-    /// Puts the heap of a thread that ends with the others.
+    /// Puts the heap of a thread that ends with the others: a few as they are, the rest without what they can give back.
     ///
     /// # Safety
-    /// Nobody uses it any more.
+    /// The heap is the caller's thread's, which does not use it any more.
     pub(crate) unsafe fn abandon(&self, heap: *mut Heap) {
-        let mut idle = self.idle.lock();
-        if idle.warm.len < WARM {
-            idle.warm.push(heap);
-            return;
+        if planted::is(Fault::EarlyAbandon) {
+            self.idle.lock().cold.push(heap);
         }
-        drop(idle);
+        let is_warm = self.idle.lock().warm.len < warm_heaps();
         // SAFETY: the caller's promise.
-        unsafe { Heap::empty(heap) };
-        self.idle.lock().cold.push(heap);
+        unsafe {
+            if is_warm {
+                Heap::say_goodbye(heap);
+            } else {
+                Heap::empty(heap);
+            }
+        }
+        if !planted::is(Fault::EarlyAbandon) {
+            let mut idle = self.idle.lock();
+            if is_warm { idle.warm.push(heap) } else { idle.cold.push(heap) }
+        }
     }
 
     /// Gives back to the host what no heap needs: that of the caller, if it has one, and those without a thread.
@@ -109,6 +120,12 @@ impl World {
         let mut seen = List::NONE;
         loop {
             let Some(heap) = self.idle.lock().pop() else { break };
+            if planted::is(Fault::TrimInList) {
+                self.idle.lock().cold.push(heap);
+                // SAFETY: none, that is the fault.
+                unsafe { Heap::trim(heap) };
+                break;
+            }
             // SAFETY: nobody else has it now.
             unsafe { Heap::trim(heap) };
             seen.push(heap);
@@ -142,13 +159,17 @@ impl World {
     /// Nobody else allocates until [`go_on`](Self::go_on): the process is about to be copied.
     pub(crate) fn hold(&self) {
         self.idle.take();
-        self.pool.take();
+        if !planted::is(Fault::HalfHeld) {
+            self.pool.take();
+        }
     }
 
     /// Ends [`hold`](Self::hold), in the process and in its copy. (Heaps of threads that the copy does not have stay as they were; what they
     /// were doing may be half done, so nobody adopts them.)
     pub(crate) fn go_on(&self) {
-        self.pool.release();
+        if !planted::is(Fault::HalfHeld) {
+            self.pool.release();
+        }
         self.idle.release();
     }
 }
@@ -171,6 +192,7 @@ impl List {
 
     fn pop(&mut self) -> Option<*mut Heap> {
         let heap = self.first;
+        point();
         // SAFETY: as above.
         self.first = unsafe { heap.as_ref()?.own_mut() }.next_idle;
         self.len -= 1;

@@ -1,0 +1,41 @@
+//! The lock.
+
+use super::explorer::{explore, finds};
+use crate::planted::Fault::OpenLock;
+use crate::sync::{Lock, point};
+use shuttle::thread;
+
+/// Three threads count, each time with a moment between reading and writing; one takes the lock without a guard.
+fn a_counter() {
+    let lock = Lock::new(0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    let mut value = lock.lock();
+                    let before = *value;
+                    point();
+                    *value = before + 1;
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..2 {
+                lock.take();
+                point();
+                lock.release();
+            }
+        });
+    });
+    assert_eq!(*lock.lock(), 6);
+}
+
+#[test]
+fn a_lock_has_one_holder() {
+    explore(2000, a_counter);
+}
+
+#[test]
+fn canary_a_lock_that_is_open_is_noticed() {
+    finds(OpenLock, 2000, a_counter);
+}

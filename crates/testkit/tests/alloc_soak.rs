@@ -1,0 +1,29 @@
+//! A short soak of the heap, and that a soak sees what it is there for. (A program of its own, for it looks at its process's memory.)
+
+use std::process::{Command, Output};
+
+fn soak(arguments: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_alloc_soak");
+    Command::new(program).args(arguments).args(["--seed", "1"]).output().expect("run")
+}
+
+#[test]
+fn a_short_soak_finds_nothing() {
+    let done = soak(&["--seconds", "5", "--mib", "64"]);
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && text.contains("MiB resident"), "{text}");
+}
+
+#[test]
+fn canary_an_object_that_two_have_is_noticed() {
+    let done = soak(&["--seconds", "5", "--mib", "8", "--plant", "share"]);
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.code() == Some(1) && text.contains("is another's"), "{text}");
+}
+
+#[test]
+fn canary_memory_that_is_not_given_back_is_noticed() {
+    let done = soak(&["--seconds", "5", "--mib", "16", "--plant", "leak"]);
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.code() == Some(1) && text.contains("of what was in use"), "{text}");
+}
