@@ -25,6 +25,7 @@ pub use rows::row_names;
 pub use sizes::Sizes;
 pub use worker::{WorkerArgs, run_worker};
 
+use crate::blocks;
 use crate::session::{CommonArgs, Session};
 use crate::stop::Stop;
 use crate::{Error, Result};
@@ -83,5 +84,8 @@ fn measure(bench: &mut Bench) -> Result<()> {
     for what in rows::measurements(bench.report.machine.cores) {
         bench.part(&what.rate_row, &what.rows(), |bench| rates::measure(bench, &what))?;
     }
-    Ok(())
+    let sizes = bench.settings.sizes.blocks;
+    bench.part("blocks", &blocks::row_names(bench.report.machine.cores), |bench| {
+        blocks::measure(bench, &sizes)
+    })
 }

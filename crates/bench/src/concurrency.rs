@@ -25,7 +25,6 @@ pub use rows::row_names;
 pub use sizes::Sizes;
 
 use crate::Result;
-use crate::blocks::{measure as measure_blocks, row_names as row_names_of_blocks};
 use crate::session::{CommonArgs, Session};
 use crate::stop::Stop;
 use bench::{Bench, Settings};
@@ -77,9 +76,5 @@ fn measure(bench: &mut Bench) -> Result<()> {
     bench.part("hits-during-misses", &["hits-during-misses"], misses::measure)?;
     bench.part("fill", &["fill-sequential", "fill-random"], fill::measure)?;
     bench.part("memfs", &rows::memfs_names(&sizes), memfs::measure)?;
-    bench.part("blocks", &row_names_of_blocks(bench.report.machine.cores), |bench| {
-        let sizes = bench.settings.sizes.blocks;
-        measure_blocks(bench, &sizes)
-    })?;
     bench.part("durable", &["durable-create-fsync", "durable-batch-sync"], durable::measure)
 }

@@ -1,6 +1,5 @@
 //! The whole benchmark at tiny sizes: every row is there, measured and well formed. Nothing looks at a time.
 
-use lanefs_bench::blocks::BlockSizes;
 use lanefs_bench::concurrency::{Sizes, row_names};
 use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_STOPPED};
 use lanefs_bench::stop::Stop;
@@ -27,7 +26,6 @@ const TINY: Sizes = Sizes {
     memfs_least: Duration::from_micros(100),
     durable_files: 5,
     batch_files: 20,
-    blocks: BlockSizes { files: 20, aged_bytes: 64 << 20, rounds: 1, large_bytes: 2 << 20 },
 };
 
 fn run(json: &Path, rows: Option<&str>) -> Value {

@@ -60,10 +60,9 @@ pub(super) fn heap_names(cores: usize) -> Vec<String> {
     names
 }
 
-/// Every row of a run on so many cores, in the order measured. Rows about the volume's own allocator, which needs no
-/// library, have their place behind these.
+/// Every row of a run on so many cores, in the order measured.
 pub fn row_names(cores: usize) -> Vec<String> {
-    heap_names(cores)
+    heap_names(cores).into_iter().chain(crate::blocks::row_names(cores)).collect()
 }
 
 #[cfg(test)]
@@ -74,7 +73,7 @@ mod tests {
     #[test]
     fn every_row_has_a_name_of_its_own() {
         let names = row_names(2);
-        assert_eq!(names.len(), 2 + 2 * 2 + 3 + 5);
+        assert_eq!(names.len(), 2 + 2 * 2 + 3 + 5 + 3);
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         for name in ["tiny-hot-1t", "tiny-hot-instructions", "larson", "resident-thread-churn"] {
             assert!(names.iter().any(|n| n == name), "{name}");

@@ -1,6 +1,7 @@
 //! How much is done.
 
 use super::workload::Workload;
+use crate::blocks::BlockSizes;
 
 /// Steps of each workload, as [`Workload::run`] counts them, and of the runs whose instructions are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Sizes {
     pub thread_churn: u64,
     /// Cycles and slots of the longer run under valgrind; the shorter one has a tenth.
     pub counted: [u64; 2],
+    /// Those of `block-alloc-*` and `large-file-extents`.
+    pub blocks: BlockSizes,
 }
 
 impl Sizes {
@@ -28,6 +31,7 @@ impl Sizes {
         larson: 50_000_000,
         thread_churn: 10_000,
         counted: [5_000, 500_000],
+        blocks: BlockSizes::FULL,
     };
     /// Those of `--quick`.
     pub const QUICK: Sizes = Sizes {
@@ -37,6 +41,7 @@ impl Sizes {
         larson: 3_000_000,
         thread_churn: 2_000,
         counted: [1_000, 200_000],
+        blocks: BlockSizes::QUICK,
     };
 
     /// Steps of a workload.

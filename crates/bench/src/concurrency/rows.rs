@@ -14,7 +14,6 @@ pub fn row_names(sizes: &Sizes, cores: usize) -> Vec<String> {
     names.extend(Operation::ALL.map(overhead_name));
     names.extend(["hits-during-misses", "fill-sequential", "fill-random"].map(String::from));
     names.extend(memfs_names(sizes));
-    names.extend(crate::blocks::row_names(cores));
     names.extend(["durable-create-fsync", "durable-batch-sync"].map(String::from));
     names
 }

@@ -1,6 +1,5 @@
 //! How large each workload of `lanefs bench concurrency` is.
 
-use crate::blocks::BlockSizes;
 use std::time::Duration;
 
 /// Threads of the `warm-*` rows; more than [`ALWAYS_THREADS`] only on that many cores.
@@ -49,8 +48,6 @@ pub struct Sizes {
     pub durable_files: usize,
     /// Files of `durable-batch-sync`.
     pub batch_files: usize,
-    /// Those of `block-alloc-*` and `large-file-extents`.
-    pub blocks: BlockSizes,
 }
 
 impl Sizes {
@@ -73,7 +70,6 @@ impl Sizes {
         memfs_least: Duration::from_millis(100),
         durable_files: 500,
         batch_files: 10_000,
-        blocks: BlockSizes::FULL,
     };
 
     /// Sizes for a run of two or three minutes.
@@ -93,7 +89,6 @@ impl Sizes {
         memfs_least: Duration::from_millis(25),
         durable_files: 100,
         batch_files: 2_000,
-        blocks: BlockSizes::QUICK,
         ..Sizes::FULL
     };
 }

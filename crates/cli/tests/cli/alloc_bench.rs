@@ -2,6 +2,7 @@
 
 use super::common::{program, run};
 use lanefs_bench::alloc::{Sizes, row_names};
+use lanefs_bench::blocks::BlockSizes;
 use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 use lanefs_bench::stop::Stop;
 use lanefs_bench::{AllocArgs, AllocHooks, Error, run_alloc_with};
@@ -17,6 +18,7 @@ const TINY: Sizes = Sizes {
     larson: 60_000,
     thread_churn: 20,
     counted: [20, 20_000],
+    blocks: BlockSizes { files: 20, aged_bytes: 64 << 20, rounds: 1, large_bytes: 2 << 20 },
 };
 
 /// What every library here calls: the C library's own allocator.
