@@ -1,0 +1,73 @@
+//! How Vulkan is used is checked by Khronos' validation layers, in a process of their own: what they print must be nothing, and for a
+//! wrong use it must be something.
+
+mod support;
+
+use ash::vk;
+use lanefs::{InodeSize, ResolveOptions, Volume};
+use lanefs_testkit::seeded::Seeded;
+use std::process::Command;
+use support::{fill, gpu, options, questions};
+
+const AGAIN: &str = "LANEFS_GPU_VALIDATED";
+
+/// Everything that the engine does with a device.
+fn work() {
+    let gpu = gpu(64);
+    let numbers = &mut Seeded::new(8);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    let mut mirrored = gpu.mirror(&volume, None).expect("mirror");
+    for (count, attributes) in [(10, false), (3000, true), (100, true)] {
+        volume.write_file(format!("/file-{count}"), b"").expect("file");
+        let options = ResolveOptions { attributes, ..ResolveOptions::default() };
+        mirrored.resolve_batch(&options, &questions(&paths, count, numbers)).expect("resolved");
+    }
+}
+
+/// A buffer without bytes, which Vulkan forbids.
+fn misuse() {
+    // SAFETY: handles live until the end; that the buffer is wrong is the point, and llvmpipe takes it.
+    unsafe {
+        let entry = ash::Entry::load().expect("loader");
+        let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
+        let create = vk::InstanceCreateInfo::default().application_info(&application);
+        let instance = entry.create_instance(&create, None).expect("instance");
+        let physical = instance.enumerate_physical_devices().expect("devices")[0];
+        let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
+        let create = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
+        let device = instance.create_device(physical, &create, None).expect("device");
+        let usage = vk::BufferUsageFlags::STORAGE_BUFFER;
+        let buffer = device.create_buffer(&vk::BufferCreateInfo::default().usage(usage), None);
+        device.destroy_buffer(buffer.unwrap_or_default(), None);
+        device.destroy_device(None);
+        instance.destroy_instance(None);
+    }
+}
+
+/// What the layers print while a process does something.
+fn complaints(what: &str) -> Vec<String> {
+    let child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "the_layers_have_nothing_to_say", "--nocapture"])
+        .env(AGAIN, what)
+        .env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
+        .output()
+        .expect("run");
+    let text = String::from_utf8_lossy(&[child.stdout, child.stderr].concat()).into_owned();
+    assert!(child.status.success(), "{what}: {text}");
+    text.lines()
+        .filter(|line| line.contains("VUID") || line.contains("Validation"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_layers_have_nothing_to_say() {
+    match std::env::var(AGAIN).as_deref() {
+        Ok("work") => return work(),
+        Ok(_) => return misuse(),
+        Err(_) => {}
+    }
+    assert!(!complaints("misuse").is_empty(), "the layers are not at work (Debian: vulkan-validationlayers)");
+    assert_eq!(complaints("work"), [""; 0]);
+}
