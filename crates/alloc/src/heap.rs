@@ -370,12 +370,7 @@ impl Heap {
         let own = unsafe { (*heap).own_mut() };
         // What is free has known bytes in the highest grade.
         if own.world.is_some_and(|world| world.checks() != Checks::Full) {
-            for bin in &own.bins {
-                for mut slab in bin.stock.slabs() {
-                    // SAFETY: a slab of this heap.
-                    unsafe { slab.as_mut() }.release_pages();
-                }
-            }
+            own.each_slab(Slab::release_pages);
         }
     }
 }
@@ -397,7 +392,18 @@ impl Own {
     fn tidy(&mut self, heap: *mut Heap, world: &World) {
         if os::is_time(&mut self.tidied) {
             (0..CLASSES).for_each(|class| self.empty_class(heap, world, class));
+            if world.checks() != Checks::Full {
+                self.each_slab(Slab::rest);
+            }
             world.pool.lock().tick();
+        }
+    }
+
+    /// Does something with every slab that has free objects.
+    fn each_slab(&self, work: impl Fn(&mut Slab)) {
+        for mut slab in self.bins.iter().flat_map(|bin| bin.stock.slabs()) {
+            // SAFETY: a slab of this heap.
+            work(unsafe { slab.as_mut() });
         }
     }
 

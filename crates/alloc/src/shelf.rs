@@ -36,6 +36,9 @@ impl Bin {
 }
 
 /// The slabs of a class that have free objects. (Those that have none are found through their objects.)
+///
+/// Those that are mostly in use come first and those that are mostly free last, so that the former are filled and the latter
+/// get a chance to become empty.
 #[repr(C)]
 pub(crate) struct Stock {
     /// Bytes of an object.
@@ -58,6 +61,21 @@ impl Stock {
             }
         }
         self.last = slab.as_ptr();
+    }
+
+    fn prepend(&mut self, slab: NonNull<Slab>) {
+        let first = self.first;
+        // SAFETY: as above.
+        unsafe {
+            (*slab.as_ptr()).previous = null_mut();
+            (*slab.as_ptr()).next = first;
+            (*slab.as_ptr()).is_listed = true;
+            match first.as_mut() {
+                Some(first) => first.previous = slab.as_ptr(),
+                None => self.last = slab.as_ptr(),
+            }
+        }
+        self.first = slab.as_ptr();
     }
 
     fn remove(&mut self, slab: NonNull<Slab>) {
@@ -119,6 +137,10 @@ impl Shelf<'_> {
         // SAFETY: one of this heap.
         let slab_ref = unsafe { slab.as_mut() };
         if !slab_ref.is_listed {
+            self.stock.prepend(slab);
+        }
+        if slab_ref.becomes_sparse() {
+            self.stock.remove(slab);
             self.stock.append(slab);
         }
         // The last one of a class stays: it is likely to be needed again.

@@ -49,6 +49,11 @@ pub(crate) struct Slab {
     pub(crate) next: *mut Slab,
     pub(crate) previous: *mut Slab,
     pub(crate) is_listed: bool,
+    /// It was found to be mostly free.
+    is_sparse: bool,
+    /// Free ones when [`rest`](Slab::rest) was called last, and whether the memory of their pages has gone back since.
+    free_before: u32,
+    is_released: bool,
 }
 
 /// Where slabs of a class have their bitmap's end, first object and number of objects.
@@ -147,6 +152,9 @@ impl Slab {
                 next: std::ptr::null_mut(),
                 previous: std::ptr::null_mut(),
                 is_listed: false,
+                is_sparse: false,
+                free_before: 0,
+                is_released: false,
             });
             let bits = Self::bits(slab.as_ptr());
             for word in 0..(capacity as usize).div_ceil(bitmap::WORD) {
@@ -176,6 +184,12 @@ impl Slab {
     fn set_word(&mut self, word: usize, bits: u64) {
         // SAFETY: as above.
         unsafe { Self::bits(self).add(word).write(bits) }
+    }
+
+    /// True where it has become mostly free since the last time.
+    pub(crate) fn becomes_sparse(&mut self) -> bool {
+        let was_sparse = std::mem::replace(&mut self.is_sparse, 2 * self.free > self.capacity);
+        self.is_sparse && !was_sparse
     }
 
     /// True with all objects free.
@@ -251,6 +265,17 @@ impl Slab {
         }
         self.free += count as u32;
         self.low = self.low.min(index as u32);
+    }
+
+    /// To be called now and then: where most has been free since the last call, and nothing came or went, the memory of free pages goes
+    /// back to the host.
+    pub(crate) fn rest(&mut self) {
+        let rests = self.free == self.free_before && 2 * self.free > self.capacity;
+        if rests && !self.is_released {
+            self.release_pages();
+        }
+        self.is_released = rests;
+        self.free_before = self.free;
     }
 
     /// Gives the memory of pages that only free objects lie in back to the host.
