@@ -40,6 +40,13 @@ fn sum(text: &str, names: [&str; 2]) -> Option<u64> {
     field(names[0])?.checked_add(field(names[1])?)
 }
 
+/// Tests that look at the memory of this process do so one after the other.
+#[cfg(test)]
+pub(super) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,10 +62,15 @@ mod tests {
 
     #[test]
     fn memory_that_is_written_is_seen() {
-        let before = resident_bytes().unwrap();
-        let memory = std::hint::black_box(vec![1u8; 64 << 20]);
-        let grown = resident_bytes().unwrap() - before;
-        assert!(grown > 60 << 20, "{grown}");
-        drop(memory);
+        let _alone = alone();
+        // Other tests of this process give memory back meanwhile, but not each time.
+        let grows = || {
+            let before = resident_bytes().unwrap();
+            let memory = std::hint::black_box(vec![1u8; 64 << 20]);
+            let grown = resident_bytes().unwrap().saturating_sub(before);
+            drop(memory);
+            grown >= 63 << 20
+        };
+        assert!((0..10).any(|_| grows()));
     }
 }
