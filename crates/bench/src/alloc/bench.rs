@@ -50,6 +50,6 @@ impl Settings {
 }
 
 /// The worker ended well, and said nothing that makes sense.
-pub(super) fn no_outcome(allocator: &Allocator) -> Error {
+fn no_outcome(allocator: &Allocator) -> Error {
     Error::Library(format!("the worker of {} told no outcome", allocator.name))
 }

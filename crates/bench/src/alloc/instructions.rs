@@ -5,7 +5,7 @@
 //! return), and is taken off.
 
 use super::allocators::Allocator;
-use super::bench::{Bench, Settings, no_outcome};
+use super::bench::{Bench, Settings};
 use super::goals::instructions_goal;
 use super::rows::{COUNTED, instructions_name};
 use super::worker::{WorkerArgs, parse};
@@ -40,7 +40,12 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
             bench.progress.step(&format!("{name}: {}", allocator.name));
             let short = bench.settings.count(allocator, workload, steps / 10, is_empty, &bench.stop)?;
             let long = bench.settings.count(allocator, workload, steps, is_empty, &bench.stop)?;
-            per_operation(short, long).ok_or_else(|| no_outcome(allocator))
+            per_operation(short, long).ok_or_else(|| {
+                let name = allocator.name;
+                Error::Library(format!(
+                    "{name} under valgrind: {long:?} in the long run and {short:?} in the short one"
+                ))
+            })
         };
         let own = each(&empty, true)?;
         let (mut values, mut left_out) = (Values::default(), Vec::new());
@@ -79,7 +84,12 @@ impl Settings {
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--log-fd=1"]).arg(&self.program);
         let args = WorkerArgs { workload, threads: 1, steps, expect: None, empty };
         let output = self.output(command, allocator, args, stop)?;
-        counted(&output).ok_or_else(|| no_outcome(allocator))
+        counted(&output).ok_or_else(|| {
+            Error::Library(format!(
+                "the worker of {} under valgrind told no outcome: {output}",
+                allocator.name
+            ))
+        })
     }
 }
 
@@ -89,10 +99,11 @@ fn counted(output: &str) -> Option<Counted> {
     Some(Counted { instructions: collected.trim().parse().ok()?, operations: parse(output)?.operations })
 }
 
-/// Instructions for one operation that the long run did and the short one did not.
+/// Instructions for one operation that the long run did and the short one did not. The start of a process takes some ten thousand more
+/// or less each time, so for next to no work this may be below zero.
 fn per_operation(short: Counted, long: Counted) -> Option<f64> {
     let operations = long.operations.checked_sub(short.operations).filter(|&count| count > 0)?;
-    Some(long.instructions.checked_sub(short.instructions)? as f64 / operations as f64)
+    Some((long.instructions as f64 - short.instructions as f64) / operations as f64)
 }
 
 #[cfg(test)]
@@ -113,6 +124,6 @@ mod tests {
         let run = |instructions, operations| Counted { instructions, operations };
         assert_eq!(per_operation(run(1_000_100, 10), run(1_002_000, 200)), Some(10.0));
         assert_eq!(per_operation(run(5, 10), run(6, 10)), None);
-        assert_eq!(per_operation(run(6, 10), run(5, 20)), None);
+        assert_eq!(per_operation(run(6, 10), run(5, 20)), Some(-0.1));
     }
 }

@@ -17,7 +17,7 @@ const TINY: Sizes = Sizes {
     producer_consumer: 2_000,
     larson: 60_000,
     thread_churn: 20,
-    counted: [20, 20_000],
+    counted: [60, 20_000],
     blocks: BlockSizes { files: 20, aged_bytes: 64 << 20, rounds: 1, large_bytes: 2 << 20 },
 };
 
@@ -146,6 +146,10 @@ fn every_row_is_measured_and_what_is_absent_is_told() {
         let resident = name.starts_with("resident-");
         assert!(resident || row["lanefs"]["median"].as_f64().unwrap() > 0.0, "{row}");
         assert_eq!(row["better"] == "more", row["unit"] == "Mop/s", "{row}");
+        // Rows about the volume have no peers.
+        if name.starts_with("block-alloc-") || name == "large-file-extents" {
+            continue;
+        }
         assert!(row["peers"].get("glibc").is_some(), "{row}");
         for peer in ["mimalloc", "jemalloc", "snmalloc", "rpmalloc", "tcmalloc"] {
             let told = notes.contains(&format!("{peer} is left out"));
