@@ -52,7 +52,7 @@ test: setup lint ## set-up, format, lints, release build, every test, documentat
 	@echo "==> test: the heap under a schedule explorer"
 	@$(CARGO) test -p lanefs-alloc --features shuttle --lib --locked schedules
 	@echo "==> test: documentation without a warning"
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --lib --no-deps --locked
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude lanefs-alloc-c --lib --no-deps --locked
 	@echo "==> test: all passed"
 
 lint: ## rustfmt and clippy, warnings refused

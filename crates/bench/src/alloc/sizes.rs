@@ -3,7 +3,7 @@
 use super::workload::Workload;
 use crate::blocks::BlockSizes;
 
-/// Steps of each workload, as [`Workload::run`] counts them, and of the runs whose instructions are counted.
+/// Steps of each workload, as its loop counts them, and of the runs whose instructions are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Cycles of a thread.
