@@ -28,7 +28,7 @@ layout(push_constant, std430) uniform Parameters {
     uint64_t text;
     uint64_t starts;
     uint64_t answers;
-    // Where the first INODE_CORE bytes of the inodes go; 0 for nowhere.
+    // Where the first INODE_SIZE bytes of each inode found go; 0 where nobody asked for them.
     uint64_t cores;
     uint64_t root;
     uint64_t base;

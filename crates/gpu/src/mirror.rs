@@ -41,6 +41,8 @@ pub(crate) struct Mirror {
     work: Submission,
     /// Blocks copied so far.
     pub(crate) copied: u64,
+    /// A copy failed.
+    is_stale: bool,
 }
 
 /// Blocks that are on their way.
@@ -69,6 +71,7 @@ impl Mirror {
             staging: Buffer::new(device, STAGING, Place::Upload)?,
             work: Submission::new(device)?,
             copied: 0,
+            is_stale: false,
         };
         mirror.work.begin()?;
         mirror.work.fill(&mirror.table, 0);
@@ -88,8 +91,20 @@ impl Mirror {
     /// Copies what changed since the last time.
     ///
     /// # Errors
-    /// The device's.
+    /// The device's; from then on the mirror is of no more use, for what did not reach it is not named again.
     pub(crate) fn refresh(&mut self, watch: &mut Watch<'_>) -> Result<()> {
+        if self.is_stale {
+            let code = vk::Result::ERROR_DEVICE_LOST;
+            return Err(Error::Device { doing: "using a mirror that could not be kept up to date", code });
+        }
+        // Until all has been copied.
+        self.is_stale = true;
+        self.copy_changes(watch)?;
+        self.is_stale = false;
+        Ok(())
+    }
+
+    fn copy_changes(&mut self, watch: &mut Watch<'_>) -> Result<()> {
         let (mut load, mut outcome, mut is_new) = (Load::default(), Ok(()), false);
         watch.changes(&mut |block| {
             if outcome.is_err() {
@@ -183,5 +198,24 @@ impl Mirror {
         *load = Load::default();
         self.work.submit()?;
         self.work.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vulkan::Choice;
+    use lanefs::{CreateOptions, Volume};
+
+    #[test]
+    fn a_mirror_that_missed_a_change_is_not_used_again() {
+        let device = Device::open(&Choice::Best).expect("a Vulkan device");
+        let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
+        let volume = Volume::create_memory(&options).expect("volume");
+        let mut watch = volume.watch().expect("watch").expect("nobody else watches");
+        let mut mirror = Mirror::new(&device, 16 << 20, 16 << 20).expect("mirror");
+        mirror.refresh(&mut watch).expect("refreshed");
+        mirror.is_stale = true;
+        assert!(matches!(mirror.refresh(&mut watch), Err(Error::Device { .. })));
     }
 }
