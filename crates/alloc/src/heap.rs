@@ -313,23 +313,34 @@ impl Heap {
     /// # Safety
     /// `heap` is the caller's, and `own` is its own part.
     unsafe fn take_inbox(heap: *mut Heap, own: &mut Own, world: &'static World) {
+        let is_checked = world.checks() != Checks::Off;
         // SAFETY: heaps live for ever.
-        for object in unsafe { (*heap).inbox.take() } {
+        let inbox = unsafe { &(*heap).inbox };
+        inbox.take(|object, was_linked| {
             own.stats.from_others += 1;
             // SAFETY: what is sent to a heap is an object of its slabs.
             let mut slab = unit_of(object).cast::<Slab>();
             // SAFETY: as above.
             let slab = unsafe { slab.as_mut() };
-            if world.checks() != Checks::Off {
+            if is_checked {
                 slab.must_be_out(object, heap);
             }
-            if world.checks() == Checks::Full {
+            if was_linked && world.checks() == Checks::Full {
                 // SAFETY: as above; nobody has it.
                 unsafe { guard::undress_link(object) };
             }
             let class = slab.header.class;
             own.put(heap, world, class, object);
-        }
+        });
+    }
+
+    /// In the copy of a process: threads that were sending something to this heap are gone.
+    ///
+    /// # Safety
+    /// `heap` is the caller's thread's, or nobody's, and there is no other thread.
+    pub(crate) unsafe fn mend(heap: *mut Heap) {
+        // SAFETY: heaps live for ever.
+        unsafe { (*heap).inbox.mend() };
     }
 
     /// Sends what the heap's thread freed for others, which might wait for long.

@@ -8,6 +8,10 @@ pub(crate) enum Fault {
     LostUpdate,
     /// What is in an inbox is read first, and the inbox emptied a moment later.
     NoSwap,
+    /// Two that add to a ring are promised the same places.
+    SamePlace,
+    /// Places of a ring are given out again before they are empty.
+    EarlyRoom,
     /// The first object of a batch is not counted.
     Miscount,
     /// A heap is put with the idle ones before it has given back what it has.

@@ -10,6 +10,10 @@ use std::ptr::{NonNull, null_mut};
 /// A run of so many free objects becomes the bump range; shorter ones go into the magazine.
 const LONG: usize = 8;
 
+/// Bytes of a bump range at most (objects that are larger than an eighth of it: [`LONG`] of them). Objects that came back meanwhile are
+/// carved when a range ends, so with longer ranges fresh memory would be used while others lie free.
+const RANGE: usize = 8 << 10;
+
 /// There is no memory left, nor address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
@@ -205,7 +209,7 @@ impl Source for Shelf<'_> {
             };
             // SAFETY: in this heap's list.
             let slab = unsafe { place.as_mut() };
-            let most = if is_guarded { 1 } else { usize::MAX };
+            let most = if is_guarded { 1 } else { (RANGE / self.stock.size).max(LONG) };
             while let Some((first, end)) = slab.take_run(most) {
                 let room = layers.magazine.capacity() - layers.magazine.len();
                 if end - first >= LONG || end - first > room {

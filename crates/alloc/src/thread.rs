@@ -144,7 +144,7 @@ fn watch() {
     if WATCHED.load(Ordering::Relaxed) == 0 && WATCHED.swap(1, Ordering::Relaxed) == 0 {
         // SAFETY: functions without arguments that live as long as the code.
         unsafe {
-            libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
+            libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child));
             if settings::asks_for_stats() {
                 libc::atexit(at_exit);
             }
@@ -163,4 +163,10 @@ extern "C" fn before_fork() {
 
 extern "C" fn after_fork() {
     WORLD.go_on();
+}
+
+extern "C" fn after_fork_in_child() {
+    WORLD.go_on();
+    let own = heap();
+    WORLD.mend((own != NO_HEAP_AT).then_some(own));
 }

@@ -138,6 +138,21 @@ impl World {
         self.pool.lock().release();
     }
 
+    /// In the copy of a process, in which the caller is the only thread: what was on its way to its heap, if it has one, or to one
+    /// without a thread, comes no more.
+    pub(crate) fn mend(&self, own: Option<*mut Heap>) {
+        let idle = self.idle.lock();
+        for mut heap in [own.unwrap_or(null_mut()), idle.warm.first, idle.cold.first] {
+            while !heap.is_null() {
+                // SAFETY: heaps live for ever, and there is nobody else.
+                unsafe {
+                    Heap::mend(heap);
+                    heap = if own == Some(heap) { null_mut() } else { (*heap).own_mut().next_idle };
+                }
+            }
+        }
+    }
+
     /// What happened in the caller's heap, if it has one, and in those without a thread.
     pub(crate) fn stats(&self, own: Option<*mut Heap>) -> Stats {
         let mut sum = Stats::NONE;

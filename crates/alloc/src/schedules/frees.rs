@@ -2,7 +2,7 @@
 
 use super::explorer::{explore, finds};
 use super::stage::{BIG, GUARDED, Object, Stage};
-use crate::planted::Fault::{LostUpdate, Miscount, NoSwap};
+use crate::planted::Fault::{EarlyRoom, LostUpdate, Miscount, NoSwap, SamePlace};
 use crate::sync::point;
 use crate::world::Checks;
 use shuttle::thread;
@@ -141,6 +141,16 @@ fn canary_an_inbox_that_forgets_what_others_added_is_noticed() {
 #[test]
 fn canary_an_inbox_that_is_read_and_then_emptied_is_noticed() {
     finds(NoSwap, 8000, an_owner_and_three_threads);
+}
+
+#[test]
+fn canary_two_senders_with_the_same_places_are_noticed() {
+    finds(SamePlace, 2000, an_owner_and_three_threads);
+}
+
+#[test]
+fn canary_places_that_are_given_out_before_they_are_empty_are_noticed() {
+    finds(EarlyRoom, 8000, an_owner_and_three_threads);
 }
 
 #[test]
