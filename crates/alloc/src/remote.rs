@@ -158,7 +158,8 @@ impl Ring {
                 self.promised.0.store(after, Ordering::Relaxed);
                 break;
             }
-            match self.promised.0.compare_exchange_weak(promised, after, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.promised.0.compare_exchange_weak(promised, after, Ordering::Relaxed, Ordering::Relaxed)
+            {
                 Ok(_) => break,
                 Err(now) => promised = now,
             }
@@ -197,7 +198,8 @@ impl Ring {
     }
 
     fn mend(&self) {
-        let (emptied, promised) = (self.emptied.0.load(Ordering::Relaxed), self.promised.0.load(Ordering::Relaxed));
+        let (emptied, promised) =
+            (self.emptied.0.load(Ordering::Relaxed), self.promised.0.load(Ordering::Relaxed));
         let mut end = emptied;
         for number in emptied..promised {
             let address = self.place(number).swap(0, Ordering::Relaxed);
