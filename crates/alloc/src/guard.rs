@@ -19,7 +19,7 @@ unsafe fn size_place(object: usize, room: usize) -> *mut usize {
     std::ptr::with_exposed_provenance_mut(object + room - size_of::<usize>())
 }
 
-/// Sets the margin of an object that is given to somebody, and looks whether anybody wrote to it since it was freed.
+/// Sets the margin of an object that is given to somebody; fails when anybody wrote to it since it was freed.
 ///
 /// # Safety
 /// The object has `room` bytes, and nobody else has it.
@@ -27,10 +27,8 @@ pub(crate) unsafe fn dress(object: usize, room: usize, size: usize) {
     let bytes = std::ptr::with_exposed_provenance_mut::<u8>(object);
     // SAFETY: the caller's object.
     unsafe {
+        must_be_undressed(object, room);
         let all = slice::from_raw_parts_mut(bytes, room);
-        if all.iter().any(|byte| *byte != FREED) {
-            written_after_free(object);
-        }
         all[size..].fill(BEHIND);
         size_place(object, room).write_unaligned(size ^ object ^ SIZE_MIX);
     }
@@ -67,6 +65,18 @@ pub(crate) unsafe fn size_of_dressed(object: usize, room: usize) -> usize {
 pub(crate) unsafe fn undress(object: usize, room: usize) {
     // SAFETY: the caller's object.
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(object).write_bytes(FREED, room) };
+}
+
+/// Looks whether anybody wrote to an object since it was marked as free.
+///
+/// # Safety
+/// As [`undress`], which was called for it.
+pub(crate) unsafe fn must_be_undressed(object: usize, room: usize) {
+    // SAFETY: the caller's object.
+    let all = unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(object), room) };
+    if all.iter().any(|byte| *byte != FREED) {
+        written_after_free(object);
+    }
 }
 
 /// Marks the first bytes again, which held the link of a list meanwhile.

@@ -316,6 +316,7 @@ impl Heap {
         let is_checked = world.checks() != Checks::Off;
         // SAFETY: heaps live for ever.
         let inbox = unsafe { &(*heap).inbox };
+        let mut last = 0;
         inbox.take(|object, was_linked| {
             own.stats.from_others += 1;
             // SAFETY: what is sent to a heap is an object of its slabs.
@@ -324,10 +325,19 @@ impl Heap {
             let slab = unsafe { slab.as_mut() };
             if is_checked {
                 slab.must_be_out(object, heap);
+                // Both would lie in the magazine, which nobody looks through.
+                if std::mem::replace(&mut last, object) == object {
+                    guard::freed_twice(object);
+                }
             }
-            if was_linked && world.checks() == Checks::Full {
+            if world.checks() == Checks::Full {
                 // SAFETY: as above; nobody has it.
-                unsafe { guard::undress_link(object) };
+                unsafe {
+                    if was_linked {
+                        guard::undress_link(object);
+                    }
+                    guard::must_be_undressed(object, slab.header.size);
+                }
             }
             let class = slab.header.class;
             own.put(heap, world, class, object);
