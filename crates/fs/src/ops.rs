@@ -4,8 +4,8 @@ use crate::edit::{Core, Outcome};
 use crate::inode::Node;
 use crate::perm::{self, READ, WRITE, access};
 use crate::{
-    Allocate, Attr, Caller, DirEntry, FileExtent, Ino, RenameMode, Result, Seek, SetAttr, Volume, XattrMode,
-    attr, data, dir, namespace, xattr,
+    Allocate, Attr, Caller, Changed, DirEntry, FileExtent, Ino, RenameMode, Result, Seek, SetAttr, Volume,
+    XattrMode, attr, data, dir, namespace, xattr,
 };
 use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
@@ -108,11 +108,13 @@ impl Volume {
     /// [`Code::NotPermitted`], [`Code::AccessDenied`]; [`Code::IsDirectory`] or [`Code::Invalid`] for the size of what
     /// is not a regular file; [`Code::FileTooLarge`].
     pub fn setattr(&self, who: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        self.change(|edit| {
+        let attr = self.change(|edit| {
             let node = Node::load(edit.core, ino.0)?;
             attr::set(edit, who, node, set)?;
             node.attr()
-        })
+        })?;
+        self.tell(&[Changed::Inode(ino)]);
+        Ok(attr)
     }
 
     /// Creates a regular file. `perm`: the low 12 bits of a mode.
@@ -142,7 +144,8 @@ impl Volume {
             return Err(Code::Invalid.into());
         }
         let rdev = if is_device { rdev } else { 0 };
-        self.change(|edit| namespace::create(edit, who, dir.0, name, kind, perm, rdev)?.attr())
+        let made = self.change(|edit| namespace::create(edit, who, dir.0, name, kind, perm, rdev)?.attr());
+        self.named(dir, name, made)
     }
 
     /// Creates a directory.
@@ -150,7 +153,9 @@ impl Volume {
     /// # Errors
     /// As [`create_file`](Self::create_file).
     pub fn mkdir(&self, who: &Caller, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
-        self.change(|edit| namespace::create(edit, who, dir.0, name, FileKind::Directory, perm, 0)?.attr())
+        let kind = FileKind::Directory;
+        let made = self.change(|edit| namespace::create(edit, who, dir.0, name, kind, perm, 0)?.attr());
+        self.named(dir, name, made)
     }
 
     /// Creates a symbolic link to `target`, 1 to 4095 bytes.
@@ -158,7 +163,8 @@ impl Volume {
     /// # Errors
     /// As [`create_file`](Self::create_file).
     pub fn symlink(&self, who: &Caller, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
-        self.change(|edit| namespace::symlink(edit, who, dir.0, name, target)?.attr())
+        let made = self.change(|edit| namespace::symlink(edit, who, dir.0, name, target)?.attr());
+        self.named(dir, name, made)
     }
 
     /// Target of a symbolic link.
@@ -174,7 +180,10 @@ impl Volume {
     /// # Errors
     /// [`Code::Exists`], [`Code::NotPermitted`] for a directory, [`Code::TooManyLinks`], [`Code::NoSpace`].
     pub fn link(&self, who: &Caller, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
-        self.change(|edit| namespace::link(edit, who, ino.0, dir.0, name)?.attr())
+        let made = self.change(|edit| namespace::link(edit, who, ino.0, dir.0, name)?.attr());
+        let made = self.named(dir, name, made)?;
+        self.tell(&[Changed::Inode(ino)]);
+        Ok(made)
     }
 
     /// Removes a name that is not a directory's; the inode goes with its last name.
@@ -182,7 +191,11 @@ impl Volume {
     /// # Errors
     /// [`Code::NotFound`], [`Code::IsDirectory`], [`Code::AccessDenied`], [`Code::NotPermitted`].
     pub fn unlink(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
-        self.change(|edit| namespace::unlink(edit, who, dir.0, name))
+        let ino = self.behind(dir, name);
+        let removed = self.change(|edit| namespace::unlink(edit, who, dir.0, name));
+        self.named(dir, name, removed)?;
+        self.tell(ino.map(Changed::Inode).as_slice());
+        Ok(())
     }
 
     /// Removes an empty directory.
@@ -190,7 +203,11 @@ impl Volume {
     /// # Errors
     /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NotEmpty`].
     pub fn rmdir(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
-        self.change(|edit| namespace::rmdir(edit, who, dir.0, name))
+        let ino = self.behind(dir, name);
+        let removed = self.change(|edit| namespace::rmdir(edit, who, dir.0, name));
+        self.named(dir, name, removed)?;
+        self.tell(ino.map(Changed::Inode).as_slice());
+        Ok(())
     }
 
     /// Renames, as `renameat2(2)`.
@@ -209,7 +226,28 @@ impl Volume {
     ) -> Result<()> {
         let source = namespace::Place { dir: from.0, name };
         let target = namespace::Place { dir: to.0, name: new_name };
-        self.change(|edit| namespace::rename(edit, who, &source, &target, mode))
+        let inodes = [self.behind(from, name), self.behind(to, new_name)];
+        self.change(|edit| namespace::rename(edit, who, &source, &target, mode))?;
+        self.tell(&[Changed::Name { dir: from, name }, Changed::Name { dir: to, name: new_name }]);
+        self.tell(&[Changed::Inode(from), Changed::Inode(to)]);
+        inodes.iter().flatten().for_each(|ino| self.tell(&[Changed::Inode(*ino)]));
+        Ok(())
+    }
+
+    /// What a name leads to, where somebody will be told of it.
+    fn behind(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
+        if !self.is_heard() {
+            return None;
+        }
+        self.lookup(&Caller::OWNER, dir, name).ok().map(|(ino, _)| ino)
+    }
+
+    /// Tells of a name that was made or removed, if it was.
+    fn named<T>(&self, dir: Ino, name: &[u8], done: Result<T>) -> Result<T> {
+        if done.is_ok() {
+            self.tell(&[Changed::Name { dir, name }, Changed::Inode(dir)]);
+        }
+        done
     }
 
     /// Up to `max` entries behind `cookie` (0: from the start), in no particular order; none at the end. The cookie to
@@ -234,7 +272,7 @@ impl Volume {
     /// # Errors
     /// [`Code::NoSpace`], [`Code::FileTooLarge`], and those of [`read`](Self::read).
     pub fn write(&self, who: &Caller, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
-        self.change(|edit| {
+        let written = self.change(|edit| {
             let node = regular(edit.core, ino)?;
             access(who, &node, WRITE)?;
             data::write(edit, node, offset, data)?;
@@ -242,7 +280,9 @@ impl Volume {
                 perm::drop_set_id(edit, who, &node);
             }
             Ok(data.len())
-        })
+        })?;
+        self.tell(&[Changed::Inode(ino)]);
+        Ok(written)
     }
 
     /// Allocates, punches or zeroes a range; see [`Allocate`].
@@ -256,7 +296,9 @@ impl Volume {
             data::fallocate(edit, node, mode, offset, len)?;
             perm::drop_set_id(edit, who, &node);
             Ok(())
-        })
+        })?;
+        self.tell(&[Changed::Inode(ino)]);
+        Ok(())
     }
 
     /// The next data or hole at or behind `offset`, to the precision of 4 KiB blocks.
@@ -296,7 +338,9 @@ impl Volume {
             }
             may_change_xattr(who, &node, name)?;
             xattr::set(edit, node, name, Some(value), mode)
-        })
+        })?;
+        self.tell(&[Changed::Inode(ino)]);
+        Ok(())
     }
 
     /// Names of all extended attributes.
@@ -316,6 +360,8 @@ impl Volume {
             let node = Node::load(edit.core, ino.0)?;
             may_change_xattr(who, &node, name)?;
             xattr::set(edit, node, name, None, XattrMode::Replace)
-        })
+        })?;
+        self.tell(&[Changed::Inode(ino)]);
+        Ok(())
     }
 }

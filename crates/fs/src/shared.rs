@@ -2,13 +2,14 @@
 
 use crate::claims::Claims;
 use crate::edit::{Core, Counts, Edit, Outcome, Writer};
+use crate::notice::Listener;
 use crate::{Access, Error, OpenOptions, Result};
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{Code, HashSeed, SUPERBLOCK_COPY};
 use lanefs_store::{Closed, Fault, Gate, Reader, SLOTS, Store};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) work: Mutex<Work>,
     pub(crate) wake: Condvar,
     helpers: Mutex<Vec<JoinHandle<()>>>,
+    /// Who is told of changes.
+    pub(crate) listener: OnceLock<Listener>,
     /// Itself, for its helpers.
     me: Weak<Shared>,
 }
@@ -97,6 +100,7 @@ impl Shared {
             work: Mutex::default(),
             wake: Condvar::new(),
             helpers: Mutex::default(),
+            listener: OnceLock::new(),
             me: me.clone(),
         });
         let (free, inodes) = {
