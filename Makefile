@@ -15,7 +15,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency bench-alloc soak crash-soak alloc-soak clean
+.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency bench-alloc bench-mount mount-conformance soak crash-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -83,6 +83,17 @@ bench-alloc: setup-bench build ## the allocator against glibc, mimalloc, jemallo
 	@cd peers && $(CARGO) build --release --locked --keep-going --target-dir $(PEERS) || echo "==> bench-alloc: goes on without what could not be built"
 	@echo "==> bench-alloc: $(LANEFS) bench alloc $(ARGS)"
 	@$(LANEFS) bench alloc $(ARGS)
+
+bench-mount: setup-bench build ## a mounted volume against ext4, tmpfs and a FUSE passthrough, as root (ARGS="--quick")
+	@echo "==> bench-mount: $(LANEFS) bench mount $(ARGS)"
+	@$(LANEFS) bench mount $(ARGS)
+
+# Steps of each run of fsx.
+STEPS ?= 1000000
+
+mount-conformance: setup build ## pjdfstest and fsx on mounted volumes, as root (STEPS=1000000)
+	@echo "==> mount-conformance: $(STEPS) steps of each fsx"
+	@sh scripts/mount-conformance.sh $(LANEFS) $(abspath $(or $(CARGO_TARGET_DIR),target)/tools) $(STEPS)
 
 soak: setup-build ## random operations against the model for SECONDS=600 (SEED=... replays)
 	@echo "==> soak: $(SECONDS) seconds"

@@ -7,12 +7,12 @@
 //!
 //! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
 //! * [`system`]: what a row asks of a file system. [`lane`] answers it with a LaneFS volume, [`peers`] with system calls.
-//! * [`namespace`], [`concurrency`], [`alloc`]: the rows of `lanefs bench` and that name.
+//! * [`namespace`], [`concurrency`], [`alloc`], [`mount`]: the rows of `lanefs bench` and that name.
 //! * [`session`]: what they have in common: arguments, parts, runs in turn, the report.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines.
 //!
 //! Deliberately absent: profiling, and any judgement of a result beyond "the goal was reached or not".
-// Three small modules of `alloc` have to, each with its reason.
+// Three small modules of `alloc` have to, and two functions of `mount`, each with its reason.
 #![deny(unsafe_code)]
 
 pub mod alloc;
@@ -21,6 +21,7 @@ pub mod concurrency;
 pub mod error;
 pub mod lane;
 pub mod machine;
+pub mod mount;
 pub mod namespace;
 pub mod peers;
 mod progress;
@@ -36,4 +37,5 @@ pub mod workload;
 pub use alloc::{AllocArgs, AllocHooks, WorkerArgs, run_alloc_with, run_worker};
 pub use concurrency::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency, run_concurrency_with};
 pub use error::{Error, Result};
+pub use mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
 pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};

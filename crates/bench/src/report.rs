@@ -170,7 +170,7 @@ impl Report {
             "{} on {}, {} cores, {}\n",
             self.bench, self.machine.processor, self.machine.cores, self.machine.kernel
         );
-        text += "median (min..max) of all runs, less is better (of MB/s and Mop/s more); x > 1: LaneFS is so many times better\n\n";
+        text += "median (min..max) of all runs, less is better (of MB/s, Mop/s and kop/s more); x > 1: LaneFS is so many times better\n\n";
         for (i, block) in blocks(&self.rows).into_iter().enumerate() {
             let peers: BTreeSet<&str> = block.iter().flat_map(shown_peers).collect();
             let peers: Vec<&str> = peers.into_iter().collect();

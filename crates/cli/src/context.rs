@@ -1,10 +1,11 @@
 //! What every command works with: the volume, the working directory, the output and the worst exit code so far.
 
+use crate::console;
 use crate::escape::{escape, escape_into};
 use crate::exit::{self, Failure, Outcome};
 use crate::image::Image;
 use lanefs::{Attr, Caller, Code, Ino, ResolveOptions, Volume};
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 
 /// Everything that is done here is done as the volume's owner: whoever may write the image may change all of it.
 pub const OWNER: Caller = Caller::OWNER;
@@ -30,15 +31,13 @@ pub struct Context<'v> {
 impl<'v> Context<'v> {
     /// A session that starts in the root directory and writes to standard output.
     pub fn new(volume: &'v Volume, image: &'v Image) -> Self {
-        let stdout = std::io::stdout();
-        let terminal = stdout.is_terminal();
         Context {
             volume,
             image,
             cwd: b"/".to_vec(),
             cwd_ino: volume.root(),
-            out: BufWriter::with_capacity(1 << 16, Box::new(stdout)),
-            terminal,
+            out: BufWriter::with_capacity(1 << 16, console::output()),
+            terminal: console::output_is_terminal(),
             status: exit::OK,
         }
     }
@@ -143,7 +142,7 @@ impl<'v> Context<'v> {
 
 /// Writes a message to standard error. A closed standard error is no reason to stop.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "lanefs: {text}");
+    console::complain(format!("lanefs: {text}\n").as_bytes());
 }
 
 /// Splits a path before its last component; slashes at the end do not count. `a/b/` gives (`a/`, `b`).

@@ -1,10 +1,11 @@
 //! `import` and `export`: whole trees and archives.
 
 use crate::cli::Run;
+use crate::console;
 use crate::context::Context;
 use crate::exit::{self, Failure, Outcome};
 use crate::image::Image;
-use crate::{bytes, interrupt, size};
+use crate::{bytes, size};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanefs_transfer::{
@@ -13,7 +14,7 @@ use lanefs_transfer::{
 };
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -136,9 +137,10 @@ impl Import {
         };
         let dest = &inside(context, &self.dest)[..];
         let bar = Bar::new("importing");
-        let control = Control { interrupt: &interrupt::raised, progress: &bar };
+        let stop = console::stop();
+        let control = Control { interrupt: &stop, progress: &bar };
         let outcome = if self.tar && self.source == Path::new("-") {
-            import_archive(volume, ArchiveSource::StandardInput, dest, &options, control)
+            import_archive(volume, ArchiveSource::StandardInput(console::input()), dest, &options, control)
         } else if self.tar || !self.no_tar && is_archive(&self.source) {
             import_archive(volume, ArchiveSource::File(&self.source), dest, &options, control)
         } else {
@@ -170,16 +172,19 @@ impl Export {
         let (args, volume) = (self, context.volume);
         let source = &inside(context, &self.source)[..];
         let bar = Bar::new("exporting");
-        let control = Control { interrupt: &interrupt::raised, progress: &bar };
+        let stop = console::stop();
+        let control = Control { interrupt: &stop, progress: &bar };
         let target = match (&args.tar, &args.dest) {
-            (Some(file), _) if file == Path::new("-") => Some(ArchiveTarget::StandardOutput),
+            (Some(file), _) if file == Path::new("-") => {
+                Some(ArchiveTarget::StandardOutput(console::output()))
+            }
             (Some(file), _) => Some(ArchiveTarget::File(file)),
             (None, Some(dest)) if is_archive_name(bytes::of_path(dest)) && !dest.is_dir() => {
                 Some(ArchiveTarget::File(dest))
             }
             (None, _) => None,
         };
-        let to_output = matches!(target, Some(ArchiveTarget::StandardOutput));
+        let to_output = matches!(target, Some(ArchiveTarget::StandardOutput(_)));
         if to_output && args.common.json {
             return Err(Failure::usage(
                 "--json",
@@ -187,7 +192,7 @@ impl Export {
                 "leave one out",
             ));
         }
-        if to_output && std::io::stdout().is_terminal() {
+        if to_output && console::output_is_terminal() {
             let advice = "redirect standard output, or name a file";
             return Err(Failure::usage("--tar -", "an archive is nothing for a terminal", advice));
         }
@@ -318,7 +323,7 @@ fn as_json(report: &Report) -> serde_json::Value {
 
 /// To standard error; a closed one is no reason to stop.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "lanefs: {text}");
+    console::complain(format!("lanefs: {text}\n").as_bytes());
 }
 
 /// How far a transfer is, on standard error where that is a terminal.
@@ -329,8 +334,10 @@ pub(crate) struct Bar {
 
 impl Bar {
     pub(crate) fn new(what: &'static str) -> Self {
-        let bar =
-            if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let bar = if console::errors_are_seen() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        if console::errors_are_seen() {
+            bar.set_draw_target(console::progress_target());
+        }
         let style = ProgressStyle::with_template("{spinner} {wide_msg}");
         Bar { bar: bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner())), what }
     }

@@ -21,19 +21,20 @@ impl Input {
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let stdin = rustix::stdio::stdin();
-        loop {
-            if crate::interrupt::raised() || self.stop.load(Ordering::Relaxed) {
-                // Not `ErrorKind::Interrupted`, at which the callers in std try again.
-                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "interrupted"));
+        crate::console::with_input(|stdin| {
+            loop {
+                if crate::interrupt::raised() || self.stop.load(Ordering::Relaxed) {
+                    // Not `ErrorKind::Interrupted`, at which the callers in std try again.
+                    return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "interrupted"));
+                }
+                let mut fds = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
+                let tenth = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+                match poll(&mut fds, Some(&tenth)) {
+                    Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                    Ok(_) => return Ok(rustix::io::read(stdin, &mut *buffer)?),
+                    Err(error) => return Err(error.into()),
+                }
             }
-            let mut fds = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
-            let tenth = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-            match poll(&mut fds, Some(&tenth)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(rustix::io::read(stdin, &mut *buffer)?),
-                Err(error) => return Err(error.into()),
-            }
-        }
+        })
     }
 }

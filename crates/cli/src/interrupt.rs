@@ -18,8 +18,11 @@ pub fn install() {
     });
 }
 
-/// True once the user asked to stop.
+/// True once the user asked to stop, or the client for whom this thread works.
 pub fn raised() -> bool {
+    if let Some(is_gone) = crate::console::client_is_gone() {
+        return is_gone;
+    }
     REQUESTS.load(Ordering::Relaxed) > 0
 }
 

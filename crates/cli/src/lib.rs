@@ -8,6 +8,7 @@
 pub mod bytes;
 pub mod cli;
 pub mod commands;
+pub mod console;
 pub mod context;
 pub mod demo;
 mod engine;

@@ -1,7 +1,7 @@
 //! Progress of long work, on standard error where that is a terminal.
 
+use crate::console;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Work shorter than this shows nothing.
@@ -20,13 +20,13 @@ impl Progress {
     /// For a command that prints as it goes: nothing is shown where its lines go to a terminal too.
     pub fn beside_output(what: &'static str) -> Self {
         let mut progress = Self::new(what);
-        progress.shown &= !std::io::stdout().is_terminal();
+        progress.shown &= !console::output_is_terminal();
         progress
     }
 
     /// For a command that prints at its end, if at all.
     pub fn new(what: &'static str) -> Self {
-        Progress { what, start: Instant::now(), bar: None, shown: std::io::stderr().is_terminal(), done: 0 }
+        Progress { what, start: Instant::now(), bar: None, shown: console::errors_are_seen(), done: 0 }
     }
 
     /// One unit more.
@@ -56,6 +56,7 @@ impl Progress {
             };
             let style =
                 ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            bar.set_draw_target(console::progress_target());
             self.bar = Some(bar.with_style(style).with_message(self.what));
         }
         if let Some(bar) = &self.bar {

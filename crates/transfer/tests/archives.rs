@@ -82,8 +82,8 @@ fn the_tar_program_reads_our_archives() {
     assert_clean(&import_tree(&volume, &tree, b"/t", &ImportOptions::default(), control()).unwrap());
     for name in ["ours.tar", "ours.tar.gz"] {
         let archive = temp.path().join(name);
-        let target = ArchiveTarget::File(&archive);
-        let report = export_archive(&volume, b"/t", target, false, control()).unwrap();
+        let target = || ArchiveTarget::File(&archive);
+        let report = export_archive(&volume, b"/t", target(), false, control()).unwrap();
         assert_clean(&report);
         assert!(fs::metadata(&archive).unwrap().size() < 32 << 20, "holes are not stored");
         let back = temp.path().join(format!("{name}-back"));
@@ -108,9 +108,9 @@ fn the_tar_program_reads_our_archives() {
         assert_clean(&export_tree(&again, b"/", &ours, &ExportOptions::default(), control()).unwrap());
         assert_same(&tree, &ours);
 
-        let refused = export_archive(&volume, b"/t", target, false, control()).unwrap_err();
+        let refused = export_archive(&volume, b"/t", target(), false, control()).unwrap_err();
         assert!(refused.to_string().contains("--overwrite"), "{refused}");
-        assert_clean(&export_archive(&volume, b"/t", target, true, control()).unwrap());
+        assert_clean(&export_archive(&volume, b"/t", target(), true, control()).unwrap());
     }
 }
 

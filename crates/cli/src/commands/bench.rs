@@ -5,8 +5,9 @@ use crate::interrupt;
 use clap::{Args, Subcommand};
 use lanefs_bench::stop::Stop;
 use lanefs_bench::{
-    AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Hooks, NamespaceArgs, WorkerArgs,
-    run_alloc_with, run_concurrency_with, run_namespace_with, run_worker,
+    AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Hooks, MountArgs, MountHooks, NamespaceArgs,
+    PassthroughArgs, WorkerArgs, run_alloc_with, run_concurrency_with, run_mount_with, run_namespace_with,
+    run_passthrough, run_worker,
 };
 
 /// Measure LaneFS beside other file systems and allocators, in one run on this machine
@@ -24,6 +25,11 @@ enum What {
     Concurrency(ConcurrencyArgs),
     /// The allocator of LaneFS beside glibc, mimalloc, jemalloc, snmalloc, rpmalloc and tcmalloc
     Alloc(AllocArgs),
+    /// A mounted volume beside ext4, tmpfs and a FUSE file system that hands everything on (as root)
+    Mount(MountArgs),
+    /// The last of these: what `mount` starts
+    #[command(hide = true)]
+    MountPassthrough(PassthroughArgs),
     /// One workload on the allocator that this process has: what `alloc` starts for each run
     #[command(hide = true)]
     AllocWorker(WorkerArgs),
@@ -32,7 +38,7 @@ enum What {
 impl Bench {
     /// True for the worker of a benchmark: it is stopped by who started it, and has no thread but those it measures.
     pub fn is_worker(&self) -> bool {
-        matches!(self.what, What::AllocWorker(_))
+        matches!(self.what, What::AllocWorker(_) | What::MountPassthrough(_))
     }
 
     /// Runs the benchmark; returns the exit code.
@@ -47,6 +53,8 @@ impl Bench {
                 run_concurrency_with(args, &ConcurrencyHooks { stop, ..ConcurrencyHooks::default() })
             }
             What::Alloc(args) => run_alloc_with(args, &AllocHooks { stop, ..AllocHooks::default() }),
+            What::Mount(args) => run_mount_with(args, &MountHooks { stop, ..MountHooks::default() }),
+            What::MountPassthrough(args) => run_passthrough(args).map(|()| exit::OK),
             What::AllocWorker(args) => run_worker(args).map(|()| exit::OK),
         };
         done.map_err(|error| {
@@ -73,13 +81,14 @@ mod tests {
 
     #[test]
     fn all_benchmarks_take_the_common_arguments() {
-        for what in ["namespace", "concurrency", "alloc"] {
+        for what in ["namespace", "concurrency", "alloc", "mount"] {
             let arguments = ["lanefs", what, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
             let common = match Program::try_parse_from(arguments).map(|program| program.bench.what) {
                 Ok(What::Namespace(args)) => args.common,
                 Ok(What::Concurrency(args)) => args.common,
                 Ok(What::Alloc(args)) => args.common,
-                Ok(What::AllocWorker(_)) => panic!("a worker is no benchmark"),
+                Ok(What::Mount(args)) => args.common,
+                Ok(What::AllocWorker(_) | What::MountPassthrough(_)) => panic!("a worker is no benchmark"),
                 Err(error) => panic!("{error}"),
             };
             assert!(common.quick && common.runs == Some(2) && common.rows.as_deref() == Some("x-*"));

@@ -275,9 +275,7 @@ impl Ls {
 
 fn terminal_columns() -> usize {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    set.or_else(|| rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col)))
-        .filter(|columns| *columns > 0)
-        .unwrap_or(80)
+    set.or_else(crate::console::columns).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 fn json(context: &mut Context<'_>, row: &Row) -> Outcome {

@@ -23,12 +23,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Where an archive goes.
-#[derive(Clone, Copy, Debug)]
 pub enum ArchiveTarget<'a> {
     /// A file of the host; its name says how it is packed. It has its name only when it is whole.
     File(&'a Path),
-    /// Standard output, plain.
-    StandardOutput,
+    /// Standard output, or what stands for it, plain.
+    StandardOutput(Box<dyn Write + Send>),
 }
 
 /// Writes the tree `source` of the volume as an archive: a directory's content as `./...`, a single file under its
@@ -52,8 +51,8 @@ pub fn export_archive(
             })
             .map_err(|e| Error::volume(format!("cannot export '{}'", shown(source)), e))?;
     match target {
-        ArchiveTarget::StandardOutput => {
-            let output = Packed::new(Packing::Plain, io::stdout())?;
+        ArchiveTarget::StandardOutput(output) => {
+            let output = Packed::new(Packing::Plain, output)?;
             let (report, _) = write_tree(volume, source, &attr, output, "standard output", control);
             Ok(report)
         }

@@ -18,12 +18,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Where an archive comes from.
-#[derive(Clone, Copy, Debug)]
 pub enum ArchiveSource<'a> {
     /// A file of the host.
     File(&'a Path),
-    /// Standard input.
-    StandardInput,
+    /// Standard input, or what stands for it.
+    StandardInput(Box<dyn Read + Send>),
 }
 
 /// Unpacks an archive's members into the directory `dest` of the volume, which is made with its parents. Leading
@@ -42,7 +41,7 @@ pub fn import_archive(
     control: Control<'_>,
 ) -> Result<Report> {
     let (what, input): (String, Box<dyn Read + Send>) = match source {
-        ArchiveSource::StandardInput => ("standard input".into(), Box::new(std::io::stdin())),
+        ArchiveSource::StandardInput(input) => ("standard input".into(), input),
         ArchiveSource::File(path) => {
             let what = path.display().to_string();
             let cannot = |error: std::io::Error| {

@@ -3,6 +3,7 @@
 //! time, so memory stays bounded whatever the input's size.
 
 use super::format::Format;
+use crate::console;
 use crate::engine::Engine;
 use crate::exit::{self, Failure, Outcome};
 use lanefs::{Code, ResolveOptions};
@@ -136,11 +137,13 @@ impl Pipeline<'_, '_, '_> {
         let pieces = Mutex::new(pieces);
         std::thread::scope(|scope| {
             let failures = done_in.clone();
-            scope.spawn(move || cut(reader, delimiter, name, &permits, &pieces_in, &failures));
+            scope.spawn(console::carried(move || {
+                cut(reader, delimiter, name, &permits, &pieces_in, &failures);
+            }));
             let pieces = &pieces;
             for _ in 0..self.threads {
                 let done_in = done_in.clone();
-                scope.spawn(move || self.work(delimiter, pieces, &done_in));
+                scope.spawn(console::carried(move || self.work(delimiter, pieces, &done_in)));
             }
             drop(done_in);
             let outcome = print(&done, &permits_in, out, counts, self.threads);

@@ -1,0 +1,91 @@
+//! What the parts have in common: the places below which everything happens.
+
+use super::served::Served;
+use super::sizes::Sizes;
+use crate::Result;
+use crate::peers::{Host, Medium, Need};
+use crate::session::Session;
+use crate::system::Named;
+use crate::values::LANEFS;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The whole benchmark.
+pub(super) type Bench = Session<Settings>;
+
+/// What only this benchmark has.
+pub(super) struct Settings {
+    pub(super) sizes: Sizes,
+    pub(super) program: PathBuf,
+}
+
+/// The passthrough's name in reports.
+pub(super) const PASSTHROUGH: &str = "passthrough";
+
+/// A directory of a mounted file system.
+pub(super) struct Place {
+    name: &'static str,
+    path: PathBuf,
+}
+
+impl Place {
+    pub(super) fn new(name: &'static str, path: &Path) -> Self {
+        Place { name, path: path.into() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Named for Place {
+    fn name(&self) -> &str {
+        self.name
+    }
+}
+
+/// A volume in memory, mounted, beside ext4, tmpfs and a passthrough to that tmpfs.
+pub(super) struct InMemory {
+    lanefs: Served,
+    passthrough: Option<Served>,
+    hosts: Vec<Host>,
+}
+
+impl InMemory {
+    pub(super) fn places(&self) -> Vec<Place> {
+        let mut places = vec![Place::new(LANEFS, self.lanefs.path())];
+        places.extend(self.passthrough.iter().map(|served| Place::new(PASSTHROUGH, served.path())));
+        for host in &self.hosts {
+            places.push(Place::new(if host.name() == "ext4" { "ext4" } else { "tmpfs" }, host.path()));
+        }
+        places
+    }
+}
+
+impl Bench {
+    /// Mounts a volume: the image (`mem:SIZE` for one in memory).
+    pub(super) fn mount(&self, image: OsString) -> Result<Served> {
+        let arguments: [OsString; 3] = ["mount".into(), "--foreground".into(), image];
+        Served::start(&self.settings.program, &arguments, &self.stop)
+    }
+
+    /// New systems in memory with room for `need`.
+    pub(super) fn in_memory(&mut self, need: Need) -> Result<InMemory> {
+        let hosts = self.hosts(need, Medium::Memory)?;
+        let size = (512 << 20) + need.inodes * 1024 + need.bytes * 2;
+        let lanefs = self.mount(format!("mem:{size}").into())?;
+        let mut passthrough = None;
+        if let Some(tmpfs) = hosts.iter().find(|host| host.name() == "tmpfs") {
+            // A directory of its own, which the other rows of tmpfs do not see.
+            let below = tmpfs.path().join("below");
+            let made = std::fs::create_dir(&below).map_err(crate::Error::host(below.display().to_string()));
+            let arguments: [OsString; 3] = ["bench".into(), "mount-passthrough".into(), below.into()];
+            match made.and_then(|()| Served::start(&self.settings.program, &arguments, &self.stop)) {
+                Ok(served) => passthrough = Some(served),
+                Err(crate::Error::Stopped) => return Err(crate::Error::Stopped),
+                Err(error) => self.note(format!("passthrough is left out: {error}")),
+            }
+        }
+        Ok(InMemory { lanefs, passthrough, hosts })
+    }
+}

@@ -1,0 +1,73 @@
+//! `mount-ls-lr`: `ls -lR` over a tree, with nothing cached.
+
+use super::bench::{Bench, PASSTHROUGH, Place};
+use super::rows::LIST;
+use super::served::forget;
+use crate::peers::{Need, run_prepared};
+use crate::stop::Stop;
+use crate::system::Named;
+use crate::values::Values;
+use crate::{Error, Result};
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Of the passthrough's time, at most.
+const GOAL: f64 = 1.3;
+
+/// The row.
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let sizes = bench.settings.sizes;
+    let files = sizes.listed_directories * sizes.listed_files;
+    let need = Need { inodes: 3 * files as u64, bytes: 256 << 20 };
+    let systems = bench.in_memory(need)?;
+    let places = systems.places();
+    for place in &places {
+        bench.progress.step(&format!("making {files} files on {}", place.name()));
+        make(place, sizes.listed_directories, sizes.listed_files, &bench.stop)?;
+    }
+    let mut values = Values::default();
+    bench.in_turn("ls -lR", &places.iter().collect::<Vec<_>>(), |place, run| {
+        let taken = list(place, files, &bench.stop)?;
+        if run > 0 {
+            values.add(place.name(), taken.as_secs_f64() * 1e3);
+        }
+        Ok(())
+    })?;
+    let row = values.row(LIST, "ms");
+    bench.row(row.map(|row| row.param("files", files).goal_ratio(PASSTHROUGH, 1.0 / GOAL)));
+    Ok(())
+}
+
+fn tree(place: &Place) -> PathBuf {
+    place.path().join("tree")
+}
+
+fn make(place: &Place, directories: usize, files: usize, stop: &Stop) -> Result<()> {
+    for directory in 0..directories {
+        stop.check()?;
+        let dir = tree(place).join(format!("directory-{directory:03}"));
+        std::fs::create_dir_all(&dir).map_err(Error::host(dir.display().to_string()))?;
+        for file in 0..files {
+            let file = dir.join(format!("file-{file:04}"));
+            File::create_new(&file).map_err(Error::host(file.display().to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+fn list(place: &Place, files: usize, stop: &Stop) -> Result<Duration> {
+    forget(false)?;
+    let mut command = Command::new("ls");
+    command.arg("-lR").arg(tree(place));
+    let start = Instant::now();
+    let output = run_prepared(command, stop)?;
+    let elapsed = start.elapsed();
+    let found = output.lines().filter(|line| line.starts_with('-')).count();
+    if found != files {
+        let (found, expected) = (found as u64, files as u64);
+        return Err(Error::Wrong { system: place.name().into(), what: "listed files", found, expected });
+    }
+    Ok(elapsed)
+}

@@ -1,0 +1,121 @@
+//! `mount-{create,stat,readdir,unlink}-Tt`: files of each thread in a directory of its own, by system calls.
+
+use super::bench::{Bench, PASSTHROUGH, Place};
+use super::rows::{OPERATIONS, metadata_name};
+use super::served::forget;
+use super::sizes::threads;
+use crate::peers::Need;
+use crate::stop::{STRIDE, Stop};
+use crate::system::Named;
+use crate::threads::together;
+use crate::values::Values;
+use crate::{Error, Result};
+use rustix::fs::{self as sys, AtFlags, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Of the passthrough's rate, at least.
+const GOAL: f64 = 0.9;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
+
+/// Bytes that one `getdents64` may fill: as the C library's `readdir`.
+const LISTING_BYTES: usize = 32 << 10;
+
+/// All rows.
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let files = bench.settings.sizes.files;
+    let all_threads = threads(bench.report.machine.cores);
+    let most = all_threads.iter().copied().max().unwrap_or(1);
+    let systems = bench.in_memory(Need { inodes: (most * files + 100) as u64, bytes: 64 << 20 })?;
+    let places = systems.places();
+    let names: Vec<CString> =
+        (0..files).filter_map(|number| CString::new(format!("file-{number:06}")).ok()).collect();
+    let mut values = vec![<[Values; OPERATIONS.len()]>::default(); all_threads.len()];
+    bench.in_turn("metadata", &places.iter().collect::<Vec<_>>(), |place, run| {
+        for (values, &threads) in values.iter_mut().zip(&all_threads) {
+            let times = one_run(place, &names, threads, &bench.stop)?;
+            for (values, time) in values.iter_mut().zip(times).filter(|_| run > 0) {
+                values.add(place.name(), (threads * files) as f64 / time.as_secs_f64() / 1e3);
+            }
+        }
+        Ok(())
+    })?;
+    for (values, &threads) in values.iter().zip(&all_threads) {
+        for (values, operation) in values.iter().zip(OPERATIONS) {
+            let row = values.rate_row(&metadata_name(operation, threads), "kop/s");
+            bench.row(row.map(|row| {
+                row.param("threads", threads).param("files", threads * files).goal_ratio(PASSTHROUGH, GOAL)
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// Creates, finds, lists and removes; what the kernel has cached is forgotten before each.
+fn one_run(place: &Place, names: &[CString], threads: usize, stop: &Stop) -> Result<[Duration; 4]> {
+    let failed = |what: &str| {
+        let what = format!("{}: {what}", place.name());
+        move |errno: Errno| Error::host(what)(errno)
+    };
+    let top = sys::open(place.path(), DIRECTORY, Mode::empty()).map_err(failed("opening"))?;
+    let mut dirs = Vec::new();
+    for thread in 0..threads {
+        let name = format!("thread-{thread}");
+        sys::mkdirat(&top, &name, Mode::from_raw_mode(0o755)).map_err(failed("mkdir"))?;
+        dirs.push(sys::openat(&top, &name, DIRECTORY, Mode::empty()).map_err(failed("opening"))?);
+    }
+    let each = |what: &str, work: &(dyn Fn(&OwnedFd, &CString) -> rustix::io::Result<u64> + Sync)| {
+        forget(false)?;
+        let done = together(threads, |thread| {
+            let mut sum = 0;
+            for names in names.chunks(STRIDE) {
+                stop.check()?;
+                for name in names {
+                    sum += work(&dirs[thread], name).map_err(failed(what))?;
+                }
+            }
+            Ok(sum)
+        })?;
+        expect(place, what, done.sum, threads * names.len())?;
+        Ok(done.elapsed)
+    };
+    let create =
+        each("create", &|dir, name| sys::openat(dir, name, NEW_FILE, Mode::from_raw_mode(0o644)).map(|_| 1))?;
+    let stat = each("stat", &|dir, name| {
+        sys::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_nlink)
+    })?;
+    forget(false)?;
+    let listed = together(threads, |thread| {
+        // A descriptor of its own begins at the directory's start.
+        let dir = sys::openat(&dirs[thread], c".", DIRECTORY, Mode::empty()).map_err(failed("opening"))?;
+        let mut buffer = vec![MaybeUninit::uninit(); LISTING_BYTES];
+        let mut entries = RawDir::new(&dir, &mut buffer);
+        let mut count = 0;
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(failed("listing"))?;
+            count += u64::from(!matches!(entry.file_name().to_bytes(), b"." | b".."));
+        }
+        Ok(count)
+    })?;
+    expect(place, "readdir", listed.sum, threads * names.len())?;
+    let unlink = each("unlink", &|dir, name| sys::unlinkat(dir, name, AtFlags::empty()).map(|()| 1))?;
+    drop(dirs);
+    for thread in 0..threads {
+        sys::unlinkat(&top, format!("thread-{thread}"), AtFlags::REMOVEDIR).map_err(failed("rmdir"))?;
+    }
+    Ok([create, stat, listed.elapsed, unlink])
+}
+
+fn expect(place: &Place, what: &str, found: u64, expected: usize) -> Result<()> {
+    let expected = expected as u64;
+    if found == expected {
+        return Ok(());
+    }
+    let what = OPERATIONS.into_iter().find(|operation| *operation == what).unwrap_or("files");
+    Err(Error::Wrong { system: place.name().into(), what, found, expected })
+}

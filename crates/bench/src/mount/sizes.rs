@@ -1,0 +1,31 @@
+//! How large each workload of `lanefs bench mount` is.
+
+/// Threads of the metadata rows; the last where each has a core.
+const THREADS: [usize; 4] = [1, 2, 4, 8];
+
+/// Sizes of every part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Files of each thread, in a directory of its own.
+    pub files: usize,
+    /// Bytes of the large file.
+    pub large_bytes: u64,
+    /// Directories of the tree that is listed.
+    pub listed_directories: usize,
+    /// Files in each of them.
+    pub listed_files: usize,
+}
+
+impl Sizes {
+    /// The sizes that the goals are stated for.
+    pub const FULL: Sizes =
+        Sizes { files: 20_000, large_bytes: 2 << 30, listed_directories: 100, listed_files: 1_000 };
+    /// Some minutes at most.
+    pub const QUICK: Sizes =
+        Sizes { files: 4_000, large_bytes: 256 << 20, listed_directories: 20, listed_files: 1_000 };
+}
+
+/// The numbers of threads that are measured on so many cores.
+pub(super) fn threads(cores: usize) -> Vec<usize> {
+    THREADS.into_iter().filter(|&threads| threads <= cores.max(2)).collect()
+}

@@ -1,0 +1,97 @@
+#!/bin/sh
+# What others expect of a file system, asked of a mounted volume: pjdfstest (every test that applies, docs/semantics.md lists
+# the others) and fsx (all its operations; several seeds, alone and two at once) on volumes in memory and in a file.
+#
+#   scripts/mount-conformance.sh LANEFS TOOLS [STEPS]     the program, where to install the testers, steps of each fsx
+#
+# As root, for pjdfstest changes users. Exit code 0: all passed, and fsck found nothing.
+set -u
+lanefs=$1 tools=$2 steps=${3:-1000000}
+seeds="1 2 3"
+
+say() { printf 'mount-conformance: %s\n' "$*"; }
+fail() { say "FAILED: $*"; failures=$((failures + 1)); }
+failures=0
+
+[ "$(id -u)" -eq 0 ] || { say "this takes root: pjdfstest changes users"; exit 2; }
+for tool in pjdfstest@0.2.2 fsx@0.3.2; do
+    [ -x "$tools/bin/${tool%@*}" ] && continue
+    say "installing $tool"
+    cargo install --quiet --locked --root "$tools" "$tool" || exit 2
+done
+
+work=$(mktemp -d) || exit 2
+# Other users must get through.
+chmod 755 "$work"
+mkdir "$work/one" "$work/two"
+tidy() {
+    for dir in one two; do mountpoint -q "$work/$dir" && umount -l "$work/$dir"; done
+    rm -rf "$work"
+}
+trap tidy EXIT
+trap 'exit 130' INT TERM
+
+cat >"$work/pjdfstest.toml" <<'TOML'
+[features]
+posix_fallocate = {}
+rename_ctime = {}
+utimensat = {}
+utime_now = {}
+[settings]
+# Longer than a tick of the clock that the kernel takes its times from.
+naptime = 0.03
+allow_remount = false
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
+TOML
+
+# All of fsx's operations; what a file system may refuse (posix_fadvise, sendfile) is the kernel's here, and asked for as well.
+cat >"$work/fsx.toml" <<'TOML'
+flen = 1048576
+[opsize]
+max = 262144
+[weights]
+close_open = 1.0
+invalidate = 0.3
+mapread = 1.0
+mapwrite = 1.0
+read = 1.0
+write = 1.0
+truncate = 0.5
+fsync = 0.05
+fdatasync = 0.05
+posix_fallocate = 0.5
+punch_hole = 0.5
+sendfile = 0.5
+posix_fadvise = 0.3
+copy_file_range = 0.5
+TOML
+
+one_fsx() { # directory, name, seed
+    "$tools/bin/fsx" -q -q -f "$work/fsx.toml" -N "$steps" -S "$3" -P "$work" "$1/$2" >"$work/fsx-$2.log" 2>&1 ||
+        { fail "fsx, seed $3: $(tail -n 3 "$work/fsx-$2.log" | tr '\n' ' ')"; return 1; }
+}
+
+for image in mem:4G "$work/volume.lane"; do
+    case $image in mem:*) kind="in memory" ;; *) kind="in a file"; "$lanefs" mkfs -q "$image" --size 4G || exit 1 ;; esac
+    "$lanefs" mount -q "$image" "$work/one" || exit 1
+    "$lanefs" mount -q mem:256M "$work/two" || exit 1
+    say "pjdfstest, a volume $kind"
+    if ! "$tools/bin/pjdfstest" -c "$work/pjdfstest.toml" -p "$work/one" -s "$work/two" >"$work/pjdfstest.log" 2>&1; then
+        fail "pjdfstest: $(grep -A1 FAILED "$work/pjdfstest.log" | tr '\n' ' ')"
+    fi
+    tail -n 1 "$work/pjdfstest.log"
+    for seed in $seeds; do
+        say "fsx, a volume $kind, seed $seed, $steps steps"
+        one_fsx "$work/one" "alone-$seed" "$seed"
+    done
+    say "fsx, a volume $kind, two at once"
+    one_fsx "$work/one" left 4 &
+    left=$!
+    one_fsx "$work/one" right 5
+    wait "$left" || failures=$((failures + 1))
+    for dir in one two; do "$lanefs" umount "$work/$dir" || fail "umount"; done
+    case $image in mem:*) ;; *) "$lanefs" fsck "$image" || fail "fsck" ;; esac
+done
+[ "$failures" -eq 0 ] || { say "$failures failed"; exit 1; }
+say "all passed"
