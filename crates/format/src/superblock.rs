@@ -47,7 +47,7 @@ layout! {
     INODES: u64, 144;
     /// Time of mkfs, in nanoseconds since 1970
     CREATED: i64, 152;
-    /// First inode of the list of those without a name that were in use, 0 for none
+    /// Inode number of the orphan directory, which lists inodes without a name
     ORPHANS: u64, 160;
     /// A name for people, UTF-8, padded with zeros
     LABEL: u8, 168, 64;
@@ -58,7 +58,7 @@ layout! {
 /// `b"LaneFS\r\n"` as a word: a copy that mangled line ends no longer opens.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LaneFS\r\n");
 /// Version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A decoded superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub struct Superblock {
     pub inodes: u64,
     /// Time of mkfs in nanoseconds since 1970.
     pub created: i64,
-    /// First orphan.
+    /// Inode number of the orphan directory.
     pub orphans: u64,
     /// Label, padded with zeros.
     pub label: [u8; 64],

@@ -3,7 +3,7 @@
 use crate::edit::{Edit, Outcome};
 use crate::inode::Node;
 use crate::perm::{self, WRITE, access};
-use crate::{Caller, SetAttr, data};
+use crate::{Attr, Caller, SetAttr, Time, data};
 use lanefs_format::{Code, FileKind, inode as f};
 
 /// `chmod`, `chown`, `truncate` and `utimensat` in one.
@@ -46,6 +46,13 @@ pub(crate) fn set(edit: &mut Edit<'_>, who: &Caller, node: Node<'_>, set: &SetAt
     Ok(())
 }
 
+/// True where a time of access says something new: nobody has read since the last change, or not for a day.
+pub(crate) fn is_access_news(attr: &Attr, now: Time) -> bool {
+    const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
+    let atime = attr.atime;
+    atime != now && (atime <= attr.mtime || atime <= attr.ctime || now.0.saturating_sub(atime.0) >= DAY)
+}
+
 fn check(who: &Caller, node: &Node<'_>, set: &SetAttr) -> Outcome<()> {
     let Some(user) = perm::checked(who) else { return Ok(()) };
     if set.size.is_some() {
@@ -57,4 +64,41 @@ fn check(who: &Caller, node: &Node<'_>, set: &SetAttr) -> Outcome<()> {
         set.gid.is_some_and(|gid| !owns || !(gid == node.view.get(f::GID) || user.in_group(gid)));
     let not_his = !owns && (set.perm.is_some() || set.atime.is_some() || set.mtime.is_some());
     if gives_away || other_group || not_his { Err(Code::NotPermitted.into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileKind, Ino};
+
+    #[test]
+    fn a_time_of_access_is_news_after_a_change_and_after_a_day() {
+        let hour = 60 * 60 * 1_000_000_000;
+        let is_news = |atime: i64, mtime: i64, ctime: i64, now: i64| {
+            let [atime, mtime, ctime, btime] = [atime, mtime, ctime, 0].map(|hours| Time(hours * hour));
+            let attr = Attr {
+                ino: Ino(1),
+                kind: FileKind::File,
+                perm: 0,
+                links: 1,
+                uid: 0,
+                gid: 0,
+                size: 0,
+                blocks: 0,
+                rdev: 0,
+                mtime,
+                ctime,
+                atime,
+                btime,
+                generation: 1,
+            };
+            is_access_news(&attr, Time(now * hour))
+        };
+        assert!(is_news(5, 6, 4, 9) && is_news(5, 4, 6, 9), "changed since");
+        assert!(is_news(5, 5, 4, 9) && is_news(5, 4, 5, 9), "perhaps changed since");
+        assert!(!is_news(5, 4, 4, 9) && !is_news(5, 4, 4, 28), "read since, and today");
+        assert!(is_news(5, 4, 4, 29) && is_news(5, 4, 4, 1000), "a day ago");
+        assert!(!is_news(9, 9, 9, 9), "it is that already");
+        assert!(!is_news(50, 4, 4, 9), "a time to come");
+    }
 }

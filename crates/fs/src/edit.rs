@@ -117,6 +117,8 @@ pub(crate) struct Edit<'v> {
     pub(crate) leaves: &'v mut LeafHints,
     pub(crate) stock: Draw<'v>,
     pub(crate) freed: &'v mut Vec<Freed>,
+    /// False where the volume is so full that the orphan directory cannot grow.
+    pub(crate) may_list: bool,
     /// The writer's number.
     number: u8,
     /// Directories whose content changes.
@@ -139,6 +141,7 @@ impl<'v> Edit<'v> {
             leaves: &mut writer.leaves,
             stock: Draw::new(&mut writer.stock),
             freed: &mut writer.freed,
+            may_list: true,
             number,
             stamps: SmallVec::new(),
             writer_hints: &mut writer.hints,

@@ -20,6 +20,8 @@ pub(crate) const DEPTH_SHIFT: u32 = 8;
 const DEPTH_MASK: u16 = 0xf << DEPTH_SHIFT;
 /// The directory's file map has holes below its end, so a new leaf looks for one.
 pub(crate) const FLAG_MAP_HOLES: u16 = 2;
+/// Of the orphan directory: there may be inodes without a name that it does not list.
+pub(crate) const FLAG_UNLISTED: u16 = 4;
 
 impl<'a> Node<'a> {
     /// # Errors

@@ -76,17 +76,22 @@ fn random() -> std::result::Result<[u8; 16], String> {
     }
 }
 
-/// Fills an empty volume: group table, root directory. Returns the root's inode number.
-pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<u64> {
+/// Fills an empty volume: group table, root directory, orphan directory. Returns the inode numbers of the two.
+pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<(u64, u64)> {
     space::init_groups(edit, 0, superblock.group_count, superblock.volume_bytes)?;
     let journal = (superblock.journal, superblock.journal_blocks);
     for (at, blocks) in [(0, 1), (SUPERBLOCK_COPY, 1), (superblock.groups, superblock.group_count), journal] {
         space::reserve(edit, at / BLOCK, blocks)?;
     }
-    let new = NewInode { kind: FileKind::Directory, perm: 0o755, uid: 0, gid: 0, rdev: 0, parent: 0 };
-    let root = inode::make(edit, &new)?;
-    edit.tx.put(root.view, lanefs_format::inode::PARENT_OR_DEVICE, root.ino);
-    Ok(root.ino)
+    Ok((nameless_directory(edit, 0o755)?, nameless_directory(edit, 0o700)?))
+}
+
+/// Makes a directory that no other one names, so it is its own parent. Returns its inode number.
+pub(crate) fn nameless_directory(edit: &mut Edit<'_>, perm: u16) -> Outcome<u64> {
+    let new = NewInode { kind: FileKind::Directory, perm, uid: 0, gid: 0, rdev: 0, parent: 0 };
+    let node = inode::make(edit, &new)?;
+    edit.tx.put(node.view, lanefs_format::inode::PARENT_OR_DEVICE, node.ino);
+    Ok(node.ino)
 }
 
 /// Free blocks and inodes in use, counted.

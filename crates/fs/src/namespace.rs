@@ -4,7 +4,7 @@ use crate::dir::{self, Name, Region};
 use crate::edit::{Core, Edit, Outcome};
 use crate::inode::{self, NewInode, Node, add_links};
 use crate::perm::{self, SEARCH, WRITE, access};
-use crate::{Caller, RenameMode, data, map, space, xattr};
+use crate::{Caller, RenameMode, data, map, orphans, space, xattr};
 use lanefs_format::{Code, FileKind, MAX_NAME, MAX_SYMLINK, inode as f};
 use lanefs_store::Fault;
 
@@ -40,6 +40,12 @@ pub(crate) fn lookup(core: &Core, who: &Caller, dir: u64, name: &[u8]) -> Outcom
     Ok((entry.ino(), entry.kind()?))
 }
 
+/// # Errors
+/// [`Code::NotFound`] for a directory that was removed and is only held: nothing can be made in it.
+fn must_have_a_place(dir: &Node<'_>) -> Outcome<()> {
+    if dir.view.get(f::LINKS) == 0 { Err(Code::NotFound.into()) } else { Ok(()) }
+}
+
 /// Checks that `name` can be made in `dir`.
 fn may_create<'v, 'n>(
     edit: &Edit<'v>,
@@ -55,6 +61,7 @@ fn may_create<'v, 'n>(
     if is_dots(name.bytes) || region.find(edit.core, &node, name)?.is_some() {
         return Err(Code::Exists.into());
     }
+    must_have_a_place(&node)?;
     region.await_dummy(edit.core);
     access(who, &node, WRITE | SEARCH)?;
     Ok((node, name, region))
@@ -83,6 +90,23 @@ pub(crate) fn create<'v>(
         add_links(edit, parent, 1)?;
     }
     edit.stamp(parent);
+    Ok(node)
+}
+
+/// Makes a regular file without a name, which is listed.
+pub(crate) fn create_unnamed<'v>(
+    edit: &mut Edit<'v>,
+    who: &Caller,
+    dir: u64,
+    perm: u16,
+) -> Outcome<Node<'v>> {
+    let parent = Node::directory(edit.core, dir)?;
+    must_have_a_place(&parent)?;
+    access(who, &parent, WRITE | SEARCH)?;
+    let kind = FileKind::File;
+    let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
+    let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev: 0, parent: dir })?;
+    orphans::list(edit, node)?;
     Ok(node)
 }
 
@@ -134,18 +158,29 @@ pub(crate) fn link<'v>(
     if kind == FileKind::Directory {
         return Err(Code::NotPermitted.into());
     }
+    if node.view.get(f::LINKS) == 0 {
+        // What had a name and lost it gets none again; what was made without may.
+        if !edit.core.shared.holds.may_be_linked(ino) {
+            return Err(Code::NotFound.into());
+        }
+        orphans::unlist(edit, ino)?;
+    }
     add_links(edit, node, 1)?;
     dir::insert(edit, parent, name, ino, kind)?;
     edit.stamp(parent);
     Ok(node)
 }
 
-/// One name less; the inode goes with the last one.
+/// One name less; the inode goes with the last one, unless it is held. A directory has one name, and is empty.
 fn drop_name(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     if node.kind()? == FileKind::Directory {
-        return free(edit, node);
+        edit.tx.put(node.view, f::CTIME, edit.now.0);
+    } else if add_links(edit, node, -1)? > 0 {
+        return Ok(());
     }
-    if add_links(edit, node, -1)? == 0 { free(edit, node) } else { Ok(()) }
+    // From here on nobody can come to hold it unseen.
+    edit.tx.hold(node.view)?;
+    if edit.core.shared.holds.keeps(node.ino) { orphans::list(edit, node) } else { free(edit, node) }
 }
 
 /// Frees an inode and all that it owns. A directory must be empty.
@@ -199,7 +234,7 @@ pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) ->
     dir::remove(edit, parent, entry)?;
     add_links(edit, parent, -1)?;
     edit.stamp(parent);
-    free(edit, node)
+    drop_name(edit, node)
 }
 
 /// True where `ino` is `below` or one of the directories above it.
@@ -265,6 +300,7 @@ pub(crate) fn rename(
     }
     let Some(target) = target else {
         perm::may_remove(who, &source_dir, &moved)?;
+        must_have_a_place(&target_dir)?;
         access(who, &target_dir, WRITE | SEARCH)?;
         may_move(who, &moved, from.dir != to.dir)?;
         // The new entry first: it must not overwrite the old one, which comes back if this is taken back.

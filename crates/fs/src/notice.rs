@@ -17,14 +17,14 @@ pub enum Changed<'a> {
 }
 
 /// Who is told.
-pub(crate) type Listener = Box<dyn Fn(Changed<'_>) + Send + Sync>;
+pub(crate) type Listener = Box<dyn Fn(&Volume, Changed<'_>) + Send + Sync>;
 
 impl Volume {
     /// Has `tell` called after each change that succeeds, in the thread that made it, which waits meanwhile. False where
     /// somebody is told already.
     ///
     /// Without a listener a change costs one look at a word.
-    pub fn on_change(&self, tell: impl Fn(Changed<'_>) + Send + Sync + 'static) -> bool {
+    pub fn on_change(&self, tell: impl Fn(&Volume, Changed<'_>) + Send + Sync + 'static) -> bool {
         self.shared.listener.set(Box::new(tell)).is_ok()
     }
 
@@ -34,7 +34,7 @@ impl Volume {
 
     pub(crate) fn tell(&self, changes: &[Changed<'_>]) {
         if let Some(tell) = self.shared.listener.get() {
-            changes.iter().for_each(|change| tell(*change));
+            changes.iter().for_each(|change| tell(self, *change));
         }
     }
 }
@@ -50,13 +50,13 @@ mod tests {
         let volume = Volume::create_memory(&CreateOptions::default()).expect("a volume");
         let heard = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&heard);
-        let listen = move |changed: Changed<'_>| {
+        let listen = move |_: &Volume, changed: Changed<'_>| {
             told.lock().expect("nobody fails with it").push(match changed {
                 Changed::Name { dir, name } => (dir, String::from_utf8_lossy(name).into_owned()),
                 Changed::Inode(ino) => (ino, String::new()),
             });
         };
-        assert!(volume.on_change(listen) && !volume.on_change(|_| ()));
+        assert!(volume.on_change(listen) && !volume.on_change(|_, _| ()));
         let (who, root) = (&Caller::OWNER, volume.root());
         let name = |name: &str| (root, name.to_string());
         let inode = |ino| (ino, String::new());

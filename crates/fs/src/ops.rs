@@ -1,17 +1,17 @@
 //! Inode-level calls: each is one operation, atomic, by inode number and single names.
 
-use crate::edit::{Core, Outcome};
+use crate::edit::{Core, Edit, Outcome};
 use crate::inode::Node;
 use crate::perm::{self, READ, WRITE, access};
 use crate::{
-    Allocate, Attr, Caller, Changed, DirEntry, FileExtent, Ino, RenameMode, Result, Seek, SetAttr, Volume,
-    XattrMode, attr, data, dir, namespace, xattr,
+    Access, Allocate, Attr, Caller, Changed, DirEntry, FileExtent, Ino, RenameMode, Result, Seek, SetAttr,
+    Time, Volume, XattrMode, attr, data, dir, namespace, xattr,
 };
 use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
 
 /// A regular file's inode, or why it is not one.
-fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Node<'a>, Fault> {
+pub(crate) fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Node<'a>, Fault> {
     let node = Node::load(core, ino.0)?;
     match node.kind()? {
         FileKind::File => Ok(node),
@@ -86,6 +86,17 @@ pub(crate) fn getxattr(core: &Core<'_>, who: &Caller, ino: Ino, name: &[u8]) -> 
 }
 
 impl Volume {
+    /// A change that takes names away, which must not fail because the volume is full.
+    fn change_names<T>(&self, mut operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {
+        match self.change(&mut operation) {
+            Err(error) if error.code() == Code::NoSpace => self.change(|edit| {
+                edit.may_list = false;
+                operation(edit)
+            }),
+            done => done,
+        }
+    }
+
     /// The inode and type of a name in a directory; `.` and `..` are understood.
     ///
     /// # Errors
@@ -115,6 +126,45 @@ impl Volume {
         })?;
         self.tell(&[Changed::Inode(ino)]);
         Ok(attr)
+    }
+
+    /// Sets both times to now, as `utimensat(2)` without times: who may write may do so, and the owner.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub fn touch(&self, who: &Caller, ino: Ino) -> Result<Attr> {
+        let attr = self.change(|edit| {
+            let node = Node::load(edit.core, ino.0)?;
+            if !perm::owns(who, &node) {
+                access(who, &node, WRITE)?;
+            }
+            let set = SetAttr { atime: Some(edit.now), mtime: Some(edit.now), ..SetAttr::default() };
+            attr::set(edit, &Caller::OWNER, node, &set)?;
+            node.attr()
+        })?;
+        self.tell(&[Changed::Inode(ino)]);
+        Ok(attr)
+    }
+
+    /// Says that content was read: the time of access becomes now where that tells something (`relatime`), that is, where the
+    /// inode was changed since, or a day has passed. Costs a look at the inode otherwise. Nothing happens on a volume that is
+    /// open for reading.
+    ///
+    /// # Errors
+    /// [`Code::StaleInode`]; those of a change.
+    pub fn accessed(&self, ino: Ino) -> Result<()> {
+        let now = Time::now();
+        let attr = self.getattr(ino)?;
+        if self.shared.access == Access::Read || !attr::is_access_news(&attr, now) {
+            return Ok(());
+        }
+        self.change(|edit| {
+            let node = Node::load(edit.core, ino.0)?;
+            if attr::is_access_news(&node.attr()?, edit.now) {
+                edit.tx.put(node.view, lanefs_format::inode::ATIME, edit.now.0);
+            }
+            Ok(())
+        })
     }
 
     /// Creates a regular file. `perm`: the low 12 bits of a mode.
@@ -178,10 +228,14 @@ impl Volume {
     /// Gives an inode another name.
     ///
     /// # Errors
-    /// [`Code::Exists`], [`Code::NotPermitted`] for a directory, [`Code::TooManyLinks`], [`Code::NoSpace`].
+    /// [`Code::Exists`], [`Code::NotPermitted`] for a directory, [`Code::NotFound`] for an inode that has lost its last name,
+    /// [`Code::TooManyLinks`], [`Code::NoSpace`].
     pub fn link(&self, who: &Caller, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
         let made = self.change(|edit| namespace::link(edit, who, ino.0, dir.0, name)?.attr());
         let made = self.named(dir, name, made)?;
+        if made.links == 1 {
+            self.shared.holds.was_linked(ino.0);
+        }
         self.tell(&[Changed::Inode(ino)]);
         Ok(made)
     }
@@ -192,7 +246,7 @@ impl Volume {
     /// [`Code::NotFound`], [`Code::IsDirectory`], [`Code::AccessDenied`], [`Code::NotPermitted`].
     pub fn unlink(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
         let ino = self.behind(dir, name);
-        let removed = self.change(|edit| namespace::unlink(edit, who, dir.0, name));
+        let removed = self.change_names(|edit| namespace::unlink(edit, who, dir.0, name));
         self.named(dir, name, removed)?;
         self.tell(ino.map(Changed::Inode).as_slice());
         Ok(())
@@ -204,7 +258,7 @@ impl Volume {
     /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NotEmpty`].
     pub fn rmdir(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
         let ino = self.behind(dir, name);
-        let removed = self.change(|edit| namespace::rmdir(edit, who, dir.0, name));
+        let removed = self.change_names(|edit| namespace::rmdir(edit, who, dir.0, name));
         self.named(dir, name, removed)?;
         self.tell(ino.map(Changed::Inode).as_slice());
         Ok(())
@@ -227,7 +281,7 @@ impl Volume {
         let source = namespace::Place { dir: from.0, name };
         let target = namespace::Place { dir: to.0, name: new_name };
         let inodes = [self.behind(from, name), self.behind(to, new_name)];
-        self.change(|edit| namespace::rename(edit, who, &source, &target, mode))?;
+        self.change_names(|edit| namespace::rename(edit, who, &source, &target, mode))?;
         self.tell(&[Changed::Name { dir: from, name }, Changed::Name { dir: to, name: new_name }]);
         self.tell(&[Changed::Inode(from), Changed::Inode(to)]);
         inodes.iter().flatten().for_each(|ino| self.tell(&[Changed::Inode(*ino)]));

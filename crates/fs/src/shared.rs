@@ -2,6 +2,7 @@
 
 use crate::claims::Claims;
 use crate::edit::{Core, Counts, Edit, Outcome, Writer};
+use crate::hold::Holds;
 use crate::notice::Listener;
 use crate::{Access, Error, OpenOptions, Result};
 use lanefs_format::superblock::Superblock;
@@ -26,6 +27,9 @@ pub(crate) struct Shared {
     /// Things that were freed and become free with the next commit.
     pub(crate) waiting_frees: AtomicUsize,
     root: AtomicU64,
+    orphans: AtomicU64,
+    /// Who holds which inode.
+    pub(crate) holds: Holds,
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) access: Access,
     pub(crate) commit_every: Duration,
@@ -89,6 +93,8 @@ impl Shared {
             counts: (0..=SLOTS).map(|_| SharedCounts::default()).collect(),
             waiting_frees: AtomicUsize::new(0),
             root: superblock.root.into(),
+            orphans: superblock.orphans.into(),
+            holds: Holds::default(),
             superblock: Mutex::new(superblock),
             access: options.access,
             commit_every: options.commit_every,
@@ -136,6 +142,16 @@ impl Shared {
     /// The root directory lies there from now on.
     pub(crate) fn set_root(&self, root: u64) {
         self.root.store(root, Ordering::Relaxed);
+    }
+
+    /// Number of the orphan directory's inode.
+    pub(crate) fn orphans(&self) -> u64 {
+        self.orphans.load(Ordering::Relaxed)
+    }
+
+    /// The orphan directory lies there from now on.
+    pub(crate) fn set_orphans(&self, orphans: u64) {
+        self.orphans.store(orphans, Ordering::Relaxed);
     }
 
     /// What the counts are before any writer changes them.

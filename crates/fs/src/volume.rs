@@ -170,8 +170,9 @@ impl Volume {
             shared.store.use_journal(journal.0, journal.1, true)?;
         }
         let made = shared.superblock.lock().clone();
-        let root = volume.change(|edit| mkfs::fill(edit, &made))?;
+        let (root, orphans) = volume.change(|edit| mkfs::fill(edit, &made))?;
         volume.set_root(root);
+        volume.set_orphans(orphans);
         volume.finish()?;
         Ok(volume)
     }
@@ -261,6 +262,9 @@ impl Volume {
         if !clean {
             let (free_blocks, inodes) = volume.view(recount)?;
             volume.shared.set_counts(free_blocks, inodes);
+        }
+        if access == Access::Write {
+            volume.free_orphans();
         }
         Ok(volume)
     }
@@ -353,6 +357,9 @@ impl Volume {
             });
         }
         if shared.marked.load(Ordering::Acquire) {
+            // The volume goes, and all who held something with it.
+            shared.holds.clear();
+            self.free_orphans();
             shared.commit()?;
             let _turn = shared.turn();
             shared.store.checkpoint()?;
@@ -366,6 +373,12 @@ impl Volume {
     pub(crate) fn set_root(&self, root: u64) {
         self.shared.superblock.lock().root = root;
         self.shared.set_root(root);
+    }
+
+    /// The orphan directory lies there from now on.
+    pub(crate) fn set_orphans(&self, orphans: u64) {
+        self.shared.superblock.lock().orphans = orphans;
+        self.shared.set_orphans(orphans);
     }
 
     fn write_superblock(&self, clean: bool) -> Result<()> {

@@ -3,7 +3,7 @@
 //! Unless a row says otherwise the checksums are made good after the damage, so that it is the invariant that is
 //! broken and not the checksum.
 
-use lanefs::Volume;
+use lanefs::{Access, MemoryDevice, Volume};
 use lanefs_format::{
     BLOCK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, FileKind, Pointer, SUPERBLOCK_COPY, UNIT, chunk_entry,
     chunk_header, dir, dir_inode_256, group, inode, superblock::fields, xattr_block,
@@ -300,6 +300,42 @@ const ROWS: &[Row] = &[
             fields::CLEAN.write(e.edit(at), 1);
         }
     }),
+    // Inodes without a name.
+    row("the superblock names no orphan directory", "small-256", &["orphan-directory"], |e| {
+        for at in [0, SUPERBLOCK_COPY] {
+            fields::ORPHANS.write(e.edit(at), 0);
+        }
+    }),
+    row("the orphan directory is the root", "region-256", &["orphan-directory"], |e| {
+        let root = e.base().superblock.root;
+        for at in [0, SUPERBLOCK_COPY] {
+            fields::ORPHANS.write(e.edit(at), root);
+        }
+    }),
+    row("what is listed as an orphan has a link", "small-128", &["orphan-named"], |e| {
+        with_inode(
+            e,
+            |one| is_file(one) && inode::LINKS.read(one) == Some(0),
+            |one| inode::LINKS.write(one, 1),
+        );
+    }),
+    row("an orphan's entry is not named by its number", "small-256", &["orphan-entry"], |e| {
+        let (at, _) = some_entry(e, is_of_an_orphan);
+        let root = e.base().superblock.root;
+        dir::entry::INODE.write(&mut e.edit(at & !(BLOCK - 1))[(at % BLOCK) as usize..], root);
+    }),
+    row("an orphan is not listed", "small-256", &["inode-unreachable"], |e| {
+        let (at, _) = some_entry(e, is_of_an_orphan);
+        dir::entry::INODE.write(&mut e.edit(at & !(BLOCK - 1))[(at % BLOCK) as usize..], 3);
+    }),
+    row("a removed directory names another parent", "small-256", &["parent"], |e| {
+        let root = e.base().superblock.root;
+        with_inode(
+            e,
+            |one| is_directory(one) && inode::LINKS.read(one) == Some(0),
+            |one| inode::PARENT_OR_DEVICE.write(one, root),
+        );
+    }),
     // Checksums.
     unsealed("an inode is changed", "small-256", |e| e.edit(first(e, BlockKind::Inodes))[8] ^= 1),
     unsealed("a pointer block is changed", "maps-256", |e| e.edit(first(e, BlockKind::Pointers))[4090] ^= 1),
@@ -329,6 +365,13 @@ fn root_word(one: &[u8]) -> u64 {
 
 fn is_entry(entry: &[u8]) -> bool {
     dir::entry::NAME_LEN.read(entry) != Some(0)
+}
+
+/// True for a file's entry in the orphan directory: its name is its inode's number. (So is the directory's own.)
+fn is_of_an_orphan(entry: &[u8]) -> bool {
+    let ino = dir::entry::INODE.read(entry).unwrap_or(0);
+    let name = &entry[dir::entry::SIZE..][..dir::entry::NAME_LEN.read(entry).unwrap_or(0).into()];
+    name == format!("{ino:x}").as_bytes() && entry_kind(entry) == FileKind::File as u8
 }
 
 fn entry_kind(entry: &[u8]) -> u8 {
@@ -408,7 +451,9 @@ fn examine(row: &Row, base: &Base) -> Result<(), String> {
         editor.seal();
     }
     let bytes = editor.into_bytes(&mut Seeded::new(0));
-    let volume = Volume::from_bytes(bytes).map_err(|error| format!("does not open: {error}"))?;
+    // To be mended, so that nothing is done to it before the check.
+    let volume = Volume::open_device(Box::new(MemoryDevice::new(bytes)), Access::Repair)
+        .map_err(|error| format!("does not open: {error}"))?;
     let report = volume.check(false, &|_, _| {}).map_err(|error| format!("the check fails: {error}"))?;
     let names: Vec<&str> = report.findings.iter().map(|finding| finding.invariant).collect();
     let told =

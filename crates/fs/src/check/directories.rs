@@ -9,6 +9,7 @@ use super::trees::Tree;
 use crate::dir::Entry;
 use crate::edit::Outcome;
 use crate::inode::{DEPTH_SHIFT, FLAG_MAP_HOLES};
+use crate::orphans;
 use lanefs_format::INODE_CORE;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e};
 use lanefs_format::{BLOCK, BlockKind, DirRoot, FileKind, UNIT, dir_inode_128 as tail, half_md4, inode as f};
@@ -140,7 +141,12 @@ impl Pass<'_, '_> {
                 continue;
             };
             let real = self.inodes.kind(rank);
-            if real == Some(FileKind::Directory) && !self.take_parent(rank, tally.ino) {
+            let is_list = self.is_orphan_directory(tally.ino);
+            if is_list && self.name_at(at) != orphans::name_of(ino).as_bytes() {
+                dir.bad(tally, at, &iv::ORPHAN_ENTRY);
+                continue;
+            }
+            if real == Some(FileKind::Directory) && !is_list && !self.take_parent(rank, tally.ino) {
                 dir.bad(tally, at, &iv::DIRECTORY_LINKED_TWICE);
                 if self.mends() {
                     continue;
@@ -190,6 +196,11 @@ impl Pass<'_, '_> {
 
     /// Counts an entry of directory `dir` that names an inode.
     fn count_name(&mut self, dir: u64, rank: usize) {
+        if self.is_orphan_directory(dir) {
+            // Its own entry keeps its block of entries, and nothing else.
+            self.inodes.listed[rank] |= !self.is_orphan_directory(self.inodes.number(rank));
+            return;
+        }
         let names = &mut self.inodes.names[rank];
         *names = names.saturating_add(1);
         if self.inodes.kind(rank) == Some(FileKind::Directory)
@@ -200,9 +211,11 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Notes the directory that a directory is in; false where it is in one already, or is the root.
+    /// Notes the directory that a directory is in; false where it is in one already, or is the root or the orphan directory.
     fn take_parent(&mut self, rank: usize, parent: u64) -> bool {
-        let free = self.inodes.parents[rank] == 0 && self.inodes.number(rank) != self.superblock.root;
+        let ino = self.inodes.number(rank);
+        let free =
+            self.inodes.parents[rank] == 0 && ino != self.superblock.root && !self.is_orphan_directory(ino);
         if free {
             self.inodes.parents[rank] = parent;
         }

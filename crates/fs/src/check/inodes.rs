@@ -4,7 +4,7 @@ use super::findings::Tally;
 use super::invariants as iv;
 use super::pass::Pass;
 use crate::edit::Outcome;
-use crate::inode::{DEPTH_SHIFT, FLAG_MAP_HOLES};
+use crate::inode::{DEPTH_SHIFT, FLAG_MAP_HOLES, FLAG_UNLISTED};
 use crate::space;
 use lanefs_format::{
     BLOCK, BlockKind, FileKind, INODE_CORE, INODE_INLINE, InodeSize, MAX_FILE_SIZE, MAX_MAP_DEPTH,
@@ -32,13 +32,18 @@ pub(super) struct Inodes {
     pub(super) subdirectories: Vec<u32>,
     /// The directory that a directory is in, 0 for none.
     pub(super) parents: Vec<u64>,
+    /// Listed in the orphan directory.
+    pub(super) listed: Vec<bool>,
+    /// The orphan directory says that it does not list all.
+    pub(super) some_unlisted: bool,
     pub(super) used: u64,
 }
 
 impl Inodes {
     pub(super) fn new(size: InodeSize) -> Self {
-        let (kinds, names, subdirectories, parents) = Default::default();
-        Inodes { blocks: Vec::new(), size, kinds, names, subdirectories, parents, used: 0 }
+        let (kinds, names, subdirectories, parents, listed) = Default::default();
+        let blocks = Vec::new();
+        Inodes { blocks, size, kinds, names, subdirectories, parents, listed, some_unlisted: false, used: 0 }
     }
 
     pub(super) fn per_block(&self) -> usize {
@@ -52,6 +57,7 @@ impl Inodes {
         self.names = vec![0; count];
         self.subdirectories = vec![0; count];
         self.parents = vec![0; count];
+        self.listed = vec![false; count];
     }
 
     /// The rank of an inode in use.
@@ -109,8 +115,13 @@ impl Pass<'_, '_> {
                 let mut tally = Tally::new(ino);
                 let mut mended = [0; 256];
                 mended[..one.len()].copy_from_slice(one);
-                let kind = check_fields(&mut mended[..one.len()], size, &mut tally, ino * size.bytes());
+                let list = self.is_orphan_directory(ino);
+                let kind =
+                    check_fields(&mut mended[..one.len()], size, &mut tally, (ino * size.bytes(), list));
                 self.inodes.kinds[rank * per + place] = kind as u8;
+                let flags = f::FLAGS.read(&mended).unwrap_or(0);
+                self.inodes.some_unlisted |=
+                    list && kind == FileKind::Directory && flags & FLAG_UNLISTED != 0;
                 self.findings.take(tally);
                 if mended[..one.len()] != *one {
                     self.write_inode(ino, &mended[..one.len()])?;
@@ -134,8 +145,14 @@ impl Pass<'_, '_> {
     }
 }
 
-/// Checks the fields of an inode that stand for themselves, and puts right what is wrong in the copy. Returns its type.
-pub(super) fn check_fields(bytes: &mut [u8], size: InodeSize, tally: &mut Tally, at: u64) -> FileKind {
+/// Checks the fields of an inode that stand for themselves, and puts right what is wrong in the copy. Returns its type. Beside
+/// the inode's position stands whether it is the orphan directory.
+pub(super) fn check_fields(
+    bytes: &mut [u8],
+    size: InodeSize,
+    tally: &mut Tally,
+    (at, is_list): (u64, bool),
+) -> FileKind {
     let mode = f::MODE.read(bytes).unwrap_or(0);
     let kind = FileKind::from_mode(mode).unwrap_or_else(|| {
         tally.note(at, &iv::INODE_MODE);
@@ -148,6 +165,7 @@ pub(super) fn check_fields(bytes: &mut [u8], size: InodeSize, tally: &mut Tally,
     let depth = (flags >> DEPTH_SHIFT & 0xf) as u8;
     let allowed = match kind {
         FileKind::File | FileKind::Symlink => INODE_INLINE | 0xf << DEPTH_SHIFT,
+        FileKind::Directory if is_list => FLAG_UNLISTED | FLAG_MAP_HOLES | 0xf << DEPTH_SHIFT,
         FileKind::Directory => FLAG_MAP_HOLES | 0xf << DEPTH_SHIFT,
         _ => 0,
     };

@@ -21,8 +21,11 @@ invariants! {
     SUPERBLOCK_COPY = "superblock-copy", "the two copies of the superblock are not both good and equal";
     FREE_BLOCKS = "free-blocks", "the volume's count of free blocks is wrong";
     INODE_COUNT = "inode-count", "the volume's count of inodes is wrong";
-    ORPHAN_LIST = "orphan-list", "the superblock names orphaned inodes, which a closed volume has none of";
     ROOT_DIRECTORY = "root-directory", "the root directory is missing";
+    ORPHAN_DIRECTORY = "orphan-directory", "the orphan directory is missing";
+    ORPHAN_ENTRY = "orphan-entry", "an entry of the orphan directory is not named by its inode's number; the entry goes";
+    ORPHAN_NAMED = "orphan-named", "an inode that has a name or a link count is listed as an orphan; the entry goes";
+    ORPHAN_NOT_EMPTY = "orphan-not-empty", "a directory with entries is listed as an orphan; the entry goes";
 
     GROUP_CHECKSUM = "group-checksum", "a block of the group table does not verify";
     GROUP_OWNER = "group-owner", "a block of the group table has another group's number";

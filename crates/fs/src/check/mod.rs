@@ -59,6 +59,8 @@ pub struct CheckReport {
     pub inodes: u64,
     /// Directories among them.
     pub directories: u64,
+    /// Those without a name, which somebody held.
+    pub orphans: u64,
     /// Blocks in use.
     pub blocks: u64,
 }
@@ -117,17 +119,17 @@ impl Volume {
             self.look(writer, true, std::mem::take(&mut suspects), progress)
                 .map_err(|error| error.at("mending the volume"))?;
             shared.commit_alone(writer)?;
-            let again = self.look(writer, false, BTreeSet::new(), progress)?;
-            (report.inodes, report.directories, report.blocks) =
-                (again.report.inodes, again.report.directories, again.report.blocks);
-            if again.report.findings.is_empty() {
+            let mut again = self.look(writer, false, BTreeSet::new(), progress)?;
+            let found = std::mem::take(&mut again.report.findings);
+            report = CheckReport { findings: report.findings, ..again.report };
+            if found.is_empty() {
                 for finding in &mut report.findings {
                     finding.repaired = true;
                 }
                 return Ok(report);
             }
             let known: BTreeSet<_> = report.findings.iter().map(|f| (f.at, f.invariant)).collect();
-            let mut new = again.report.findings;
+            let mut new = found;
             new.retain(|f| !known.contains(&(f.at, f.invariant)));
             report.findings.append(&mut new);
             suspects = again.suspects;
@@ -161,12 +163,16 @@ impl Volume {
             self.shared.commit_alone(writer)?;
         }
         pass.put_back()?;
+        let new_orphans = pass.check_orphan_directory()?;
         let new_root = pass.check_names_space()?;
         if mends {
             if let Some(root) = new_root {
                 self.set_root(root);
             }
-            self.update_superblock(|superblock| superblock.orphans = 0)?;
+            if let Some(orphans) = new_orphans {
+                self.set_orphans(orphans);
+            }
+            self.update_superblock(|_| ())?;
         } else {
             pass.check_suspects()?;
         }
@@ -175,7 +181,8 @@ impl Volume {
             last.text = format!("{} (and {more} more findings)", last.text);
         }
         let blocks = self.shared.store.bytes() / lanefs_format::BLOCK - free;
-        let report = CheckReport { findings, inodes, directories: pass.directories, blocks };
+        let orphans = pass.inodes.listed.iter().filter(|listed| **listed).count() as u64;
+        let report = CheckReport { findings, inodes, directories: pass.directories, orphans, blocks };
         Ok(Look { report, suspects: pass.suspects })
     }
 }

@@ -5,8 +5,9 @@ use super::pass::Pass;
 use crate::Caller;
 use crate::dir::{self, Name};
 use crate::edit::{Edit, Outcome};
-use crate::inode::{self, NewInode, Node, add_blocks, add_links};
-use crate::{XattrMode, namespace, xattr};
+use crate::inode::{Node, add_blocks, add_links};
+use crate::mkfs::nameless_directory;
+use crate::{XattrMode, namespace, orphans, xattr};
 use lanefs_format::{Code, FileKind, inode as f};
 use lanefs_store::Fault;
 
@@ -50,6 +51,21 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
+    /// True for the orphan directory, where the superblock names one.
+    pub(super) fn is_orphan_directory(&self, ino: u64) -> bool {
+        ino == self.superblock.orphans && ino != self.superblock.root
+    }
+
+    /// Checks that there is an orphan directory. Returns the one to use from now on, where it was missing.
+    pub(super) fn check_orphan_directory(&mut self) -> Outcome<Option<u64>> {
+        let ino = self.superblock.orphans;
+        if self.inodes.is_directory(ino) && self.is_orphan_directory(ino) {
+            return Ok(None);
+        }
+        self.findings.add(0, &iv::ORPHAN_DIRECTORY, format!("inode {ino}"));
+        self.mend(|edit| nameless_directory(edit, 0o700))
+    }
+
     /// Checks links, parents and reachability. Returns the root to use from now on, where it was missing.
     pub(super) fn check_names_space(&mut self) -> Outcome<Option<u64>> {
         let root = self.superblock.root;
@@ -62,7 +78,7 @@ impl Pass<'_, '_> {
             return self.find_root();
         }
         let cycles = self.find_cycles(root);
-        let mut orphans = Vec::new();
+        let mut lost = Vec::new();
         let size = self.core.store.inode_size().bytes() as usize;
         let per = self.inodes.per_block();
         for block in 0..self.inodes.blocks.len() {
@@ -70,40 +86,73 @@ impl Pass<'_, '_> {
             for (place, one) in bytes.chunks_exact(size).enumerate() {
                 let rank = block * per + place;
                 let Some(kind) = self.inodes.kind(rank) else { continue };
-                let is_orphan = self.check_inode_names(rank, kind, root, one)?;
-                if is_orphan {
-                    orphans.push((self.inodes.number(rank), kind));
+                self.check_listing(rank, kind, one)?;
+                if self.check_inode_names(rank, kind, one)? {
+                    lost.push((self.inodes.number(rank), kind));
                 }
             }
         }
         for ino in cycles {
             self.break_cycle(ino)?;
-            orphans.push((ino, FileKind::Directory));
+            lost.push((ino, FileKind::Directory));
         }
-        for (ino, kind) in orphans {
+        for (ino, kind) in lost {
             self.mend(|edit| attach(edit, root, ino, kind))?;
         }
         Ok(None)
     }
 
+    /// An inode that is listed as an orphan has neither name nor links, and, as a directory, no entries. Else it is not listed,
+    /// for what is listed will be freed. What is not listed for want of room counts as listed.
+    fn check_listing(&mut self, rank: usize, kind: FileKind, inode: &[u8]) -> Outcome<()> {
+        let ino = self.inodes.number(rank);
+        let has_place = ino == self.superblock.root || self.is_orphan_directory(ino);
+        let has_name = self.inodes.names[rank] > 0 || has_place || f::LINKS.read(inode) != Some(0);
+        if !self.inodes.listed[rank] {
+            self.inodes.listed[rank] = self.inodes.some_unlisted && !has_name;
+        }
+        if !self.inodes.listed[rank] {
+            return Ok(());
+        }
+        let is_empty = self.core.store.inode_size().dir_root().read(inode) == Some(0);
+        let broken = if has_name {
+            &iv::ORPHAN_NAMED
+        } else if kind == FileKind::Directory && !is_empty {
+            &iv::ORPHAN_NOT_EMPTY
+        } else {
+            return Ok(());
+        };
+        self.findings.add(ino * self.core.store.inode_size().bytes(), broken, format!("inode {ino}"));
+        self.inodes.listed[rank] = false;
+        self.mend(|edit| orphans::unlist(edit, ino))?;
+        Ok(())
+    }
+
     /// Links and parent of one inode; true where nothing names it.
-    fn check_inode_names(&mut self, rank: usize, kind: FileKind, root: u64, inode: &[u8]) -> Outcome<bool> {
+    fn check_inode_names(&mut self, rank: usize, kind: FileKind, inode: &[u8]) -> Outcome<bool> {
         let ino = self.inodes.number(rank);
         let at = ino * self.core.store.inode_size().bytes();
         let names = self.inodes.names[rank];
         let is_directory = kind == FileKind::Directory;
-        let is_orphan = names == 0 && ino != root;
-        if is_orphan {
+        let listed = self.inodes.listed[rank];
+        // Without a name, and its own parent.
+        let stands_alone = listed || ino == self.superblock.root || self.is_orphan_directory(ino);
+        let is_lost = names == 0 && !stands_alone;
+        if is_lost {
             self.findings.add(at, &iv::INODE_UNREACHABLE, format!("inode {ino}"));
         }
-        let links = if is_directory { self.inodes.subdirectories[rank].saturating_add(2) } else { names };
+        let links = match is_directory {
+            _ if listed => 0,
+            true => self.inodes.subdirectories[rank].saturating_add(2),
+            false => names,
+        };
         let said = f::LINKS.read(inode).unwrap_or(0);
-        if said != links && (is_directory || !is_orphan) {
+        if said != links && (is_directory || !is_lost) {
             self.findings.add(at, &iv::LINK_COUNT, format!("inode {ino} says {said} instead of {links}"));
         }
-        let parent = if ino == root { root } else { self.inodes.parents[rank] };
+        let parent = if stands_alone { ino } else { self.inodes.parents[rank] };
         let said_parent = f::PARENT_OR_DEVICE.read(inode).unwrap_or(0);
-        let wrong_parent = is_directory && !is_orphan && said_parent != parent;
+        let wrong_parent = is_directory && !is_lost && said_parent != parent;
         if wrong_parent {
             let text = format!("inode {ino} says {said_parent} instead of {parent}");
             self.findings.add(at, &iv::PARENT, text);
@@ -118,7 +167,7 @@ impl Pass<'_, '_> {
                 Ok(())
             })?;
         }
-        Ok(is_orphan)
+        Ok(is_lost)
     }
 
     /// One directory of each circle of directories.
@@ -181,17 +230,14 @@ impl Pass<'_, '_> {
         for rank in ranks {
             let ino = self.inodes.number(rank);
             if self.inodes.kind(rank) == Some(FileKind::Directory)
+                && !self.is_orphan_directory(ino)
+                && !self.inodes.listed[rank]
                 && Node::directory(self.core, ino).is_ok_and(|node| node.parent() == ino)
             {
                 return Ok(self.mends().then_some(ino));
             }
         }
-        self.mend(|edit| {
-            let new = NewInode { kind: FileKind::Directory, perm: 0o755, uid: 0, gid: 0, rdev: 0, parent: 0 };
-            let node = inode::make(edit, &new)?;
-            edit.tx.put(node.view, f::PARENT_OR_DEVICE, node.ino);
-            Ok(node.ino)
-        })
+        self.mend(|edit| nameless_directory(edit, 0o755))
     }
 }
 

@@ -49,7 +49,7 @@ impl Pass<'_, '_> {
         let copy = &mut copy[..bytes.len()];
         copy.copy_from_slice(bytes);
         // Faults of its fields are reported already; here they are only not believed.
-        let kind = check_fields(copy, size, &mut Tally::new(ino), at);
+        let kind = check_fields(copy, size, &mut Tally::new(ino), (at, self.is_orphan_directory(ino)));
         let claims = self.claims.len();
         let flags = f::FLAGS.read(copy).unwrap_or(0);
         let is_directory = kind == FileKind::Directory;

@@ -15,7 +15,7 @@ mod runs;
 mod stock;
 
 pub(crate) use chunks::{alloc_block, free_block, make_free, table_entry};
-pub(crate) use groups::{clear_run, free_run, group, init_groups, reserve};
+pub(crate) use groups::{clear_run, free_run, group, init_groups, of_chunk, reserve};
 pub(crate) use inodes::{alloc_inode, free_inode, may_hold_inodes};
 pub(crate) use leaves::LeafHints;
 pub(crate) use runs::{alloc_run, alloc_straight, put_back};

@@ -26,6 +26,9 @@ pub(crate) struct Places {
     pub(crate) small: u64,
     pub(crate) region: u64,
     pub(crate) tree: u64,
+    pub(crate) orphans: u64,
+    pub(crate) gone: u64,
+    pub(crate) gone_directory: u64,
 }
 
 impl Places {
@@ -33,6 +36,12 @@ impl Places {
         let ino = |path: &str| {
             let (dir, name) = volume.resolve_parent(path.as_bytes()).expect("parent");
             volume.lookup(&lanefs::Caller::OWNER, dir, name).expect("lookup").0.0
+        };
+        let orphans = volume.superblock().orphans;
+        let listed = volume.readdir(&lanefs::Caller::OWNER, lanefs::Ino(orphans), 0, 9).expect("readdir");
+        let gone = |kind, which: usize| {
+            let mut of_kind = listed.iter().filter(|entry| entry.kind == kind && entry.ino.0 != orphans);
+            of_kind.nth(which).expect("an orphan").ino.0
         };
         Places {
             root: volume.root().0,
@@ -51,6 +60,9 @@ impl Places {
             small: ino("/small"),
             region: ino("/region"),
             tree: ino("/tree"),
+            orphans,
+            gone: gone(FileKind::File, 0),
+            gone_directory: gone(FileKind::Directory, 0),
         }
     }
 }
@@ -145,13 +157,63 @@ pub(crate) const FAULTS: &[Fault] = &[
     }),
     ("free-blocks", |i, _| superblock(i, |s| s.free_blocks += 1)),
     ("inode-count", |i, _| superblock(i, |s| s.inodes -= 1)),
-    ("orphan-list", |i, p| {
-        let ino = p.inline;
+    ("orphan-directory", |i, _| superblock(i, |s| s.orphans = 0)),
+    ("orphan-directory", |i, _| superblock(i, |s| s.orphans = 77)),
+    ("orphan-directory", |i, _| superblock(i, |s| s.orphans = s.root)),
+    ("orphan-directory", |i, p| {
         let mut new = i.good.superblock.clone();
-        new.orphans = ino;
+        new.orphans = p.inline;
         for at in [0, SUPERBLOCK_COPY] {
             i.write(at, &new.encode());
         }
+    }),
+    ("orphan-directory", |i, p| i.put_inode(p.orphans, inode::MODE, 0)),
+    ("orphan-entry", |i, p| {
+        // A directory that is none, whose entries are not to be lost.
+        let mut new = i.good.superblock.clone();
+        new.orphans = p.small;
+        for at in [0, SUPERBLOCK_COPY] {
+            i.write(at, &new.encode());
+        }
+    }),
+    ("orphan-entry", |i, p| {
+        let at = entry_of(i, p.orphans, p.gone);
+        i.put(at, entry::INODE, p.gone_directory);
+    }),
+    ("orphan-entry", |i, p| {
+        let at = entry_of(i, p.orphans, p.gone);
+        i.put(at, entry::INODE, p.root);
+    }),
+    ("orphan-named", |i, p| i.put_inode(p.gone, inode::LINKS, 1)),
+    ("orphan-named", |i, p| i.put_inode(p.gone_directory, inode::LINKS, 2)),
+    ("orphan-named", |i, p| {
+        let at = entry_of(i, p.root, p.short);
+        i.put(at, entry::INODE, p.gone);
+        i.put(at, entry::KIND, FileKind::File as u8);
+    }),
+    ("orphan-not-empty", |i, p| {
+        // The two directories change places.
+        let (one, two) = (i.inode_at(p.small), i.inode_at(p.gone_directory));
+        for word in 0..i.size().bytes() as usize / 8 {
+            let field = Field::<u64>::at(8 * word);
+            let (a, b) = (i.get(one, field), i.get(two, field));
+            i.put(one, field, b);
+            i.put(two, field, a);
+        }
+        i.put_inode(p.small, inode::LINKS, 2);
+        i.put_inode(p.gone_directory, inode::LINKS, 0);
+    }),
+    ("inode-unreachable", |i, p| {
+        // What is listed leaves the list.
+        let at = entry_of(i, p.orphans, p.gone);
+        i.put(at, entry::INODE, p.gone_directory);
+    }),
+    ("link-count", |i, p| i.put_inode(p.orphans, inode::LINKS, 3)),
+    ("parent", |i, p| i.put_inode(p.orphans, inode::PARENT_OR_DEVICE, p.root)),
+    ("parent", |i, p| i.put_inode(p.gone_directory, inode::PARENT_OR_DEVICE, p.root)),
+    ("directory-linked-twice", |i, p| {
+        let at = entry_of(i, p.a, p.empty);
+        i.put(at, entry::INODE, p.orphans);
     }),
     ("root-directory", |i, _| superblock(i, |s| s.root = 77)),
     ("root-directory", |i, p| i.put_inode(p.root, inode::MODE, 0)),
@@ -250,6 +312,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("inode-mode", |i, p| i.put_inode(p.tree, inode::MODE, 0o644)),
     ("inode-flags", |i, p| i.put_inode(p.fifo, inode::FLAGS, 1)),
     ("inode-flags", |i, p| i.put_inode(p.tree, inode::FLAGS, 0x8000 | 1)),
+    // Only the orphan directory may have this one.
+    ("inode-flags", |i, p| i.put_inode(p.empty, inode::FLAGS, 4)),
     ("inode-size", |i, p| i.put_inode(p.inline, inode::BYTES, 161)),
     ("inode-size", |i, p| i.put_inode(p.mapped, inode::BYTES, u64::MAX)),
     ("inode-size", |i, p| i.put_inode(p.long, inode::BYTES, 5000)),

@@ -52,14 +52,35 @@ pub(crate) fn fill(volume: &Volume) {
     }
 }
 
-/// Its bytes, closed.
+/// Inodes in use that no path leads to: the orphan directory, and those that it lists.
+pub(crate) const HIDDEN: u64 = 4;
+
+/// A file, a directory and a file that never had a name are held.
+pub(crate) fn orphan(volume: &Volume) {
+    let root = volume.root();
+    let file = volume.write_file("/gone", vec![5; 20_000]).expect("write").ino;
+    volume.setxattr(&OWNER, file, b"user.long", &[7; 9000], XattrMode::Set).expect("xattr");
+    volume.hold(file).expect("hold");
+    volume.unlink(&OWNER, root, b"gone").expect("unlink");
+    let dir = volume.mkdir(&OWNER, root, b"gone", 0o755).expect("mkdir").ino;
+    volume.hold(dir).expect("hold");
+    volume.rmdir(&OWNER, root, b"gone").expect("rmdir");
+    volume.create_unnamed(&OWNER, root, 0o600).expect("unnamed");
+}
+
+/// Its bytes, closed; orphans are listed, as if the program had ended between the close and their end.
 pub(crate) fn closed(size: u64, inode_size: InodeSize) -> Vec<u8> {
     let dir = tempfile::tempdir().expect("tempdir");
     let image = dir.path().join("v");
     let volume = Volume::create(&image, &options(size, inode_size)).expect("create");
     fill(&volume);
-    volume.close().expect("close");
-    std::fs::read(image).expect("read")
+    orphan(&volume);
+    let mut bytes = volume.to_bytes().expect("bytes");
+    let block = format::superblock::Superblock { clean: true, ..volume.superblock() }.encode();
+    for at in [0, format::SUPERBLOCK_COPY as usize] {
+        bytes[at..at + block.len()].copy_from_slice(&block);
+    }
+    bytes
 }
 
 /// All paths with inode number and type, sorted.

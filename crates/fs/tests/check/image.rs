@@ -227,7 +227,12 @@ impl Image<'_> {
         self.reopen()
     }
 
+    /// Opens it to be mended, so that what it lists as orphans stays.
     pub(crate) fn reopen(&self) -> Volume {
-        Volume::open_device(Box::new(self.device.clone()), Access::Write).expect("open")
+        self.open_for(Access::Repair)
+    }
+
+    pub(crate) fn open_for(&self, access: Access) -> Volume {
+        Volume::open_device(Box::new(self.device.clone()), access).expect("open")
     }
 }

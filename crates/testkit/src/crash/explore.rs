@@ -175,6 +175,9 @@ fn open(image: &Image, ballast: bool, judge: Judge<'_>) -> Result<Opened, String
     let report = volume.check(false, &|_, _| {}).map_err(|error| format!("fsck: {error}"))?;
     let findings: Vec<String> =
         report.findings.iter().take(5).map(|f| format!("\nfsck at {:#x}: {}", f.at, f.text)).collect();
+    if report.orphans > 0 {
+        return Err(format!("{} inodes without a name are left", report.orphans));
+    }
     match (judged, findings.is_empty()) {
         (Ok(tree), true) => Ok(Opened { recorder, volume, tree, recovered }),
         (Ok(_), false) => Err(findings.concat().trim_start().to_owned()),

@@ -1,7 +1,9 @@
 //! What workloads do: one operation, and what makes it durable.
 
 use super::fill::fill;
-use lanefs::{Allocate, Attr, Caller, Code, Ino, RenameMode, Result, SetAttr, Time, Volume, XattrMode};
+use lanefs::{
+    Allocate, Attr, Caller, Code, FileKind, Ino, RenameMode, Result, SetAttr, Time, Volume, XattrMode,
+};
 use std::fmt;
 
 /// One atomic operation of a volume, by paths. It is carried out whatever is there, so it may fail; then nothing changes.
@@ -13,6 +15,14 @@ pub(super) enum Op {
     Link(String, String),
     Unlink(String),
     Rmdir(String),
+    /// Holds what the path names, until the end.
+    Hold(String),
+    /// Takes a name away whose file or empty directory is held, so that it lives on without one.
+    Orphan(String),
+    /// Writes to the first inode that has no name.
+    WriteOrphan(u64, usize),
+    /// Lets go of the first inode that has no name, which frees it.
+    Release,
     Rename(String, String, RenameMode),
     /// At a byte, so many bytes; `None`: at the end.
     Write(String, Option<u64>, usize),
@@ -116,7 +126,11 @@ impl Op {
             | Op::Fallocate(path, ..)
             | Op::SetAttr(path, _)
             | Op::SetXattr(path, ..)
+            | Op::Hold(path)
+            | Op::Orphan(path)
             | Op::RemoveXattr(path, _) => path,
+            // They concern no path.
+            Op::WriteOrphan(..) | Op::Release => "/a",
         }
     }
 
@@ -139,6 +153,19 @@ impl Op {
             Op::Link(from, _) => volume.link(who, inode(from)?.ino, dir, name).map(drop),
             Op::Unlink(_) => volume.unlink(who, dir, name),
             Op::Rmdir(_) => volume.rmdir(who, dir, name),
+            Op::Hold(path) => volume.hold(inode(path)?.ino).map(drop),
+            Op::Orphan(_) => {
+                let attr = volume.lookup_held(who, dir, name)?;
+                match attr.kind {
+                    FileKind::Directory => volume.rmdir(who, dir, name),
+                    _ => volume.unlink(who, dir, name),
+                }
+            }
+            Op::WriteOrphan(at, len) => match first_orphan(volume)? {
+                Some(ino) => volume.write(who, ino, *at, &fill(stamp, *at, *len)).map(drop),
+                None => Ok(()),
+            },
+            Op::Release => first_orphan(volume)?.map_or(Ok(()), |ino| volume.release(ino, u64::MAX)),
             Op::Rename(from, _, mode) => {
                 let (from, old) = volume.resolve_parent(from.as_bytes())?;
                 volume.rename(who, from, old, dir, name, *mode)
@@ -161,6 +188,14 @@ impl Op {
             Op::RemoveXattr(path, name) => volume.removexattr(who, inode(path)?.ino, name.as_bytes()),
         }
     }
+}
+
+/// An inode that is held and has no name.
+fn first_orphan(volume: &Volume) -> Result<Option<Ino>> {
+    let list = Ino(volume.superblock().orphans);
+    // Its own entry is in the list as well.
+    let entries = volume.readdir(&Caller::OWNER, list, 0, 2)?;
+    Ok(entries.iter().map(|entry| entry.ino).find(|ino| *ino != list))
 }
 
 /// Changes of attributes that workloads make.

@@ -119,7 +119,7 @@ fn long(random: &mut Seeded) -> Step {
     let (path, other) = (file(), file());
     let len = *random.pick(&[0, 10, 100, 500, 4096, 9000, 40_000]);
     let at = *random.pick(&[0, 0, 50, 700, 4096, 5000, 30_000]);
-    let op = match random.below(24) {
+    let op = match random.below(28) {
         0..=3 => Op::Create(path),
         4..=8 => Op::Write(path, None, len),
         9..=10 => Op::Write(path, Some(at), len),
@@ -138,6 +138,10 @@ fn long(random: &mut Seeded) -> Step {
         20 => Op::Mkdir(format!("{}sub", &path[..4])),
         21 => Op::Rmdir(format!("{}sub", &path[..4])),
         22 => Op::SetXattr(path, "user.new", len % 10_000),
+        23 => Op::Hold(path),
+        24 => Op::Orphan(path),
+        25 => Op::WriteOrphan(at, len),
+        26 => Op::Release,
         _ => Op::SetAttr(path, some_attributes(random.below(100))),
     };
     let then = match random.below(48) {
@@ -158,7 +162,7 @@ fn wide(random: &mut Seeded) -> Step {
         format!("{dir}/{number:x>width$}", width = 20 + (number * 37 % 200) as usize)
     };
     let (path, other) = (name(), name());
-    let op = match random.below(20) {
+    let op = match random.below(22) {
         0..=10 => Op::Create(path),
         11 => Op::Mkdir(path),
         12 => Op::Symlink(path, "t".repeat(random.between(1, 300) as usize)),
@@ -167,6 +171,8 @@ fn wide(random: &mut Seeded) -> Step {
         15 => Op::SetXattr(path, "user.new", random.between(0, 5000) as usize),
         16 | 17 => Op::Unlink(path),
         18 => Op::Rmdir(path),
+        19 => Op::Orphan(path),
+        20 => Op::Release,
         _ => Op::Rename(path, other, RenameMode::Replace),
     };
     let then = match random.below(240) {
@@ -182,7 +188,7 @@ fn wide(random: &mut Seeded) -> Step {
 fn churn(random: &mut Seeded, index: u64) -> Step {
     let data = |number: u64| format!("/b/d{number}");
     let new = |number: u64| format!("/a/n{number}");
-    let op = match random.below(20) {
+    let op = match random.below(22) {
         _ if index < ATTRIBUTES_FILES => Op::Unlink(attributes_file(index)),
         0..=3 => Op::Create(data(random.below(5))),
         4..=10 => Op::Write(data(random.below(5)), None, random.between(10_000, 200_000) as usize),
@@ -190,6 +196,8 @@ fn churn(random: &mut Seeded, index: u64) -> Step {
         13 => Op::Truncate(data(random.below(5)), random.below(100_000)),
         14 | 15 => Op::Create(new(random.below(4))),
         16..=18 => Op::SetXattr(new(random.below(4)), "user.a", random.between(1, 40_000) as usize),
+        19 => Op::Orphan(data(random.below(5))),
+        20 => Op::Release,
         _ => Op::Unlink(new(random.below(4))),
     };
     let then = match random.below(16) {

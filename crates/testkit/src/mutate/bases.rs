@@ -74,6 +74,14 @@ fn small(volume: &Volume) -> Result<()> {
     volume.mknod(&OWNER, root, b"device", FileKind::CharDevice, 0o600, 0x801)?;
     volume.setxattr(&OWNER, file, b"user.small", b"value", XattrMode::Set)?;
     volume.setxattr(&OWNER, deep, b"user.large", &[9; 9000], XattrMode::Set)?;
+    // Without a name and held: what opens the image frees them, whatever they have become.
+    let gone = volume.write_file("/gone", vec![8; 9000].as_slice())?.ino;
+    volume.hold(gone)?;
+    volume.unlink(&OWNER, root, b"gone")?;
+    let gone = volume.mkdir(&OWNER, root, b"gone", 0o755)?.ino;
+    volume.hold(gone)?;
+    volume.rmdir(&OWNER, root, b"gone")?;
+    volume.create_unnamed(&OWNER, root, 0o600)?;
     volume.setxattr(&OWNER, root, b"trusted.root", b"", XattrMode::Set)
 }
 

@@ -1,0 +1,129 @@
+//! Copying within a volume, as `copy_file_range(2)`.
+
+use crate::edit::Outcome;
+use crate::ops::regular;
+use crate::perm::{self, READ, WRITE, access};
+use crate::{Allocate, Caller, Changed, Ino, Result, Seek, Volume, data};
+use lanefs_format::{BLOCK, Code, MAX_FILE_SIZE};
+use lanefs_store::Fault;
+
+/// What is copied in one transaction, in bytes: all that is in memory at a time.
+const PIECE: u64 = 1 << 20;
+/// A stretch of holes in one transaction: it may free as much at the other end.
+const HOLE_PIECE: u64 = 1 << 30;
+
+/// What stands at the start of a range.
+enum Stretch {
+    Data(u64),
+    Hole(u64),
+}
+
+impl Volume {
+    /// Copies up to `len` bytes from one file, or place, to another. Returns how many: fewer at the end of the source, or
+    /// where an error came after the first bytes. Holes stay holes, in whole blocks.
+    ///
+    /// It is no single operation: who reads or writes at the same time may see a part of it.
+    ///
+    /// # Errors
+    /// [`Code::Invalid`] for ranges of one file that overlap; [`Code::FileTooLarge`]; those of [`read`](Self::read) and
+    /// [`write`](Self::write).
+    pub fn copy_range(
+        &self,
+        who: &Caller,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let size = self.view(|core| {
+            let (source, target) = (regular(core, from)?, regular(core, to)?);
+            access(who, &source, READ)?;
+            access(who, &target, WRITE)?;
+            Ok(source.size())
+        })?;
+        let len = len.min(size.saturating_sub(from_offset));
+        let too_far = to_offset.checked_add(len).is_none_or(|end| end > MAX_FILE_SIZE);
+        if len > 0 && too_far {
+            return Err(Code::FileTooLarge.into());
+        }
+        if from == to && len > from_offset.abs_diff(to_offset) {
+            return Err(Code::Invalid.into());
+        }
+        let mut buffer = Vec::new();
+        let mut done = 0;
+        while done < len {
+            let step = self.copy_piece(
+                who,
+                (from, from_offset + done),
+                (to, to_offset + done),
+                len - done,
+                &mut buffer,
+            );
+            match step {
+                Ok(0) => break,
+                Ok(bytes) => done += bytes,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        if done > 0 {
+            self.tell(&[Changed::Inode(to)]);
+        }
+        Ok(done)
+    }
+
+    /// Copies the start of a range: data, or a hole.
+    fn copy_piece(
+        &self,
+        who: &Caller,
+        (from, source): (Ino, u64),
+        (to, target): (Ino, u64),
+        len: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<u64> {
+        match self.stretch(from, source)? {
+            Stretch::Hole(bytes) => {
+                let bytes = bytes.min(len).min(HOLE_PIECE);
+                if bytes == 0 {
+                    return Ok(0);
+                }
+                self.change(|edit| {
+                    let node = regular(edit.core, to)?;
+                    access(who, &node, WRITE)?;
+                    data::fallocate(edit, node, Allocate::PunchHole, target, bytes)?;
+                    if target + bytes > node.size() {
+                        data::truncate(edit, node, target + bytes)?;
+                    }
+                    perm::drop_set_id(edit, who, &node);
+                    Ok(())
+                })?;
+                Ok(bytes)
+            }
+            Stretch::Data(bytes) => {
+                // Pieces end where blocks of the target do.
+                let bytes = bytes.min(len).min(PIECE - target % BLOCK);
+                buffer.resize(bytes as usize, 0);
+                let read = self.read(who, from, source, buffer)?;
+                self.write(who, to, target, &buffer[..read])?;
+                Ok(read as u64)
+            }
+        }
+    }
+
+    /// What begins at `offset`, and how far it goes; nothing at the end of the file.
+    fn stretch(&self, ino: Ino, offset: u64) -> Result<Stretch> {
+        self.view(|core| {
+            let node = regular(core, ino)?;
+            let end = |found: Outcome<u64>| match found {
+                Err(Fault::Code(Code::NoSuchRange)) => Ok(node.size().max(offset)),
+                found => found,
+            };
+            let data = end(data::seek(core, node, offset, Seek::Data))?;
+            if data > offset || data >= node.size() {
+                return Ok(Stretch::Hole(data - offset));
+            }
+            Ok(Stretch::Data(end(data::seek(core, node, offset, Seek::Hole))? - offset))
+        })
+    }
+}
