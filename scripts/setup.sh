@@ -19,6 +19,7 @@ tar                     tar         test   archives to import, and to compare ex
 rsync                   rsync       test   compares trees with all attributes
 getfattr                attr        test   reads extended attributes of exported files
 setfattr                attr        test   sets extended attributes on files to import
+fusermount3             fuse3       test   mounts volumes for users
 mount                   mount       test   mounts the ext4 and tmpfs peers
 losetup                 mount       test   puts the ext4 peer on its own image
 setpriv                 util-linux  test   runs tests as an unprivileged user
@@ -101,6 +102,16 @@ if [ -n "$rows" ]; then
     install $(packages_of "$rows")
     rows=$(missing)
 fi
+
+# Where udev does not run, as in a container, the kernel's device for mounts belongs to root alone.
+case " $purposes " in
+    *" test "*)
+        if [ -c /dev/fuse ] && [ "$(stat -c %a /dev/fuse)" != 666 ]; then
+            chmod 666 /dev/fuse 2>/dev/null || say "/dev/fuse is not open to users (mode 666): tests that mount as a user fail"
+        fi
+        [ -c /dev/fuse ] || say "missing: /dev/fuse: tests that mount fail; load the kernel's module with 'modprobe fuse'"
+        ;;
+esac
 
 unbuildable=0
 if ! command -v cargo >/dev/null 2>&1; then

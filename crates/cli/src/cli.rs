@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand};
 /// A file system in one file: volumes of files and directories whose paths resolve in batches
 ///
 /// A LaneFS volume lives in one file, raw device or block of memory. These commands make it, fill it, look into it and
-/// check it, without root and without mounting anything. IMAGE is always the volume's file or device; `mem:SIZE` is a
+/// check it, without root and without mounting anything; `lanefs mount` makes it a directory for all programs. IMAGE is always the volume's file or device; `mem:SIZE` is a
 /// fresh volume in memory that lasts for one command (most useful with `shell`). Paths inside a volume start at its
 /// root directory, with or without a leading slash. They may hold any bytes but NUL; on a terminal and in
 /// tab-separated output control characters and invalid UTF-8 appear as \xNN and a backslash as \\.
@@ -44,6 +44,7 @@ fn after_help() -> String {
   lanefs ls -l photos.lane /Pictures
   find /Pictures | lanefs lookup photos.lane --paths - --stat
   lanefs fsck photos.lane
+  lanefs mount photos.lane /mnt
   lanefs shell mem:1G
 
 {}",
@@ -142,6 +143,9 @@ pub enum Command {
     Mkfs(mkfs::Mkfs),
     #[command(flatten)]
     On(ImageCommand),
+    Mount(mount::Mount),
+    Umount(umount::Umount),
+    Top(top::Top),
     Shell(Shell),
     Demo(DemoArgs),
     Gpu(gpu::GpuArgs),

@@ -90,6 +90,11 @@ pub fn set_cache(bytes: u64) {
     let _ = CACHE.set(bytes);
 }
 
+/// That memory, where the command line says how much.
+pub fn cache() -> Option<u64> {
+    CACHE.get().copied()
+}
+
 /// The clap parser of an IMAGE argument.
 pub fn parser() -> impl clap::builder::TypedValueParser<Value = Image> {
     use clap::builder::{OsStringValueParser, TypedValueParser};

@@ -18,6 +18,11 @@ pub fn install() {
     });
 }
 
+/// Has requests do something else than be noted, in place of [`install`].
+pub fn install_instead(on_request: impl FnMut() + Send + 'static) {
+    let _ = ctrlc::set_handler(on_request);
+}
+
 /// True once the user asked to stop, or the client for whom this thread works.
 pub fn raised() -> bool {
     if let Some(is_gone) = crate::console::client_is_gone() {

@@ -4,18 +4,28 @@ use crate::cli::{Cli, Command, Run, VolumeCommand};
 use crate::context::Context;
 use crate::exit::{self, Failure, Outcome};
 use crate::image::Image;
-use crate::{context, demo, interrupt};
+use crate::{context, demo, interrupt, mounting};
 use clap::Parser;
 use clap::error::ErrorKind;
 use lanefs::{Access, Volume};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Runs the program on the process's own arguments.
 pub fn main() -> ExitCode {
+    if let Some(code) = mounting::as_helper() {
+        return ExitCode::from(code);
+    }
     let code = match Cli::try_parse() {
         Ok(cli) => {
-            // The handler has a thread, and a worker shall have no other than its own: some allocators are quicker then.
-            if !matches!(&cli.command, Command::Bench(bench) if bench.is_worker()) {
+            // The handler has a thread, and a worker shall have no other than its own: some allocators are quicker then. A
+            // mount ends in a way of its own.
+            let has_his_own = match &cli.command {
+                Command::Bench(bench) => bench.is_worker(),
+                Command::Mount(_) => true,
+                _ => false,
+            };
+            if !has_his_own {
                 interrupt::install();
             }
             cli.cache.into_iter().for_each(crate::image::set_cache);
@@ -52,6 +62,9 @@ fn dispatch(command: Command) -> u8 {
         Command::Shell(shell) => {
             on_volume(&shell.image, access(!shell.read_only), |context| shell.run(context))
         }
+        Command::Mount(mount) => plain(mount.run()),
+        Command::Umount(umount) => plain(umount.run().map(|()| exit::OK)),
+        Command::Top(top) => plain(top.run()),
         Command::Demo(args) => plain(demo::run_demo(&args)),
         Command::Gpu(gpu) => plain(gpu.run().map(|()| exit::OK)),
         Command::Bench(bench) => plain(bench.run()),
@@ -65,7 +78,7 @@ fn access(changes: bool) -> Access {
 }
 
 /// The exit code of a command that has no context: its own, or that of the failure, which is told.
-fn plain(outcome: Result<u8, Failure>) -> u8 {
+pub(crate) fn plain(outcome: Result<u8, Failure>) -> u8 {
     match outcome {
         Ok(code) => code,
         Err(failure) => {
@@ -81,13 +94,34 @@ fn plain(outcome: Result<u8, Failure>) -> u8 {
 fn on_volume(image: &Image, access: Access, command: impl FnOnce(&mut Context<'_>) -> Outcome) -> u8 {
     let volume = match image.open(access) {
         Ok(volume) => volume,
-        Err(failure) => return plain(Err(failure)),
+        Err(failure) => return plain(mounting::pass_on(image).unwrap_or(Err(failure))),
     };
     let mut context = Context::new(&volume, image);
     let outcome = command(&mut context);
     let status = context.finish(outcome);
     drop(context);
     status.max(close(image, volume, access))
+}
+
+/// Runs a client's command line (the words behind the program's name) on a volume that is mounted. What it changed is durable then.
+pub(crate) fn on_mounted(image: &Image, volume: &Volume, words: &[OsString]) -> u8 {
+    let words = [OsString::from("lanefs")].into_iter().chain(words.iter().cloned());
+    let command = match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::On(on)) => on.split().1,
+        // The client has parsed the same words.
+        Ok(_) | Err(_) => return exit::USAGE,
+    };
+    if matches!(command, VolumeCommand::Fsck(_) | VolumeCommand::Grow(_)) {
+        let advice = "unmount it with `lanefs umount` first";
+        return plain(Err(Failure::new(exit::IMAGE, image.name(), "is mounted", advice)));
+    }
+    let mut context = Context::new(volume, image);
+    let outcome = command.run(&mut context);
+    let outcome = match command.changes() {
+        true => outcome.and(volume.sync().map_err(|error| image.failure(&error))),
+        false => outcome,
+    };
+    context.finish(outcome)
 }
 
 /// Closes a volume; what was open for writing is durable then, or an error is told.

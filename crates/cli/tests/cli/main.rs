@@ -4,5 +4,6 @@ mod alloc_bench;
 mod common;
 mod files;
 mod lookup;
+mod mount;
 mod shell;
 mod volumes;

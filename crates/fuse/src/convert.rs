@@ -1,0 +1,152 @@
+//! Between the volume's words and the kernel's.
+
+use fuser::{Errno, FileAttr, FileType, Generation, INodeNo, TimeOrNow};
+use lanefs::{Attr, FileKind, Ino, Time};
+use std::time::{Duration, SystemTime};
+
+/// How long the kernel may believe what it was told. Nothing changes behind its back, so this is as good as for ever.
+pub(crate) const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
+
+/// Why a request is refused: what the kernel hands on to whoever asked.
+pub(crate) struct Refusal(pub(crate) Errno);
+
+/// The answer to a request.
+pub(crate) type Answer<T> = Result<T, Refusal>;
+
+impl From<lanefs::Error> for Refusal {
+    fn from(error: lanefs::Error) -> Self {
+        // What a user cannot have caused, the log shall know of.
+        if matches!(error, lanefs::Error::Damaged { .. } | lanefs::Error::Io { .. }) {
+            log::error!("{error}");
+        }
+        Refusal(Errno::from_i32(error.errno()))
+    }
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Refusal(errno)
+    }
+}
+
+pub(crate) fn kind(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::File => FileType::RegularFile,
+        FileKind::Directory => FileType::Directory,
+        FileKind::Symlink => FileType::Symlink,
+        FileKind::Fifo => FileType::NamedPipe,
+        FileKind::Socket => FileType::Socket,
+        FileKind::CharDevice => FileType::CharDevice,
+        FileKind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+/// The kernel calls the root directory 1, which no inode of a volume is: the superblock lies there.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbers {
+    pub(crate) root: Ino,
+}
+
+impl Numbers {
+    pub(crate) fn ino(self, number: INodeNo) -> Ino {
+        if number == INodeNo::ROOT { self.root } else { Ino(number.0) }
+    }
+
+    pub(crate) fn number(self, ino: Ino) -> INodeNo {
+        if ino == self.root { INodeNo::ROOT } else { INodeNo(ino.0) }
+    }
+
+    pub(crate) fn attr(self, attr: &Attr) -> FileAttr {
+        FileAttr {
+            ino: self.number(attr.ino),
+            size: attr.size,
+            // In units of 512 bytes, whatever the block.
+            blocks: attr.blocks.saturating_mul(8),
+            atime: to_system(attr.atime),
+            mtime: to_system(attr.mtime),
+            ctime: to_system(attr.ctime),
+            crtime: to_system(attr.btime),
+            kind: kind(attr.kind),
+            perm: attr.perm,
+            nlink: attr.links,
+            uid: attr.uid,
+            gid: attr.gid,
+            // For numbers of 32 bits, the encoding of the C library is the kernel's.
+            rdev: attr.rdev as u32,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+}
+
+pub(crate) fn generation(attr: &Attr) -> Generation {
+    Generation(u64::from(attr.generation))
+}
+
+fn to_system(time: Time) -> SystemTime {
+    let distance = Duration::from_nanos(time.0.unsigned_abs());
+    if time.0 < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance }
+}
+
+/// A time that the kernel sets.
+///
+/// Before 1970 the library takes the kernel's seconds (rounded down) and nanoseconds (counted up) for a distance to
+/// subtract as it is; this takes them apart again.
+pub(crate) fn from_system(time: TimeOrNow, now: Time) -> Time {
+    let TimeOrNow::SpecificTime(time) = time else { return now };
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => {
+            let seconds = i64::try_from(after.as_secs()).unwrap_or(i64::MAX);
+            Time::from_parts(seconds, after.subsec_nanos())
+        }
+        Err(before) => {
+            let before = before.duration();
+            let seconds = i64::try_from(before.as_secs()).map_or(i64::MIN, |seconds| -seconds);
+            Time::from_parts(seconds, before.subsec_nanos())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the library makes of the kernel's words (fuser 0.18.0, `time::system_time_from_time`).
+    fn as_fuser_reads(seconds: i64, nanoseconds: u32) -> TimeOrNow {
+        TimeOrNow::SpecificTime(if seconds >= 0 {
+            SystemTime::UNIX_EPOCH + Duration::new(seconds as u64, nanoseconds)
+        } else {
+            SystemTime::UNIX_EPOCH - Duration::new(seconds.unsigned_abs(), nanoseconds)
+        })
+    }
+
+    #[test]
+    fn times_before_1970_come_in_as_the_kernel_means_them() {
+        for (seconds, nanoseconds) in
+            [(0, 0), (5, 7), (-1, 0), (-2, 800_000_000), (-1, 1), (-9_000_000_000, 5)]
+        {
+            let time = from_system(as_fuser_reads(seconds, nanoseconds), Time(0));
+            assert_eq!(time, Time::from_parts(seconds, nanoseconds));
+        }
+    }
+
+    #[test]
+    fn times_go_out_as_they_are() {
+        for nanoseconds in [0, 1, -1, -1_200_000_000, i64::MIN, i64::MAX] {
+            let system = to_system(Time(nanoseconds));
+            let back = match system.duration_since(SystemTime::UNIX_EPOCH) {
+                Ok(after) => after.as_nanos() as i128,
+                Err(before) => -(before.duration().as_nanos() as i128),
+            };
+            assert_eq!(back, i128::from(nanoseconds));
+        }
+    }
+
+    #[test]
+    fn the_root_is_one_and_nothing_else_is() {
+        let numbers = Numbers { root: Ino(4711) };
+        assert_eq!(numbers.number(Ino(4711)), INodeNo::ROOT);
+        assert_eq!(numbers.ino(INodeNo::ROOT), Ino(4711));
+        assert_eq!(numbers.ino(INodeNo(4712)), Ino(4712));
+    }
+}

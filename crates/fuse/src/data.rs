@@ -1,0 +1,154 @@
+//! Content of files.
+
+use crate::attributes::kill_privileges;
+use crate::convert::Answer;
+use crate::server::{MAX_WRITE, Served};
+use fuser::{Errno, INodeNo, Request};
+use lanefs::{Allocate, Caller, Code, Ino, Seek, Volume};
+use std::cell::RefCell;
+
+const OWNER: Caller = Caller::OWNER;
+const BLOCK: usize = 4096;
+/// No more is copied in one request: others wait for the thread.
+const MOST_COPIED: u64 = 64 << 20;
+
+// Of `fallocate(2)` and `lseek(2)`.
+const KEEP_SIZE: i32 = 1;
+const PUNCH_HOLE: i32 = 2;
+const ZERO_RANGE: i32 = 16;
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+thread_local! {
+    /// Each thread answers one request at a time, and has one buffer for what it reads.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lends out so many bytes, or fewer where the kernel asks for more than it may.
+pub(crate) fn with_buffer<T>(size: u32, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    let size = size.min(MAX_WRITE) as usize;
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.len() < size {
+            buffer.resize(size, 0);
+        }
+        let (lent, _) = buffer.split_at_mut(size);
+        work(lent)
+    })
+}
+
+impl Served {
+    pub(crate) fn read(
+        &self,
+        volume: &Volume,
+        ino: INodeNo,
+        offset: u64,
+        buffer: &mut [u8],
+        leaves_no_trace: bool,
+    ) -> Answer<usize> {
+        let ino = self.numbers.ino(ino);
+        let bytes = volume.read(&OWNER, ino, offset, buffer)?;
+        if !leaves_no_trace {
+            self.accessed(volume, ino);
+        }
+        Ok(bytes)
+    }
+
+    /// Notes an access. That the time could not be written is no reason to refuse what was read.
+    pub(crate) fn accessed(&self, volume: &Volume, ino: Ino) {
+        if self.keeps_access_times
+            && let Err(error) = volume.accessed(ino)
+        {
+            log::debug!("time of access of inode {ino}: {error}");
+        }
+    }
+
+    /// Writes all, or, where the volume is nearly full, as much as there is room for.
+    pub(crate) fn write(
+        &self,
+        volume: &Volume,
+        ino: INodeNo,
+        offset: u64,
+        data: &[u8],
+        kills: bool,
+    ) -> Answer<u32> {
+        let ino = self.numbers.ino(ino);
+        if kills {
+            kill_privileges(volume, ino)?;
+        }
+        let mut data = data;
+        loop {
+            match volume.write(&OWNER, ino, offset, data) {
+                Ok(bytes) => return Ok(bytes as u32),
+                Err(error) if error.code() == Code::NoSpace && data.len() > BLOCK => {
+                    let half = (data.len() / 2).next_multiple_of(BLOCK);
+                    data = data.get(..half.min(data.len() - 1)).unwrap_or_default();
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    pub(crate) fn fallocate(
+        &self,
+        volume: &Volume,
+        request: &Request,
+        ino: INodeNo,
+        (offset, length): (u64, u64),
+        mode: i32,
+    ) -> Answer<()> {
+        let ino = self.numbers.ino(ino);
+        if request.uid() != 0 {
+            kill_privileges(volume, ino)?;
+        }
+        let allocate = |mode, offset, length| volume.fallocate(&OWNER, ino, mode, offset, length);
+        match mode {
+            0 => allocate(Allocate::Extend, offset, length)?,
+            KEEP_SIZE => allocate(Allocate::KeepSize, offset, length)?,
+            _ if mode == PUNCH_HOLE | KEEP_SIZE => allocate(Allocate::PunchHole, offset, length)?,
+            ZERO_RANGE => allocate(Allocate::ZeroRange, offset, length)?,
+            _ if mode == ZERO_RANGE | KEEP_SIZE => {
+                // What lies inside the file is zeroed; behind its end there is nothing but space to be allocated.
+                let size = volume.getattr(ino)?.size;
+                let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
+                if end > size {
+                    let from = offset.max(size);
+                    allocate(Allocate::KeepSize, from, end - from)?;
+                }
+                if offset < size {
+                    allocate(Allocate::ZeroRange, offset, end.min(size) - offset)?;
+                }
+            }
+            _ => return Err(Errno::EOPNOTSUPP.into()),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn seek(&self, volume: &Volume, ino: INodeNo, offset: i64, whence: i32) -> Answer<i64> {
+        let what = match whence {
+            SEEK_DATA => Seek::Data,
+            SEEK_HOLE => Seek::Hole,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        let found = volume.seek(self.numbers.ino(ino), offset, what)?;
+        Ok(i64::try_from(found).map_err(|_| Errno::EOVERFLOW)?)
+    }
+
+    pub(crate) fn copy_range(
+        &self,
+        volume: &Volume,
+        request: &Request,
+        (from, from_offset): (INodeNo, u64),
+        (to, to_offset): (INodeNo, u64),
+        len: u64,
+    ) -> Answer<u32> {
+        let (from, to) = (self.numbers.ino(from), self.numbers.ino(to));
+        if request.uid() != 0 {
+            kill_privileges(volume, to)?;
+        }
+        let len = len.min(MOST_COPIED);
+        let copied = volume.copy_range(&OWNER, from, from_offset, to, to_offset, len)?;
+        self.accessed(volume, from);
+        Ok(copied as u32)
+    }
+}

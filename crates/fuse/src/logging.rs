@@ -1,0 +1,85 @@
+//! Where messages of a server go: standard error, a file, or the system's log.
+
+use log::{Level, LevelFilter, Log, Metadata, Record};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where the system's log listens.
+const SYSLOG: &str = "/dev/log";
+/// The facility of daemons, times 8.
+const DAEMON: u8 = 3 << 3;
+
+enum Target {
+    Stderr,
+    File(File),
+    Syslog(UnixDatagram),
+}
+
+struct Logger(OnceLock<Target>);
+
+static LOGGER: Logger = Logger(OnceLock::new());
+
+/// Sends messages to `target`: a file, to which they are appended, or `syslog`; standard error without one. Returns the file.
+///
+/// # Errors
+/// The host's, for a file that cannot be opened or a system without a log.
+pub fn start(target: Option<&str>) -> io::Result<Option<File>> {
+    let mut file = None;
+    let target = match target {
+        None => Target::Stderr,
+        Some("syslog") => {
+            let socket = UnixDatagram::unbound()?;
+            socket.connect(SYSLOG)?;
+            Target::Syslog(socket)
+        }
+        Some(path) => {
+            let opened = File::options().append(true).create(true).open(path)?;
+            file = Some(opened.try_clone()?);
+            Target::File(opened)
+        }
+    };
+    // Both fail only for the second mount of one process, which shares the first one's log.
+    let _ = LOGGER.0.set(target);
+    if log::set_logger(&LOGGER).is_ok() {
+        log::set_max_level(LevelFilter::Info);
+    }
+    Ok(file)
+}
+
+impl Log for Logger {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        // The library tells more than anybody wants to know.
+        metadata.level() <= if metadata.target().starts_with("fuser") { Level::Warn } else { Level::Info }
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        let text = record.args();
+        // A log that cannot be written has nowhere to complain to.
+        let _ = match self.0.get() {
+            None | Some(Target::Stderr) => writeln!(io::stderr(), "lanefs: {text}"),
+            Some(Target::File(file)) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let line = format!("{} {}: {text}\n", now.as_secs(), record.level());
+                let mut file = file;
+                file.write_all(line.as_bytes())
+            }
+            Some(Target::Syslog(socket)) => {
+                let severity = match record.level() {
+                    Level::Error => 3,
+                    Level::Warn => 4,
+                    _ => 6,
+                };
+                let line = format!("<{}>lanefs[{}]: {text}", DAEMON | severity, std::process::id());
+                socket.send(line.as_bytes()).map(|_| ())
+            }
+        };
+    }
+
+    fn flush(&self) {}
+}

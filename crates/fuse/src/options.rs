@@ -1,0 +1,204 @@
+//! Options of a mount, as `mount(8)` and `/etc/fstab` write them.
+
+use crate::{Error, Result};
+use std::path::PathBuf;
+
+/// How a volume is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// Reading changes times of access, as `relatime` has it; without it they stay.
+    pub access_times: bool,
+    /// Other users than the one who mounts may come in, as far as permissions let them. Always so where root mounts.
+    pub allow_other: bool,
+    /// Device files are devices.
+    pub devices: bool,
+    /// Set-id bits count.
+    pub set_id: bool,
+    /// Programs may be run.
+    pub execute: bool,
+    /// Threads that answer the kernel; `None` for a number that suits the machine.
+    pub threads: Option<usize>,
+    /// Where the log goes, as given: a file, or `syslog`.
+    pub log: Option<String>,
+    /// Memory for blocks of the volume, as given.
+    pub cache: Option<String>,
+    /// What the table of mounts shows as mounted.
+    pub source: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            read_only: false,
+            access_times: true,
+            allow_other: false,
+            devices: true,
+            set_id: true,
+            execute: true,
+            threads: None,
+            log: None,
+            cache: None,
+            source: PathBuf::from("lanefs"),
+        }
+    }
+}
+
+/// Said to others than the file system: to `mount(8)`, to systemd, to whoever boots.
+const NOT_FOR_US: [&str; 19] = [
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "_netdev",
+    "nofail",
+    "async",
+    "relatime",
+    "norelatime",
+    "default_permissions",
+    "loud",
+    "silent",
+    "nolazytime",
+    "nostrictatime",
+    "nomand",
+];
+
+/// Most threads that may be asked for.
+const MOST_THREADS: usize = 256;
+
+impl Options {
+    /// Takes a list as it stands behind `-o`: `ro,noatime,threads=8`. Of several that contradict each other the last counts.
+    ///
+    /// # Errors
+    /// [`Error::Option`] names what is not known, or not possible, and says what is.
+    pub fn apply(&mut self, list: &str) -> Result<()> {
+        list.split(',').filter(|option| !option.is_empty()).try_for_each(|option| self.one(option))
+    }
+
+    fn one(&mut self, option: &str) -> Result<()> {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (option, None),
+        };
+        match (name, value) {
+            ("ro", None) => self.read_only = true,
+            ("rw", None) => self.read_only = false,
+            ("noatime", None) => self.access_times = false,
+            ("atime", None) => self.access_times = true,
+            ("allow_other", None) => self.allow_other = true,
+            ("dev", None) => self.devices = true,
+            ("nodev", None) => self.devices = false,
+            ("suid", None) => self.set_id = true,
+            ("nosuid", None) => self.set_id = false,
+            ("exec", None) => self.execute = true,
+            ("noexec", None) => self.execute = false,
+            ("threads", Some(number)) => self.threads = Some(threads(number)?),
+            ("log", Some(log)) => self.log = Some(log.to_owned()),
+            ("cache", Some(size)) => self.cache = Some(size.to_owned()),
+            ("relatime", None) => self.access_times = true,
+            (name, None) if NOT_FOR_US.contains(&name) => {}
+            ("user" | "comment" | "helper" | "uhelper", Some(_)) => {}
+            (name, _) if name.starts_with("x-") || name.starts_with("X-") => {}
+            _ => return Err(unknown(option)),
+        }
+        Ok(())
+    }
+
+    /// The same as a list, which [`apply`](Self::apply) reads.
+    pub fn list(&self) -> String {
+        let mut list = vec![if self.read_only { "ro" } else { "rw" }.to_owned()];
+        let mut say = |wanted: bool, text: &str| {
+            if wanted {
+                list.push(text.to_owned());
+            }
+        };
+        say(!self.access_times, "noatime");
+        say(self.allow_other, "allow_other");
+        say(!self.devices, "nodev");
+        say(!self.set_id, "nosuid");
+        say(!self.execute, "noexec");
+        list.extend(self.threads.map(|number| format!("threads={number}")));
+        list.extend(self.log.iter().map(|log| format!("log={log}")));
+        list.extend(self.cache.iter().map(|size| format!("cache={size}")));
+        list.join(",")
+    }
+
+    /// How many threads answer the kernel. More than processors, for some wait for the device.
+    pub(crate) fn thread_count(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or_else(|| (2 * processors()).clamp(4, 32))
+    }
+}
+
+fn threads(number: &str) -> Result<usize> {
+    let number = number.parse().ok().filter(|number| (1..=MOST_THREADS).contains(number));
+    number.ok_or_else(|| Error::Option(format!("threads: give a number from 1 to {MOST_THREADS}")))
+}
+
+fn unknown(option: &str) -> Error {
+    Error::Option(match option.split('=').next().unwrap_or_default() {
+        "remount" => "remount: options cannot change while mounted; unmount, and mount again".to_owned(),
+        "strictatime" | "diratime" | "nodiratime" | "lazytime" => {
+            format!(
+                "{option}: not supported; times of access are kept as relatime has it, or not at all (noatime)"
+            )
+        }
+        "sync" | "dirsync" => format!("{option}: not supported; fsync makes durable what must be"),
+        "acl" => "acl: access lists are not supported".to_owned(),
+        _ => format!(
+            "{option}: no such option; there are ro, rw, noatime, relatime, allow_other, nodev, nosuid, noexec, \
+                      threads=N, log=FILE, cache=SIZE, and those that are for mount(8) alone"
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(list: &str) -> Options {
+        let mut options = Options::default();
+        options.apply(list).unwrap();
+        options
+    }
+
+    #[test]
+    fn options_of_fstab_are_understood() {
+        assert_eq!(parsed(""), Options::default());
+        assert_eq!(
+            parsed("defaults,nofail,_netdev,x-systemd.automount,user=me,,relatime"),
+            Options::default()
+        );
+        let options = parsed("ro,noatime,nodev,nosuid,noexec,allow_other,threads=3,log=syslog,cache=1G");
+        assert!(options.read_only && options.allow_other && !options.access_times);
+        assert!(!options.devices && !options.set_id && !options.execute);
+        assert_eq!((options.threads, options.log.as_deref()), (Some(3), Some("syslog")));
+        assert_eq!(options.cache.as_deref(), Some("1G"));
+        assert!(!parsed("ro,rw").read_only, "the last one counts");
+        assert!(parsed("nodev,dev,nosuid,suid,noexec,exec") == Options::default());
+    }
+
+    #[test]
+    fn a_list_can_be_written_and_read_again() {
+        for list in ["", "ro", "noatime,nodev,threads=7,log=/var/log/x,cache=64M,allow_other,noexec,nosuid"] {
+            assert_eq!(parsed(&parsed(list).list()), parsed(list));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        for list in
+            ["rw,frobnicate", "threads=0", "threads=many", "sync", "strictatime", "remount,ro", "ro=1", "acl"]
+        {
+            let error = Options::default().apply(list).unwrap_err();
+            assert!(error.is_usage(), "{list}");
+            let said = list.split([',', '=']).any(|word| error.to_string().starts_with(word));
+            assert!(said, "{error}");
+        }
+    }
+}

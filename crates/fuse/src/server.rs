@@ -1,0 +1,554 @@
+//! Requests of the kernel, each handed to the module that knows what it means, counted, and answered.
+
+use crate::convert::{Answer, FOR_EVER, Numbers, Refusal, from_system, generation};
+use crate::data::with_buffer;
+use crate::listing::Page;
+use crate::notify;
+use crate::statistics::{Operation, Statistics};
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
+};
+use lanefs::{Attr, FileKind, SetAttr, Time, Volume};
+use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The largest write, and read, that the kernel may ask for at once.
+pub(crate) const MAX_WRITE: u32 = 1 << 20;
+/// Requests that the kernel may have under way without anybody waiting for each: reading ahead, mostly.
+const MAX_BACKGROUND: u16 = 64;
+
+/// Of `open(2)`: reading shall not change the time of access.
+const O_NOATIME: i32 = 0o1_000_000;
+
+/// What the kernel is asked for, where it has it.
+const WANTED: [InitFlags; 9] = [
+    // Lookups and listings of one directory run side by side.
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    // Attributes come with a listing as long as somebody asks for them.
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    // Cached pages stay, whatever the times say: nothing changes behind the kernel's back.
+    InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+    // Without it the kernel asks for an extended attribute before each write.
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_EXPORT_SUPPORT,
+    InitFlags::FUSE_MAX_PAGES,
+];
+
+/// A volume that is served. It is taken away when the mount ends; whoever still has a file open is told so.
+pub(crate) struct Served {
+    pub(crate) volume: RwLock<Option<Volume>>,
+    pub(crate) numbers: Numbers,
+    /// Whether reading changes times of access.
+    pub(crate) keeps_access_times: bool,
+    pub(crate) statistics: Statistics,
+}
+
+impl Served {
+    pub(crate) fn new(volume: Volume, keeps_access_times: bool) -> Self {
+        let numbers = Numbers { root: volume.root() };
+        Served {
+            volume: RwLock::new(Some(volume)),
+            numbers,
+            keeps_access_times,
+            statistics: Statistics::default(),
+        }
+    }
+
+    fn volume(&self) -> Answer<MappedRwLockReadGuard<'_, Volume>> {
+        RwLockReadGuard::try_map(self.volume.read(), Option::as_ref).map_err(|_| Refusal(Errno::ENOTCONN))
+    }
+
+    /// Does something with the volume, and counts it.
+    fn with<T>(&self, operation: Operation, work: impl FnOnce(&Volume) -> Answer<T>) -> Answer<T> {
+        notify::serve_the_kernel();
+        self.statistics.count(operation, || work(&*self.volume()?))
+    }
+}
+
+/// The requests of one mount, as the library hands them over.
+pub(crate) struct Server {
+    pub(crate) served: Arc<Served>,
+    /// The kernel needs no answer to opening and closing: there is nothing to be remembered.
+    opens_alone: bool,
+}
+
+impl Server {
+    pub(crate) fn new(served: Arc<Served>) -> Self {
+        Server { served, opens_alone: false }
+    }
+
+    fn entry(&self, answer: Answer<Attr>, reply: ReplyEntry) {
+        match answer {
+            Ok(attr) => reply.entry(&FOR_EVER, &self.served.numbers.attr(&attr), generation(&attr)),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn attr(&self, answer: Answer<Attr>, reply: ReplyAttr) {
+        match answer {
+            Ok(attr) => reply.attr(&FOR_EVER, &self.served.numbers.attr(&attr)),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    /// "Not implemented" makes the kernel open by itself from now on, and keep what it has cached.
+    fn opened(&self, reply: ReplyOpen, flags: FopenFlags) {
+        if self.opens_alone {
+            reply.error(Errno::ENOSYS);
+        } else {
+            reply.opened(FileHandle(0), flags);
+        }
+    }
+}
+
+fn empty(answer: Answer<()>, reply: ReplyEmpty) {
+    match answer {
+        Ok(()) => reply.ok(),
+        Err(Refusal(errno)) => reply.error(errno),
+    }
+}
+
+fn written(answer: Answer<u32>, reply: ReplyWrite) {
+    match answer {
+        Ok(bytes) => reply.written(bytes),
+        Err(Refusal(errno)) => reply.error(errno),
+    }
+}
+
+/// The value itself, or its size where only that is asked for.
+fn sized(answer: Answer<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match answer {
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(Refusal(errno)) => reply.error(errno),
+    }
+}
+
+impl Filesystem for Server {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        for wanted in WANTED {
+            if config.add_capabilities(wanted).is_err() {
+                log::info!("the kernel lacks {wanted:?}");
+            }
+        }
+        let alone = InitFlags::FUSE_NO_OPEN_SUPPORT | InitFlags::FUSE_NO_OPENDIR_SUPPORT;
+        self.opens_alone = config.capabilities().contains(alone);
+        // Each of these is corrected to what is possible, and nothing depends on which that is.
+        let _ = config.set_max_write(MAX_WRITE);
+        let _ = config.set_max_background(MAX_BACKGROUND);
+        if let Err(most) = config.set_max_readahead(MAX_WRITE) {
+            let _ = config.set_max_readahead(most);
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let served = &self.served;
+        match served.with(Operation::Lookup, |volume| served.lookup(volume, parent, name.as_bytes())) {
+            // Inode 0 says that there is none, and that this may be remembered.
+            Ok(None) => reply.entry(&FOR_EVER, &nothing(), Generation(0)),
+            Ok(Some(attr)) => self.entry(Ok(attr), reply),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
+        let ino = self.served.numbers.ino(ino);
+        // There is nobody to tell of an error, save the log.
+        let _ = self.served.with(Operation::Forget, |volume| Ok(volume.release(ino, times)?));
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let ino = self.served.numbers.ino(ino);
+        self.attr(self.served.with(Operation::Getattr, |volume| Ok(volume.getattr(ino)?)), reply);
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        // Comes only with a cache of dirty pages in the kernel, which is not asked for; the volume stamps it by itself.
+        _ctime: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let now = Time::now();
+        let set = SetAttr {
+            perm: mode.map(|mode| (mode & 0o7777) as u16),
+            uid,
+            gid,
+            size,
+            atime: atime.map(|time| from_system(time, now)),
+            mtime: mtime.map(|time| from_system(time, now)),
+        };
+        let served = &self.served;
+        self.attr(
+            served.with(Operation::Setattr, |volume| served.setattr(volume, request, ino, &set)),
+            reply,
+        );
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let ino = self.served.numbers.ino(ino);
+        match self.served.with(Operation::Readlink, |volume| Ok(volume.readlink(ino)?)) {
+            Ok(target) => reply.data(&target),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let served = &self.served;
+        let made = served.with(Operation::Mknod, |volume| {
+            served.mknod(volume, request, parent, name.as_bytes(), mode, rdev)
+        });
+        self.entry(made, reply);
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        let served = &self.served;
+        let made = served
+            .with(Operation::Mkdir, |volume| served.mkdir(volume, request, parent, name.as_bytes(), mode));
+        self.entry(made, reply);
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let served = &self.served;
+        let target = target.as_os_str().as_bytes();
+        let made = served.with(Operation::Symlink, |volume| {
+            served.symlink(volume, request, parent, name.as_bytes(), target)
+        });
+        self.entry(made, reply);
+    }
+
+    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let served = &self.served;
+        let made = served.with(Operation::Link, |volume| served.link(volume, ino, parent, name.as_bytes()));
+        self.entry(made, reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let served = &self.served;
+        empty(served.with(Operation::Unlink, |volume| served.unlink(volume, parent, name.as_bytes())), reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let served = &self.served;
+        empty(served.with(Operation::Rmdir, |volume| served.rmdir(volume, parent, name.as_bytes())), reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let served = &self.served;
+        let (from, to) = ((parent, name.as_bytes()), (new_parent, new_name.as_bytes()));
+        empty(served.with(Operation::Rename, |volume| served.rename(volume, from, to, flags)), reply);
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let served = &self.served;
+        let made = served.with(Operation::Create, |volume| {
+            served.create(volume, request, parent, name.as_bytes(), mode, flags)
+        });
+        match made {
+            Ok(attr) => {
+                let (to, generation) = (served.numbers.attr(&attr), generation(&attr));
+                reply.created(&FOR_EVER, &to, generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            }
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.opened(reply, FopenFlags::FOPEN_KEEP_CACHE);
+    }
+
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.opened(reply, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR);
+    }
+
+    /// Closing writes nothing: what was written is in the volume already. Said once, the kernel asks no more.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let served = &self.served;
+        let leaves_no_trace = flags.0 & O_NOATIME != 0;
+        with_buffer(size, |buffer| {
+            let read = |volume: &Volume| served.read(volume, ino, offset, buffer, leaves_no_trace);
+            match served.with(Operation::Read, read) {
+                Ok(bytes) => reply.data(buffer.get(..bytes).unwrap_or_default()),
+                Err(Refusal(errno)) => reply.error(errno),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        flags: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let served = &self.served;
+        let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        written(
+            served.with(Operation::Write, |volume| served.write(volume, ino, offset, data, kills)),
+            reply,
+        );
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        let ino = self.served.numbers.ino(ino);
+        empty(self.served.with(Operation::Fsync, |volume| Ok(volume.fsync(ino, data_only)?)), reply);
+    }
+
+    fn fsyncdir(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.fsync(request, ino, handle, data_only, reply);
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let served = &self.served;
+        let listed = served.with(Operation::Readdir, |volume| {
+            served.list(volume, ino, offset, &mut Page::Names(&mut reply))
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let served = &self.served;
+        let listed = served.with(Operation::Readdir, |volume| {
+            served.list(volume, ino, offset, &mut Page::Entries(&mut reply))
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.served.with(Operation::Statfs, |volume| Ok(volume.statfs()?)) {
+            Ok(s) => {
+                let (free, inodes) = (s.free_blocks, s.inodes.saturating_add(s.free_inodes));
+                let size = s.block_size as u32;
+                reply.statfs(s.blocks, free, free, inodes, s.free_inodes, size, s.max_name, size);
+            }
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let served = &self.served;
+        let name = name.as_bytes();
+        empty(
+            served.with(Operation::Setxattr, |volume| served.setxattr(volume, ino, name, value, flags)),
+            reply,
+        );
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let served = &self.served;
+        let name = name.as_bytes();
+        sized(served.with(Operation::Getxattr, |volume| served.getxattr(volume, ino, name)), size, reply);
+    }
+
+    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let served = &self.served;
+        sized(
+            served.with(Operation::Listxattr, |volume| served.listxattr(volume, request, ino)),
+            size,
+            reply,
+        );
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let served = &self.served;
+        let name = name.as_bytes();
+        empty(served.with(Operation::Removexattr, |volume| served.removexattr(volume, ino, name)), reply);
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let served = &self.served;
+        let range = (offset, length);
+        empty(
+            served.with(Operation::Fallocate, |volume| served.fallocate(volume, request, ino, range, mode)),
+            reply,
+        );
+    }
+
+    fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let served = &self.served;
+        match served.with(Operation::Seek, |volume| served.seek(volume, ino, offset, whence)) {
+            Ok(offset) => reply.offset(offset),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        request: &Request,
+        from: INodeNo,
+        _: FileHandle,
+        from_offset: u64,
+        to: INodeNo,
+        _: FileHandle,
+        to_offset: u64,
+        len: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let served = &self.served;
+        let (from, to) = ((from, from_offset), (to, to_offset));
+        let copied =
+            served.with(Operation::CopyRange, |volume| served.copy_range(volume, request, from, to, len));
+        written(copied, reply);
+    }
+
+    /// There are none; "not implemented" would be reported with each call.
+    fn ioctl(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        _: u32,
+        _: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    /// Files are always ready: the kernel need not ask.
+    fn poll(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: PollNotifier,
+        _: PollEvents,
+        _: PollFlags,
+        reply: ReplyPoll,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+}
+
+/// The entry of a name that does not exist.
+fn nothing() -> FileAttr {
+    let zero = Time::default();
+    let attr = Attr {
+        ino: lanefs::Ino(0),
+        kind: FileKind::File,
+        perm: 0,
+        links: 0,
+        uid: 0,
+        gid: 0,
+        size: 0,
+        blocks: 0,
+        rdev: 0,
+        mtime: zero,
+        ctime: zero,
+        atime: zero,
+        btime: zero,
+        generation: 0,
+    };
+    Numbers { root: lanefs::Ino(u64::MAX) }.attr(&attr)
+}

@@ -1,0 +1,119 @@
+//! What is mounted, from the kernel's table.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it is mounted.
+    pub dir: PathBuf,
+    /// The type of file system.
+    pub kind: String,
+    /// What is mounted: of a mount of LaneFS the image.
+    pub source: PathBuf,
+    /// True where nothing may be changed.
+    pub read_only: bool,
+}
+
+impl Entry {
+    /// True for a mount of LaneFS.
+    pub fn is_lanefs(&self) -> bool {
+        self.kind == crate::kernel::TYPE
+    }
+}
+
+/// All mounts that this process sees, the newest last.
+///
+/// # Errors
+/// Where `/proc` is not there.
+pub fn mounts() -> std::io::Result<Vec<Entry>> {
+    let text = std::fs::read("/proc/self/mountinfo")?;
+    Ok(text.split(|byte| *byte == b'\n').filter_map(parse).collect())
+}
+
+/// What is mounted on `dir`, the uppermost if there are several.
+///
+/// # Errors
+/// As [`mounts`].
+pub fn find(dir: &Path) -> std::io::Result<Option<Entry>> {
+    let dir = absolute(dir)?;
+    Ok(mounts()?.into_iter().rev().find(|entry| entry.dir == dir))
+}
+
+/// The absolute name of a directory, also of one that no longer answers.
+///
+/// # Errors
+/// Where there is no such directory.
+pub fn absolute(dir: &Path) -> std::io::Result<PathBuf> {
+    match std::fs::canonicalize(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let (Some(name), whole) = (dir.file_name(), std::path::absolute(dir)?) else { return Err(error) };
+            let parent = whole.parent().unwrap_or(Path::new("/"));
+            Ok(std::fs::canonicalize(parent)?.join(name))
+        }
+        found => found,
+    }
+}
+
+/// True for a mount whose server has ended. Attributes would come from the kernel's memory; this always goes to the server.
+pub(crate) fn is_dead(dir: &Path) -> bool {
+    rustix::fs::statfs(dir).is_err_and(|errno| errno == rustix::io::Errno::NOTCONN)
+}
+
+/// A line such as `36 35 0:59 / /mnt rw,relatime shared:1 - fuse.lanefs /v.lane rw,user_id=0`.
+fn parse(line: &[u8]) -> Option<Entry> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let dir = path(words.nth(4)?);
+    let options = words.next()?;
+    let mut behind = words.skip_while(|word| *word != b"-").skip(1);
+    let kind = String::from_utf8_lossy(behind.next()?).into_owned();
+    let source = path(behind.next()?);
+    let read_only = options.split(|byte| *byte == b',').any(|option| option == b"ro");
+    Some(Entry { dir, kind, source, read_only })
+}
+
+/// A name as it is: spaces, tabs, newlines and backslashes stand there as octal numbers.
+fn path(word: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((first, behind)) = rest.split_first() {
+        let number = behind.get(..3).filter(|_| *first == b'\\');
+        let number = number.and_then(|n| u8::from_str_radix(std::str::from_utf8(n).ok()?, 8).ok());
+        bytes.push(number.unwrap_or(*first));
+        rest = if number.is_some() { behind.get(3..).unwrap_or_default() } else { behind };
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// True where `below` is `dir` or lies in it, by name.
+pub(crate) fn lies_in(below: &Path, dir: &Path) -> bool {
+    let (below, dir) = (below.as_os_str().as_bytes(), dir.as_os_str().as_bytes());
+    below.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_table_are_understood() {
+        let line = br"36 35 0:59 / /mnt/a\040b\134c rw,nodev shared:7 master:1 - fuse.lanefs /v\011.lane rw,user_id=0";
+        let entry = parse(line).unwrap();
+        assert_eq!(entry.dir, Path::new("/mnt/a b\\c"));
+        assert_eq!(entry.source, Path::new("/v\t.lane"));
+        assert!(entry.is_lanefs() && !entry.read_only);
+        let entry = parse(b"1 0 8:1 / / ro - ext4 /dev/sda1 rw").unwrap();
+        assert!(!entry.is_lanefs() && entry.read_only);
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"1 2 3 4 5 6 7"), None);
+    }
+
+    #[test]
+    fn names_lie_in_directories_and_not_beside_them() {
+        assert!(lies_in(Path::new("/a/b"), Path::new("/a")));
+        assert!(lies_in(Path::new("/a"), Path::new("/a")));
+        assert!(!lies_in(Path::new("/ab"), Path::new("/a")));
+    }
+}

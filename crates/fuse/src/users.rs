@@ -1,0 +1,83 @@
+//! Processes that have an image locked, or files of a mount open: whom to ask, or to end.
+
+use crate::table::lies_in;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How many are named.
+const MOST_NAMED: usize = 5;
+
+/// Processes, for people. Whoever belongs to other users may be out of sight.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Processes(Vec<(u32, String)>);
+
+impl Processes {
+    /// True where none was found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn of(mut numbers: Vec<u32>) -> Self {
+        numbers.sort_unstable();
+        numbers.dedup();
+        Processes(numbers.into_iter().map(|number| (number, command(number))).collect())
+    }
+}
+
+impl fmt::Display for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("a process that cannot be seen from here");
+        }
+        for (index, (number, command)) in self.0.iter().take(MOST_NAMED).enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}process {number} ({command})")?;
+        }
+        match self.0.len().saturating_sub(MOST_NAMED) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// The beginning of a process's command line.
+fn command(number: u32) -> String {
+    let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ");
+    match text.is_empty() {
+        true => fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default().trim().to_owned(),
+        false => text.chars().take(100).filter(|c| !c.is_control()).collect(),
+    }
+}
+
+/// Who has an image locked.
+pub fn of_image(image: &Path) -> Processes {
+    let (Ok(meta), Ok(locks)) = (fs::metadata(image), fs::read_to_string("/proc/locks")) else {
+        return Processes::default();
+    };
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    let wanted = format!("{major:02x}:{minor:02x}:{}", meta.ino());
+    // Such as `1: FLOCK  ADVISORY  WRITE 713 fe:00:4711 0 EOF`.
+    let holder = |line: &str| {
+        let mut words = line.split_whitespace().skip(1).filter(|word| *word != "->");
+        let flock = words.next() == Some("FLOCK");
+        let number = words.nth(2)?.parse().ok()?;
+        (flock && words.next() == Some(wanted.as_str())).then_some(number)
+    };
+    Processes::of(locks.lines().filter_map(holder).collect())
+}
+
+/// Who has something open in a mounted directory, or works there.
+pub fn inside(dir: &Path) -> Processes {
+    let Ok(processes) = fs::read_dir("/proc") else { return Processes::default() };
+    let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let leads_there = |link: PathBuf| fs::read_link(link).is_ok_and(|target| lies_in(&target, dir));
+    let uses = |number: &u32| {
+        let process = PathBuf::from(format!("/proc/{number}"));
+        let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
+        ["cwd", "root", "exe"].iter().map(|name| process.join(name)).chain(open).any(leads_there)
+    };
+    Processes::of(numbers.filter(uses).collect())
+}

@@ -1,0 +1,64 @@
+//! Extended attributes.
+//!
+//! The kernel has checked who may do what, by name space. What it does not keep from sight is `trusted.` in a list.
+
+use crate::convert::Answer;
+use crate::server::Served;
+use fuser::{Errno, INodeNo, Request};
+use lanefs::{Caller, Volume, XattrMode};
+
+const OWNER: Caller = Caller::OWNER;
+/// Name spaces that a volume keeps. Of `system.` there would be access lists, which are not supported.
+const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
+// Of `setxattr(2)`.
+const CREATE: i32 = 1;
+const REPLACE: i32 = 2;
+
+fn check_space(name: &[u8]) -> Answer<()> {
+    let known = SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len());
+    if known { Ok(()) } else { Err(Errno::EOPNOTSUPP.into()) }
+}
+
+impl Served {
+    pub(crate) fn setxattr(
+        &self,
+        volume: &Volume,
+        ino: INodeNo,
+        name: &[u8],
+        value: &[u8],
+        flags: i32,
+    ) -> Answer<()> {
+        check_space(name)?;
+        let mode = match flags {
+            0 => XattrMode::Set,
+            CREATE => XattrMode::Create,
+            REPLACE => XattrMode::Replace,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        Ok(volume.setxattr(&OWNER, self.numbers.ino(ino), name, value, mode)?)
+    }
+
+    pub(crate) fn getxattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> Answer<Vec<u8>> {
+        check_space(name)?;
+        Ok(volume.getxattr(&OWNER, self.numbers.ino(ino), name)?)
+    }
+
+    /// The names, each with a NUL behind it.
+    pub(crate) fn listxattr(&self, volume: &Volume, request: &Request, ino: INodeNo) -> Answer<Vec<u8>> {
+        let sees_trusted = request.uid() == 0;
+        let mut list = Vec::new();
+        for name in volume.listxattr(self.numbers.ino(ino))? {
+            if sees_trusted || !name.starts_with(b"trusted.") {
+                list.extend_from_slice(&name);
+                list.push(0);
+            }
+        }
+        Ok(list)
+    }
+
+    pub(crate) fn removexattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> Answer<()> {
+        check_space(name)?;
+        Ok(volume.removexattr(&OWNER, self.numbers.ino(ino), name)?)
+    }
+}
