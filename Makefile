@@ -15,7 +15,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency bench-alloc bench-mount mount-conformance soak crash-soak alloc-soak clean
+.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -83,6 +83,10 @@ bench-alloc: setup-bench build ## the allocator against glibc, mimalloc, jemallo
 	@cd peers && $(CARGO) build --release --locked --keep-going --target-dir $(PEERS) || echo "==> bench-alloc: goes on without what could not be built"
 	@echo "==> bench-alloc: $(LANEFS) bench alloc $(ARGS)"
 	@$(LANEFS) bench alloc $(ARGS)
+
+bench-gpu: setup-bench build ## lookups by the GPU engine against the CPU engine and ext4 (ARGS="--quick")
+	@echo "==> bench-gpu: $(LANEFS) bench gpu $(ARGS)"
+	@$(LANEFS) bench gpu $(ARGS)
 
 bench-mount: setup-bench build ## a mounted volume against ext4, tmpfs and a FUSE passthrough, as root (ARGS="--quick")
 	@echo "==> bench-mount: $(LANEFS) bench mount $(ARGS)"

@@ -45,6 +45,14 @@ pub enum Error {
     /// An allocator's library is missing or is not the one that answers, and what to do about it.
     #[error("{0}")]
     Library(String),
+    /// A GPU, or its driver.
+    #[error("{what}: {source}")]
+    Device {
+        /// What was being done.
+        what: String,
+        /// The GPU engine's error.
+        source: lanefs_gpu::Error,
+    },
     /// The import that was plugged in failed.
     #[error("import: {0}")]
     Import(String),
@@ -71,6 +79,11 @@ impl Error {
     /// For `map_err`: the volume failed while doing `what`.
     pub(crate) fn volume(what: impl Into<String>) -> impl FnOnce(lanefs::Error) -> Error {
         move |source| Error::Volume { what: what.into(), source }
+    }
+
+    /// For `map_err`: the GPU engine failed while doing `what`.
+    pub(crate) fn device(what: impl Into<String>) -> impl FnOnce(lanefs_gpu::Error) -> Error {
+        move |source| Error::Device { what: what.into(), source }
     }
 
     /// For `map_err`: the host failed while doing `what`.

@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::exit::Failure;
 use clap::{Args, ValueEnum};
 use lanefs::{Resolution, ResolveOptions, Volume};
-use lanefs_gpu::{Choice, Gpu, Mirrored};
-use std::sync::Mutex;
+use lanefs_gpu::{Auto, Choice, DeviceKind, Gpu, MirrorOptions, Mirrored, devices};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most paths given to an engine in one call.
 const CPU_BATCH: usize = 65_536;
@@ -26,7 +26,7 @@ pub(crate) struct EngineArgs {
 /// An engine, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineName {
-    /// The CPU engine, as long as nothing has measured another to be faster on this machine
+    /// For each batch the faster one, by measured cost; without a GPU that is the CPU engine
     Auto,
     /// The CPU engine
     Cpu,
@@ -37,8 +37,16 @@ pub(crate) enum EngineName {
 /// An engine on a volume.
 pub(crate) struct Engine<'g, 'v> {
     volume: &'v Volume,
-    /// The GPU engine's, for one thread at a time; without it the CPU engine answers any number of threads.
-    mirrored: Option<Box<Mutex<Mirrored<'g, 'v>>>>,
+    answers: Answers<'g, 'v>,
+    /// The user knows that the device failed.
+    is_told: AtomicBool,
+}
+
+/// Who answers.
+enum Answers<'g, 'v> {
+    Cpu,
+    Gpu(Box<Mirrored<'g, 'v>>),
+    Auto(Box<Auto<'g, 'v>>),
 }
 
 impl EngineArgs {
@@ -47,30 +55,47 @@ impl EngineArgs {
     /// # Errors
     /// There is none, or it answers wrongly.
     pub(crate) fn open(&self) -> Result<Option<Gpu>, Failure> {
+        let choice = self.device.clone().unwrap_or_default();
         match self.engine {
-            EngineName::Auto | EngineName::Cpu => Ok(None),
-            EngineName::Gpu => {
-                Gpu::open(&self.device.clone().unwrap_or_default()).map(Some).map_err(|error| failure(&error))
+            EngineName::Cpu => Ok(None),
+            EngineName::Auto => {
+                // A device that is a program on the processor cannot be faster than the CPU engine, and takes a while to open.
+                let is_worth_it = devices().is_ok_and(|all| {
+                    all.iter().any(|device| device.lacks.is_empty() && device.kind != DeviceKind::Software)
+                });
+                Ok(is_worth_it.then(|| Gpu::open(&choice).ok()).flatten())
             }
+            EngineName::Gpu => Gpu::open(&choice).map(Some).map_err(|error| failure(&error)),
         }
     }
-}
 
-impl<'g, 'v> Engine<'g, 'v> {
-    /// The engine on a volume, whose metadata are brought into memory for a device.
+    /// The engine on a volume, whose metadata are brought into memory for a device. So many threads are going to call it.
     ///
     /// # Errors
     /// The device's, the volume's; the user stops it.
-    pub(crate) fn new(gpu: Option<&'g Gpu>, context: &Context<'v>) -> Result<Self, Failure> {
+    pub(crate) fn on<'g, 'v>(
+        &self,
+        gpu: Option<&'g Gpu>,
+        context: &Context<'v>,
+        threads: usize,
+    ) -> Result<Engine<'g, 'v>, Failure> {
         let volume = context.volume;
-        let Some(gpu) = gpu else { return Ok(Engine { volume, mirrored: None }) };
+        let with = |answers| Ok(Engine { volume, answers, is_told: AtomicBool::new(false) });
+        let Some(gpu) = gpu else { return with(Answers::Cpu) };
         let loaded = volume.load_metadata(&|_, _| crate::interrupt::check().is_ok());
         loaded.map_err(|error| Failure::volume("reading the metadata", &error))?;
         crate::interrupt::check()?;
-        let mirrored = gpu.mirror(volume, None).map_err(|error| failure(&error))?;
-        Ok(Engine { volume, mirrored: Some(Box::new(Mutex::new(mirrored))) })
+        let mirrored = gpu.mirror(volume, &MirrorOptions::default());
+        if self.engine != EngineName::Auto {
+            return with(Answers::Gpu(Box::new(mirrored.map_err(|error| failure(&error))?)));
+        }
+        let Ok(mirrored) = mirrored else { return with(Answers::Cpu) };
+        let auto = Auto::new(mirrored, threads);
+        with(Answers::Auto(Box::new(auto.map_err(|error| Failure::volume("measuring the engines", &error))?)))
     }
+}
 
+impl Engine<'_, '_> {
     /// Its name, with that of the device.
     pub(crate) fn name(gpu: Option<&Gpu>) -> String {
         gpu.map_or("cpu".into(), |gpu| format!("gpu, {}", gpu.info().name))
@@ -79,12 +104,12 @@ impl<'g, 'v> Engine<'g, 'v> {
     /// Threads that it is worth calling from.
     pub(crate) fn threads(&self, wanted: usize) -> usize {
         // One in the call, one that prepares the next.
-        if self.mirrored.is_some() { wanted.min(2) } else { wanted }
+        if matches!(self.answers, Answers::Gpu(_)) { wanted.min(2) } else { wanted }
     }
 
     /// Paths in a call.
     pub(crate) fn batch(&self) -> usize {
-        if self.mirrored.is_some() { GPU_BATCH } else { CPU_BATCH }
+        if matches!(self.answers, Answers::Gpu(_)) { GPU_BATCH } else { CPU_BATCH }
     }
 
     /// Resolves a batch.
@@ -96,13 +121,16 @@ impl<'g, 'v> Engine<'g, 'v> {
         options: &ResolveOptions,
         paths: &[&[u8]],
     ) -> lanefs::Result<Vec<Resolution>> {
-        if let Some(Ok(mut mirrored)) = self.mirrored.as_ref().map(|mirrored| mirrored.lock()) {
-            match mirrored.resolve_batch(options, paths) {
-                Ok((answers, _)) => return Ok(answers),
-                Err(lanefs_gpu::Error::Volume(error)) => return Err(error),
-                Err(error) => crate::context::say(&format!("{error}; the CPU engine goes on")),
-            }
+        let (answers, mirrored) = match &self.answers {
+            Answers::Cpu => return self.volume.resolve_batch(options, paths),
+            Answers::Gpu(mirrored) => (mirrored.resolve_batch(options, paths)?.0, &**mirrored),
+            Answers::Auto(auto) => (auto.resolve_batch(options, paths)?.0, auto.mirrored()),
+        };
+        if let Some(error) = mirrored.failure()
+            && !self.is_told.swap(true, Ordering::Relaxed)
+        {
+            crate::context::say(&format!("{error}; the CPU engine goes on"));
         }
-        self.volume.resolve_batch(options, paths)
+        Ok(answers)
     }
 }

@@ -6,6 +6,7 @@ use crate::{Error, Result};
 use lanefs_format::BLOCK;
 use lanefs_store::{Closed, Fault, Reader, Snapshot};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 impl Shared {
     /// Everything changed so far is durable on return. Operations go on meanwhile, but for the moment in which what changed is
@@ -192,28 +193,45 @@ impl Shared {
         if self.store.must_commit() {
             return self.commit();
         }
-        if self.store.should_commit() {
+        let (commit, write) = (self.store.should_commit(), self.store.should_write_data());
+        if (commit || write) && !self.store.is_memory() {
             let mut work = self.work.lock();
-            if !work.commit {
-                work.commit = true;
+            if commit && !work.commit || write && !work.write {
+                work.commit |= commit;
+                work.write |= write;
                 self.wake.notify_one();
             }
         }
         Ok(())
     }
 
-    /// The background committer: commits by time and by size, and empties the journal behind.
+    /// Writes file data in place that the next commit will want there. Nothing is durable by that.
+    fn write_ahead(&self) {
+        let _turn = self.turn();
+        // A failure is told to whoever changes or syncs next.
+        let _ = self.write_data_early();
+    }
+
+    /// The background committer: commits by time and by size, writes file data ahead, and empties the journal behind.
     pub(crate) fn keep_committing(&self) {
+        let mut due = Instant::now() + self.commit_every;
         loop {
             let mut work = self.work.lock();
-            if !work.stop && !work.commit {
-                self.wake.wait_for(&mut work, self.commit_every);
+            if !work.stop && !work.commit && !work.write {
+                self.wake.wait_until(&mut work, due);
             }
             if work.stop {
                 return;
             }
-            work.commit = false;
+            let (commit, write) = (std::mem::take(&mut work.commit), std::mem::take(&mut work.write));
             drop(work);
+            if write && !commit && Instant::now() < due {
+                if !self.store.has_failed() {
+                    self.write_ahead();
+                }
+                continue;
+            }
+            due = Instant::now() + self.commit_every;
             // A failure is told to whoever changes or syncs next.
             if self.store.has_changes() && !self.store.has_failed() {
                 let _ = self.commit();

@@ -55,6 +55,8 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) commit: bool,
+    /// File data are to be written, without a commit.
+    pub(crate) write: bool,
     pub(crate) stop: bool,
 }
 

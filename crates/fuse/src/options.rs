@@ -131,7 +131,7 @@ impl Options {
     /// How many threads answer the kernel. More than processors, for some wait for the device.
     pub(crate) fn thread_count(&self) -> usize {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or_else(|| (2 * processors()).clamp(4, 32))
+        self.threads.unwrap_or_else(|| processors().clamp(2, 32))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::data::with_buffer;
 use crate::listing::Page;
 use crate::notify;
 use crate::statistics::{Operation, Statistics};
+use crate::xattrs;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
@@ -51,6 +52,7 @@ pub(crate) struct Served {
     pub(crate) numbers: Numbers,
     /// Whether reading changes times of access.
     pub(crate) keeps_access_times: bool,
+    pub(crate) host_has_labels: bool,
     pub(crate) statistics: Statistics,
 }
 
@@ -61,6 +63,7 @@ impl Served {
             volume: RwLock::new(Some(volume)),
             numbers,
             keeps_access_times,
+            host_has_labels: xattrs::host_has_labels(),
             statistics: Statistics::default(),
         }
     }

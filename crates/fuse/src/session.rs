@@ -95,6 +95,9 @@ impl Mount {
             .map_err(|error| Error::io("starting a thread", &error))?;
         rustix::fs::statfs(&mount.dir)
             .map_err(|errno| Error::host(format!("trying the mount at {}", mount.dir.display()), errno))?;
+        if let Ok(stat) = rustix::fs::stat(&mount.dir) {
+            kernel::read_far_ahead(stat.st_dev);
+        }
         Ok(mount)
     }
 

@@ -5,11 +5,19 @@
 use crate::convert::Answer;
 use crate::server::Served;
 use fuser::{Errno, INodeNo, Request};
-use lanefs::{Caller, Volume, XattrMode};
+use lanefs::{Caller, Code, Volume, XattrMode};
 
 const OWNER: Caller = Caller::OWNER;
 /// Name spaces that a volume keeps. Of `system.` there would be access lists, which are not supported.
 const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
+/// SELinux's label of a file.
+const LABEL: &[u8] = b"security.selinux";
+
+/// Whether labels mean anything to this host.
+pub(crate) fn host_has_labels() -> bool {
+    std::fs::exists("/sys/fs/selinux/enforce").unwrap_or(false)
+}
 
 // Of `setxattr(2)`.
 const CREATE: i32 = 1;
@@ -41,7 +49,13 @@ impl Served {
 
     pub(crate) fn getxattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> Answer<Vec<u8>> {
         check_space(name)?;
-        Ok(volume.getxattr(&OWNER, self.numbers.ino(ino), name)?)
+        match volume.getxattr(&OWNER, self.numbers.ino(ino), name) {
+            // Programs ask for it with each file that they list, until they hear that there is no such thing.
+            Err(error) if error.code() == Code::NoAttribute && name == LABEL && !self.host_has_labels => {
+                Err(Errno::EOPNOTSUPP.into())
+            }
+            answer => Ok(answer?),
+        }
     }
 
     /// The names, each with a NUL behind it.

@@ -1,33 +1,80 @@
 //! The engine: batches of paths, resolved on a device.
 
+use crate::batch::{Batch, Shape, Tables, room_of};
+use crate::cache::DirectoryCache;
 use crate::error::{Error, Result};
-use crate::kernels::{LOOKUP, Parameters};
-use crate::layout::MAX_PATH;
+use crate::kernels::{Kernels, PARAMETERS};
+use crate::layout::{COMPONENT_FUEL, MAX_GROUPS};
 use crate::mirror::Mirror;
+use crate::pending::{Begun, Pending};
 use crate::probe;
-use crate::twin::lookup::{Found, Question};
-use crate::vulkan::{Buffer, Choice, Device, DeviceInfo, Kernel, Place, Submission};
-use lanefs::format::{Code, FileKind, INODE_CORE};
-use lanefs::{Ino, Resolution, ResolveOptions, Volume, Watch};
-use std::sync::Arc;
+use crate::twin::lookup::Question;
+use crate::vulkan::{Buffer, Choice, Commands, Device, DeviceInfo, DeviceKind, Place};
+use lanefs::format::{BLOCK, FileKind};
+use lanefs::{Resolution, ResolveOptions, Volume, Watch};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Invocations of a workgroup, without other wishes.
 const WORKGROUP: u32 = 64;
 
 /// Paths of one submission at most, and bytes of their text.
-const PATHS: usize = 1 << 20;
-const TEXT: u64 = 128 << 20;
+const PATHS: usize = 1 << 18;
+const TEXT: u64 = 32 << 20;
 
-/// Bytes of an answer.
-const ANSWER: u64 = 16;
+/// Submissions of one call that are on their way at a time: one that the device works on, one that waits, one that is prepared.
+const IN_FLIGHT: usize = 3;
+
+/// Batches whose buffers are kept, and bytes of all of them.
+const KEPT: usize = 8;
+const KEPT_BYTES: u64 = 512 << 20;
+
+/// Rounds of loops of an invocation; of llvmpipe, which ends all loops of the invocations of a vector after 65,535 of them, so few that
+/// those of 16 together stay below.
+const FUEL: u32 = 1 << 20;
+const FUEL_SOFTWARE: u32 = 4000;
+const _: () = assert!(FUEL_SOFTWARE * 16 < 65_535 && FUEL_SOFTWARE > 2 * COMPONENT_FUEL);
+
+/// Blocks of a volume that one dispatch of `warm` looks at.
+const WARMED: u64 = 1 << 22;
 
 /// A device that is ready to work: its kernels were made, and gave the right answers to known questions.
 pub struct Gpu {
     device: Arc<Device>,
-    lookup: Kernel,
+    kernels: Kernels,
     /// How long each kernel's probe took.
     probes: Vec<(&'static str, Duration)>,
+}
+
+/// How a device is opened. Only tests want anything else than the default.
+#[derive(Clone, Debug, Default)]
+pub struct GpuOptions<'c> {
+    /// Which device.
+    pub device: Choice,
+    /// Invocations of a workgroup.
+    pub workgroup: Option<u32>,
+    /// Buffers get words around them that nobody may touch; who drops one that was touched panics.
+    pub guards: bool,
+    /// The code of a kernel, by name, instead of its own: one with a fault must not pass its probe.
+    pub replaced: Option<(&'c str, &'c [u8])>,
+    /// The device is used without having been probed: so that others than the probe can find that fault.
+    pub unprobed: bool,
+}
+
+/// How much of a device's memory a volume gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MirrorOptions {
+    /// Bytes of the mirror at most; `None`: three quarters of the device's memory, or, where it is the host's, a quarter.
+    pub room: Option<u64>,
+    /// The directory cache's part of the device's memory, 0 for none.
+    pub cache: f64,
+}
+
+impl Default for MirrorOptions {
+    fn default() -> Self {
+        MirrorOptions { room: None, cache: 0.0625 }
+    }
 }
 
 impl Gpu {
@@ -36,24 +83,20 @@ impl Gpu {
     /// # Errors
     /// No Vulkan, no such device; [`Error::Wrong`] where a kernel answers wrongly on it.
     pub fn open(choice: &Choice) -> Result<Gpu> {
-        Self::with_workgroup(choice, WORKGROUP)
+        Self::open_with(&GpuOptions { device: choice.clone(), ..GpuOptions::default() })
     }
 
-    /// As [`open`](Self::open), with workgroups of so many invocations.
+    /// As [`open`](Self::open), in another way.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn with_workgroup(choice: &Choice, workgroup: u32) -> Result<Gpu> {
-        Self::with_code(choice, workgroup, LOOKUP.code)
-    }
-
-    /// As [`with_workgroup`](Self::with_workgroup), with another lookup kernel: one with a fault must not pass its probe.
-    #[doc(hidden)]
-    pub fn with_code(choice: &Choice, workgroup: u32, code: &[u8]) -> Result<Gpu> {
-        let device = Device::open(choice)?;
-        let lookup = Kernel::new(&device, &LOOKUP, code, workgroup)?;
-        let mut gpu = Gpu { device, lookup, probes: Vec::new() };
-        gpu.probes = probe::all(&gpu)?;
+    pub fn open_with(options: &GpuOptions<'_>) -> Result<Gpu> {
+        let device = Device::open(&options.device, options.guards)?;
+        let kernels = Kernels::new(&device, options.workgroup.unwrap_or(WORKGROUP), options.replaced)?;
+        let mut gpu = Gpu { device, kernels, probes: Vec::new() };
+        if !options.unprobed {
+            gpu.probes = probe::all(&gpu)?;
+        }
         Ok(gpu)
     }
 
@@ -67,29 +110,49 @@ impl Gpu {
         &self.probes
     }
 
-    /// A mirror of a volume's metadata, up to `room` bytes; `None` for three quarters of the device's memory, or, where it is the host's,
-    /// a quarter.
+    /// A mirror of a volume's metadata, and a directory cache.
     ///
     /// # Errors
     /// The device's, the volume's; [`Error::Volume`] where another engine mirrors the volume already.
-    pub fn mirror<'v>(&self, volume: &'v Volume, room: Option<u64>) -> Result<Mirrored<'_, 'v>> {
-        let part = if self.info().kind == crate::DeviceKind::Discrete { 3 } else { 1 };
-        let room = room.unwrap_or(self.info().memory / 4 * part);
+    pub fn mirror<'v>(&self, volume: &'v Volume, options: &MirrorOptions) -> Result<Mirrored<'_, 'v>> {
+        let memory = self.info().memory;
+        let part = if self.info().kind == DeviceKind::Discrete { 3 } else { 1 };
+        let room = options.room.unwrap_or(memory / 4 * part);
         let watch = volume.watch()?.ok_or_else(|| lanefs::Error::Image {
             what: "volume".into(),
             why: "mirrored by another engine already".into(),
         })?;
         let mirror = Mirror::new(&self.device, volume.superblock().volume_bytes, room)?;
-        Ok(Mirrored { gpu: self, watch, mirror, batch: None })
+        let room = (memory as f64 * options.cache.clamp(0.0, 1.0)) as u64;
+        let cache = DirectoryCache::new(&self.device, volume.statfs()?.inodes, room)?;
+        let state = Mutex::new(State { watch, mirror, kept: Vec::new(), failure: None });
+        Ok(Mirrored { gpu: self, volume, cache, state })
+    }
+
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    pub(crate) fn fuel(&self) -> u32 {
+        if self.info().kind == DeviceKind::Software { FUEL_SOFTWARE } else { FUEL }
     }
 }
 
-/// A volume whose metadata a device has.
+/// A volume whose metadata a device has. Any number of threads may ask it.
 pub struct Mirrored<'g, 'v> {
     gpu: &'g Gpu,
+    volume: &'v Volume,
+    cache: DirectoryCache,
+    state: Mutex<State<'v>>,
+}
+
+struct State<'v> {
     watch: Watch<'v>,
     mirror: Mirror,
-    batch: Option<Batch>,
+    /// Batches that are over, for the next ones of their shape.
+    kept: Vec<Batch>,
+    /// Why the device is not asked any more.
+    failure: Option<Error>,
 }
 
 /// What happened to a batch.
@@ -97,220 +160,216 @@ pub struct Mirrored<'g, 'v> {
 pub struct Report {
     /// Paths answered by the device.
     pub by_device: u64,
-    /// Paths left to the host: links to follow, blocks that are not in the device's memory.
+    /// Paths left to the host: links whose targets are long, blocks that are not in the device's memory.
     pub by_host: u64,
     /// Blocks copied to the device before it.
     pub copied: u64,
 }
 
-impl Mirrored<'_, '_> {
-    /// Resolves paths, as [`Volume::resolve_batch`] does and with the same answers.
+impl<'g, 'v> Mirrored<'g, 'v> {
+    /// Resolves paths, as [`Volume::resolve_batch`] does and with the same answers; many of them in several submissions, of which the
+    /// device has the next ones while it works on one. Where the device fails, the CPU engine goes on ([`failure`](Self::failure)).
     ///
     /// # Errors
-    /// The device's: what it answered is not to be believed then, and the CPU engine gives the same answers. The volume's.
+    /// The volume's.
     pub fn resolve_batch<P: AsRef<[u8]> + Sync>(
-        &mut self,
-        options: &ResolveOptions,
-        paths: &[P],
-    ) -> Result<(Vec<Resolution>, Report)> {
-        let before = self.mirror.copied;
-        self.mirror.refresh(&mut self.watch)?;
-        let volume = self.watch.volume();
-        let root = volume.root().0;
-        let base = options.base.map_or(root, |ino| ino.0);
-        let superblock = volume.superblock();
-        let question = Question {
-            root,
-            base,
-            seed: superblock.seed,
-            inode_size: superblock.inode_size,
-            follow: options.follow,
-        };
-        // Rights, and where relative paths begin, are the host's business.
-        let is_plain = options.caller.user.is_none()
-            && options
-                .base
-                .is_none_or(|base| volume.getattr(base).is_ok_and(|attr| attr.kind == FileKind::Directory));
-        let mut report = Report { copied: self.mirror.copied - before, ..Report::default() };
-        let mut answers = Vec::with_capacity(paths.len());
-        let mut rest = paths;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(next_batch(rest));
-            rest = later;
-            let first = answers.len();
-            if is_plain {
-                self.run(&question, options.attributes, now, &mut answers)?;
-            } else {
-                answers.resize(first + now.len(), unanswered());
-            }
-            self.finish(options, now, &mut answers[first..], &mut report)?;
-        }
-        Ok((answers, report))
-    }
-
-    /// Brings the mirror up to the present: its table, and what a batch needs beside it.
-    pub(crate) fn ready(&mut self) -> Result<((u64, u64), &Kernel, &Arc<Device>)> {
-        self.mirror.refresh(&mut self.watch)?;
-        Ok((self.mirror.table(), &self.gpu.lookup, &self.gpu.device))
-    }
-
-    /// Has the host answer what the device did not.
-    fn finish<P: AsRef<[u8]> + Sync>(
         &self,
         options: &ResolveOptions,
         paths: &[P],
-        answers: &mut [Resolution],
-        report: &mut Report,
-    ) -> Result<()> {
-        let left: Vec<usize> = (0..paths.len()).filter(|i| answers[*i].code == Code::NotResident).collect();
-        let texts: Vec<&[u8]> = left.iter().map(|i| paths[*i].as_ref()).collect();
-        let found = self.watch.volume().resolve_batch(options, &texts)?;
-        for (i, answer) in left.iter().zip(found) {
-            answers[*i] = answer;
+    ) -> lanefs::Result<(Vec<Resolution>, Report)> {
+        let mut rest = paths;
+        let (mut pending, mut sum) = (VecDeque::new(), Report::default());
+        let mut answers = Vec::new();
+        loop {
+            while !rest.is_empty() && pending.len() < IN_FLIGHT {
+                let (now, later) = rest.split_at(next_batch(rest));
+                rest = later;
+                pending.push_back(self.submit(options, now));
+            }
+            let Some(first) = pending.pop_front() else { return Ok((answers, sum)) };
+            let (some, report) = first.wait()?;
+            if answers.is_empty() {
+                answers = some;
+                answers.reserve(paths.len() - answers.len());
+            } else {
+                answers.extend(some);
+            }
+            sum.by_device += report.by_device;
+            sum.by_host += report.by_host;
+            sum.copied += report.copied;
         }
-        report.by_host += left.len() as u64;
-        report.by_device += (paths.len() - left.len()) as u64;
-        Ok(())
     }
 
-    /// Has the device answer a batch.
-    fn run<P: AsRef<[u8]>>(
+    /// Has the device resolve paths, as they are at this moment: about a quarter of a million at most, more are for
+    /// [`resolve_batch`](Self::resolve_batch). Nothing is waited for but, where much of the volume changed, the copying of it.
+    pub fn submit<'m, 'p, P: AsRef<[u8]> + Sync>(
+        &'m self,
+        options: &ResolveOptions,
+        paths: &'p [P],
+    ) -> Pending<'m, 'g, 'v, 'p, P> {
+        let question = self.question(options);
+        let mut begun = Begun::default();
+        if self.can_answer(options) && next_batch(paths) == paths.len() {
+            let mut state = self.state();
+            if state.failure.is_none() {
+                match state.begin(self, &question, Shape::of(paths, options.attributes), paths) {
+                    Ok(work) => begun = work,
+                    // What one batch has no memory for, another one may have.
+                    Err(error) if error.is_short_of_memory() => state.kept.clear(),
+                    Err(error) => state.failure = Some(error),
+                }
+            }
+        }
+        Pending::new(self, options, paths, question, begun)
+    }
+
+    /// Fills the directory cache with all entries, as far as they fit.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn warm(&self) -> Result<()> {
+        if self.cache.buckets().1 == 0 {
+            return Ok(());
+        }
+        let mut state = self.state();
+        let State { mirror, watch, .. } = &mut *state;
+        mirror.refresh(watch)?;
+        let device = self.device();
+        let mut told = Buffer::new(device, PARAMETERS, Place::Upload)?;
+        let mut work = Commands::new(device)?;
+        let blocks = self.volume.superblock().volume_bytes / BLOCK;
+        for from in (0..blocks).step_by(WARMED as usize) {
+            let question = Question { base: from * BLOCK, ..self.question(&ResolveOptions::default()) };
+            let mut parameters = Tables::of(mirror).parameters(&question, &self.cache);
+            parameters.count = (blocks - from).min(WARMED) as u32;
+            work.wait()?;
+            parameters.write(told.bytes_mut().unwrap_or(&mut []));
+            work.record(|commands| {
+                commands.run(&self.gpu.kernels.warm, told.address, parameters.count.into());
+            })?;
+            work.submit()?;
+        }
+        work.wait()
+    }
+
+    /// Bytes of the directory cache.
+    pub fn cache_bytes(&self) -> u64 {
+        self.cache.bytes()
+    }
+
+    /// Why the device is not asked any more, in words; `None` while it is.
+    pub fn failure(&self) -> Option<String> {
+        self.state().failure.as_ref().map(ToString::to_string)
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &'v Volume {
+        self.volume
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.gpu.device
+    }
+
+    pub(crate) fn gpu(&self) -> &'g Gpu {
+        self.gpu
+    }
+
+    pub(crate) fn cache(&self) -> &DirectoryCache {
+        &self.cache
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<'v>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The mirror, brought up to the present.
+    pub(crate) fn with_mirror<T>(&self, work: impl FnOnce(&Mirror) -> Result<T>) -> Result<T> {
+        let mut state = self.state();
+        let State { mirror, watch, .. } = &mut *state;
+        mirror.refresh(watch)?;
+        work(mirror)
+    }
+
+    /// The device failed: the host answers from now on.
+    pub(crate) fn fail(&self, error: Error) {
+        self.state().failure.get_or_insert(error);
+    }
+
+    /// Keeps the buffers of a batch that is over for the next one.
+    pub(crate) fn keep(&self, batch: Batch) {
+        let mut state = self.state();
+        state.kept.push(batch);
+        while state.kept.len() > KEPT
+            || state.kept.iter().map(|batch| batch.shape().bytes()).sum::<u64>() > KEPT_BYTES
+        {
+            state.kept.remove(0);
+        }
+    }
+
+    /// Has the device go on with the lookups of a batch that are unfinished.
+    /// `None` where the mirror has moved on from the moment when they began.
+    pub(crate) fn go_on(&self, batch: &mut Batch, question: &Question, moment: u64) -> Result<Option<u64>> {
+        let state = self.state();
+        if state.mirror.copied != moment {
+            return Ok(None);
+        }
+        batch.submit(&Tables::of(&state.mirror), &self.cache, question, true).map(Some)
+    }
+
+    /// Can the device know who asks, and where relative paths begin?
+    fn can_answer(&self, options: &ResolveOptions) -> bool {
+        let is_known = options.caller.user.as_ref().is_none_or(|user| user.groups.len() <= MAX_GROUPS);
+        let is_directory =
+            |base| self.volume.getattr(base).is_ok_and(|attr| attr.kind == FileKind::Directory);
+        is_known && is_directory(self.volume.root()) && options.base.is_none_or(is_directory)
+    }
+
+    pub(crate) fn question(&self, options: &ResolveOptions) -> Question {
+        let root = self.volume.root().0;
+        let superblock = self.volume.superblock();
+        Question {
+            root,
+            base: options.base.map_or(root, |ino| ino.0),
+            seed: superblock.seed,
+            inode_size: superblock.inode_size,
+            follow: options.follow,
+            user: options.caller.user.clone().filter(|user| user.uid != 0),
+            fuel: self.gpu.fuel(),
+        }
+    }
+}
+
+impl State<'_> {
+    /// Brings the mirror up to the present and submits a batch.
+    fn begin<P: AsRef<[u8]>>(
         &mut self,
+        mirrored: &Mirrored<'_, '_>,
         question: &Question,
-        attributes: bool,
+        shape: Shape,
         paths: &[P],
-        answers: &mut Vec<Resolution>,
-    ) -> Result<()> {
-        let text: u64 = paths.iter().map(|path| path.as_ref().len() as u64).sum();
-        let mut batch = match self.batch.take().filter(|batch| batch.holds(paths.len(), text, attributes)) {
-            Some(batch) => batch,
-            None => Batch::new(&self.gpu.device, paths.len(), text, attributes)?,
+    ) -> Result<Begun> {
+        let before = self.mirror.copied;
+        self.mirror.refresh(&mut self.watch)?;
+        let mut batch = match self.kept.iter().position(|batch| batch.shape() == shape) {
+            Some(i) => self.kept.swap_remove(i),
+            None => Batch::new(mirrored.device(), &mirrored.gpu.kernels, &mirrored.cache, shape, false)?,
         };
-        batch.fill(paths);
-        batch.run(&self.gpu.lookup, self.mirror.table(), question, attributes)?;
-        answers.extend((0..paths.len()).map(|i| batch.resolution(i, attributes)));
-        self.batch = Some(batch);
-        Ok(())
+        batch.take(paths);
+        let submission = batch.submit(&Tables::of(&self.mirror), &mirrored.cache, question, false)?;
+        let moment = self.mirror.copied;
+        Ok(Begun { copied: moment - before, moment, work: Some((batch, submission)) })
     }
 }
 
 /// How many of the paths go in one submission.
-fn next_batch<P: AsRef<[u8]>>(paths: &[P]) -> usize {
+pub(crate) fn next_batch<P: AsRef<[u8]>>(paths: &[P]) -> usize {
     let mut text = 0;
     let fits = |path: &&P| {
-        text += path.as_ref().len().min(MAX_PATH + 1) as u64;
+        text += room_of(path.as_ref());
         text <= TEXT
     };
-    paths.iter().take(PATHS).take_while(fits).count().max(1)
-}
-
-fn unanswered() -> Resolution {
-    Resolution { code: Code::NotResident, ino: None, kind: None, attr: None }
-}
-
-/// The buffers of a submission, kept for the next.
-pub(crate) struct Batch {
-    text: Buffer,
-    starts: Buffer,
-    answers: Buffer,
-    cores: Option<Buffer>,
-    work: Submission,
-    count: u32,
-}
-
-impl Batch {
-    pub(crate) fn new(device: &Arc<Device>, paths: usize, text: u64, attributes: bool) -> Result<Batch> {
-        let paths = paths.next_power_of_two() as u64;
-        let cores = attributes.then(|| Buffer::new(device, paths * INODE_CORE as u64, Place::Download));
-        Ok(Batch {
-            // Words are read as a whole, also the last one and the one behind it.
-            text: Buffer::new(device, text.next_power_of_two() + 8, Place::Upload)?,
-            starts: Buffer::new(device, (paths + 1) * 4, Place::Upload)?,
-            answers: Buffer::new(device, paths * ANSWER, Place::Download)?,
-            cores: cores.transpose()?,
-            work: Submission::new(device)?,
-            count: 0,
-        })
-    }
-
-    fn holds(&self, paths: usize, text: u64, attributes: bool) -> bool {
-        self.text.len >= text + 8
-            && self.starts.len >= (paths as u64 + 1) * 4
-            && self.answers.len >= paths as u64 * ANSWER
-            && (!attributes || self.cores.is_some())
-    }
-
-    pub(crate) fn fill<P: AsRef<[u8]>>(&mut self, paths: &[P]) {
-        self.count = paths.len() as u32;
-        let (Some(text), Some(starts)) = (self.text.bytes_mut(), self.starts.bytes_mut()) else { return };
-        let mut at = 0;
-        let (starts, _) = starts.as_chunks_mut::<4>();
-        for (path, start) in paths.iter().zip(starts.iter_mut()) {
-            // Longer ones are refused by their length.
-            let path = path.as_ref();
-            let path = &path[..path.len().min(MAX_PATH + 1)];
-            *start = (at as u32).to_le_bytes();
-            text[at..at + path.len()].copy_from_slice(path);
-            at += path.len();
-        }
-        if let Some(last) = starts.get_mut(paths.len()) {
-            *last = (at as u32).to_le_bytes();
-        }
-        text[at..].iter_mut().take(8).for_each(|byte| *byte = 0);
-    }
-
-    pub(crate) fn run(
-        &mut self,
-        kernel: &Kernel,
-        table: (u64, u64),
-        question: &Question,
-        attributes: bool,
-    ) -> Result<()> {
-        let cores = self.cores.as_ref().filter(|_| attributes).map_or(0, |cores| cores.address);
-        let addresses = [self.text.address, self.starts.address, self.answers.address, cores];
-        let parameters = Parameters::new()
-            .quads(&[table.0, table.1])
-            .quads(&addresses)
-            .quads(&[question.root, question.base])
-            .words(&question.seed.0)
-            .words(&[self.count, question.inode_size.bytes() as u32, question.follow.into()]);
-        self.work.begin()?;
-        self.work.run(kernel, parameters.bytes(), self.count.into());
-        self.work.submit()?;
-        self.work.wait()
-    }
-
-    /// What the kernel answered to a path.
-    pub(crate) fn found(&self, i: usize) -> Found {
-        let unknown = Found { code: Code::NotResident, kind: 0, ino: 0 };
-        let Some((all, _)) = self.answers.bytes().map(|bytes| bytes.as_chunks::<16>()) else {
-            return unknown;
-        };
-        let Some(answer) = all.get(i) else { return unknown };
-        let (words, _) = answer.as_chunks::<4>();
-        let word = |i: usize| u32::from_le_bytes(words[i]);
-        let code = Code::ALL.iter().find(|code| u32::from(code.number()) == word(0));
-        let Some(code) = code.filter(|_| word(0) < 256) else { return unknown };
-        Found { code: *code, kind: word(1), ino: u64::from(word(2)) | u64::from(word(3)) << 32 }
-    }
-
-    fn resolution(&self, i: usize, attributes: bool) -> Resolution {
-        let Found { code, kind, ino } = self.found(i);
-        let kind = FileKind::from_number(kind as u8);
-        if code != Code::Success {
-            return Resolution { code, ino: None, kind: None, attr: None };
-        }
-        let attr = attributes.then(|| {
-            let cores = self.cores.as_ref()?.bytes()?;
-            let core = cores.get(i * INODE_CORE..(i + 1) * INODE_CORE)?;
-            lanefs::Attr::of_inode(Ino(ino), core)
-        });
-        match attr {
-            // An inode whose bytes make no sense is the host's business.
-            Some(None) => unanswered(),
-            attr => Resolution { code, ino: Some(Ino(ino)), kind, attr: attr.flatten() },
-        }
-    }
+    paths.iter().take(PATHS).take_while(fits).count().max(1).min(paths.len())
 }
 
 impl From<Error> for lanefs::Error {

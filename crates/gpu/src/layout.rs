@@ -2,15 +2,32 @@
 //! to date.
 
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
-use lanefs::format::{BLOCK, BlockKind, CHUNK, Code, DirRoot, FileKind, InodeSize, MAX_NAME, UNIT, inode};
+use lanefs::format::{
+    BLOCK, BlockKind, CHUNK, Code, DirRoot, FileKind, INODE_INLINE, InodeSize, MAX_NAME,
+    MAX_SYMLINKS_FOLLOWED, UNIT, inode,
+};
 use std::fmt::Write;
 
 /// Bytes of a path at most; longer ones are left to the host.
-pub(crate) const MAX_PATH: usize = 4096;
+pub(crate) const MAX_PATH: usize = 16_384;
+
+/// Texts that a lookup keeps the rest of while it follows links; deeper ones are left to the host.
+pub(crate) const MAX_DEPTH: usize = 8;
+
+/// Rounds of loops that one component may take on a sound volume, permissions of [`MAX_GROUPS`] included. With less left, a lookup
+/// stops before the next component, and another dispatch goes on.
+pub(crate) const COMPONENT_FUEL: u32 = 1000;
+
+/// Supplementary groups that a kernel looks through.
+pub(crate) const MAX_GROUPS: usize = 64;
+
+/// The code of a lookup that another dispatch has to go on with.
+pub(crate) const UNFINISHED: u32 = 255;
 
 /// The bits of a mode that are the type.
 pub(crate) const MODE_TYPE: u16 = 0o170_000;
 pub(crate) const MODE_DIRECTORY: u16 = 0o040_000;
+pub(crate) const MODE_SYMLINK: u16 = 0o120_000;
 
 /// The file's text.
 pub fn glsl() -> String {
@@ -24,6 +41,9 @@ pub fn glsl() -> String {
     let words = [
         ("MAX_NAME", MAX_NAME),
         ("MAX_PATH", MAX_PATH),
+        ("MAX_DEPTH", MAX_DEPTH),
+        ("MAX_FOLLOWED", MAX_SYMLINKS_FOLLOWED as usize),
+        ("COMPONENT_FUEL", COMPONENT_FUEL as usize),
         ("MAX_TREE_LEVEL", dir::MAX_TREE_LEVEL.into()),
         ("TREE_MAX", dir::TREE_MAX),
         ("BUCKETS", dir::BUCKETS),
@@ -32,15 +52,23 @@ pub fn glsl() -> String {
         ("SLOT_OVERFLOW", Slot::OVERFLOW as usize),
         ("MODE_TYPE", MODE_TYPE.into()),
         ("MODE_DIRECTORY", MODE_DIRECTORY.into()),
+        ("MODE_SYMLINK", MODE_SYMLINK.into()),
         ("INODE_SIZE", inode::SIZE),
+        ("INODE_INLINE", INODE_INLINE.into()),
+        ("INODE_UID", inode::UID.offset),
+        ("INODE_GID", inode::GID.offset),
+        ("INODE_BYTES", inode::BYTES.offset),
         ("INODE_PARENT_OR_DEVICE", inode::PARENT_OR_DEVICE.offset),
         ("LEAF_SIZE", leaf::SIZE),
+        ("LEAF_OWNER", leaf::OWNER.offset),
+        ("LEAF_UNITS", leaf::UNITS.offset),
         ("ENTRY_SIZE", entry::SIZE),
         ("ENTRY_INODE", entry::INODE.offset),
         ("ENTRY_HASH", entry::HASH.offset),
         ("INDEX_SLOTS", index::SLOTS.offset),
         ("TREE_HASHES", tree::HASHES.offset),
         ("TREE_POSITIONS", tree::POSITIONS.offset),
+        ("BLOCK_LEAF", BlockKind::Leaf as usize),
         ("BLOCK_TREE", BlockKind::Tree as usize),
         ("FORM_SMALL", form(DirRoot::Small(BLOCK)) as usize),
         ("FORM_REGION", form(DirRoot::Region(BLOCK)) as usize),
@@ -69,8 +97,11 @@ pub fn glsl() -> String {
         ("COMPONENT_NOT_FOUND", Code::ComponentNotFound),
         ("NOT_DIRECTORY", Code::NotDirectory),
         ("NOT_RESIDENT", Code::NotResident),
+        ("ACCESS_DENIED", Code::AccessDenied),
+        ("SYMLINK_LOOP", Code::SymlinkLoop),
     ];
     let codes = codes.into_iter().map(|(name, code)| (format!("CODE_{name}"), usize::from(code.number())));
+    let codes = codes.chain([("CODE_UNFINISHED".to_string(), UNFINISHED as usize)]);
     for (name, value) in words
         .into_iter()
         .map(|(name, value)| (name.to_string(), value))

@@ -4,14 +4,16 @@
 //! of its own, so a copy is a chunk. Blocks of it that are not in the host's memory, or no metadata, are all ones, which no structure is; what
 //! kernels meet there they answer with *not resident*, and the host decides.
 //!
+//! Each block of a copy has a version, which is raised when the block changes or goes; the directory cache asks it.
+//!
 //! Before a batch the mirror is brought up to the present: a [`Watch`] names the blocks that changed, which are copied at one moment
 //! between changes. So a batch sees the volume as it was at that moment.
 
 use crate::error::{Error, Result};
-use crate::vulkan::{Buffer, Device, Place, Submission};
+use crate::vulkan::{Buffer, Commands, Device, Place};
 use ash::vk;
 use lanefs::Watch;
-use lanefs::format::{BLOCK, CHUNK};
+use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,19 +28,25 @@ const NOTHING: u8 = 0xff;
 
 /// A copy of the metadata, as far as the device has room.
 pub(crate) struct Mirror {
+    // First, for it waits for its end before the buffers go.
+    work: Commands,
     device: Arc<Device>,
     slabs: Vec<Buffer>,
     /// Where the copy of a chunk is: number of the slab, chunk in it.
     chunks: BTreeMap<u64, (usize, u64)>,
     /// Chunks of the last slab that are taken.
     taken: u64,
-    /// Chunks at most.
+    /// Chunks at most, and chunks of the volume.
     room: u64,
-    /// An address for each chunk of the volume.
+    count: u64,
+    /// An address for each chunk of the volume, and behind them the number of each one's copy.
     table: Buffer,
     table_staging: Buffer,
+    /// A version for each block of all copies, as the device is to have them.
+    versions: Buffer,
+    raised: Vec<u32>,
     staging: Buffer,
-    work: Submission,
+    version_staging: Buffer,
     /// Blocks copied so far.
     pub(crate) copied: u64,
     /// A copy failed.
@@ -48,9 +56,19 @@ pub(crate) struct Mirror {
 /// Blocks that are on their way.
 #[derive(Default)]
 struct Load {
-    /// By slab: from where in the staging buffer, to where in the slab.
+    /// By slab: from where in the staging buffer, to where in the slab, how many bytes.
     parts: BTreeMap<usize, Vec<(u64, u64, u64)>>,
+    /// The same for versions.
+    versions: Vec<(u64, u64, u64)>,
     used: u64,
+}
+
+/// Adds a part, to the last one where it goes on there.
+fn push(parts: &mut Vec<(u64, u64, u64)>, from: u64, to: u64, len: u64) {
+    match parts.last_mut() {
+        Some(last) if last.0 + last.2 == from && last.1 + last.2 == to => last.2 += len,
+        _ => parts.push((from, to, len)),
+    }
 }
 
 impl Mirror {
@@ -59,24 +77,33 @@ impl Mirror {
     /// # Errors
     /// The device's, for want of memory too.
     pub(crate) fn new(device: &Arc<Device>, bytes: u64, room: u64) -> Result<Mirror> {
-        let words = bytes.div_ceil(CHUNK).max(1) * 8;
+        let count = bytes.div_ceil(CHUNK).max(1);
+        let room = (room / CHUNK).min(count);
+        let blocks = room * BLOCKS_PER_CHUNK;
         let mut mirror = Mirror {
             device: device.clone(),
             slabs: Vec::new(),
             chunks: BTreeMap::new(),
             taken: SLAB,
-            room: room / CHUNK,
-            table: Buffer::new(device, words, Place::Device)?,
-            table_staging: Buffer::new(device, words, Place::Upload)?,
+            room,
+            count,
+            table: Buffer::new(device, count * 12, Place::Device)?,
+            table_staging: Buffer::new(device, count * 12, Place::Upload)?,
+            versions: Buffer::new(device, blocks * 4, Place::Device)?,
+            raised: vec![0; blocks as usize],
             staging: Buffer::new(device, STAGING, Place::Upload)?,
-            work: Submission::new(device)?,
+            version_staging: Buffer::new(device, STAGING / BLOCK * 4, Place::Upload)?,
+            work: Commands::new(device)?,
             copied: 0,
             is_stale: false,
         };
-        mirror.work.begin()?;
-        mirror.work.fill(&mirror.table, 0);
-        mirror.work.submit()?;
-        mirror.work.wait()?;
+        let Mirror { table, versions, work, .. } = &mut mirror;
+        work.record(|commands| {
+            commands.fill(table, table.len, 0);
+            commands.fill(versions, versions.len, 0);
+        })?;
+        work.submit()?;
+        work.wait()?;
         if let Some(bytes) = mirror.table_staging.bytes_mut() {
             bytes.fill(0);
         }
@@ -85,10 +112,23 @@ impl Mirror {
 
     /// Address of the table, and chunks in it.
     pub(crate) fn table(&self) -> (u64, u64) {
-        (self.table.address, self.table.len / 8)
+        (self.table.address, self.count)
     }
 
-    /// Copies what changed since the last time.
+    /// Address of the versions, and how many there are.
+    pub(crate) fn versions(&self) -> (u64, u32) {
+        (self.versions.address, self.raised.len() as u32)
+    }
+
+    /// The versions as the device has them, and the number of each chunk's copy.
+    pub(crate) fn snapshot(&self) -> (Vec<u32>, BTreeMap<u64, u32>) {
+        (
+            self.raised.clone(),
+            self.chunks.iter().map(|(chunk, place)| (*chunk, number_of(*place) as u32)).collect(),
+        )
+    }
+
+    /// Has the device copy what changed since the last time, before what is submitted later.
     ///
     /// # Errors
     /// The device's; from then on the mirror is of no more use, for what did not reach it is not named again.
@@ -105,6 +145,8 @@ impl Mirror {
     }
 
     fn copy_changes(&mut self, watch: &mut Watch<'_>) -> Result<()> {
+        // What was sent the last time must have left the staging buffers.
+        self.work.wait()?;
         let (mut load, mut outcome, mut is_new) = (Load::default(), Ok(()), false);
         watch.changes(&mut |block| {
             if outcome.is_err() {
@@ -116,7 +158,7 @@ impl Mirror {
             };
             is_new |= self.chunks.len() > known;
             if load.used + BLOCK > STAGING {
-                outcome = self.send(&mut load);
+                outcome = self.send(&mut load, false).and_then(|()| self.work.wait());
             }
             let from = load.used as usize..(load.used + BLOCK) as usize;
             if let Some(staging) = self.staging.bytes_mut().and_then(|bytes| bytes.get_mut(from)) {
@@ -125,20 +167,25 @@ impl Mirror {
                     None => staging.fill(NOTHING),
                 }
             }
-            let to = chunk * CHUNK + block.at % CHUNK;
-            load.parts.entry(slab).or_default().push((load.used, to, BLOCK));
+            push(load.parts.entry(slab).or_default(), load.used, chunk * CHUNK + block.at % CHUNK, BLOCK);
+            self.raise(number_of((slab, chunk)) * BLOCKS_PER_CHUNK + block.at % CHUNK / BLOCK, &mut load);
             load.used += BLOCK;
             self.copied += 1;
         });
         outcome?;
-        self.send(&mut load)?;
-        if is_new {
-            self.work.begin()?;
-            self.work.copy(&self.table_staging, &self.table, &[(0, 0, self.table_staging.len)]);
-            self.work.submit()?;
-            self.work.wait()?;
+        self.send(&mut load, is_new)
+    }
+
+    /// Raises the version of a block.
+    fn raise(&mut self, number: u64, load: &mut Load) {
+        let Some(version) = self.raised.get_mut(number as usize) else { return };
+        *version = version.wrapping_add(1);
+        let from = load.used / BLOCK * 4;
+        let staging = self.version_staging.bytes_mut();
+        if let Some(word) = staging.and_then(|bytes| bytes.get_mut(from as usize..from as usize + 4)) {
+            word.copy_from_slice(&version.to_le_bytes());
         }
-        Ok(())
+        push(&mut load.versions, from, number * 4, 4);
     }
 
     /// Where a chunk's copy is, or is going to be where it is `needed` and there is room.
@@ -146,7 +193,7 @@ impl Mirror {
         if let Some(place) = self.chunks.get(&chunk) {
             return Some(*place);
         }
-        if !needed || self.chunks.len() as u64 >= self.room {
+        if !needed || chunk >= self.count || self.chunks.len() as u64 >= self.room {
             return None;
         }
         if self.taken == SLAB {
@@ -167,9 +214,10 @@ impl Mirror {
         self.taken += 1;
         self.chunks.insert(chunk, place);
         let address = self.slabs[place.0].address + place.1 * CHUNK;
-        let word = chunk as usize * 8..chunk as usize * 8 + 8;
-        if let Some(word) = self.table_staging.bytes_mut().and_then(|bytes| bytes.get_mut(word)) {
-            word.copy_from_slice(&address.to_le_bytes());
+        let (at, behind) = (chunk as usize * 8, (self.count * 8 + chunk * 4) as usize);
+        if let Some(bytes) = self.table_staging.bytes_mut() {
+            bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
+            bytes[behind..behind + 4].copy_from_slice(&(number_of(place) as u32).to_le_bytes());
         }
         Some(place)
     }
@@ -177,8 +225,7 @@ impl Mirror {
     /// Room for more chunks, all ones.
     fn grow(&mut self) -> Result<()> {
         let slab = Buffer::new(&self.device, SLAB * CHUNK, Place::Device)?;
-        self.work.begin()?;
-        self.work.fill(&slab, u32::MAX);
+        self.work.record(|commands| commands.fill(&slab, slab.len, u32::MAX))?;
         self.work.submit()?;
         self.work.wait()?;
         self.slabs.push(slab);
@@ -186,19 +233,29 @@ impl Mirror {
         Ok(())
     }
 
-    /// Copies what has gathered in the staging buffer.
-    fn send(&mut self, load: &mut Load) -> Result<()> {
+    /// Has what has gathered in the staging buffers copied, the table too where it changed.
+    fn send(&mut self, load: &mut Load, is_new: bool) -> Result<()> {
         if load.used == 0 {
             return Ok(());
         }
-        self.work.begin()?;
-        for (slab, parts) in &load.parts {
-            self.work.copy(&self.staging, &self.slabs[*slab], parts);
-        }
-        *load = Load::default();
-        self.work.submit()?;
-        self.work.wait()
+        let Mirror { slabs, table, table_staging, versions, staging, version_staging, work, .. } = self;
+        let Load { parts, versions: raised, .. } = std::mem::take(load);
+        work.record(|commands| {
+            for (slab, parts) in &parts {
+                commands.copy(staging, &slabs[*slab], parts);
+            }
+            commands.copy(version_staging, versions, &raised);
+            if is_new {
+                commands.copy(table_staging, table, &[(0, 0, table.len)]);
+            }
+        })?;
+        work.submit().map(drop)
     }
+}
+
+/// The number of a copy among all of them.
+fn number_of((slab, chunk): (usize, u64)) -> u64 {
+    slab as u64 * SLAB + chunk
 }
 
 #[cfg(test)]
@@ -209,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_mirror_that_missed_a_change_is_not_used_again() {
-        let device = Device::open(&Choice::Best).expect("a Vulkan device");
+        let device = Device::open(&Choice::Best, true).expect("a Vulkan device");
         let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
         let volume = Volume::create_memory(&options).expect("volume");
         let mut watch = volume.watch().expect("watch").expect("nobody else watches");

@@ -1,11 +1,11 @@
 //! What each kernel is asked before a device is used: a small volume, and paths whose answers are known.
 
-use crate::engine::{Batch, Gpu};
+use crate::engine::{Gpu, MirrorOptions, Mirrored};
 use crate::error::{Error, Result};
-use crate::kernels::LOOKUP;
-use crate::twin::lookup::{Found, Question};
+use crate::kernels::{FILL, LOOKUP, WARM};
+use crate::twin::lookup::Found;
 use lanefs::format::{Code, FileKind};
-use lanefs::{Caller, CreateOptions, InodeSize, Volume};
+use lanefs::{Caller, CreateOptions, Ino, InodeSize, RenameMode, ResolveOptions, SetAttr, Volume};
 use std::time::{Duration, Instant};
 
 /// Files of the large directory: several regions, so a tree.
@@ -15,87 +15,174 @@ const MANY: usize = 4000;
 const SEED: [u8; 16] = [7; 16];
 const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
 
+/// Of a thousand entries so many may be missing in a cache that has room for all: a bucket has two places.
+const MISSING: usize = 100;
+
 /// Probes every kernel.
 pub(crate) fn all(gpu: &Gpu) -> Result<Vec<(&'static str, Duration)>> {
-    let mut times = Vec::new();
+    let mut times = [(LOOKUP.name, Duration::ZERO), (FILL.name, Duration::ZERO), (WARM.name, Duration::ZERO)];
     for size in [InodeSize::B128, InodeSize::B256] {
-        let begin = Instant::now();
-        lookup(gpu, size)?;
-        times.push((LOOKUP.name, begin.elapsed()));
+        let options =
+            CreateOptions { size: 16 << 20, inode_size: size, seed: Some(SEED), ..CreateOptions::default() };
+        let volume = Volume::create_memory(&options)?;
+        let known = Known::new(&volume)?;
+        for (probe, time) in [lookup, fill, warm].into_iter().zip(&mut times) {
+            let begin = Instant::now();
+            probe(gpu, &volume, &known)?;
+            time.1 += begin.elapsed();
+        }
     }
-    times.dedup_by(|more, first| {
-        first.1 += more.1;
-        more.0 == first.0
-    });
-    Ok(times)
+    Ok(times.to_vec())
 }
 
-fn lookup(gpu: &Gpu, inode_size: InodeSize) -> Result<()> {
-    let options = CreateOptions { size: 16 << 20, inode_size, seed: Some(SEED), ..CreateOptions::default() };
-    let volume = Volume::create_memory(&options)?;
-    let who = Caller::OWNER;
-    let root = volume.root();
-    let (mut paths, mut expected) = (Vec::new(), Vec::new());
-    let mut expect = |path: String, code: Code, found: Option<(FileKind, u64)>| {
-        let (kind, ino) = found.map_or((0, 0), |(kind, ino)| (kind as u32, ino));
-        paths.push(path);
-        expected.push(Found { code, kind, ino });
-    };
-    let many = volume.mkdir(&who, root, b"many", 0o755)?.ino;
-    for number in 0..MANY {
-        let name = format!("a file of many with the number {number:0width$}", width = number % 60);
-        let made = volume.create_file(&who, many, name.as_bytes(), 0o644)?.ino;
-        // All of them: the lowest of a region tells a wrong step in the tree.
-        expect(format!("/many/{name}"), Code::Success, Some((FileKind::File, made.0)));
-        if number % 7 == 0 {
-            expect(format!("/many/not {name}"), Code::NotFound, None);
-        }
-    }
-    let [there, not_there] = SAME_HASH;
-    let made = volume.create_file(&who, many, there.as_bytes(), 0o644)?.ino;
-    expect(format!("/many/{there}"), Code::Success, Some((FileKind::File, made.0)));
-    expect(format!("/many/{not_there}"), Code::NotFound, None);
-    let few = volume.mkdir(&who, root, b"few", 0o755)?.ino;
-    let link = volume.symlink(&who, few, b"link", b"elsewhere")?.ino;
-    expect("//few/./../few/link".into(), Code::Success, Some((FileKind::Symlink, link.0)));
-    expect("/few/link/".into(), Code::NotResident, None);
-    expect("few//".into(), Code::Success, Some((FileKind::Directory, few.0)));
-    expect("/".into(), Code::Success, Some((FileKind::Directory, root.0)));
-    expect(String::new(), Code::NotFound, None);
-    expect("/none/file".into(), Code::ComponentNotFound, None);
-    let file = volume.create_file(&who, few, b"file", 0o644)?.ino;
-    expect("/few/file".into(), Code::Success, Some((FileKind::File, file.0)));
-    expect("/few/file/".into(), Code::NotDirectory, None);
-    expect("/few/file/more".into(), Code::NotDirectory, None);
-    expect(format!("/few/{}", "n".repeat(256)), Code::NotResident, None);
+/// Paths whose answers are known.
+struct Known {
+    paths: Vec<String>,
+    answers: Vec<Found>,
+}
 
-    let mut mirrored = gpu.mirror(&volume, None)?;
-    let superblock = volume.superblock();
-    let question = Question { root: root.0, base: root.0, seed: superblock.seed, inode_size, follow: false };
-    let found = mirrored.found(&question, &paths)?;
-    for ((path, expected), found) in paths.iter().zip(expected).zip(found) {
-        if found != expected {
-            let what =
-                format!("{path:?} with inodes of {} B: {found:?}, not {expected:?}", inode_size.bytes());
-            return Err(Error::Wrong { kernel: LOOKUP.name, what });
+impl Known {
+    fn expect(&mut self, path: impl Into<String>, code: Code, found: Option<(FileKind, Ino)>) {
+        let (kind, ino) = found.map_or((0, 0), |(kind, ino)| (kind as u32, ino.0));
+        self.paths.push(path.into());
+        self.answers.push(Found { code, kind, ino });
+    }
+
+    fn found(&mut self, path: impl Into<String>, kind: FileKind, ino: Ino) {
+        self.expect(path, Code::Success, Some((kind, ino)));
+    }
+
+    /// Fills a volume.
+    fn new(volume: &Volume) -> Result<Known> {
+        let mut known = Known { paths: Vec::new(), answers: Vec::new() };
+        let (who, root) = (Caller::OWNER, volume.root());
+        let file =
+            |dir, name: &str| volume.create_file(&who, dir, name.as_bytes(), 0o644).map(|attr| attr.ino);
+        let mkdir = |dir, name: &str| volume.mkdir(&who, dir, name.as_bytes(), 0o755).map(|attr| attr.ino);
+        let link = |dir, name: &str, to: &str| {
+            volume.symlink(&who, dir, name.as_bytes(), to.as_bytes()).map(|attr| attr.ino)
+        };
+        let many = mkdir(root, "many")?;
+        for number in 0..MANY {
+            let name = match number % 2 {
+                0 => format!("file {number}"),
+                _ => format!("a file of many with the number {number:0width$}", width = number % 60),
+            };
+            // All of them: the lowest of a region tells a wrong step in the tree.
+            known.found(format!("/many/{name}"), FileKind::File, file(many, &name)?);
+            if number % 7 == 0 {
+                known.expect(format!("/many/not {name}"), Code::NotFound, None);
+            }
         }
+        let [there, not_there] = SAME_HASH;
+        known.found(format!("/many/{there}"), FileKind::File, file(many, there)?);
+        known.expect(format!("/many/{not_there}"), Code::NotFound, None);
+        let few = mkdir(root, "few")?;
+        known.found("//few/./../few/link", FileKind::Symlink, link(few, "link", "elsewhere")?);
+        known.expect("/few/link/", Code::NotFound, None);
+        known.found("few//", FileKind::Directory, few);
+        known.found("/", FileKind::Directory, root);
+        known.expect("", Code::NotFound, None);
+        known.expect("/none/file", Code::ComponentNotFound, None);
+        let one = file(few, "file")?;
+        known.found("/few/file", FileKind::File, one);
+        known.expect("/few/file/", Code::NotDirectory, None);
+        known.expect("/few/file/more", Code::NotDirectory, None);
+        known.expect(format!("/few/{}", "n".repeat(256)), Code::NotResident, None);
+        let links = mkdir(root, "links")?;
+        link(links, "m", "..")?;
+        link(links, "n", "m/few/")?;
+        known.found("/links/n/file", FileKind::File, one);
+        known.found("/links/m/links/n/../few", FileKind::Directory, few);
+        // Links are followed before the last place only, where nobody asks for more: 40 of them, to a directory.
+        link(links, "1", "/few")?;
+        for number in 2..=41 {
+            link(links, &number.to_string(), &(number - 1).to_string())?;
+        }
+        known.found("/links/40/file", FileKind::File, one);
+        known.expect("/links/41/file", Code::SymlinkLoop, None);
+        Ok(known)
+    }
+
+    /// Asks all of them: how many went through the tree.
+    fn ask(&self, mirrored: &Mirrored<'_, '_>, kernel: &'static str) -> Result<usize> {
+        let question = mirrored.question(&ResolveOptions { follow: false, ..ResolveOptions::default() });
+        let (found, notes) = mirrored.found(&question, &self.paths)?;
+        for ((path, expected), found) in self.paths.iter().zip(&self.answers).zip(found) {
+            if found != *expected {
+                let size = question.inode_size.bytes();
+                return wrong(
+                    kernel,
+                    format!("{path:?} with inodes of {size} B: {found:?}, not {expected:?}"),
+                );
+            }
+        }
+        Ok(notes.len())
+    }
+}
+
+fn wrong<T>(kernel: &'static str, what: String) -> Result<T> {
+    Err(Error::Wrong { kernel, what })
+}
+
+fn lookup(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
+    let mirrored = gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
+    known.ask(&mirrored, LOOKUP.name)?;
+    // Who may search a directory: its owner, its group, others.
+    let who = Caller::OWNER;
+    for (i, perm) in [0o100, 0o010, 0o001].into_iter().enumerate() {
+        let name = format!("for {perm:o}");
+        let made = volume.mkdir(&who, volume.root(), name.as_bytes(), perm)?.ino;
+        volume.create_file(&who, made, b"file", 0)?;
+        let owned = SetAttr { uid: Some(7), gid: Some(8), ..SetAttr::default() };
+        volume.setattr(&who, made, &owned)?;
+        for (class, user) in
+            [(0, (7, 8, [0, 0])), (1, (9, 8, [0, 0])), (1, (9, 9, [5, 8])), (2, (9, 9, [5, 7]))]
+        {
+            let caller = Caller::user(user.0, user.1, &user.2);
+            let question = mirrored.question(&ResolveOptions { caller, ..ResolveOptions::default() });
+            let found = mirrored.found(&question, &[format!("/{name}/file")])?.0;
+            let expected = if class == i { Code::Success } else { Code::AccessDenied };
+            if found.iter().any(|found| found.code != expected) {
+                return wrong(LOOKUP.name, format!("{user:?} in a directory {name}: {found:?}"));
+            }
+        }
+        volume.remove_all(&who, volume.root(), name.as_bytes())?;
     }
     Ok(())
 }
 
-impl crate::engine::Mirrored<'_, '_> {
-    /// What the lookup kernel itself answers, for probes and proofs.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn found<P: AsRef<[u8]>>(&mut self, question: &Question, paths: &[P]) -> Result<Vec<Found>> {
-        let (table, kernel, device) = self.ready()?;
-        let text = paths.iter().map(|path| path.as_ref().len() as u64).sum();
-        let mut batch = Batch::new(device, paths.len(), text, false)?;
-        batch.fill(paths);
-        batch.run(kernel, table, question, false)?;
-        Ok((0..paths.len()).map(|i| batch.found(i)).collect())
+fn fill(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
+    let mirrored = gpu.mirror(volume, &MirrorOptions::default())?;
+    let through_tree = known.ask(&mirrored, LOOKUP.name)?;
+    let again = known.ask(&mirrored, FILL.name)?;
+    if mirrored.cache_bytes() != 0 && again * 1000 > through_tree * MISSING {
+        return wrong(FILL.name, format!("of {through_tree} entries {again} are not in the cache"));
     }
+    // What is in the cache and not in the volume any more.
+    let (who, root) = (Caller::OWNER, volume.root());
+    let few = volume.lookup(&who, root, b"few")?.0;
+    volume.rename(&who, few, b"file", few, b"another", RenameMode::Replace)?;
+    let question = mirrored.question(&ResolveOptions::default());
+    let found = mirrored.found(&question, &["/few/file", "/few/another"])?.0;
+    volume.rename(&who, few, b"another", few, b"file", RenameMode::Replace)?;
+    if found.iter().map(|found| found.code).ne([Code::NotFound, Code::Success]) {
+        return wrong(LOOKUP.name, format!("after a rename: {found:?}"));
+    }
+    Ok(())
+}
+
+fn warm(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
+    let mirrored = gpu.mirror(volume, &MirrorOptions::default())?;
+    mirrored.warm()?;
+    let missing = known.ask(&mirrored, WARM.name)?;
+    if mirrored.cache_bytes() != 0 && missing * 1000 > known.paths.len() * MISSING {
+        return wrong(
+            WARM.name,
+            format!("of {} paths {missing} do not find all in the cache", known.paths.len()),
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]

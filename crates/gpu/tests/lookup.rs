@@ -3,12 +3,12 @@
 mod support;
 
 use lanefs::{Access, Caller, InodeSize, ResolveOptions, SetAttr, Volume};
-use lanefs_gpu::{Choice, Error, Gpu, Mirrored};
+use lanefs_gpu::{Choice, Error, Gpu, MirrorOptions, Mirrored};
 use lanefs_testkit::seeded::Seeded;
-use support::{WHO, fill, gpu, options, questions};
+use support::{WHO, cached, fill, gpu, options, questions};
 
 /// Compares both engines over all ways of asking; how many paths the device answered.
-fn compare(mirrored: &mut Mirrored<'_, '_>, volume: &Volume, asked: &[Vec<u8>]) -> u64 {
+fn compare(mirrored: &Mirrored<'_, '_>, volume: &Volume, asked: &[Vec<u8>]) -> u64 {
     let below = volume.resolve("/dir-0").expect("a directory").ino;
     let user = Caller::user(1000, 1000, &[]);
     let mut by_device = 0;
@@ -41,8 +41,8 @@ fn every_setting_gives_the_answers_of_the_cpu_engine() {
             // From one workgroup to some hundred.
             for count in [1, 40, 20_000] {
                 let asked = questions(&paths, count, numbers);
-                let mut mirrored = gpu.mirror(&volume, None).expect("mirror");
-                let by_device = compare(&mut mirrored, &volume, &asked);
+                let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+                let by_device = compare(&mirrored, &volume, &asked);
                 assert!(count < 1000 || by_device as usize > count, "the device answers next to nothing");
             }
         }
@@ -61,12 +61,12 @@ fn a_volume_in_a_file_is_answered_also_where_not_all_of_it_is_in_memory() {
     let volume = Volume::open(&image, Access::Read).expect("open");
     let asked = questions(&paths, 3000, numbers);
     // Nothing is in memory; what the host answers comes in, and is the device's business the next time.
-    let mut mirrored = gpu.mirror(&volume, None).expect("mirror");
-    let first = compare(&mut mirrored, &volume, &asked);
-    let second = compare(&mut mirrored, &volume, &asked);
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let first = compare(&mirrored, &volume, &asked);
+    let second = compare(&mirrored, &volume, &asked);
     assert!(first < second, "{first} paths answered at first, {second} later");
     assert!(volume.load_metadata(&|_, _| true).expect("loaded") > 100);
-    assert!(compare(&mut mirrored, &volume, &asked) >= second);
+    assert!(compare(&mirrored, &volume, &asked) >= second);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn what_changes_between_batches_is_seen() {
     let numbers = &mut Seeded::new(5);
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
     let mut paths = fill(&volume, numbers);
-    let mut mirrored = gpu.mirror(&volume, None).expect("mirror");
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
     for round in 0..30 {
         for _ in 0..100 {
             let path = numbers.pick(&paths).clone();
@@ -103,7 +103,7 @@ fn what_changes_between_batches_is_seen() {
         if volume.resolve("/dir-0").is_err() {
             volume.mkdir_all("/dir-0", 0o755).expect("mkdir");
         }
-        compare(&mut mirrored, &volume, &questions(&paths, 500, numbers));
+        compare(&mirrored, &volume, &questions(&paths, 500, numbers));
     }
 }
 
@@ -114,9 +114,17 @@ fn a_mirror_without_room_leaves_the_rest_to_the_host() {
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
     let paths = fill(&volume, numbers);
     let asked = questions(&paths, 2000, numbers);
-    let all = compare(&mut gpu.mirror(&volume, None).expect("mirror"), &volume, &asked);
-    let some = compare(&mut gpu.mirror(&volume, Some(2 << 20)).expect("mirror"), &volume, &asked);
-    let none = compare(&mut gpu.mirror(&volume, Some(0)).expect("mirror"), &volume, &asked);
+    let all = compare(&gpu.mirror(&volume, &cached()).expect("mirror"), &volume, &asked);
+    let some = compare(
+        &gpu.mirror(&volume, &MirrorOptions { room: Some(2 << 20), ..cached() }).expect("mirror"),
+        &volume,
+        &asked,
+    );
+    let none = compare(
+        &gpu.mirror(&volume, &MirrorOptions { room: Some(0), ..cached() }).expect("mirror"),
+        &volume,
+        &asked,
+    );
     assert!(all >= some && some >= none, "{all}, {some}, {none}");
 }
 
@@ -125,10 +133,10 @@ fn one_engine_mirrors_a_volume_at_a_time_and_two_devices_can_be_open() {
     let (one, other) = (gpu(32), gpu(64));
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
     volume.mkdir_all("/dir-0", 0o755).expect("mkdir");
-    let mirrored = one.mirror(&volume, None).expect("mirror");
-    assert!(matches!(other.mirror(&volume, None), Err(Error::Volume(_))));
+    let mirrored = one.mirror(&volume, &cached()).expect("mirror");
+    assert!(matches!(other.mirror(&volume, &cached()), Err(Error::Volume(_))));
     drop(mirrored);
-    compare(&mut other.mirror(&volume, None).expect("mirror"), &volume, &[b"/dir-0".to_vec()]);
+    compare(&other.mirror(&volume, &cached()).expect("mirror"), &volume, &[b"/dir-0".to_vec()]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every kernel.
-const KERNELS: [&str; 1] = ["lookup"];
+const KERNELS: [&str; 3] = ["lookup", "fill", "warm"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders")

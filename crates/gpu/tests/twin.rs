@@ -2,32 +2,112 @@
 
 mod support;
 
-use lanefs::{InodeSize, Volume};
+use lanefs::{Caller, CreateOptions, InodeSize, ResolveOptions, User, Volume};
 use lanefs_gpu::twin::Memory;
-use lanefs_gpu::twin::lookup::{Question, lookup};
-use lanefs_gpu::{Choice, Error, Gpu};
+use lanefs_gpu::twin::cache::Cache;
+use lanefs_gpu::twin::fill::fill;
+use lanefs_gpu::twin::host::{Counting, HostCopy, Snapshot, WithCache};
+use lanefs_gpu::twin::lookup::{Note, lookup};
+use lanefs_gpu::twin::warm::warm;
+use lanefs_gpu::{Error, Gpu, GpuOptions, MirrorOptions};
 use lanefs_testkit::mutate::{bases, hostile};
 use lanefs_testkit::seeded::Seeded;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::process::Command;
-use support::{HostCopy, WHO, fill, gpu, options, questions};
-
-fn question(volume: &Volume, follow: bool) -> Question {
-    let superblock = volume.superblock();
-    let root = volume.root().0;
-    Question { root, base: root, seed: superblock.seed, inode_size: superblock.inode_size, follow }
-}
+use support::{WHO, cached, gpu, questions, uncached};
 
 fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
-    let copy = HostCopy::of(volume);
-    for follow in [false, true] {
-        let question = question(volume, follow);
-        let found = gpu.mirror(volume, None).and_then(|mut mirrored| mirrored.found(&question, asked));
-        for (path, found) in asked.iter().zip(found.expect("the device")) {
-            assert_eq!(found, lookup(&copy, &question, path), "{what}: {}", path.escape_ascii());
+    let memory = HostCopy::of(volume).expect("copied");
+    let users = [None, Some(User { uid: 1000, gid: 1000, groups: vec![5, 6] })];
+    for (follow, user) in [(false, None), (true, None)].into_iter().chain(users.map(|user| (true, user))) {
+        let mirrored = gpu.mirror(volume, &cached()).expect("mirror");
+        let options = ResolveOptions { follow, caller: Caller { user }, ..ResolveOptions::default() };
+        let question = mirrored.question_of(&options);
+        // Twice: the second time there is something in the cache.
+        for round in 0..2 {
+            let before = mirrored.snapshot().expect("snapshot");
+            let cached = WithCache { memory: &memory, snapshot: &before };
+            let (found, noted) = mirrored.found(&question, asked).expect("the device");
+            let mut notes = Vec::new();
+            for (path, found) in asked.iter().zip(found) {
+                let twin = lookup(&cached, &question, path, &mut notes);
+                assert_eq!(found, twin, "{what}, {round}: {} with {options:?}", path.escape_ascii());
+            }
+            // Of unfinished lookups the notes of the first dispatches are not seen.
+            let all: BTreeSet<Note> = notes.into_iter().collect();
+            let noted: BTreeSet<Note> = noted.into_iter().collect();
+            assert!(noted.is_subset(&all), "{what}, {round}: a note of nothing");
+            check_filled(&cached, &mirrored.snapshot().expect("snapshot"), &noted, &all, what);
         }
     }
+}
+
+/// The cache has what it had and what was noted, and misses only what found no place or lost a race for it.
+fn check_filled(
+    before: &WithCache<'_>,
+    after: &Snapshot,
+    noted: &BTreeSet<Note>,
+    all: &BTreeSet<Note>,
+    what: &str,
+) {
+    let one = |note: &Note| {
+        let mut alone = Cache { words: vec![0; 24], claim: 1 };
+        fill(before, &mut alone, &[*note]);
+        alone.contents()
+    };
+    let possible: BTreeSet<_> = all.iter().flat_map(one).chain(before.snapshot.cache.contents()).collect();
+    let found = after.cache.contents();
+    assert!(found.is_subset(&possible), "{what}: the cache has what nobody put there");
+    let mut twin = before.snapshot.cache.clone();
+    twin.claim += 1;
+    fill(before, &mut twin, &noted.iter().copied().collect::<Vec<_>>());
+    let wanted = twin.contents();
+    let missing = wanted.difference(&found).count();
+    assert!(missing * 20 <= wanted.len(), "{what}: {missing} of {} are not there", wanted.len());
+}
+
+#[test]
+fn warming_is_equal_to_its_twin() {
+    for (seed, size) in [(3, InodeSize::B128), (4, InodeSize::B256)] {
+        let volume = Volume::create_memory(&support::options(size)).expect("volume");
+        support::fill(&volume, &mut Seeded::new(seed));
+        check_warmed(&gpu(32), &volume, "sound");
+    }
+    let (gpu, bases) = (gpu(64), bases().expect("sound volumes can be made"));
+    for seed in 0..100 {
+        let Ok(volume) = Volume::from_bytes(hostile(&bases[seed as usize % bases.len()], seed)) else {
+            continue;
+        };
+        let _ = volume.load_metadata(&|_, _| true);
+        check_warmed(&gpu, &volume, "hostile");
+    }
+}
+
+/// Races decide which entries of a full bucket are in it, so where the two differ it is by few.
+fn check_warmed(gpu: &Gpu, volume: &Volume, what: &str) {
+    let memory = HostCopy::of(volume).expect("copied");
+    let mirrored = gpu.mirror(volume, &cached()).expect("mirror");
+    let before = mirrored.snapshot().expect("snapshot");
+    mirrored.warm().expect("warm");
+    let found = mirrored.snapshot().expect("snapshot").cache.contents();
+    let cached = WithCache { memory: &memory, snapshot: &before };
+    let mut twin = before.cache.clone();
+    twin.claim += 1;
+    let question = mirrored.question_of(&ResolveOptions::default());
+    let blocks = (0..volume.superblock().volume_bytes).step_by(4096);
+    warm(&cached, &question, &mut twin, blocks.clone());
+    // Each block alone, so in whatever order.
+    let mut possible = BTreeSet::new();
+    for block in blocks {
+        let mut one = before.cache.clone();
+        one.words.truncate(if memory.word(block).is_some() { usize::MAX } else { 0 });
+        one.claim += 1;
+        warm(&cached, &question, &mut one, std::iter::once(block));
+        possible.extend(one.contents());
+    }
+    assert!(found.is_subset(&possible), "{what}: the cache has what is in no leaf block");
+    let missing = twin.contents().difference(&found).count();
+    assert!(missing * 20 <= twin.contents().len(), "{what}: {missing} of {}", twin.contents().len());
 }
 
 #[test]
@@ -35,8 +115,8 @@ fn the_kernel_is_equal_to_its_twin_on_sound_volumes() {
     let gpu = gpu(64);
     for (seed, size) in [(1, InodeSize::B128), (2, InodeSize::B256)] {
         let numbers = &mut Seeded::new(seed);
-        let volume = Volume::create_memory(&options(size)).expect("volume");
-        let paths = fill(&volume, numbers);
+        let volume = Volume::create_memory(&support::options(size)).expect("volume");
+        let paths = support::fill(&volume, numbers);
         compare(&gpu, &volume, &questions(&paths, 5000, numbers), "sound");
     }
 }
@@ -59,70 +139,146 @@ fn the_kernel_is_equal_to_its_twin_on_hostile_images() {
     assert!(opened > 100, "only {opened} images could be opened");
 }
 
-/// Counts the sectors of 32 B that were read.
-struct Counting<'m> {
-    memory: &'m HostCopy,
-    sectors: RefCell<BTreeSet<u64>>,
-}
-
-impl Memory for Counting<'_> {
-    fn word(&self, at: u64) -> Option<u32> {
-        self.sectors.borrow_mut().insert(at / 32);
-        self.memory.word(at)
+/// Most and mean of the sectors of a lookup in a directory of so many files, names of 24 bytes; that of the inode found is left out.
+fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
+    let options_of_volume = CreateOptions { size: 128 << 20, ..support::options(InodeSize::B256) };
+    let volume = Volume::create_memory(&options_of_volume).expect("volume");
+    let dir = volume.mkdir(&WHO, volume.root(), b"d", 0o755).expect("mkdir").ino;
+    let name = |number: u32| format!("a-file-with-number-{number:05}");
+    for number in 0..files {
+        volume.create_file(&WHO, dir, name(number).as_bytes(), 0o644).expect("file");
     }
+    let memory = HostCopy::of(&volume).expect("copied");
+    let mirrored = gpu.mirror(&volume, options).expect("mirror");
+    mirrored.warm().expect("warm");
+    let snapshot = mirrored.snapshot().expect("snapshot");
+    let question = mirrored.question_of(&ResolveOptions { base: Some(dir), ..ResolveOptions::default() });
+    let (mut most, mut sum, mut count) = (0, 0, 0);
+    for number in (0..files).step_by(files.div_ceil(500) as usize) {
+        let memory = WithCache { memory: &memory, snapshot: &snapshot };
+        let counting = Counting::new(memory);
+        let mut notes = Vec::new();
+        let found = lookup(&counting, &question, name(number).as_bytes(), &mut notes);
+        assert_eq!(found.code, lanefs::Code::Success);
+        // A bucket has two places: of a thousand entries some find none.
+        if notes.is_empty() || snapshot.cache.buckets() == 0 {
+            let read = counting.sectors() - 1;
+            (most, sum, count) = (most.max(read), sum + read, count + 1);
+        }
+    }
+    assert!(count * 100 >= files.min(500) as usize * 90, "{count} of {files} were in the cache");
+    (most, sum as f64 / count as f64)
 }
 
-/// Bytes that a name of up to 24 bytes needs, through tree and region index: at most ten sectors, whatever the directory's size.
 #[test]
 fn a_lookup_reads_few_sectors_whatever_the_size_of_the_directory() {
-    for files in [1, 28, 29, 256, 2_000, 20_000] {
-        let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
-        let dir = volume.mkdir(&WHO, volume.root(), b"d", 0o755).expect("mkdir").ino;
-        let name = |number: u32| format!("a-file-numbered-{number:06}");
-        for number in 0..files {
-            volume.create_file(&WHO, dir, name(number).as_bytes(), 0o644).expect("file");
-        }
-        let memory = HostCopy::of(&volume);
-        let question = Question { base: dir.0, ..question(&volume, true) };
-        let mut sum = 0;
-        for number in (0..files).step_by(files.div_ceil(500) as usize) {
-            let counting = Counting { memory: &memory, sectors: RefCell::default() };
-            let found = lookup(&counting, &question, name(number).as_bytes());
-            assert_eq!(found.code, lanefs::Code::Success);
-            // One is that of the inode which was found.
-            sum += counting.sectors.into_inner().len() - 1;
-        }
-        let mean = sum as f64 / f64::from(files.min(500));
-        eprintln!("{files} files: {mean:.2} sectors");
-        assert!(mean <= 10.0, "{files} files: {mean:.2} sectors");
+    let gpu = gpu(64);
+    for files in [1, 28, 29, 256, 2_000, 20_000, 100_000] {
+        let ((_, tree), (most, mean)) = (sectors(&gpu, files, &uncached()), sectors(&gpu, files, &cached()));
+        eprintln!("{files} files: {tree:.2} sectors by the tree, {mean:.2} by the cache, {most} at most");
+        assert!(tree <= 10.0 && most <= 3, "{files} files");
     }
 }
 
 /// Compiles the kernel with a part of its source replaced.
-fn faulty(right: &str, wrong: &str) -> Vec<u8> {
+fn faulty(kernel: &str, file: &str, right: &str, wrong: &str) -> Vec<u8> {
     let shaders = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
-    let source = std::fs::read_to_string(shaders.join("lookup.comp")).expect("source");
-    assert_eq!(source.matches(right).count(), 1, "{right}");
     let dir = tempfile::tempdir().expect("a directory for temporary files");
-    let (file, out) = (dir.path().join("faulty.comp"), dir.path().join("faulty.spv"));
-    std::fs::write(&file, source.replace(right, wrong)).expect("written");
+    for source in std::fs::read_dir(&shaders).expect("shaders") {
+        let source = source.expect("a shader").path();
+        std::fs::copy(&source, dir.path().join(source.file_name().expect("named"))).expect("copied");
+    }
+    let source = std::fs::read_to_string(shaders.join(file)).expect("source");
+    assert_eq!(source.matches(right).count(), 1, "{right}");
+    std::fs::write(dir.path().join(file), source.replace(right, wrong)).expect("written");
+    let out = dir.path().join("faulty.spv");
     let mut glslc = Command::new("glslc");
-    glslc.args(["--target-env=vulkan1.2", "-O", "-I"]).arg(&shaders).arg("-o").arg(&out).arg(&file);
+    glslc
+        .args(["--target-env=vulkan1.2", "-O", "-o"])
+        .arg(&out)
+        .arg(dir.path().join(kernel).with_extension("comp"));
     assert!(glslc.status().expect("glslc").success());
     std::fs::read(&out).expect("compiled")
 }
 
 #[test]
 fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
-    for (right, wrong) in [
-        ("uint(word) != hash || entry_length != length", "uint(word) == hash || entry_length != length"),
-        ("& mask) != 0u", "& mask) == 1u"),
-        ("if (tag != hash >> 24) {", "if (tag == hash >> 24) {"),
-        ("there) <= hash; k++", "there) < hash; k++"),
-        ("is_last ? CODE_NOT_FOUND : CODE_COMPONENT_NOT_FOUND", "CODE_NOT_FOUND"),
-        ("return failed(CODE_NOT_DIRECTORY);\n    }\n    return Answer", "}\n    return Answer"),
+    for (file, right, wrong) in [
+        ("entry.glsl", "uint(word) != name.hash || length", "uint(word) == name.hash || length"),
+        ("entry.glsl", "name.at + i, end)) != 0u", "name.at + i, end)) == 1u"),
+        (
+            "directory.glsl",
+            "word_at(inode + tags + i, there) ^ tag",
+            "word_at(inode + tags + i, there) ^ ~tag",
+        ),
+        ("directory.glsl", "there) <= hash", "there) < hash"),
+        ("lookup.comp", "has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND", "CODE_NOT_FOUND"),
+        (
+            "lookup.comp",
+            "return failed(CODE_NOT_DIRECTORY);\n    }\n    return Answer",
+            "}\n    return Answer",
+        ),
+        ("lookup.comp", "followed > MAX_FOLLOWED", "followed >= MAX_FOLLOWED"),
+        ("lookup.comp", "rest = outer[depth];", "rest = outer[0];"),
+        ("lookup.comp", "uid == p.uid ? mode >> 6", "uid != p.uid ? mode >> 6"),
+        ("cache.glsl", "two.y == name.first[3]\n            && two.z == name.first[4] && ", ""),
+        ("cache.glsl", "word[0] == version", "word[0] >= version"),
     ] {
-        let opened = Gpu::with_code(&Choice::Best, 64, &faulty(right, wrong));
-        assert!(matches!(opened, Err(Error::Wrong { kernel: "lookup", .. })), "{wrong} passes the probe");
+        let code = faulty("lookup", file, right, wrong);
+        let options = GpuOptions { replaced: Some(("lookup", &code)), ..GpuOptions::default() };
+        let opened = Gpu::open_with(&options);
+        assert!(matches!(opened, Err(Error::Wrong { .. })), "{wrong} passes the probe");
     }
+    for (kernel, file, right, wrong) in [
+        ("lookup", "cache.glsl", "& 0xfffUL) == dir >> 32", "& 0xfffUL) != dir >> 32"),
+        ("fill", "cache.glsl", "uint64_t(length) << 59", "uint64_t(length) << 58"),
+        ("warm", "warm.comp", "entry.at == at", "entry.at != at"),
+    ] {
+        let code = faulty(kernel, file, right, wrong);
+        let options = GpuOptions { replaced: Some((kernel, &code)), ..GpuOptions::default() };
+        assert!(matches!(Gpu::open_with(&options), Err(Error::Wrong { .. })), "{wrong} passes the probe");
+    }
+}
+
+#[test]
+fn a_kernel_with_a_wrong_comparison_differs_from_its_twin() {
+    let volume = Volume::create_memory(&support::options(InodeSize::B256)).expect("volume");
+    let numbers = &mut Seeded::new(21);
+    let asked = questions(&support::fill(&volume, numbers), 5000, numbers);
+    let memory = HostCopy::of(&volume).expect("copied");
+    let user = Some(User { uid: 0, gid: 0, groups: Vec::new() });
+    for (file, right, wrong) in [
+        ("entry.glsl", "name.at + i, end)) != 0u", "name.at + i, end)) == 1u"),
+        ("directory.glsl", "there) <= hash", "there) < hash"),
+        ("lookup.comp", "has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND", "CODE_NOT_FOUND"),
+        ("lookup.comp", "rest = outer[depth];", "rest = outer[0];"),
+        (
+            "directory.glsl",
+            "word_at(inode + tags + i, there) ^ tag",
+            "word_at(inode + tags + i, there) ^ ~tag",
+        ),
+        ("lookup.comp", "uid == p.uid ? mode >> 6", "uid != p.uid ? mode >> 6"),
+    ] {
+        let code = faulty("lookup", file, right, wrong);
+        let options =
+            GpuOptions { replaced: Some(("lookup", &code)), unprobed: true, ..GpuOptions::default() };
+        let gpu = Gpu::open_with(&options).expect("a Vulkan device");
+        let mirrored = gpu.mirror(&volume, &uncached()).expect("mirror");
+        let mut question = mirrored.question_of(&ResolveOptions::default());
+        question.user = user.clone().filter(|_| wrong.starts_with("uid"));
+        let (found, _) = mirrored.found(&question, &asked).expect("the device");
+        let is_other =
+            |(path, found): (&Vec<u8>, &_)| *found != lookup(&memory, &question, path, &mut Vec::new());
+        assert!(asked.iter().zip(&found).any(is_other), "{wrong} is not seen");
+    }
+}
+
+#[test]
+fn a_kernel_that_writes_outside_its_buffers_is_caught() {
+    let right = "Answers(p.answers).answer[i] = uvec4";
+    let code = faulty("lookup", "lookup.comp", right, "Answers(p.answers - 16UL).answer[i] = uvec4");
+    let options = GpuOptions { guards: true, replaced: Some(("lookup", &code)), ..GpuOptions::default() };
+    let opened = std::panic::catch_unwind(|| Gpu::open_with(&options).map(drop).is_ok());
+    let said = opened.expect_err("nobody saw it");
+    assert!(said.downcast_ref::<String>().is_some_and(|said| said.contains("outside a buffer")));
 }

@@ -7,7 +7,7 @@ use ash::vk;
 use lanefs::{InodeSize, ResolveOptions, Volume};
 use lanefs_testkit::seeded::Seeded;
 use std::process::Command;
-use support::{fill, gpu, options, questions};
+use support::{cached, fill, gpu, options, questions};
 
 const AGAIN: &str = "LANEFS_GPU_VALIDATED";
 
@@ -17,12 +17,19 @@ fn work() {
     let numbers = &mut Seeded::new(8);
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
     let paths = fill(&volume, numbers);
-    let mut mirrored = gpu.mirror(&volume, None).expect("mirror");
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
     for (count, attributes) in [(10, false), (3000, true), (100, true)] {
         volume.write_file(format!("/file-{count}"), b"").expect("file");
         let options = ResolveOptions { attributes, ..ResolveOptions::default() };
-        mirrored.resolve_batch(&options, &questions(&paths, count, numbers)).expect("resolved");
+        let asked = questions(&paths, count, numbers);
+        mirrored.resolve_batch(&options, &asked).expect("resolved");
+        // Several on their way, one of them forgotten.
+        let first = mirrored.submit(&options, &asked);
+        drop(mirrored.submit(&options, &asked));
+        first.wait().expect("resolved");
+        mirrored.warm().expect("warm");
     }
+    assert_eq!(mirrored.failure(), None);
 }
 
 /// A buffer without bytes, which Vulkan forbids.

@@ -22,6 +22,9 @@ pub(crate) use crate::journal::fault;
 /// two of each were needed. They go to their places with the metadata.
 const JOURNALED_DATA: usize = size(64, 1);
 
+/// So many blocks of changed file data (16 MiB) are written without waiting for a commit.
+const EARLY_DATA: u64 = 4096;
+
 /// File data go to the device in pieces of so many blocks (1 MiB).
 const PIECE: usize = 256;
 
@@ -39,6 +42,8 @@ pub(crate) struct Commits {
     failed: AtomicBool,
     changed_metadata: AtomicU64,
     changed_data: AtomicU64,
+    /// The same when file data were written early the last time.
+    written_early: AtomicU64,
     /// File data was written in place since the last flush.
     wrote_data: AtomicBool,
     /// Blocks of file data that changed while they were written for a commit and stand in no writer's list: for the next one.
@@ -170,6 +175,15 @@ impl Store {
         self.is_fuller_than(4)
     }
 
+    /// True when so many file data have changed since some were last written that the device has better begin with them: a sync
+    /// would have to wait for all of them, with the device idle until then.
+    pub fn should_write_data(&self) -> bool {
+        let changed = self.commits.changed_data.load(Ordering::Relaxed);
+        let written = self.commits.written_early.load(Ordering::Relaxed);
+        // Less has changed than was written where a commit lies between.
+        changed.checked_sub(written).unwrap_or(changed) >= EARLY_DATA
+    }
+
     fn journal_capacity(&self) -> usize {
         self.commits.journal.lock().as_ref().map_or(0, Journal::capacity)
     }
@@ -236,6 +250,9 @@ impl Store {
     pub fn write_data_early(&self, changed: &mut Vec<u64>) -> Result<(), Fault> {
         let (mut data, mut rest): (Vec<u64>, Vec<u64>) =
             changed.iter().partition(|index| self.may_go_in_place(**index));
+        self.commits
+            .written_early
+            .store(self.commits.changed_data.load(Ordering::Relaxed), Ordering::Relaxed);
         if data.len() <= JOURNALED_DATA {
             return Ok(());
         }

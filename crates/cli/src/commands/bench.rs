@@ -5,9 +5,9 @@ use crate::interrupt;
 use clap::{Args, Subcommand};
 use lanefs_bench::stop::Stop;
 use lanefs_bench::{
-    AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Hooks, MountArgs, MountHooks, NamespaceArgs,
-    PassthroughArgs, WorkerArgs, run_alloc_with, run_concurrency_with, run_mount_with, run_namespace_with,
-    run_passthrough, run_worker,
+    AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, GpuArgs, GpuHooks, Hooks, MountArgs,
+    MountHooks, NamespaceArgs, PassthroughArgs, WorkerArgs, run_alloc_with, run_concurrency_with,
+    run_gpu_with, run_mount_with, run_namespace_with, run_passthrough, run_worker,
 };
 
 /// Measure LaneFS beside other file systems and allocators, in one run on this machine
@@ -25,6 +25,8 @@ enum What {
     Concurrency(ConcurrencyArgs),
     /// The allocator of LaneFS beside glibc, mimalloc, jemalloc, snmalloc, rpmalloc and tcmalloc
     Alloc(AllocArgs),
+    /// Lookups by the GPU engine beside the CPU engine and ext4
+    Gpu(GpuArgs),
     /// A mounted volume beside ext4, tmpfs and a FUSE file system that hands everything on (as root)
     Mount(MountArgs),
     /// The last of these: what `mount` starts
@@ -53,6 +55,7 @@ impl Bench {
                 run_concurrency_with(args, &ConcurrencyHooks { stop, ..ConcurrencyHooks::default() })
             }
             What::Alloc(args) => run_alloc_with(args, &AllocHooks { stop, ..AllocHooks::default() }),
+            What::Gpu(args) => run_gpu_with(args, &GpuHooks { stop, ..GpuHooks::default() }),
             What::Mount(args) => run_mount_with(args, &MountHooks { stop, ..MountHooks::default() }),
             What::MountPassthrough(args) => run_passthrough(args).map(|()| exit::OK),
             What::AllocWorker(args) => run_worker(args).map(|()| exit::OK),
@@ -81,12 +84,13 @@ mod tests {
 
     #[test]
     fn all_benchmarks_take_the_common_arguments() {
-        for what in ["namespace", "concurrency", "alloc", "mount"] {
+        for what in ["namespace", "concurrency", "alloc", "gpu", "mount"] {
             let arguments = ["lanefs", what, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
             let common = match Program::try_parse_from(arguments).map(|program| program.bench.what) {
                 Ok(What::Namespace(args)) => args.common,
                 Ok(What::Concurrency(args)) => args.common,
                 Ok(What::Alloc(args)) => args.common,
+                Ok(What::Gpu(args)) => args.common,
                 Ok(What::Mount(args)) => args.common,
                 Ok(What::AllocWorker(_) | What::MountPassthrough(_)) => panic!("a worker is no benchmark"),
                 Err(error) => panic!("{error}"),

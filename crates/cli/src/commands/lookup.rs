@@ -77,7 +77,7 @@ impl Run for Lookup {
         };
         let format = Format { stat: self.stat, json: self.json };
         let gpu = self.engine.open()?;
-        let engine = Engine::new(gpu.as_ref(), context)?;
+        let engine = self.engine.on(gpu.as_ref(), context, threads)?;
         let name = Engine::name(gpu.as_ref());
         let threads = engine.threads(threads);
         let pipeline = Pipeline { engine: &engine, options, format, threads };

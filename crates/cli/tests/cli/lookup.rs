@@ -52,6 +52,18 @@ fn answers_come_in_order_with_their_codes() {
 }
 
 #[test]
+fn every_engine_gives_the_same_bytes() {
+    let v = volume();
+    let asked = "--stat --quiet /d/f /d/l /d/l/ /none /d/../d/./f d";
+    let ran = |engine: &str| v.run("lookup", &format!("--engine {engine} {asked}")).ends(1).out().to_owned();
+    let by_cpu = ran("cpu");
+    assert_eq!(by_cpu.lines().count(), 6);
+    assert_eq!(ran("auto"), by_cpu);
+    // `make setup` gives every machine a device.
+    assert_eq!(ran("gpu"), by_cpu);
+}
+
+#[test]
 fn stat_links_and_json() {
     let v = volume();
     let ran = v.run("lookup", "--stat --quiet /d/f /none").ends(1);

@@ -115,7 +115,7 @@ fn a_second_mount_is_refused_and_named() {
     let server = m.server();
     let line = fs::read(format!("/proc/{server}/cmdline")).unwrap();
     assert!(String::from_utf8_lossy(&line).contains("mount"));
-    run(&["rm", text(&m.v.image), "/x"]).ends(3).says("in use");
+    run(&["fsck", text(&m.v.image)]).ends(8).says("in use");
     m.umount().ends(0);
 }
 

@@ -1,20 +1,22 @@
 //! Twin of `shaders/lookup.comp`.
 
 use super::Memory;
-use crate::layout::{MAX_PATH, MODE_DIRECTORY, MODE_TYPE};
-use lanefs::format::dir::{
-    BUCKET_SLOTS, BUCKETS, MAX_TREE_LEVEL, Slot, TREE_MAX, entry, index, leaf, small_tag, tree,
-};
+use super::cache::cached;
+use super::directory::{Directories, Entry};
+use super::fuel::Fuel;
+use super::name::{CACHED_NAME, Name};
+use crate::layout::{COMPONENT_FUEL, MAX_DEPTH, MAX_PATH, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
+use lanefs::User;
 use lanefs::format::{
-    BLOCK, BlockKind, Code, DirRoot, FileKind, HashSeed, InodeSize, MAX_NAME, UNIT, half_md4, inode,
+    Code, FileKind, HashSeed, INODE_CORE, INODE_INLINE, InodeSize, MAX_NAME, MAX_SYMLINKS_FOLLOWED, inode,
 };
 
 /// Where lookups begin, and what they do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Question {
-    /// Inode number of the root directory, and of the directory where relative paths begin.
+    /// Inode number of the root directory.
     pub root: u64,
-    /// As above.
+    /// Inode number of the directory where relative paths begin.
     pub base: u64,
     /// Of the volume's hashes.
     pub seed: HashSeed,
@@ -22,6 +24,10 @@ pub struct Question {
     pub inode_size: InodeSize,
     /// Symbolic links at the end are followed.
     pub follow: bool,
+    /// Whose permissions are checked; `None`: nobody's.
+    pub user: Option<User>,
+    /// Rounds of all loops of an invocation.
+    pub fuel: u32,
 }
 
 /// What a kernel answers to a path. [`Code::NotResident`]: the host decides.
@@ -41,210 +47,246 @@ impl Found {
     }
 }
 
-/// What is known of a name; `None` stands for the kernel's UNKNOWN.
-type Known<T> = Option<T>;
+/// An entry that was found in the tree, for the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    /// The directory.
+    pub dir: u64,
+    /// The entry's position.
+    pub entry: u64,
+}
 
-/// One lookup.
+/// Dispatches that go on with one another's lookups, at most.
+pub const MAX_DISPATCHES: usize = 256;
+
+/// Resolves a path, in as many dispatches as it takes; what it found in the tree is added to `notes`.
+pub fn lookup<M: Memory>(memory: &M, question: &Question, path: &[u8], notes: &mut Vec<Note>) -> Found {
+    let mut state = State::default();
+    for _ in 0..MAX_DISPATCHES {
+        let fuel = &Fuel::new(question.fuel);
+        let directories = Directories { memory, inode_size: question.inode_size, fuel };
+        let stopped = Lookup { memory, question, fuel, directories, notes }.resolve(path, &mut state);
+        let found = match stopped {
+            Stopped::Unfinished => continue,
+            Stopped::Failed(code) => return Found::failed(code),
+            Stopped::Found(found) => found,
+        };
+        let mode = memory.word(found.ino.wrapping_mul(question.inode_size.bytes()));
+        let mode = mode.map_or(0, |word| word & 0xffff);
+        return if mode == 0 || mode == 0xffff { Found::failed(Code::NotResident) } else { found };
+    }
+    Found::failed(Code::NotResident)
+}
+
+/// What the next dispatch of a lookup begins with.
+#[derive(Clone, Copy, Default)]
+struct State {
+    /// Where the text goes on, and in which directory; nothing: at the start.
+    goes_on: Option<(usize, u64)>,
+    followed: u32,
+    has_slash: bool,
+}
+
+enum Stopped {
+    Found(Found),
+    Failed(Code),
+    Unfinished,
+}
+
+impl From<Code> for Stopped {
+    fn from(code: Code) -> Self {
+        Stopped::Failed(code)
+    }
+}
+
+/// Remaining text: that of the path, or of a link's target.
+#[derive(Clone)]
+struct Rest {
+    text: Vec<u8>,
+    at: usize,
+}
+
+impl Rest {
+    fn is_over(&self) -> bool {
+        self.at >= self.text.len()
+    }
+}
+
+/// A dispatch of one lookup.
 struct Lookup<'q, M> {
     memory: &'q M,
     question: &'q Question,
-}
-
-/// Resolves a path.
-pub fn lookup<M: Memory>(memory: &M, question: &Question, path: &[u8]) -> Found {
-    let found = Lookup { memory, question }.resolve(path);
-    if found.code != Code::Success {
-        return found;
-    }
-    let mode =
-        memory.word(found.ino.wrapping_mul(question.inode_size.bytes())).map_or(0, |word| word & 0xffff);
-    if mode == 0 || mode == 0xffff { Found::failed(Code::NotResident) } else { found }
+    fuel: &'q Fuel,
+    directories: Directories<'q, M>,
+    notes: &'q mut Vec<Note>,
 }
 
 impl<M: Memory> Lookup<'_, M> {
-    fn probe(&self, at: u64, name: &[u8], hash: u32) -> Known<Option<(u64, u32)>> {
-        let inside = at % BLOCK;
-        if !at.is_multiple_of(UNIT)
-            || inside < leaf::SIZE as u64
-            || inside + (entry::SIZE + name.len()) as u64 > BLOCK
-        {
-            return None;
-        }
-        let word = self.memory.quad(at + entry::HASH.offset as u64)?;
-        let rest = (word >> 32) as u32;
-        let length = rest & 0xff;
-        if length == 0 || rest >> 16 != 0 {
-            return None;
-        }
-        if word as u32 != hash || length != name.len() as u32 {
-            return Some(None);
-        }
-        for (i, four) in name.chunks(4).enumerate() {
-            let there = self.memory.word(at + (entry::SIZE + 4 * i) as u64)?.to_le_bytes();
-            if there[..four.len()] != *four {
-                return Some(None);
-            }
-        }
-        let ino = self.memory.quad(at + entry::INODE.offset as u64)?;
-        let kind = rest >> 8 & 0xff;
-        FileKind::from_number(kind as u8).map(|_| Some((ino, kind)))
+    fn inode(&self, ino: u64) -> u64 {
+        ino.wrapping_mul(self.question.inode_size.bytes())
     }
 
-    fn find_small(&self, inode: u64, leaf: u64, name: &[u8], hash: u32) -> Known<Option<(u64, u32)>> {
-        let size = self.question.inode_size;
-        let byte = |at: usize| -> Option<u32> {
-            let word = self.memory.word(inode.wrapping_add(at as u64 & !3))?;
-            Some(word >> (at % 4 * 8) & 0xff)
-        };
-        for i in 0..size.small_entries() {
-            if byte(size.small_tags() + i)? != u32::from(small_tag(hash)) {
-                continue;
-            }
-            let unit = byte(size.small_units() + i)?;
-            if unit != 0
-                && let found @ Some(_) = self.probe(leaf.wrapping_add(u64::from(unit) * UNIT), name, hash)?
-            {
-                return Some(found);
-            }
+    fn note(&mut self, dir: u64, entry: &Entry, length: usize) {
+        if entry.at != 0 && length <= CACHED_NAME {
+            self.notes.push(Note { dir, entry: entry.at });
         }
-        Some(None)
     }
 
-    fn find_in_region(&self, at: u64, name: &[u8], hash: u32) -> Known<Option<(u64, u32)>> {
-        if !at.is_multiple_of(BLOCK) {
-            return None;
-        }
-        let mut bucket = Slot::home(hash as u16);
-        for _ in 0..BUCKETS {
-            let slots = at.wrapping_add((index::SLOTS.offset + bucket * BUCKET_SLOTS * 8) as u64);
-            let first = self.memory.quad(slots)?;
-            if first == u64::MAX {
-                return None;
-            }
-            for i in 0..BUCKET_SLOTS as u64 {
-                let slot = Slot(if i == 0 { first } else { self.memory.quad(slots + i * 8)? });
-                if slot.tag() == hash as u16
-                    && slot.position() != 0
-                    && let found @ Some(_) = self.probe(slot.position(), name, hash)?
-                {
-                    return Some(found);
-                }
-            }
-            if first & Slot::OVERFLOW == 0 {
-                return Some(None);
-            }
-            bucket = (bucket + 1) % BUCKETS;
-        }
-        None
-    }
-
-    fn region_of(&self, root: u64, hash: u32) -> Known<u64> {
-        let (mut block, mut above) = (root, u32::from(MAX_TREE_LEVEL) + 1);
-        for _ in 0..MAX_TREE_LEVEL {
-            if !block.is_multiple_of(BLOCK) {
-                return None;
-            }
-            let head = self.memory.word(block)?;
-            let (level, count) = (head >> 8 & 0xff, head >> 16);
-            if head & 0xff != BlockKind::Tree as u32
-                || level == 0
-                || level >= above
-                || count == 0
-                || count > TREE_MAX as u32
-            {
-                return None;
-            }
-            let lowest = |i: u32| self.memory.word(block + (tree::HASHES.offset as u64) + u64::from(i) * 4);
-            let mut i = ((u64::from(hash) * u64::from(count)) >> 32) as u32;
-            while i > 0 && lowest(i)? > hash {
-                i -= 1;
-            }
-            while i + 1 < count && lowest(i + 1)? <= hash {
-                i += 1;
-            }
-            let child = self.memory.quad(block + tree::POSITIONS.offset as u64 + u64::from(i) * 8)?;
-            if level == 1 {
-                return Some(child).filter(|child| *child != 0);
-            }
-            (above, block) = (level, child);
-        }
-        None
-    }
-
-    fn find(&self, dir: u64, name: &[u8]) -> Known<Option<(u64, u32)>> {
-        let size = self.question.inode_size;
-        let inode = dir.wrapping_mul(size.bytes());
-        let mode = self.memory.word(inode)? as u16;
-        let root = self.memory.quad(inode.wrapping_add(size.dir_root().offset as u64))?;
+    fn search_permission(&self, dir: u64) -> Result<(), Code> {
+        let Some(user) = &self.question.user else { return Ok(()) };
+        let place = self.inode(dir);
+        let mode = self.memory.word(place).unwrap_or(0) as u16;
         if mode & MODE_TYPE != MODE_DIRECTORY {
-            return None;
+            return Err(Code::NotResident);
         }
-        if root == 0 {
-            return Some(None);
+        let word = |at: usize| self.memory.word(place + at as u64).unwrap_or(0);
+        let (uid, gid) = (word(inode::UID.offset), word(inode::GID.offset));
+        let mut is_in_group = gid == user.gid;
+        for group in &user.groups {
+            if !self.fuel.burn() {
+                break;
+            }
+            is_in_group |= *group == gid;
         }
-        let hash = half_md4(self.question.seed, name);
-        let (block, form) = (root - root % BLOCK, root % BLOCK);
-        let is = |root: DirRoot| form == root.word() % BLOCK;
-        if is(DirRoot::Small(BLOCK)) {
-            return self.find_small(inode, block, name, hash);
-        }
-        let index = match () {
-            () if is(DirRoot::Region(BLOCK)) => block,
-            () if is(DirRoot::Tree(BLOCK)) => self.region_of(block, hash)?,
-            () => return None,
+        let granted = match () {
+            () if uid == user.uid => mode >> 6,
+            () if is_in_group => mode >> 3,
+            () => mode,
         };
-        if index == 0 { None } else { self.find_in_region(index, name, hash) }
+        if granted & 1 != 0 { Ok(()) } else { Err(Code::AccessDenied) }
     }
 
-    fn resolve(&self, path: &[u8]) -> Found {
-        let Some(first) = path.first() else { return Found::failed(Code::NotFound) };
-        if path.len() > MAX_PATH {
-            return Found::failed(Code::NotResident);
+    fn target_of(&self, ino: u64) -> Option<Rest> {
+        let place = self.inode(ino);
+        let head = self.memory.word(place)?;
+        let size = self.memory.quad(place + inode::BYTES.offset as u64)?;
+        let is_inline = head as u16 & MODE_TYPE == MODE_SYMLINK && head >> 16 & u32::from(INODE_INLINE) != 0;
+        let room = self.question.inode_size.bytes() - INODE_CORE as u64;
+        if !is_inline || size == 0 || size > room {
+            return None;
         }
-        let skip = |at: usize| at + path[at..].iter().take_while(|byte| **byte == b'/').count();
+        let mut text = Vec::new();
+        for i in 0..size.div_ceil(4) {
+            text.extend(self.memory.word(place + INODE_CORE as u64 + i * 4)?.to_le_bytes());
+        }
+        text.truncate(size as usize);
+        Some(Rest { text, at: 0 })
+    }
+
+    /// Where the component that begins at `at` ends: at a slash, at a NUL, at the end; or it is too long for a name.
+    fn component_end(&self, rest: &Rest) -> usize {
+        let name = rest.text[rest.at..].iter().take(MAX_NAME + 1);
+        let length = name.take_while(|byte| **byte != b'/' && **byte != 0).count();
+        self.fuel.spend(2 + length as u32 / 4);
+        rest.at + length
+    }
+
+    fn skip(&self, rest: &Rest, mut at: usize) -> usize {
+        while rest.text.get(at) == Some(&b'/') && self.fuel.burn() {
+            at += 1;
+        }
+        at
+    }
+
+    fn resolve(&mut self, path: &[u8], state: &mut State) -> Stopped {
+        let Some(first) = path.first() else { return Code::NotFound.into() };
+        if path.len() > MAX_PATH {
+            return Code::NotResident.into();
+        }
+        let mut rest = Rest { text: path.to_vec(), at: 0 };
+        let mut outer: Vec<Rest> = Vec::new();
         let mut dir = if *first == b'/' { self.question.root } else { self.question.base };
         let mut kind = FileKind::Directory as u32;
-        let mut at = skip(0);
-        while at < path.len() {
+        let (mut is_known, mut is_path) = (true, true);
+        let State { mut followed, mut has_slash, .. } = *state;
+        if let Some((at, here)) = state.goes_on {
+            (rest.at, dir, is_known) = (at, here, false);
+        }
+        rest.at = self.skip(&rest, rest.at);
+        loop {
+            if rest.is_over()
+                && let Some(below) = outer.pop()
+            {
+                rest = below;
+            }
+            if rest.is_over() {
+                break;
+            }
             if kind != FileKind::Directory as u32 {
-                return Found::failed(Code::NotDirectory);
+                return Code::NotDirectory.into();
             }
-            let length = path[at..].iter().take_while(|byte| **byte != b'/').count();
-            let name = &path[at..at + length];
-            let has_rest = at + length < path.len();
-            at = skip(at + length);
-            let is_last = at == path.len();
-            if name.contains(&0) || name.len() > MAX_NAME {
-                return Found::failed(Code::NotResident);
+            if self.fuel.left() < COMPONENT_FUEL && outer.is_empty() && is_path {
+                *state = State { goes_on: Some((rest.at, dir)), followed, has_slash };
+                return Stopped::Unfinished;
             }
-            match name {
+            if !self.fuel.burn() {
+                return Code::NotResident.into();
+            }
+            let (begin, end) = (rest.at, self.component_end(&rest));
+            if end - begin > MAX_NAME || rest.text.get(end) == Some(&0) {
+                return Code::NotResident.into();
+            }
+            rest.at = self.skip(&rest, end);
+            let has_components = !rest.is_over() || !outer.is_empty();
+            let must_be_dir = end < rest.text.len() || !outer.is_empty() || has_slash;
+            if let Err(code) = self.search_permission(dir) {
+                return if self.fuel.left() == 0 { Code::NotResident } else { code }.into();
+            }
+            let text = rest.text[begin..end].to_vec();
+            match &text[..] {
                 b"." => continue,
                 b".." => {
-                    let place = dir.wrapping_mul(self.question.inode_size.bytes());
-                    let place = place.wrapping_add(inode::PARENT_OR_DEVICE.offset as u64);
+                    let place = self.inode(dir).wrapping_add(inode::PARENT_OR_DEVICE.offset as u64);
                     match self.memory.quad(place) {
-                        None | Some(0) => return Found::failed(Code::NotResident),
-                        Some(parent) => dir = parent,
+                        None | Some(0) => return Code::NotResident.into(),
+                        Some(parent) => (dir, is_known) = (parent, false),
                     }
                     continue;
                 }
                 _ => {}
             }
-            let (ino, found) = match self.find(dir, name) {
-                None => return Found::failed(Code::NotResident),
-                Some(None) => {
-                    return Found::failed(if is_last { Code::NotFound } else { Code::ComponentNotFound });
-                }
-                Some(Some(found)) => found,
+            let name = Name::new(self.question.seed, &text, self.fuel);
+            let found = match cached(self.memory, dir, &name) {
+                Some(entry) => Some(Some(entry)),
+                None => self.directories.find(dir, is_known, &name),
             };
-            if found == FileKind::Symlink as u32 && (self.question.follow || has_rest) {
-                return Found::failed(Code::NotResident);
+            let Some(found) = found.filter(|_| self.fuel.left() != 0) else {
+                return Code::NotResident.into();
+            };
+            let Some(entry) = found else {
+                return if has_components { Code::ComponentNotFound } else { Code::NotFound }.into();
+            };
+            self.note(dir, &entry, text.len());
+            if entry.kind == FileKind::Symlink as u32 && (self.question.follow || must_be_dir) {
+                followed += 1;
+                if followed > MAX_SYMLINKS_FOLLOWED {
+                    return Code::SymlinkLoop.into();
+                }
+                let Some(target) = self.target_of(entry.ino) else { return Code::NotResident.into() };
+                if !rest.is_over() {
+                    if outer.len() == MAX_DEPTH {
+                        return Code::NotResident.into();
+                    }
+                    outer.push(rest);
+                } else if outer.is_empty() {
+                    has_slash |= end < rest.text.len();
+                    is_path = false;
+                }
+                rest = target;
+                if rest.text.first() == Some(&b'/') {
+                    (dir, is_known) = (self.question.root, true);
+                }
+                rest.at = self.skip(&rest, 0);
+                continue;
             }
-            (dir, kind) = (ino, found);
+            (dir, kind, is_known) = (entry.ino, entry.kind, true);
         }
-        if kind != FileKind::Directory as u32 && path.last() == Some(&b'/') {
-            return Found::failed(Code::NotDirectory);
+        if self.fuel.left() == 0 {
+            return Code::NotResident.into();
         }
-        Found { code: Code::Success, kind, ino: dir }
+        if kind != FileKind::Directory as u32 && (has_slash || rest.text.last() == Some(&b'/')) {
+            return Code::NotDirectory.into();
+        }
+        Stopped::Found(Found { code: Code::Success, kind, ino: dir })
     }
 }

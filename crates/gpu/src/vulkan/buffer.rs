@@ -17,6 +17,10 @@ pub(crate) enum Place {
     Download,
 }
 
+/// Bytes of a guard, a multiple of what kernels align to, and what they are. (Buffers have guards in tests only.)
+const GUARD: u64 = 256;
+const GUARD_BYTE: u8 = 0xa5;
+
 /// A buffer with an address for kernels, and for the host where it sees it.
 pub(crate) struct Buffer {
     device: Arc<Device>,
@@ -24,6 +28,8 @@ pub(crate) struct Buffer {
     memory: vk::DeviceMemory,
     /// In bytes.
     pub(crate) len: u64,
+    /// Where the bytes begin in what was allocated: behind a guard, where there is one.
+    pub(crate) start: u64,
     /// For kernels.
     pub(crate) address: u64,
     host: Option<NonNull<u8>>,
@@ -41,15 +47,17 @@ impl Buffer {
         use vk::MemoryPropertyFlags as Flags;
         const DOING: &str = "allocating memory";
         let too_long = Error::Device { doing: DOING, code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY };
-        let len = len.max(16);
-        if len > device.largest {
+        let len = len.max(16).next_multiple_of(4);
+        let guard = if device.is_guarded { GUARD } else { 0 };
+        let whole = len + 2 * guard;
+        if whole > device.largest {
             return Err(too_long);
         }
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST;
-        let create = vk::BufferCreateInfo::default().size(len).usage(usage);
+        let create = vk::BufferCreateInfo::default().size(whole).usage(usage);
         // SAFETY: the device lives.
         let raw = unsafe { device.raw.create_buffer(&create, None) }.doing(DOING)?;
         // From here on what was made is unmade by `drop`.
@@ -58,6 +66,7 @@ impl Buffer {
             raw,
             memory: vk::DeviceMemory::null(),
             len,
+            start: guard,
             address: 0,
             host: None,
         };
@@ -89,30 +98,53 @@ impl Buffer {
             buffer.memory = device.raw.allocate_memory(&allocate, None).doing(DOING)?;
             device.raw.bind_buffer_memory(raw, buffer.memory, 0).doing(DOING)?;
             let info = vk::BufferDeviceAddressInfo::default().buffer(raw);
-            buffer.address = device.raw.get_buffer_device_address(&info);
+            buffer.address = device.raw.get_buffer_device_address(&info) + guard;
             if flags.contains(host) {
                 let at = device.raw.map_memory(buffer.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
                 buffer.host = NonNull::new(at.doing(DOING)?.cast());
             }
         }
+        buffer.guards(|guard| guard.fill(GUARD_BYTE));
         Ok(buffer)
+    }
+
+    /// The bytes before and behind those that are in use, where the host sees them.
+    fn guards(&mut self, mut each: impl FnMut(&mut [u8])) {
+        let Some(at) = self.host else { return };
+        for from in [0, self.start + self.len] {
+            // SAFETY: mapped for as long as the buffer lives, with a guard of this size at both ends.
+            each(unsafe {
+                std::slice::from_raw_parts_mut(at.as_ptr().add(from as usize), self.start as usize)
+            });
+        }
     }
 
     /// The bytes, where the host sees them. The device must not be at them meanwhile.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         // SAFETY: mapped for as long as the buffer lives.
-        self.host.map(|at| unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.len as usize) })
+        self.host.map(|at| unsafe {
+            std::slice::from_raw_parts_mut(at.as_ptr().add(self.start as usize), self.len as usize)
+        })
     }
 
     /// The bytes, where the host sees them. The device must not write to them meanwhile.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         // SAFETY: as above.
-        self.host.map(|at| unsafe { std::slice::from_raw_parts(at.as_ptr(), self.len as usize) })
+        self.host.map(|at| unsafe {
+            std::slice::from_raw_parts(at.as_ptr().add(self.start as usize), self.len as usize)
+        })
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        let mut is_whole = true;
+        self.guards(|guard| is_whole &= guard.iter().all(|byte| *byte == GUARD_BYTE));
+        assert!(
+            is_whole || std::thread::panicking(),
+            "somebody wrote outside a buffer of {} bytes",
+            self.len
+        );
         // SAFETY: who uses a buffer in a submission keeps it until that is over.
         unsafe {
             self.device.raw.destroy_buffer(self.raw, None);

@@ -1,27 +1,39 @@
 //! A device that is in use.
 
 use super::instance::{Choice, DeviceInfo, Instance};
+use super::shim;
 use crate::error::{Doing, Error, Result};
 use ash::vk;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A device, its queue, and its kinds of memory.
 pub(crate) struct Device {
     pub(crate) raw: ash::Device,
     pub(crate) info: DeviceInfo,
     pub(crate) family: u32,
-    /// One thread submits at a time, as Vulkan asks.
-    pub(crate) queue: Mutex<vk::Queue>,
+    queue: Mutex<Queue>,
+    /// Counts submissions that are over.
+    timeline: vk::Semaphore,
     pub(crate) memory: vk::PhysicalDeviceMemoryProperties,
     /// Bytes of one allocation and of one buffer at most.
     pub(crate) largest: u64,
+    /// Buffers have words around them that nobody may touch, for tests.
+    pub(crate) is_guarded: bool,
     _instance: Instance,
 }
+
+/// One thread submits at a time, as Vulkan asks.
+struct Queue {
+    raw: vk::Queue,
+    submitted: u64,
+}
+
+const DOING: &str = "working";
 
 impl Device {
     /// # Errors
     /// No loader, no such device, or one that cannot be used.
-    pub(crate) fn open(choice: &Choice) -> Result<Arc<Device>> {
+    pub(crate) fn open(choice: &Choice, is_guarded: bool) -> Result<Arc<Device>> {
         let instance = Instance::new()?;
         let (physical, info) = instance.choose(choice)?;
         let family = instance.queue_family(physical).ok_or(Error::NoDevice(None))?;
@@ -44,18 +56,72 @@ impl Device {
             let raw = instance.raw.create_device(physical, &create, None).doing("opening the device")?;
             (raw, instance.raw.get_physical_device_memory_properties(physical))
         };
+        let raw = shim::between(raw, &instance.raw);
         // SAFETY: the queue was asked for.
-        let queue = unsafe { raw.get_device_queue(family, 0) };
-        let largest = maintenance.max_memory_allocation_size;
-        Ok(Arc::new(Device {
+        let queue = Queue { raw: unsafe { raw.get_device_queue(family, 0) }, submitted: 0 };
+        // From here on what was made is unmade by `drop`.
+        let mut device = Device {
             raw,
             info,
             family,
             queue: Mutex::new(queue),
+            timeline: vk::Semaphore::null(),
             memory,
-            largest,
+            largest: maintenance.max_memory_allocation_size,
+            is_guarded,
             _instance: instance,
-        }))
+        };
+        let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let semaphore = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        // SAFETY: the device lives; what is passed does until the call returns.
+        device.timeline =
+            unsafe { device.raw.create_semaphore(&semaphore, None) }.doing("opening the device")?;
+        Ok(Arc::new(device))
+    }
+
+    /// Gives commands to the device: the number of this submission. What is submitted later begins after what these commands order.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn submit(&self, commands: vk::CommandBuffer) -> Result<u64> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let (commands, signals, values) = ([commands], [self.timeline], [queue.submitted + 1]);
+        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
+        let submit = vk::SubmitInfo::default()
+            .command_buffers(&commands)
+            .signal_semaphores(&signals)
+            .push_next(&mut timeline);
+        // SAFETY: the queue is locked; what is passed lives until the call returns.
+        unsafe { self.raw.queue_submit(queue.raw, &[submit], vk::Fence::null()) }.doing(DOING)?;
+        queue.submitted += 1;
+        Ok(queue.submitted)
+    }
+
+    /// Waits for the end of a submission.
+    ///
+    /// # Errors
+    /// The device's; what it wrote is then not to be believed, but nothing is being carried out any more.
+    pub(crate) fn wait(&self, submission: u64) -> Result<()> {
+        let (semaphores, values) = ([self.timeline], [submission]);
+        let wait = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // SAFETY: the semaphore is ours.
+        let waited = unsafe { self.raw.wait_semaphores(&wait, u64::MAX) };
+        if waited.is_err() {
+            let _queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the device lives, and nobody submits.
+            let _ = unsafe { self.raw.device_wait_idle() };
+        }
+        waited.doing(DOING)
+    }
+
+    /// Is a submission over?
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn is_over(&self, submission: u64) -> Result<bool> {
+        // SAFETY: the semaphore is ours.
+        let value = unsafe { self.raw.get_semaphore_counter_value(self.timeline) }.doing(DOING)?;
+        Ok(value >= submission)
     }
 
     /// The kind of memory with these properties, those of `better` too where there is one.
@@ -81,6 +147,7 @@ impl Drop for Device {
         // SAFETY: whatever was made of it is gone: all of it holds the device.
         unsafe {
             let _ = self.raw.device_wait_idle();
+            self.raw.destroy_semaphore(self.timeline, None);
             self.raw.destroy_device(None);
         }
     }

@@ -3,13 +3,18 @@
 //! The loader is opened when somebody asks for a device, so a machine without Vulkan is a normal machine.
 
 mod buffer;
+mod commands;
 mod device;
 mod instance;
 mod kernel;
-mod submission;
+mod shim;
+mod staged;
 
 pub(crate) use buffer::{Buffer, Place};
+pub(crate) use commands::Commands;
 pub(crate) use device::Device;
 pub use instance::{Choice, DeviceInfo, DeviceKind, devices};
 pub(crate) use kernel::{Kernel, Shader};
-pub(crate) use submission::Submission;
+#[cfg(test)]
+pub(crate) use shim::{calls, fail_call};
+pub(crate) use staged::{Direction, Staged};

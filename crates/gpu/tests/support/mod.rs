@@ -1,22 +1,32 @@
-//! What the tests of the GPU engine share: volumes with all forms of directories, paths of every kind, the mirror's memory on the
-//! host.
+//! What the tests of the GPU engine share: volumes with all forms of directories, paths of every kind.
 
 #![allow(dead_code, unreachable_pub, reason = "a module of each test, which uses some of it")]
 
-use lanefs::format::{BLOCK, CHUNK};
 use lanefs::{Caller, CreateOptions, InodeSize, Volume};
-use lanefs_gpu::twin::Memory;
-use lanefs_gpu::{Choice, Gpu};
+use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions};
 use lanefs_testkit::seeded::Seeded;
-use std::collections::BTreeMap;
 
 pub const WHO: Caller = Caller::OWNER;
 
+/// Two names that have the same hash with the seed of [`options`]; the first one is there.
+pub const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
+
 /// llvmpipe, or what is there.
 pub fn gpu(workgroup: u32) -> Gpu {
-    Gpu::with_workgroup(&Choice::Best, workgroup).expect(
+    let options = GpuOptions { workgroup: Some(workgroup), guards: true, ..GpuOptions::default() };
+    Gpu::open_with(&options).expect(
         "a Vulkan device is needed (Debian: apt install libvulkan1 mesa-vulkan-drivers; make setup does it)",
     )
+}
+
+/// A mirror with a directory cache.
+pub fn cached() -> MirrorOptions {
+    MirrorOptions::default()
+}
+
+/// A mirror without one.
+pub fn uncached() -> MirrorOptions {
+    MirrorOptions { cache: 0.0, ..MirrorOptions::default() }
 }
 
 pub fn options(inode_size: InodeSize) -> CreateOptions {
@@ -26,7 +36,13 @@ pub fn options(inode_size: InodeSize) -> CreateOptions {
 /// Directories of every form, below one another, with links; all paths in them.
 pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     let mut dirs = vec![(volume.root(), Vec::new())];
-    let mut paths = Vec::new();
+    let [there, _] = SAME_HASH.map(str::as_bytes);
+    volume.create_file(&WHO, volume.root(), there, 0o644).expect("file");
+    // Links within links, with something left behind each.
+    for (name, to) in [("m", "."), ("n", "m/m/dir-0/../"), ("o", "n/m/n")] {
+        volume.symlink(&WHO, volume.root(), name.as_bytes(), to.as_bytes()).expect("symlink");
+    }
+    let mut paths = vec![[b"/", there].concat()];
     for (number, files) in [0, 1, 7, 8, 9, 27, 28, 29, 200, 256, 257, 700, 3000].into_iter().enumerate() {
         let (parent, above) = numbers.pick(&dirs).clone();
         let name = format!("dir-{number}").into_bytes();
@@ -37,7 +53,10 @@ pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
             let name = [format!("{file}-").into_bytes(), vec![b'a' + (file % 26) as u8; long]].concat();
             paths.push([&path[..], b"/", &name].concat());
             match numbers.below(10) {
-                0 => drop(volume.symlink(&WHO, made, &name, b"/dir-0/../dir-1").expect("symlink")),
+                0 => {
+                    let to = target(&paths, &name, numbers);
+                    volume.symlink(&WHO, made, &name, &to).expect("symlink");
+                }
                 1 => drop(volume.mkdir(&WHO, made, &name, 0o700).expect("mkdir")),
                 _ => drop(volume.create_file(&WHO, made, &name, 0o644).expect("file")),
             }
@@ -48,16 +67,38 @@ pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     paths
 }
 
+/// What a link leads to: a path that is there, one from where the link is, one through other links, the link itself, nothing.
+fn target(paths: &[Vec<u8>], name: &[u8], numbers: &mut Seeded) -> Vec<u8> {
+    let path = numbers.pick(paths);
+    let text = match numbers.below(12) {
+        0 => name.to_vec(),
+        1 => b"/dir-0/../dir-1".to_vec(),
+        2 => b"..".to_vec(),
+        3 => b"../".to_vec(),
+        4 => b".//".to_vec(),
+        5 => b"/".to_vec(),
+        6 => [&path[..], b"/"].concat(),
+        7 => [b"..".as_slice(), path].concat(),
+        8 => [&path[..], b"/../."].concat(),
+        9 => b"no such file".to_vec(),
+        _ => path.clone(),
+    };
+    text[..text.len().min(1000)].to_vec()
+}
+
 /// Hits, misses, and what no path should be.
 pub fn questions(paths: &[Vec<u8>], count: usize, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     let mut asked: Vec<Vec<u8>> = vec![Vec::new(), b"/".into(), b"//".into(), b".".into(), b"../..".into()];
+    asked.extend(["/n/dir-0", "/o/dir-0", "/o/n/dir-0/../o/", "/o/dir-0/none", "n/none/n"].map(Into::into));
+    asked.extend(SAME_HASH.map(|name| [b"/", name.as_bytes()].concat()));
     while asked.len() < count {
         let path = numbers.pick(paths);
         let other = numbers.pick(paths);
         let cut = numbers.below(path.len() as u64 + 1) as usize;
-        asked.push(match numbers.below(12) {
-            0 => [&path[..], b"/"].concat(),
-            1 => [&path[..], b"x"].concat(),
+        asked.push(match numbers.below(14) {
+            0 | 1 => [&path[..], b"/"].concat(),
+            12 => [&path[..], b"x"].concat(),
+            13 => [&path[..], b"/../", other.rsplit(|byte| *byte == b'/').next().unwrap_or(b"")].concat(),
             2 => path[..cut].to_vec(),
             3 => [&path[..], b"/below"].concat(),
             4 => [&path[..], b"/..", other].concat(),
@@ -72,42 +113,4 @@ pub fn questions(paths: &[Vec<u8>], count: usize, numbers: &mut Seeded) -> Vec<V
         });
     }
     asked
-}
-
-/// What the mirror of a volume has, on the host.
-pub struct HostCopy {
-    chunks: BTreeMap<u64, Vec<u8>>,
-    /// Chunks of the volume.
-    count: u64,
-}
-
-impl HostCopy {
-    pub fn of(volume: &Volume) -> HostCopy {
-        let mut chunks = BTreeMap::<u64, Vec<u8>>::new();
-        let mut watch = volume.watch().expect("watch").expect("nobody else watches");
-        watch.changes(&mut |block| {
-            if block.kind.is_none() && !chunks.contains_key(&(block.at / CHUNK)) {
-                return;
-            }
-            let chunk = chunks.entry(block.at / CHUNK).or_insert_with(|| vec![0xff; CHUNK as usize]);
-            let place = (block.at % CHUNK) as usize;
-            let bytes = &mut chunk[place..place + BLOCK as usize];
-            match block.kind {
-                Some(_) => bytes.copy_from_slice(block.bytes),
-                None => bytes.fill(0xff),
-            }
-        });
-        HostCopy { chunks, count: volume.superblock().volume_bytes.div_ceil(CHUNK) }
-    }
-}
-
-impl Memory for HostCopy {
-    fn word(&self, at: u64) -> Option<u32> {
-        if at / CHUNK >= self.count {
-            return None;
-        }
-        let place = (at % CHUNK) as usize;
-        let four = self.chunks.get(&(at / CHUNK))?.get(place..place + 4)?;
-        Some(u32::from_le_bytes(four.try_into().expect("four bytes")))
-    }
 }

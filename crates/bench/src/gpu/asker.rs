@@ -1,0 +1,140 @@
+//! Who is asked: the device, the CPU engine, ext4.
+
+use super::bench::Systems;
+use crate::lane::Lane;
+use crate::peers::Host;
+use crate::stop::Stop;
+use crate::system::{Expect, Named, System};
+use crate::values::LANEFS;
+use crate::workload::{Strings, chain_path};
+use crate::{Error, Result};
+use lanefs::{Ino, Resolution, ResolveOptions};
+use lanefs_gpu::Mirrored;
+use std::ffi::CStr;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// One of them.
+pub(super) enum Asker<'s, 'g, 'v> {
+    Gpu(&'s Mirrored<'g, 'v>),
+    Cpu(&'s Lane),
+    Ext4(&'s Host),
+}
+
+impl Named for Asker<'_, '_, '_> {
+    fn name(&self) -> &str {
+        match self {
+            Asker::Gpu(_) => LANEFS,
+            Asker::Cpu(_) => "cpu",
+            Asker::Ext4(host) => host.name(),
+        }
+    }
+}
+
+/// All of them, the device first.
+pub(super) fn askers<'s, 'g, 'v>(
+    systems: &'s Systems,
+    mirrored: &'s Mirrored<'g, 'v>,
+) -> Vec<Asker<'s, 'g, 'v>> {
+    let hosts = systems.hosts.iter().map(Asker::Ext4);
+    [Asker::Gpu(mirrored), Asker::Cpu(&systems.lane)].into_iter().chain(hosts).collect()
+}
+
+/// How the device is asked: as the CPU engine by [`Lane`].
+pub(super) fn options(lane: &Lane, directory: Option<&CStr>) -> Result<ResolveOptions> {
+    let find = |name: &CStr| -> Result<Ino> {
+        let found = lane.volume().lookup(lane.who(), lane.volume().root(), name.to_bytes());
+        Ok(found.map_err(Error::volume("a directory"))?.0)
+    };
+    let base = directory.map(find).transpose()?;
+    Ok(ResolveOptions { base, follow: false, attributes: true, caller: lane.who().clone() })
+}
+
+/// Checks that every path was found, and by the device.
+pub(super) fn check(answers: &[Resolution], by_device: u64, expected: usize) -> Result<()> {
+    let wrong = |what, found| {
+        Err(Error::Wrong { system: "the device".into(), what, found, expected: expected as u64 })
+    };
+    let sum = answers.iter().filter_map(|answer| answer.attr).map(|attr| attr.ino.0.wrapping_add(attr.size));
+    black_box(sum.fold(0u64, u64::wrapping_add));
+    let found = answers.iter().filter(|answer| answer.attr.is_some()).count() as u64;
+    if found != expected as u64 {
+        return wrong("lookups", found);
+    }
+    if by_device != found { wrong("lookups without the host", by_device) } else { Ok(()) }
+}
+
+impl Asker<'_, '_, '_> {
+    /// Attributes of every path, relative to `directory`, by one thread: the time of it all. `lane` has the same names.
+    pub(super) fn resolve(
+        &self,
+        lane: &Lane,
+        directory: Option<&CStr>,
+        requests: &Strings,
+        stop: &Stop,
+    ) -> Result<Duration> {
+        match self {
+            Asker::Gpu(mirrored) => {
+                let options = options(lane, directory)?;
+                let paths: Vec<&[u8]> = requests.iter().map(CStr::to_bytes).collect();
+                ask(mirrored, &options, &paths)
+            }
+            Asker::Cpu(lane) => lane.resolve(directory, requests, 1, Expect::Found, stop),
+            Asker::Ext4(host) => host.resolve(directory, requests, 1, Expect::Found, stop),
+        }
+    }
+
+    /// The deepest directory of a chain, so many times.
+    pub(super) fn resolve_chain(
+        &self,
+        lane: &Lane,
+        directory: &CStr,
+        depth: usize,
+        times: usize,
+        stop: &Stop,
+    ) -> Result<Duration> {
+        match self {
+            Asker::Gpu(mirrored) => {
+                let options = options(lane, Some(directory))?;
+                let path = chain_path(depth);
+                ask(mirrored, &options, &vec![path.as_slice(); times])
+            }
+            Asker::Cpu(lane) => lane.resolve_chain(directory, depth, times, stop),
+            Asker::Ext4(host) => host.resolve_chain(directory, depth, times, stop),
+        }
+    }
+
+    /// One path a call.
+    pub(super) fn resolve_singly(&self, lane: &Lane, requests: &Strings, stop: &Stop) -> Result<Duration> {
+        match self {
+            Asker::Gpu(mirrored) => {
+                let options = options(lane, None)?;
+                let paths: Vec<[&[u8]; 1]> = requests.iter().map(|path| [path.to_bytes()]).collect();
+                let mut answers = Vec::with_capacity(paths.len());
+                let mut by_device = 0;
+                let start = Instant::now();
+                for path in &paths {
+                    let (answer, report) =
+                        mirrored.submit(&options, path).wait().map_err(Error::volume("a lookup"))?;
+                    answers.extend(answer);
+                    by_device += report.by_device;
+                }
+                let elapsed = start.elapsed();
+                stop.check()?;
+                check(&answers, by_device, paths.len())?;
+                Ok(elapsed)
+            }
+            Asker::Cpu(lane) => lane.resolve_singly(requests, stop),
+            Asker::Ext4(host) => host.resolve(None, requests, 1, Expect::Found, stop),
+        }
+    }
+}
+
+/// Asks the device in one call.
+fn ask(mirrored: &Mirrored<'_, '_>, options: &ResolveOptions, paths: &[&[u8]]) -> Result<Duration> {
+    let start = Instant::now();
+    let (answers, report) = mirrored.resolve_batch(options, paths).map_err(Error::volume("lookups"))?;
+    let elapsed = start.elapsed();
+    check(&answers, report.by_device, paths.len())?;
+    Ok(elapsed)
+}

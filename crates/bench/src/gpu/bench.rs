@@ -1,0 +1,51 @@
+//! What the parts have in common: new systems.
+
+use crate::lane::Lane;
+use crate::peers::{Host, Medium, Need};
+use crate::session::Session;
+use crate::system::System;
+use crate::workload::Sizes;
+use crate::{Error, Result};
+use lanefs_gpu::{Gpu, MirrorOptions, Mirrored};
+use std::sync::Arc;
+
+/// The whole benchmark.
+pub(super) type Bench = Session<Settings>;
+
+/// What only this benchmark has.
+pub(super) struct Settings {
+    pub(super) sizes: Sizes,
+    pub(super) gpu: Arc<Gpu>,
+}
+
+/// New, empty systems: a volume for both engines, and ext4 where it could be had.
+pub(super) struct Systems {
+    pub(super) lane: Lane,
+    pub(super) hosts: Vec<Host>,
+}
+
+impl Systems {
+    /// All of them, LaneFS first.
+    pub(super) fn all(&self) -> Vec<&dyn System> {
+        let hosts = self.hosts.iter().map(|host| host as &dyn System);
+        [&self.lane as &dyn System].into_iter().chain(hosts).collect()
+    }
+
+    /// The volume on the device, with all of its entries in the directory cache.
+    pub(super) fn mirrored<'g>(&self, gpu: &'g Gpu) -> Result<Mirrored<'g, '_>> {
+        let mirrored = gpu.mirror(self.lane.volume(), &MirrorOptions::default());
+        let mirrored = mirrored.map_err(Error::device("mirroring the volume"))?;
+        mirrored.warm().map_err(Error::device("filling the directory cache"))?;
+        Ok(mirrored)
+    }
+}
+
+impl Bench {
+    /// New systems with room for `need`.
+    pub(super) fn systems(&mut self, need: Need) -> Result<Systems> {
+        let mut hosts = self.hosts(need, Medium::Memory)?;
+        hosts.retain(|host| crate::system::Named::name(host) == "ext4");
+        let bytes = (512 << 20) + need.inodes * 1024 + need.bytes * 2;
+        Ok(Systems { lane: Lane::new(bytes)?, hosts })
+    }
+}

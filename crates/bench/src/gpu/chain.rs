@@ -1,0 +1,38 @@
+//! `gpu-chain-lookup`: directories in one another, thousands deep.
+
+use super::asker::askers;
+use super::bench::Bench;
+use crate::Result;
+use crate::peers::Need;
+use crate::system::Named;
+use crate::values::Values;
+use std::ffi::CStr;
+
+const DIRECTORY: &CStr = c"chain";
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let (depth, times) = (bench.settings.sizes.chain_depth, bench.settings.sizes.chain_lookups);
+    let systems = bench.systems(Need { inodes: depth as u64 + 10, bytes: depth as u64 * 4096 })?;
+    for system in systems.all() {
+        system.make_directory(DIRECTORY)?;
+        system.make_chain(DIRECTORY, depth, &bench.stop)?;
+        system.settle()?;
+    }
+    let gpu = bench.settings.gpu.clone();
+    let mirrored = systems.mirrored(&gpu)?;
+    let all = askers(&systems, &mirrored);
+    let mut values = Values::default();
+    bench.in_turn("chain", &all.iter().collect::<Vec<_>>(), |asker, run| {
+        let elapsed = asker.resolve_chain(&systems.lane, DIRECTORY, depth, times, &bench.stop)?;
+        if run > 0 {
+            values.add_each(asker.name(), elapsed, times);
+        }
+        Ok(())
+    })?;
+    let row = values.row("gpu-chain-lookup", "ns/lookup").map(|row| {
+        let row = row.param("depth", depth).param("lookups", times);
+        row.note("ext4 goes down in two system calls, as one takes no path of 4,096 bytes")
+    });
+    bench.row(row);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! `gpu-latency-dispatch`: one path, from the call to its answer.
+
+use super::asker::askers;
+use super::bench::Bench;
+use crate::Result;
+use crate::peers::Need;
+use crate::system::Named;
+use crate::values::Values;
+use crate::workload::{Tree, sampled};
+
+/// Files, and paths that are asked for one after the other.
+const FILES: usize = 10_000;
+const LOOKUPS: usize = 1_000;
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let tree = Tree::new(FILES.min(bench.settings.sizes.tree_files));
+    let inodes = (tree.files.len() + tree.directories.len()) as u64;
+    let systems = bench.systems(Need { inodes, bytes: tree.directories.len() as u64 * 4096 })?;
+    for system in systems.all() {
+        system.make_tree(&tree, &bench.stop)?;
+        system.settle()?;
+    }
+    let gpu = bench.settings.gpu.clone();
+    let mirrored = systems.mirrored(&gpu)?;
+    let requests = tree.files.pick(&sampled(tree.files.len(), LOOKUPS));
+    let all = askers(&systems, &mirrored);
+    let mut values = Values::default();
+    bench.in_turn("latency", &all.iter().collect::<Vec<_>>(), |asker, run| {
+        let elapsed = asker.resolve_singly(&systems.lane, &requests, &bench.stop)?;
+        if run > 0 {
+            values.add_each(asker.name(), elapsed, requests.len());
+        }
+        Ok(())
+    })?;
+    let row = values.row("gpu-latency-dispatch", "ns/path");
+    bench.row(
+        row.map(|row| row.param("files", tree.files.len()).param("lookups", LOOKUPS).param("depth", "5-7")),
+    );
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `gpu-lookup-host`, `gpu-lookup-resident`: random paths of a large tree, in the host's memory and on the device.
+
+use super::asker::{askers, check, options};
+use super::bench::Bench;
+use crate::peers::Need;
+use crate::system::{Expect, Named, System};
+use crate::values::{LANEFS, Values};
+use crate::workload::Tree;
+use crate::{Error, Result};
+use std::ffi::CStr;
+use std::time::Instant;
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let tree = Tree::new(bench.settings.sizes.tree_files);
+    let inodes = (tree.files.len() + tree.directories.len()) as u64;
+    let systems =
+        bench.systems(Need { inodes, bytes: tree.directories.len() as u64 * 4096 + inodes * 64 })?;
+    for system in systems.all() {
+        bench.progress.step(&format!("making {} files, {}", tree.files.len(), system.name()));
+        system.make_tree(&tree, &bench.stop)?;
+        system.settle()?;
+    }
+    let gpu = bench.settings.gpu.clone();
+    let mirrored = systems.mirrored(&gpu)?;
+    let (lane, requests) = (&systems.lane, tree.requests());
+    let all = askers(&systems, &mirrored);
+    let paths: Vec<&[u8]> = requests.iter().map(CStr::to_bytes).collect();
+    let mut resident =
+        mirrored.resident(&options(lane, None)?, &paths).map_err(Error::device("bringing paths"))?;
+    let (mut host, mut on_device, mut cores) = (Values::default(), Values::default(), Values::default());
+    let threads = bench.report.machine.cores;
+    bench.in_turn("paths", &all.iter().collect::<Vec<_>>(), |asker, run| {
+        let elapsed = asker.resolve(lane, None, &requests, &bench.stop)?;
+        let (mut there, mut by_all) = (elapsed, None);
+        if asker.name() == LANEFS {
+            let start = Instant::now();
+            resident.run().map_err(Error::device("lookups"))?;
+            there = start.elapsed();
+            let found = resident.answers().map_err(Error::device("answers"))?;
+            check(&found, found.len() as u64, paths.len())?;
+            by_all = Some(lane.resolve(None, &requests, threads, Expect::Found, &bench.stop)?);
+        }
+        if run > 0 {
+            host.add_each(asker.name(), elapsed, paths.len());
+            on_device.add_each(asker.name(), there, paths.len());
+            by_all.into_iter().for_each(|elapsed| cores.add_each("cpu", elapsed, paths.len()));
+        }
+        Ok(())
+    })?;
+    let cpu = cores.median("cpu").unwrap_or(0.0);
+    let rows = [("gpu-lookup-host", host), ("gpu-lookup-resident", on_device)].map(|(name, values)| {
+        let row = values.row(name, "ns/path")?.param("files", paths.len()).param("depth", "5-7");
+        let row = row
+            .param("mean_path_bytes", (requests.mean_len() * 10.0).round() / 10.0)
+            .param("attributes", true);
+        Some(row.param("cache_bytes", mirrored.cache_bytes()).extra("cpu_all_cores_ns", cpu))
+    });
+    for row in rows {
+        bench.row(row);
+    }
+    Ok(())
+}

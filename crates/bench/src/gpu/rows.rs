@@ -1,0 +1,29 @@
+//! Names of the rows.
+
+/// Every row, in the order measured.
+pub fn row_names() -> Vec<String> {
+    [
+        "gpu-lookup-host",
+        "gpu-lookup-resident",
+        "gpu-latency-dispatch",
+        "gpu-chain-lookup",
+        "gpu-wide-lookup",
+        "gpu-sectors-cache",
+        "gpu-sectors-tree",
+    ]
+    .map(Into::into)
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_names_every_row() {
+        let text = include_str!("../../../../docs/benchmarks.md");
+        for name in row_names() {
+            assert!(text.contains(&format!("`{name}`")), "docs/benchmarks.md does not name {name}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `gpu-sectors-cache`, `gpu-sectors-tree`: memory that a component of a path moves on a device, counted by the kernel's twin.
+
+use super::bench::Bench;
+use crate::lane::Lane;
+use crate::report::Row;
+use crate::stop::Stop;
+use crate::system::{Create, System};
+use crate::workload::{flat_name, flat_names, sampled};
+use crate::{Error, Result};
+use lanefs::{Code, ResolveOptions};
+use lanefs_gpu::twin::host::{Counting, HostCopy, WithCache};
+use lanefs_gpu::twin::lookup::{Question, lookup};
+use lanefs_gpu::twin::warm::warm;
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+
+const DIRECTORY: &CStr = c"flat";
+
+/// Lookups that are counted.
+const LOOKUPS: usize = 1000;
+
+/// Rounds that no lookup needs.
+const FUEL: u32 = 1 << 20;
+
+/// What the design wants, in sectors.
+const GOAL_CACHE: f64 = 3.0;
+const GOAL_TREE: f64 = 10.0;
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let largest = bench.settings.sizes.flat_files;
+    let sizes: Vec<usize> =
+        [1, 100, 10_000].into_iter().filter(|files| *files < largest).chain([largest]).collect();
+    let (mut cache, mut tree) = (Vec::new(), Vec::new());
+    for files in &sizes {
+        bench.progress.step(&format!("sectors: a directory of {files}"));
+        let (by_cache, by_tree) = count(*files, &bench.stop)?;
+        cache.push(by_cache);
+        tree.push(by_tree);
+    }
+    for (name, values, goal) in
+        [("gpu-sectors-cache", cache, GOAL_CACHE), ("gpu-sectors-tree", tree, GOAL_TREE)]
+    {
+        // The dearest size counts.
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let row = Row::new(name, "sectors/component", &[most], &BTreeMap::new()).map(|row| {
+            let row = row.param("name_bytes", 20).param("sector_bytes", 32).param("lookups", LOOKUPS);
+            let row = row.goal(format!("<= {goal}"), most <= goal);
+            sizes
+                .iter()
+                .zip(&values)
+                .fold(row, |row, (files, value)| row.extra(&format!("files_{files}"), *value))
+        });
+        bench.row(row);
+    }
+    Ok(())
+}
+
+/// Mean of the sectors of a lookup that finds its name in the cache, and of one without a cache; that of the inode found is left out.
+fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
+    let lane = Lane::new((64 << 20) + files as u64 * 1024)?;
+    lane.make_directory(DIRECTORY)?;
+    lane.create_files(DIRECTORY, &flat_names(files), Create::Node, stop)?;
+    let volume = lane.volume();
+    let dir = volume.resolve(DIRECTORY.to_bytes()).map_err(Error::volume("a directory"))?.ino.0;
+    let memory = HostCopy::of(volume).map_err(Error::volume("copying the metadata"))?;
+    let options = ResolveOptions::default();
+    let superblock = volume.superblock();
+    let question = Question {
+        root: volume.root().0,
+        base: dir,
+        seed: superblock.seed,
+        inode_size: superblock.inode_size,
+        follow: options.follow,
+        user: None,
+        fuel: FUEL,
+    };
+    let none = memory.empty_cache(0);
+    let mut full = memory.empty_cache((files as u32 * 2).max(4096));
+    let mut filled = full.cache.clone();
+    filled.claim += 1;
+    warm(&WithCache { memory: &memory, snapshot: &full }, &question, &mut filled, memory.blocks());
+    full.cache = filled;
+    let mean = |snapshot| -> Result<f64> {
+        let (mut sum, mut count) = (0, 0);
+        for i in sampled(files, LOOKUPS) {
+            let counting = Counting::new(WithCache { memory: &memory, snapshot });
+            let mut notes = Vec::new();
+            let found = lookup(&counting, &question, flat_name(i).as_bytes(), &mut notes);
+            if found.code != Code::Success {
+                return Err(Error::Wrong {
+                    system: "the twin".into(),
+                    what: "lookups",
+                    found: 0,
+                    expected: 1,
+                });
+            }
+            // What found no place in the cache is no hit.
+            if notes.is_empty() || snapshot.cache.buckets() == 0 {
+                sum += counting.sectors() - 1;
+                count += 1;
+            }
+        }
+        Ok(sum as f64 / f64::from(count.max(1)))
+    };
+    Ok((mean(&full)?, mean(&none)?))
+}

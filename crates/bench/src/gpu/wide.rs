@@ -1,0 +1,38 @@
+//! `gpu-wide-lookup`: many subdirectories in one directory.
+
+use super::asker::askers;
+use super::bench::Bench;
+use crate::Result;
+use crate::peers::Need;
+use crate::system::Named;
+use crate::values::Values;
+use crate::workload::{Strings, sampled, subdirectory_name};
+use std::ffi::CStr;
+
+const DIRECTORY: &CStr = c"wide";
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let count = bench.settings.sizes.subdirectories;
+    let names: Strings = (0..count).map(subdirectory_name).collect();
+    let requests = names.pick(&sampled(count, count));
+    let systems = bench.systems(Need { inodes: count as u64 + 10, bytes: count as u64 * 4096 })?;
+    for system in systems.all() {
+        system.make_directory(DIRECTORY)?;
+        system.make_subdirectories(DIRECTORY, &names, &bench.stop)?;
+        system.settle()?;
+    }
+    let gpu = bench.settings.gpu.clone();
+    let mirrored = systems.mirrored(&gpu)?;
+    let all = askers(&systems, &mirrored);
+    let mut values = Values::default();
+    bench.in_turn("wide", &all.iter().collect::<Vec<_>>(), |asker, run| {
+        let elapsed = asker.resolve(&systems.lane, Some(DIRECTORY), &requests, &bench.stop)?;
+        if run > 0 {
+            values.add_each(asker.name(), elapsed, requests.len());
+        }
+        Ok(())
+    })?;
+    let row = values.row("gpu-wide-lookup", "ns/name");
+    bench.row(row.map(|row| row.param("directories", count).param("lookups", requests.len())));
+    Ok(())
+}

@@ -1,0 +1,110 @@
+// A name in a directory, by the directory's own structures.
+
+Entry find_small(uint64_t inode, uint64_t leaf, Name name) {
+    uint tags = p.inode_size == 128u ? SMALL_TAGS_128 : SMALL_TAGS_256;
+    uint entries = p.inode_size == 128u ? SMALL_ENTRIES_128 : SMALL_ENTRIES_256;
+    uint tag = (name.hash >> 24) * 0x01010101u;
+    bool there = true;
+    for (uint i = 0u; i < entries && burn(); i += 4u) {
+        uint equal = zero_bytes(word_at(inode + tags + i, there) ^ tag);
+        while (equal != 0u && burn()) {
+            uint units = tags + entries + i + uint(findLSB(equal)) / 8u;
+            equal &= equal - 1u;
+            uint unit = word_at(inode + units / 4u * 4u, there) >> (units % 4u * 8u) & 0xffu;
+            if (unit != 0u) {
+                Entry entry = probe(leaf + uint64_t(unit) * UNIT, name);
+                if (entry.state != MISSING) {
+                    return entry;
+                }
+            }
+        }
+    }
+    return there ? NO_ENTRY : UNKNOWN_ENTRY;
+}
+
+Entry find_in_region(uint64_t index, Name name) {
+    uint tag = name.hash & 0xffffu;
+    uint bucket = tag * BUCKETS >> 16;
+    bool there = index % BLOCK == 0UL;
+    for (uint n = 0u; n < BUCKETS && there && burn(); n++) {
+        uint64_t slots = index + INDEX_SLOTS + uint64_t(bucket) * BUCKET_SLOTS * 8UL;
+        uint64_t first = quad_at(slots, there);
+        // A block that is not there.
+        if (first == 0xffffffffffffffffUL) {
+            return UNKNOWN_ENTRY;
+        }
+        for (uint i = 0u; i < BUCKET_SLOTS && there && burn(); i++) {
+            uint64_t slot = i == 0u ? first : quad_at(slots + uint64_t(i) * 8UL, there);
+            uint64_t at = (slot >> SLOT_SHIFT) * UNIT;
+            if ((uint(slot) & 0xffffu) == tag && at != 0UL) {
+                Entry entry = probe(at, name);
+                if (entry.state != MISSING) {
+                    return entry;
+                }
+            }
+        }
+        if ((uint(first) & SLOT_OVERFLOW) == 0u) {
+            return there ? NO_ENTRY : UNKNOWN_ENTRY;
+        }
+        bucket = (bucket + 1u) % BUCKETS;
+    }
+    return UNKNOWN_ENTRY;
+}
+
+// The index block of the region of a hash; 0 where that is not known.
+uint64_t region_of(uint64_t block, uint hash) {
+    uint above = MAX_TREE_LEVEL + 1u;
+    // The hashes of this block: from the lowest to the last.
+    uint low = 0u;
+    uint last = 0xffffffffu;
+    for (uint n = 0u; n < MAX_TREE_LEVEL && burn(); n++) {
+        bool there = block % BLOCK == 0UL;
+        uint head = word_at(block, there);
+        uint level = head >> 8 & 0xffu;
+        uint count = head >> 16;
+        if (!there || (head & 0xffu) != BLOCK_TREE || level == 0u || level >= above || count == 0u || count > TREE_MAX) {
+            return 0UL;
+        }
+        // Hashes are spread evenly, so the child is near where it would be if regions were.
+        uint i = min((hash - low >> 8) * count / ((last - low >> 8) + 1u), count - 1u);
+        uint64_t hashes = block + TREE_HASHES;
+        while (i > 0u && word_at(hashes + i * 4u, there) > hash && burn()) {
+            i--;
+        }
+        while (i + 1u < count && word_at(hashes + (i + 1u) * 4u, there) <= hash && burn()) {
+            i++;
+        }
+        uint64_t child = quad_at(block + TREE_POSITIONS + uint64_t(i) * 8UL, there);
+        if (!there) {
+            return 0UL;
+        }
+        if (level == 1u) {
+            return child;
+        }
+        low = i > 0u ? word_at(hashes + i * 4u, there) : low;
+        last = i + 1u < count ? word_at(hashes + (i + 1u) * 4u, there) - 1u : last;
+        above = level;
+        block = child;
+    }
+    return 0UL;
+}
+
+// Looks a name up in a directory. `is_known`: its entry said that it is one, so the sector with its mode need not be read.
+Entry find(uint64_t dir, bool is_known, Name name) {
+    bool there = true;
+    uint64_t inode = dir * uint64_t(p.inode_size);
+    uint64_t root = quad_at(inode + (p.inode_size == 128u ? DIR_ROOT_128 : DIR_ROOT_256), there);
+    if (!there || !is_known && (word_at(inode, there) & MODE_TYPE) != MODE_DIRECTORY) {
+        return UNKNOWN_ENTRY;
+    }
+    uint form = uint(root % BLOCK);
+    uint64_t block = root - uint64_t(form);
+    if (root == 0UL) {
+        return NO_ENTRY;
+    }
+    if (form == FORM_SMALL) {
+        return find_small(inode, block, name);
+    }
+    uint64_t index = form == FORM_REGION ? block : form == FORM_TREE ? region_of(block, name.hash) : 0UL;
+    return index == 0UL ? UNKNOWN_ENTRY : find_in_region(index, name);
+}

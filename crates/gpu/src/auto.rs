@@ -1,0 +1,205 @@
+//! The choice of an engine for each batch, by what both have been measured to cost.
+
+use crate::engine::{Mirrored, Report};
+use lanefs::{Caller, Resolution, ResolveOptions, Volume};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Paths of the batch with which costs are measured first, and attempts, of which the fastest counts.
+const PROBED: usize = 8192;
+const ATTEMPTS: usize = 3;
+
+/// From so many paths on a batch tells what a path costs, up to so many what a call does.
+const MANY: usize = 4096;
+const FEW: usize = 16;
+
+/// Every so many batches the other engine is tried, where it is not known to be this many times as dear.
+const TRIED: u64 = 64;
+const DEAR: f64 = 4.0;
+
+/// How much a new measurement counts.
+const NEW: f64 = 0.25;
+
+/// An engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The CPU engine.
+    Cpu,
+    /// A device.
+    Gpu,
+}
+
+/// What an engine costs, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// For each call.
+    pub call: f64,
+    /// For each path in it.
+    pub path: f64,
+}
+
+impl Cost {
+    /// For a batch.
+    pub fn of(self, paths: usize) -> f64 {
+        self.call + self.path * paths as f64
+    }
+
+    /// Measures an engine: a call with one path, one with many.
+    fn measure(paths: &[Vec<u8>], work: impl Fn(&[Vec<u8>]) -> lanefs::Result<()>) -> lanefs::Result<Cost> {
+        let fastest = |paths: &[Vec<u8>]| -> lanefs::Result<f64> {
+            let mut best = f64::INFINITY;
+            for _ in 0..ATTEMPTS {
+                let begin = Instant::now();
+                work(paths)?;
+                best = best.min(begin.elapsed().as_secs_f64());
+            }
+            Ok(best)
+        };
+        let (one, all) = (fastest(&paths[..1])?, fastest(paths)?);
+        Ok(Cost { call: one, path: (all - one).max(0.0) / paths.len() as f64 })
+    }
+
+    /// Takes a new measurement into account.
+    fn learn(&mut self, paths: usize, took: Duration) {
+        let took = took.as_secs_f64();
+        if paths >= MANY {
+            self.path += NEW * ((took - self.call).max(0.0) / paths as f64 - self.path);
+        } else if paths <= FEW {
+            self.call += NEW * (took - self.call);
+        }
+    }
+}
+
+/// Both engines on a volume; each batch goes to the one that is likely to have it sooner.
+pub struct Auto<'g, 'v> {
+    mirrored: Mirrored<'g, 'v>,
+    /// Threads that call at a time: the CPU engine serves them side by side, the device one after the other.
+    threads: usize,
+    costs: Mutex<Costs>,
+}
+
+/// What is known, and batches so far.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    cpu: Cost,
+    gpu: Cost,
+    batches: u64,
+}
+
+impl<'g, 'v> Auto<'g, 'v> {
+    /// Measures both engines on paths of the volume itself.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub fn new(mirrored: Mirrored<'g, 'v>, threads: usize) -> lanefs::Result<Self> {
+        let (volume, options) = (mirrored.volume(), ResolveOptions::default());
+        let known = known_paths(volume)?;
+        let paths: Vec<Vec<u8>> = known.iter().cycle().take(PROBED).cloned().collect();
+        let cpu = Cost::measure(&paths, |paths| volume.resolve_batch(&options, paths).map(drop))?;
+        let gpu = Cost::measure(&paths, |paths| mirrored.resolve_batch(&options, paths).map(drop))?;
+        let costs = Mutex::new(Costs { cpu, gpu, batches: 0 });
+        Ok(Auto { mirrored, threads: threads.max(1), costs })
+    }
+
+    /// Resolves paths by the engine that is likely to be the faster one.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub fn resolve_batch<P: AsRef<[u8]> + Sync>(
+        &self,
+        options: &ResolveOptions,
+        paths: &[P],
+    ) -> lanefs::Result<(Vec<Resolution>, Report)> {
+        let engine = self.choose(paths.len());
+        let begin = Instant::now();
+        let answers = match engine {
+            Engine::Gpu => self.mirrored.resolve_batch(options, paths)?,
+            Engine::Cpu => {
+                let answers = self.mirrored.volume().resolve_batch(options, paths)?;
+                (answers, Report { by_host: paths.len() as u64, ..Report::default() })
+            }
+        };
+        let mut costs = self.costs();
+        let cost = if engine == Engine::Gpu { &mut costs.gpu } else { &mut costs.cpu };
+        cost.learn(paths.len(), begin.elapsed());
+        Ok(answers)
+    }
+
+    /// What each engine has been measured to cost: the CPU engine on one thread, and the device.
+    pub fn measured(&self) -> (Cost, Cost) {
+        let costs = self.costs();
+        (costs.cpu, costs.gpu)
+    }
+
+    /// The device's side.
+    pub fn mirrored(&self) -> &Mirrored<'g, 'v> {
+        &self.mirrored
+    }
+
+    /// The engine for the next batch.
+    fn choose(&self, paths: usize) -> Engine {
+        let is_lost = self.mirrored.failure().is_some();
+        let mut costs = self.costs();
+        costs.batches += 1;
+        if is_lost { Engine::Cpu } else { costs.choose(paths, self.threads) }
+    }
+
+    fn costs(&self) -> MutexGuard<'_, Costs> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Costs {
+    fn choose(&self, paths: usize, threads: usize) -> Engine {
+        let (cpu, gpu) = (self.cpu.of(paths) / threads as f64, self.gpu.of(paths));
+        let (better, other) = if gpu < cpu { (Engine::Gpu, Engine::Cpu) } else { (Engine::Cpu, Engine::Gpu) };
+        let is_near = cpu.max(gpu) < DEAR * cpu.min(gpu);
+        if is_near && self.batches.is_multiple_of(TRIED) { other } else { better }
+    }
+}
+
+/// Some paths that are there: of the root's entries, and of those below them.
+fn known_paths(volume: &Volume) -> lanefs::Result<Vec<Vec<u8>>> {
+    const EACH: usize = 64;
+    let who = Caller::OWNER;
+    let mut paths = vec![b"/".to_vec()];
+    for above in volume.readdir(&who, volume.root(), 0, EACH)? {
+        let path = [b"/", &above.name[..]].concat();
+        if above.kind == lanefs::FileKind::Directory {
+            for entry in volume.readdir(&who, above.ino, 0, EACH)? {
+                paths.push([&path[..], b"/", &entry.name].concat());
+            }
+        }
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cheaper_engine_is_chosen_by_the_size_of_the_batch() {
+        let cpu = Cost { call: 1e-6, path: 500e-9 };
+        let gpu = Cost { call: 50e-6, path: 10e-9 };
+        let costs = Costs { cpu, gpu, batches: 1 };
+        assert_eq!(costs.choose(1, 1), Engine::Cpu);
+        assert_eq!(costs.choose(1000, 1), Engine::Gpu);
+        // Sixteen threads on the processor are as fast as sixteen batches at a time.
+        assert_eq!(costs.choose(1000, 16), Engine::Cpu);
+        // Where they are near each other the other one is tried now and then.
+        assert_eq!(Costs { batches: TRIED, ..costs }.choose(110, 1), Engine::Cpu);
+        assert_eq!(Costs { batches: TRIED, ..costs }.choose(100_000, 1), Engine::Gpu);
+    }
+
+    #[test]
+    fn costs_follow_what_is_measured() {
+        let mut cost = Cost { call: 0.0, path: 1e-9 };
+        for _ in 0..50 {
+            cost.learn(1_000_000, Duration::from_millis(100));
+            cost.learn(1, Duration::from_micros(20));
+        }
+        assert!((cost.path - 100e-9).abs() < 1e-9 && (cost.call - 20e-6).abs() < 1e-6, "{cost:?}");
+    }
+}

@@ -1,0 +1,91 @@
+//! The directory cache in device memory: entries by directory and name, shared by all batches.
+
+use crate::error::{Error, Result};
+use crate::twin::cache::{BUCKET_WORDS, Cache};
+use crate::vulkan::{Buffer, Commands, Device, Place};
+use ash::vk;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const BUCKET: u64 = BUCKET_WORDS * 4;
+
+/// Buckets at least, where there is room: a volume that is small now may grow.
+const BUCKETS: u64 = 4096;
+
+/// A cache; one without buckets where there is no room.
+pub(crate) struct DirectoryCache {
+    slots: Option<Buffer>,
+    buckets: u32,
+    /// Dispatches so far that may fill it.
+    claims: AtomicU32,
+}
+
+impl DirectoryCache {
+    /// An empty cache for so many entries, of up to `room` bytes; smaller where memory is short.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn new(device: &Arc<Device>, entries: u64, room: u64) -> Result<DirectoryCache> {
+        // Two buckets for each entry: of a hundred entries some three find both places of theirs taken.
+        let mut buckets = (2 * entries).max(BUCKETS).min(room / BUCKET).min(1 << 31);
+        while buckets > 0 {
+            match Buffer::new(device, buckets * BUCKET, Place::Device) {
+                Ok(slots) => {
+                    let mut work = Commands::new(device)?;
+                    work.record(|commands| commands.fill(&slots, slots.len, 0))?;
+                    work.submit()?;
+                    work.wait()?;
+                    let claims = AtomicU32::new(0);
+                    return Ok(DirectoryCache { slots: Some(slots), buckets: buckets as u32, claims });
+                }
+                Err(error) if error.is_short_of_memory() => buckets /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(DirectoryCache { slots: None, buckets: 0, claims: AtomicU32::new(0) })
+    }
+
+    /// Address and number of the buckets.
+    pub(crate) fn buckets(&self) -> (u64, u32) {
+        (self.slots.as_ref().map_or(0, |slots| slots.address), self.buckets)
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.buckets) * BUCKET
+    }
+
+    /// The number of a new dispatch, by which it claims places.
+    pub(crate) fn claim(&self) -> u32 {
+        self.claims.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// A copy on the host, for proofs. Nothing is being filled meanwhile.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn snapshot(&self, device: &Arc<Device>) -> Result<Cache> {
+        let Some(slots) = &self.slots else { return Ok(Cache::default()) };
+        let host = Buffer::new(device, slots.len, Place::Download)?;
+        let mut work = Commands::new(device)?;
+        work.record(|commands| commands.copy(slots, &host, &[(0, 0, slots.len)]))?;
+        work.submit()?;
+        work.wait()?;
+        let (words, _) = host.bytes().unwrap_or(&[]).as_chunks::<4>();
+        let words = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        Ok(Cache { words, claim: self.claims.load(Ordering::Relaxed) })
+    }
+}
+
+impl Error {
+    /// Less memory might do.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        matches!(
+            self,
+            Error::Device {
+                code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+                ..
+            }
+        )
+    }
+}

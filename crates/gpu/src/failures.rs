@@ -1,0 +1,73 @@
+//! Every call of Vulkan fails once: the answers stay right, and nothing is lost.
+
+use crate::vulkan::{Choice, calls, fail_call};
+use crate::{Gpu, GpuOptions, MirrorOptions};
+use ash::vk;
+use lanefs::{Caller, CreateOptions, ResolveOptions, Volume};
+
+fn volume() -> Volume {
+    let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
+    let volume = Volume::create_memory(&options).expect("volume");
+    for number in 0..50 {
+        volume
+            .create_file(&Caller::OWNER, volume.root(), format!("file {number}").as_bytes(), 0o644)
+            .expect("file");
+    }
+    volume
+}
+
+/// A mirror, some batches, a change between them; all answers must be those of the CPU engine.
+fn work(gpu: &Gpu, volume: &Volume) {
+    let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
+    let paths: Vec<String> = (0..60).map(|number| format!("/file {number}")).collect();
+    let Ok(mirrored) = gpu.mirror(volume, &MirrorOptions { room: Some(8 << 20), ..MirrorOptions::default() })
+    else {
+        return;
+    };
+    let _ = mirrored.warm();
+    for round in 0..3 {
+        volume.write_file(format!("/file {round}"), b"changed").expect("written");
+        let expected = volume.resolve_batch(&options, &paths).expect("the CPU engine");
+        let first = mirrored.submit(&options, &paths);
+        let second = mirrored.submit(&options, &paths);
+        assert_eq!(second.wait().expect("answers").0, expected);
+        assert_eq!(first.wait().expect("answers").0, expected);
+    }
+}
+
+#[test]
+fn whichever_call_fails_the_answers_are_right() {
+    let volume = volume();
+    // Guards tell a device that goes on writing to memory which is no longer its own.
+    let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    fail_call(None);
+    work(&gpu, &volume);
+    let count = calls();
+    assert!(count > 50, "only {count} calls");
+    for code in [
+        vk::Result::ERROR_DEVICE_LOST,
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
+        vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+    ] {
+        for call in 0..count {
+            fail_call(Some((call, code)));
+            work(&gpu, &volume);
+        }
+    }
+    fail_call(None);
+    work(&gpu, &volume);
+}
+
+#[test]
+fn whichever_call_fails_while_a_device_is_opened_it_is_told() {
+    fail_call(None);
+    let gpu = Gpu::open(&Choice::Best).expect("a Vulkan device");
+    let count = calls();
+    drop(gpu);
+    // The last ones wait for what is over already. Each attempt takes a while, so not all of them; those that make kernels come first.
+    for call in (0..20).chain((20..count - 20).step_by(41)) {
+        fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
+        assert!(Gpu::open(&Choice::Best).is_err(), "call {call} of {count}");
+    }
+    fail_call(None);
+}

@@ -1,0 +1,149 @@
+//! The mirror's memory on the host, for twins, and what they read of it, counted.
+
+use super::Memory;
+use super::cache::{BUCKET_WORDS, Cache};
+use lanefs::Volume;
+use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the mirror of a volume has.
+pub struct HostCopy {
+    chunks: BTreeMap<u64, Vec<u8>>,
+    /// Chunks of the volume.
+    count: u64,
+}
+
+impl HostCopy {
+    /// # Errors
+    /// Somebody else watches the volume; the host's.
+    pub fn of(volume: &Volume) -> lanefs::Result<HostCopy> {
+        let mut chunks = BTreeMap::<u64, Vec<u8>>::new();
+        let mut watch = volume.watch()?.ok_or_else(|| lanefs::Error::from(lanefs::Code::Busy))?;
+        watch.changes(&mut |block| {
+            if block.kind.is_none() && !chunks.contains_key(&(block.at / CHUNK)) {
+                return;
+            }
+            let chunk = chunks.entry(block.at / CHUNK).or_insert_with(|| vec![0xff; CHUNK as usize]);
+            let place = (block.at % CHUNK) as usize;
+            if let Some(bytes) = chunk.get_mut(place..place + BLOCK as usize) {
+                match block.kind {
+                    Some(_) => bytes.copy_from_slice(block.bytes),
+                    None => bytes.fill(0xff),
+                }
+            }
+        });
+        Ok(HostCopy { chunks, count: volume.superblock().volume_bytes.div_ceil(CHUNK) })
+    }
+
+    /// Positions of all blocks that there are.
+    pub fn blocks(&self) -> impl Iterator<Item = u64> {
+        self.chunks
+            .keys()
+            .flat_map(|chunk| (0..BLOCKS_PER_CHUNK).map(move |block| chunk * CHUNK + block * BLOCK))
+    }
+
+    /// An empty directory cache beside it.
+    pub fn empty_cache(&self, buckets: u32) -> Snapshot {
+        let copies: BTreeMap<u64, u32> = self.chunks.keys().copied().zip(0..).collect();
+        let words = vec![0; buckets as usize * BUCKET_WORDS as usize];
+        let versions = vec![1; copies.len() * BLOCKS_PER_CHUNK as usize];
+        Snapshot { cache: Cache { words, claim: 1 }, versions, copies }
+    }
+}
+
+impl Memory for HostCopy {
+    fn word(&self, at: u64) -> Option<u32> {
+        if at / CHUNK >= self.count {
+            return None;
+        }
+        let place = (at % CHUNK) as usize;
+        let four = self.chunks.get(&(at / CHUNK))?.get(place..place + 4)?;
+        four.try_into().ok().map(u32::from_le_bytes)
+    }
+}
+
+/// A directory cache, and what it depends on.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The cache.
+    pub cache: Cache,
+    /// The versions of the mirror's blocks.
+    pub versions: Vec<u32>,
+    /// The number of the copy of each of the volume's chunks that has one.
+    pub copies: BTreeMap<u64, u32>,
+}
+
+/// The mirror's memory with a directory cache.
+pub struct WithCache<'m> {
+    /// The volume.
+    pub memory: &'m HostCopy,
+    /// The cache.
+    pub snapshot: &'m Snapshot,
+}
+
+impl Memory for WithCache<'_> {
+    fn word(&self, at: u64) -> Option<u32> {
+        self.memory.word(at)
+    }
+
+    fn block_number(&self, at: u64) -> u32 {
+        let copy = self.snapshot.copies.get(&(at / CHUNK)).copied().unwrap_or(0);
+        copy * BLOCKS_PER_CHUNK as u32 + (at % CHUNK / BLOCK) as u32
+    }
+
+    fn buckets(&self) -> u32 {
+        self.snapshot.cache.buckets()
+    }
+
+    fn cache(&self, word: u64) -> u32 {
+        self.snapshot.cache.words.get(word as usize).copied().unwrap_or(0)
+    }
+
+    fn version(&self, block: u32) -> Option<u32> {
+        self.snapshot.versions.get(block as usize).copied()
+    }
+}
+
+/// Counts the sectors of 32 bytes that were read: of the volume, of the cache, of versions.
+pub struct Counting<'m> {
+    memory: WithCache<'m>,
+    sectors: RefCell<BTreeSet<(char, u64)>>,
+}
+
+impl<'m> Counting<'m> {
+    /// None so far.
+    pub fn new(memory: WithCache<'m>) -> Self {
+        Counting { memory, sectors: RefCell::default() }
+    }
+
+    /// How many there were.
+    pub fn sectors(&self) -> usize {
+        self.sectors.borrow().len()
+    }
+
+    fn count(&self, what: char, byte: u64) {
+        self.sectors.borrow_mut().insert((what, byte / 32));
+    }
+}
+
+impl Memory for Counting<'_> {
+    fn word(&self, at: u64) -> Option<u32> {
+        self.count('v', at);
+        self.memory.word(at)
+    }
+
+    fn buckets(&self) -> u32 {
+        self.memory.buckets()
+    }
+
+    fn cache(&self, word: u64) -> u32 {
+        self.count('c', word * 4);
+        self.memory.cache(word)
+    }
+
+    fn version(&self, block: u32) -> Option<u32> {
+        self.count('b', u64::from(block) * 4);
+        self.memory.version(block)
+    }
+}

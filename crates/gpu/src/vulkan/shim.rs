@@ -1,0 +1,113 @@
+//! Between the engine and the driver: nothing, but in tests, where a chosen call fails. (`vkDeviceWaitIdle` does what it should: what a
+//! lost device was doing is over.)
+
+#[cfg(not(test))]
+pub(super) fn between(device: ash::Device, _: &ash::Instance) -> ash::Device {
+    device
+}
+
+#[cfg(test)]
+pub(super) use tests::between;
+#[cfg(test)]
+pub(crate) use tests::{calls, fail_call};
+
+#[cfg(test)]
+mod tests {
+    use ash::vk;
+    use std::cell::Cell;
+    use std::ffi::{CStr, c_void};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    thread_local! {
+        /// Calls that may still succeed, and what those behind them fail with; calls so far.
+        static FAILS: Cell<Option<(u64, vk::Result)>> = const { Cell::new(None) };
+        static CALLS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// From now on the call with this number on this thread fails, and with [`vk::Result::ERROR_DEVICE_LOST`] all after it; `None`: none
+    /// does.
+    pub(crate) fn fail_call(fails: Option<(u64, vk::Result)>) {
+        FAILS.set(fails);
+        CALLS.set(0);
+    }
+
+    /// Calls on this thread since then.
+    pub(crate) fn calls() -> u64 {
+        CALLS.get()
+    }
+
+    /// Is it this call's turn to fail?
+    fn failure() -> Option<vk::Result> {
+        let call = CALLS.get();
+        CALLS.set(call + 1);
+        let (number, code) = FAILS.get()?;
+        let is_turn = call == number || call > number && code == vk::Result::ERROR_DEVICE_LOST;
+        is_turn.then_some(code)
+    }
+
+    /// The drivers' functions, by name, and ours in their place.
+    macro_rules! between {
+        ($($name:literal $static:ident $function:ident ($($arg:ident: $ty:ty),*);)*) => {
+            $(
+                static $static: AtomicUsize = AtomicUsize::new(0);
+
+                extern "system" fn $function($($arg: $ty),*) -> vk::Result {
+                    if let Some(code) = failure() {
+                        return code;
+                    }
+                    type Function = extern "system" fn($($ty),*) -> vk::Result;
+                    let real = $static.load(Ordering::Relaxed);
+                    // SAFETY: the loader gave it for this name, whose type this is.
+                    let real: Function = unsafe { std::mem::transmute::<usize, Function>(real) };
+                    real($($arg),*)
+                }
+            )*
+
+            fn ours(name: &CStr, real: *const c_void) -> *const c_void {
+                match name.to_str() {
+                    $(Ok($name) => {
+                        // Anew for each device: without one the loader may drop its drivers.
+                        $static.store(real as usize, Ordering::Relaxed);
+                        $function as *const c_void
+                    })*
+                    _ => real,
+                }
+            }
+        };
+    }
+
+    type Allocator = *const c_void;
+
+    between! {
+        "vkAllocateMemory" ALLOCATE_MEMORY allocate_memory(d: vk::Device, i: *const c_void, a: Allocator, o: *mut c_void);
+        "vkCreateBuffer" CREATE_BUFFER create_buffer(d: vk::Device, i: *const c_void, a: Allocator, o: *mut c_void);
+        "vkBindBufferMemory" BIND_BUFFER bind_buffer(d: vk::Device, b: vk::Buffer, m: vk::DeviceMemory, o: vk::DeviceSize);
+        "vkMapMemory" MAP_MEMORY map_memory(d: vk::Device, m: vk::DeviceMemory, f: u64, s: u64, g: vk::MemoryMapFlags, o: *mut *mut c_void);
+        "vkCreateCommandPool" CREATE_POOL create_pool(d: vk::Device, i: *const c_void, a: Allocator, o: *mut c_void);
+        "vkAllocateCommandBuffers" ALLOCATE_COMMANDS allocate_commands(d: vk::Device, i: *const c_void, o: *mut c_void);
+        "vkCreateSemaphore" CREATE_SEMAPHORE create_semaphore(d: vk::Device, i: *const c_void, a: Allocator, o: *mut c_void);
+        "vkCreatePipelineLayout" CREATE_LAYOUT create_layout(d: vk::Device, i: *const c_void, a: Allocator, o: *mut c_void);
+        "vkCreateShaderModule" CREATE_MODULE create_module(d: vk::Device, i: *const c_void, a: Allocator, o: *mut c_void);
+        "vkBeginCommandBuffer" BEGIN begin(c: vk::CommandBuffer, i: *const c_void);
+        "vkEndCommandBuffer" END end(c: vk::CommandBuffer);
+        "vkQueueSubmit" SUBMIT submit(q: vk::Queue, n: u32, i: *const c_void, f: vk::Fence);
+        "vkWaitSemaphores" WAIT wait(d: vk::Device, i: *const c_void, t: u64);
+        "vkGetSemaphoreCounterValue" COUNTER counter(d: vk::Device, s: vk::Semaphore, o: *mut u64);
+        "vkCreateComputePipelines" CREATE_PIPELINES create_pipelines(d: vk::Device, c: vk::PipelineCache, n: u32, i: *const c_void, a: Allocator, o: *mut c_void);
+    }
+
+    pub(in crate::vulkan) fn between(device: ash::Device, instance: &ash::Instance) -> ash::Device {
+        let handle = device.handle();
+        // SAFETY: the handle is of this instance; functions are found by their names, ours have the drivers' types.
+        unsafe {
+            let get = instance.fp_v1_0().get_device_proc_addr;
+            ash::Device::load_with(
+                |name| {
+                    let real = get(handle, name.as_ptr()).map_or(std::ptr::null(), |f| f as *const c_void);
+                    if real.is_null() { real } else { ours(name, real) }
+                },
+                handle,
+            )
+        }
+    }
+}

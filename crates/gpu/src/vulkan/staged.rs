@@ -1,0 +1,66 @@
+//! Memory of the device that the host fills or reads: in place where both see it, else by a copy.
+
+use super::buffer::{Buffer, Place};
+use super::commands::Recording;
+use super::device::Device;
+use crate::error::Result;
+use std::sync::Arc;
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// To the device.
+    In,
+    /// To the host.
+    Out,
+}
+
+/// A buffer in the device's memory, with one of the host's beside it where the host does not see it.
+pub(crate) struct Staged {
+    buffer: Buffer,
+    host: Option<Buffer>,
+    direction: Direction,
+}
+
+impl Staged {
+    /// # Errors
+    /// As [`Buffer::new`].
+    pub(crate) fn new(device: &Arc<Device>, len: u64, direction: Direction) -> Result<Staged> {
+        let buffer = Buffer::new(device, len, Place::Device)?;
+        let place = if direction == Direction::In { Place::Upload } else { Place::Download };
+        let host = match buffer.bytes() {
+            Some(_) => None,
+            None => Some(Buffer::new(device, len, place)?),
+        };
+        Ok(Staged { buffer, host, direction })
+    }
+
+    /// In bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.buffer.len
+    }
+
+    /// For kernels.
+    pub(crate) fn address(&self) -> u64 {
+        self.buffer.address
+    }
+
+    /// Brings the first `len` bytes where they are read.
+    pub(crate) fn bring(&self, recording: &Recording<'_>, len: u64) {
+        match (&self.host, self.direction) {
+            (None, _) => {}
+            (Some(host), Direction::In) => recording.copy(host, &self.buffer, &[(0, 0, len)]),
+            (Some(host), Direction::Out) => recording.copy(&self.buffer, host, &[(0, 0, len)]),
+        }
+    }
+
+    /// The host's bytes. The device must not be at them meanwhile.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.host.as_mut().unwrap_or(&mut self.buffer).bytes_mut().unwrap_or(&mut [])
+    }
+
+    /// As above.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.host.as_ref().unwrap_or(&self.buffer).bytes().unwrap_or(&[])
+    }
+}

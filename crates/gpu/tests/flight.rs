@@ -1,0 +1,235 @@
+//! Batches that are on their way at the same time, long paths that take several dispatches, and several users of one device.
+
+mod support;
+
+use lanefs::{InodeSize, Resolution, ResolveOptions, Volume};
+use lanefs_gpu::{Auto, MirrorOptions};
+use lanefs_testkit::seeded::Seeded;
+use std::future::Future;
+use std::pin::pin;
+use std::process::Command;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use support::{WHO, cached, fill, gpu, options, questions, uncached};
+
+const AGAIN: &str = "LANEFS_GPU_SECOND";
+
+fn expected(volume: &Volume, options: &ResolveOptions, asked: &[Vec<u8>]) -> Vec<Resolution> {
+    volume.resolve_batch(options, asked).expect("the CPU engine")
+}
+
+#[test]
+fn many_batches_on_their_way_each_get_their_own_answers() {
+    let gpu = gpu(64);
+    let numbers = &mut Seeded::new(11);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
+    let batches: Vec<_> = (0..30).map(|i| questions(&paths, [10, 700, 3000][i % 3], numbers)).collect();
+    let pending: Vec<_> = batches.iter().map(|asked| mirrored.submit(&options, asked)).collect();
+    // What comes later is answered before, some of it is never waited for, and a change in between is none of theirs.
+    let mut answers: Vec<_> = pending.into_iter().zip(&batches).enumerate().collect();
+    answers.reverse();
+    for (i, (pending, asked)) in answers {
+        if i % 5 == 4 {
+            drop(pending);
+            continue;
+        }
+        let (found, report) = pending.wait().expect("answers");
+        assert_eq!(found, expected(&volume, &options, asked));
+        assert!(report.by_device * 2 > report.by_host, "{report:?}");
+    }
+    assert_eq!(mirrored.failure(), None);
+}
+
+#[test]
+fn threads_share_a_mirror_while_the_volume_changes() {
+    let gpu = gpu(64);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let stays = volume.mkdir_all("/stays/here", 0o755).expect("mkdir").ino;
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let asked: Vec<String> =
+        (0..500).map(|i| if i % 2 == 0 { "/stays/here".into() } else { format!("/no/{i}") }).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..40 {
+                    let (found, _) =
+                        mirrored.resolve_batch(&ResolveOptions::default(), &asked).expect("answers");
+                    for (i, found) in found.iter().enumerate() {
+                        assert_eq!(found.ino, (i % 2 == 0).then_some(stays));
+                    }
+                }
+            });
+        }
+        for number in 0..400 {
+            let (name, target) = (format!("file {}", number % 40), volume.root());
+            if volume.create_file(&WHO, target, name.as_bytes(), 0o644).is_err() {
+                volume.unlink(&WHO, target, name.as_bytes()).expect("unlinked");
+            }
+        }
+    });
+    assert_eq!(mirrored.failure(), None);
+}
+
+#[test]
+fn a_path_of_thousands_of_components_is_answered_by_the_device() {
+    let gpu = gpu(32);
+    for size in [InodeSize::B128, InodeSize::B256] {
+        let volume = Volume::create_memory(&options(size)).expect("volume");
+        let (mut dir, mut path) = (volume.root(), Vec::new());
+        for _ in 0..4000 {
+            dir = volume.mkdir(&WHO, dir, b"a", 0o755).expect("mkdir").ino;
+            path.extend_from_slice(b"/a");
+        }
+        let asked = vec![path.clone(), path[..4000].to_vec(), [&path[..], b"/b"].concat(), b"/a/a".to_vec()];
+        for mirror in [cached(), uncached()] {
+            let mirrored = gpu.mirror(&volume, &mirror).expect("mirror");
+            for _ in 0..2 {
+                let options = ResolveOptions::default();
+                let (found, report) = mirrored.resolve_batch(&options, &asked).expect("answers");
+                assert_eq!(found, expected(&volume, &options, &asked));
+                assert_eq!(report.by_host, 0, "{report:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn many_paths_go_in_several_submissions() {
+    let gpu = gpu(64);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    volume.mkdir_all("/a/b", 0o755).expect("mkdir");
+    let asked: Vec<&str> = (0..600_001).map(|i| if i % 3 == 0 { "/a/b" } else { "/a/c" }).collect();
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let (found, report) = mirrored.resolve_batch(&ResolveOptions::default(), &asked).expect("answers");
+    let ino = volume.resolve("/a/b").expect("there").ino;
+    assert_eq!(report.by_device, asked.len() as u64);
+    assert!(found.iter().enumerate().all(|(i, found)| found.ino == (i % 3 == 0).then_some(ino)));
+    // With text that is too long for one submission, and nothing at all.
+    let long = vec![vec![b'/'; 16_000]; 2500];
+    let (found, _) = mirrored.resolve_batch(&ResolveOptions::default(), &long).expect("answers");
+    assert!(found.iter().all(|found| found.ino == Some(volume.root())));
+    assert!(mirrored.resolve_batch::<&[u8]>(&ResolveOptions::default(), &[]).expect("answers").0.is_empty());
+}
+
+#[test]
+fn paths_that_stay_on_the_device_have_the_same_answers_each_time() {
+    let gpu = gpu(64);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let numbers = &mut Seeded::new(16);
+    let asked = questions(&fill(&volume, numbers), 2000, numbers);
+    let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
+    let expected = expected(&volume, &options, &asked);
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let mut resident = mirrored.resident(&options, &asked).expect("brought");
+    for _ in 0..3 {
+        resident.run().expect("run");
+        let found = resident.answers().expect("answers");
+        let open = found.iter().filter(|found| found.code == lanefs::Code::NotResident).count();
+        assert!(open * 2 < asked.len(), "{open} are left open");
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!(found.code == lanefs::Code::NotResident || found == expected);
+        }
+    }
+}
+
+#[test]
+fn each_batch_goes_to_an_engine_by_what_both_cost() {
+    let gpu = gpu(64);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let numbers = &mut Seeded::new(17);
+    let paths = fill(&volume, numbers);
+    let auto = Auto::new(gpu.mirror(&volume, &cached()).expect("mirror"), 1).expect("measured");
+    let (cpu, device) = auto.measured();
+    assert!(cpu.path > 0.0 && device.call > cpu.call, "{cpu:?}, {device:?}");
+    let options = ResolveOptions::default();
+    let mut by_device = 0;
+    for count in [6, 300, 5000] {
+        for _ in 0..70 {
+            let asked: Vec<Vec<u8>> = (0..count).map(|_| numbers.pick(&paths).clone()).collect();
+            let (found, report) = auto.resolve_batch(&options, &asked).expect("answers");
+            assert_eq!(found, expected(&volume, &options, &asked));
+            by_device += u64::from(report.by_device > 0);
+        }
+    }
+    eprintln!(
+        "cpu {cpu:?}, device {device:?}; later {:?}; {by_device} batches went to the device",
+        auto.measured()
+    );
+    // A program on the processor is the slower one with plain paths, whatever else this machine does.
+    let is_software = gpu.info().kind == lanefs_gpu::DeviceKind::Software;
+    assert!(!is_software || by_device < 70, "{by_device} batches went to the device");
+    assert_ne!(auto.measured(), (cpu, device), "nothing was learned");
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn answers_can_be_awaited() {
+    let gpu = gpu(64);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, &mut Seeded::new(12));
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let options = ResolveOptions::default();
+    let mut answers = pin!(mirrored.submit(&options, &paths));
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let found = loop {
+        match answers.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(found) => break found.expect("answers").0,
+            Poll::Pending => std::thread::park(),
+        }
+    };
+    assert_eq!(found, expected(&volume, &options, &paths));
+}
+
+#[test]
+fn a_device_without_memory_for_a_cache_or_a_mirror_gives_the_same_answers() {
+    let gpu = gpu(64);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let numbers = &mut Seeded::new(13);
+    let paths = fill(&volume, numbers);
+    let asked = questions(&paths, 500, numbers);
+    for (room, cache) in [(0, 0.0), (2 << 20, 0.0), (0, 1e-9), (64 << 20, 1e-6)] {
+        let mirrored = gpu.mirror(&volume, &MirrorOptions { room: Some(room), cache }).expect("mirror");
+        for _ in 0..2 {
+            let (found, _) = mirrored.resolve_batch(&ResolveOptions::default(), &asked).expect("answers");
+            assert_eq!(found, expected(&volume, &ResolveOptions::default(), &asked));
+        }
+    }
+}
+
+fn one_of_two(seed: u64) {
+    let gpu = gpu(64);
+    let numbers = &mut Seeded::new(seed);
+    let volume = Volume::create_memory(&options(InodeSize::B128)).expect("volume");
+    let paths = fill(&volume, numbers);
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    for _ in 0..20 {
+        let asked = questions(&paths, 1000, numbers);
+        let (found, report) = mirrored.resolve_batch(&ResolveOptions::default(), &asked).expect("answers");
+        assert_eq!(found, expected(&volume, &ResolveOptions::default(), &asked));
+        assert!(report.by_device > 0);
+    }
+}
+
+#[test]
+fn two_processes_use_the_device_at_once() {
+    if std::env::var_os(AGAIN).is_some() {
+        return one_of_two(15);
+    }
+    let mut other = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "two_processes_use_the_device_at_once"])
+        .env(AGAIN, "1")
+        .spawn()
+        .expect("run");
+    one_of_two(14);
+    assert!(other.wait().expect("ended").success());
+}
