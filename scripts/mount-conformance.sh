@@ -1,6 +1,7 @@
 #!/bin/sh
 # What others expect of a file system, asked of a mounted volume: pjdfstest (every test that applies, docs/semantics.md lists
-# the others) and fsx (all its operations; several seeds, alone and two at once) on volumes in memory and in a file.
+# the others) and fsx (all its operations; several seeds, alone and two at once) on volumes in memory and in a file; and, where fio is
+# there, what it wrote at random with checksums, in mixed sizes, past the kernel's cache and through it.
 #
 #   [SEEDS="1 2 3"] scripts/mount-conformance.sh LANEFS TOOLS [STEPS]     the program, where to install the testers, steps of each fsx
 #
@@ -72,6 +73,12 @@ one_fsx() { # directory, name, seed
         { fail "fsx, seed $3: $(tail -n 3 "$work/fsx-$2.log" | tr '\n' ' ')"; return 1; }
 }
 
+one_fio() { # directory, name, 1 past the cache or 0 through it
+    fio --name="$2" --directory="$1" --rw=randwrite --bsrange=512-64k --blockalign=512 --size=64m --nrfiles=4 --ioengine=psync \
+        --direct="$3" --verify=crc32c --do_verify=1 --verify_fatal=1 --randseed=7 --end_fsync=1 >"$work/fio-$2.log" 2>&1 ||
+        { fail "fio, $2: $(tail -n 3 "$work/fio-$2.log" | tr '\n' ' ')"; return 1; }
+}
+
 for image in mem:4G "$work/volume.lane"; do
     case $image in mem:*) kind="in memory" ;; *) kind="in a file"; "$lanefs" mkfs -q "$image" --size 4G || exit 1 ;; esac
     "$lanefs" mount -q "$image" "$work/one" || exit 1
@@ -90,6 +97,13 @@ for image in mem:4G "$work/volume.lane"; do
     left=$!
     one_fsx "$work/one" right 5
     wait "$left" || failures=$((failures + 1))
+    if command -v fio >/dev/null; then
+        say "fio, a volume $kind"
+        one_fio "$work/one" buffered 0
+        one_fio "$work/one" direct 1
+    else
+        say "no fio: what it would check is left out"
+    fi
     for dir in one two; do "$lanefs" umount "$work/$dir" || fail "umount"; done
     case $image in mem:*) ;; *) "$lanefs" fsck "$image" || fail "fsck" ;; esac
 done

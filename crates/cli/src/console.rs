@@ -4,10 +4,12 @@
 //! Whose streams they are is known to the thread; [`carried`] takes it along to another.
 
 use indicatif::ProgressDrawTarget;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,13 +68,52 @@ pub fn stop() -> impl Fn() -> bool + Sync {
     }
 }
 
-/// Standard input; see [`Input`](crate::input::Input) for one that Ctrl-C ends.
+/// Standard input, to be read in any thread; see [`Input`](crate::input::Input) for one that Ctrl-C ends.
 pub fn input() -> Box<dyn Read + Send> {
-    match client().map(|client| client.input.try_clone()) {
-        Some(Ok(input)) => Box::new(input),
-        // Without a descriptor to spare nothing comes.
-        Some(Err(_)) => Box::new(std::io::empty()),
-        None => Box::new(std::io::stdin()),
+    match client() {
+        Some(client) => Box::new(In(client)),
+        None => Box::new(io::stdin()),
+    }
+}
+
+/// How often whoever waits for a stream looks whether its client has gone.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Bytes for which a pipe that can be written to has room.
+const PIPE_ROOM: usize = 4096;
+
+impl Streams {
+    /// Waits until a stream is ready. The process of a mount must not wait for ever for whoever reads a client's output.
+    fn await_ready(&self, stream: &File, what: PollFlags) -> io::Result<()> {
+        loop {
+            if self.gone.load(Ordering::Relaxed) {
+                // Not `ErrorKind::Interrupted`, at which the callers in std try again.
+                return Err(io::Error::new(ErrorKind::ConnectionAborted, "interrupted"));
+            }
+            match poll(&mut [PollFd::new(stream, what)], Some(&LOOK)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Writes some of it.
+    fn write(&self, mut stream: &File, bytes: &[u8]) -> io::Result<usize> {
+        if stream.metadata().is_ok_and(|meta| meta.is_file()) {
+            return stream.write(bytes);
+        }
+        self.await_ready(stream, PollFlags::OUT)?;
+        stream.write(bytes.get(..PIPE_ROOM).unwrap_or(bytes))
+    }
+}
+
+/// A client's input, which lives as long as it is read.
+struct In(Arc<Streams>);
+
+impl Read for In {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.await_ready(&self.0.input, PollFlags::IN)?;
+        (&self.0.input).read(buffer)
     }
 }
 
@@ -88,7 +129,7 @@ pub fn with_input<T>(work: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
 pub fn output() -> Box<dyn Write + Send> {
     match client() {
         Some(client) => Box::new(Out(client)),
-        None => Box::new(std::io::stdout()),
+        None => Box::new(io::stdout()),
     }
 }
 
@@ -96,38 +137,65 @@ pub fn output() -> Box<dyn Write + Send> {
 struct Out(Arc<Streams>);
 
 impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        (&self.0.output).write(bytes)
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(&self.0.output, bytes)
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// A client's standard error.
+struct Errors<'c>(&'c Streams);
+
+impl Write for Errors<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(&self.0.errors, bytes) {
+            // Whoever stopped a command wants to know what was done, if there is room to tell.
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => self.write_now(bytes),
+            other => other,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Errors<'_> {
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut stream = &self.0.errors;
+        match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(1..) => stream.write(bytes.get(..PIPE_ROOM).unwrap_or(bytes)),
+            _ => Err(ErrorKind::WouldBlock.into()),
+        }
     }
 }
 
 /// Writes to standard error. A closed one is no reason to stop.
 pub fn complain(bytes: &[u8]) {
     let _ = match client() {
-        Some(client) => (&client.errors).write_all(bytes),
-        None => std::io::stderr().write_all(bytes),
+        Some(client) => Errors(&client).write_all(bytes),
+        None => io::stderr().write_all(bytes),
     };
 }
 
 /// True where standard output is a terminal.
 pub fn output_is_terminal() -> bool {
-    client().map_or_else(|| std::io::stdout().is_terminal(), |client| client.output.is_terminal())
+    client().map_or_else(|| io::stdout().is_terminal(), |client| client.output.is_terminal())
 }
 
 /// True where standard error is a terminal.
 pub fn errors_are_seen() -> bool {
-    client().map_or_else(|| std::io::stderr().is_terminal(), |client| client.errors.is_terminal())
+    client().map_or_else(|| io::stderr().is_terminal(), |client| client.errors.is_terminal())
 }
 
 /// Columns of the terminal that standard output is.
 pub fn columns() -> Option<usize> {
     let size = match client() {
         Some(client) => rustix::termios::tcgetwinsize(&client.output),
-        None => rustix::termios::tcgetwinsize(std::io::stdout()),
+        None => rustix::termios::tcgetwinsize(io::stdout()),
     };
     size.ok().map(|size| usize::from(size.ws_col))
 }

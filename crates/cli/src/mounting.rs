@@ -177,6 +177,16 @@ impl Service for Commands {
     }
 }
 
+/// The failure of a command for which nobody else may have the image.
+pub(crate) fn in_use(image: &Image) -> Failure {
+    Failure::new(exit::IMAGE, image.name(), "is mounted", "unmount it with `lanefs umount` first")
+}
+
+/// True where the image is mounted, or what is named is the directory of a mount.
+pub(crate) fn is_mounted(image: &Image) -> bool {
+    matches!(image, Image::Path(path) if client::find(path).is_some())
+}
+
 /// Has this process's command line done by the process that serves the image, or what is mounted on the directory that was given
 /// in place of one. `None` where nothing is mounted.
 pub(crate) fn pass_on(image: &Image) -> Option<Result<u8, Failure>> {

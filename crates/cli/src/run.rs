@@ -108,12 +108,15 @@ pub(crate) fn on_mounted(image: &Image, volume: &Volume, words: &[OsString]) -> 
     let words = [OsString::from("lanefs")].into_iter().chain(words.iter().cloned());
     let command = match Cli::try_parse_from(words).map(|cli| cli.command) {
         Ok(Command::On(on)) => on.split().1,
+        Ok(Command::Shell(_)) => {
+            let advice = "use single commands, or unmount it with `lanefs umount` first";
+            return plain(Err(Failure::new(exit::IMAGE, image.name(), "is mounted", advice)));
+        }
         // The client has parsed the same words.
         Ok(_) | Err(_) => return exit::USAGE,
     };
     if matches!(command, VolumeCommand::Fsck(_) | VolumeCommand::Grow(_)) {
-        let advice = "unmount it with `lanefs umount` first";
-        return plain(Err(Failure::new(exit::IMAGE, image.name(), "is mounted", advice)));
+        return plain(Err(mounting::in_use(image)));
     }
     let mut context = Context::new(volume, image);
     let outcome = command.run(&mut context);

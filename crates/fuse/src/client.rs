@@ -5,6 +5,7 @@ use crate::wire::{self, FILES, Kind, STOP};
 use crate::{Error, Result};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Found {
     /// Where it is.
     pub dir: PathBuf,
-    device: u64,
+    /// Its number, or why it cannot be had.
+    device: rustix::io::Result<u64>,
 }
 
 /// The mount of this image, or on this directory; `None` where there is none.
@@ -27,23 +29,42 @@ pub fn find(what: &Path) -> Option<Found> {
     let what = table::absolute(what).ok()?;
     let mut mounts = table::mounts().ok()?;
     mounts.retain(table::Entry::is_lanefs);
-    let of_image = mounts.iter().rev().find(|entry| entry.source == what);
-    let entry = mounts.iter().rev().find(|entry| entry.dir == what).or(of_image)?;
-    let device = rustix::fs::stat(&entry.dir).ok()?.st_dev;
-    Some(Found { dir: entry.dir.clone(), device })
+    let found = |entry: &table::Entry| Found {
+        dir: entry.dir.clone(),
+        device: rustix::fs::stat(&entry.dir).map(|stat| stat.st_dev),
+    };
+    if let Some(entry) = mounts.iter().rev().find(|entry| entry.dir == what) {
+        return Some(found(entry));
+    }
+    // A mount whose server has ended keeps nobody from its image.
+    let of_image = mounts.iter().rev().filter(|entry| entry.source == what);
+    of_image.map(found).find(|found| !found.is_dead())
 }
 
 impl Found {
+    fn is_dead(&self) -> bool {
+        table::is_dead(&self.dir)
+    }
+
     fn connect(&self) -> Result<UnixStream> {
         let connect = || {
             let socket = wire::socket()?;
-            rustix::net::connect(&socket, &wire::address(self.device)?)?;
+            rustix::net::connect(&socket, &wire::address(self.device?)?)?;
             Ok(socket)
         };
-        let what = || format!("the volume mounted at {}", self.dir.display());
-        let socket = connect().map_err(|errno| Error::host(what(), errno))?;
+        let of_another = || Error::directory(&self.dir, "another user has mounted it; ask as that user");
+        let socket = connect().map_err(|errno| match errno {
+            _ if self.is_dead() => Error::directory(
+                &self.dir,
+                "the server of this mount has ended; take it away with `lanefs umount`",
+            ),
+            // Only the user who mounted it may look at it.
+            Errno::ACCESS => of_another(),
+            Errno::CONNREFUSED => Error::directory(&self.dir, "its server takes no commands"),
+            errno => Error::host(format!("the volume mounted at {}", self.dir.display()), errno),
+        })?;
         if !wire::is_ours(&socket) {
-            return Err(Error::directory(&self.dir, "another user has mounted it; ask as that user"));
+            return Err(of_another());
         }
         Ok(UnixStream::from(socket))
     }

@@ -5,6 +5,7 @@ use crate::notify::Notes;
 use crate::server::Served;
 use crate::wire::{self, Asked, FILES, Kind, STOP};
 use lanefs::Volume;
+use parking_lot::RwLock;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -16,12 +17,14 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Clients that may wait until they are looked at.
 const WAITING: i32 = 64;
-/// How long a client may take over its request.
+/// How long a client may take over its request, and a server that ends over its socket.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked whether the mount is to end.
+const LOOK: Duration = Duration::from_millis(50);
 /// The exit code of a command that could not be run.
 const FAILED: u8 = 3;
 
@@ -52,7 +55,18 @@ pub trait Service: Send + Sync + 'static {
 /// The socket of a mount, open as long as this value lives.
 pub(crate) struct Control {
     listener: Arc<OwnedFd>,
-    ends: Arc<AtomicBool>,
+    desk: Arc<Desk>,
+}
+
+/// What it takes to serve a client.
+struct Desk {
+    served: Arc<Served>,
+    notes: Notes,
+    service: Arc<dyn Service>,
+    /// Held by each command as long as it runs.
+    running: RwLock<()>,
+    /// The mount is to end.
+    ends: AtomicBool,
 }
 
 impl Control {
@@ -67,26 +81,26 @@ impl Control {
         service: Arc<dyn Service>,
     ) -> std::io::Result<Control> {
         let listener = Arc::new(wire::socket()?);
-        rustix::net::bind(&*listener, &wire::address(device)?)?;
+        bind(&listener, device)?;
         rustix::net::listen(&*listener, WAITING)?;
-        let ends = Arc::new(AtomicBool::new(false));
-        let control = Control { listener: Arc::clone(&listener), ends: Arc::clone(&ends) };
+        let (running, ends) = (RwLock::new(()), AtomicBool::new(false));
+        let desk = Arc::new(Desk { served, notes, service, running, ends });
+        let control = Control { listener: Arc::clone(&listener), desk: Arc::clone(&desk) };
         let work = move || {
             loop {
                 let client = match rustix::net::accept_with(&*listener, SocketFlags::CLOEXEC) {
                     Ok(client) => client,
                     Err(Errno::INTR | Errno::CONNABORTED) => continue,
                     // Shut down; or out of descriptors, when a moment later there may be one.
-                    Err(_) if ends.load(Relaxed) => return,
+                    Err(_) if desk.ends.load(Relaxed) => return,
                     Err(_) => {
                         std::thread::sleep(Duration::from_millis(100));
                         continue;
                     }
                 };
-                let (served, notes, service, ends) =
-                    (Arc::clone(&served), notes.clone(), Arc::clone(&service), Arc::clone(&ends));
+                let desk = Arc::clone(&desk);
                 let serve = move || {
-                    if let Err(error) = serve(UnixStream::from(client), &served, &notes, service, &ends) {
+                    if let Err(error) = desk.serve(&UnixStream::from(client)) {
                         log::debug!("a client: {error}");
                     }
                 };
@@ -99,88 +113,100 @@ impl Control {
     }
 }
 
-impl Drop for Control {
-    fn drop(&mut self) {
-        self.ends.store(true, Relaxed);
-        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
-    }
-}
-
-fn serve(
-    stream: UnixStream,
-    served: &Arc<Served>,
-    notes: &Notes,
-    service: Arc<dyn Service>,
-    ends: &AtomicBool,
-) -> std::io::Result<()> {
-    if !wire::is_ours(&stream) {
-        return Ok(());
-    }
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let Some(asked) = wire::asked(&stream)? else { return Ok(()) };
-    match asked.kind {
-        Kind::Statistics => {
-            let text = match served.volume.read().as_ref() {
-                Some(volume) => service.statistics(volume, &served.statistics),
-                None => String::new(),
-            };
-            (&stream).write_all(text.as_bytes())
-        }
-        Kind::Run => run(&stream, asked, served, notes, service, ends),
-    }
-}
-
-/// Runs a command in a thread of its own, and watches whether the client still wants it.
-fn run(
-    mut stream: &UnixStream,
-    asked: Asked,
-    served: &Arc<Served>,
-    notes: &Notes,
-    service: Arc<dyn Service>,
-    ends: &AtomicBool,
-) -> std::io::Result<()> {
-    let Ok([input, output, errors, place]) = <[OwnedFd; FILES]>::try_from(asked.files) else { return Ok(()) };
-    let gone = Arc::new(AtomicBool::new(false));
-    let request = Request {
-        arguments: asked.words,
-        input: input.into(),
-        output: output.into(),
-        errors: errors.into(),
-        gone: Arc::clone(&gone),
-    };
-    let (served, notes, umask) =
-        (Arc::clone(served), notes.clone(), Mode::from_raw_mode(asked.umask & 0o777));
-    let command = std::thread::Builder::new().name("lanefs-command".to_owned()).spawn(move || {
-        let code = match settle(&place, umask) {
-            Ok(()) => match served.volume.read().as_ref() {
-                Some(volume) => service.run(volume, request),
-                None => FAILED,
-            },
-            Err(errno) => {
-                let _ = writeln!(&request.errors, "lanefs: the working directory: {errno}");
-                FAILED
+/// Gives a socket the name of the mount with this device number. The number may be that of a mount which ended a moment ago, and
+/// whose server has still to close its own.
+fn bind(listener: &OwnedFd, device: u64) -> std::io::Result<()> {
+    let (address, begin) = (wire::address(device)?, Instant::now());
+    loop {
+        match rustix::net::bind(listener, &address) {
+            Err(Errno::ADDRINUSE) if begin.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
             }
-        };
-        notes.flush();
-        code
-    })?;
-    stream.set_read_timeout(Some(Duration::from_millis(50)))?;
-    while !command.is_finished() {
-        let mut word = [0];
-        match stream.read(&mut word) {
-            // Closed, or told.
-            Ok(0) => gone.store(true, Relaxed),
-            Ok(_) if word == [STOP] => gone.store(true, Relaxed),
-            _ => {}
-        }
-        if ends.load(Relaxed) {
-            gone.store(true, Relaxed);
-        }
-        if gone.load(Relaxed) {
-            std::thread::sleep(Duration::from_millis(5));
+            bound => return Ok(bound?),
         }
     }
-    stream.write_all(&[command.join().unwrap_or(FAILED)])
+}
+
+impl Drop for Control {
+    /// Tells the commands that run to end, and waits until they have. The kernel must be served meanwhile: a command may be
+    /// reading the mount itself.
+    fn drop(&mut self) {
+        self.desk.ends.store(true, Relaxed);
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
+        drop(self.desk.running.write());
+    }
+}
+
+impl Desk {
+    fn serve(self: Arc<Self>, mut stream: &UnixStream) -> std::io::Result<()> {
+        if !wire::is_ours(stream) {
+            return Ok(());
+        }
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let Some(asked) = wire::asked(stream)? else { return Ok(()) };
+        match asked.kind {
+            Kind::Statistics => {
+                let text = match self.served.volume.read().as_ref() {
+                    Some(volume) => self.service.statistics(volume, &self.served.statistics),
+                    None => String::new(),
+                };
+                stream.write_all(text.as_bytes())
+            }
+            Kind::Run => self.start(stream, asked),
+        }
+    }
+
+    /// Runs a command in a thread of its own, and watches whether the client still wants it.
+    fn start(self: Arc<Self>, mut stream: &UnixStream, asked: Asked) -> std::io::Result<()> {
+        let Ok([input, output, errors, place]) = <[OwnedFd; FILES]>::try_from(asked.files) else {
+            return Ok(());
+        };
+        let gone = Arc::new(AtomicBool::new(false));
+        let request = Request {
+            arguments: asked.words,
+            input: input.into(),
+            output: output.into(),
+            errors: errors.into(),
+            gone: Arc::clone(&gone),
+        };
+        let (desk, answer) = (Arc::clone(&self), stream.try_clone()?);
+        let umask = Mode::from_raw_mode(asked.umask & 0o777);
+        let command = std::thread::Builder::new().name("lanefs-command".to_owned()).spawn(move || {
+            let code = desk.run(&place, umask, request);
+            // A client that has gone needs no answer.
+            let _ = (&answer).write_all(&[code]);
+        })?;
+        stream.set_read_timeout(Some(LOOK))?;
+        while !command.is_finished() && !gone.load(Relaxed) {
+            let mut word = [0];
+            match stream.read(&mut word) {
+                // Closed, which comes with the answer at the latest; or told.
+                Ok(0) => gone.store(true, Relaxed),
+                Ok(_) if word == [STOP] => gone.store(true, Relaxed),
+                _ if self.ends.load(Relaxed) => gone.store(true, Relaxed),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a command in this thread. On return the kernel knows what it changed.
+    fn run(&self, place: &OwnedFd, umask: Mode, request: Request) -> u8 {
+        let _running = self.running.read();
+        let failed = |mut errors: &File, why: &str| {
+            let _ = writeln!(errors, "lanefs: {why}");
+            FAILED
+        };
+        if let Err(errno) = settle(place, umask) {
+            return failed(&request.errors, &format!("the working directory: {errno}"));
+        }
+        let code = match self.served.volume.read().as_ref() {
+            Some(volume) => self.service.run(volume, request),
+            None => failed(&request.errors, "the mount has ended"),
+        };
+        self.notes.flush();
+        code
+    }
 }
 
 /// Gives this thread, and those that it starts, a working directory and a umask of their own.

@@ -8,6 +8,7 @@ use crate::{Error, Options, Result, Statistics, table, users};
 use fuser::{Config, Notifier, Session, SessionACL};
 use lanefs::Volume;
 use parking_lot::Mutex;
+use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub struct Mount {
     sender: Sender<Event>,
     events: Mutex<Receiver<Event>>,
     notifier: Notifier,
+    /// For notes, until somebody sends any.
+    connection: Option<OwnedFd>,
     control: Option<Control>,
     ended: bool,
 }
@@ -69,6 +72,7 @@ impl Mount {
         let dir = directory(dir)?;
         let served = Arc::new(Served::new(volume, options.access_times && !options.read_only));
         let connection = kernel::mount(&dir, options)?;
+        let for_notes = connection.try_clone().map_err(|error| Error::io("the connection", &error))?;
         let (sender, events) = channel();
         let mut config = Config::default();
         config.n_threads = Some(options.thread_count());
@@ -81,8 +85,16 @@ impl Mount {
             Error::io("greeting the kernel", &error)
         })?;
         let (notifier, ended) = (session.notifier(), sender.clone());
-        let mount =
-            Mount { served, dir, sender, events: Mutex::new(events), notifier, control: None, ended: false };
+        let mount = Mount {
+            served,
+            dir,
+            sender,
+            events: Mutex::new(events),
+            notifier,
+            connection: Some(for_notes),
+            control: None,
+            ended: false,
+        };
         let serve = move || {
             if let Err(error) = session.run() {
                 log::error!("serving ended: {error}");
@@ -108,11 +120,11 @@ impl Mount {
     pub fn serve_commands(&mut self, service: Arc<dyn Service>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("the socket for commands", &error);
         let stat = rustix::fs::stat(&self.dir).map_err(|errno| failed(errno.into()))?;
-        let notes = match self.served.volume.read().as_ref() {
-            Some(volume) => {
-                Notes::start(volume, self.served.numbers, self.notifier.clone()).map_err(failed)?
+        let notes = match (self.served.volume.read().as_ref(), self.connection.take()) {
+            (Some(volume), Some(connection)) => {
+                Notes::start(volume, &self.served, self.notifier.clone(), connection).map_err(failed)?
             }
-            None => return Ok(()),
+            _ => return Ok(()),
         };
         let served = Arc::clone(&self.served);
         self.control = Some(Control::start(stat.st_dev, served, notes, service).map_err(failed)?);
@@ -141,8 +153,9 @@ impl Mount {
     pub fn wait(mut self) -> Result<Ended> {
         let ended = self.until_the_end();
         self.ended = true;
-        // No more commands, and those that run are to end.
+        // No more commands; those that run are told to end, and waited for.
         self.control = None;
+        self.connection = None;
         // Requests that are under way are waited for; later ones find no volume.
         let volume = self.served.volume.write().take();
         if let Some(volume) = volume {

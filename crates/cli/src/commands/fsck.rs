@@ -5,8 +5,8 @@ use crate::context::{Context, say};
 use crate::escape::escape;
 use crate::exit::{Failure, Outcome};
 use crate::image::Image;
-use crate::interrupt;
 use crate::progress::Progress;
+use crate::{interrupt, mounting};
 use clap::Args;
 use lanefs::{Access, CheckReport, Volume};
 use std::io::Write;
@@ -50,6 +50,7 @@ impl Fsck {
         let access = if self.repair { Access::Repair } else { Access::Read };
         let volume = match image.open(access) {
             Ok(volume) => volume,
+            Err(_) if mounting::is_mounted(image) => return told(&mounting::in_use(image)),
             Err(failure) => return told(&failure),
         };
         let mut context = Context::new(&volume, image);

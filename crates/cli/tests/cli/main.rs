@@ -5,5 +5,7 @@ mod common;
 mod files;
 mod lookup;
 mod mount;
+mod mounted;
+mod mounted_caches;
 mod shell;
 mod volumes;

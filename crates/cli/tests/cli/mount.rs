@@ -13,37 +13,37 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A volume, and a directory that it is mounted on.
-struct Mounted {
-    v: TestVolume,
-    dir: PathBuf,
+pub(crate) struct Mounted {
+    pub(crate) v: TestVolume,
+    pub(crate) dir: PathBuf,
 }
 
 impl Mounted {
     /// Not mounted yet.
-    fn prepare() -> Self {
+    pub(crate) fn prepare() -> Self {
         let v = TestVolume::new();
         let dir = v.host("mnt");
         fs::create_dir(&dir).unwrap();
         Mounted { v, dir }
     }
 
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let m = Self::prepare();
         m.mount(&[]).ends(0);
         m
     }
 
-    fn mount(&self, options: &[&str]) -> Ran {
+    pub(crate) fn mount(&self, options: &[&str]) -> Ran {
         let args = [&["mount", text(&self.v.image), text(&self.dir)], options].concat();
         run(&args)
     }
 
-    fn umount(&self) -> Ran {
+    pub(crate) fn umount(&self) -> Ran {
         run(&["umount", text(&self.dir)])
     }
 
     /// The process that serves, as the message of a second mount names it.
-    fn server(&self) -> u32 {
+    pub(crate) fn server(&self) -> u32 {
         let other = self.v.host("other");
         fs::create_dir_all(&other).unwrap();
         let refused = run(&["mount", text(&self.v.image), text(&other)]).ends(3).says("in use");
@@ -51,29 +51,29 @@ impl Mounted {
         number.unwrap_or_else(|| panic!("no process in {:?}", refused.err))
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([name, &self.server().to_string()]).status().unwrap();
         assert!(status.success());
     }
 
-    fn is_mounted(&self) -> bool {
+    pub(crate) fn is_mounted(&self) -> bool {
         table::find(&self.dir).unwrap().is_some()
     }
 
-    /// The image is free again.
-    fn await_end(&self) {
+    /// The image is free again. (Other commands than this one would be done by the mount as long as it can.)
+    pub(crate) fn await_end(&self) {
         let begin = Instant::now();
-        while run(&["info", text(&self.v.image)]).code != 0 {
+        while run(&["fsck", text(&self.v.image)]).code != 0 {
             assert!(begin.elapsed() < Duration::from_secs(20), "the server does not end");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    fn is_clean(&self) {
+    pub(crate) fn is_clean(&self) {
         run(&["fsck", text(&self.v.image)]).ends(0);
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 }
@@ -115,7 +115,7 @@ fn a_second_mount_is_refused_and_named() {
     let server = m.server();
     let line = fs::read(format!("/proc/{server}/cmdline")).unwrap();
     assert!(String::from_utf8_lossy(&line).contains("mount"));
-    run(&["fsck", text(&m.v.image)]).ends(8).says("in use");
+    run(&["fsck", text(&m.v.image)]).ends(8).says("is mounted");
     m.umount().ends(0);
 }
 
