@@ -1,4 +1,4 @@
-//! `lanefs bench gpu`: lookups by the GPU engine beside the CPU engine and ext4.
+//! `lanefs bench gpu`: lookups and searches by the GPU engine beside the CPU engine and ext4.
 //!
 //! The values of `lanefs` are the device's, which the report's machine names; `cpu` is LaneFS's own engine on one thread, on the
 //! same volume.
@@ -6,6 +6,7 @@
 mod asker;
 mod bench;
 mod chain;
+mod find;
 mod latency;
 mod paths;
 mod rows;
@@ -60,7 +61,7 @@ pub fn run_gpu_with(args: &GpuArgs, hooks: &GpuHooks) -> Result<u8> {
 
 /// All parts; fails only where it was stopped.
 fn measure(bench: &mut Bench) -> Result<()> {
-    bench.part("paths", &["gpu-lookup-host", "gpu-lookup-resident"], paths::measure)?;
+    bench.part("paths", &["gpu-lookup-host", "gpu-lookup-resident", "gpu-find"], paths::measure)?;
     bench.part("latency", &["gpu-latency-dispatch"], latency::measure)?;
     bench.part("chain", &["gpu-chain-lookup"], chain::measure)?;
     bench.part("wide", &["gpu-wide-lookup"], wide::measure)?;

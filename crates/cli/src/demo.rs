@@ -5,6 +5,7 @@ use crate::import_export::{Bar, failure, say};
 use crate::{bytes, interrupt, size};
 use clap::Args;
 use lanefs::{CreateOptions, FileKind, Resolution, ResolveOptions, Volume};
+use lanefs_gpu::{Choice, DeviceKind, Gpu, MirrorOptions};
 use lanefs_transfer::{
     CompareOptions, Control, ExportOptions, FileId, ImportOptions, Inventory, Item, Problem, Report,
     compare_trees, export_tree, import_tree, shown, take_inventory,
@@ -183,8 +184,9 @@ impl Demo {
         let count = paths.len() as u64;
         self.row("host: lstat each path", host, count, "paths", "one thread, median of 3".into())?;
         let ratio = host.as_secs_f64() / ours.as_secs_f64().max(1e-9);
-        let remark = format!("one batch, median of 3: {ratio:.1} times the host's rate");
+        let remark = format!("one batch, CPU engine, median of 3: {ratio:.1} times the host's rate");
         self.row("resolve and stat each path", ours, count, "paths", remark)?;
+        self.resolve_on_device(volume, &options, &paths, &answers)?;
 
         let started = Instant::now();
         let links = expected_links(items);
@@ -202,6 +204,53 @@ impl Demo {
             }
         }
         self.row("compare each answer", started.elapsed(), count, "paths", String::new())
+    }
+
+    /// The same batch by the GPU engine, where there is a device; its answers are the CPU engine's.
+    fn resolve_on_device(
+        &mut self,
+        volume: &Volume,
+        options: &ResolveOptions,
+        paths: &[Vec<u8>],
+        expected: &[Resolution],
+    ) -> Result<(), Failure> {
+        let gpu = match Gpu::open(&Choice::Best) {
+            Ok(gpu) => gpu,
+            Err(error) => {
+                self.notes.push(format!("without the GPU engine: {error}"));
+                return Ok(());
+            }
+        };
+        let mirrored = gpu.mirror(volume, &MirrorOptions::default());
+        let mirrored = match mirrored.and_then(|mirrored| mirrored.warm().map(|()| mirrored)) {
+            Ok(mirrored) => mirrored,
+            Err(error) => {
+                self.notes.push(format!("without the GPU engine: {error}"));
+                return Ok(());
+            }
+        };
+        let mut times = [Duration::ZERO; 3];
+        for time in &mut times {
+            interrupt::check()?;
+            let started = Instant::now();
+            let found = mirrored.resolve_batch(options, paths);
+            let (answers, _) = found.map_err(|error| Failure::volume("/demo", &error))?;
+            *time = started.elapsed();
+            let others = answers.iter().zip(expected).zip(paths).filter(|((ours, cpu), _)| ours != cpu);
+            let told = others.map(|((ours, cpu), path)| {
+                format!("{}: {} / {} by the CPU engine", shown(path), ours.code.text(), cpu.code.text())
+            });
+            self.differences.extend(told);
+        }
+        if let Some(error) = mirrored.failure() {
+            self.notes.push(format!("the GPU engine failed, and the CPU engine answered: {error}"));
+            return Ok(());
+        }
+        let info = gpu.info();
+        let kind =
+            if info.kind == DeviceKind::Software { ", a software device: the processor itself" } else { "" };
+        let remark = format!("the same batch, GPU engine, median of 3: {}{kind}", info.name);
+        self.row("resolve them on the GPU", median(times), paths.len() as u64, "paths", remark)
     }
 
     fn judge_present(&mut self, item: &Item, answer: &Resolution, stat: &Result<Stat, Errno>, links: u32) {

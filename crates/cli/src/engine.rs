@@ -38,6 +38,8 @@ pub(crate) enum EngineName {
 pub(crate) struct Engine<'g, 'v> {
     volume: &'v Volume,
     answers: Answers<'g, 'v>,
+    /// The first batch has come.
+    is_asked: AtomicBool,
     /// The user knows that the device failed.
     is_told: AtomicBool,
 }
@@ -69,6 +71,20 @@ impl EngineArgs {
         }
     }
 
+    /// Is it the GPU engine that was asked for by name?
+    pub(crate) fn is_gpu(&self) -> bool {
+        self.engine == EngineName::Gpu
+    }
+
+    /// A volume on a device, all its metadata with it, for one who needs no choice.
+    ///
+    /// # Errors
+    /// The device's, the volume's; the user stops it.
+    pub(crate) fn mirror<'g, 'v>(gpu: &'g Gpu, context: &Context<'v>) -> Result<Mirrored<'g, 'v>, Failure> {
+        load(context)?;
+        gpu.mirror(context.volume, &MirrorOptions::default()).map_err(|error| failure(&error))
+    }
+
     /// The engine on a volume, whose metadata are brought into memory for a device. So many threads are going to call it.
     ///
     /// # Errors
@@ -80,11 +96,12 @@ impl EngineArgs {
         threads: usize,
     ) -> Result<Engine<'g, 'v>, Failure> {
         let volume = context.volume;
-        let with = |answers| Ok(Engine { volume, answers, is_told: AtomicBool::new(false) });
+        let with = |answers| {
+            let [is_asked, is_told] = [false, false].map(AtomicBool::new);
+            Ok(Engine { volume, answers, is_asked, is_told })
+        };
         let Some(gpu) = gpu else { return with(Answers::Cpu) };
-        let loaded = volume.load_metadata(&|_, _| crate::interrupt::check().is_ok());
-        loaded.map_err(|error| Failure::volume("reading the metadata", &error))?;
-        crate::interrupt::check()?;
+        load(context)?;
         let mirrored = gpu.mirror(volume, &MirrorOptions::default());
         if self.engine != EngineName::Auto {
             return with(Answers::Gpu(Box::new(mirrored.map_err(|error| failure(&error))?)));
@@ -93,6 +110,13 @@ impl EngineArgs {
         let auto = Auto::new(mirrored, threads);
         with(Answers::Auto(Box::new(auto.map_err(|error| Failure::volume("measuring the engines", &error))?)))
     }
+}
+
+/// Brings all metadata into memory.
+fn load(context: &Context<'_>) -> Result<(), Failure> {
+    let loaded = context.volume.load_metadata(&|_, _| crate::interrupt::check().is_ok());
+    loaded.map_err(|error| Failure::volume("reading the metadata", &error))?;
+    crate::interrupt::check()
 }
 
 impl Engine<'_, '_> {
@@ -123,7 +147,13 @@ impl Engine<'_, '_> {
     ) -> lanefs::Result<Vec<Resolution>> {
         let (answers, mirrored) = match &self.answers {
             Answers::Cpu => return self.volume.resolve_batch(options, paths),
-            Answers::Gpu(mirrored) => (mirrored.resolve_batch(options, paths)?.0, &**mirrored),
+            Answers::Gpu(mirrored) => {
+                // A failure is the batch's to find, and to tell.
+                if !self.is_asked.swap(true, Ordering::Relaxed) && mirrored.is_worth_warming(paths.len()) {
+                    let _ = mirrored.warm();
+                }
+                (mirrored.resolve_batch(options, paths)?.0, &**mirrored)
+            }
             Answers::Auto(auto) => (auto.resolve_batch(options, paths)?.0, auto.mirrored()),
         };
         if let Some(error) = mirrored.failure()

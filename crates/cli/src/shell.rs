@@ -70,7 +70,7 @@ struct Line {
 #[derive(Debug, Subcommand)]
 enum LineCommand {
     #[command(flatten)]
-    Volume(VolumeCommand),
+    Volume(Box<VolumeCommand>),
     /// Change the working directory; to the root without DIR
     Cd {
         /// Where to

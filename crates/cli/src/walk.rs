@@ -112,18 +112,8 @@ impl<'v> Walk<'v> {
             let frame = self.frames.last_mut()?;
             self.path.truncate(frame.path_len);
             if let Some(entry) = frame.entries.next() {
-                // Such a name would lead its reader to another place.
-                if matches!(&entry.name[..], b"" | b"." | b"..")
-                    || entry.name.iter().any(|b| matches!(b, 0 | b'/'))
-                {
-                    let name = crate::context::join(&self.path, &entry.name);
-                    let what = "the volume holds an impossible name";
-                    return Some(Err(Failure::new(
-                        exit::IMAGE,
-                        name,
-                        what,
-                        "run `lanefs fsck` on the image",
-                    )));
+                if !is_possible(&entry.name) {
+                    return Some(Err(impossible(crate::context::join(&self.path, &entry.name))));
                 }
                 let last = self.options.sorted && frame.entries.len() == 0;
                 let depth = frame.step.depth + 1;
@@ -185,6 +175,16 @@ impl<'v> Walk<'v> {
         frame.entries = entries.into_iter();
         Ok(())
     }
+}
+
+/// False for a name that no sound volume has: it would lead its reader to another place.
+pub fn is_possible(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
+}
+
+/// The volume holds such a name.
+pub fn impossible(path: impl AsRef<[u8]>) -> Failure {
+    Failure::new(exit::IMAGE, path, "the volume holds an impossible name", "run `lanefs fsck` on the image")
 }
 
 impl WalkOptions {

@@ -25,7 +25,7 @@ impl Volume {
 #[expect(missing_docs, clippy::missing_errors_doc, reason = "described there")]
 impl Unchecked<'_> {
     #[inline(always)]
-    fn run<T>(&self, mut operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
+    pub(crate) fn run<T>(&self, mut operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
         let shared = &self.volume.shared;
         let mut tries = Tries::default();
         loop {

@@ -1,6 +1,7 @@
 //! For an engine that has the metadata in a memory of its own: what changed since it looked last.
 
-use crate::{Error, Result, Volume};
+use crate::edit::{Core, Outcome};
+use crate::{DirEntry, Error, Ino, Result, Volume};
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, chunk_entry, group as g,
 };
@@ -24,6 +25,28 @@ impl Volume {
         Ok(kept.then_some(Watch { volume: self }))
     }
 
+    /// Gives the entries of every directory, leaf block by leaf block, but for the blocks at the positions that are `known`: of each
+    /// leaf its directory and its entries. Changes wait meanwhile.
+    ///
+    /// # Errors
+    /// The device's, and those of a damaged volume.
+    pub fn leaves(
+        &self,
+        known: &dyn Fn(u64) -> bool,
+        take: &mut dyn FnMut(Ino, Vec<DirEntry>),
+    ) -> Result<()> {
+        let unchecked = self.unchecked();
+        for group in 0..self.shared.group_count() {
+            for (at, kind) in unchecked.run(|core| metadata_of(core, group))? {
+                if kind == BlockKind::Leaf && !known(at) {
+                    let (dir, entries) = unchecked.run(|core| crate::dir::leaf_entries(core, at))?;
+                    take(Ino(dir), entries);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Brings all metadata of a volume on a device into memory, as far as there is room: how many blocks there are.
     /// `progress` is told groups done and groups in all; where it says false, the rest stays where it is.
     ///
@@ -36,19 +59,7 @@ impl Volume {
             if !progress(group, groups) {
                 break;
             }
-            let wanted = self.view(|core| {
-                let view = crate::space::group(core, group)?;
-                let mut wanted = Vec::new();
-                for chunk in (0..CHUNKS_PER_GROUP).filter(|chunk| view.get(g::METADATA) >> chunk & 1 != 0) {
-                    let at = (group * CHUNKS_PER_GROUP + chunk) * BLOCKS_PER_CHUNK * BLOCK;
-                    for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                        let at = at + place * BLOCK;
-                        let kind = crate::space::table_entry(core, at)?.get(chunk_entry::KIND);
-                        wanted.extend(BlockKind::from_number(kind).map(|kind| (at, kind)));
-                    }
-                }
-                Ok(wanted)
-            })?;
+            let wanted = self.view(|core| metadata_of(core, group))?;
             count += wanted.len() as u64;
             let store = &self.shared.store;
             for (at, kind) in wanted {
@@ -61,6 +72,21 @@ impl Volume {
         }
         Ok(count)
     }
+}
+
+/// The metadata blocks of a group: where they are, and what.
+fn metadata_of(core: &Core<'_>, group: u64) -> Outcome<Vec<(u64, BlockKind)>> {
+    let view = crate::space::group(core, group)?;
+    let mut found = Vec::new();
+    for chunk in (0..CHUNKS_PER_GROUP).filter(|chunk| view.get(g::METADATA) >> chunk & 1 != 0) {
+        let at = (group * CHUNKS_PER_GROUP + chunk) * BLOCKS_PER_CHUNK * BLOCK;
+        for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+            let at = at + place * BLOCK;
+            let kind = crate::space::table_entry(core, at)?.get(chunk_entry::KIND);
+            found.extend(BlockKind::from_number(kind).map(|kind| (at, kind)));
+        }
+    }
+    Ok(found)
 }
 
 impl Watch<'_> {

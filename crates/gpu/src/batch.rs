@@ -241,20 +241,16 @@ impl Batch {
         }
     }
 
-    /// What lookups noted for the cache, for proofs; nothing where the host does not see it.
-    pub(crate) fn notes(&self) -> Vec<Note> {
-        let quads: Vec<u64> = self
-            .notes
-            .bytes()
-            .unwrap_or(&[])
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|q| u64::from_le_bytes(*q))
-            .collect();
+    /// What lookups noted for the cache, for proofs.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn notes(&self, device: &Arc<Device>) -> Result<Vec<Note>> {
+        let host = self.notes.read(device)?;
+        let quads: Vec<u64> = host.as_chunks::<8>().0.iter().map(|q| u64::from_le_bytes(*q)).collect();
         let count = quads.first().map_or(0, |count| *count as u32 as usize);
         let notes = quads.get(2..).unwrap_or(&[]).as_chunks::<2>().0.iter().take(count);
-        notes.map(|[dir, entry]| Note { dir: *dir, entry: *entry }).collect()
+        Ok(notes.map(|[dir, entry]| Note { dir: *dir, entry: *entry }).collect())
     }
 }
 

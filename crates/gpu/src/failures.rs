@@ -1,7 +1,7 @@
 //! Every call of Vulkan fails once: the answers stay right, and nothing is lost.
 
 use crate::vulkan::{Choice, calls, fail_call};
-use crate::{Gpu, GpuOptions, MirrorOptions};
+use crate::{Filter, Gpu, GpuOptions, MirrorOptions};
 use ash::vk;
 use lanefs::{Caller, CreateOptions, ResolveOptions, Volume};
 
@@ -18,6 +18,9 @@ fn volume() -> Volume {
 
 /// A mirror, some batches, a change between them; all answers must be those of the CPU engine.
 fn work(gpu: &Gpu, volume: &Volume) {
+    for round in 0..3 {
+        volume.write_file(format!("/file {round}"), b"").expect("written");
+    }
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let paths: Vec<String> = (0..60).map(|number| format!("/file {number}")).collect();
     let Ok(mirrored) = gpu.mirror(volume, &MirrorOptions { room: Some(8 << 20), ..MirrorOptions::default() })
@@ -30,6 +33,8 @@ fn work(gpu: &Gpu, volume: &Volume) {
         let expected = volume.resolve_batch(&options, &paths).expect("the CPU engine");
         let first = mirrored.submit(&options, &paths);
         let second = mirrored.submit(&options, &paths);
+        let found = mirrored.find(&Filter { size: 7..=7, ..Filter::default() }).expect("found").0;
+        assert_eq!(found.len(), round + 1);
         assert_eq!(second.wait().expect("answers").0, expected);
         assert_eq!(first.wait().expect("answers").0, expected);
     }

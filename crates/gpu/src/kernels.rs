@@ -15,12 +15,16 @@ pub(crate) const FILL: Shader =
 /// Fills the directory cache with all entries.
 pub(crate) const WARM: Shader =
     Shader { name: "warm", code: include_bytes!("../shaders/warm.spv"), parameters: 8 };
+/// Finds entries by name, type, size and time.
+pub(crate) const FIND: Shader =
+    Shader { name: "find", code: include_bytes!("../shaders/find.spv"), parameters: 8 };
 
 /// Every kernel, on a device.
 pub(crate) struct Kernels {
     pub(crate) lookup: Kernel,
     pub(crate) fill: Kernel,
     pub(crate) warm: Kernel,
+    pub(crate) find: Kernel,
 }
 
 impl Kernels {
@@ -37,7 +41,7 @@ impl Kernels {
             let other = replaced.filter(|(name, _)| *name == shader.name);
             Kernel::new(device, shader, other.map_or(shader.code, |(_, code)| code), workgroup)
         };
-        Ok(Kernels { lookup: make(&LOOKUP)?, fill: make(&FILL)?, warm: make(&WARM)? })
+        Ok(Kernels { lookup: make(&LOOKUP)?, fill: make(&FILL)?, warm: make(&WARM)?, find: make(&FIND)? })
     }
 }
 

@@ -21,6 +21,18 @@ pub(crate) const COMPONENT_FUEL: u32 = 1000;
 /// Supplementary groups that a kernel looks through.
 pub(crate) const MAX_GROUPS: usize = 64;
 
+/// Rounds of loops that it takes to write down all entries of a leaf block.
+pub(crate) const COPY_FUEL: u32 = 400;
+
+/// Of a record of a search: the entry fulfils all conditions; some of them the host must look at; all of the leaf block it must.
+pub(crate) const ENTRY_MATCHES: u64 = 1;
+pub(crate) const ENTRY_UNDECIDED: u64 = 2;
+pub(crate) const LEAF_UNDECIDED: u64 = 4;
+
+/// Of a search: conditions on attributes; all directories are given, whatever the conditions.
+pub(crate) const WANTS_ATTRIBUTES: u32 = 1;
+pub(crate) const WANTS_DIRECTORIES: u32 = 2;
+
 /// The code of a lookup that another dispatch has to go on with.
 pub(crate) const UNFINISHED: u32 = 255;
 
@@ -58,9 +70,12 @@ pub fn glsl() -> String {
         ("INODE_UID", inode::UID.offset),
         ("INODE_GID", inode::GID.offset),
         ("INODE_BYTES", inode::BYTES.offset),
+        ("INODE_MTIME", inode::MTIME.offset),
+        ("INODE_BLOCKS", inode::BLOCKS.offset),
         ("INODE_PARENT_OR_DEVICE", inode::PARENT_OR_DEVICE.offset),
         ("LEAF_SIZE", leaf::SIZE),
         ("LEAF_OWNER", leaf::OWNER.offset),
+        ("LEAF_PLACE", leaf::PLACE.offset),
         ("LEAF_UNITS", leaf::UNITS.offset),
         ("ENTRY_SIZE", entry::SIZE),
         ("ENTRY_INODE", entry::INODE.offset),
@@ -68,6 +83,12 @@ pub fn glsl() -> String {
         ("INDEX_SLOTS", index::SLOTS.offset),
         ("TREE_HASHES", tree::HASHES.offset),
         ("TREE_POSITIONS", tree::POSITIONS.offset),
+        ("COPY_FUEL", COPY_FUEL as usize),
+        ("ENTRY_MATCHES", ENTRY_MATCHES as usize),
+        ("ENTRY_UNDECIDED", ENTRY_UNDECIDED as usize),
+        ("LEAF_UNDECIDED", LEAF_UNDECIDED as usize),
+        ("WANTS_ATTRIBUTES", WANTS_ATTRIBUTES as usize),
+        ("WANTS_DIRECTORIES", WANTS_DIRECTORIES as usize),
         ("BLOCK_LEAF", BlockKind::Leaf as usize),
         ("BLOCK_TREE", BlockKind::Tree as usize),
         ("FORM_SMALL", form(DirRoot::Small(BLOCK)) as usize),

@@ -1,7 +1,8 @@
-//! The GPU engine: lookups on Vulkan compute, on the same bytes and with the same answers as the CPU engine.
+//! The GPU engine: lookups and searches on Vulkan compute, on the same bytes and with the same answers as the CPU engine.
 //!
 //! * [`devices`]: what there is; [`Gpu`]: a device that is ready, its kernels probed.
 //! * [`Mirrored`]: a volume whose metadata the device has; it resolves batches of paths, several of them at a time ([`Pending`]).
+//!   It finds entries by name, type, size and time ([`Filter`]).
 //! * [`Auto`]: both engines, of which each batch goes to the faster one.
 //! * [`twin`]: the kernels in Rust.
 //!
@@ -9,11 +10,14 @@
 
 mod auto;
 mod batch;
+mod below;
 mod cache;
 mod engine;
 mod error;
 #[cfg(test)]
 mod failures;
+mod filter;
+mod find;
 mod kernels;
 mod layout;
 mod mirror;
@@ -25,8 +29,11 @@ pub mod twin;
 mod vulkan;
 
 pub use auto::{Auto, Cost, Engine};
+pub use below::Below;
 pub use engine::{Gpu, GpuOptions, MirrorOptions, Mirrored, Report};
 pub use error::{Error, Result};
+pub use filter::{Filter, Names};
+pub use find::Match;
 pub use layout::glsl;
 pub use pending::Pending;
 pub use resident::Resident;

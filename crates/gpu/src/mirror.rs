@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::vulkan::{Buffer, Commands, Device, Place};
 use ash::vk;
 use lanefs::Watch;
-use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
-use std::collections::BTreeMap;
+use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Chunks of one allocation: 32 MiB. A driver has some thousand allocations.
@@ -34,6 +34,8 @@ pub(crate) struct Mirror {
     slabs: Vec<Buffer>,
     /// Where the copy of a chunk is: number of the slab, chunk in it.
     chunks: BTreeMap<u64, (usize, u64)>,
+    /// Positions of the leaf blocks that it has.
+    pub(crate) leaves: BTreeSet<u64>,
     /// Chunks of the last slab that are taken.
     taken: u64,
     /// Chunks at most, and chunks of the volume.
@@ -84,6 +86,7 @@ impl Mirror {
             device: device.clone(),
             slabs: Vec::new(),
             chunks: BTreeMap::new(),
+            leaves: BTreeSet::new(),
             taken: SLAB,
             room,
             count,
@@ -157,6 +160,11 @@ impl Mirror {
                 return;
             };
             is_new |= self.chunks.len() > known;
+            if block.kind == Some(BlockKind::Leaf) {
+                self.leaves.insert(block.at);
+            } else {
+                self.leaves.remove(&block.at);
+            }
             if load.used + BLOCK > STAGING {
                 outcome = self.send(&mut load, false).and_then(|()| self.work.wait());
             }
@@ -266,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_mirror_that_missed_a_change_is_not_used_again() {
-        let device = Device::open(&Choice::Best, true).expect("a Vulkan device");
+        let device = Device::open(&Choice::Best, true, false).expect("a Vulkan device");
         let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
         let volume = Volume::create_memory(&options).expect("volume");
         let mut watch = volume.watch().expect("watch").expect("nobody else watches");

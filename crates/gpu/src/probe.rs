@@ -2,10 +2,13 @@
 
 use crate::engine::{Gpu, MirrorOptions, Mirrored};
 use crate::error::{Error, Result};
-use crate::kernels::{FILL, LOOKUP, WARM};
+use crate::filter::Filter;
+use crate::kernels::{FILL, FIND, LOOKUP, WARM};
 use crate::twin::lookup::Found;
 use lanefs::format::{Code, FileKind};
-use lanefs::{Caller, CreateOptions, Ino, InodeSize, RenameMode, ResolveOptions, SetAttr, Volume};
+use lanefs::{
+    Caller, CreateOptions, DirEntry, Ino, InodeSize, RenameMode, ResolveOptions, SetAttr, Time, Volume,
+};
 use std::time::{Duration, Instant};
 
 /// Files of the large directory: several regions, so a tree.
@@ -20,13 +23,13 @@ const MISSING: usize = 100;
 
 /// Probes every kernel.
 pub(crate) fn all(gpu: &Gpu) -> Result<Vec<(&'static str, Duration)>> {
-    let mut times = [(LOOKUP.name, Duration::ZERO), (FILL.name, Duration::ZERO), (WARM.name, Duration::ZERO)];
+    let mut times = [LOOKUP, FILL, WARM, FIND].map(|shader| (shader.name, Duration::ZERO));
     for size in [InodeSize::B128, InodeSize::B256] {
         let options =
             CreateOptions { size: 16 << 20, inode_size: size, seed: Some(SEED), ..CreateOptions::default() };
         let volume = Volume::create_memory(&options)?;
         let known = Known::new(&volume)?;
-        for (probe, time) in [lookup, fill, warm].into_iter().zip(&mut times) {
+        for (probe, time) in [lookup, fill, warm, find].into_iter().zip(&mut times) {
             let begin = Instant::now();
             probe(gpu, &volume, &known)?;
             time.1 += begin.elapsed();
@@ -181,6 +184,52 @@ fn warm(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
             WARM.name,
             format!("of {} paths {missing} do not find all in the cache", known.paths.len()),
         );
+    }
+    Ok(())
+}
+
+fn find(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
+    let mirrored = gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
+    let (who, root) = (Caller::OWNER, volume.root());
+    let dir = volume.mkdir(&who, root, b"found", 0o755)?.ino;
+    let make = |name: &str, size: usize, time: i64| -> Result<Ino> {
+        let ino = volume.write_file(format!("/found/{name}"), vec![0; size])?.ino;
+        volume.setattr(&who, ino, &SetAttr { mtime: Some(Time(time)), ..SetAttr::default() })?;
+        Ok(ino)
+    };
+    // Each of the others differs from the first in one thing; the last one has a name only where nobody looks.
+    let first = make("what is looked for", 7, -5)?;
+    for name in
+        ["what is looked fox", "xhat is looked for", "what is lookedfor", "what is looked for ", "what"]
+    {
+        make(name, 7, -5)?;
+    }
+    for (number, (size, time)) in [(6, -5), (8, -5), (7, -6), (7, -4), (7, 5)].into_iter().enumerate() {
+        make(&format!("what is looked {number} for"), size, time)?;
+    }
+    volume.symlink(&who, dir, b"what is a link, looked for", b"a link.")?;
+    let unnamed = volume.create_unnamed(&who, dir, 0o600)?.ino;
+    let mut filter = Filter { kinds: vec![FileKind::File], size: 7..=7, mtime: -5..=-5, ..Filter::default() };
+    let is_pattern = filter.names.and("[v-w]?a*lo*ked *f*r", false);
+    let asked = mirrored.find(&filter)?;
+    let files = Filter { kinds: vec![FileKind::File], ..Filter::default() };
+    let all = mirrored.find(&files)?;
+    volume.release(unnamed, 1)?;
+    volume.remove_all(&who, root, b"found")?;
+    if !is_pattern || asked.0.iter().map(|entry| entry.ino).ne([first]) {
+        return wrong(FIND.name, format!("one file is looked for: {:?}", asked.0));
+    }
+    if asked.1.by_host + all.1.by_host != 0 {
+        return wrong(FIND.name, "leaf blocks were left to the host".into());
+    }
+    let (many, _) = volume.lookup(&who, root, b"many")?;
+    let there = volume.readdir(&who, many, 0, 2 * MANY)?;
+    let mut found = all.0.iter().filter(|entry| entry.dir == many);
+    let is_found = |entry: &DirEntry| {
+        found.next().is_some_and(|found| (found.ino, &found.name) == (entry.ino, &entry.name))
+    };
+    if !there.iter().all(is_found) || found.next().is_some() {
+        return wrong(FIND.name, format!("{} files are not found as they are", there.len()));
     }
     Ok(())
 }

@@ -3,6 +3,8 @@
 use crate::batch::{Batch, Shape, Tables};
 use crate::engine::Mirrored;
 use crate::error::Result;
+use crate::filter::Filter;
+use crate::twin::find::{Search, Unit};
 use crate::twin::host::Snapshot;
 use crate::twin::lookup::{Found, MAX_DISPATCHES, Note, Question};
 use lanefs::ResolveOptions;
@@ -24,12 +26,28 @@ impl Mirrored<'_, '_> {
                 break;
             }
         }
-        Ok(((0..paths.len()).map(|i| batch.found(i)).collect(), batch.notes()))
+        Ok(((0..paths.len()).map(|i| batch.found(i)).collect(), batch.notes(self.device())?))
     }
 
     /// What the kernels are asked with these options.
     pub fn question_of(&self, options: &ResolveOptions) -> Question {
         self.question(options)
+    }
+
+    /// What the kernel itself gives of these leaf blocks, in any order of blocks; those of the mirror where none are named.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn records_of(&self, search: &Search<'_>, leaves: Option<&[u64]>) -> Result<(Vec<Unit>, Vec<u64>)> {
+        self.with_mirror(|mirror| {
+            let leaves = leaves.map_or_else(|| mirror.leaves.iter().copied().collect(), <[u64]>::to_vec);
+            Ok((self.records(mirror, search, &leaves)?, leaves))
+        })
+    }
+
+    /// What the kernel is asked by a search.
+    pub fn search_of<'f>(&self, filter: &'f Filter, directories: bool) -> Search<'f> {
+        self.search(filter, directories)
     }
 
     /// The directory cache as it is now.

@@ -226,7 +226,7 @@ fn two_processes_use_the_device_at_once() {
         return one_of_two(15);
     }
     let mut other = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "two_processes_use_the_device_at_once"])
+        .args(["--exact", std::thread::current().name().expect("the test's name")])
         .env(AGAIN, "1")
         .spawn()
         .expect("run");

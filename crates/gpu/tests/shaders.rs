@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every kernel.
-const KERNELS: [&str; 3] = ["lookup", "fill", "warm"];
+const KERNELS: [&str; 4] = ["lookup", "fill", "warm", "find"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders")

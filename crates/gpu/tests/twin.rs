@@ -233,6 +233,13 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("lookup", "cache.glsl", "& 0xfffUL) == dir >> 32", "& 0xfffUL) != dir >> 32"),
         ("fill", "cache.glsl", "uint64_t(length) << 59", "uint64_t(length) << 58"),
         ("warm", "warm.comp", "entry.at == at", "entry.at != at"),
+        ("find", "find.comp", "size <= f.size_max", "size < f.size_max"),
+        ("find", "find.comp", "time >= f.time_min", "time > f.time_min"),
+        ("find", "find.comp", "time <= f.time_max", "time >= f.time_max"),
+        ("find", "find.comp", "f.leads[word >> (8u * k) & 0xffu]", "f.leads[word & 0xffu]"),
+        ("find", "find.comp", "(states & f.end) == f.end", "(states & f.end) <= f.end"),
+        ("find", "find.comp", "(f.kinds >> kind & 1u) != 0u", "(f.kinds >> kind & 1u) == 0u"),
+        ("find", "find.comp", "dir == p.root", "dir != p.root"),
     ] {
         let code = faulty(kernel, file, right, wrong);
         let options = GpuOptions { replaced: Some((kernel, &code)), ..GpuOptions::default() };

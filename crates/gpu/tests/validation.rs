@@ -5,6 +5,7 @@ mod support;
 
 use ash::vk;
 use lanefs::{InodeSize, ResolveOptions, Volume};
+use lanefs_gpu::Filter;
 use lanefs_testkit::seeded::Seeded;
 use std::process::Command;
 use support::{cached, fill, gpu, options, questions};
@@ -28,6 +29,7 @@ fn work() {
         drop(mirrored.submit(&options, &asked));
         first.wait().expect("resolved");
         mirrored.warm().expect("warm");
+        mirrored.find(&Filter::default()).expect("found");
     }
     assert_eq!(mirrored.failure(), None);
 }

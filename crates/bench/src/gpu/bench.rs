@@ -33,7 +33,9 @@ impl Systems {
 
     /// The volume on the device, with all of its entries in the directory cache.
     pub(super) fn mirrored<'g>(&self, gpu: &'g Gpu) -> Result<Mirrored<'g, '_>> {
-        let mirrored = gpu.mirror(self.lane.volume(), &MirrorOptions::default());
+        // All of it, also where the device's memory is the host's, of which a mirror else takes a quarter at most.
+        let options = MirrorOptions { room: Some(gpu.info().memory / 4 * 3), ..MirrorOptions::default() };
+        let mirrored = gpu.mirror(self.lane.volume(), &options);
         let mirrored = mirrored.map_err(Error::device("mirroring the volume"))?;
         mirrored.warm().map_err(Error::device("filling the directory cache"))?;
         Ok(mirrored)

@@ -1,4 +1,4 @@
-//! `gpu-lookup-host`, `gpu-lookup-resident`: random paths of a large tree, in the host's memory and on the device.
+//! `gpu-lookup-host`, `gpu-lookup-resident`: random paths of a large tree, in the host's memory and on the device; and searches of it.
 
 use super::asker::{askers, check, options};
 use super::bench::Bench;
@@ -58,5 +58,5 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     for row in rows {
         bench.row(row);
     }
-    Ok(())
+    super::find::measure(bench, &systems, &mirrored, &tree)
 }

@@ -5,6 +5,7 @@ pub fn row_names() -> Vec<String> {
     [
         "gpu-lookup-host",
         "gpu-lookup-resident",
+        "gpu-find",
         "gpu-latency-dispatch",
         "gpu-chain-lookup",
         "gpu-wide-lookup",

@@ -3,16 +3,22 @@
 use crate::bytes;
 use crate::cli::Run;
 use crate::context::{Context, OWNER};
+use crate::engine::EngineArgs;
 use crate::exit::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::size::parse_size;
-use crate::walk::{Step, Visit, Walk, WalkOptions};
+use crate::walk::{self, Step, Visit, Walk, WalkOptions};
 use clap::{Args, ValueEnum};
 use globset::{GlobBuilder, GlobMatcher};
 use lanefs::{Attr, FileKind, Time};
+use lanefs_gpu::{Below, Filter, Mirrored};
 use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::io::Write;
+use std::ops::RangeInclusive;
+
+/// Nanoseconds of a day.
+const DAY: i64 = 86_400_000_000_000;
 
 /// Find files by name, type, size and time
 ///
@@ -24,6 +30,7 @@ use std::io::Write;
   lanefs find v.lane --type d --empty
   lanefs find v.lane /logs --mtime +30 -0 | xargs -0 lanefs rm v.lane
   lanefs find v.lane --print0 | lanefs lookup v.lane -0 --paths -
+  lanefs find v.lane --name '*.rs' --engine gpu
 
 GLOB: * stands for any bytes (slashes too, with --path), ? for one byte, [a-z] for one of a set,
 {a,b} for one of several; a backslash takes the next character as it is. Put it in quotes.")]
@@ -64,6 +71,8 @@ pub struct Find {
     /// One JSON object a line, with all attributes
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
     /// Where to start; the root directory (in a shell: the working directory) without it
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
@@ -122,6 +131,34 @@ impl Bound {
     }
 }
 
+impl Bound {
+    /// All values for which it holds.
+    fn range(self) -> RangeInclusive<u64> {
+        const NONE: RangeInclusive<u64> = RangeInclusive::new(1, 0);
+        match self.side {
+            Ordering::Less => self.value.checked_sub(1).map_or(NONE, |most| 0..=most),
+            Ordering::Equal => self.value..=self.value,
+            Ordering::Greater => self.value.checked_add(1).map_or(NONE, |least| least..=u64::MAX),
+        }
+    }
+
+    /// All times for which it holds, as a number of days before `now`.
+    fn times(self, now: Time) -> RangeInclusive<i64> {
+        let (now, day) = (i128::from(now.0), i128::from(DAY));
+        // The youngest and the oldest of that many days.
+        let (young, old) = (i128::from(self.value) * day, (i128::from(self.value) + 1) * day - 1);
+        let time =
+            |age: i128| i64::try_from(now - age).unwrap_or(if age < now { i64::MAX } else { i64::MIN });
+        // No age is more than 292 years: what is older counts as that.
+        let oldest = |age: i128| if age >= i128::from(i64::MAX) { i64::MIN } else { time(age) };
+        match self.side {
+            Ordering::Less => oldest(young - 1)..=i64::MAX,
+            Ordering::Equal => oldest(old)..=time(young),
+            Ordering::Greater => i64::MIN..=time(old + 1),
+        }
+    }
+}
+
 fn side(text: &str) -> (Ordering, &str) {
     match text.as_bytes().first() {
         Some(b'+') => (Ordering::Greater, &text[1..]),
@@ -152,6 +189,8 @@ struct Conditions<'a> {
     path: Option<GlobMatcher>,
     newer: Option<Time>,
     now: Time,
+    /// What a device is asked: all that these conditions let through, and as little else as it can be.
+    filter: Filter,
 }
 
 fn glob(pattern: &str, ignore_case: bool) -> Result<GlobMatcher, Failure> {
@@ -179,19 +218,78 @@ impl Run for Find {
             Some(path) => Some(context.resolve(bytes::of(path), true)?.mtime),
             None => None,
         };
-        let conditions = Conditions { args: self, names, path, newer, now: Time::now() };
+        let now = Time::now();
+        let filter = self.filter(newer, now);
+        let conditions = Conditions { args: self, names, path, newer, now, filter };
+        // One search does not pay for a mirror, so only who asks for it gets a device.
+        let gpu = if self.engine.is_gpu() { self.engine.open()? } else { None };
+        let mirrored = gpu.as_ref().map(|gpu| EngineArgs::mirror(gpu, context)).transpose()?;
         let here = [OsString::from(".")];
         let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
         let mut progress = Progress::beside_output("searched");
         for start in paths {
-            let outcome = conditions.search(context, bytes::of(start), &mut progress);
+            let start = bytes::of(start);
+            let outcome = match &mirrored {
+                Some(mirrored) => conditions.search_on(mirrored, context, start, &mut progress),
+                None => conditions.search(context, start, &mut progress),
+            };
             context.go_on(outcome)?;
+        }
+        if let Some(error) = mirrored.and_then(|mirrored| mirrored.failure()) {
+            crate::context::say(&format!("{error}; the CPU engine went on"));
         }
         Ok(())
     }
 }
 
+impl Find {
+    /// What a device can do of it. Patterns that it cannot do are asked later.
+    fn filter(&self, newer: Option<Time>, now: Time) -> Filter {
+        let mut filter = Filter::default();
+        for (pattern, ignore_case) in [(&self.name, false), (&self.iname, true)] {
+            let _ = pattern.as_ref().is_some_and(|pattern| filter.names.and(pattern, ignore_case));
+        }
+        filter.kinds = self.kinds.iter().map(|kind| kind.kind()).collect();
+        filter.size = self.size.map_or(filter.size, Bound::range);
+        let after = newer.map_or(i64::MIN, |time| time.0.saturating_add(1));
+        let (from, to) = self.mtime.map_or(filter.mtime, |days| days.times(now)).into_inner();
+        filter.mtime = from.max(after)..=to;
+        filter
+    }
+}
+
 impl Conditions<'_> {
+    /// As [`search`](Self::search): the device finds, and of what it finds the rest of the conditions is asked.
+    fn search_on(
+        &self,
+        mirrored: &Mirrored<'_, '_>,
+        context: &mut Context<'_>,
+        start: &[u8],
+        progress: &mut Progress,
+    ) -> Outcome {
+        let attr = context.resolve(start, false)?;
+        let step = |ino, kind, depth| Step { visit: Visit::Enter, ino, kind, depth, last: true };
+        self.visit(context, step(attr.ino, attr.kind, 0), start, crate::context::split(start).1)?;
+        let mut outcome = Ok(());
+        let mut each = |found: Below<'_>| {
+            progress.tick();
+            let entry = found.entry;
+            let visited = if walk::is_possible(&entry.name) {
+                self.visit(context, step(entry.ino, entry.kind, found.depth), found.path, &entry.name)
+            } else {
+                Err(walk::impossible(found.path))
+            };
+            outcome = context.go_on(visited).and_then(|()| crate::interrupt::check());
+            outcome.is_ok()
+        };
+        if attr.kind == FileKind::Directory {
+            let depth = self.args.maxdepth;
+            let searched = mirrored.find_below(&self.filter, attr.ino, start, depth, &mut each);
+            searched.map_err(|error| Failure::volume(start, &error))?;
+        }
+        outcome
+    }
+
     fn search(&self, context: &mut Context<'_>, start: &[u8], progress: &mut Progress) -> Outcome {
         let attr = context.resolve(start, false)?;
         let options = WalkOptions { max_depth: self.args.maxdepth, ..WalkOptions::default() };
@@ -201,7 +299,7 @@ impl Conditions<'_> {
             let outcome = match step {
                 Ok(step) if step.visit == Visit::Enter => {
                     progress.tick();
-                    self.visit(context, step, &walk)
+                    self.visit(context, step, walk.path(), walk.name())
                 }
                 Ok(_) => Ok(()),
                 Err(failure) => Err(failure),
@@ -211,9 +309,8 @@ impl Conditions<'_> {
         Ok(())
     }
 
-    fn visit(&self, context: &mut Context<'_>, step: Step, walk: &Walk<'_>) -> Outcome {
-        let path = walk.path();
-        if step.depth < self.args.mindepth || !self.by_name(step.kind, path, walk.name()) {
+    fn visit(&self, context: &mut Context<'_>, step: Step, path: &[u8], name: &[u8]) -> Outcome {
+        if step.depth < self.args.mindepth || !self.by_name(step.kind, path, name) {
             return Ok(());
         }
         // Attributes cost another read, so they are fetched only for what the names let through.
@@ -251,7 +348,6 @@ impl Conditions<'_> {
     }
 
     fn by_attributes(&self, context: &Context<'_>, path: &[u8], attr: &Attr) -> Result<bool, Failure> {
-        const DAY: i64 = 86_400_000_000_000;
         let days = self.now.0.saturating_sub(attr.mtime.0).div_euclid(DAY);
         let plain = self.args.size.is_none_or(|bound| bound.holds(attr.size))
             // What lies in the future is less than any number of days old, and never so many.
@@ -287,6 +383,61 @@ mod tests {
         assert_eq!(parse_days("+30"), bound(Ordering::Greater, 30));
         assert!(parse_bound("+").is_err());
         assert!(parse_days("+x").is_err());
+    }
+
+    #[test]
+    fn a_device_is_asked_for_the_values_for_which_a_bound_holds() {
+        let now = Time(20_000 * DAY + 17);
+        for side in [Ordering::Less, Ordering::Equal, Ordering::Greater] {
+            for value in [0, 1, 2, 20_000, 106_750, 106_751, 106_752, u64::MAX - 1, u64::MAX] {
+                let bound = Bound { side, value };
+                for size in [0, 1, 2, 3, u64::MAX - 1, u64::MAX] {
+                    assert_eq!(bound.range().contains(&size), bound.holds(size), "{bound:?}, {size}");
+                }
+                for days in [0, 1, 2, 3, 20_000, 20_001] {
+                    for time in [-1, 0, 1].map(|more| now.0 - days * DAY + more) {
+                        let age = now.0.saturating_sub(time).div_euclid(DAY);
+                        let holds = u64::try_from(age).map_or(side == Ordering::Less, |age| bound.holds(age));
+                        assert_eq!(bound.times(now).contains(&time), holds, "{bound:?}, {time}");
+                    }
+                }
+                // What is too old to be told is at least not left out.
+                let holds = bound.holds((i64::MAX / DAY) as u64);
+                assert!(!holds || bound.times(now).contains(&i64::MIN), "{bound:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_takes_patterns_as_they_are_taken_here() {
+        let mut state = 1u64;
+        let mut below = |count: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % count
+        };
+        let parts = [
+            "*", "?", "a", "B", "-", "]", "[ab]", "[!a-b]", "[^b-]", "[]a]", r"\*", r"\]", "{a,b}", "**",
+            "é", ",", "!",
+        ];
+        let names = ["", "a", "b", "B", "*", "-", "]", "é", "\u{ff}", ",", "!"];
+        let (mut compared, mut matched) = (0, 0);
+        for _ in 0..20_000 {
+            let ignore_case = below(2) == 0;
+            let mut some = |of: &[&str]| -> String { (0..below(5)).map(|_| of[below(of.len())]).collect() };
+            let pattern = some(&parts);
+            let mut ours = lanefs_gpu::Names::default();
+            if !ours.and(&pattern, ignore_case) {
+                continue;
+            }
+            let here = glob(&pattern, ignore_case).unwrap();
+            for _ in 0..10 {
+                let name = some(&names);
+                let (found, wanted) = (ours.matches(name.as_bytes()), here.is_match(&name));
+                assert_eq!(found, wanted, "{pattern} {ignore_case} {name}");
+                (compared, matched) = (compared + 1, matched + u32::from(wanted));
+            }
+        }
+        assert!(compared > 50_000 && matched > 5_000, "{compared}, {matched}");
     }
 
     #[test]

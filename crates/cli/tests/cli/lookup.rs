@@ -64,6 +64,41 @@ fn every_engine_gives_the_same_bytes() {
 }
 
 #[test]
+fn every_engine_finds_the_same_in_the_same_order() {
+    let v = volume();
+    for (i, name) in ["a.txt", "b.TXT", "c.txt", "e{1}", "é.txt"].into_iter().enumerate() {
+        v.run_with("write", &[&format!("/d/{name}")], &vec![b'x'; i * 4]).ends(0);
+        v.run("mkdir", &format!("-p /deep/{i}/below")).ends(0);
+        v.run_with("write", &[&format!("/deep/{i}/below/{name}")], b"").ends(0);
+    }
+    v.run("mkdir", "-p /deep/empty").ends(0);
+    v.run("touch", "-d 2001-02-03T04:05:06 /d/a.txt").ends(0);
+    for conditions in [
+        "/",
+        "--name *.txt",
+        "--iname *.txt --type f",
+        "--name [!b-c]*.* --size +2",
+        "--name {a,b}.*",
+        "--name **",
+        "--path */below/* --type f,d",
+        "--type f --empty --json",
+        "--type d --empty /deep /d",
+        "--mtime +30",
+        "--mtime -1 --type f --mindepth 3 -0",
+        "--newer /d/a.txt --maxdepth 2",
+        "--size 4096 /deep",
+        "/d/a.txt --name *.txt",
+        "--type l",
+    ] {
+        let ran = |engine: &str| v.run("find", &format!("--engine {engine} {conditions}")).ends(0);
+        let (by_cpu, by_gpu) = (ran("cpu"), ran("gpu"));
+        assert_eq!(by_gpu.bytes, by_cpu.bytes, "{conditions}: {}", String::from_utf8_lossy(&by_cpu.bytes));
+        assert_eq!(ran("auto").bytes, by_cpu.bytes, "{conditions}");
+        assert!(!by_cpu.bytes.is_empty(), "{conditions}");
+    }
+}
+
+#[test]
 fn stat_links_and_json() {
     let v = volume();
     let ran = v.run("lookup", "--stat --quiet /d/f /none").ends(1);

@@ -7,7 +7,7 @@ use crate::map::{self, State};
 use crate::{DirEntry, Ino};
 use lanefs_format::dir::{LEAF_HEADER_UNITS, leaf as l};
 use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF};
-use lanefs_store::Fault;
+use lanefs_store::{Fault, View};
 
 /// Up to `max` entries behind `cookie`. A cookie is a leaf's place times 256 plus the unit behind the start of the entry
 /// that it follows, so whatever comes and goes, an entry that stays has the same one.
@@ -47,6 +47,25 @@ fn list_leaf(
     if leaf.get(l::OWNER) != node.ino || leaf.get(l::PLACE) != place {
         return Err(Fault::damaged(at, "a leaf block of another directory or place"));
     }
+    list_entries(core, leaf, from, max, entries)
+}
+
+/// All entries of the leaf block at a position, with the number of its directory.
+pub(crate) fn leaf_entries(core: &Core, at: u64) -> Outcome<(u64, Vec<DirEntry>)> {
+    let leaf = core.store.block(at, BlockKind::Leaf)?;
+    let mut entries = Vec::new();
+    list_entries(core, leaf, 0, usize::MAX, &mut entries)?;
+    Ok((leaf.get(l::OWNER), entries))
+}
+
+fn list_entries(
+    core: &Core,
+    leaf: View<'_>,
+    from: usize,
+    max: usize,
+    entries: &mut Vec<DirEntry>,
+) -> Outcome<()> {
+    let (at, place) = (leaf.at(), leaf.get(l::PLACE));
     let mut unit = LEAF_HEADER_UNITS;
     while unit < UNITS_PER_LEAF as usize && entries.len() < max {
         if leaf.get(l::UNITS.index(unit / 64)) >> (unit % 64) & 1 == 0 {
@@ -58,7 +77,7 @@ fn list_leaf(
             entries.push(DirEntry {
                 ino: Ino(entry.ino()),
                 kind: entry.kind()?,
-                cookie: place * UNITS_PER_LEAF + unit as u64 + 1,
+                cookie: place.wrapping_mul(UNITS_PER_LEAF).wrapping_add(unit as u64 + 1),
                 name: entry.name(),
             });
         }

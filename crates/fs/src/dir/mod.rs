@@ -19,7 +19,7 @@ mod tree;
 
 pub(crate) use entry::{Entry, Name};
 pub(crate) use index::{bucket_at, probe_bucket};
-pub(crate) use list::list;
+pub(crate) use list::{leaf_entries, list};
 pub(crate) use small::{candidates, unit_of};
 pub(crate) use tree::descend as region_of;
 

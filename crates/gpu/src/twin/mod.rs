@@ -4,6 +4,7 @@
 pub mod cache;
 mod directory;
 pub mod fill;
+pub mod find;
 mod fuel;
 pub mod host;
 pub mod lookup;

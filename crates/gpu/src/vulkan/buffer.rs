@@ -80,7 +80,7 @@ impl Buffer {
         };
         // Where the device shares all of its memory it costs nothing to see it; else what it shares is a small window.
         let kind = match place {
-            Place::Device if device.info.kind == super::DeviceKind::Discrete => {
+            Place::Device if device.has_own_memory => {
                 device.memory_kind(needs.memory_type_bits, least, Flags::empty())
             }
             _ => device.memory_kind(needs.memory_type_bits, least, better),
@@ -99,7 +99,7 @@ impl Buffer {
             device.raw.bind_buffer_memory(raw, buffer.memory, 0).doing(DOING)?;
             let info = vk::BufferDeviceAddressInfo::default().buffer(raw);
             buffer.address = device.raw.get_buffer_device_address(&info) + guard;
-            if flags.contains(host) {
+            if flags.contains(host) && !(device.has_own_memory && place == Place::Device) {
                 let at = device.raw.map_memory(buffer.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
                 buffer.host = NonNull::new(at.doing(DOING)?.cast());
             }

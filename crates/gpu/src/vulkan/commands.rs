@@ -1,6 +1,6 @@
 //! Work for a device: copies and kernels, recorded once, submitted any number of times.
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Place};
 use super::device::Device;
 use super::kernel::Kernel;
 use crate::error::{Doing, Result};
@@ -78,6 +78,21 @@ impl Drop for Commands {
         let _ = self.wait();
         // SAFETY: nothing of it is being carried out any more.
         unsafe { self.device.raw.destroy_command_pool(self.pool, None) };
+    }
+}
+
+impl Buffer {
+    /// A copy of all of it, whether the host sees it or not. Nothing is writing to it meanwhile.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn read(&self, device: &Arc<Device>) -> Result<Vec<u8>> {
+        let host = Buffer::new(device, self.len, Place::Download)?;
+        let mut work = Commands::new(device)?;
+        work.record(|commands| commands.copy(self, &host, &[(0, 0, self.len)]))?;
+        work.submit()?;
+        work.wait()?;
+        Ok(host.bytes().unwrap_or(&[]).to_vec())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A device that is in use.
 
-use super::instance::{Choice, DeviceInfo, Instance};
+use super::instance::{Choice, DeviceInfo, DeviceKind, Instance};
 use super::shim;
 use crate::error::{Doing, Error, Result};
 use ash::vk;
@@ -19,6 +19,8 @@ pub(crate) struct Device {
     pub(crate) largest: u64,
     /// Buffers have words around them that nobody may touch, for tests.
     pub(crate) is_guarded: bool,
+    /// The host sees none of the memory that is the device's own.
+    pub(crate) has_own_memory: bool,
     _instance: Instance,
 }
 
@@ -33,7 +35,7 @@ const DOING: &str = "working";
 impl Device {
     /// # Errors
     /// No loader, no such device, or one that cannot be used.
-    pub(crate) fn open(choice: &Choice, is_guarded: bool) -> Result<Arc<Device>> {
+    pub(crate) fn open(choice: &Choice, is_guarded: bool, own_memory: bool) -> Result<Arc<Device>> {
         let instance = Instance::new()?;
         let (physical, info) = instance.choose(choice)?;
         let family = instance.queue_family(physical).ok_or(Error::NoDevice(None))?;
@@ -61,6 +63,7 @@ impl Device {
         let queue = Queue { raw: unsafe { raw.get_device_queue(family, 0) }, submitted: 0 };
         // From here on what was made is unmade by `drop`.
         let mut device = Device {
+            has_own_memory: own_memory || info.kind == DeviceKind::Discrete,
             raw,
             info,
             family,

@@ -54,6 +54,11 @@ impl Staged {
         }
     }
 
+    /// Makes the first `len` bytes on the device zeros.
+    pub(crate) fn clear(&self, recording: &Recording<'_>, len: u64) {
+        recording.fill(&self.buffer, len, 0);
+    }
+
     /// The host's bytes. The device must not be at them meanwhile.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.host.as_mut().unwrap_or(&mut self.buffer).bytes_mut().unwrap_or(&mut [])

@@ -13,10 +13,21 @@ pub const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
 
 /// llvmpipe, or what is there.
 pub fn gpu(workgroup: u32) -> Gpu {
-    let options = GpuOptions { workgroup: Some(workgroup), guards: true, ..GpuOptions::default() };
+    let options = GpuOptions {
+        workgroup: Some(workgroup),
+        guards: true,
+        own_memory: is_own_memory(),
+        ..GpuOptions::default()
+    };
     Gpu::open_with(&options).expect(
         "a Vulkan device is needed (Debian: apt install libvulkan1 mesa-vulkan-drivers; make setup does it)",
     )
+}
+
+/// `tests/own_memory.rs` runs the other tests on a device whose memory the host does not see.
+fn is_own_memory() -> bool {
+    let program = std::env::current_exe().expect("this program");
+    program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("own_memory"))
 }
 
 /// A mirror with a directory cache.

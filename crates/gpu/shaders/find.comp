@@ -1,0 +1,157 @@
+#version 460
+// Finds entries by name, type, size and time: an invocation for each leaf block of a list. Its twin is `twin/find.rs`.
+//
+// What is given is the entry's own units, the first of which, its place in the list of entries, gives way to two quads: the directory;
+// and place of the leaf, unit and flags. Each invocation takes as much of the output as all of its entries need, at once.
+
+#extension GL_GOOGLE_include_directive : require
+#include "prelude.glsl"
+
+const uint UNITS = uint(BLOCK / UNIT);
+
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Filter {
+    // Names: states that are on at first, that stay on, that must be on at the end (`filter.rs`).
+    uint64_t start;
+    uint64_t stays;
+    uint64_t end;
+    // Times with the sign bit turned, so that they are in order.
+    uint64_t size_min;
+    uint64_t size_max;
+    uint64_t time_min;
+    uint64_t time_max;
+    // A bit for each type, and what is wanted.
+    uint kinds;
+    uint wants;
+    // For each byte the states that it leads on from.
+    uint64_t leads[256];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Output { uvec4 unit[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Counter { uint count; };
+
+Filter filter_of() {
+    return Filter(p.text);
+}
+
+#define BYTE(k) \
+    if (i + k < length) { \
+        states = (states & f.leads[word >> (8u * k) & 0xffu]) << 1 | (states & f.stays); \
+    }
+
+// All patterns at a time: a state for each place in a pattern. So a name costs its length, whatever the stars.
+bool name_matches(uint64_t name, uint length) {
+    Filter f = filter_of();
+    uint64_t states = f.start;
+    for (uint i = 0u; i < length && states != 0UL && burn(); i += 4u) {
+        uint word = Words(name).word[i / 4u];
+        BYTE(0u)
+        BYTE(1u)
+        BYTE(2u)
+        BYTE(3u)
+    }
+    return (states & f.end) == f.end;
+}
+
+// The flags of an entry whose name and type match.
+uint by_attributes(uint64_t ino, uint kind) {
+    Filter f = filter_of();
+    uint64_t inode = address_of(ino * uint64_t(p.inode_size));
+    if (inode == 0UL || (Words(inode).word[0] & MODE_TYPE) != kind << 12) {
+        return ENTRY_UNDECIDED;
+    }
+    uint64_t size = Quads(inode + (kind == KIND_DIRECTORY ? INODE_BLOCKS : INODE_BYTES)).quad[0];
+    if (kind == KIND_DIRECTORY) {
+        size = size >= 1UL << 52 ? 0xffffffffffffffffUL : size * BLOCK;
+    }
+    uint64_t time = Quads(inode + INODE_MTIME).quad[0] ^ 1UL << 63;
+    bool holds = size >= f.size_min && size <= f.size_max && time >= f.time_min && time <= f.time_max;
+    return holds ? ENTRY_MATCHES : 0u;
+}
+
+void main() {
+    uint i = invocation();
+    if (i >= p.count) {
+        return;
+    }
+    uint64_t position = Quads(p.starts).quad[i];
+    uint64_t block = position % BLOCK == 0UL ? address_of(position) : 0UL;
+    bool is_sound = block != 0UL && (Words(block).word[0] & 0xffu) == BLOCK_LEAF;
+    uint64_t dir = is_sound ? Quads(block + LEAF_OWNER).quad[0] : 0UL;
+    // Of the directory of inodes without a name nothing is found.
+    if (is_sound && dir == p.root) {
+        return;
+    }
+    Filter f = filter_of();
+    fuel = p.fuel;
+    spend(COPY_FUEL);
+    // A bit for each entry that is given, by its first unit, and two with its flags.
+    uint given[8] = uint[](0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u);
+    uint matches[8] = given;
+    uint undecided[8] = given;
+    uint units = 0u;
+    uint unit = uint(LEAF_SIZE / UNIT);
+    while (is_sound && unit < UNITS && burn()) {
+        uint used = Words(block + LEAF_UNITS).word[unit / 32u] >> unit % 32u;
+        if ((used & 1u) == 0u) {
+            // On to the next unit in use, or to the next word.
+            unit = used == 0u ? (unit | 31u) + 1u : unit + uint(findLSB(used));
+            continue;
+        }
+        uint64_t at = block + uint64_t(unit) * UNIT;
+        uint rest = unit + ENTRY_SIZE / uint(UNIT) > UNITS ? 0xffffffffu : Words(at + ENTRY_HASH).word[1];
+        uint length = rest & 0xffu;
+        uint kind = rest >> 8 & 0xffu;
+        uint taken = (ENTRY_SIZE + length + uint(UNIT) - 1u) / uint(UNIT);
+        is_sound = unit + taken <= UNITS && (length == 0u || rest >> 16 == 0u && is_kind(kind));
+        // Dummies have no name.
+        if (is_sound && length != 0u) {
+            uint flags = 0u;
+            if ((f.kinds >> kind & 1u) != 0u && name_matches(at + ENTRY_SIZE, length)) {
+                bool asks = (f.wants & WANTS_ATTRIBUTES) != 0u;
+                flags = asks ? by_attributes(Quads(at + ENTRY_INODE).quad[0], kind) : ENTRY_MATCHES;
+            }
+            if (flags != 0u || kind == KIND_DIRECTORY && (f.wants & WANTS_DIRECTORIES) != 0u) {
+                given[unit / 32u] |= 1u << unit % 32u;
+                matches[unit / 32u] |= (flags & ENTRY_MATCHES) << unit % 32u;
+                undecided[unit / 32u] |= flags / ENTRY_UNDECIDED << unit % 32u;
+                units += taken;
+            }
+        }
+        unit += taken;
+    }
+    is_sound = is_sound && fuel != 0u;
+    uint needed = is_sound ? units : 1u;
+    if (needed == 0u) {
+        return;
+    }
+    uint to = atomicAdd(Counter(p.answers).count, needed, gl_ScopeQueueFamily, 0, 0);
+    if (to > p.note_room || needed > p.note_room - to) {
+        return;
+    }
+    // Behind the count, in units.
+    to++;
+    Output records = Output(p.answers);
+    if (!is_sound) {
+        records.unit[to] = uvec4(uint(position), uint(position >> 32), LEAF_UNDECIDED, 0u);
+        return;
+    }
+    fuel += COPY_FUEL;
+    uint64_t place = Quads(block + LEAF_PLACE).quad[0];
+    for (uint w = 0u; w < 8u && burn(); w++) {
+        uint left = given[w];
+        while (left != 0u && burn()) {
+            uint bit = uint(findLSB(left));
+            left &= left - 1u;
+            unit = 32u * w + bit;
+            uint flags = (matches[w] >> bit & 1u) * ENTRY_MATCHES | (undecided[w] >> bit & 1u) * ENTRY_UNDECIDED;
+            uint64_t order = (place << 8 | uint64_t(unit)) << 8 | uint64_t(flags);
+            uint64_t at = block + uint64_t(unit) * UNIT;
+            records.unit[to++] = uvec4(uint(dir), uint(dir >> 32), uint(order), uint(order >> 32));
+            uint length = Words(at + ENTRY_HASH).word[1] & 0xffu;
+            uint taken = (ENTRY_SIZE + length + uint(UNIT) - 1u) / uint(UNIT);
+            for (uint k = 1u; k < taken && burn(); k++) {
+                Words from = Words(at + uint64_t(k) * UNIT);
+                records.unit[to++] = uvec4(from.word[0], from.word[1], from.word[2], from.word[3]);
+            }
+        }
+    }
+}

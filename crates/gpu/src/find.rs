@@ -1,0 +1,205 @@
+//! Searches: entries by name, type, size and time, all leaf blocks of a volume at once.
+
+use crate::batch::Tables;
+use crate::engine::{Mirrored, Report};
+use crate::error::Result;
+use crate::filter::{Filter, PROGRAM, Program};
+use crate::kernels::PARAMETERS;
+use crate::layout::{ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED};
+use crate::mirror::Mirror;
+use crate::twin::find::{Search, Unit};
+use crate::twin::lookup::Question;
+use crate::vulkan::{Commands, Direction, Staged};
+use lanefs::format::dir::{LEAF_UNITS, entry, entry_units};
+use lanefs::format::{FileKind, UNIT};
+use lanefs::{DirEntry, Ino, ResolveOptions};
+use std::collections::BTreeSet;
+
+/// Leaf blocks of one dispatch, and units of output at first: 4 MiB.
+const LEAVES: usize = 1 << 16;
+const ROOM: u64 = 1 << 18;
+
+/// An entry that a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The directory that it is in.
+    pub dir: Ino,
+    /// Inode number.
+    pub ino: Ino,
+    /// Type.
+    pub kind: FileKind,
+    /// Its place in the directory, as [`lanefs::DirEntry`] has it: `readdir` gives entries in this order.
+    pub cookie: u64,
+    /// Name.
+    pub name: Vec<u8>,
+}
+
+/// An entry, and whether it is one that was asked for; else it is a directory on the way to those.
+pub(crate) type Candidate = (Match, bool);
+
+impl Mirrored<'_, '_> {
+    /// Finds entries of the whole volume, in order of their directories' numbers and of places in them. What the device cannot decide,
+    /// or does not have, the host does, as it is then; what is found on the device is so at one moment. The report counts leaf blocks.
+    ///
+    /// Inodes without a name are not found. Where attributes cannot be read, the entry is given: who asks for them hears why.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub fn find(&self, filter: &Filter) -> lanefs::Result<(Vec<Match>, Report)> {
+        let (found, report) = self.candidates(filter, false)?;
+        Ok((found.into_iter().map(|(entry, _)| entry).collect(), report))
+    }
+
+    /// What fulfils a filter, and all `directories` if wanted.
+    pub(crate) fn candidates(
+        &self,
+        filter: &Filter,
+        directories: bool,
+    ) -> lanefs::Result<(Vec<Candidate>, Report)> {
+        let search = self.search(filter, directories);
+        let on_device = self.on_device(|mirror| {
+            let leaves: Vec<u64> = mirror.leaves.iter().copied().collect();
+            Ok((self.records(mirror, &search, &leaves)?, leaves))
+        });
+        let ((records, leaves), copied) = on_device.unwrap_or_default();
+        let mut decided: BTreeSet<u64> = leaves.into_iter().collect();
+        let mut found = Vec::new();
+        self.take(&records, &search, &mut found, &mut decided);
+        let (by_device, mut by_host) = (decided.len() as u64, 0);
+        self.volume().leaves(&|at| decided.contains(&at), &mut |dir, entries| {
+            by_host += 1;
+            if dir.0 == search.orphans {
+                return;
+            }
+            for entry in entries {
+                let is_match = filter.by_name(entry.kind, &entry.name)
+                    && (!filter.asks_for_attributes() || self.fulfils(filter, entry.ino));
+                if is_match || directories && entry.kind == FileKind::Directory {
+                    let DirEntry { ino, kind, cookie, name } = entry;
+                    found.push((Match { dir, ino, kind, cookie, name }, is_match));
+                }
+            }
+        })?;
+        found.sort_unstable_by_key(|(entry, _)| (entry.dir, entry.cookie));
+        Ok((found, Report { by_device, by_host, copied }))
+    }
+
+    /// What the kernel is asked.
+    pub(crate) fn search<'f>(&self, filter: &'f Filter, directories: bool) -> Search<'f> {
+        let superblock = self.volume().superblock();
+        let Question { inode_size, fuel, .. } = self.question(&ResolveOptions::default());
+        Search { filter, directories, orphans: superblock.orphans, inode_size, fuel }
+    }
+
+    /// Asked of the volume itself. What cannot be read is given.
+    fn fulfils(&self, filter: &Filter, ino: Ino) -> bool {
+        self.volume().getattr(ino).map_or(true, |attr| filter.by_attributes(&attr))
+    }
+
+    /// Has the device look through leaf blocks, and gives what it wrote: entries of a block behind one another, blocks in any order.
+    pub(crate) fn records(&self, mirror: &Mirror, search: &Search<'_>, leaves: &[u64]) -> Result<Vec<Unit>> {
+        let program = search.filter.program(search.directories);
+        let mut records = Vec::new();
+        let mut room = ROOM;
+        for some in leaves.chunks(LEAVES) {
+            loop {
+                let (found, needed) = self.dispatch(mirror, search, &program, some, room)?;
+                if needed <= room {
+                    records.extend(found);
+                    break;
+                }
+                room = needed;
+            }
+        }
+        Ok(records)
+    }
+
+    /// One dispatch, with so many units of room: what was found, and how much room all of it takes.
+    fn dispatch(
+        &self,
+        mirror: &Mirror,
+        search: &Search<'_>,
+        program: &Program,
+        leaves: &[u64],
+        room: u64,
+    ) -> Result<(Vec<Unit>, u64)> {
+        let device = self.device();
+        let list = leaves.len() as u64 * 8;
+        let mut input = Staged::new(device, PARAMETERS + PROGRAM + list, Direction::In)?;
+        // The count has a unit of its own.
+        let output = Staged::new(device, (1 + room) * UNIT, Direction::Out)?;
+        let here = input.address();
+        let question =
+            Question { root: search.orphans, fuel: search.fuel, ..self.question(&ResolveOptions::default()) };
+        let mut parameters = Tables::of(mirror).parameters(&question, self.cache());
+        parameters.text = here + PARAMETERS;
+        parameters.starts = here + PARAMETERS + PROGRAM;
+        parameters.count = leaves.len() as u32;
+        parameters.answers = output.address();
+        parameters.notes = (0, room as u32);
+        let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
+        let (told_program, told_leaves) = rest.split_at_mut(PROGRAM as usize);
+        parameters.write(told);
+        program.write(told_program);
+        for (to, at) in told_leaves.as_chunks_mut::<8>().0.iter_mut().zip(leaves) {
+            *to = at.to_le_bytes();
+        }
+        let mut work = Commands::new(device)?;
+        work.record(|commands| {
+            input.bring(commands, input.len());
+            output.clear(commands, UNIT);
+            commands.run(&self.gpu().kernels().find, here, leaves.len() as u64);
+            output.bring(commands, output.len());
+        })?;
+        work.submit()?;
+        work.wait()?;
+        let word = |four: &[u8; 4]| u32::from_le_bytes(*four);
+        let (units, _) = output.bytes().as_chunks::<{ UNIT as usize }>();
+        let mut units = units.iter().map(|unit| {
+            let (words, _) = unit.as_chunks::<4>();
+            [0, 1, 2, 3].map(|i| words.get(i).map_or(0, word))
+        });
+        let needed = u64::from(units.next().map_or(0, |unit: Unit| unit[0]));
+        Ok((units.take(needed.min(room) as usize).collect(), needed))
+    }
+
+    /// Reads what the kernel wrote; what it could not decide is decided here, or is none of what is `decided`.
+    fn take(
+        &self,
+        mut records: &[Unit],
+        search: &Search<'_>,
+        found: &mut Vec<Candidate>,
+        decided: &mut BTreeSet<u64>,
+    ) {
+        while let Some(([a, b, c, d], rest)) = records.split_first() {
+            let (first, second) = (u64::from(*a) | u64::from(*b) << 32, u64::from(*c) | u64::from(*d) << 32);
+            if second & LEAF_UNDECIDED != 0 {
+                decided.remove(&first);
+                records = rest;
+                continue;
+            }
+            let Some((entry, rest)) = entry_of(Ino(first), second >> 8, rest) else { break };
+            records = rest;
+            let is_match = second & ENTRY_MATCHES != 0
+                || second & ENTRY_UNDECIDED != 0 && self.fulfils(search.filter, entry.ino);
+            if is_match || search.directories && entry.kind == FileKind::Directory {
+                found.push((entry, is_match));
+            }
+        }
+    }
+}
+
+/// The entry behind the first unit of a record, and what follows it.
+fn entry_of(dir: Ino, order: u64, units: &[Unit]) -> Option<(Match, &[Unit])> {
+    let [i0, i1, _, rest] = *units.first()?;
+    let length = (rest & 0xff) as usize;
+    let (own, behind) = units.split_at_checked(entry_units(length) - 1)?;
+    let mut name: Vec<u8> = own.iter().skip(1).flatten().flat_map(|word| word.to_le_bytes()).collect();
+    name.truncate(length);
+    let ino = Ino(u64::from(i0) | u64::from(i1) << 32);
+    let kind = FileKind::from_number((rest >> 8) as u8)?;
+    Some((Match { dir, ino, kind, cookie: order + 1, name }, behind))
+}
+
+// The count has 32 bits; what is written over is what comes before the inode's number.
+const _: () = assert!(LEAVES * LEAF_UNITS < 1 << 32 && entry::INODE.offset == UNIT as usize);

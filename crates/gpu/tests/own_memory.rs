@@ -1,0 +1,15 @@
+//! The tests of lookups and searches once more, on a device whose memory the host does not see, so over copies.
+
+#![allow(
+    clippy::duplicate_mod,
+    reason = "each of these files is a test of its own too, with its own support"
+)]
+
+#[path = "find.rs"]
+mod find;
+#[path = "flight.rs"]
+mod flight;
+#[path = "lookup.rs"]
+mod lookup;
+#[path = "twin.rs"]
+mod twin;
