@@ -8,7 +8,8 @@ use lanefs_bench::{Error, GpuArgs, GpuHooks, run_gpu_with};
 use serde_json::Value;
 
 const TINY: Sizes = Sizes {
-    tree_files: 500,
+    // Enough that some match the pattern of `gpu-find`.
+    tree_files: 5_000,
     wide_files: 100,
     wide_lookups: 2_000,
     flat_files: 1_000,
