@@ -370,7 +370,10 @@ fn what_changes_while_the_kernel_asks_is_seen() {
             now.store(number, Ordering::Relaxed);
             assert!(both.command(&[Op::Create(name.clone())]));
             assert!(both.command(&[Op::Truncate(name.clone(), 1000)]));
-            let size = fs::symlink_metadata(both.path(&name)).map(|meta| meta.size()).ok();
+            // The kernel marks attributes as known before it writes the size, and whoever asks in between is told the old one. That lasts
+            // for some instructions; what this test is about would last for ever.
+            let size = || fs::symlink_metadata(both.path(&name)).map(|meta| meta.size()).ok();
+            let size = (0..3).map(|_| size()).find(|size| *size == Some(1000)).flatten();
             if size != Some(1000) {
                 end.store(true, Ordering::Relaxed);
             }
