@@ -1,4 +1,4 @@
-//! The other end of the [socket](crate::control): a command for a volume that is mounted.
+//! The other end of the socket that `control` opens: a command for a volume that is mounted.
 
 use crate::table;
 use crate::wire::{self, FILES, Kind, STOP};

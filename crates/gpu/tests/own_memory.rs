@@ -11,5 +11,3 @@ mod find;
 mod flight;
 #[path = "lookup.rs"]
 mod lookup;
-#[path = "twin.rs"]
-mod twin;
