@@ -192,7 +192,8 @@ pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     space::free_inode(edit, node.ino)
 }
 
-pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<()> {
+/// Returns the inode that had the name.
+pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
     let parent = Node::directory(edit.core, dir)?;
     access(who, &parent, SEARCH)?;
     if is_dots(name) {
@@ -211,10 +212,12 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
     }
     dir::remove(edit, parent, entry)?;
     edit.stamp(parent);
-    drop_name(edit, node)
+    drop_name(edit, node)?;
+    Ok(node.ino)
 }
 
-pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<()> {
+/// Returns the inode that had the name.
+pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
     let parent = Node::directory(edit.core, dir)?;
     access(who, &parent, SEARCH)?;
     match name {
@@ -234,7 +237,8 @@ pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) ->
     dir::remove(edit, parent, entry)?;
     add_links(edit, parent, -1)?;
     edit.stamp(parent);
-    drop_name(edit, node)
+    drop_name(edit, node)?;
+    Ok(node.ino)
 }
 
 /// True where `ino` is `below` or one of the directories above it.

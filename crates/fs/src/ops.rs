@@ -245,10 +245,9 @@ impl Volume {
     /// # Errors
     /// [`Code::NotFound`], [`Code::IsDirectory`], [`Code::AccessDenied`], [`Code::NotPermitted`].
     pub fn unlink(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
-        let ino = self.behind(dir, name);
         let removed = self.change_names(|edit| namespace::unlink(edit, who, dir.0, name));
-        self.named(dir, name, removed)?;
-        self.tell(ino.map(Changed::Inode).as_slice());
+        let ino = self.named(dir, name, removed)?;
+        self.tell(&[Changed::Inode(Ino(ino))]);
         Ok(())
     }
 
@@ -257,10 +256,9 @@ impl Volume {
     /// # Errors
     /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NotEmpty`].
     pub fn rmdir(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
-        let ino = self.behind(dir, name);
         let removed = self.change_names(|edit| namespace::rmdir(edit, who, dir.0, name));
-        self.named(dir, name, removed)?;
-        self.tell(ino.map(Changed::Inode).as_slice());
+        let ino = self.named(dir, name, removed)?;
+        self.tell(&[Changed::Inode(Ino(ino))]);
         Ok(())
     }
 
