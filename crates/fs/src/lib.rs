@@ -29,6 +29,7 @@
 
 mod attr;
 mod batch;
+pub mod bulk;
 mod check;
 mod claims;
 mod commit;

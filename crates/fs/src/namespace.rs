@@ -172,7 +172,7 @@ pub(crate) fn link<'v>(
 }
 
 /// One name less; the inode goes with the last one, unless it is held. A directory has one name, and is empty.
-fn drop_name(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+pub(crate) fn drop_name(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     if node.kind()? == FileKind::Directory {
         edit.tx.put(node.view, f::CTIME, edit.now.0);
     } else if add_links(edit, node, -1)? > 0 {

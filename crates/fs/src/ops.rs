@@ -175,6 +175,16 @@ impl Volume {
         self.mknod(who, dir, name, FileKind::File, perm, 0)
     }
 
+    /// Creates a regular file with its content, for the owner.
+    pub(crate) fn create_with(&self, dir: Ino, name: &[u8], perm: u16, content: &[u8]) -> Result<Ino> {
+        let made = self.change(|edit| {
+            let node = namespace::create(edit, &Caller::OWNER, dir.0, name, FileKind::File, perm, 0)?;
+            data::write(edit, node, 0, content)?;
+            Ok(Ino(node.ino))
+        });
+        self.named(dir, name, made)
+    }
+
     /// Creates a file, pipe, socket or device (`rdev`: its number).
     ///
     /// # Errors

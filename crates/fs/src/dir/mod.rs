@@ -13,6 +13,7 @@ mod entry;
 mod index;
 mod leaf;
 mod list;
+mod many;
 mod region;
 mod small;
 mod tree;
@@ -20,6 +21,7 @@ mod tree;
 pub(crate) use entry::{Entry, Name};
 pub(crate) use index::{bucket_at, probe_bucket};
 pub(crate) use list::{leaf_entries, list};
+pub(crate) use many::{Wanted, count, finish, look, prepare};
 pub(crate) use small::{candidates, unit_of};
 pub(crate) use tree::descend as region_of;
 

@@ -10,14 +10,14 @@ use lanefs_format::dir::{REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e
 use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind};
 use lanefs_store::{Fault, View};
 
-fn new_index<'v>(edit: &mut Edit<'v>, node: Node<'_>, dummy: u64) -> Outcome<View<'v>> {
+pub(super) fn new_index<'v>(edit: &mut Edit<'v>, node: Node<'_>, dummy: u64) -> Outcome<View<'v>> {
     let view = space::alloc_block(edit, BlockKind::Index, node.ino)?;
     add_blocks(edit, node, 1)?;
     edit.tx.set(view, x::DUMMY, dummy);
     Ok(view)
 }
 
-fn free_index(edit: &mut Edit<'_>, node: Node<'_>, at: u64) -> Outcome<()> {
+pub(super) fn free_index(edit: &mut Edit<'_>, node: Node<'_>, at: u64) -> Outcome<()> {
     space::free_block(edit, at, BlockKind::Index)?;
     add_blocks(edit, node, -1)
 }
@@ -178,7 +178,7 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, entry: Entry<'_>) -> O
 }
 
 /// A single region that became small or empty changes its form.
-fn shrink(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+pub(super) fn shrink(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     let DirRoot::Region(at) = super::root(&node)? else { return Ok(()) };
     let (_, dummy) = region(edit, at)?;
     if dummy.count() == 0 {

@@ -1,0 +1,305 @@
+//! A planned batch, carried out as one transaction.
+
+use super::change::{Applied, Change};
+use super::engine::{Batch, DirEngine, Rebuilt, Sought, Still};
+use super::plan::{self, Object, Plan};
+use crate::dir::{self, Entry, Wanted};
+use crate::edit::{Edit, Outcome};
+use crate::inode::{self, NewInode, Node, add_links};
+use crate::shared::{Shared, Tries};
+use crate::{Changed, Error, Ino, Result, Volume, data, namespace};
+use lanefs_format::dir::{index, leaf};
+use lanefs_format::{BLOCK, BlockKind, Code, Field, FileKind, INODE_CORE, inode as f};
+use lanefs_store::Fault;
+use std::collections::HashSet;
+
+/// Changes of one transaction.
+const MOST: usize = 1 << 16;
+
+/// Changes that are tried together after one that was not for batches came early; twice as many each time after that.
+const FEW: usize = 64;
+
+/// Who made the changes of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Made together, with an engine.
+    pub together: u64,
+    /// Made one by one.
+    pub one_by_one: u64,
+}
+
+/// What a run came to.
+struct Done {
+    /// Of the changes from the first on that it made.
+    answers: Vec<Applied>,
+    /// Names that lead elsewhere, and inodes that changed, where somebody wants to hear of them.
+    names: Vec<(Ino, Vec<u8>)>,
+    inodes: Vec<Ino>,
+}
+
+impl Volume {
+    /// As [`apply`](Self::apply), with the same answers, but many changes at a time: one transaction for some ten thousand, in which an
+    /// engine finds the names and says how directories are to look. All of the transaction is there after a crash, or nothing. Nobody else
+    /// changes the volume meanwhile. What is not for batches (links, `..`, an exchange), what the engine cannot do, and what fails for want
+    /// of space is made one by one.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub fn apply_with(
+        &self,
+        engine: &mut dyn DirEngine,
+        base: Ino,
+        changes: &[Change<'_>],
+    ) -> Result<(Vec<Applied>, Shares)> {
+        let (mut answers, mut shares) = (Vec::with_capacity(changes.len()), Shares::default());
+        let mut most = MOST;
+        while let rest @ [first, ..] = &changes[answers.len()..] {
+            if !plan::is_plain(first) {
+                answers.push(self.apply_one(base, first)?);
+                shares.one_by_one += 1;
+                continue;
+            }
+            let plain = rest.iter().take(most).take_while(|change| plan::is_plain(change)).count();
+            match self.shared.apply_together(engine, base, &rest[..plain]) {
+                Ok(done) => {
+                    most = if done.answers.len() < plain { FEW } else { (most * 2).min(MOST) };
+                    self.tell_all(&done);
+                    shares.together += done.answers.len() as u64;
+                    answers.extend(&done.answers);
+                    if let Some(next) = rest.get(done.answers.len()).filter(|_| done.answers.len() < plain) {
+                        answers.push(self.apply_one(base, next)?);
+                        shares.one_by_one += 1;
+                    }
+                }
+                Err(Error::Code(_) | Error::Damaged { .. }) => {
+                    answers.extend(self.apply(base, &rest[..plain])?);
+                    shares.one_by_one += plain as u64;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((answers, shares))
+    }
+
+    fn tell_all(&self, done: &Done) {
+        for (dir, name) in &done.names {
+            self.tell(&[Changed::Name { dir: *dir, name }]);
+        }
+        done.inodes.iter().for_each(|ino| self.tell(&[Changed::Inode(*ino)]));
+    }
+}
+
+impl Shared {
+    fn apply_together(&self, engine: &mut dyn DirEngine, base: Ino, changes: &[Change<'_>]) -> Result<Done> {
+        self.begin_changes()?;
+        let mut tries = Tries::default();
+        loop {
+            let mut closed = self.gate.close_to_change(&self.store);
+            let outcome = self.change_alone(&mut closed, &mut |edit| together(edit, engine, base.0, changes));
+            drop(closed);
+            match outcome {
+                Ok(done) => {
+                    if !self.store.is_memory() {
+                        self.see_to_commits()?;
+                    }
+                    return Ok(done);
+                }
+                Err(Fault::Code(code)) => return Err(code.into()),
+                Err(fault) => self.after(fault, &mut tries)?,
+            }
+        }
+    }
+}
+
+/// What an engine cannot do is done one by one, and so is what it answered wrongly.
+fn unable<T>(_: T) -> Fault {
+    Code::NotResident.into()
+}
+
+fn together(
+    edit: &mut Edit<'_>,
+    engine: &mut dyn DirEngine,
+    base: u64,
+    changes: &[Change<'_>],
+) -> Outcome<Done> {
+    let shared = edit.core.shared;
+    engine.begin(&Still { store: &shared.store }).map_err(unable)?;
+    let mut plan = Plan::new(edit.core, shared.root(), base)?;
+    plan.load(engine, changes)?;
+    let made = plan.go_through(edit.core, changes)?;
+    let inos = make_inodes(edit, &plan)?;
+    hash_new_names(&mut plan, engine)?;
+    change_directories(edit, engine, &plan, &inos)?;
+    for object in &plan.objects {
+        settle(edit, &inos, object)?;
+    }
+    let answer = |(code, object): &(Code, Option<u32>)| Applied {
+        code: *code,
+        ino: object.map(|object| Ino(inos[object as usize])),
+    };
+    let mut done =
+        Done { answers: plan.answers.iter().map(answer).collect(), names: Vec::new(), inodes: Vec::new() };
+    debug_assert_eq!(done.answers.len(), made);
+    if shared.listener.get().is_some() {
+        let changed = plan.slots.iter().filter(|slot| slot.before != slot.now);
+        done.names = changed.map(|slot| (Ino(inos[slot.dir as usize]), slot.name.to_vec())).collect();
+        let touched =
+            plan.objects.iter().filter(|one| one.is_stamped || one.lost > 0 || one.is_moved || one.is_gone);
+        done.inodes = touched.filter(|one| one.ino != 0).map(|one| Ino(one.ino)).collect();
+    }
+    Ok(done)
+}
+
+/// Makes the inodes of what is new: the number of each object's.
+fn make_inodes(edit: &mut Edit<'_>, plan: &Plan<'_>) -> Outcome<Vec<u64>> {
+    let mut inos: Vec<u64> = plan.objects.iter().map(|object| object.ino).collect();
+    for (number, object) in plan.objects.iter().enumerate() {
+        if object.ino != 0 || object.is_gone {
+            continue;
+        }
+        let new = NewInode {
+            kind: object.kind,
+            perm: object.perm,
+            uid: 0,
+            gid: object.gid,
+            rdev: 0,
+            parent: if object.kind == FileKind::Directory { inos[object.parent as usize] } else { 0 },
+        };
+        let node = inode::make(edit, &new)?;
+        inos[number] = node.ino;
+        data::write(edit, node, 0, object.data)?;
+    }
+    // A directory may have been moved into one that was made after it.
+    for (number, object) in plan.objects.iter().enumerate() {
+        if object.ino == 0 && !object.is_gone && object.kind == FileKind::Directory {
+            let node = Node::directory(edit.core, inos[number])?;
+            edit.tx.put(node.view, f::PARENT_OR_DEVICE, inos[object.parent as usize]);
+        }
+    }
+    Ok(inos)
+}
+
+/// The hashes of names in directories that are new.
+fn hash_new_names(plan: &mut Plan<'_>, engine: &mut dyn DirEngine) -> Outcome<()> {
+    let Plan { objects, slots, .. } = plan;
+    let mut new: Vec<_> =
+        slots.iter_mut().filter(|slot| slot.now.is_some() && objects[slot.dir as usize].ino == 0).collect();
+    let names: Vec<_> = new.iter().map(|slot| Sought { dir: 0, name: slot.name }).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let seen = engine.seek(&names).map_err(unable)?;
+    if seen.len() != names.len() {
+        return Err(unable(()));
+    }
+    for (slot, seen) in new.iter_mut().zip(seen) {
+        slot.seen.hash = seen.hash;
+    }
+    Ok(())
+}
+
+/// Has all names lead to what they are to lead to.
+fn change_directories(
+    edit: &mut Edit<'_>,
+    engine: &mut dyn DirEngine,
+    plan: &Plan<'_>,
+    inos: &[u64],
+) -> Outcome<()> {
+    let mut slots: Vec<_> = plan.slots.iter().filter(|slot| slot.before != slot.now).collect();
+    slots.sort_by_key(|slot| (slot.dir, slot.seen.hash));
+    let named = |object: u32| (inos[object as usize], plan.objects[object as usize].kind);
+    let is_directory = |object: Option<u32>| {
+        object.is_some_and(|object| plan.objects[object as usize].kind == FileKind::Directory)
+    };
+    let (mut batch, mut works) = (Batch::default(), Vec::new());
+    for of_one in slots.chunk_by(|a, b| a.dir == b.dir) {
+        let Some(dir) = of_one.first().map(|slot| slot.dir) else { continue };
+        let node = Node::directory(edit.core, inos[dir as usize])?;
+        let mut wanted = Vec::with_capacity(of_one.len());
+        let mut links = 0;
+        for slot in of_one {
+            links += i32::from(is_directory(slot.now)) - i32::from(is_directory(slot.before));
+            match (slot.seen.entry, slot.now) {
+                (Some((at, ..)), Some(now)) => {
+                    let (ino, kind) = named(now);
+                    dir::replace(edit, Entry::at(edit.core, at)?, ino, kind);
+                }
+                (_, now) => {
+                    wanted.push(Wanted { name: slot.name, seen: slot.seen, names: now.map(named) });
+                }
+            }
+        }
+        if links != 0 {
+            add_links(edit, node, links)?;
+        }
+        dir::prepare(edit, node, &wanted, &mut batch, &mut works)?;
+    }
+    let rebuilt =
+        if batch.tasks.is_empty() { Rebuilt::default() } else { engine.rebuild(&batch).map_err(unable)? };
+    write_words(edit, &batch, &rebuilt.words)?;
+    for work in &works {
+        let node = Node::directory(edit.core, work.dir)?;
+        dir::finish(edit, node, work, &batch, &rebuilt.heads)?;
+    }
+    Ok(())
+}
+
+/// Writes what an engine found, where it is the business of these tasks: links of entries, slots of index blocks, the index in inodes.
+fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &[(u64, u64)]) -> Outcome<()> {
+    let inode_bytes = edit.store().inode_size().bytes();
+    let inodes: HashSet<u64> = batch.tasks.iter().map(|task| task.inode).collect();
+    let owners: HashSet<u64> = inodes.iter().map(|at| at / inode_bytes).collect();
+    let indexes: HashSet<u64> = batch.heads.iter().map(|head| head.index).filter(|at| *at != 0).collect();
+    for (at, value) in words {
+        let (block, offset) = (at & !(BLOCK - 1), (at % BLOCK) as usize);
+        let inode = at - at % inode_bytes;
+        let view = if indexes.contains(&block) && offset >= index::SLOTS.offset {
+            edit.store().block(block, BlockKind::Index)?
+        } else if inodes.contains(&inode) && at % inode_bytes >= INODE_CORE as u64 {
+            edit.tx.put(
+                Node::directory(edit.core, inode / inode_bytes)?.view,
+                Field::at((at - inode) as usize),
+                *value,
+            );
+            continue;
+        } else {
+            let view = edit.store().block(block, BlockKind::Leaf)?;
+            if offset < leaf::SIZE || !owners.contains(&view.get(leaf::OWNER)) {
+                return Err(unable(()));
+            }
+            view
+        };
+        if !at.is_multiple_of(8) {
+            return Err(unable(()));
+        }
+        edit.tx.put(view, Field::at(offset), *value);
+    }
+    Ok(())
+}
+
+/// What else becomes of something that there was: its inode, when its names have been dealt with.
+fn settle(edit: &mut Edit<'_>, inos: &[u64], object: &Object<'_>) -> Outcome<()> {
+    if object.ino == 0 {
+        return Ok(());
+    }
+    if object.is_gone {
+        return namespace::drop_name(edit, Node::load(edit.core, object.ino)?);
+    }
+    for _ in 0..object.lost {
+        namespace::drop_name(edit, Node::load(edit.core, object.ino)?)?;
+    }
+    if object.lost > 0 || !object.is_moved && !object.is_stamped {
+        return Ok(());
+    }
+    let node = Node::load(edit.core, object.ino)?;
+    if object.is_moved {
+        edit.tx.put(node.view, f::CTIME, edit.now.0);
+    }
+    if object.parent != object.old_parent {
+        edit.tx.put(node.view, f::PARENT_OR_DEVICE, inos[object.parent as usize]);
+    }
+    if object.is_stamped {
+        edit.stamp(node);
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Changes by path, many in a call: what they are, and how they are made one by one.
+
+use crate::path::{self, Start};
+use crate::{Caller, Error, Ino, RenameMode, Result, Volume};
+use lanefs_format::{Code, FileKind};
+
+/// One change of a batch. Paths are those of [`Volume::resolve_batch`](crate::Volume::resolve_batch): symbolic links before the last place
+/// are followed, one in the last place is itself meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'c> {
+    /// Makes a regular file with this content.
+    Create {
+        /// Where.
+        path: &'c [u8],
+        /// The low 12 bits of its mode.
+        perm: u16,
+        /// Its content; what fits lies in the inode.
+        data: &'c [u8],
+    },
+    /// Makes a directory.
+    Mkdir {
+        /// Where.
+        path: &'c [u8],
+        /// The low 12 bits of its mode.
+        perm: u16,
+    },
+    /// Makes a directory and those above it that are missing; it may be there.
+    MkdirAll {
+        /// Where.
+        path: &'c [u8],
+        /// The low 12 bits of the mode of each that is made.
+        perm: u16,
+    },
+    /// Removes a name that is not a directory's.
+    Unlink {
+        /// Which.
+        path: &'c [u8],
+    },
+    /// Removes an empty directory.
+    Rmdir {
+        /// Which.
+        path: &'c [u8],
+    },
+    /// Gives what a path names another name.
+    Rename {
+        /// The old one.
+        from: &'c [u8],
+        /// The new one.
+        to: &'c [u8],
+        /// What becomes of what has that name.
+        mode: RenameMode,
+    },
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// How it ended.
+    pub code: Code,
+    /// The inode that was made, or, of [`Change::MkdirAll`], found.
+    pub ino: Option<Ino>,
+}
+
+impl From<Code> for Applied {
+    fn from(code: Code) -> Self {
+        Applied { code, ino: None }
+    }
+}
+
+impl Volume {
+    /// Makes changes one by one, in their order, each a transaction of its own; one that fails harms none of the others. Who
+    /// acts is [`Caller::OWNER`]; relative paths begin at `base`.
+    ///
+    /// # Errors
+    /// The device's, and those of a damaged volume; what was made before stays. All else is in the answers.
+    pub fn apply(&self, base: Ino, changes: &[Change<'_>]) -> Result<Vec<Applied>> {
+        changes.iter().map(|change| self.apply_one(base, change)).collect()
+    }
+
+    pub(super) fn apply_one(&self, base: Ino, change: &Change<'_>) -> Result<Applied> {
+        let made = match *change {
+            Change::Create { path, perm, data } => self.create_at(base, path, perm, data).map(Some),
+            Change::Mkdir { path, perm } => self.mkdir_at(base, path, perm).map(Some),
+            Change::MkdirAll { path, perm } => self.mkdir_all_at(base, path, perm).map(Some),
+            Change::Unlink { path } => self.unlink_at(base, path).map(|()| None),
+            Change::Rmdir { path } => self.rmdir_at(base, path).map(|()| None),
+            Change::Rename { from, to, mode } => self.rename_at(base, from, to, mode).map(|()| None),
+        };
+        match made {
+            Ok(ino) => Ok(Applied { code: Code::Success, ino }),
+            Err(Error::Code(code)) => Ok(code.into()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The directory in which a path's last component lies, and that component.
+    fn parent_of<'p>(&self, base: Ino, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
+        if path.is_empty() {
+            return Err(Code::NotFound.into());
+        }
+        let (dir, name) = path::split_last(path).ok_or(Code::Invalid)?;
+        if dir.is_empty() {
+            return Ok((base, name));
+        }
+        let start = Start { root: self.root().0, base: base.0, follow: true, who: &Caller::OWNER };
+        let found = self.view(|core| path::resolve(core, &start, dir));
+        let (ino, kind) = found.map_err(|error| match error {
+            Error::Code(Code::NotFound) => Code::ComponentNotFound.into(),
+            error => error,
+        })?;
+        if kind == FileKind::Directory { Ok((Ino(ino), name)) } else { Err(Code::NotDirectory.into()) }
+    }
+
+    /// As above; where a slash at the end asks for a directory, the name must be one's.
+    fn entry_of<'p>(&self, base: Ino, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
+        let (dir, name) = self.parent_of(base, path)?;
+        if path.ends_with(b"/") && self.lookup(&Caller::OWNER, dir, name)?.1 != FileKind::Directory {
+            return Err(Code::NotDirectory.into());
+        }
+        Ok((dir, name))
+    }
+
+    fn create_at(&self, base: Ino, path: &[u8], perm: u16, data: &[u8]) -> Result<Ino> {
+        let (dir, name) = self.parent_of(base, path)?;
+        if path.ends_with(b"/") {
+            return Err(Code::IsDirectory.into());
+        }
+        self.create_with(dir, name, perm, data)
+    }
+
+    fn mkdir_at(&self, base: Ino, path: &[u8], perm: u16) -> Result<Ino> {
+        let (dir, name) = self.parent_of(base, path)?;
+        self.mkdir(&Caller::OWNER, dir, name, perm).map(|attr| attr.ino)
+    }
+
+    fn mkdir_all_at(&self, base: Ino, path: &[u8], perm: u16) -> Result<Ino> {
+        if path.is_empty() {
+            return Err(Code::NotFound.into());
+        }
+        let start = Start { root: self.root().0, base: base.0, follow: true, who: &Caller::OWNER };
+        let mut at = if path.first() == Some(&b'/') { self.root() } else { base };
+        let mut done = 0;
+        while let Some((name, rest)) = path::split(&path[done..]) {
+            done = path.len() - rest.len();
+            let mut there = self.lookup(&Caller::OWNER, at, name);
+            if let Ok((_, FileKind::Symlink)) = there {
+                let found = self.view(|core| path::resolve(core, &start, &path[..done]));
+                there = found.map(|(ino, kind)| (Ino(ino), kind));
+            }
+            at = match there {
+                Ok((ino, FileKind::Directory)) => ino,
+                Ok(_) => return Err(Code::NotDirectory.into()),
+                Err(Error::Code(Code::NotFound)) => {
+                    self.mkdir(&Caller::OWNER, at, name, perm).map(|attr| attr.ino)?
+                }
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(at)
+    }
+
+    fn unlink_at(&self, base: Ino, path: &[u8]) -> Result<()> {
+        let (dir, name) = self.entry_of(base, path)?;
+        self.unlink(&Caller::OWNER, dir, name)
+    }
+
+    fn rmdir_at(&self, base: Ino, path: &[u8]) -> Result<()> {
+        let (dir, name) = self.parent_of(base, path)?;
+        self.rmdir(&Caller::OWNER, dir, name)
+    }
+
+    fn rename_at(&self, base: Ino, from: &[u8], to: &[u8], mode: RenameMode) -> Result<()> {
+        let (dir, name) = self.entry_of(base, from)?;
+        let (to_dir, new_name) = self.parent_of(base, to)?;
+        if to.ends_with(b"/") && self.lookup(&Caller::OWNER, dir, name)?.1 != FileKind::Directory {
+            return Err(Code::NotDirectory.into());
+        }
+        self.rename(&Caller::OWNER, dir, name, to_dir, new_name, mode)
+    }
+}

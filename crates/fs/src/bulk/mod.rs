@@ -1,0 +1,14 @@
+//! Batches of changes by path: one by one, or together with an engine that works out how directories are to look.
+
+mod apply;
+mod change;
+mod engine;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use apply::Shares;
+pub use change::{Applied, Change};
+pub use engine::{
+    Added, Batch, Built, DirEngine, Head, Home, Rebuilt, Seen, Sought, Source, Still, Task, Unable,
+};

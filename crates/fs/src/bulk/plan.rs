@@ -1,0 +1,506 @@
+//! What a batch comes to: what has which name when all of its changes have been made one by one, found out before any is made.
+//!
+//! The names that the batch touches are looked up all at once, level by level. Then the changes are gone through in their order, on these
+//! names alone. So what depends on what within a batch is settled here, and what is left (names that come, names that go) can be done in
+//! any order, and at the same time.
+
+use super::change::Change;
+use super::engine::{DirEngine, Seen, Sought};
+use crate::dir::{self, Name};
+use crate::edit::{Core, Outcome};
+use crate::inode::Node;
+use crate::{RenameMode, path};
+use lanefs_format::{Code, FileKind, MAX_NAME, inode as f};
+use lanefs_store::Fault;
+use std::collections::HashMap;
+
+const SETGID: u16 = 0o2000;
+
+/// Something that has a name, had one, or will have one.
+pub(super) struct Object<'c> {
+    pub(super) kind: FileKind,
+    /// Inode number; 0 for what is still to be made.
+    pub(super) ino: u64,
+    /// Of what is to be made: the low 12 bits of the mode, the group, the content.
+    pub(super) perm: u16,
+    pub(super) gid: u32,
+    pub(super) data: &'c [u8],
+    /// Of a directory: where it is, and where it was.
+    pub(super) parent: u32,
+    pub(super) old_parent: u32,
+    /// It has lost its name: a directory, or what was to be made.
+    pub(super) is_gone: bool,
+    /// It has another name than before.
+    pub(super) is_moved: bool,
+    /// Of what there was and is no directory: names that it lost.
+    pub(super) lost: u32,
+    /// Of a directory: how many entries more than before; its content was changed.
+    entries: i64,
+    pub(super) is_stamped: bool,
+}
+
+impl<'c> Object<'c> {
+    fn there(kind: FileKind, ino: u64, parent: u32) -> Self {
+        Object {
+            kind,
+            ino,
+            perm: 0,
+            gid: 0,
+            data: b"",
+            parent,
+            old_parent: parent,
+            is_gone: false,
+            is_moved: false,
+            lost: 0,
+            entries: 0,
+            is_stamped: false,
+        }
+    }
+
+    fn is_directory(&self) -> bool {
+        self.kind == FileKind::Directory
+    }
+}
+
+/// A name in a directory.
+pub(super) struct Slot<'c> {
+    pub(super) dir: u32,
+    pub(super) name: &'c [u8],
+    pub(super) seen: Seen,
+    /// What had it before the batch, and what has it now.
+    pub(super) before: Option<u32>,
+    pub(super) now: Option<u32>,
+}
+
+/// The batch as it is gone through.
+pub(super) struct Plan<'c> {
+    pub(super) objects: Vec<Object<'c>>,
+    pub(super) slots: Vec<Slot<'c>>,
+    names: HashMap<(u32, &'c [u8]), u32>,
+    /// The directories in which paths begin, and those above them.
+    above: HashMap<u64, u32>,
+    root: u32,
+    base: u32,
+    /// What became of the changes so far, and what they made or found.
+    pub(super) answers: Vec<(Code, Option<u32>)>,
+}
+
+/// Why a change is not made.
+enum Stop {
+    /// It fails with this code.
+    Fails(Code),
+    /// It is not for batches: links in the way.
+    Obstacle,
+    /// The run cannot go on.
+    Fault(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Stop::Fault(fault)
+    }
+}
+
+impl From<Code> for Stop {
+    fn from(code: Code) -> Self {
+        Stop::Fails(code)
+    }
+}
+
+/// True for a change whose paths are made of plain names.
+pub(super) fn is_plain(change: &Change<'_>) -> bool {
+    match change {
+        Change::Create { path, .. } | Change::Unlink { path } => is_plain_path(path, false),
+        Change::Mkdir { path, .. } | Change::MkdirAll { path, .. } | Change::Rmdir { path } => {
+            is_plain_path(path, true)
+        }
+        Change::Rename { from, to, mode } => {
+            *mode != RenameMode::Exchange && is_plain_path(from, false) && is_plain_path(to, false)
+        }
+    }
+}
+
+fn is_plain_path(path: &[u8], may_end_in_slash: bool) -> bool {
+    let (mut rest, mut names) = (path, 0);
+    while let Some((name, more)) = path::split(rest) {
+        if name.len() > MAX_NAME || name == b"." || name == b".." || name.contains(&0) {
+            return false;
+        }
+        (rest, names) = (more, names + 1);
+    }
+    names > 0 && (may_end_in_slash || rest.is_empty())
+}
+
+/// The paths of a change.
+fn paths<'c>(change: &Change<'c>) -> [Option<&'c [u8]>; 2] {
+    match *change {
+        Change::Create { path, .. }
+        | Change::Mkdir { path, .. }
+        | Change::MkdirAll { path, .. }
+        | Change::Unlink { path }
+        | Change::Rmdir { path } => [Some(path), None],
+        Change::Rename { from, to, .. } => [Some(from), Some(to)],
+    }
+}
+
+impl<'c> Plan<'c> {
+    /// An empty one; relative paths begin in the directory `base`.
+    ///
+    /// # Errors
+    /// [`Code::NotResident`] for a directory without a name.
+    pub(super) fn new(core: &Core<'_>, root: u64, base: u64) -> Outcome<Self> {
+        let mut plan = Plan {
+            objects: Vec::new(),
+            slots: Vec::new(),
+            names: HashMap::new(),
+            above: HashMap::new(),
+            root: 0,
+            base: 0,
+            answers: Vec::new(),
+        };
+        plan.root = plan.beginning(core, root)?;
+        plan.base = plan.beginning(core, base)?;
+        Ok(plan)
+    }
+
+    /// The object of a directory in which paths begin, with those above it.
+    fn beginning(&mut self, core: &Core<'_>, ino: u64) -> Outcome<u32> {
+        let (mut at, mut below) = (ino, None::<u32>);
+        let first = self.objects.len() as u32;
+        loop {
+            if let Some(known) = self.above.get(&at).copied() {
+                if let Some(below) = below {
+                    self.set_parent(below, known);
+                    return Ok(first);
+                }
+                return Ok(known);
+            }
+            let node = Node::directory(core, at)?;
+            if node.view.get(f::LINKS) == 0 {
+                return Err(Code::NotResident.into());
+            }
+            let object = self.objects.len() as u32;
+            self.objects.push(Object::there(FileKind::Directory, at, object));
+            self.above.insert(at, object);
+            if let Some(below) = below {
+                self.set_parent(below, object);
+            }
+            if node.parent() == at {
+                return Ok(first);
+            }
+            (at, below) = (node.parent(), Some(object));
+        }
+    }
+
+    fn set_parent(&mut self, of: u32, parent: u32) {
+        let object = &mut self.objects[of as usize];
+        (object.parent, object.old_parent) = (parent, parent);
+    }
+
+    fn start(&self, path: &[u8]) -> u32 {
+        if path.first() == Some(&b'/') { self.root } else { self.base }
+    }
+
+    /// Looks up all names in the paths of these changes, as far as they lead.
+    ///
+    /// # Errors
+    /// [`Code::NotResident`] where the engine cannot.
+    pub(super) fn load(&mut self, engine: &mut dyn DirEngine, changes: &[Change<'c>]) -> Outcome<()> {
+        // What is left of each path, and the directory that it has led to.
+        let mut ways: Vec<(&'c [u8], u32)> =
+            changes.iter().flat_map(paths).flatten().map(|path| (path, self.start(path))).collect();
+        let mut reached = Vec::with_capacity(ways.len());
+        while !ways.is_empty() {
+            let first = self.slots.len();
+            reached.clear();
+            for (rest, dir) in ways.drain(..) {
+                let Some((name, rest)) = path::split(rest) else { continue };
+                let next = self.slots.len() as u32;
+                let slot = *self.names.entry((dir, name)).or_insert(next);
+                if slot == next {
+                    self.slots.push(Slot { dir, name, seen: Seen::default(), before: None, now: None });
+                }
+                reached.push((rest, slot));
+            }
+            let names: Vec<Sought<'_>> = self.slots[first..]
+                .iter()
+                .map(|slot| Sought { dir: self.objects[slot.dir as usize].ino, name: slot.name })
+                .collect();
+            if !names.is_empty() {
+                let seen = engine.seek(&names).map_err(|_| Fault::from(Code::NotResident))?;
+                if seen.len() != names.len() {
+                    return Err(Code::NotResident.into());
+                }
+                for (slot, seen) in (first..).zip(seen) {
+                    self.saw(slot, seen);
+                }
+            }
+            for (rest, slot) in reached.drain(..) {
+                let found = self.slots[slot as usize].now;
+                if let Some(dir) = found.filter(|object| self.objects[*object as usize].is_directory()) {
+                    ways.push((rest, dir));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what there is of a name.
+    fn saw(&mut self, slot: usize, seen: Seen) {
+        let dir = self.slots[slot].dir;
+        let found = seen.entry.map(|(_, ino, kind)| {
+            let known = self.above.get(&ino).copied().filter(|_| kind == FileKind::Directory);
+            known.unwrap_or_else(|| {
+                self.objects.push(Object::there(kind, ino, dir));
+                self.objects.len() as u32 - 1
+            })
+        });
+        let slot = &mut self.slots[slot];
+        (slot.seen, slot.before, slot.now) = (seen, found, found);
+    }
+
+    /// The slot of a name, looked up here where it was not before: after a directory was renamed.
+    fn slot(&mut self, core: &Core<'_>, dir: u32, name: &'c [u8]) -> Outcome<u32> {
+        if let Some(slot) = self.names.get(&(dir, name)) {
+            return Ok(*slot);
+        }
+        let ino = self.objects[dir as usize].ino;
+        let seen = match ino {
+            0 => Seen::default(),
+            ino => dir::look(core, &Node::directory(core, ino)?, Name::new(core.seed, name))?,
+        };
+        let slot = self.slots.len();
+        self.slots.push(Slot { dir, name, seen, before: None, now: None });
+        self.names.insert((dir, name), slot as u32);
+        self.saw(slot, seen);
+        Ok(slot as u32)
+    }
+
+    /// Goes through the changes in their order, up to one that is not for batches: how many that was.
+    pub(super) fn go_through(&mut self, core: &Core<'_>, changes: &[Change<'c>]) -> Outcome<usize> {
+        for (number, change) in changes.iter().enumerate() {
+            let done = match *change {
+                Change::Create { path, perm, data } => self.make(core, path, FileKind::File, perm, data),
+                Change::Mkdir { path, perm } => self.make(core, path, FileKind::Directory, perm, b""),
+                Change::MkdirAll { path, perm } => self.make_all(core, path, perm),
+                Change::Unlink { path } => self.unlink(core, path),
+                Change::Rmdir { path } => self.rmdir(core, path),
+                Change::Rename { from, to, mode } => self.rename(core, from, to, mode),
+            };
+            self.answers.push(match done {
+                Ok(object) => (Code::Success, object),
+                Err(Stop::Fails(code)) => (code, None),
+                Err(Stop::Obstacle) => return Ok(number),
+                Err(Stop::Fault(fault)) => return Err(fault),
+            });
+        }
+        Ok(changes.len())
+    }
+
+    /// The directory of a path's last component, and the slot of that.
+    fn walk(&mut self, core: &Core<'_>, path: &'c [u8]) -> Result<(u32, u32), Stop> {
+        let mut dir = self.start(path);
+        let mut rest = path;
+        loop {
+            let (name, more) = path::split(rest).ok_or(Stop::Obstacle)?;
+            let is_last = path::split(more).is_none();
+            let object = &self.objects[dir as usize];
+            if !object.is_directory() {
+                return Err(if object.kind == FileKind::Symlink {
+                    Stop::Obstacle
+                } else {
+                    Code::NotDirectory.into()
+                });
+            }
+            // A path may begin in one that has gone.
+            if object.is_gone {
+                return Err(Stop::Obstacle);
+            }
+            let slot = self.slot(core, dir, name)?;
+            if is_last {
+                return Ok((dir, slot));
+            }
+            dir = self.slots[slot as usize].now.ok_or(Code::ComponentNotFound)?;
+            rest = more;
+        }
+    }
+
+    /// Something new, made in a directory.
+    fn made(&mut self, core: &Core<'_>, dir: u32, slot: u32, new: Object<'c>) -> Outcome<u32> {
+        let (mut perm, mut gid) = (new.perm, 0);
+        if let Some(group) = self.inherited_group(core, dir)? {
+            gid = group;
+            perm |= if new.is_directory() { SETGID } else { 0 };
+        }
+        let number = self.objects.len() as u32;
+        self.objects.push(Object { perm, gid, ..new });
+        self.slots[slot as usize].now = Some(number);
+        self.count(dir, 1);
+        Ok(number)
+    }
+
+    /// The group that what is made in a directory gets from it.
+    fn inherited_group(&self, core: &Core<'_>, dir: u32) -> Outcome<Option<u32>> {
+        let object = &self.objects[dir as usize];
+        if object.ino == 0 {
+            return Ok((object.perm & SETGID != 0).then_some(object.gid));
+        }
+        let node = Node::directory(core, object.ino)?;
+        Ok((node.mode() & SETGID != 0).then(|| node.view.get(f::GID)))
+    }
+
+    /// The content of a directory changes.
+    fn count(&mut self, dir: u32, by: i64) {
+        let object = &mut self.objects[dir as usize];
+        object.entries += by;
+        object.is_stamped = true;
+    }
+
+    fn make(
+        &mut self,
+        core: &Core<'_>,
+        path: &'c [u8],
+        kind: FileKind,
+        perm: u16,
+        data: &'c [u8],
+    ) -> Result<Option<u32>, Stop> {
+        let (dir, slot) = self.walk(core, path)?;
+        if self.slots[slot as usize].now.is_some() {
+            return Err(Code::Exists.into());
+        }
+        let new = Object { perm: perm & 0o7777, data, ..Object::there(kind, 0, dir) };
+        Ok(Some(self.made(core, dir, slot, new)?))
+    }
+
+    fn make_all(&mut self, core: &Core<'_>, path: &'c [u8], perm: u16) -> Result<Option<u32>, Stop> {
+        let mut dir = self.start(path);
+        let mut rest = path;
+        while let Some((name, more)) = path::split(rest) {
+            if self.objects[dir as usize].is_gone {
+                return Err(Stop::Obstacle);
+            }
+            let slot = self.slot(core, dir, name)?;
+            dir = match self.slots[slot as usize].now {
+                Some(found) => match self.objects[found as usize].kind {
+                    FileKind::Directory => found,
+                    FileKind::Symlink => return Err(Stop::Obstacle),
+                    _ => return Err(Code::NotDirectory.into()),
+                },
+                None => {
+                    let new = Object { perm: perm & 0o7777, ..Object::there(FileKind::Directory, 0, dir) };
+                    self.made(core, dir, slot, new)?
+                }
+            };
+            rest = more;
+        }
+        Ok(Some(dir))
+    }
+
+    fn unlink(&mut self, core: &Core<'_>, path: &'c [u8]) -> Result<Option<u32>, Stop> {
+        let (dir, slot) = self.walk(core, path)?;
+        let found = self.slots[slot as usize].now.ok_or(Code::NotFound)?;
+        if self.objects[found as usize].is_directory() {
+            return Err(Code::IsDirectory.into());
+        }
+        self.slots[slot as usize].now = None;
+        self.count(dir, -1);
+        self.lose_name(found);
+        Ok(None)
+    }
+
+    fn rmdir(&mut self, core: &Core<'_>, path: &'c [u8]) -> Result<Option<u32>, Stop> {
+        let (dir, slot) = self.walk(core, path)?;
+        let found = self.slots[slot as usize].now.ok_or(Code::NotFound)?;
+        if !self.objects[found as usize].is_directory() {
+            return Err(Code::NotDirectory.into());
+        }
+        if !self.is_empty(core, found)? {
+            return Err(Code::NotEmpty.into());
+        }
+        self.slots[slot as usize].now = None;
+        self.count(dir, -1);
+        self.lose_name(found);
+        Ok(None)
+    }
+
+    fn lose_name(&mut self, found: u32) {
+        let object = &mut self.objects[found as usize];
+        if object.ino == 0 || object.is_directory() {
+            object.is_gone = true;
+        } else {
+            object.lost += 1;
+        }
+    }
+
+    fn is_empty(&self, core: &Core<'_>, dir: u32) -> Outcome<bool> {
+        let object = &self.objects[dir as usize];
+        if object.ino == 0 || object.entries > 0 {
+            return Ok(object.entries == 0);
+        }
+        let fewer = object.entries.unsigned_abs();
+        Ok(dir::count(core, &Node::directory(core, object.ino)?, fewer)? == fewer)
+    }
+
+    /// Is a directory another one, or above it?
+    fn is_above(&self, dir: u32, below: u32) -> bool {
+        let mut at = below;
+        // There is no cycle, but a damaged volume may have led to one.
+        for _ in 0..=self.objects.len() {
+            if at == dir {
+                return true;
+            }
+            let parent = self.objects[at as usize].parent;
+            if parent == at {
+                return false;
+            }
+            at = parent;
+        }
+        true
+    }
+
+    fn rename(
+        &mut self,
+        core: &Core<'_>,
+        from: &'c [u8],
+        to: &'c [u8],
+        mode: RenameMode,
+    ) -> Result<Option<u32>, Stop> {
+        let (from_dir, from) = self.walk(core, from)?;
+        let (to_dir, to) = self.walk(core, to)?;
+        let moved = self.slots[from as usize].now.ok_or(Code::NotFound)?;
+        let other = self.slots[to as usize].now;
+        if mode == RenameMode::NoReplace && other.is_some() {
+            return Err(Code::Exists.into());
+        }
+        let is_directory = self.objects[moved as usize].is_directory();
+        if is_directory && self.is_above(moved, to_dir) {
+            return Err(Code::Invalid.into());
+        }
+        if let Some(other) = other {
+            let (object, with) = (&self.objects[moved as usize], &self.objects[other as usize]);
+            if with.is_directory() && self.is_above(other, from_dir) {
+                return Err(Code::NotEmpty.into());
+            }
+            if moved == other || object.ino != 0 && object.ino == with.ino {
+                return Ok(None);
+            }
+            match (is_directory, with.is_directory()) {
+                (true, false) => return Err(Code::NotDirectory.into()),
+                (false, true) => return Err(Code::IsDirectory.into()),
+                (true, true) if !self.is_empty(core, other)? => return Err(Code::NotEmpty.into()),
+                _ => {}
+            }
+            self.lose_name(other);
+        }
+        self.slots[from as usize].now = None;
+        self.slots[to as usize].now = Some(moved);
+        self.count(from_dir, -1);
+        self.count(to_dir, i64::from(other.is_none()));
+        let object = &mut self.objects[moved as usize];
+        object.is_moved = true;
+        if is_directory {
+            object.parent = to_dir;
+        }
+        Ok(None)
+    }
+}
