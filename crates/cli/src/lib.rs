@@ -5,6 +5,7 @@
 //! is the format of a volume: everything goes through the [`lanefs`] API.
 #![forbid(unsafe_code)]
 
+mod ahead;
 pub mod bytes;
 pub mod cli;
 pub mod commands;

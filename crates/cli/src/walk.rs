@@ -1,9 +1,10 @@
 //! Walks a tree of the volume without recursion, so that no depth overflows the stack, and without trusting that
 //! directories form a tree, so that no damaged volume keeps it forever.
 
+use crate::ahead::Ahead;
 use crate::context::OWNER;
 use crate::exit::{self, Failure};
-use lanefs::{DirEntry, FileKind, Ino, Volume};
+use lanefs::{Attr, DirEntry, FileKind, Ino, Volume};
 use std::collections::HashSet;
 
 /// Entries read at once where the order does not matter.
@@ -63,6 +64,7 @@ pub struct Walk<'v> {
     start: Option<(Ino, FileKind)>,
     pending: Option<Step>,
     seen: HashSet<Ino>,
+    ahead: Ahead,
 }
 
 impl<'v> Walk<'v> {
@@ -76,7 +78,18 @@ impl<'v> Walk<'v> {
             start: Some((ino, kind)),
             pending: None,
             seen: HashSet::new(),
+            ahead: Ahead::default(),
         }
+    }
+
+    /// Takes from what was listed ahead what is there.
+    pub(crate) fn with(self, ahead: Ahead) -> Self {
+        Walk { ahead, ..self }
+    }
+
+    /// Attributes that were read ahead.
+    pub(crate) fn attr(&self, ino: Ino) -> Option<Attr> {
+        self.ahead.attr(ino)
     }
 
     /// The path of what was visited last: the start's path and the names below it.
@@ -156,6 +169,10 @@ impl<'v> Walk<'v> {
     fn fill(&mut self) -> Result<(), Failure> {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         let mut entries = Vec::new();
+        if let Some(listed) = self.ahead.take(frame.step.ino) {
+            entries.extend(listed.into_iter().filter(|entry| self.options.shows(entry)));
+            frame.exhausted = true;
+        }
         while !frame.exhausted && (entries.is_empty() || self.options.sorted) {
             match self.volume.readdir(&OWNER, frame.step.ino, frame.cookie, PAGE) {
                 Ok(page) => {

@@ -67,6 +67,12 @@ layout! {
     UNITS: u8, 24, 8;
 }
 
+/// Where the depth of the file map is kept in an inode's flags.
+pub const INODE_DEPTH_SHIFT: u32 = 8;
+
+/// The bits of an inode's flags that are the depth of the file map.
+pub const INODE_DEPTH_MASK: u16 = 0xf << INODE_DEPTH_SHIFT;
+
 /// The content lies in the inode itself, behind its first 96 bytes.
 pub const INODE_INLINE: u16 = 1;
 

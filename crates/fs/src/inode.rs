@@ -4,7 +4,8 @@ use crate::edit::{Core, Edit, Outcome};
 use crate::space;
 use crate::{Attr, Ino, Time};
 use lanefs_format::{
-    BLOCK, Code, Field, FileKind, INODE_CORE, INODE_INLINE, MAX_LINKS, MAX_MAP_DEPTH, Word, inode as f,
+    BLOCK, Code, Field, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, INODE_INLINE, MAX_LINKS,
+    MAX_MAP_DEPTH, Word, inode as f,
 };
 use lanefs_store::{Fault, View};
 
@@ -15,9 +16,6 @@ pub(crate) struct Node<'a> {
     pub(crate) ino: u64,
 }
 
-/// Where the depth of the file map is kept in the flags.
-pub(crate) const DEPTH_SHIFT: u32 = 8;
-const DEPTH_MASK: u16 = 0xf << DEPTH_SHIFT;
 /// The directory's file map has holes below its end, so a new leaf looks for one.
 pub(crate) const FLAG_MAP_HOLES: u16 = 2;
 /// Of the orphan directory: there may be inodes without a name that it does not list.
@@ -86,7 +84,7 @@ impl<'a> Node<'a> {
 
     /// Levels of pointer blocks in the file map.
     pub(crate) fn depth(&self) -> Outcome<u8> {
-        let depth = ((self.flags() & DEPTH_MASK) >> DEPTH_SHIFT) as u8;
+        let depth = ((self.flags() & INODE_DEPTH_MASK) >> INODE_DEPTH_SHIFT) as u8;
         if depth > MAX_MAP_DEPTH {
             return Err(Fault::damaged(self.view.at(), "a file map that is too deep"));
         }
@@ -212,7 +210,7 @@ pub(crate) fn set_flags(edit: &mut Edit<'_>, node: Node<'_>, off: u16, on: u16) 
 }
 
 pub(crate) fn set_depth(edit: &mut Edit<'_>, node: Node<'_>, depth: u8) {
-    set_flags(edit, node, DEPTH_MASK, u16::from(depth) << DEPTH_SHIFT);
+    set_flags(edit, node, INODE_DEPTH_MASK, u16::from(depth) << INODE_DEPTH_SHIFT);
 }
 
 /// Counts blocks that the inode owns.

@@ -3,11 +3,14 @@
 const uint64_t BLOCK = 4096UL;
 const uint64_t CHUNK = 2097152UL;
 const uint64_t UNIT = 16UL;
+const uint64_t POINTER_INDIRECT = 7UL;
+const uint64_t POINTER_BLOCK = 5UL;
 const uint MAX_NAME = 255u;
 const uint MAX_PATH = 16384u;
 const uint MAX_DEPTH = 8u;
 const uint MAX_FOLLOWED = 40u;
 const uint COMPONENT_FUEL = 1000u;
+const uint MAX_MAP_DEPTH = 5u;
 const uint MAX_TREE_LEVEL = 5u;
 const uint TREE_MAX = 255u;
 const uint BUCKETS = 63u;

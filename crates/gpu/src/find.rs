@@ -91,6 +91,21 @@ impl Mirrored<'_, '_> {
         Search { filter, directories, orphans: superblock.orphans, inode_size, fuel }
     }
 
+    /// All entries of these leaf blocks, in any order, and those of the blocks that the host must look at.
+    pub(crate) fn entries(
+        &self,
+        mirror: &Mirror,
+        everything: &Filter,
+        leaves: &[u64],
+    ) -> Result<(Vec<Match>, Vec<u64>)> {
+        let search = Search { orphans: 0, ..self.search(everything, false) };
+        let records = self.records(mirror, &search, leaves)?;
+        let (mut found, mut decided) = (Vec::new(), leaves.iter().copied().collect());
+        self.take(&records, &search, &mut found, &mut decided);
+        let undecided = leaves.iter().copied().filter(|at| !decided.contains(at)).collect();
+        Ok((found.into_iter().map(|(entry, _)| entry).collect(), undecided))
+    }
+
     /// Asked of the volume itself. What cannot be read is given.
     fn fulfils(&self, filter: &Filter, ino: Ino) -> bool {
         self.volume().getattr(ino).map_or(true, |attr| filter.by_attributes(&attr))

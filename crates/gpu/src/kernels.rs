@@ -18,6 +18,12 @@ pub(crate) const WARM: Shader =
 /// Finds entries by name, type, size and time.
 pub(crate) const FIND: Shader =
     Shader { name: "find", code: include_bytes!("../shaders/find.spv"), parameters: 8 };
+/// The first bytes of inodes.
+pub(crate) const STAT: Shader =
+    Shader { name: "stat", code: include_bytes!("../shaders/stat.spv"), parameters: 8 };
+/// Where directories have their leaf blocks.
+pub(crate) const LEAVES: Shader =
+    Shader { name: "leaves", code: include_bytes!("../shaders/leaves.spv"), parameters: 8 };
 
 /// Every kernel, on a device.
 pub(crate) struct Kernels {
@@ -25,6 +31,8 @@ pub(crate) struct Kernels {
     pub(crate) fill: Kernel,
     pub(crate) warm: Kernel,
     pub(crate) find: Kernel,
+    pub(crate) stat: Kernel,
+    pub(crate) leaves: Kernel,
 }
 
 impl Kernels {
@@ -41,7 +49,14 @@ impl Kernels {
             let other = replaced.filter(|(name, _)| *name == shader.name);
             Kernel::new(device, shader, other.map_or(shader.code, |(_, code)| code), workgroup)
         };
-        Ok(Kernels { lookup: make(&LOOKUP)?, fill: make(&FILL)?, warm: make(&WARM)?, find: make(&FIND)? })
+        Ok(Kernels {
+            lookup: make(&LOOKUP)?,
+            fill: make(&FILL)?,
+            warm: make(&WARM)?,
+            find: make(&FIND)?,
+            stat: make(&STAT)?,
+            leaves: make(&LEAVES)?,
+        })
     }
 }
 

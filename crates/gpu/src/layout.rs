@@ -3,8 +3,8 @@
 
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
-    BLOCK, BlockKind, CHUNK, Code, DirRoot, FileKind, INODE_INLINE, InodeSize, MAX_NAME,
-    MAX_SYMLINKS_FOLLOWED, UNIT, inode,
+    BLOCK, BlockKind, BlockSize, CHUNK, Code, DirRoot, FileKind, INODE_INLINE, InodeSize, MAX_MAP_DEPTH,
+    MAX_NAME, MAX_SYMLINKS_FOLLOWED, Pointer, UNIT, inode,
 };
 use std::fmt::Write;
 
@@ -33,6 +33,10 @@ pub(crate) const LEAF_UNDECIDED: u64 = 4;
 pub(crate) const WANTS_ATTRIBUTES: u32 = 1;
 pub(crate) const WANTS_DIRECTORIES: u32 = 2;
 
+/// The tags of a pointer to a block of pointers, and of one to a block of 4 KiB.
+pub(crate) const POINTER_INDIRECT: u64 = Pointer::indirect(0).word();
+pub(crate) const POINTER_BLOCK: u64 = Pointer::data(0, BlockSize::Small).word();
+
 /// The code of a lookup that another dispatch has to go on with.
 pub(crate) const UNFINISHED: u32 = 255;
 
@@ -47,7 +51,14 @@ pub fn glsl() -> String {
         "// Written from the declarations of the format (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders).\n\n",
     );
     let form = |root: DirRoot| root.word() % BLOCK;
-    for (name, value) in [("BLOCK", BLOCK), ("CHUNK", CHUNK), ("UNIT", UNIT)] {
+    let quads = [
+        ("BLOCK", BLOCK),
+        ("CHUNK", CHUNK),
+        ("UNIT", UNIT),
+        ("POINTER_INDIRECT", POINTER_INDIRECT),
+        ("POINTER_BLOCK", POINTER_BLOCK),
+    ];
+    for (name, value) in quads {
         let _ = writeln!(text, "const uint64_t {name} = {value}UL;");
     }
     let words = [
@@ -56,6 +67,7 @@ pub fn glsl() -> String {
         ("MAX_DEPTH", MAX_DEPTH),
         ("MAX_FOLLOWED", MAX_SYMLINKS_FOLLOWED as usize),
         ("COMPONENT_FUEL", COMPONENT_FUEL as usize),
+        ("MAX_MAP_DEPTH", MAX_MAP_DEPTH.into()),
         ("MAX_TREE_LEVEL", dir::MAX_TREE_LEVEL.into()),
         ("TREE_MAX", dir::TREE_MAX),
         ("BUCKETS", dir::BUCKETS),

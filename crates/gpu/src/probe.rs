@@ -3,11 +3,11 @@
 use crate::engine::{Gpu, MirrorOptions, Mirrored};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::kernels::{FILL, FIND, LOOKUP, WARM};
+use crate::kernels::{FILL, FIND, LEAVES, LOOKUP, STAT, WARM};
 use crate::twin::lookup::Found;
 use lanefs::format::{Code, FileKind};
 use lanefs::{
-    Caller, CreateOptions, DirEntry, Ino, InodeSize, RenameMode, ResolveOptions, SetAttr, Time, Volume,
+    Attr, Caller, CreateOptions, DirEntry, Ino, InodeSize, RenameMode, ResolveOptions, SetAttr, Time, Volume,
 };
 use std::time::{Duration, Instant};
 
@@ -23,13 +23,13 @@ const MISSING: usize = 100;
 
 /// Probes every kernel.
 pub(crate) fn all(gpu: &Gpu) -> Result<Vec<(&'static str, Duration)>> {
-    let mut times = [LOOKUP, FILL, WARM, FIND].map(|shader| (shader.name, Duration::ZERO));
+    let mut times = [LOOKUP, FILL, WARM, FIND, LEAVES, STAT].map(|shader| (shader.name, Duration::ZERO));
     for size in [InodeSize::B128, InodeSize::B256] {
         let options =
             CreateOptions { size: 16 << 20, inode_size: size, seed: Some(SEED), ..CreateOptions::default() };
         let volume = Volume::create_memory(&options)?;
         let known = Known::new(&volume)?;
-        for (probe, time) in [lookup, fill, warm, find].into_iter().zip(&mut times) {
+        for (probe, time) in [lookup, fill, warm, find, leaves, stat].into_iter().zip(&mut times) {
             let begin = Instant::now();
             probe(gpu, &volume, &known)?;
             time.1 += begin.elapsed();
@@ -230,6 +230,41 @@ fn find(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
     };
     if !there.iter().all(is_found) || found.next().is_some() {
         return wrong(FIND.name, format!("{} files are not found as they are", there.len()));
+    }
+    Ok(())
+}
+
+fn leaves(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
+    let mirrored = gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
+    let who = Caller::OWNER;
+    let mut dirs = vec![volume.root()];
+    for name in ["many", "few", "links"] {
+        dirs.push(volume.lookup(&who, volume.root(), name.as_bytes())?.0);
+    }
+    let (listed, report) = mirrored.list(&dirs, false);
+    for (dir, listed) in dirs.iter().zip(listed) {
+        let there = volume.readdir(&who, *dir, 0, 2 * MANY)?;
+        if !listed?.iter().map(|one| &one.entry).eq(&there) {
+            return wrong(LEAVES.name, format!("{} entries are not listed as they are", there.len()));
+        }
+    }
+    if report.by_host != 0 {
+        return wrong(LEAVES.name, format!("{} directories were left to the host", report.by_host));
+    }
+    Ok(())
+}
+
+fn stat(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
+    let mirrored = gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
+    let (dir, _) = volume.lookup(&Caller::OWNER, volume.root(), b"many")?;
+    let inos: Vec<u64> =
+        volume.readdir(&Caller::OWNER, dir, 0, 100)?.iter().map(|entry| entry.ino.0).chain([0]).collect();
+    let cores = mirrored.with_mirror(|mirror| mirrored.cores_of(mirror, &inos))?;
+    for (ino, core) in inos.iter().zip(cores) {
+        let (found, there) = (Attr::of_inode(Ino(*ino), &core), volume.getattr(Ino(*ino)).ok());
+        if found != there {
+            return wrong(STAT.name, format!("inode {ino}: {found:?}, not {there:?}"));
+        }
     }
     Ok(())
 }

@@ -6,8 +6,10 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::twin::find::{Search, Unit};
 use crate::twin::host::Snapshot;
+use crate::twin::leaves::Place;
 use crate::twin::lookup::{Found, MAX_DISPATCHES, Note, Question};
 use lanefs::ResolveOptions;
+use lanefs::format::INODE_CORE;
 
 impl Mirrored<'_, '_> {
     /// What the lookup kernel itself answers, and what it noted for the cache (in the last dispatch, where there were several).
@@ -43,6 +45,19 @@ impl Mirrored<'_, '_> {
             let leaves = leaves.map_or_else(|| mirror.leaves.iter().copied().collect(), <[u64]>::to_vec);
             Ok((self.records(mirror, search, &leaves)?, leaves))
         })
+    }
+
+    /// What the kernels themselves say of inodes, and of places in file maps.
+    ///
+    /// # Errors
+    /// The device's.
+    #[expect(clippy::type_complexity, reason = "two lists")]
+    pub fn cores_and_leaves(
+        &self,
+        inos: &[u64],
+        places: &[Place],
+    ) -> Result<(Vec<[u8; INODE_CORE]>, Vec<Option<u64>>)> {
+        self.with_mirror(|mirror| Ok((self.cores_of(mirror, inos)?, self.leaves_at(mirror, places)?)))
     }
 
     /// What the kernel is asked by a search.

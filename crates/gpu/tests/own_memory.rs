@@ -9,5 +9,7 @@
 mod find;
 #[path = "flight.rs"]
 mod flight;
+#[path = "list.rs"]
+mod list;
 #[path = "lookup.rs"]
 mod lookup;

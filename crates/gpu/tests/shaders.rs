@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every kernel.
-const KERNELS: [&str; 4] = ["lookup", "fill", "warm", "find"];
+const KERNELS: [&str; 6] = ["lookup", "fill", "warm", "find", "stat", "leaves"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders")

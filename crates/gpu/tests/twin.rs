@@ -240,6 +240,10 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("find", "find.comp", "(states & f.end) == f.end", "(states & f.end) <= f.end"),
         ("find", "find.comp", "(f.kinds >> kind & 1u) != 0u", "(f.kinds >> kind & 1u) == 0u"),
         ("find", "find.comp", "dir == p.root", "dir != p.root"),
+        ("leaves", "leaves.comp", "& TAGS) != POINTER_INDIRECT", "& TAGS) == POINTER_INDIRECT"),
+        ("leaves", "leaves.comp", "9u * (level - 1u)", "9u * level"),
+        ("leaves", "leaves.comp", "9u * depth) != 0UL", "9u * depth) == 0UL"),
+        ("stat", "stat.comp", "there && mode != 0u", "there && mode == 0u"),
     ] {
         let code = faulty(kernel, file, right, wrong);
         let options = GpuOptions { replaced: Some((kernel, &code)), ..GpuOptions::default() };

@@ -30,6 +30,7 @@ fn work() {
         first.wait().expect("resolved");
         mirrored.warm().expect("warm");
         mirrored.find(&Filter::default()).expect("found");
+        mirrored.list_below(&[volume.root()], None, true);
     }
     assert_eq!(mirrored.failure(), None);
 }

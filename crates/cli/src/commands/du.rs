@@ -1,8 +1,10 @@
 //! `lanefs du`.
 
+use crate::ahead::Ahead;
 use crate::bytes;
 use crate::cli::Run;
 use crate::context::{Context, json_name};
+use crate::engine::EngineArgs;
 use crate::escape::escape_into;
 use crate::exit::Outcome;
 use crate::progress::Progress;
@@ -23,7 +25,8 @@ use std::io::Write;
     disable_help_flag = true,
     after_help = "Examples:
   lanefs du v.lane -s -h /usr /etc
-  lanefs du v.lane -d 1 | sort -n"
+  lanefs du v.lane -d 1 | sort -n
+  lanefs du v.lane -s --engine gpu"
 )]
 pub struct Du {
     /// Only the total of each PATH
@@ -50,6 +53,8 @@ pub struct Du {
     /// One JSON object a line: bytes, path
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
     /// Where to start; the root directory (in a shell: the working directory) without it
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
@@ -84,7 +89,12 @@ impl Du {
     ) -> Result<u64, crate::exit::Failure> {
         let start = context.resolve(path, false)?;
         let shown_depth = if self.summarize { 0 } else { self.max_depth.unwrap_or(usize::MAX) };
-        let mut walk = Walk::new(context.volume, path, start.ino, start.kind, WalkOptions::default());
+        let ahead = match start.kind {
+            FileKind::Directory => Ahead::load(&self.engine, context, &[start.ino], None, true)?,
+            _ => Ahead::default(),
+        };
+        let walk = Walk::new(context.volume, path, start.ino, start.kind, WalkOptions::default());
+        let mut walk = walk.with(ahead);
         // The sums of the directories that are open, the outermost first.
         let mut sums: Vec<u64> = Vec::new();
         let mut whole = 0;
@@ -109,7 +119,8 @@ impl Du {
                 continue;
             }
             progress.tick();
-            let mut own = match context.attr(walk.path(), step.ino) {
+            let attr = walk.attr(step.ino).map_or_else(|| context.attr(walk.path(), step.ino), Ok);
+            let mut own = match attr {
                 Ok(attr)
                     if attr.kind != FileKind::Directory && attr.links > 1 && !counted.insert(attr.ino) =>
                 {

@@ -1,7 +1,9 @@
 //! `lanefs ls`.
 
+use crate::ahead::Ahead;
 use crate::cli::Run;
 use crate::context::{Context, join, json_name};
+use crate::engine::EngineArgs;
 use crate::exit::{Failure, Outcome};
 use crate::size::human;
 use crate::walk::list;
@@ -22,6 +24,7 @@ use std::io::Write;
   lanefs ls v.lane
   lanefs ls v.lane -la /etc
   lanefs ls v.lane -R --json / | jq -r .path
+  lanefs ls v.lane -lR --engine gpu /data
 
 Columns of -l: type and permissions, links, owner, group, size (major, minor for a device), time
 of the last change of content, name -> target of a symbolic link."
@@ -63,6 +66,8 @@ pub struct Ls {
     /// One JSON object a line, with all attributes
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
     /// What to list; the root directory (in a shell: the working directory) without it
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
@@ -115,6 +120,9 @@ impl Ls {
         if !files.is_empty() {
             self.print(context, &files)?;
         }
+        let tops: Vec<Ino> = dirs.iter().map(|(_, ino)| *ino).collect();
+        let depth = if self.recursive { None } else { Some(0) };
+        let mut ahead = Ahead::load(&self.engine, context, &tops, depth, self.long || self.json)?;
         let mut seen = HashSet::new();
         dirs.reverse();
         while let Some((path, ino)) = dirs.pop() {
@@ -129,8 +137,9 @@ impl Ls {
                 context.out.write_all(&line)?;
             }
             first = false;
-            let outcome =
-                self.directory(context, &path, ino).map(|below| dirs.extend(below.into_iter().rev()));
+            let outcome = self
+                .directory(context, &path, ino, &mut ahead)
+                .map(|below| dirs.extend(below.into_iter().rev()));
             context.go_on(outcome)?;
         }
         Ok(())
@@ -142,8 +151,15 @@ impl Ls {
         context: &mut Context<'_>,
         path: &[u8],
         dir: Ino,
+        ahead: &mut Ahead,
     ) -> Result<Vec<(Vec<u8>, Ino)>, Failure> {
-        let mut entries = list(context.volume, path, dir)?;
+        let mut entries = match ahead.take(dir) {
+            Some(mut listed) => {
+                listed.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+                listed
+            }
+            None => list(context.volume, path, dir)?,
+        };
         if !self.all && !self.almost_all {
             entries.retain(|entry| !entry.name.starts_with(b"."));
         }
@@ -163,7 +179,7 @@ impl Ls {
                 below.push((whole.clone(), entry.ino));
             }
             let attr = if needs_attributes {
-                context.attr(&whole, entry.ino)
+                ahead.attr(entry.ino).map_or_else(|| context.attr(&whole, entry.ino), Ok)
             } else {
                 Ok(bare(entry.ino, entry.kind))
             };

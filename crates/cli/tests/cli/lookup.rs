@@ -99,6 +99,31 @@ fn every_engine_finds_the_same_in_the_same_order() {
 }
 
 #[test]
+fn every_engine_lists_and_counts_the_same() {
+    let v = volume();
+    for i in 0..40 {
+        v.run("mkdir", &format!("-p /deep/{}/{i}", i % 3)).ends(0);
+        v.run_with("write", &[&format!("/deep/{}/{i}/file", i % 3)], &vec![b'x'; i * 100]).ends(0);
+    }
+    v.run("ln", "/d/f /deep/again").ends(0);
+    for (command, asked) in [
+        ("ls", "-laR"),
+        ("ls", "-lR /deep /d"),
+        ("ls", "-A /d /deep/1 /d/f"),
+        ("ls", "--json -R"),
+        ("du", "-a"),
+        ("du", "-b /deep /d /d/f"),
+        ("du", "-s -h -c / /deep"),
+    ] {
+        let ran = |engine: &str| v.run(command, &format!("--engine {engine} {asked}")).ends(0);
+        let (by_cpu, by_gpu) = (ran("cpu"), ran("gpu"));
+        assert_eq!(by_gpu.bytes, by_cpu.bytes, "{command} {asked}");
+        assert_eq!(ran("auto").bytes, by_cpu.bytes, "{command} {asked}");
+        assert!(!by_cpu.bytes.is_empty(), "{command} {asked}");
+    }
+}
+
+#[test]
 fn stat_links_and_json() {
     let v = volume();
     let ran = v.run("lookup", "--stat --quiet /d/f /none").ends(1);

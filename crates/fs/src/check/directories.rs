@@ -8,9 +8,10 @@ use super::pass::{Pass, Saved};
 use super::trees::Tree;
 use crate::dir::Entry;
 use crate::edit::Outcome;
-use crate::inode::{DEPTH_SHIFT, FLAG_MAP_HOLES};
+use crate::inode::FLAG_MAP_HOLES;
 use crate::orphans;
 use lanefs_format::INODE_CORE;
+use lanefs_format::INODE_DEPTH_SHIFT;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e};
 use lanefs_format::{BLOCK, BlockKind, DirRoot, FileKind, UNIT, dir_inode_128 as tail, half_md4, inode as f};
 
@@ -237,7 +238,7 @@ impl Pass<'_, '_> {
             field.write(inode, 0);
         }
         let flags = f::FLAGS.read(inode).unwrap_or(0);
-        f::FLAGS.write(inode, flags & !(FLAG_MAP_HOLES | 0xf << DEPTH_SHIFT));
+        f::FLAGS.write(inode, flags & !(FLAG_MAP_HOLES | 0xf << INODE_DEPTH_SHIFT));
         tail::ROOM.write(&mut inode[INODE_CORE..], 0);
         let (from, to) = (size.small_tags(), size.small_units() + size.small_entries());
         inode[from..to].fill(0);

@@ -4,8 +4,9 @@ use super::findings::Tally;
 use super::invariants as iv;
 use super::pass::Pass;
 use crate::edit::Outcome;
-use crate::inode::{DEPTH_SHIFT, FLAG_MAP_HOLES, FLAG_UNLISTED};
+use crate::inode::{FLAG_MAP_HOLES, FLAG_UNLISTED};
 use crate::space;
+use lanefs_format::INODE_DEPTH_SHIFT;
 use lanefs_format::{
     BLOCK, BlockKind, FileKind, INODE_CORE, INODE_INLINE, InodeSize, MAX_FILE_SIZE, MAX_MAP_DEPTH,
     MAX_SYMLINK, chunk_entry, inode as f,
@@ -162,11 +163,11 @@ pub(super) fn check_fields(
     let has_map = matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory);
     let flags = f::FLAGS.read(bytes).unwrap_or(0);
     let map = f::MAP.read(bytes).unwrap_or(0);
-    let depth = (flags >> DEPTH_SHIFT & 0xf) as u8;
+    let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
     let allowed = match kind {
-        FileKind::File | FileKind::Symlink => INODE_INLINE | 0xf << DEPTH_SHIFT,
-        FileKind::Directory if is_list => FLAG_UNLISTED | FLAG_MAP_HOLES | 0xf << DEPTH_SHIFT,
-        FileKind::Directory => FLAG_MAP_HOLES | 0xf << DEPTH_SHIFT,
+        FileKind::File | FileKind::Symlink => INODE_INLINE | 0xf << INODE_DEPTH_SHIFT,
+        FileKind::Directory if is_list => FLAG_UNLISTED | FLAG_MAP_HOLES | 0xf << INODE_DEPTH_SHIFT,
+        FileKind::Directory => FLAG_MAP_HOLES | 0xf << INODE_DEPTH_SHIFT,
         _ => 0,
     };
     let mut good = flags & allowed;
@@ -176,7 +177,7 @@ pub(super) fn check_fields(
         f::MAP.write(bytes, 0);
     }
     if f::MAP.read(bytes) == Some(0) {
-        good &= !(0xf << DEPTH_SHIFT);
+        good &= !(0xf << INODE_DEPTH_SHIFT);
     }
     if good != flags {
         tally.note(at, &iv::INODE_FLAGS);

@@ -6,7 +6,7 @@ use super::invariants as iv;
 use super::maps::Map;
 use super::pass::Pass;
 use crate::edit::Outcome;
-use crate::inode::DEPTH_SHIFT;
+use lanefs_format::INODE_DEPTH_SHIFT;
 use lanefs_format::{FileKind, INODE_INLINE, inode as f};
 
 /// Inodes between two reports of progress.
@@ -55,12 +55,12 @@ impl Pass<'_, '_> {
         let is_directory = kind == FileKind::Directory;
         let mut map = Map { blocks: 0, leaves: Vec::new(), good: true };
         if flags & INODE_INLINE == 0 {
-            let depth = (flags >> DEPTH_SHIFT & 0xf) as u8;
+            let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
             map = self.walk_map(&mut tally, is_directory, f::MAP.read(copy).unwrap_or(0), depth, at)?;
         }
         if !map.good {
             f::MAP.write(copy, 0);
-            f::FLAGS.write(copy, flags & !(0xf << DEPTH_SHIFT));
+            f::FLAGS.write(copy, flags & !(0xf << INODE_DEPTH_SHIFT));
         }
         let chain = self.walk_xattrs(&mut tally, f::XATTR.read(copy).unwrap_or(0), at)?;
         if let Some(saved) = chain.saved {

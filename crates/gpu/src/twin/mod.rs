@@ -7,8 +7,10 @@ pub mod fill;
 pub mod find;
 mod fuel;
 pub mod host;
+pub mod leaves;
 pub mod lookup;
 mod name;
+pub mod stat;
 pub mod warm;
 
 /// What kernels read: the volume by position, as far as it is there, and the directory cache.

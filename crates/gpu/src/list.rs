@@ -1,0 +1,229 @@
+//! Whole directories, many at a time: their entries, and the attributes of what these name.
+
+use crate::batch::Tables;
+use crate::engine::{Mirrored, Report};
+use crate::error::Result;
+use crate::filter::Filter;
+use crate::find::Match;
+use crate::kernels::PARAMETERS;
+use crate::mirror::Mirror;
+use crate::twin::leaves::Place;
+use crate::vulkan::{Commands, Direction, Kernel, Staged};
+use lanefs::format::{BLOCK, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, inode as f};
+use lanefs::{Attr, Caller, DirEntry, Ino, ResolveOptions};
+use std::collections::HashMap;
+
+/// Places of file maps, and inodes, that one dispatch looks at.
+const ASKED: usize = 1 << 18;
+
+/// Places of one call at most, holes too; directories with more are left to the host.
+const PLACES: u64 = 1 << 22;
+
+/// An entry of a directory.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The entry.
+    pub entry: DirEntry,
+    /// Attributes of what it names, where they were asked for; `None` where they cannot be read.
+    pub attr: Option<Attr>,
+}
+
+/// A directory as it was found; `None` where the device cannot tell.
+type Known = Option<Vec<Listed>>;
+
+impl Mirrored<'_, '_> {
+    /// The entries of many directories, each in the order of `readdir`, with the attributes of what they name if wanted. Those that the
+    /// device cannot tell the host does, as they are then. The report counts directories.
+    pub fn list(&self, dirs: &[Ino], attributes: bool) -> (Vec<lanefs::Result<Vec<Listed>>>, Report) {
+        let on_device = self.on_device(|mirror| self.list_on(mirror, dirs, attributes));
+        let (known, copied) = on_device.unwrap_or_else(|| (vec![None; dirs.len()], 0));
+        let mut report = Report { copied, ..Report::default() };
+        let listed = dirs.iter().zip(known).map(|(dir, known)| match known {
+            Some(mut entries) => {
+                report.by_device += 1;
+                // What an inode says that the mirror does not have.
+                for one in entries.iter_mut().filter(|one| attributes && one.attr.is_none()) {
+                    one.attr = self.volume().getattr(one.entry.ino).ok();
+                }
+                Ok(entries)
+            }
+            None => {
+                report.by_host += 1;
+                let entries = self.volume().readdir(&Caller::OWNER, *dir, 0, usize::MAX)?;
+                let attr = |entry: &DirEntry| attributes.then(|| self.volume().getattr(entry.ino).ok());
+                Ok(entries.into_iter().map(|entry| Listed { attr: attr(&entry).flatten(), entry }).collect())
+            }
+        });
+        (listed.collect(), report)
+    }
+
+    fn list_on(&self, mirror: &Mirror, dirs: &[Ino], attributes: bool) -> Result<Vec<Known>> {
+        let mut known: Vec<Known> = vec![None; dirs.len()];
+        let mut numbers = HashMap::new();
+        let (mut places, mut asked) = (Vec::new(), Vec::new());
+        let inos: Vec<u64> = dirs.iter().map(|dir| dir.0).collect();
+        for (number, core) in self.cores_of(mirror, &inos)?.iter().enumerate() {
+            let Some((map, depth, end)) = directory_in(core) else { continue };
+            // A directory that is asked for twice is listed once, and given twice.
+            if end > PLACES - (places.len() as u64).min(PLACES) || numbers.contains_key(&inos[number]) {
+                continue;
+            }
+            numbers.insert(inos[number], number);
+            known[number] = Some(Vec::new());
+            places.extend((0..end).map(|place| Place { map, depth, place }));
+            asked.resize(places.len(), number);
+        }
+        let mut leaves = HashMap::new();
+        for ((place, number), at) in places.iter().zip(&asked).zip(self.leaves_at(mirror, &places)?) {
+            match at {
+                Some(0) => {}
+                // Two directories with one leaf: a damaged volume.
+                Some(at) => {
+                    if let Some((other, _)) = leaves.insert(at, (*number, place.place)) {
+                        (known[*number], known[other]) = (None, None);
+                    }
+                }
+                None => known[*number] = None,
+            }
+        }
+        let mut positions: Vec<u64> = leaves.keys().copied().collect();
+        positions.sort_unstable();
+        let everything = Filter::default();
+        let (found, undecided) = self.entries(mirror, &everything, &positions)?;
+        for at in undecided {
+            if let Some((number, _)) = leaves.get(&at) {
+                known[*number] = None;
+            }
+        }
+        for Match { dir, ino, kind, cookie, name } in found {
+            // A leaf that says to be another directory's is damage, and what it holds then belongs to nobody that was asked for.
+            let Some(number) = numbers.get(&dir.0) else { return Ok(vec![None; dirs.len()]) };
+            if let Some(entries) = &mut known[*number] {
+                entries.push(Listed { entry: DirEntry { ino, kind, cookie, name }, attr: None });
+            }
+        }
+        known.iter_mut().flatten().for_each(|entries| entries.sort_unstable_by_key(|one| one.entry.cookie));
+        if attributes {
+            let wanted: Vec<u64> = known.iter().flatten().flatten().map(|one| one.entry.ino.0).collect();
+            let cores = self.cores_of(mirror, &wanted)?;
+            for (one, core) in known.iter_mut().flatten().flatten().zip(cores) {
+                one.attr = Attr::of_inode(one.entry.ino, &core).filter(|attr| attr.kind == one.entry.kind);
+            }
+        }
+        for number in 0..dirs.len() {
+            if let Some(first) = numbers.get(&inos[number]).filter(|first| **first != number) {
+                known[number] = known[*first].clone();
+            }
+        }
+        Ok(known)
+    }
+
+    /// The first bytes of inodes, zeros where none is there.
+    pub(crate) fn cores_of(&self, mirror: &Mirror, inos: &[u64]) -> Result<Vec<[u8; INODE_CORE]>> {
+        let mut cores = Vec::with_capacity(inos.len());
+        for some in inos.chunks(ASKED) {
+            let answers = self.ask(mirror, &self.gpu().kernels().stat, some, some.len(), INODE_CORE)?;
+            cores.extend_from_slice(answers.as_chunks().0);
+        }
+        Ok(cores)
+    }
+
+    /// Positions of the blocks in places of file maps, 0 for holes.
+    pub(crate) fn leaves_at(&self, mirror: &Mirror, places: &[Place]) -> Result<Vec<Option<u64>>> {
+        let mut found = Vec::with_capacity(places.len());
+        for some in places.chunks(ASKED) {
+            let quads: Vec<u64> = some
+                .iter()
+                .flat_map(|place| [place.map, place.place | u64::from(place.depth) << 56])
+                .collect();
+            let answers = self.ask(mirror, &self.gpu().kernels().leaves, &quads, some.len(), 8)?;
+            let positions = answers.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight));
+            found.extend(positions.map(|at| Some(at).filter(|at| *at != u64::MAX)));
+        }
+        Ok(found)
+    }
+
+    /// Asks a kernel that has an answer of so many bytes to each of `count` questions.
+    fn ask(
+        &self,
+        mirror: &Mirror,
+        kernel: &Kernel,
+        quads: &[u64],
+        count: usize,
+        bytes: usize,
+    ) -> Result<Vec<u8>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let device = self.device();
+        let mut input = Staged::new(device, PARAMETERS + quads.len() as u64 * 8, Direction::In)?;
+        let output = Staged::new(device, (count * bytes) as u64, Direction::Out)?;
+        let here = input.address();
+        let question = self.question(&ResolveOptions::default());
+        let mut parameters = Tables::of(mirror).parameters(&question, self.cache());
+        parameters.starts = here + PARAMETERS;
+        parameters.count = count as u32;
+        parameters.answers = output.address();
+        let (told, asked) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
+        parameters.write(told);
+        for (to, quad) in asked.as_chunks_mut::<8>().0.iter_mut().zip(quads) {
+            *to = quad.to_le_bytes();
+        }
+        let mut work = Commands::new(device)?;
+        work.record(|commands| {
+            input.bring(commands, input.len());
+            commands.run(kernel, here, count as u64);
+            output.bring(commands, output.len());
+        })?;
+        work.submit()?;
+        work.wait()?;
+        Ok(output.bytes().get(..count * bytes).unwrap_or(&[]).to_vec())
+    }
+}
+
+/// Of a directory's inode: root and depth of the file map, and its end in blocks.
+fn directory_in(core: &[u8; INODE_CORE]) -> Option<(u64, u8, u64)> {
+    let mode = f::MODE.read(core)?;
+    let depth = (f::FLAGS.read(core)? & INODE_DEPTH_MASK) >> INODE_DEPTH_SHIFT;
+    (FileKind::from_mode(mode) == Some(FileKind::Directory)).then_some((
+        f::MAP.read(core)?,
+        depth as u8,
+        f::BYTES.read(core)? / BLOCK,
+    ))
+}
+
+impl Mirrored<'_, '_> {
+    /// As [`list`](Self::list), with all directories below these, level by level, down to `depth` levels: the entries of each. One that
+    /// cannot be read is left out.
+    pub fn list_below(
+        &self,
+        tops: &[Ino],
+        depth: Option<usize>,
+        attributes: bool,
+    ) -> (HashMap<Ino, Vec<Listed>>, Report) {
+        let (mut found, mut sum) = (HashMap::new(), Report::default());
+        let mut level = tops.to_vec();
+        for _ in 0..=depth.unwrap_or(usize::MAX - 1) {
+            // A damaged volume may name a directory more than once.
+            level.sort_unstable();
+            level.dedup();
+            level.retain(|dir| !found.contains_key(dir));
+            if level.is_empty() {
+                break;
+            }
+            let (listed, report) = self.list(&level, attributes);
+            sum.by_device += report.by_device;
+            sum.by_host += report.by_host;
+            sum.copied += report.copied;
+            let mut below = Vec::new();
+            for (dir, entries) in level.iter().zip(listed) {
+                let Ok(entries) = entries else { continue };
+                let dirs = entries.iter().filter(|one| one.entry.kind == FileKind::Directory);
+                below.extend(dirs.map(|one| one.entry.ino));
+                found.insert(*dir, entries);
+            }
+            level = below;
+        }
+        (found, sum)
+    }
+}
