@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Invocations of a workgroup, without other wishes.
-const WORKGROUP: u32 = 64;
+pub(crate) const WORKGROUP: u32 = 64;
 
 /// Paths of one submission at most, and bytes of their text.
 const PATHS: usize = 1 << 18;
@@ -32,7 +32,7 @@ const KEPT_BYTES: u64 = 512 << 20;
 
 /// Rounds of loops of an invocation; of llvmpipe, which ends all loops of the invocations of a vector after 65,535 of them, so few that
 /// those of 16 together stay below.
-const FUEL: u32 = 1 << 20;
+pub(crate) const FUEL: u32 = 1 << 20;
 const FUEL_SOFTWARE: u32 = 4000;
 const _: () = assert!(FUEL_SOFTWARE * 16 < 65_535 && FUEL_SOFTWARE > 2 * COMPONENT_FUEL);
 
@@ -148,9 +148,9 @@ pub struct Mirrored<'g, 'v> {
     state: Mutex<State<'v>>,
 }
 
-struct State<'v> {
-    watch: Watch<'v>,
-    mirror: Mirror,
+pub(crate) struct State<'v> {
+    pub(crate) watch: Watch<'v>,
+    pub(crate) mirror: Mirror,
     /// Batches that are over, for the next ones of their shape.
     kept: Vec<Batch>,
     /// Why the device is not asked any more.
@@ -235,7 +235,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         }
         let mut state = self.state();
         let State { mirror, watch, .. } = &mut *state;
-        mirror.refresh(watch)?;
+        mirror.refresh(|take| watch.changes(take))?;
         let device = self.device();
         let mut told = Buffer::new(device, PARAMETERS, Place::Upload)?;
         let mut work = Commands::new(device)?;
@@ -293,22 +293,15 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     /// Has the device do something with the mirror, brought up to the present; `None` where it failed, now or before. Nobody changes the
     /// mirror meanwhile. With it, how many blocks were copied.
     pub(crate) fn on_device<T>(&self, work: impl FnOnce(&Mirror) -> Result<T>) -> Option<(T, u64)> {
-        let mut state = self.state();
-        if state.failure.is_some() {
-            return None;
-        }
-        let State { mirror, watch, .. } = &mut *state;
-        let before = mirror.copied;
-        match mirror.refresh(watch).and_then(|()| work(mirror)) {
-            Ok(done) => return Some((done, mirror.copied - before)),
-            // What one search has no memory for, another one may have.
-            Err(error) if error.is_short_of_memory() => state.kept.clear(),
-            Err(error) => state.failure = Some(error),
-        }
-        None
+        self.state().attempt(|mirror, watch| {
+            let before = mirror.copied;
+            mirror.refresh(|take| watch.changes(take))?;
+            let done = work(mirror)?;
+            Ok((done, mirror.copied - before))
+        })
     }
 
-    fn state(&self) -> MutexGuard<'_, State<'v>> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State<'v>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -316,7 +309,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     pub(crate) fn with_mirror<T>(&self, work: impl FnOnce(&Mirror) -> Result<T>) -> Result<T> {
         let mut state = self.state();
         let State { mirror, watch, .. } = &mut *state;
-        mirror.refresh(watch)?;
+        mirror.refresh(|take| watch.changes(take))?;
         work(mirror)
     }
 
@@ -369,7 +362,24 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     }
 }
 
-impl State<'_> {
+impl<'v> State<'v> {
+    /// Has the device do something; `None` where it failed, now or before.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut Mirror, &mut Watch<'v>) -> Result<T>,
+    ) -> Option<T> {
+        if self.failure.is_some() {
+            return None;
+        }
+        match work(&mut self.mirror, &mut self.watch) {
+            Ok(done) => return Some(done),
+            // What one of them has no memory for, another one may have.
+            Err(error) if error.is_short_of_memory() => self.kept.clear(),
+            Err(error) => self.failure = Some(error),
+        }
+        None
+    }
+
     /// Brings the mirror up to the present and submits a batch.
     fn begin<P: AsRef<[u8]>>(
         &mut self,
@@ -379,7 +389,7 @@ impl State<'_> {
         paths: &[P],
     ) -> Result<Begun> {
         let before = self.mirror.copied;
-        self.mirror.refresh(&mut self.watch)?;
+        self.mirror.refresh(|take| self.watch.changes(take))?;
         let mut batch = match self.kept.iter().position(|batch| batch.shape() == shape) {
             Some(i) => self.kept.swap_remove(i),
             None => Batch::new(mirrored.device(), &mirrored.gpu.kernels, &mirrored.cache, shape, false)?,

@@ -1,8 +1,12 @@
 //! Every call of Vulkan fails once: the answers stay right, and nothing is lost.
 
+use crate::proof::batches::Maker;
+use crate::twin::change::{Setting, rebuilt};
+use crate::twin::host::HostCopy;
 use crate::vulkan::{Choice, calls, fail_call};
 use crate::{Filter, Gpu, GpuOptions, MirrorOptions};
 use ash::vk;
+use lanefs::bulk::{Batch, DirEngine, Rebuilt, Sought};
 use lanefs::{Caller, CreateOptions, ResolveOptions, Volume};
 
 fn volume() -> Volume {
@@ -16,8 +20,24 @@ fn volume() -> Volume {
     volume
 }
 
-/// A mirror, some batches, a change between them; all answers must be those of the CPU engine.
-fn work(gpu: &Gpu, volume: &Volume) {
+/// A batch of changes of the root directory, and what the twins answer.
+fn changes(gpu: &Gpu, volume: &Volume) -> (Batch, Rebuilt) {
+    let copy = HostCopy::of(volume).expect("copied");
+    let superblock = volume.superblock();
+    let (seed, inode_size, workgroup) = (superblock.seed, superblock.inode_size, crate::engine::WORKGROUP);
+    let mut maker = Maker::new(&copy, inode_size, 1);
+    while maker.is_empty() {
+        maker.add(volume.root().0 * inode_size.bytes());
+    }
+    let batch = maker.batch();
+    let setting = Setting { seed, inode_size, fuel: gpu.fuel(), workgroup };
+    let mut rebuilt = rebuilt(&copy, &setting, &batch).expect("able");
+    rebuilt.words.sort_unstable();
+    (batch, rebuilt)
+}
+
+/// A mirror, some batches, a change between them; all answers must be those of the CPU engine, and of the twins.
+fn work(gpu: &Gpu, volume: &Volume, (batch, rebuilt): &(Batch, Rebuilt)) {
     for round in 0..3 {
         volume.write_file(format!("/file {round}"), b"").expect("written");
     }
@@ -35,6 +55,19 @@ fn work(gpu: &Gpu, volume: &Volume) {
         let second = mirrored.submit(&options, &paths);
         let found = mirrored.find(&Filter { size: 7..=7, ..Filter::default() }).expect("found").0;
         assert_eq!(found.len(), round + 1);
+        let mut changes = mirrored.changes();
+        let _ = changes.look();
+        let sought = Sought { dir: volume.root().0, name: b"file 7" };
+        let (seen, found) = (changes.seek(&[sought]), changes.rebuild(batch));
+        drop(changes);
+        if let Ok(seen) = seen {
+            let (ino, kind) = volume.lookup(&Caller::OWNER, volume.root(), b"file 7").expect("there");
+            assert_eq!(seen[0].entry.map(|(_, ino, kind)| (ino, kind)), Some((ino.0, kind)));
+        }
+        if let Ok(mut found) = found {
+            found.words.sort_unstable();
+            assert_eq!(found, *rebuilt);
+        }
         assert_eq!(second.wait().expect("answers").0, expected);
         assert_eq!(first.wait().expect("answers").0, expected);
     }
@@ -46,7 +79,8 @@ fn whichever_call_fails_the_answers_are_right() {
     // Guards tell a device that goes on writing to memory which is no longer its own.
     let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
     fail_call(None);
-    work(&gpu, &volume);
+    let known = changes(&gpu, &volume);
+    work(&gpu, &volume, &known);
     let count = calls();
     assert!(count > 50, "only {count} calls");
     for code in [
@@ -56,11 +90,11 @@ fn whichever_call_fails_the_answers_are_right() {
     ] {
         for call in 0..count {
             fail_call(Some((call, code)));
-            work(&gpu, &volume);
+            work(&gpu, &volume, &known);
         }
     }
     fail_call(None);
-    work(&gpu, &volume);
+    work(&gpu, &volume, &known);
 }
 
 #[test]

@@ -25,6 +25,19 @@ pub(crate) const STAT: Shader =
 pub(crate) const LEAVES: Shader =
     Shader { name: "leaves", code: include_bytes!("../shaders/leaves.spv"), parameters: 8 };
 
+/// Finds names in directories, or where they would be.
+pub(crate) const SEEK: Shader =
+    Shader { name: "seek", code: include_bytes!("../shaders/seek.spv"), parameters: 8 };
+/// Finds what stays of hash regions that change.
+pub(crate) const GATHER: Shader =
+    Shader { name: "gather", code: include_bytes!("../shaders/gather.spv"), parameters: 8 };
+/// Puts what stays and what is added in order.
+pub(crate) const MERGE: Shader =
+    Shader { name: "merge", code: include_bytes!("../shaders/merge.spv"), parameters: 8 };
+/// Builds the indexes of hash regions.
+pub(crate) const BUILD: Shader =
+    Shader { name: "build", code: include_bytes!("../shaders/build.spv"), parameters: 8 };
+
 /// Every kernel, on a device.
 pub(crate) struct Kernels {
     pub(crate) lookup: Kernel,
@@ -33,6 +46,10 @@ pub(crate) struct Kernels {
     pub(crate) find: Kernel,
     pub(crate) stat: Kernel,
     pub(crate) leaves: Kernel,
+    pub(crate) seek: Kernel,
+    pub(crate) gather: Kernel,
+    pub(crate) merge: Kernel,
+    pub(crate) build: Kernel,
 }
 
 impl Kernels {
@@ -56,6 +73,10 @@ impl Kernels {
             find: make(&FIND)?,
             stat: make(&STAT)?,
             leaves: make(&LEAVES)?,
+            seek: make(&SEEK)?,
+            gather: make(&GATHER)?,
+            merge: make(&MERGE)?,
+            build: make(&BUILD)?,
         })
     }
 }

@@ -40,6 +40,10 @@ pub(crate) const POINTER_BLOCK: u64 = Pointer::data(0, BlockSize::Small).word();
 /// The code of a lookup that another dispatch has to go on with.
 pub(crate) const UNFINISHED: u32 = 255;
 
+/// The forms of a directory's root that name one region.
+pub(crate) const FORM_SMALL: u64 = DirRoot::Small(BLOCK).word() % BLOCK;
+pub(crate) const FORM_REGION: u64 = DirRoot::Region(BLOCK).word() % BLOCK;
+
 /// The bits of a mode that are the type.
 pub(crate) const MODE_TYPE: u16 = 0o170_000;
 pub(crate) const MODE_DIRECTORY: u16 = 0o040_000;
@@ -70,6 +74,7 @@ pub fn glsl() -> String {
         ("MAX_MAP_DEPTH", MAX_MAP_DEPTH.into()),
         ("MAX_TREE_LEVEL", dir::MAX_TREE_LEVEL.into()),
         ("TREE_MAX", dir::TREE_MAX),
+        ("REGION_MAX", dir::REGION_MAX),
         ("BUCKETS", dir::BUCKETS),
         ("BUCKET_SLOTS", dir::BUCKET_SLOTS),
         ("SLOT_SHIFT", Slot::SHIFT as usize),
@@ -92,6 +97,7 @@ pub fn glsl() -> String {
         ("ENTRY_SIZE", entry::SIZE),
         ("ENTRY_INODE", entry::INODE.offset),
         ("ENTRY_HASH", entry::HASH.offset),
+        ("INDEX_DUMMY", index::DUMMY.offset),
         ("INDEX_SLOTS", index::SLOTS.offset),
         ("TREE_HASHES", tree::HASHES.offset),
         ("TREE_POSITIONS", tree::POSITIONS.offset),
@@ -102,9 +108,10 @@ pub fn glsl() -> String {
         ("WANTS_ATTRIBUTES", WANTS_ATTRIBUTES as usize),
         ("WANTS_DIRECTORIES", WANTS_DIRECTORIES as usize),
         ("BLOCK_LEAF", BlockKind::Leaf as usize),
+        ("BLOCK_INDEX", BlockKind::Index as usize),
         ("BLOCK_TREE", BlockKind::Tree as usize),
-        ("FORM_SMALL", form(DirRoot::Small(BLOCK)) as usize),
-        ("FORM_REGION", form(DirRoot::Region(BLOCK)) as usize),
+        ("FORM_SMALL", FORM_SMALL as usize),
+        ("FORM_REGION", FORM_REGION as usize),
         ("FORM_TREE", form(DirRoot::Tree(BLOCK)) as usize),
     ];
     let sizes = [(InodeSize::B128, 128), (InodeSize::B256, 256)].into_iter().flat_map(|(size, bytes)| {

@@ -3,6 +3,7 @@
 //! * [`devices`]: what there is; [`Gpu`]: a device that is ready, its kernels probed.
 //! * [`Mirrored`]: a volume whose metadata the device has; it resolves batches of paths, several of them at a time ([`Pending`]).
 //!   It finds entries by name, type, size and time ([`Filter`]).
+//! * [`Changes`]: the directories' part of a batch of changes.
 //! * [`Auto`]: both engines, of which each batch goes to the faster one.
 //! * [`twin`]: the kernels in Rust.
 //!
@@ -12,6 +13,7 @@ mod auto;
 mod batch;
 mod below;
 mod cache;
+mod change;
 mod engine;
 mod error;
 #[cfg(test)]
@@ -26,11 +28,13 @@ mod pending;
 mod probe;
 pub mod proof;
 mod resident;
+mod tasks;
 pub mod twin;
 mod vulkan;
 
 pub use auto::{Auto, Cost, Engine};
 pub use below::Below;
+pub use change::Changes;
 pub use engine::{Gpu, GpuOptions, MirrorOptions, Mirrored, Report};
 pub use error::{Error, Result};
 pub use filter::{Filter, Names};

@@ -12,7 +12,7 @@
 use crate::error::{Error, Result};
 use crate::vulkan::{Buffer, Commands, Device, Place};
 use ash::vk;
-use lanefs::Watch;
+use lanefs::Watched;
 use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +25,9 @@ const STAGING: u64 = 8 << 20;
 
 /// What a block that is not there is made of.
 const NOTHING: u8 = 0xff;
+
+/// Who takes blocks that changed.
+pub(crate) type Take<'t> = &'t mut dyn FnMut(Watched<'_>);
 
 /// A copy of the metadata, as far as the device has room.
 pub(crate) struct Mirror {
@@ -131,27 +134,28 @@ impl Mirror {
         )
     }
 
-    /// Has the device copy what changed since the last time, before what is submitted later.
+    /// Has the device copy what changed since the last time, before what is submitted later. `changes` gives the blocks, as
+    /// [`Watch::changes`](lanefs::Watch::changes) does.
     ///
     /// # Errors
     /// The device's; from then on the mirror is of no more use, for what did not reach it is not named again.
-    pub(crate) fn refresh(&mut self, watch: &mut Watch<'_>) -> Result<()> {
+    pub(crate) fn refresh(&mut self, changes: impl FnOnce(Take<'_>)) -> Result<()> {
         if self.is_stale {
             let code = vk::Result::ERROR_DEVICE_LOST;
             return Err(Error::Device { doing: "using a mirror that could not be kept up to date", code });
         }
         // Until all has been copied.
         self.is_stale = true;
-        self.copy_changes(watch)?;
+        self.copy_changes(changes)?;
         self.is_stale = false;
         Ok(())
     }
 
-    fn copy_changes(&mut self, watch: &mut Watch<'_>) -> Result<()> {
+    fn copy_changes(&mut self, changes: impl FnOnce(Take<'_>)) -> Result<()> {
         // What was sent the last time must have left the staging buffers.
         self.work.wait()?;
         let (mut load, mut outcome, mut is_new) = (Load::default(), Ok(()), false);
-        watch.changes(&mut |block| {
+        changes(&mut |block| {
             if outcome.is_err() {
                 return;
             }
@@ -279,8 +283,8 @@ mod tests {
         let volume = Volume::create_memory(&options).expect("volume");
         let mut watch = volume.watch().expect("watch").expect("nobody else watches");
         let mut mirror = Mirror::new(&device, 16 << 20, 16 << 20).expect("mirror");
-        mirror.refresh(&mut watch).expect("refreshed");
+        mirror.refresh(|take| watch.changes(take)).expect("refreshed");
         mirror.is_stale = true;
-        assert!(matches!(mirror.refresh(&mut watch), Err(Error::Device { .. })));
+        assert!(matches!(mirror.refresh(|take| watch.changes(take)), Err(Error::Device { .. })));
     }
 }

@@ -1,9 +1,11 @@
 //! What each kernel is asked before a device is used: a small volume, and paths whose answers are known.
 
+mod changes;
+
 use crate::engine::{Gpu, MirrorOptions, Mirrored};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::kernels::{FILL, FIND, LEAVES, LOOKUP, STAT, WARM};
+use crate::kernels::{FILL, FIND, LEAVES, LOOKUP, SEEK, STAT, WARM};
 use crate::twin::lookup::Found;
 use lanefs::format::{Code, FileKind};
 use lanefs::{
@@ -23,19 +25,22 @@ const MISSING: usize = 100;
 
 /// Probes every kernel.
 pub(crate) fn all(gpu: &Gpu) -> Result<Vec<(&'static str, Duration)>> {
-    let mut times = [LOOKUP, FILL, WARM, FIND, LEAVES, STAT].map(|shader| (shader.name, Duration::ZERO));
+    let names = [LOOKUP, FILL, WARM, FIND, LEAVES, STAT, SEEK].map(|shader| shader.name);
+    let probes = [lookup, fill, warm, find, leaves, stat, changes::seek, changes::rebuild];
+    let mut times: Vec<_> =
+        names.into_iter().chain([changes::REBUILD]).map(|name| (name, Duration::ZERO)).collect();
     for size in [InodeSize::B128, InodeSize::B256] {
         let options =
             CreateOptions { size: 16 << 20, inode_size: size, seed: Some(SEED), ..CreateOptions::default() };
         let volume = Volume::create_memory(&options)?;
         let known = Known::new(&volume)?;
-        for (probe, time) in [lookup, fill, warm, find, leaves, stat].into_iter().zip(&mut times) {
+        for (probe, time) in probes.into_iter().zip(&mut times) {
             let begin = Instant::now();
             probe(gpu, &volume, &known)?;
             time.1 += begin.elapsed();
         }
     }
-    Ok(times.to_vec())
+    Ok(times)
 }
 
 /// Paths whose answers are known.

@@ -1,5 +1,7 @@
 //! What proofs and probes want of a device: what the kernels themselves answer, and what is in its memory.
 
+pub mod batches;
+
 use crate::batch::{Batch, Shape, Tables};
 use crate::engine::Mirrored;
 use crate::error::Result;

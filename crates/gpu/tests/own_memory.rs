@@ -1,10 +1,12 @@
-//! The tests of lookups and searches once more, on a device whose memory the host does not see, so over copies.
+//! The tests of lookups, searches and changes once more, on a device whose memory the host does not see, so over copies.
 
 #![allow(
     clippy::duplicate_mod,
     reason = "each of these files is a test of its own too, with its own support"
 )]
 
+#[path = "changes.rs"]
+mod changes;
 #[path = "find.rs"]
 mod find;
 #[path = "flight.rs"]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every kernel.
-const KERNELS: [&str; 6] = ["lookup", "fill", "warm", "find", "stat", "leaves"];
+const KERNELS: [&str; 10] =
+    ["lookup", "fill", "warm", "find", "stat", "leaves", "seek", "gather", "merge", "build"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders")

@@ -4,8 +4,11 @@
 mod support;
 
 use ash::vk;
+use lanefs::bulk::{DirEngine, Sought};
 use lanefs::{InodeSize, ResolveOptions, Volume};
 use lanefs_gpu::Filter;
+use lanefs_gpu::proof::batches::Maker;
+use lanefs_gpu::twin::host::HostCopy;
 use lanefs_testkit::seeded::Seeded;
 use std::process::Command;
 use support::{cached, fill, gpu, options, questions};
@@ -18,6 +21,13 @@ fn work() {
     let numbers = &mut Seeded::new(8);
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
     let paths = fill(&volume, numbers);
+    let copy = HostCopy::of(&volume).expect("copied");
+    let mut maker = Maker::new(&copy, InodeSize::B256, 1);
+    let dir = volume.resolve("/n/dir-0").expect("a directory").ino;
+    for ino in [dir, volume.root()] {
+        maker.add(ino.0 * InodeSize::B256.bytes());
+    }
+    let batch = maker.batch();
     let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
     for (count, attributes) in [(10, false), (3000, true), (100, true)] {
         volume.write_file(format!("/file-{count}"), b"").expect("file");
@@ -31,6 +41,12 @@ fn work() {
         mirrored.warm().expect("warm");
         mirrored.find(&Filter::default()).expect("found");
         mirrored.list_below(&[volume.root()], None, true);
+        let mut changes = mirrored.changes();
+        changes.look().expect("the device");
+        let names = [Sought { dir: volume.root().0, name: b"dir-0" }, Sought { dir: 0, name: b"x" }];
+        assert_eq!(changes.seek(&names).expect("sought").len(), 2);
+        // The root directory has changed since the batch was made.
+        let _ = changes.rebuild(&batch);
     }
     assert_eq!(mirrored.failure(), None);
 }

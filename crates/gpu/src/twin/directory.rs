@@ -64,7 +64,7 @@ impl<M: Memory> Directories<'_, M> {
         FileKind::from_number(kind as u8).map(|_| Some(Entry { ino, kind, at }))
     }
 
-    fn find_small(&self, inode: u64, leaf: u64, name: &Name<'_>) -> Known<Option<Entry>> {
+    pub(super) fn find_small(&self, inode: u64, leaf: u64, name: &Name<'_>) -> Known<Option<Entry>> {
         let size = self.inode_size;
         let tag = (name.hash >> 24) * 0x0101_0101;
         let word = |at: usize| self.memory.word(inode.wrapping_add(at as u64));
@@ -87,7 +87,7 @@ impl<M: Memory> Directories<'_, M> {
         Some(None)
     }
 
-    fn find_in_region(&self, at: u64, name: &Name<'_>) -> Known<Option<Entry>> {
+    pub(super) fn find_in_region(&self, at: u64, name: &Name<'_>) -> Known<Option<Entry>> {
         if !at.is_multiple_of(BLOCK) {
             return None;
         }
@@ -121,7 +121,7 @@ impl<M: Memory> Directories<'_, M> {
         None
     }
 
-    fn region_of(&self, root: u64, hash: u32) -> Known<u64> {
+    pub(super) fn region_of(&self, root: u64, hash: u32) -> Known<u64> {
         let (mut block, mut above) = (root, u32::from(MAX_TREE_LEVEL) + 1);
         let (mut low, mut last) = (0, u32::MAX);
         for _ in 0..MAX_TREE_LEVEL {

@@ -2,8 +2,8 @@
 
 use super::Memory;
 use super::cache::{BUCKET_WORDS, Cache};
-use lanefs::Volume;
 use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
+use lanefs::{Volume, Watched};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,22 +18,40 @@ impl HostCopy {
     /// # Errors
     /// Somebody else watches the volume; the host's.
     pub fn of(volume: &Volume) -> lanefs::Result<HostCopy> {
-        let mut chunks = BTreeMap::<u64, Vec<u8>>::new();
+        let mut copy = HostCopy::empty(volume);
         let mut watch = volume.watch()?.ok_or_else(|| lanefs::Error::from(lanefs::Code::Busy))?;
-        watch.changes(&mut |block| {
-            if block.kind.is_none() && !chunks.contains_key(&(block.at / CHUNK)) {
-                return;
+        watch.changes(&mut |block| copy.update(&block));
+        Ok(copy)
+    }
+
+    /// Nothing of the volume so far.
+    pub fn empty(volume: &Volume) -> HostCopy {
+        HostCopy { chunks: BTreeMap::new(), count: volume.superblock().volume_bytes.div_ceil(CHUNK) }
+    }
+
+    /// Takes a block as it is now.
+    pub fn update(&mut self, block: &Watched<'_>) {
+        let number = block.at / CHUNK;
+        if block.kind.is_none() && !self.chunks.contains_key(&number) {
+            return;
+        }
+        let chunk = self.chunks.entry(number).or_insert_with(|| vec![0xff; CHUNK as usize]);
+        let place = (block.at % CHUNK) as usize;
+        if let Some(bytes) = chunk.get_mut(place..place + BLOCK as usize) {
+            match block.kind {
+                Some(_) => bytes.copy_from_slice(block.bytes),
+                None => bytes.fill(0xff),
             }
-            let chunk = chunks.entry(block.at / CHUNK).or_insert_with(|| vec![0xff; CHUNK as usize]);
-            let place = (block.at % CHUNK) as usize;
-            if let Some(bytes) = chunk.get_mut(place..place + BLOCK as usize) {
-                match block.kind {
-                    Some(_) => bytes.copy_from_slice(block.bytes),
-                    None => bytes.fill(0xff),
-                }
-            }
-        });
-        Ok(HostCopy { chunks, count: volume.superblock().volume_bytes.div_ceil(CHUNK) })
+        }
+    }
+
+    /// Writes 8 bytes, where there is something.
+    pub fn put(&mut self, at: u64, value: u64) {
+        let place = (at % CHUNK) as usize;
+        let chunk = self.chunks.get_mut(&(at / CHUNK));
+        if let Some(bytes) = chunk.and_then(|chunk| chunk.get_mut(place..place + 8)) {
+            bytes.copy_from_slice(&value.to_le_bytes());
+        }
     }
 
     /// Positions of all blocks that there are.

@@ -124,7 +124,11 @@ impl Recording<'_> {
 
     /// Runs a kernel with at least `invocations`; `parameters` is the address of what it is told.
     pub(crate) fn run(&self, kernel: &Kernel, parameters: u64, invocations: u64) {
-        let groups = invocations.div_ceil(u64::from(kernel.workgroup));
+        self.run_groups(kernel, parameters, invocations.div_ceil(u64::from(kernel.workgroup)));
+    }
+
+    /// Runs a kernel with at least so many workgroups.
+    pub(crate) fn run_groups(&self, kernel: &Kernel, parameters: u64, groups: u64) {
         // The kernels take the number of their workgroup from two dimensions, of which any device has 65,535 each.
         let x = groups.clamp(1, 65_535);
         let y = groups.div_ceil(x).max(1);

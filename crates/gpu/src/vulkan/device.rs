@@ -44,6 +44,7 @@ impl Device {
         let mut v12 = vk::PhysicalDeviceVulkan12Features::default()
             .buffer_device_address(true)
             .vulkan_memory_model(true)
+            .vulkan_memory_model_device_scope(true)
             .timeline_semaphore(true);
         let features = vk::PhysicalDeviceFeatures::default().shader_int64(true);
         let create = vk::DeviceCreateInfo::default()

@@ -161,6 +161,7 @@ impl Instance {
             (integers, "64-bit integers"),
             (v12.buffer_device_address, "buffer device addresses"),
             (v12.vulkan_memory_model, "the Vulkan memory model"),
+            (v12.vulkan_memory_model_device_scope, "atomics of the scope of a device"),
             (v12.timeline_semaphore, "timeline semaphores"),
         ];
         let mut lacks: Vec<_> =

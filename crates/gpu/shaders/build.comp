@@ -1,0 +1,219 @@
+#version 460
+// The index of a region, and, for tasks with several heads, its part of the list: a workgroup for each head. Its twin is `twin/build.rs`.
+
+#extension GL_GOOGLE_include_directive : require
+#define SHARES_MEMORY
+#include "prelude.glsl"
+#include "change.glsl"
+
+const uint SLOTS = BUCKETS * BUCKET_SLOTS;
+const uint NONE = 0xffffffffu;
+const uint ALL_TAKEN = (1u << BUCKET_SLOTS) - 1u;
+
+// The region's elements.
+shared uint64_t element_at[REGION_MAX];
+shared uint element_hash[REGION_MAX];
+// The index as it is to be, and a bit for each slot of a bucket that is taken.
+shared uint64_t slots[SLOTS];
+shared uint taken[BUCKETS];
+// What found no place in its bucket, in order: the first, and the next of each.
+shared uint first_left[BUCKETS];
+shared uint next_left[REGION_MAX];
+
+const uint lanes = gl_WorkGroupSize.x;
+uint lane() {
+    return gl_LocalInvocationID.x;
+}
+
+Element merged_at(uint i) {
+    return Elements(change().merged).element[i];
+}
+
+// Where a task's region with this number begins: regions are of about the same size, and what has the same hash is in one.
+uint cut(Task task, uint number) {
+    uint count = task.stay + (task.added_end - task.added);
+    uint i = uint(uint64_t(number) * uint64_t(count) / uint64_t(task.heads_end - task.heads));
+    while (i > 0u && i < count && merged_at(task.merged + i - 1u).hash == merged_at(task.merged + i).hash && burn()) {
+        i--;
+    }
+    return i;
+}
+
+uint home_of(uint hash) {
+    return (hash & 0xffffu) * BUCKETS >> 16;
+}
+
+uint64_t slot_of(uint i) {
+    return element_at[i] / UNIT << SLOT_SHIFT | uint64_t(element_hash[i] & 0xffffu);
+}
+
+uint64_t old_slot(Head head, uint i) {
+    bool there = true;
+    uint64_t slot = quad_at(head.index + INDEX_SLOTS + uint64_t(i) * 8UL, there);
+    need(there);
+    return slot;
+}
+
+// Tags and units in the directory's inode.
+void small(Task task, Head head, uint count) {
+    uint tags = p.inode_size == 128u ? SMALL_TAGS_128 : SMALL_TAGS_256;
+    uint entries = p.inode_size == 128u ? SMALL_ENTRIES_128 : SMALL_ENTRIES_256;
+    need(count <= entries);
+    for (uint i = lane(); i < count && i < entries; i += lanes) {
+        need(element_at[i] / BLOCK == head.dummy / BLOCK);
+    }
+    for (uint q = lane(); q < entries / 4u && burn(); q += lanes) {
+        uint64_t value = 0UL;
+        for (uint k = 0u; k < 8u && burn(); k++) {
+            uint byte = 8u * q + k;
+            uint i = byte % entries;
+            if (i < count) {
+                uint unit = uint(element_at[i] % BLOCK / UNIT);
+                value |= uint64_t(byte < entries ? element_hash[i] >> 24 : unit) << (8u * k);
+            }
+        }
+        put(task.inode + tags + uint64_t(q) * 8UL, value);
+    }
+}
+
+// Fills a bucket with what belongs there: what lies there already stays where it is.
+void fill_bucket(Head head, uint bucket, uint count) {
+    uint base = bucket * BUCKET_SLOTS;
+    uint used = 0u;
+    for (uint i = 0u; i < BUCKET_SLOTS; i++) {
+        slots[base + i] = head.is_new != 0u ? 0UL : old_slot(head, base + i);
+    }
+    slots[base] &= ~uint64_t(SLOT_OVERFLOW);
+    for (uint e = 0u; e < count && head.is_new == 0u && burn(); e++) {
+        if (home_of(element_hash[e]) != bucket) {
+            continue;
+        }
+        uint64_t slot = slot_of(e);
+        next_left[e] = NONE;
+        for (uint i = 0u; i < BUCKET_SLOTS; i++) {
+            if (slots[base + i] == slot) {
+                used |= 1u << i;
+                next_left[e] = e;
+            }
+        }
+    }
+    for (uint i = 0u; i < BUCKET_SLOTS; i++) {
+        slots[base + i] = (used >> i & 1u) != 0u ? slots[base + i] : 0UL;
+    }
+    uint first = NONE;
+    uint last = NONE;
+    for (uint e = 0u; e < count && burn(); e++) {
+        // One that stays names itself.
+        if (home_of(element_hash[e]) != bucket || head.is_new == 0u && next_left[e] == e) {
+            continue;
+        }
+        if (used != ALL_TAKEN) {
+            uint i = uint(findLSB(~used));
+            used |= 1u << i;
+            slots[base + i] = slot_of(e);
+            continue;
+        }
+        next_left[e] = NONE;
+        if (first == NONE) {
+            first = e;
+        } else {
+            next_left[last] = e;
+        }
+        last = e;
+    }
+    taken[bucket] = used;
+    first_left[bucket] = first;
+}
+
+// Puts what found no place into the next bucket that has one. The buckets that it passes say so.
+void spill() {
+    for (uint home = 0u; home < BUCKETS && burn(); home++) {
+        uint bucket = home;
+        for (uint e = first_left[home]; e != NONE && burn(); e = next_left[e]) {
+            while (taken[bucket] == ALL_TAKEN && burn()) {
+                slots[bucket * BUCKET_SLOTS] |= uint64_t(SLOT_OVERFLOW);
+                bucket = (bucket + 1u) % BUCKETS;
+            }
+            // There always is one, but where the rounds ran out.
+            uint i = min(uint(findLSB(~taken[bucket])), BUCKET_SLOTS - 1u);
+            taken[bucket] |= 1u << i;
+            slots[bucket * BUCKET_SLOTS + i] = slot_of(e);
+        }
+    }
+}
+
+void write_slots(Head head) {
+    for (uint i = lane(); i < SLOTS && burn(); i += lanes) {
+        uint64_t old = head.is_new != 0u ? 0UL : old_slot(head, i);
+        if (old != slots[i]) {
+            put(head.index + INDEX_SLOTS + uint64_t(i) * 8UL, slots[i]);
+        }
+    }
+}
+
+// The region's part of the list, in order, between its dummy and the next one.
+void link(Task task, Head head, uint from, uint count) {
+    bool is_last = head.number + 1u == task.heads_end - task.heads;
+    uint64_t after = Quads(change().ends).quad[head.task];
+    uint next_head = min(task.heads + head.number + 1u, task.heads_end - 1u);
+    uint64_t end = is_last ? after : Heads(change().heads).head[next_head].dummy;
+    for (uint i = lane(); i < count && burn(); i += lanes) {
+        put(element_at[i] + PREVIOUS, i == 0u ? head.dummy : element_at[i - 1u]);
+        put(element_at[i] + NEXT, i + 1u == count ? end : element_at[i + 1u]);
+    }
+    if (lane() == 0u && count > 0u) {
+        put(head.dummy + NEXT, element_at[0]);
+        need(head.number == 0u || from > 0u);
+        if (head.number > 0u && from > 0u) {
+            put(head.dummy + PREVIOUS, merged_at(task.merged + from - 1u).at);
+        }
+        if (is_last && after != 0UL) {
+            put(after + PREVIOUS, element_at[count - 1u]);
+        }
+    }
+}
+
+void main() {
+    // More workgroups than heads come here too: nobody leaves before the last barrier.
+    bool is_head = workgroup() < change().head_count;
+    Head head = Heads(change().heads).head[is_head ? workgroup() : 0u];
+    Task task = Tasks(change().tasks).task[head.task];
+    fuel = p.fuel;
+    uint heads = task.heads_end - task.heads;
+    uint from = is_head ? cut(task, head.number) : 0u;
+    uint to = is_head ? cut(task, head.number + 1u) : 0u;
+    bool fits = from <= to && to - from <= REGION_MAX && (to > from || heads == 1u);
+    need(!is_head || fits);
+    uint count = is_head && fits ? to - from : 0u;
+    for (uint i = lane(); i < count && burn(); i += lanes) {
+        Element element = merged_at(task.merged + from + i);
+        element_at[i] = element.at;
+        element_hash[i] = element.hash;
+    }
+    together();
+    bool has_block = is_head && head.index != 0UL;
+    if (is_head && !has_block) {
+        small(task, head, count);
+    }
+    for (uint bucket = lane(); bucket < BUCKETS && has_block && burn(); bucket += lanes) {
+        fill_bucket(head, bucket, count);
+    }
+    together();
+    if (has_block && lane() == 0u) {
+        spill();
+    }
+    together();
+    if (has_block) {
+        write_slots(head);
+    }
+    if (is_head && heads > 1u) {
+        link(task, head, from, count);
+    }
+    if (is_head && lane() == 0u) {
+        uint lowest = head.number == 0u || count == 0u ? task.lowest : element_hash[0];
+        MadeQuads(change().built).quad[workgroup()] = uint64_t(lowest) | uint64_t(count) << 32;
+    }
+    if (is_head) {
+        end();
+    }
+}

@@ -1,0 +1,64 @@
+#version 460
+// What stays of a task and what is added, by hash and position: an invocation for each element. Its twin is `twin/merge.rs`.
+
+#extension GL_GOOGLE_include_directive : require
+#define SHARES_MEMORY
+#include "prelude.glsl"
+#include "change.glsl"
+
+// How many of a sorted list are below an element; none of them may be the same.
+uint rank_in(uint64_t list, uint from, uint to, Element element) {
+    uint low = from;
+    uint high = to;
+    while (low < high && burn()) {
+        uint middle = low + (high - low) / 2u;
+        Element there = Elements(list).element[middle];
+        if (is_below(there.hash, there.at, element.hash, element.at)) {
+            low = middle + 1u;
+        } else {
+            need(there.hash != element.hash || there.at != element.at);
+            high = middle;
+        }
+    }
+    return low - from;
+}
+
+// The task with element `i`: the last that does not begin behind it.
+Task task_of(uint i) {
+    uint low = 0u;
+    uint high = change().task_count;
+    while (high - low > 1u && burn()) {
+        uint middle = low + (high - low) / 2u;
+        if (Tasks(change().tasks).task[middle].merged <= i) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return Tasks(change().tasks).task[low];
+}
+
+void main() {
+    uint i = invocation();
+    if (i >= change().merged_count) {
+        return;
+    }
+    fuel = p.fuel;
+    Task task = task_of(i);
+    uint number = i - task.merged;
+    bool stays = number < task.stay;
+    uint64_t items = change().items;
+    uint64_t added = change().added;
+    Element element;
+    uint rank;
+    if (stays) {
+        element = Elements(items).element[task.items + number];
+        rank = number + rank_in(added, task.added, task.added_end, element);
+    } else {
+        number -= task.stay;
+        element = Elements(added).element[task.added + number];
+        rank = number + rank_in(items, task.items, task.items + task.stay, element);
+    }
+    MadeElements(change().merged).element[task.merged + rank] = element;
+    end();
+}

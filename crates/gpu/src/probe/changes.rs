@@ -1,0 +1,117 @@
+//! What the kernels that change directories are asked: names that are known, and batches for which the twins say what is right.
+
+use super::{Known, wrong};
+use crate::engine::{Gpu, MirrorOptions, Mirrored};
+use crate::error::Result;
+use crate::kernels::SEEK;
+use crate::proof::batches::Maker;
+use crate::twin::change::{Setting, rebuilt, seen};
+use crate::twin::host::HostCopy;
+use lanefs::bulk::{DirEngine, Rebuilt, Sought, Unable};
+use lanefs::format::Code;
+use lanefs::{Caller, Ino, Volume};
+
+/// The kernels that rebuild regions, which run together.
+pub(super) const REBUILD: &str = "gather, merge, build";
+
+/// Batches that are tried.
+const BATCHES: u64 = 4;
+
+fn setting(gpu: &Gpu, volume: &Volume) -> Setting {
+    let superblock = volume.superblock();
+    Setting {
+        seed: superblock.seed,
+        inode_size: superblock.inode_size,
+        fuel: gpu.fuel(),
+        workgroup: gpu.kernels().gather.workgroup,
+    }
+}
+
+/// A copy of the volume's metadata, and a mirror.
+fn begin<'g, 'v>(gpu: &'g Gpu, volume: &'v Volume) -> Result<(HostCopy, Mirrored<'g, 'v>)> {
+    let copy = HostCopy::of(volume)?;
+    Ok((copy, gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?))
+}
+
+pub(super) fn seek(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
+    let (copy, mirrored) = begin(gpu, volume)?;
+    let setting = setting(gpu, volume);
+    let mut asked = vec![(Sought { dir: 0, name: b"in a directory to be made" }, Some(None))];
+    // No directory.
+    asked.push((Sought { dir: u64::MAX / 3, name: b"anything" }, None));
+    for dir in ["many", "few", "links"] {
+        let (ino, _) = volume.lookup(&Caller::OWNER, volume.root(), dir.as_bytes())?;
+        for (path, found) in known.paths.iter().zip(&known.answers) {
+            let name = path.strip_prefix(&format!("/{dir}/")).filter(|name| !name.contains('/'));
+            if let Some(name) = name.filter(|name| name.len() < 200)
+                && matches!(found.code, Code::Success | Code::NotFound)
+            {
+                let sought = Sought { dir: ino.0, name: name.as_bytes() };
+                let entry = (found.code == Code::Success).then_some((found.ino, found.kind));
+                asked.push((sought, Some(entry)));
+            }
+        }
+    }
+    let mut changes = mirrored.changes();
+    let names: Vec<Sought<'_>> = asked.iter().map(|(sought, _)| *sought).collect();
+    let found = changes.look().and_then(|()| changes.seen(&names));
+    drop(changes);
+    let found = answered(&mirrored, SEEK.name, found)?;
+    for ((sought, expected), found) in asked.iter().zip(found) {
+        let entry = found.map(|seen| seen.entry.map(|(_, ino, kind)| (ino, kind as u32)));
+        if entry != *expected || found != seen(&copy, &setting, sought) {
+            return wrong(SEEK.name, format!("{sought:?}: {found:?}"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn rebuild(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
+    let who = Caller::OWNER;
+    let empty = volume.mkdir(&who, volume.root(), b"empty", 0o755)?.ino;
+    let (copy, mirrored) = begin(gpu, volume)?;
+    let setting = setting(gpu, volume);
+    let mut dirs = vec![empty, volume.root()];
+    for dir in ["many", "few", "links"] {
+        dirs.push(volume.lookup(&who, volume.root(), dir.as_bytes())?.0);
+    }
+    for seed in 0..BATCHES {
+        let mut maker = Maker::new(&copy, setting.inode_size, seed);
+        for Ino(dir) in &dirs {
+            maker.add(dir * setting.inode_size.bytes());
+        }
+        let batch = maker.batch();
+        let expected = sorted(rebuilt(&copy, &setting, &batch));
+        let mut changes = mirrored.changes();
+        let found = changes.look().and_then(|()| sorted(changes.rebuild(&batch)));
+        drop(changes);
+        if mirrored.failure().is_some() {
+            return answered(&mirrored, REBUILD, found).map(drop);
+        }
+        if found != expected {
+            return wrong(REBUILD, format!("batch {seed} of {} tasks", batch.tasks.len()));
+        }
+    }
+    volume.rmdir(&who, volume.root(), b"empty")?;
+    Ok(())
+}
+
+/// An answer; the device's failure where there is none.
+fn answered<T>(
+    mirrored: &Mirrored<'_, '_>,
+    kernel: &'static str,
+    answer: std::result::Result<T, Unable>,
+) -> Result<T> {
+    match answer {
+        Ok(answer) => Ok(answer),
+        Err(Unable) => wrong(kernel, mirrored.failure().unwrap_or_else(|| "no answer".into())),
+    }
+}
+
+/// With the words in order.
+fn sorted(rebuilt: std::result::Result<Rebuilt, Unable>) -> std::result::Result<Rebuilt, Unable> {
+    rebuilt.map(|mut rebuilt| {
+        rebuilt.words.sort_unstable();
+        rebuilt
+    })
+}

@@ -1,0 +1,103 @@
+//! The twins of the kernels that change directories, together an engine: for tests and proofs.
+
+use super::Memory;
+use super::build::build;
+use super::gather::gather;
+use super::host::HostCopy;
+use super::links::Words;
+use super::merge::merge;
+use super::seek::seek;
+use crate::tasks::Tasks;
+use lanefs::bulk::{Batch, DirEngine, Rebuilt, Seen, Sought, Still, Unable};
+use lanefs::format::{HashSeed, InodeSize};
+use lanefs::{Volume, Watch};
+
+/// What the kernels are told of a volume, and how they run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Of the volume's hashes.
+    pub seed: HashSeed,
+    /// Of the volume.
+    pub inode_size: InodeSize,
+    /// Rounds of all loops of an invocation.
+    pub fuel: u32,
+    /// Invocations of a workgroup, who share its rounds.
+    pub workgroup: u32,
+}
+
+/// The kernels' answers without a device, from a copy of the volume's metadata.
+pub struct TwinEngine<'v> {
+    setting: Setting,
+    watch: Watch<'v>,
+    copy: HostCopy,
+}
+
+impl<'v> TwinEngine<'v> {
+    /// With as many rounds of loops as a hardware device has, and workgroups of the usual size.
+    ///
+    /// # Errors
+    /// Somebody else watches the volume; the host's.
+    pub fn of(volume: &'v Volume) -> lanefs::Result<TwinEngine<'v>> {
+        let superblock = volume.superblock();
+        let setting = Setting {
+            seed: superblock.seed,
+            inode_size: superblock.inode_size,
+            fuel: crate::engine::FUEL,
+            workgroup: crate::engine::WORKGROUP,
+        };
+        let watch = volume.watch()?.ok_or_else(|| lanefs::Error::from(lanefs::Code::Busy))?;
+        Ok(TwinEngine { setting, watch, copy: HostCopy::empty(volume) })
+    }
+
+    /// As [`begin`](DirEngine::begin), where nobody changes the volume anyway.
+    pub fn look(&mut self) {
+        let TwinEngine { watch, copy, .. } = self;
+        watch.changes(&mut |block| copy.update(&block));
+    }
+}
+
+impl DirEngine for TwinEngine<'_> {
+    fn begin(&mut self, still: &Still<'_>) -> Result<(), Unable> {
+        still.changes(&mut |block| self.copy.update(&block));
+        Ok(())
+    }
+
+    fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
+        let seen = names.iter().map(|name| seen(&self.copy, &self.setting, name));
+        seen.collect::<Option<_>>().ok_or(Unable)
+    }
+
+    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable> {
+        rebuilt(&self.copy, &self.setting, batch)
+    }
+}
+
+/// What the kernel `seek` answers; `None` where it is not certain.
+pub fn seen<M: Memory>(memory: &M, setting: &Setting, name: &Sought<'_>) -> Option<Seen> {
+    seek(memory, setting, name)
+}
+
+/// What the kernels `gather`, `merge` and `build` answer; words in another order.
+///
+/// # Errors
+/// [`Unable`] where they are not certain of one of the tasks.
+pub fn rebuilt<M: Memory>(memory: &M, setting: &Setting, batch: &Batch) -> Result<Rebuilt, Unable> {
+    let tasks = Tasks::of(batch)?;
+    rebuild(memory, setting, &tasks).ok_or(Unable)
+}
+
+fn rebuild<M: Memory>(memory: &M, setting: &Setting, tasks: &Tasks<'_>) -> Option<Rebuilt> {
+    let mut words = Words::new();
+    let mut lists = Vec::with_capacity(tasks.parts.len());
+    for part in &tasks.parts {
+        let gathered = gather(memory, setting, part, &mut words)?;
+        lists.push((merge(part, &gathered.items)?, gathered.after));
+    }
+    let mut heads = Vec::with_capacity(tasks.batch.heads.len());
+    for head in &tasks.batch.heads {
+        let part = tasks.parts.get(head.task as usize)?;
+        let (merged, after) = lists.get(head.task as usize)?;
+        heads.push(build(memory, setting, part, head, (merged, *after), &mut words)?);
+    }
+    Some(Rebuilt { words, heads })
+}

@@ -1,0 +1,121 @@
+//! Links of entries, as in `shaders/change.glsl`. `None` stands for the kernels' `is_bad`.
+
+use super::Memory;
+use super::fuel::Fuel;
+use lanefs::format::dir::{entry, index, leaf};
+use lanefs::format::{BLOCK, BlockKind, UNIT};
+
+/// 8 bytes, and the position where they belong.
+pub(super) type Words = Vec<(u64, u64)>;
+
+pub(super) const NEXT: u64 = entry::NEXT.offset as u64;
+pub(super) const PREVIOUS: u64 = entry::PREVIOUS.offset as u64;
+
+/// One more round, or none and no answer.
+pub(super) fn burn(fuel: &Fuel) -> Option<()> {
+    fuel.burn().then_some(())
+}
+
+/// The invocations of a workgroup, who take what there is to do in turn.
+pub(super) struct Lanes(Vec<Fuel>);
+
+impl Lanes {
+    pub(super) fn new(count: u32, rounds: u32) -> Self {
+        Lanes((0..count.max(1)).map(|_| Fuel::new(rounds)).collect())
+    }
+
+    /// The one that does number `i`.
+    pub(super) fn of(&self, i: usize) -> &Fuel {
+        &self.0[i % self.0.len()]
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Fuel> {
+        self.0.iter()
+    }
+
+    /// Has each of them got rounds left? If not, nothing counts.
+    pub(super) fn end(&self) -> Option<()> {
+        self.all().all(|fuel| fuel.left() > 0).then_some(())
+    }
+}
+
+/// The list of entries as it is, and what goes from it.
+pub(super) struct Links<'m, M> {
+    pub(super) memory: &'m M,
+    /// In ascending order.
+    pub(super) removed: &'m [u64],
+}
+
+impl<M: Memory> Links<'_, M> {
+    /// Is a position among those that go? Seven are compared at a time.
+    pub(super) fn is_removed(&self, fuel: &Fuel, at: u64) -> Option<bool> {
+        let mut left = self.removed;
+        while left.len() > 8 {
+            burn(fuel)?;
+            let part = left.len().div_ceil(8);
+            let is_below = |k: &usize| left.get(k * part).is_some_and(|there| *there <= at);
+            let from = part * (1..8).filter(is_below).count();
+            left = left.get(from..left.len().min(from + part))?;
+        }
+        Some(left.contains(&at))
+    }
+
+    /// A position, where there can be an entry.
+    fn entry(&self, at: u64) -> Option<u64> {
+        let inside = at % BLOCK;
+        let fits = at.is_multiple_of(UNIT)
+            && inside >= leaf::SIZE as u64
+            && inside + entry::SIZE as u64 <= BLOCK
+            && self.memory.word(at).is_some();
+        fits.then_some(at)
+    }
+
+    pub(super) fn link(&self, at: u64, link: u64) -> Option<u64> {
+        self.memory.quad(self.entry(at)? + link)
+    }
+
+    /// Length of the name, and what else lies in its word.
+    fn rest(&self, at: u64) -> Option<u32> {
+        self.memory.word(self.entry(at)? + entry::HASH.offset as u64 + 4)
+    }
+
+    pub(super) fn is_dummy(&self, at: u64) -> Option<bool> {
+        Some(self.rest(at)? & 0xff == 0)
+    }
+
+    /// Entries of the region that a dummy opens.
+    pub(super) fn count(&self, dummy: u64) -> Option<u32> {
+        let rest = self.rest(dummy)?;
+        (rest & 0xff == 0).then_some(rest >> 16)
+    }
+
+    /// The hash of an entry, which is no dummy.
+    pub(super) fn hash(&self, at: u64) -> Option<u32> {
+        let rest = self.rest(at)?;
+        let hash = self.memory.word(at + entry::HASH.offset as u64)?;
+        (rest & 0xff != 0 && rest >> 16 == 0).then_some(hash)
+    }
+
+    /// Where a link leads, past all that goes.
+    pub(super) fn beyond(&self, fuel: &Fuel, at: u64, link: u64) -> Option<u64> {
+        let mut to = self.link(at, link)?;
+        for _ in 0..=self.removed.len() {
+            burn(fuel)?;
+            if to == 0 || !self.is_removed(fuel, to)? {
+                return Some(to);
+            }
+            to = self.link(to, link)?;
+        }
+        None
+    }
+
+    /// The dummy that the index block of a region names.
+    pub(super) fn dummy_of(&self, index: u64) -> Option<u64> {
+        let head = self.memory.word(index)?;
+        if !index.is_multiple_of(BLOCK) || head & 0xff != BlockKind::Index as u32 {
+            return None;
+        }
+        let dummy = self.memory.quad(index + index::DUMMY.offset as u64)?;
+        self.is_dummy(dummy)?.then_some(dummy)
+    }
+}

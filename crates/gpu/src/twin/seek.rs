@@ -1,0 +1,57 @@
+//! Twin of `shaders/seek.comp`.
+
+use super::Memory;
+use super::change::Setting;
+use super::directory::Directories;
+use super::fuel::Fuel;
+use super::links::Links;
+use super::name::Name;
+use crate::layout::{MODE_DIRECTORY, MODE_TYPE};
+use lanefs::bulk::{Home, Seen, Sought};
+use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, entry};
+use lanefs::format::{BLOCK, DirRoot, FileKind, UNIT};
+
+/// Where a name is, or would be; `None`: the kernel's UNKNOWN.
+pub(super) fn seek<M: Memory>(memory: &M, setting: &Setting, sought: &Sought<'_>) -> Option<Seen> {
+    let fuel = &Fuel::new(setting.fuel);
+    let name = Name::new(setting.seed, sought.name, fuel);
+    let hash = name.hash;
+    if sought.dir == 0 {
+        return Some(Seen { hash, ..Seen::default() });
+    }
+    let size = setting.inode_size;
+    let inode = sought.dir.wrapping_mul(size.bytes());
+    let root = memory.quad(inode.wrapping_add(size.dir_root().offset as u64))?;
+    if memory.word(inode)? as u16 & MODE_TYPE != MODE_DIRECTORY {
+        return None;
+    }
+    if root == 0 {
+        return Some(Seen { hash, ..Seen::default() });
+    }
+    let directories = Directories { memory, inode_size: size, fuel };
+    let links = Links { memory, removed: &[] };
+    let (block, form) = (root - root % BLOCK, root % BLOCK);
+    let is = |root: DirRoot| form == root.word() % BLOCK;
+    let (home, dummy, found) = if is(DirRoot::Small(BLOCK)) {
+        let dummy = block.wrapping_add(LEAF_HEADER_UNITS as u64 * UNIT);
+        (Home::Small(block), dummy, directories.find_small(inode, block, &name)?)
+    } else {
+        let index = match () {
+            () if is(DirRoot::Region(BLOCK)) => block,
+            () if is(DirRoot::Tree(BLOCK)) => directories.region_of(block, hash)?,
+            () => return None,
+        };
+        let dummy = links.dummy_of(index)?;
+        if memory.quad(dummy + entry::INODE.offset as u64)? != index {
+            return None;
+        }
+        (Home::Region(index), dummy, directories.find_in_region(index, &name)?)
+    };
+    let count = links.count(dummy)?;
+    let entry = match found {
+        Some(found) => Some((found.at, found.ino, FileKind::from_number(found.kind as u8)?)),
+        None => None,
+    };
+    let is_certain = fuel.left() > 0 && count as usize <= REGION_MAX;
+    is_certain.then_some(Seen { hash, home, dummy, count, entry })
+}

@@ -1,0 +1,52 @@
+//! Which kinds of work the batches bring: what nobody was asked to do has not been tested.
+
+use lanefs::bulk::{Batch, DirEngine, Rebuilt, Seen, Sought, Source, Still, Unable};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// How often there was what.
+pub(crate) type Shapes = Mutex<BTreeMap<&'static str, u64>>;
+
+/// An engine whose work is counted by kind.
+pub(crate) struct Counted<'v> {
+    pub(crate) engine: Box<dyn DirEngine + 'v>,
+    pub(crate) shapes: &'v Shapes,
+}
+
+impl DirEngine for Counted<'_> {
+    fn begin(&mut self, still: &Still<'_>) -> Result<(), Unable> {
+        self.engine.begin(still)
+    }
+
+    fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
+        self.engine.seek(names)
+    }
+
+    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable> {
+        let mut shapes = self.shapes.lock().expect("no panic");
+        for task in &batch.tasks {
+            let sources = batch.sources.get(task.sources.0 as usize..task.sources.1 as usize).unwrap_or(&[]);
+            let heads = task.heads.1 - task.heads.0;
+            let is_small = batch.heads.get(task.heads.0 as usize).is_some_and(|head| head.index == 0);
+            let has = |range: (u32, u32)| range.1 > range.0;
+            let shape = match (sources, heads) {
+                ([], 1) if is_small => "nothing becomes small",
+                ([], 1) => "nothing becomes a region",
+                ([], _) => "nothing becomes regions",
+                ([Source::Small(_)], 1) if is_small => "small stays small",
+                ([Source::Small(_)], 1) => "small becomes a region",
+                ([Source::Small(_)], _) => "small becomes regions",
+                ([_], 1) => "a region stays one",
+                ([_], _) => "a region becomes several",
+                (_, 1) => "several regions become one",
+                _ => "several regions become others",
+            };
+            *shapes.entry(shape).or_default() += 1;
+            if has(task.added) && has(task.removed) {
+                *shapes.entry("entries come and go").or_default() += 1;
+            }
+        }
+        drop(shapes);
+        self.engine.rebuild(batch)
+    }
+}

@@ -1,0 +1,263 @@
+//! Two volumes side by side: on one, changes are made one by one, on the other by an engine. After each round they are the same.
+
+use super::generate::{Generator, prepare};
+use super::op::{Op, Round};
+use super::tree::{Tree, age, difference, tree};
+use lanefs::bulk::{Applied, Change, DirEngine, Shares};
+use lanefs::{Code, CreateOptions, Ino, InodeSize, Volume};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time for making one failure small.
+const MOST_TIME: Duration = Duration::from_secs(20);
+
+/// Makes changes somehow: `Volume::apply_with` with an engine, or what is built on it.
+pub(crate) type Apply<'a> = dyn FnMut(Ino, &[Change<'_>]) -> lanefs::Result<(Vec<Applied>, Shares)> + 'a;
+
+/// An engine for any volume: gives `work` the engine of this one.
+pub(crate) type Engine<'e> = dyn Fn(&Volume, &mut dyn FnMut(&mut Apply<'_>)) + Sync + 'e;
+
+/// From a [`DirEngine`] for each volume.
+pub(crate) fn with<M>(make: M) -> impl Fn(&Volume, &mut dyn FnMut(&mut Apply<'_>)) + Sync
+where
+    M: for<'v> Fn(&'v Volume) -> Box<dyn DirEngine + 'v> + Sync,
+{
+    move |volume, work| {
+        let mut engine = make(volume);
+        work(&mut |base, changes| volume.apply_with(&mut *engine, base, changes));
+    }
+}
+
+/// What is wrong, and after which round.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) round: usize,
+    pub(crate) what: String,
+}
+
+/// A volume of the tests.
+pub(crate) fn options(inode_size: InodeSize) -> CreateOptions {
+    CreateOptions { size: 64 << 20, inode_size, seed: Some([7; 16]), ..CreateOptions::default() }
+}
+
+/// Begins with new volumes in memory and carries rounds out: by whom the changes were made.
+pub(crate) fn in_memory(
+    engine: &Engine<'_>,
+    inode_size: InodeSize,
+    rounds: &[Round],
+) -> Result<Shares, Failure> {
+    let make = || {
+        let volume = Volume::create_memory(&options(inode_size)).expect("volume");
+        prepare(&volume).expect("prepared");
+        volume
+    };
+    side_by_side(engine, [&make(), &make()], rounds)
+}
+
+/// As above on files, which are closed and opened again after every few rounds.
+pub(crate) fn in_files(
+    engine: &Engine<'_>,
+    inode_size: InodeSize,
+    rounds: &[Round],
+    dir: &Path,
+) -> Result<Shares, Failure> {
+    let images = ["plain", "engine"].map(|name| dir.join(format!("{name}.lane")));
+    let mut volumes = images.each_ref().map(|image| {
+        let volume = Volume::create(image, &options(inode_size)).expect("volume");
+        prepare(&volume).expect("prepared");
+        volume
+    });
+    let (mut sum, mut done) = (Shares::default(), 0);
+    for some in rounds.chunks(3) {
+        let shares = side_by_side(engine, volumes.each_ref(), some);
+        let shares = shares.map_err(|failure| Failure { round: done + failure.round, ..failure })?;
+        sum.together += shares.together;
+        sum.one_by_one += shares.one_by_one;
+        done += some.len();
+        for volume in volumes {
+            volume.close().expect("closed");
+        }
+        volumes = images.each_ref().map(|image| Volume::open(image, lanefs::Access::Write).expect("opened"));
+        same(volumes.each_ref())
+            .map_err(|what| Failure { round: done, what: format!("opened again: {what}") })?;
+    }
+    Ok(sum)
+}
+
+fn side_by_side(
+    engine: &Engine<'_>,
+    [plain, other]: [&Volume; 2],
+    rounds: &[Round],
+) -> Result<Shares, Failure> {
+    let mut result = Ok(Shares::default());
+    engine(other, &mut |apply| {
+        let mut sum = Shares::default();
+        for (number, round) in rounds.iter().enumerate() {
+            match one_round(apply, [plain, other], round) {
+                Ok(shares) => {
+                    sum.together += shares.together;
+                    sum.one_by_one += shares.one_by_one;
+                }
+                Err(what) => {
+                    result = Err(Failure { round: number, what });
+                    return;
+                }
+            }
+        }
+        result = Ok(sum);
+    });
+    result
+}
+
+/// Carries one round out on both, and compares all there is.
+fn one_round(apply: &mut Apply<'_>, [plain, other]: [&Volume; 2], round: &Round) -> Result<Shares, String> {
+    let changes: Vec<_> = round.ops.iter().map(Op::change).collect();
+    let base = Base::of(plain, &round.base);
+    let wanted = plain.apply(base.ino, &changes).map_err(|error| format!("one by one: {error}"))?;
+    drop(base);
+    let base = Base::of(other, &round.base);
+    let (found, shares) = apply(base.ino, &changes).map_err(|error| format!("together: {error}"))?;
+    if wanted.len() != found.len() || found.len() as u64 != shares.together + shares.one_by_one {
+        return Err(format!("{} answers, {} wanted, {shares:?}", found.len(), wanted.len()));
+    }
+    for (number, (op, (wanted, found))) in round.ops.iter().zip(wanted.iter().zip(&found)).enumerate() {
+        if wanted.code != found.code || wanted.ino.is_some() != found.ino.is_some() {
+            return Err(format!("change {number}, {op}: {found:?}, not {wanted:?}"));
+        }
+    }
+    lead_there(other, round, &found)?;
+    drop(base);
+    same([plain, other])?;
+    Ok(shares)
+}
+
+/// Answers name what the paths lead to, in rounds that only make something: else a number may be another one's by now.
+fn lead_there(volume: &Volume, round: &Round, answers: &[Applied]) -> Result<(), String> {
+    let made: Option<Vec<&[u8]>> = round.ops.iter().map(Op::makes).collect();
+    for (path, answer) in made.iter().flatten().zip(answers) {
+        if answer.code == Code::Success && path.starts_with(b"/") {
+            let found = volume.resolve(path).map_err(|error| format!("{}: {error}", path.escape_ascii()))?;
+            if Some(found.ino) != answer.ino {
+                return Err(format!("{}: {answer:?}, and {:?} is there", path.escape_ascii(), found.ino));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Both volumes have the same tree and as many inodes, and the check finds nothing.
+fn same([plain, other]: [&Volume; 2]) -> Result<Tree, String> {
+    for (volume, what) in [(plain, "one by one"), (other, "together")] {
+        let report = volume.check(false, &|_, _| {}).map_err(|error| format!("fsck, {what}: {error}"))?;
+        if let Some(finding) = report.findings.first() {
+            return Err(format!("fsck, {what}: {finding:?}"));
+        }
+    }
+    let wanted = tree(plain).map_err(|what| format!("one by one: {what}"))?;
+    let found = tree(other).map_err(|what| format!("together: {what}"))?;
+    if let Some(what) = difference(&wanted, &found) {
+        return Err(what);
+    }
+    let inodes = [plain, other].map(|volume| volume.statfs().map(|statfs| statfs.inodes).ok());
+    if inodes[0] != inodes[1] {
+        return Err(format!("inodes in use: {inodes:?}"));
+    }
+    for (volume, tree) in [(plain, &wanted), (other, &found)] {
+        age(volume, tree).map_err(|error| error.to_string())?;
+    }
+    Ok(wanted)
+}
+
+/// Where relative paths begin, held as a process holds its working directory: its number is nobody else's when it is removed meanwhile.
+struct Base<'v> {
+    volume: &'v Volume,
+    ino: Ino,
+}
+
+impl<'v> Base<'v> {
+    fn of(volume: &'v Volume, path: &[u8]) -> Self {
+        let found = volume.resolve(path).ok().filter(|attr| attr.kind == lanefs::FileKind::Directory);
+        let ino = found.map_or(volume.root(), |attr| attr.ino);
+        volume.hold(ino).expect("it is there");
+        Base { volume, ino }
+    }
+}
+
+impl Drop for Base<'_> {
+    fn drop(&mut self) {
+        self.volume.release(self.ino, 1).expect("it was held");
+    }
+}
+
+/// Rounds of a seed.
+pub(crate) fn rounds(seed: u64, count: usize) -> Vec<Round> {
+    let mut generator = Generator::new(seed);
+    (0..count).map(|_| generator.round()).collect()
+}
+
+/// Carries out what follows from a seed, and says how to see it again where that fails: as few rounds and changes as can be found in a
+/// while.
+pub(crate) fn must_be_same(
+    engine: &Engine<'_>,
+    inode_size: InodeSize,
+    seed: u64,
+    count: usize,
+    what: &str,
+) -> Shares {
+    let rounds = rounds(seed, count);
+    match in_memory(engine, inode_size, &rounds) {
+        Ok(shares) => shares,
+        Err(failure) => {
+            let (rounds, failure) = shrink(engine, inode_size, rounds, failure);
+            let mut text = format!("{what}, {inode_size:?}, seed {seed}: {}\n", failure.what);
+            for round in &rounds {
+                text += &format!("from {}\n", round.base.escape_ascii());
+                for op in &round.ops {
+                    text += &format!("    {op}\n");
+                }
+            }
+            panic!("{text}");
+        }
+    }
+}
+
+/// Leaves out rounds, then parts of them, for as long as what remains fails, in whatever way.
+fn shrink(
+    engine: &Engine<'_>,
+    inode_size: InodeSize,
+    mut rounds: Vec<Round>,
+    mut failure: Failure,
+) -> (Vec<Round>, Failure) {
+    let start = Instant::now();
+    rounds.truncate(failure.round + 1);
+    let mut number = rounds.len();
+    while number > 1 && start.elapsed() < MOST_TIME / 2 {
+        number -= 1;
+        let mut fewer = rounds.clone();
+        fewer.remove(number - 1);
+        if let Err(other) = in_memory(engine, inode_size, &fewer) {
+            fewer.truncate(other.round + 1);
+            (rounds, failure) = (fewer, other);
+            number = number.min(rounds.len());
+        }
+    }
+    for number in (0..rounds.len()).rev() {
+        let mut piece = rounds.get(number).map_or(0, |round| round.ops.len().div_ceil(2));
+        while piece > 0 {
+            let mut from = 0;
+            while rounds.get(number).is_some_and(|round| from < round.ops.len())
+                && start.elapsed() < MOST_TIME
+            {
+                let mut fewer = rounds.clone();
+                let end = fewer[number].ops.len().min(from + piece);
+                fewer[number].ops.drain(from..end);
+                match in_memory(engine, inode_size, &fewer) {
+                    Err(other) => (rounds, failure) = (fewer, other),
+                    Ok(_) => from += piece,
+                }
+            }
+            piece /= 2;
+        }
+    }
+    (rounds, failure)
+}
