@@ -9,6 +9,7 @@ mod data;
 mod list;
 mod metadata;
 mod passthrough;
+mod processors;
 mod rows;
 mod served;
 mod sizes;

@@ -180,15 +180,26 @@ impl<S> Session<S> {
         &self,
         title: &str,
         systems: &[&T],
+        work: impl FnMut(&T, usize) -> Result<()>,
+    ) -> Result<()> {
+        self.in_rounds(title, 1, systems, work)
+    }
+
+    /// As [`in_turn`](Self::in_turn), with so many short rounds for each run.
+    pub(crate) fn in_rounds<T: Named + ?Sized>(
+        &self,
+        title: &str,
+        rounds: usize,
+        systems: &[&T],
         mut work: impl FnMut(&T, usize) -> Result<()>,
     ) -> Result<()> {
-        for run in 0..=self.runs {
+        let rounds = self.runs * rounds;
+        for round in 0..=rounds {
             for system in systems {
                 self.stop.check()?;
-                let run_name =
-                    if run == 0 { "warm-up".to_string() } else { format!("run {run} of {}", self.runs) };
-                self.progress.step(&format!("{title}: {run_name}, {}", system.name()));
-                work(*system, run)?;
+                let name = if round == 0 { "warm-up".into() } else { format!("run {round} of {rounds}") };
+                self.progress.step(&format!("{title}: {name}, {}", system.name()));
+                work(*system, round)?;
             }
         }
         Ok(())

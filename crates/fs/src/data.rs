@@ -104,23 +104,42 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8
 /// Data to be written at places of the volume once everything is allocated: what was overwritten could not be taken back
 /// when the volume turned out to be full.
 #[derive(Default)]
-struct Plan<'d>(Vec<(u64, Cow<'d, [u8]>)>);
+struct Plan<'d>(Vec<Part<'d>>);
 
-impl Plan<'_> {
+struct Part<'d> {
+    /// Position on the volume.
+    at: u64,
+    data: Cow<'d, [u8]>,
+    /// Blocks that were allocated for it.
+    is_new: bool,
+}
+
+impl<'d> Plan<'d> {
     /// The caller holds the file's inode.
     fn carry_out(self, edit: &mut Edit<'_>) -> Outcome<()> {
-        for (i, (at, data)) in self.0.iter().enumerate() {
+        for (i, part) in self.0.iter().enumerate() {
             // A part of a block that is written whole before needs nothing to be there.
-            let end = at + data.len() as u64;
-            let covered =
-                self.0[..i].iter().any(|(from, whole)| from <= at && end <= from + whole.len() as u64);
-            if !covered {
-                edit.tx.prepare_data(*at, data.len())?;
+            if !self.0[..i].iter().any(|whole| whole.at <= part.at && part.end() <= whole.end()) {
+                edit.tx.prepare_data(part.at, part.data.len())?;
             }
         }
         // Where the blocks are is true, and stays so.
         edit.tx.validate()?;
-        self.0.iter().try_for_each(|(at, data)| edit.tx.write_data(*at, data))
+        self.0.iter().try_for_each(|part| match part.is_new {
+            true => edit.tx.write_new_data(part.at, &part.data),
+            false => edit.tx.write_data(part.at, &part.data),
+        })
+    }
+
+    /// Data for blocks, or for parts of them, that are the file's already.
+    fn add(&mut self, at: u64, data: Cow<'d, [u8]>) {
+        self.0.push(Part { at, data, is_new: false });
+    }
+}
+
+impl Part<'_> {
+    fn end(&self) -> u64 {
+        self.at + self.data.len() as u64
     }
 }
 
@@ -185,7 +204,7 @@ fn write_inside<'d>(
 ) -> Outcome<()> {
     let (block, inside) = (offset / BLOCK, offset % BLOCK);
     if let State::Data(at) = map::lookup(edit.core, node, block, 1)?.state {
-        plan.0.push((at + inside, Cow::Borrowed(data)));
+        plan.add(at + inside, Cow::Borrowed(data));
         return Ok(());
     }
     let mut whole = vec![0u8; BLOCK as usize];
@@ -205,6 +224,7 @@ fn write_blocks<'d>(
     while done < data.len() {
         let left = (data.len() - done) as u64 / BLOCK;
         let extent = map::lookup(edit.core, node, at, left)?;
+        let is_new = extent.state == State::Hole;
         let (place, blocks) = match extent.state {
             State::Data(place) => (place, extent.blocks),
             State::Unwritten(place) => {
@@ -214,13 +234,11 @@ fn write_blocks<'d>(
             State::Hole => map::allocate_hole(edit, node, at, extent.blocks, false)?,
         };
         let end = done + (blocks * BLOCK) as usize;
-        plan.0.push((
-            place,
-            match &data {
-                Cow::Borrowed(all) => Cow::Borrowed(&all[done..end]),
-                Cow::Owned(all) => Cow::Owned(all[done..end].to_vec()),
-            },
-        ));
+        let data = match &data {
+            Cow::Borrowed(all) => Cow::Borrowed(&all[done..end]),
+            Cow::Owned(all) => Cow::Owned(all[done..end].to_vec()),
+        };
+        plan.0.push(Part { at: place, data, is_new });
         (at, done) = (at + blocks, end);
     }
     Ok(())
@@ -234,7 +252,7 @@ fn clear_tail(edit: &mut Edit<'_>, node: Node<'_>, size: u64, to: u64, plan: &mu
         && !node.is_inline()
         && let State::Data(at) = map::lookup(edit.core, node, size / BLOCK, 1)?.state
     {
-        plan.0.push((at + size % BLOCK, Cow::Owned(vec![0; (to - size) as usize])));
+        plan.add(at + size % BLOCK, Cow::Owned(vec![0; (to - size) as usize]));
     }
     Ok(())
 }
@@ -245,7 +263,9 @@ fn zero_inside(edit: &mut Edit<'_>, node: Node<'_>, from: u64, to: u64) -> Outco
         && let State::Data(at) = map::lookup(edit.core, node, from / BLOCK, 1)?.state
     {
         let zeros = vec![0u8; (to - from) as usize];
-        Plan(vec![(at + from % BLOCK, Cow::Owned(zeros))]).carry_out(edit)?;
+        let mut plan = Plan::default();
+        plan.add(at + from % BLOCK, Cow::Owned(zeros));
+        plan.carry_out(edit)?;
     }
     Ok(())
 }

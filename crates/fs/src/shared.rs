@@ -326,6 +326,7 @@ impl Shared {
                 self.write_superblock(&mut superblock, false)?;
                 self.marked.store(true, Ordering::Release);
                 self.help("lanefs-commit", Shared::keep_committing);
+                self.help("lanefs-write", |shared| shared.store.write_behind());
             }
         }
         Ok(())
@@ -343,6 +344,7 @@ impl Shared {
         self.work.lock().stop = true;
         self.wake.notify_all();
         self.store.stop_reading_ahead();
+        self.store.stop_writing_behind();
         for helper in std::mem::take(&mut *self.helpers.lock()) {
             let _ = helper.join();
         }

@@ -61,6 +61,15 @@ impl Arena {
         let _ = unsafe { madvise(self.base.as_ptr().add(at).cast(), len, Advice::LinuxDontNeed) };
     }
 
+    /// Lets the host take the pages of a range when it is short of memory, and not before: what is written there until then finds
+    /// its pages, and clearing new ones costs more than the writing. Until then the old bytes can be seen, later zeros.
+    pub(crate) fn release_when_wanted(&self, at: usize, len: usize) {
+        debug_assert!(at + len <= self.capacity);
+        point();
+        // SAFETY: the range is inside this arena's own mapping. A kernel that does not know the advice keeps the pages.
+        let _ = unsafe { madvise(self.base.as_ptr().add(at).cast(), len, Advice::LinuxFree) };
+    }
+
     /// In bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
@@ -79,5 +88,33 @@ impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: the mapping is this arena's own, and no view outlives the store that owns the arena.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 4 << 20;
+
+    #[test]
+    fn what_is_written_to_memory_that_the_host_may_have_stays() {
+        let arena = Arena::reserve(LEN).expect("address space");
+        let fill = |value: u8, len: usize| {
+            // SAFETY: inside the arena, which nobody else has.
+            unsafe { std::ptr::write_bytes(arena.address(0).as_ptr(), value, len) };
+        };
+        // SAFETY: as above; what was never written is zero.
+        let bytes = || unsafe { std::slice::from_raw_parts(arena.address(0).as_ptr(), LEN) };
+        fill(1, LEN);
+        arena.release_when_wanted(0, LEN);
+        fill(2, LEN / 2);
+        // The host takes what it may.
+        // SAFETY: the range is this arena's own.
+        let _ = unsafe { madvise(arena.base.as_ptr().cast(), LEN, Advice::LinuxPageOut) };
+        assert!(bytes()[..LEN / 2].iter().all(|byte| *byte == 2), "what was written is lost");
+        assert!(bytes()[LEN / 2..].iter().all(|byte| *byte <= 1), "neither the old bytes nor zeros");
+        arena.release(0, LEN);
+        assert!(bytes().iter().all(|byte| *byte == 0));
     }
 }

@@ -28,6 +28,9 @@ const EARLY_DATA: u64 = 4096;
 /// File data go to the device in pieces of so many blocks (1 MiB).
 const PIECE: usize = 256;
 
+/// Nothing is written any more.
+const FAILED: Fault = Fault::Io { at: 0, doing: "writing", errno: Code::Io.errno() };
+
 /// A checkpoint writes so many blocks at a time.
 const BATCH: usize = 1024;
 
@@ -233,7 +236,7 @@ impl Store {
     fn guarded<T>(&self, work: impl FnOnce(&dyn Device) -> Result<T, Fault>) -> Result<Option<T>, Fault> {
         let Some(device) = self.device() else { return Ok(None) };
         if self.has_failed() {
-            return Err(Fault::Io { at: 0, doing: "writing", errno: Code::Io.errno() });
+            return Err(FAILED);
         }
         let done = work(device);
         if done.is_err() {
@@ -357,8 +360,12 @@ impl Store {
         let mut left = self.write_back(device, &mut snapshot.data)?;
         self.commits.left.lock().append(&mut left);
         self.commits.needs_data.store(false, Ordering::SeqCst);
+        self.behind.catch_up();
+        if self.has_failed() {
+            return Err(FAILED);
+        }
         let flush = || device.flush().map_err(|e| fault(0, "flushing", &e));
-        if self.commits.wrote_data.swap(false, Ordering::Relaxed) {
+        if self.commits.wrote_data.swap(false, Ordering::SeqCst) {
             flush()?;
         }
         let copies = &snapshot.copies;
@@ -445,9 +452,7 @@ impl Store {
                 .push(Write { at: first * BLOCK, data: self.bytes_at(first * BLOCK, run * BLOCK as usize) });
             rest = &rest[run..];
         }
-        device.write_many(&requests).map_err(|e| fault(data[0] * BLOCK, "writing", &e))?;
-        self.commits.wrote_data.store(true, Ordering::Relaxed);
-        self.commits.counters.data_bytes.fetch_add(data.len() as u64 * BLOCK, Ordering::Relaxed);
+        self.write_data_to(device, &requests)?;
         for index in data.iter() {
             if planted::is(planted::Fault::CleanAfterWriting) {
                 self.dirt(*index).store(Dirt::CLEAN, Ordering::SeqCst);
@@ -458,6 +463,24 @@ impl Store {
             }
         }
         Ok(left)
+    }
+
+    /// Writes file data to their places; the next commit flushes them.
+    fn write_data_to(&self, device: &dyn Device, requests: &[Write<'_>]) -> Result<(), Fault> {
+        let first = requests.first().map_or(0, |request| request.at);
+        device.write_many(requests).map_err(|e| fault(first, "writing", &e))?;
+        self.commits.wrote_data.store(true, Ordering::SeqCst);
+        let bytes = requests.iter().map(|request| request.data.len() as u64).sum();
+        self.commits.counters.data_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// As [`write_data_to`](Self::write_data_to), for data that are written beside commits.
+    ///
+    /// # Errors
+    /// [`Fault::Io`]; nothing more is written then.
+    pub(crate) fn write_data_to_device(&self, requests: &[Write<'_>]) -> Result<(), Fault> {
+        self.guarded(|device| self.write_data_to(device, requests)).map(drop)
     }
 
     /// # Errors

@@ -10,7 +10,7 @@ use crate::{Fault, Log, Reader, Store, Tx, Want};
 use lanefs_format::BLOCK;
 use std::sync::atomic::Ordering;
 
-/// Ranges of memory from this size on are given back to the host when their data are no longer needed.
+/// Ranges of memory from this size on are the host's to take when their data are no longer needed.
 const RELEASE_BLOCKS: u64 = 16;
 
 /// Copies bytes of which others may change some meanwhile.
@@ -102,7 +102,7 @@ impl Store {
         }
         if self.is_memory() {
             if count >= RELEASE_BLOCKS {
-                self.arena.release((first * BLOCK) as usize, (count * BLOCK) as usize);
+                self.arena.release_when_wanted((first * BLOCK) as usize, (count * BLOCK) as usize);
             }
             return;
         }

@@ -238,7 +238,7 @@ impl Store {
 
     /// A block's memory, to be read into.
     #[expect(clippy::mut_from_ref, reason = "the block's state says who may")]
-    fn frame(&self, at: u64, len: u64) -> &mut [u8] {
+    pub(crate) fn frame(&self, at: u64, len: u64) -> &mut [u8] {
         // SAFETY: inside the volume. The caller has set the blocks' state to FETCHING, so no other thread reads into them, and
         // none reads from them but runs that will not count.
         unsafe { std::slice::from_raw_parts_mut(self.arena.address(at).as_ptr(), len as usize) }

@@ -16,6 +16,7 @@
 //! | `versions`, `gate`, `reader`, `tx` | concurrency: versioned locks, who is changing things, one run, one transaction |
 //! | `data` | file data |
 //! | `fetch`, `readahead`, `cache`, `evict` | blocks come in and go |
+//! | `behind` | large writes of new blocks go past the resident ones |
 //! | `seal`, `journal`, `commit`, `raw` | what was changed becomes durable |
 //! | `device` | files, raw devices, memory |
 //! | `sync`, `planted` | threads' primitives, which schedule tests take over; the faults that these plant |
@@ -23,6 +24,7 @@
 //! Only this crate knows which device holds the bytes; it knows nothing of files and directories.
 
 mod arena;
+mod behind;
 mod cache;
 mod commit;
 mod data;

@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     CleanAfterWriting,
     /// Readers calm the epoch without looking whether a writer is in a slot.
     HastyCalm,
+    /// A commit does not wait for what is written behind.
+    NoCatchingUp,
     /// A fetch that is over wakes nobody.
     SilentFetch,
 }

@@ -1,6 +1,7 @@
 //! The bytes of one volume, and the state of each block.
 
 use crate::arena::Arena;
+use crate::behind::Behind;
 use crate::cache::Cache;
 use crate::commit::Commits;
 use crate::fetch::Fetches;
@@ -42,6 +43,7 @@ pub struct Store {
     pub(crate) fetches: Fetches,
     pub(crate) ahead: ReadAhead,
     pub(crate) commits: Commits,
+    pub(crate) behind: Behind,
     pub(crate) watch: Watch,
 }
 
@@ -99,6 +101,7 @@ impl Store {
             fetches: Fetches::default(),
             ahead: ReadAhead::default(),
             commits: Commits::default(),
+            behind: Behind::default(),
             watch: Watch::default(),
         };
         store.fix(0, 1);

@@ -7,6 +7,7 @@ use crate::peers::{Host, Medium, Need};
 use crate::session::Session;
 use crate::system::Named;
 use crate::values::LANEFS;
+use rustix::process::Pid;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -26,11 +27,21 @@ pub(super) const PASSTHROUGH: &str = "passthrough";
 pub(super) struct Place {
     name: &'static str,
     path: PathBuf,
+    /// The process that serves it, if one does.
+    server: Option<Pid>,
 }
 
 impl Place {
     pub(super) fn new(name: &'static str, path: &Path) -> Self {
-        Place { name, path: path.into() }
+        Place { name, path: path.into(), server: None }
+    }
+
+    fn served(name: &'static str, served: &Served) -> Self {
+        Place { name, path: served.path().into(), server: Some(served.process()) }
+    }
+
+    pub(super) fn server(&self) -> Option<Pid> {
+        self.server
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -53,8 +64,8 @@ pub(super) struct InMemory {
 
 impl InMemory {
     pub(super) fn places(&self) -> Vec<Place> {
-        let mut places = vec![Place::new(LANEFS, self.lanefs.path())];
-        places.extend(self.passthrough.iter().map(|served| Place::new(PASSTHROUGH, served.path())));
+        let mut places = vec![Place::served(LANEFS, &self.lanefs)];
+        places.extend(self.passthrough.iter().map(|served| Place::served(PASSTHROUGH, served)));
         for host in &self.hosts {
             places.push(Place::new(if host.name() == "ext4" { "ext4" } else { "tmpfs" }, host.path()));
         }

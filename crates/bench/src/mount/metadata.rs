@@ -1,6 +1,9 @@
 //! `mount-{create,stat,readdir,unlink}-Tt`: files of each thread in a directory of its own, by system calls.
+//!
+//! In many short rounds, LaneFS and its peers in turn: what the host does meanwhile, and where it puts threads, changes from one second to the next.
 
 use super::bench::{Bench, PASSTHROUGH, Place};
+use super::processors::on_one;
 use super::rows::{OPERATIONS, metadata_name};
 use super::served::forget;
 use super::sizes::threads;
@@ -23,6 +26,9 @@ const GOAL: f64 = 0.9;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
+/// Rounds of each run.
+const ROUNDS: usize = 5;
+
 /// Bytes that one `getdents64` may fill: as the C library's `readdir`.
 const LISTING_BYTES: usize = 32 << 10;
 
@@ -36,10 +42,11 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     let names: Vec<CString> =
         (0..files).filter_map(|number| CString::new(format!("file-{number:06}")).ok()).collect();
     let mut values = vec![<[Values; OPERATIONS.len()]>::default(); all_threads.len()];
-    bench.in_turn("metadata", &places.iter().collect::<Vec<_>>(), |place, run| {
+    bench.in_rounds("metadata", ROUNDS, &places.iter().collect::<Vec<_>>(), |place, round| {
         for (values, &threads) in values.iter_mut().zip(&all_threads) {
-            let times = one_run(place, &names, threads, &bench.stop)?;
-            for (values, time) in values.iter_mut().zip(times).filter(|_| run > 0) {
+            let work = || one_round(place, &names, threads, &bench.stop);
+            let times = if threads == 1 { on_one(place.server(), work)? } else { work()? };
+            for (values, time) in values.iter_mut().zip(times).filter(|_| round > 0) {
                 values.add(place.name(), (threads * files) as f64 / time.as_secs_f64() / 1e3);
             }
         }
@@ -48,16 +55,17 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     for (values, &threads) in values.iter().zip(&all_threads) {
         for (values, operation) in values.iter().zip(OPERATIONS) {
             let row = values.rate_row(&metadata_name(operation, threads), "kop/s");
-            bench.row(row.map(|row| {
-                row.param("threads", threads).param("files", threads * files).goal_ratio(PASSTHROUGH, GOAL)
-            }));
+            let row = row.map(|row| row.param("threads", threads).param("files", threads * files));
+            // One client and its server share a processor.
+            let row = if threads == 1 { row.map(|row| row.param("processors", 1)) } else { row };
+            bench.row(row.map(|row| row.goal_ratio(PASSTHROUGH, GOAL)));
         }
     }
     Ok(())
 }
 
 /// Creates, finds, lists and removes; what the kernel has cached is forgotten before each.
-fn one_run(place: &Place, names: &[CString], threads: usize, stop: &Stop) -> Result<[Duration; 4]> {
+fn one_round(place: &Place, names: &[CString], threads: usize, stop: &Stop) -> Result<[Duration; 4]> {
     let failed = |what: &str| {
         let what = format!("{}: {what}", place.name());
         move |errno: Errno| Error::host(what)(errno)

@@ -60,6 +60,11 @@ impl Served {
         self.dir.path()
     }
 
+    /// Who serves it.
+    pub(super) fn process(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// Unmounts, and waits until the process has ended: what it had to write is written then.
     ///
     /// # Errors
@@ -93,9 +98,7 @@ impl Served {
     }
 
     fn tell(&self, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process(pid, signal);
-        }
+        let _ = kill_process(self.process(), signal);
     }
 
     /// What the process said, once it has ended.

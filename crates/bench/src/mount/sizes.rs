@@ -6,7 +6,7 @@ const THREADS: [usize; 4] = [1, 2, 4, 8];
 /// Sizes of every part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Files of each thread, in a directory of its own.
+    /// Files of each thread in each round, in a directory of its own.
     pub files: usize,
     /// Bytes of the large file.
     pub large_bytes: u64,
@@ -19,10 +19,10 @@ pub struct Sizes {
 impl Sizes {
     /// The sizes that the goals are stated for.
     pub const FULL: Sizes =
-        Sizes { files: 20_000, large_bytes: 2 << 30, listed_directories: 100, listed_files: 1_000 };
+        Sizes { files: 4_000, large_bytes: 2 << 30, listed_directories: 100, listed_files: 1_000 };
     /// Some minutes at most.
     pub const QUICK: Sizes =
-        Sizes { files: 4_000, large_bytes: 256 << 20, listed_directories: 20, listed_files: 1_000 };
+        Sizes { files: 1_000, large_bytes: 256 << 20, listed_directories: 20, listed_files: 1_000 };
 }
 
 /// The numbers of threads that are measured on so many cores.

@@ -10,6 +10,7 @@
 //! | `reads`, `writes`, `gate` | concurrency |
 //! | `fetches`, `cache`, `commits` | blocks come and go, and become durable |
 
+mod behind;
 mod cache;
 mod commits;
 mod explorer;
