@@ -187,6 +187,15 @@ impl Store {
         changed.checked_sub(written).unwrap_or(changed) >= EARLY_DATA
     }
 
+    /// How many more metadata blocks may change for the next commit to go through the journal, which is what makes it atomic; by far not
+    /// all of them, for what a commit frees changes some as well.
+    pub fn room_for_changes(&self) -> u64 {
+        match self.journal_capacity() as u64 / 2 {
+            0 => u64::MAX,
+            room => room.saturating_sub(self.commits.changed_metadata.load(Ordering::Relaxed)),
+        }
+    }
+
     fn journal_capacity(&self) -> usize {
         self.commits.journal.lock().as_ref().map_or(0, Journal::capacity)
     }

@@ -19,6 +19,9 @@ const MOST: usize = 1 << 16;
 /// Changes that are tried together after one that was not for batches came early; twice as many each time after that.
 const FEW: usize = 64;
 
+/// Changes for each block that may change: files that are made change a sixth of one each, what is scattered ten.
+const FOR_A_BLOCK: u64 = 2;
+
 /// Who made the changes of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
@@ -52,7 +55,8 @@ impl Volume {
         changes: &[Change<'_>],
     ) -> Result<(Vec<Applied>, Shares)> {
         let (mut answers, mut shares) = (Vec::with_capacity(changes.len()), Shares::default());
-        let mut most = MOST;
+        let room = self.shared.store.room_for_changes().saturating_mul(FOR_A_BLOCK);
+        let mut most = room.clamp(FEW as u64, MOST as u64) as usize;
         while let rest @ [first, ..] = &changes[answers.len()..] {
             if !plan::is_plain(first) {
                 answers.push(self.apply_one(base, first)?);
@@ -61,7 +65,9 @@ impl Volume {
             }
             let plain = rest.iter().take(most).take_while(|change| plan::is_plain(change)).count();
             match self.shared.apply_together(engine, base, &rest[..plain]) {
-                Ok(done) => {
+                // More than the journal holds would not be atomic.
+                Ok(None) if plain > FEW => most = (plain / 2).max(FEW),
+                Ok(Some(done)) => {
                     most = if done.answers.len() < plain { FEW } else { (most * 2).min(MOST) };
                     self.tell_all(&done);
                     shares.together += done.answers.len() as u64;
@@ -71,7 +77,7 @@ impl Volume {
                         shares.one_by_one += 1;
                     }
                 }
-                Err(Error::Code(_) | Error::Damaged { .. }) => {
+                Ok(None) | Err(Error::Code(_) | Error::Damaged { .. }) => {
                     answers.extend(self.apply(base, &rest[..plain])?);
                     shares.one_by_one += plain as u64;
                 }
@@ -90,19 +96,37 @@ impl Volume {
 }
 
 impl Shared {
-    fn apply_together(&self, engine: &mut dyn DirEngine, base: Ino, changes: &[Change<'_>]) -> Result<Done> {
+    /// `None` where the changes are too many for one commit; nothing has happened then.
+    fn apply_together(
+        &self,
+        engine: &mut dyn DirEngine,
+        base: Ino,
+        changes: &[Change<'_>],
+    ) -> Result<Option<Done>> {
         self.begin_changes()?;
-        let mut tries = Tries::default();
+        if self.store.should_commit() && !self.store.is_memory() {
+            self.commit()?;
+        }
+        let (mut tries, mut is_too_large) = (Tries::default(), false);
         loop {
             let mut closed = self.gate.close_to_change(&self.store);
-            let outcome = self.change_alone(&mut closed, &mut |edit| together(edit, engine, base.0, changes));
+            let outcome = self.change_alone(&mut closed, &mut |edit| {
+                let done = together(edit, engine, base.0, changes)?;
+                is_too_large = self.store.room_for_changes() == 0;
+                if is_too_large { Err(unable(())) } else { Ok(done) }
+            });
             drop(closed);
+            if std::mem::take(&mut is_too_large) {
+                // What was taken back still counts as changed.
+                self.commit()?;
+                return Ok(None);
+            }
             match outcome {
                 Ok(done) => {
                     if !self.store.is_memory() {
                         self.see_to_commits()?;
                     }
-                    return Ok(done);
+                    return Ok(Some(done));
                 }
                 Err(Fault::Code(code)) => return Err(code.into()),
                 Err(fault) => self.after(fault, &mut tries)?,

@@ -9,7 +9,7 @@ use lanefs_testkit::crash::{Event, Image, Recorder};
 use lanefs_testkit::seeded::Seeded;
 
 /// Bytes of a volume whose journal holds any of the batches. What is larger than the journal is not written as a whole (docs/crash.md).
-const VOLUME: u64 = 256 << 20;
+const VOLUME: u64 = 32 << 20;
 
 /// What a crash may leave.
 pub(crate) struct Story {
