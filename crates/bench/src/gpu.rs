@@ -1,4 +1,4 @@
-//! `lanefs bench gpu`: lookups and searches by the GPU engine beside the CPU engine and ext4.
+//! `lanefs bench gpu`: lookups, searches and changes by the GPU engine beside the CPU engine and ext4.
 //!
 //! The values of `lanefs` are the device's, which the report's machine names; `cpu` is LaneFS's own engine on one thread, on the
 //! same volume.
@@ -6,8 +6,10 @@
 mod asker;
 mod bench;
 mod chain;
+mod changes;
 mod find;
 mod latency;
+mod maker;
 mod paths;
 mod rows;
 mod sectors;
@@ -65,5 +67,10 @@ fn measure(bench: &mut Bench) -> Result<()> {
     bench.part("latency", &["gpu-latency-dispatch"], latency::measure)?;
     bench.part("chain", &["gpu-chain-lookup"], chain::measure)?;
     bench.part("wide", &["gpu-wide-lookup"], wide::measure)?;
+    bench.part("create", &["gpu-create", "gpu-unlink"], changes::files)?;
+    bench.part("create in one", &["gpu-create-flat"], changes::flat_files)?;
+    bench.part("mkdir all", &["gpu-mkdir-all"], changes::directories)?;
+    bench.part("wide create", &["gpu-wide-create"], changes::wide)?;
+    bench.part("chain create", &["gpu-chain-create"], changes::chain)?;
     bench.part("sectors", &["gpu-sectors-cache", "gpu-sectors-tree"], sectors::measure)
 }

@@ -35,6 +35,8 @@ fn every_row_is_measured_and_the_device_is_named() {
     for row in rows {
         assert!(row["lanefs"]["median"].as_f64().unwrap() > 0.0, "{row}");
         let is_counted = row["name"].as_str().unwrap().starts_with("gpu-sectors");
+        let by_device = row["extra"].get("made_by_device").and_then(Value::as_f64);
+        assert!(by_device.is_none_or(|part| (0.0..=1.0).contains(&part)), "{row}");
         assert!(is_counted || row["peers"].get("cpu").is_some(), "{row}");
         assert!(
             !is_counted || row["goals"].as_array().unwrap().iter().all(|goal| goal["reached"] == true),

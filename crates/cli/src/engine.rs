@@ -15,7 +15,7 @@ const GPU_BATCH: usize = 1 << 20;
 /// The arguments that choose an engine.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EngineArgs {
-    /// What answers; the answers are the same
+    /// What does the work; what comes of it is the same
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t = EngineName::Auto)]
     engine: EngineName,
     /// The device of the GPU engine: its number, or a part of its name (`lanefs gpu list`); the best one without it

@@ -19,6 +19,7 @@ pub mod image;
 pub mod import_export;
 pub mod input;
 pub mod interrupt;
+mod maker;
 pub mod metrics;
 pub mod mode;
 pub mod mounting;

@@ -114,6 +114,18 @@ impl HostDir {
         Ok(fd)
     }
 
+    /// Path of `name` in it from the top directory on, which is not named.
+    pub(crate) fn path_below_top(&self, name: &[u8]) -> Vec<u8> {
+        let mut parts = vec![name];
+        let mut at = self;
+        while let Some(parent) = at.parent.as_deref() {
+            parts.push(at.name.as_bytes());
+            at = parent;
+        }
+        parts.reverse();
+        parts.join(&b'/')
+    }
+
     /// Path of `name` in it (of itself where `name` is empty), beginning as the caller gave the top.
     pub(crate) fn path(&self, name: &[u8]) -> Vec<u8> {
         let mut parts = vec![name];

@@ -50,7 +50,7 @@ pub use compare::{CompareOptions, Comparison, compare_trees};
 pub use error::{Error, Result};
 pub use export::{ExportOptions, export_tree};
 pub use hostdir::FileId;
-pub use import::{ImportOptions, import_tree};
+pub use import::{ImportOptions, Maker, import_tree};
 pub use inventory::{Inventory, Item, take_inventory};
 pub use name::shown;
 pub use report::{Counts, EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTLY, EXIT_STOPPED, Problem, Report};

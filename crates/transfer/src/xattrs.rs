@@ -47,6 +47,27 @@ impl XattrBuffers {
         XattrBuffers { list: vec![0; LIMIT], value: vec![0; LIMIT] }
     }
 
+    /// Has `target` attributes, or does the host not tell?
+    pub(crate) fn has_any(&mut self, target: &Target<'_>) -> bool {
+        self.list(target) != Ok(0)
+    }
+
+    /// Fills in the list of names: its length.
+    ///
+    /// # Errors
+    /// The host does not tell it.
+    fn list(&mut self, target: &Target<'_>) -> Result<usize, Errno> {
+        let listed = match target {
+            Target::Open(fd) => flistxattr(fd, &mut self.list[..]),
+            Target::Name(dir, name) => llistxattr(by_path(dir, name), &mut self.list[..]),
+        };
+        match listed {
+            // A file system without attributes, or no /proc to reach a special file by: nothing to be kept.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOENT | Errno::PERM) => Ok(0),
+            listed => listed,
+        }
+    }
+
     /// Gives each attribute of `target` to `take`, and returns how many the host did not give out or that are not
     /// kept.
     pub(crate) fn each(&mut self, target: &Target<'_>, mut take: impl FnMut(&[u8], &[u8])) -> u64 {
@@ -54,17 +75,7 @@ impl XattrBuffers {
             Target::Open(_) => None,
             Target::Name(dir, name) => Some(by_path(dir, name)),
         };
-        let listed = match (target, &path) {
-            (Target::Open(fd), _) => flistxattr(fd, &mut self.list[..]),
-            (_, Some(path)) => llistxattr(path, &mut self.list[..]),
-            (_, None) => Ok(0),
-        };
-        let len = match listed {
-            Ok(len) => len,
-            // A file system without attributes, or no /proc to reach a special file by: nothing to be kept.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOENT | Errno::PERM) => 0,
-            Err(_) => return 1,
-        };
+        let Ok(len) = self.list(target) else { return 1 };
         let mut refused = 0;
         for name in self.list[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let value = if is_kept(name) {

@@ -9,6 +9,12 @@ pub fn row_names() -> Vec<String> {
         "gpu-latency-dispatch",
         "gpu-chain-lookup",
         "gpu-wide-lookup",
+        "gpu-create",
+        "gpu-unlink",
+        "gpu-create-flat",
+        "gpu-mkdir-all",
+        "gpu-wide-create",
+        "gpu-chain-create",
         "gpu-sectors-cache",
         "gpu-sectors-tree",
     ]

@@ -3,6 +3,7 @@
 mod alloc_bench;
 mod common;
 mod files;
+mod imports;
 mod lookup;
 mod mount;
 mod mounted;

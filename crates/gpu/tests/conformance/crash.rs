@@ -8,8 +8,9 @@ use lanefs::{Access, CreateOptions, InodeSize, Volume};
 use lanefs_testkit::crash::{Event, Image, Recorder};
 use lanefs_testkit::seeded::Seeded;
 
-/// Bytes of a volume whose journal holds any of the batches. What is larger than the journal is not written as a whole (docs/crash.md).
-const VOLUME: u64 = 32 << 20;
+/// Bytes of a volume whose journal holds any of the batches, and of one whose does not: there they are made in parts.
+pub(crate) const LARGE: u64 = 256 << 20;
+pub(crate) const SMALL: u64 = 32 << 20;
 
 /// What a crash may leave.
 pub(crate) struct Story {
@@ -22,9 +23,9 @@ pub(crate) struct Story {
 }
 
 /// Rounds on a device that remembers all that is written to it, some of them followed by a sync.
-pub(crate) fn record(engine: &Engine<'_>, seed: u64, rounds: usize) -> Story {
+pub(crate) fn record(engine: &Engine<'_>, size: u64, seed: u64, rounds: usize) -> Story {
     let image = {
-        let options = CreateOptions { size: VOLUME, ..options(InodeSize::B256) };
+        let options = CreateOptions { size, ..options(InodeSize::B256) };
         let device = Recorder::new(Image::new(vec![0; options.size as usize]));
         let volume = Volume::create_device(Box::new(device.clone()), &options).expect("volume");
         prepare(&volume).expect("prepared");
@@ -35,7 +36,7 @@ pub(crate) fn record(engine: &Engine<'_>, seed: u64, rounds: usize) -> Story {
     let volume = Volume::open_device(Box::new(device.clone()), Access::Write).expect("opened");
     let mut trees = vec![tree(&volume).expect("tree")];
     let (mut generator, mut numbers) = (Generator::tame(seed), Seeded::new(seed));
-    let mut is_whole = true;
+    let mut is_whole = size == LARGE;
     engine(&volume, &mut |apply| {
         for number in 1..=rounds {
             let round = generator.round();

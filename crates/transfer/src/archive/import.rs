@@ -37,7 +37,7 @@ pub fn import_archive(
     volume: &Volume,
     source: ArchiveSource<'_>,
     dest: &[u8],
-    options: &ImportOptions,
+    options: &ImportOptions<'_>,
     control: Control<'_>,
 ) -> Result<Report> {
     let (what, input): (String, Box<dyn Read + Send>) = match source {

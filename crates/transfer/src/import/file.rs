@@ -77,7 +77,8 @@ pub(crate) fn copy_in(
     Ok(Copied { size, changed })
 }
 
-fn has_changed(fd: &OwnedFd, before: &Meta) -> Result<bool, Errno> {
+/// Is the file another one than before?
+pub(crate) fn has_changed(fd: &OwnedFd, before: &Meta) -> Result<bool, Errno> {
     let after = fstat(fd)?;
     Ok(Meta::new(&after).is_none_or(|after| after.size != before.size || after.mtime != before.mtime))
 }

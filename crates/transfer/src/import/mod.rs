@@ -6,6 +6,7 @@
 //! are made by the same threads, as they cost far less than the host's.
 
 mod file;
+mod maker;
 mod place;
 mod tree;
 
@@ -17,6 +18,7 @@ use lanefs::{Caller, FileKind, Volume};
 use rustix::fs::{AtFlags, CWD, statat};
 use std::path::Path;
 
+pub use maker::Maker;
 pub(crate) use place::{Placed, Refusal, place, place_directory, place_link, temporary_name};
 
 /// Who acts on the volume: its owner, whom no permission stops.
@@ -24,7 +26,7 @@ pub(crate) static OWNER: Caller = Caller::OWNER;
 
 /// How a tree is imported.
 #[derive(Clone, Debug, Default)]
-pub struct ImportOptions {
+pub struct ImportOptions<'m> {
     /// Files of the volume that are in the way are replaced (each at once, when its successor is whole); without
     /// this they stay and are reported. Directories merge either way.
     pub overwrite: bool,
@@ -34,6 +36,8 @@ pub struct ImportOptions {
     pub threads: Option<usize>,
     /// Files of the host that are left out and reported: the volume's own image, for one.
     pub skip: Vec<FileId>,
+    /// Who makes small files of a tree, many in a call; `None`: they are made one by one. The outcome is the same.
+    pub maker: Option<&'m dyn Maker>,
 }
 
 /// Imports `source` (a directory's content, or a single file) to `dest` of the volume.
@@ -49,7 +53,7 @@ pub fn import_tree(
     volume: &Volume,
     source: &Path,
     dest: &[u8],
-    options: &ImportOptions,
+    options: &ImportOptions<'_>,
     control: Control<'_>,
 ) -> Result<Report> {
     let shown = source.display();

@@ -1,5 +1,6 @@
 //! The walk over the host's tree.
 
+mod batch;
 mod entry;
 
 use super::place::place_directory;
@@ -13,6 +14,7 @@ use crate::name::shown;
 use crate::queue::{Queue, default_threads, run_jobs};
 use crate::run::{Control, Run, count};
 use crate::xattrs::XattrBuffers;
+use batch::Batches;
 use lanefs::{FileKind, Ino, SetAttr, Volume};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fstat, openat, statat};
@@ -103,8 +105,10 @@ impl Local {
 struct Import<'a> {
     run: Run<'a>,
     volume: &'a Volume,
-    options: &'a ImportOptions,
+    options: &'a ImportOptions<'a>,
     dirs: OpenDirs,
+    /// Small files that wait to be made together, where they are.
+    batches: Option<Batches<'a>>,
     /// Names in the volume: directory, name, and the source's path.
     links: HardLinks<FileId, Ino, (Ino, Vec<u8>, Vec<u8>)>,
     /// Reading does not touch access times where this may be asked for.
@@ -112,13 +116,14 @@ struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    fn new(volume: &'a Volume, options: &'a ImportOptions, control: Control<'a>) -> Self {
+    fn new(volume: &'a Volume, options: &'a ImportOptions<'a>, control: Control<'a>) -> Self {
         let no_atime = if rustix::process::geteuid().is_root() { OFlags::NOATIME } else { OFlags::empty() };
         Import {
             run: Run::new(control),
             volume,
             options,
             dirs: OpenDirs::new(),
+            batches: None,
             links: HardLinks::new(),
             no_atime,
         }
@@ -139,10 +144,10 @@ pub(super) fn import_directory(
     volume: &Volume,
     source: &Path,
     dest: &[u8],
-    options: &ImportOptions,
+    options: &ImportOptions<'_>,
     control: Control<'_>,
 ) -> Result<Report> {
-    let import = Import::new(volume, options, control);
+    let mut import = Import::new(volume, options, control);
     let cannot = |errno| Error::host(format!("cannot open '{}'", source.display()), errno);
     // The caller's own path may be a link to the directory.
     let fd = openat(CWD, source, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
@@ -150,6 +155,7 @@ pub(super) fn import_directory(
     let meta = Meta::new(&meta).ok_or_else(|| cannot(Errno::INVAL))?;
     let path = CString::new(source.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
     let ino = destination(volume, dest)?.ino;
+    import.batches = options.maker.map(|maker| Batches::new(maker, ino));
     let top = Arc::new(Dir {
         parent: None,
         host: HostDir::top(path, fd).map_err(cannot)?,
@@ -165,6 +171,7 @@ pub(super) fn import_directory(
         |queue, local, job| import.job(queue, local, &top, job),
         || import.run.tick(false),
     );
+    import.make_rest();
     drop(top);
     Ok(import.end())
 }
@@ -174,7 +181,7 @@ pub(super) fn import_single(
     volume: &Volume,
     source: &Path,
     dest: &[u8],
-    options: &ImportOptions,
+    options: &ImportOptions<'_>,
     control: Control<'_>,
 ) -> Result<Report> {
     let import = Import::new(volume, options, control);

@@ -58,15 +58,20 @@ impl Import<'_> {
         let source = Source { dir, fd, name, file: file.as_ref(), meta: &meta };
         if meta.links > 1 {
             self.linked(local, &source, new_name);
-        } else {
-            match self.make(&source, new_name) {
-                Ok(placed) => {
-                    if let Err(fault) = self.fill(local, &source, &placed) {
-                        self.failed(&source, &placed, fault);
-                    }
+        } else if !self.put_into_batch(local, &source) {
+            self.one(local, &source, new_name);
+        }
+    }
+
+    /// A name that is its inode's only one.
+    pub(super) fn one(&self, local: &mut Local, source: &Source<'_>, new_name: &[u8]) {
+        match self.make(source, new_name) {
+            Ok(placed) => {
+                if let Err(fault) = self.fill(local, source, &placed) {
+                    self.failed(source, &placed, fault);
                 }
-                Err(refusal) => self.refused(dir, name.to_bytes(), refusal),
             }
+            Err(refusal) => self.refused(source.dir, source.name.to_bytes(), refusal),
         }
     }
 
@@ -185,7 +190,7 @@ impl Import<'_> {
         }
     }
 
-    fn open_file(&self, dir: &OwnedFd, name: &CStr) -> Result<(OwnedFd, Stat), Errno> {
+    pub(super) fn open_file(&self, dir: &OwnedFd, name: &CStr) -> Result<(OwnedFd, Stat), Errno> {
         // Should a fifo or a terminal have taken the name, it shall neither hang nor take over.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = self.open(dir, name, flags)?;
@@ -214,14 +219,14 @@ impl Import<'_> {
 }
 
 /// A name of the host that is no directory.
-struct Source<'a> {
-    dir: &'a Arc<Dir>,
+pub(super) struct Source<'a> {
+    pub(super) dir: &'a Arc<Dir>,
     /// The directory's descriptor.
-    fd: &'a OwnedFd,
-    name: &'a CStr,
+    pub(super) fd: &'a OwnedFd,
+    pub(super) name: &'a CStr,
     /// Open where it is a regular file.
-    file: Option<&'a OwnedFd>,
-    meta: &'a Meta,
+    pub(super) file: Option<&'a OwnedFd>,
+    pub(super) meta: &'a Meta,
 }
 
 impl Source<'_> {
