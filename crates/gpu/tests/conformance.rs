@@ -226,7 +226,6 @@ fn the_batches_bring_work_of_every_kind() {
     let shapes = shapes.lock().expect("no panic");
     eprintln!("{shapes:#?}");
     for shape in [
-        "nothing becomes small",
         "nothing becomes a region",
         "nothing becomes regions",
         "small stays small",

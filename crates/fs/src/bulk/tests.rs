@@ -322,10 +322,10 @@ fn an_engine_that_answers_wrongly_changes_nothing() {
     }
     let two = Two::new(InodeSize::B256);
     let mut engine = Wrong(Plain(&two.together));
-    let (answers, shares) = two
-        .together
-        .apply_with(&mut engine, two.together.root(), &[mkdir("/a"), create("/a/b")])
-        .expect("applied");
+    let root = two.together.root();
+    two.together.apply(root, &[mkdir("/a"), create("/a/b")]).expect("applied");
+    let changes = [create("/a/c"), unlink("/a/b")];
+    let (answers, shares) = two.together.apply_with(&mut engine, root, &changes).expect("applied");
     assert!(answers.iter().all(|answer| answer.code == Code::Success) && shares.together == 0);
     assert!(two.together.check(false, &|_, _| ()).expect("checked").findings.is_empty());
 }

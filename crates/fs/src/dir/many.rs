@@ -135,10 +135,25 @@ pub(crate) fn prepare(
             _ => rest.split_at(1),
         };
         rest = later;
+        let is_beginning = first.home == Home::Empty;
+        if is_beginning && first.entries() <= edit.store().inode_size().small_entries() {
+            begin(edit, node, first)?;
+            continue;
+        }
         works.push(match first.home {
             Home::Region(_) => in_regions(edit, node, now, batch)?,
             _ => in_small(edit, node, first, batch)?,
         });
+    }
+    Ok(())
+}
+
+/// The first few entries of a directory. There is nothing that an engine could look at, and it would be told more than there is to do.
+fn begin(edit: &mut Edit<'_>, node: Node<'_>, group: &Group<'_, '_>) -> Outcome<()> {
+    for one in group.wanted {
+        if let Some((ino, kind)) = one.names {
+            super::insert(edit, node, Name { bytes: one.name, hash: one.seen.hash }, ino, kind)?;
+        }
     }
     Ok(())
 }
