@@ -37,10 +37,11 @@ impl Served {
         command.args(arguments).arg(dir.path()).process_group(0);
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         let shown = format!("lanefs {}", words.join(" "));
+        // Before there is a process that may be fast.
+        let before = device(dir.path())?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let child =
             child.map_err(|error| Error::Command { command: shown.clone(), message: error.to_string() })?;
-        let before = device(dir.path())?;
         let mut served = Served { child, dir, shown };
         let deadline = Instant::now() + PATIENCE;
         while device(served.path())? == before {
