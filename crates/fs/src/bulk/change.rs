@@ -57,7 +57,7 @@ pub enum Change<'c> {
 pub struct Applied {
     /// How it ended.
     pub code: Code,
-    /// The inode that was made, or, of [`Change::MkdirAll`], found.
+    /// The inode that was made, or, of [`Change::MkdirAll`], found; number 0 where a later change of the same batch removed it again.
     pub ino: Option<Ino>,
 }
 
