@@ -131,7 +131,31 @@ pub enum DirRoot {
 }
 
 impl DirRoot {
-    /// The word as stored.
+    /// Where the word of a tree block tells its level and its number of children.
+    pub const LEVEL_SHIFT: u32 = 2;
+    /// See [`LEVEL_SHIFT`](Self::LEVEL_SHIFT).
+    pub const COUNT_SHIFT: u32 = 4;
+    /// The bits that are the form.
+    pub const FORM: u64 = 3;
+
+    /// The word of the tree block at `at`, with its level and its number of children, so that a reader need not look there for
+    /// these. Levels above 3 have no room.
+    pub const fn tree_word(at: u64, level: u8, count: u8) -> u64 {
+        let told = (level as u64) << Self::LEVEL_SHIFT | (count as u64) << Self::COUNT_SHIFT;
+        DirRoot::Tree(at).word() | if level <= 3 { told } else { 0 }
+    }
+
+    /// Level and number of children of the tree block that a word names, where it tells.
+    pub const fn told(word: u64) -> Option<(u8, u8)> {
+        let level = word >> Self::LEVEL_SHIFT & 3;
+        if word & Self::FORM == 3 && level != 0 {
+            Some((level as u8, (word >> Self::COUNT_SHIFT) as u8))
+        } else {
+            None
+        }
+    }
+
+    /// The word as stored; that of a tree block without what [`tree_word`](Self::tree_word) tells.
     pub const fn word(self) -> u64 {
         match self {
             DirRoot::Empty => 0,
@@ -155,7 +179,12 @@ impl DirRoot {
             0 if word == 0 => Ok(DirRoot::Empty),
             1 => Ok(DirRoot::Small(at)),
             2 => Ok(DirRoot::Region(at)),
-            3 => Ok(DirRoot::Tree(at)),
+            // Both are told, or neither.
+            low if low & Self::FORM == 3
+                && (low >> Self::LEVEL_SHIFT & 3 == 0) == (low >> Self::COUNT_SHIFT == 0) =>
+            {
+                Ok(DirRoot::Tree(at))
+            }
             _ => Err(InvalidPointer),
         }
     }
@@ -186,7 +215,16 @@ mod tests {
         {
             assert_eq!(DirRoot::decode(r.word()), Ok(r));
         }
-        for bad in [1, 2, 3, 4096, 4096 | 4, u64::MAX, MAX_VOLUME | 1] {
+        for (level, count) in [(1, 2), (2, 255), (3, 1)] {
+            let word = DirRoot::tree_word(8192, level, count);
+            assert_eq!(DirRoot::decode(word), Ok(DirRoot::Tree(8192)));
+            assert_eq!(DirRoot::told(word), Some((level, count)));
+        }
+        assert_eq!(DirRoot::tree_word(8192, 4, 9), DirRoot::Tree(8192).word());
+        assert_eq!(DirRoot::told(DirRoot::Tree(8192).word()), None);
+        assert_eq!(DirRoot::told(DirRoot::Region(8192).word()), None);
+        let half = [3 | 1 << DirRoot::LEVEL_SHIFT, 3 | 1 << DirRoot::COUNT_SHIFT].map(|low| 4096 | low);
+        for bad in [1, 2, 3, 4096, 4096 | 4, 4096 | 0x11, u64::MAX, MAX_VOLUME | 1].into_iter().chain(half) {
             assert_eq!(DirRoot::decode(bad), Err(InvalidPointer), "{bad:#x}");
         }
     }

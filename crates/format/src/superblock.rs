@@ -58,7 +58,7 @@ layout! {
 /// `b"LaneFS\r\n"` as a word: a copy that mangled line ends no longer opens.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LaneFS\r\n");
 /// Version of the format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A decoded superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -154,6 +154,7 @@ fn examples() -> String {
             word("directory root: small, leaf at 6 MiB", format::DirRoot::Small(at).word()),
             word("directory root: region, index at 6 MiB", format::DirRoot::Region(at).word()),
             word("directory root: tree block at 6 MiB", format::DirRoot::Tree(at).word()),
+            word("directory root: the same, level 2, 9 children", format::DirRoot::tree_word(at, 2, 9)),
             word("slot: hash 0xdeadbeef, entry at 6 MiB + 80", dir::Slot::new(0xdead_beef, at + 80).0),
             hash("hash of `a`, seed of zeros", HashSeed::MD4, b"a"),
             hash("hash of `lost+found`, seed of zeros", HashSeed::MD4, b"lost+found"),

@@ -51,18 +51,25 @@ Entry find_in_region(uint64_t index, Name name) {
     return UNKNOWN_ENTRY;
 }
 
-// The index block of the region of a hash; 0 where that is not known.
-uint64_t region_of(uint64_t block, uint hash) {
+// The index block of the region of a hash, by the root of a directory with a tree; 0 where that is not known.
+uint64_t region_of(uint64_t root, uint hash) {
+    // What the root tells of its block is not read there.
+    uint level = uint(root) >> ROOT_LEVEL_SHIFT & 3u;
+    uint count = uint(root % BLOCK) >> ROOT_COUNT_SHIFT;
+    uint64_t block = root - root % BLOCK;
     uint above = MAX_TREE_LEVEL + 1u;
     // The hashes of this block: from the lowest to the last.
     uint low = 0u;
     uint last = 0xffffffffu;
     for (uint n = 0u; n < MAX_TREE_LEVEL && burn(); n++) {
         bool there = block % BLOCK == 0UL;
-        uint head = word_at(block, there);
-        uint level = head >> 8 & 0xffu;
-        uint count = head >> 16;
-        if (!there || (head & 0xffu) != BLOCK_TREE || level == 0u || level >= above || count == 0u || count > TREE_MAX) {
+        if (n > 0u || level == 0u) {
+            uint head = word_at(block, there);
+            there = there && (head & 0xffu) == BLOCK_TREE;
+            level = head >> 8 & 0xffu;
+            count = head >> 16;
+        }
+        if (!there || level == 0u || level >= above || count == 0u || count > TREE_MAX) {
             return 0UL;
         }
         // Hashes are spread evenly, so the child is near where it would be if regions were.
@@ -105,6 +112,6 @@ Entry find(uint64_t dir, bool is_known, Name name) {
     if (form == FORM_SMALL) {
         return find_small(inode, block, name);
     }
-    uint64_t index = form == FORM_REGION ? block : form == FORM_TREE ? region_of(block, name.hash) : 0UL;
+    uint64_t index = form == FORM_REGION ? block : form % 4u == FORM_TREE ? region_of(root, name.hash) : 0UL;
     return index == 0UL ? UNKNOWN_ENTRY : find_in_region(index, name);
 }

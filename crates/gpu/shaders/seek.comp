@@ -53,7 +53,7 @@ Seen seek(Sought sought) {
         seen.dummy = block + LEAF_SIZE;
         entry = find_small(inode, block, name);
     } else {
-        uint64_t index = form == FORM_REGION ? block : form == FORM_TREE ? region_of(block, name.hash) : 0UL;
+        uint64_t index = form == FORM_REGION ? block : form % 4u == FORM_TREE ? region_of(root, name.hash) : 0UL;
         seen.home = index + FORM_REGION;
         seen.dummy = dummy_of(index);
         need(!is_bad && quad_at(seen.dummy + ENTRY_INODE, there) == index && there);

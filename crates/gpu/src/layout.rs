@@ -79,6 +79,8 @@ pub fn glsl() -> String {
         ("BUCKET_SLOTS", dir::BUCKET_SLOTS),
         ("SLOT_SHIFT", Slot::SHIFT as usize),
         ("SLOT_OVERFLOW", Slot::OVERFLOW as usize),
+        ("ROOT_LEVEL_SHIFT", DirRoot::LEVEL_SHIFT as usize),
+        ("ROOT_COUNT_SHIFT", DirRoot::COUNT_SHIFT as usize),
         ("MODE_TYPE", MODE_TYPE.into()),
         ("MODE_DIRECTORY", MODE_DIRECTORY.into()),
         ("MODE_SYMLINK", MODE_SYMLINK.into()),

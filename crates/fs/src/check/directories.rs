@@ -67,7 +67,8 @@ impl Pass<'_, '_> {
     ) -> Outcome<List> {
         let first_entry = LEAF_HEADER_UNITS as u64 * UNIT;
         let mut small = None;
-        let head = match DirRoot::decode(self.core.store.inode_size().dir_root().read(inode).unwrap_or(0)) {
+        let root = self.core.store.inode_size().dir_root().read(inode).unwrap_or(0);
+        let head = match DirRoot::decode(root) {
             Ok(DirRoot::Empty) if dir.leaves.is_empty() => None,
             Ok(DirRoot::Small(leaf)) if dir.leaves.len() == 1 && dir.leaves[0].1 == leaf => {
                 small = Some(leaf);
@@ -79,6 +80,9 @@ impl Pass<'_, '_> {
             }
             Ok(DirRoot::Tree(at)) => {
                 *tree = self.walk_tree(tally, dir, at, inode_at)?;
+                if DirRoot::told(root).is_some_and(|told| tree.top.is_some_and(|top| top != told)) {
+                    dir.bad(tally, inode_at, &iv::DIRECTORY_ROOT);
+                }
                 self.claim_indexes(tally, dir, tree, inode_at)?
             }
             _ => {

@@ -32,6 +32,8 @@ struct Node {
 pub(super) struct Tree {
     pub(super) regions: Vec<(u32, u64)>,
     pub(super) blocks: u64,
+    /// Level and number of children of the root block.
+    pub(super) top: Option<(u8, u8)>,
 }
 
 impl Pass<'_, '_> {
@@ -74,6 +76,9 @@ impl Pass<'_, '_> {
         if !(1..=TREE_MAX).contains(&count) {
             dir.bad(tally, node.at, &iv::TREE_COUNT);
             return Ok(());
+        }
+        if node.level.is_none() {
+            tree.top = Some((level, count as u8));
         }
         let hash = |i: usize| u64::from(view.get(t::HASHES.index(i)));
         for i in 0..count {

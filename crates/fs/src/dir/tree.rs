@@ -191,12 +191,12 @@ pub(super) fn insert(
         put(edit, view, 1, new);
         edit.tx.put(view, t::COUNT, 2);
         super::set_root(edit, node, DirRoot::Tree(view.at()));
-        return Ok(());
+        return tell_root(edit, node);
     };
     let (view, count) = tree_block(edit.core, step.block, None)?;
     if count < TREE_MAX {
         insert_at(edit, view, step.child + 1, new);
-        return Ok(());
+        return if path.parent().last().is_none() { tell_root(edit, node) } else { Ok(()) };
     }
     let half = count / 2;
     let right = new_block(edit, node, view.get(t::LEVEL))?;
@@ -255,6 +255,16 @@ fn lower_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
         let root = if only.form == REGION { DirRoot::Region(only.at) } else { DirRoot::Tree(only.at) };
         super::set_root(edit, node, root);
         free_block(edit, node, at)?;
+    }
+    tell_root(edit, node)
+}
+
+/// Has the inode tell what the root block is, after that has changed.
+fn tell_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+    if let DirRoot::Tree(at) = super::root(&node)? {
+        let (view, count) = tree_block(edit.core, at, None)?;
+        let word = DirRoot::tree_word(at, view.get(t::LEVEL), count as u8);
+        edit.tx.put(node.view, edit.store().inode_size().dir_root(), word);
     }
     Ok(())
 }

@@ -419,6 +419,10 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("directory-root", |i, p| i.put_inode(p.small, i.size().dir_root(), 0)),
     ("directory-root", |i, p| i.put_inode(p.empty, i.size().dir_root(), DirRoot::Small(6 * CHUNK).word())),
     ("directory-root", |i, p| i.put_inode(p.tree, i.size().dir_root(), 4)),
+    ("directory-root", |i, p| {
+        let root = i.inode(p.tree, i.size().dir_root());
+        i.put_inode(p.tree, i.size().dir_root(), root + (1 << DirRoot::COUNT_SHIFT));
+    }),
     ("leaf-checksum", |i, p| i.spoil(second_leaf(i, p.tree))),
     ("leaf-checksum", |i, p| i.spoil(first_leaf(i, p.small))),
     ("leaf-owner", |i, p| i.put(second_leaf(i, p.tree), leaf::OWNER, p.small)),

@@ -84,7 +84,9 @@ pub(crate) struct Good {
 }
 
 impl Good {
-    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+    /// Free blocks of metadata are made zeros: what was there once depends on when a commit came in between, and a check that
+    /// rebuilds a table takes old inodes for lost ones.
+    pub(crate) fn new(mut bytes: Vec<u8>) -> Self {
         let superblock = Superblock::decode(&bytes).expect("a good superblock");
         let mut kinds = BTreeMap::new();
         for number in 0..superblock.group_count {
@@ -97,8 +99,10 @@ impl Good {
                 kinds.insert(chunk + BLOCK, BlockKind::ChunkHeader);
                 for place in 2..512 {
                     let kind = bytes[(chunk + place * chunk_entry::SIZE as u64) as usize];
-                    if let Some(kind) = BlockKind::from_number(kind) {
-                        kinds.insert(chunk + place * BLOCK, kind);
+                    let at = chunk + place * BLOCK;
+                    match BlockKind::from_number(kind) {
+                        Some(kind) => drop(kinds.insert(at, kind)),
+                        None => bytes[at as usize..(at + BLOCK) as usize].fill(0),
                     }
                 }
             }

@@ -26,6 +26,11 @@ pub(super) struct Directories<'m, M> {
     pub(super) fuel: &'m Fuel,
 }
 
+/// Does a directory's root name a tree block?
+pub(super) fn is_tree(root: u64) -> bool {
+    root & DirRoot::FORM == DirRoot::Tree(BLOCK).word() % BLOCK
+}
+
 /// The highest bit of each byte that is 0.
 fn zero_bytes(word: u32) -> u32 {
     !(((word & 0x7f7f_7f7f) + 0x7f7f_7f7f) | word | 0x7f7f_7f7f)
@@ -122,20 +127,22 @@ impl<M: Memory> Directories<'_, M> {
     }
 
     pub(super) fn region_of(&self, root: u64, hash: u32) -> Known<u64> {
-        let (mut block, mut above) = (root, u32::from(MAX_TREE_LEVEL) + 1);
+        let (mut level, mut count) =
+            (root as u32 >> DirRoot::LEVEL_SHIFT & 3, (root % BLOCK) as u32 >> DirRoot::COUNT_SHIFT);
+        let (mut block, mut above) = (root - root % BLOCK, u32::from(MAX_TREE_LEVEL) + 1);
         let (mut low, mut last) = (0, u32::MAX);
-        for _ in 0..MAX_TREE_LEVEL {
+        for n in 0..MAX_TREE_LEVEL {
             if !self.fuel.burn() || !block.is_multiple_of(BLOCK) {
                 return None;
             }
-            let head = self.memory.word(block)?;
-            let (level, count) = (head >> 8 & 0xff, head >> 16);
-            if head & 0xff != BlockKind::Tree as u32
-                || level == 0
-                || level >= above
-                || count == 0
-                || count > TREE_MAX as u32
-            {
+            if n > 0 || level == 0 {
+                let head = self.memory.word(block)?;
+                if head & 0xff != BlockKind::Tree as u32 {
+                    return None;
+                }
+                (level, count) = (head >> 8 & 0xff, head >> 16);
+            }
+            if level == 0 || level >= above || count == 0 || count > TREE_MAX as u32 {
                 return None;
             }
             let lowest = |i: u32| self.memory.word(block + (tree::HASHES.offset as u64) + u64::from(i) * 4);
@@ -176,7 +183,7 @@ impl<M: Memory> Directories<'_, M> {
         }
         let index = match () {
             () if is(DirRoot::Region(BLOCK)) => block,
-            () if is(DirRoot::Tree(BLOCK)) => self.region_of(block, name.hash)?,
+            () if is_tree(root) => self.region_of(root, name.hash)?,
             () => return None,
         };
         if index == 0 { None } else { self.find_in_region(index, name) }

@@ -2,7 +2,7 @@
 
 use super::Memory;
 use super::change::Setting;
-use super::directory::Directories;
+use super::directory::{Directories, is_tree};
 use super::fuel::Fuel;
 use super::links::Links;
 use super::name::Name;
@@ -38,7 +38,7 @@ pub(super) fn seek<M: Memory>(memory: &M, setting: &Setting, sought: &Sought<'_>
     } else {
         let index = match () {
             () if is(DirRoot::Region(BLOCK)) => block,
-            () if is(DirRoot::Tree(BLOCK)) => directories.region_of(block, hash)?,
+            () if is_tree(root) => directories.region_of(root, hash)?,
             () => return None,
         };
         let dummy = links.dummy_of(index)?;
