@@ -26,6 +26,9 @@ const BYTES: usize = 64 << 20;
 const LARGEST: u64 = 64 << 10;
 const LONGEST_PATH: usize = 4096;
 
+/// Mode of a file whose owner is not set.
+const UNFINISHED: u16 = 0o600;
+
 /// A file that is to be made. Its directory waits for it.
 pub(super) struct Record {
     dir: Arc<Dir>,
@@ -170,7 +173,8 @@ impl Import<'_> {
 
 impl Record {
     fn change(&self) -> Change<'_> {
-        Change::Create { path: &self.path, perm: self.meta.perm, data: &self.content }
+        // Closed to others until it gets its own mode, with its owner.
+        Change::Create { path: &self.path, perm: UNFINISHED, data: &self.content }
     }
 
     /// Path on the host.
