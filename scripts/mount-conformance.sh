@@ -88,8 +88,9 @@ one_fsx() { # directory, name, seed
 }
 
 one_fio() { # directory, name, 1 past the cache or 0 through it
-    fio --name="$2" --directory="$1" --rw=randwrite --bsrange=512-64k --blockalign=512 --size=64m --nrfiles=4 --ioengine=psync \
-        --direct="$3" --verify=crc32c --do_verify=1 --verify_fatal=1 --randseed=7 --end_fsync=1 >"$work/fio-$2.log" 2>&1 ||
+    # It leaves its state where it runs.
+    (cd "$work" && fio --name="$2" --directory="$1" --rw=randwrite --bsrange=512-64k --blockalign=512 --size=64m --nrfiles=4 --ioengine=psync \
+        --direct="$3" --verify=crc32c --do_verify=1 --verify_fatal=1 --randseed=7 --end_fsync=1) >"$work/fio-$2.log" 2>&1 ||
         { fail "fio, $2: $(tail -n 3 "$work/fio-$2.log" | tr '\n' ' ')"; return 1; }
 }
 
