@@ -149,7 +149,7 @@ fn together(
     let shared = edit.core.shared;
     engine.begin(&Still { store: &shared.store }).map_err(unable)?;
     let mut plan = Plan::new(edit.core, shared.root(), base)?;
-    plan.load(engine, changes)?;
+    plan.load(edit.core, engine, changes)?;
     let made = plan.go_through(edit.core, changes)?;
     let inos = make_inodes(edit, &plan)?;
     hash_new_names(&mut plan, engine)?;

@@ -6,7 +6,7 @@
 
 use super::change::Change;
 use super::engine::{DirEngine, Seen, Sought};
-use crate::dir::{self, Name};
+use crate::dir::{self, Entry, Name};
 use crate::edit::{Core, Outcome};
 use crate::inode::Node;
 use crate::{RenameMode, path};
@@ -131,6 +131,18 @@ fn is_plain_path(path: &[u8], may_end_in_slash: bool) -> bool {
     names > 0 && (may_end_in_slash || rest.is_empty())
 }
 
+/// What an engine found is looked at once more, for something is going to be removed because of it.
+///
+/// # Errors
+/// [`Code::NotResident`] where it is not what it was said to be.
+fn must_be(core: &Core<'_>, name: &[u8], seen: &Seen) -> Outcome<()> {
+    let Some((at, ino, kind)) = seen.entry else { return Ok(()) };
+    let entry = Entry::at(core, at)?;
+    let is_it =
+        entry.is(Name { bytes: name, hash: seen.hash }) && entry.ino() == ino && entry.kind()? == kind;
+    if is_it { Ok(()) } else { Err(Code::NotResident.into()) }
+}
+
 /// The paths of a change.
 fn paths<'c>(change: &Change<'c>) -> [Option<&'c [u8]>; 2] {
     match *change {
@@ -205,7 +217,12 @@ impl<'c> Plan<'c> {
     ///
     /// # Errors
     /// [`Code::NotResident`] where the engine cannot.
-    pub(super) fn load(&mut self, engine: &mut dyn DirEngine, changes: &[Change<'c>]) -> Outcome<()> {
+    pub(super) fn load(
+        &mut self,
+        core: &Core<'_>,
+        engine: &mut dyn DirEngine,
+        changes: &[Change<'c>],
+    ) -> Outcome<()> {
         // What is left of each path, and the directory that it has led to.
         let mut ways: Vec<(&'c [u8], u32)> =
             changes.iter().flat_map(paths).flatten().map(|path| (path, self.start(path))).collect();
@@ -232,6 +249,7 @@ impl<'c> Plan<'c> {
                     return Err(Code::NotResident.into());
                 }
                 for (slot, seen) in (first..).zip(seen) {
+                    must_be(core, self.slots[slot].name, &seen)?;
                     self.saw(slot, seen);
                 }
             }

@@ -12,7 +12,7 @@ use crate::inode::Node;
 use lanefs_format::dir::{
     REGION_LOW, REGION_MAX, REGION_MERGED, entry as e, entry_units, index as x, tree as t,
 };
-use lanefs_format::{BlockKind, Code, DirRoot, FileKind};
+use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind};
 use lanefs_store::Fault;
 
 /// Entries of a region where one becomes several: room for as many again before the next split.
@@ -48,8 +48,11 @@ pub(crate) fn count(core: &Core<'_>, node: &Node<'_>, limit: u64) -> Outcome<u64
         DirRoot::Region(index) => return of_region(index),
         DirRoot::Tree(block) => vec![(block, None)],
     };
+    // A damaged tree may lead to the same blocks again and again.
+    let mut steps = core.store.bytes() / BLOCK;
     let mut sum = 0;
     while let Some((at, level)) = blocks.pop() {
+        steps = steps.checked_sub(1).ok_or(Fault::damaged(at, "an endless tree"))?;
         let (view, children) = tree::tree_block(core, at, level)?;
         for i in 0..children {
             let child = tree::child(view, i);
