@@ -1,7 +1,7 @@
 //! Attributes, and what is lost with a change by somebody without privilege.
 
-use crate::convert::Answer;
-use crate::server::Served;
+use crate::errno::FuseResult;
+use crate::served::Served;
 use fuser::{INodeNo, Request};
 use lanefs::{Attr, Caller, Code, FileKind, Ino, SetAttr, Volume};
 
@@ -19,7 +19,7 @@ impl Served {
         request: &Request,
         ino: INodeNo,
         set: &SetAttr,
-    ) -> Answer<Attr> {
+    ) -> FuseResult<Attr> {
         let ino = self.numbers.ino(ino);
         // The kernel's flag for this does not come through the library. It would be set for all who lack a privilege that in
         // practice root alone has.
@@ -40,7 +40,7 @@ impl Served {
 }
 
 /// Takes set-id bits and capabilities from a file that is changed by somebody without the privilege to keep them.
-pub(crate) fn kill_privileges(volume: &Volume, ino: Ino) -> Answer<()> {
+pub(crate) fn kill_privileges(volume: &Volume, ino: Ino) -> FuseResult<()> {
     let attr = volume.getattr(ino)?;
     // A set-group-id bit without group execution is no privilege.
     let group = if attr.perm & GROUP_EXECUTES != 0 { SETGID } else { 0 };
@@ -51,7 +51,7 @@ pub(crate) fn kill_privileges(volume: &Volume, ino: Ino) -> Answer<()> {
     drop_capabilities(volume, ino)
 }
 
-fn drop_capabilities(volume: &Volume, ino: Ino) -> Answer<()> {
+fn drop_capabilities(volume: &Volume, ino: Ino) -> FuseResult<()> {
     // Most files have none, and to see that costs nothing.
     match volume.getxattr(&OWNER, ino, CAPABILITIES) {
         Ok(_) => Ok(volume.removexattr(&OWNER, ino, CAPABILITIES)?),

@@ -2,7 +2,7 @@
 //! of their own, with the files, the working directory and the umask of the client.
 
 use crate::notify::Notes;
-use crate::server::Served;
+use crate::served::Served;
 use crate::wire::{self, Asked, FILES, Kind, STOP};
 use lanefs::Volume;
 use parking_lot::RwLock;
@@ -212,7 +212,8 @@ impl Desk {
 /// Gives this thread, and those that it starts, a working directory and a umask of their own.
 fn settle(place: &OwnedFd, umask: Mode) -> rustix::io::Result<()> {
     #[expect(unsafe_code, reason = "what a thread may share or not is beyond the compiler")]
-    // SAFETY: only the working directory, the root and the umask are set apart, on which no memory depends.
+    // SAFETY: sound, for the kernel does all of it. `FS` gives this thread a copy of the working directory, the root and the umask;
+    // memory and descriptors stay shared, so no reference and no owned descriptor changes its meaning.
     unsafe {
         rustix::thread::unshare_unsafe(UnshareFlags::FS)?;
     }

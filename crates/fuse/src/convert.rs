@@ -1,33 +1,11 @@
 //! Between the volume's words and the kernel's.
 
-use fuser::{Errno, FileAttr, FileType, Generation, INodeNo, TimeOrNow};
+use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
 use lanefs::{Attr, FileKind, Ino, Time};
 use std::time::{Duration, SystemTime};
 
 /// How long the kernel may believe what it was told. Nothing changes behind its back, so this is as good as for ever.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
-
-/// Why a request is refused: what the kernel hands on to whoever asked.
-pub(crate) struct Refusal(pub(crate) Errno);
-
-/// The answer to a request.
-pub(crate) type Answer<T> = Result<T, Refusal>;
-
-impl From<lanefs::Error> for Refusal {
-    fn from(error: lanefs::Error) -> Self {
-        // What a user cannot have caused, the log shall know of.
-        if matches!(error, lanefs::Error::Damaged { .. } | lanefs::Error::Io { .. }) {
-            log::error!("{error}");
-        }
-        Refusal(Errno::from_i32(error.errno()))
-    }
-}
-
-impl From<Errno> for Refusal {
-    fn from(errno: Errno) -> Self {
-        Refusal(errno)
-    }
-}
 
 pub(crate) fn kind(kind: FileKind) -> FileType {
     match kind {

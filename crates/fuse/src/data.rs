@@ -1,9 +1,10 @@
 //! Content of files.
 
 use crate::attributes::kill_privileges;
-use crate::convert::Answer;
-use crate::server::{MAX_WRITE, Served};
-use fuser::{Errno, INodeNo, Request};
+use crate::errno::{Errno, FuseResult};
+use crate::kernel::MAX_WRITE;
+use crate::served::Served;
+use fuser::{INodeNo, Request};
 use lanefs::{Allocate, Caller, Code, Ino, Seek, Volume};
 use std::cell::RefCell;
 
@@ -44,7 +45,7 @@ impl Served {
         offset: u64,
         buffer: &mut [u8],
         leaves_no_trace: bool,
-    ) -> Answer<usize> {
+    ) -> FuseResult<usize> {
         let ino = self.numbers.ino(ino);
         let bytes = volume.read(&OWNER, ino, offset, buffer)?;
         if !leaves_no_trace {
@@ -70,7 +71,7 @@ impl Served {
         offset: u64,
         data: &[u8],
         kills: bool,
-    ) -> Answer<u32> {
+    ) -> FuseResult<u32> {
         let ino = self.numbers.ino(ino);
         if kills {
             kill_privileges(volume, ino)?;
@@ -95,7 +96,7 @@ impl Served {
         ino: INodeNo,
         (offset, length): (u64, u64),
         mode: i32,
-    ) -> Answer<()> {
+    ) -> FuseResult<()> {
         let ino = self.numbers.ino(ino);
         if request.uid() != 0 {
             kill_privileges(volume, ino)?;
@@ -118,20 +119,20 @@ impl Served {
                     allocate(Allocate::ZeroRange, offset, end.min(size) - offset)?;
                 }
             }
-            _ => return Err(Errno::EOPNOTSUPP.into()),
+            _ => return Err(Errno::EOPNOTSUPP),
         }
         Ok(())
     }
 
-    pub(crate) fn seek(&self, volume: &Volume, ino: INodeNo, offset: i64, whence: i32) -> Answer<i64> {
+    pub(crate) fn seek(&self, volume: &Volume, ino: INodeNo, offset: i64, whence: i32) -> FuseResult<i64> {
         let what = match whence {
             SEEK_DATA => Seek::Data,
             SEEK_HOLE => Seek::Hole,
-            _ => return Err(Errno::EINVAL.into()),
+            _ => return Err(Errno::EINVAL),
         };
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
         let found = volume.seek(self.numbers.ino(ino), offset, what)?;
-        Ok(i64::try_from(found).map_err(|_| Errno::EOVERFLOW)?)
+        i64::try_from(found).map_err(|_| Errno::EOVERFLOW)
     }
 
     pub(crate) fn copy_range(
@@ -141,7 +142,7 @@ impl Served {
         (from, from_offset): (INodeNo, u64),
         (to, to_offset): (INodeNo, u64),
         len: u64,
-    ) -> Answer<u32> {
+    ) -> FuseResult<u32> {
         let (from, to) = (self.numbers.ino(from), self.numbers.ino(to));
         if request.uid() != 0 {
             kill_privileges(volume, to)?;

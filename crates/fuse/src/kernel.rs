@@ -1,6 +1,5 @@
 //! The system calls that mount and unmount, or the helper that may make them for a user.
 
-use crate::server::MAX_WRITE;
 use crate::{Error, Options, Result};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -16,6 +15,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// The largest write, and read, that the kernel may ask for at once.
+pub(crate) const MAX_WRITE: u32 = 1 << 20;
 /// The type of file system that the table of mounts shows.
 pub(crate) const TYPE: &str = "fuse.lanefs";
 /// The program that mounts for users, and the package that has it.

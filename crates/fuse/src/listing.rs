@@ -3,8 +3,9 @@
 //! The kernel's offset says where to go on: 0 is `.`, 1 is `..`, and from 2 on it is the volume's cookie and 2. A cookie stays good
 //! whatever comes and goes, so no handle has to remember anything.
 
-use crate::convert::{Answer, FOR_EVER, Refusal, generation, kind};
-use crate::server::Served;
+use crate::convert::{FOR_EVER, generation, kind};
+use crate::errno::{Errno, FuseResult};
+use crate::served::Served;
 use fuser::{INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use lanefs::{Caller, Code, DirEntry, FileKind, Ino, Volume};
 use std::ffi::OsStr;
@@ -29,7 +30,7 @@ pub(crate) enum Page<'r> {
 enum Done {
     /// That was all.
     Listed,
-    Refused(Refusal),
+    Refused(Errno),
 }
 
 impl From<lanefs::Error> for Done {
@@ -46,7 +47,13 @@ enum Room {
 }
 
 impl Served {
-    pub(crate) fn list(&self, volume: &Volume, dir: INodeNo, offset: u64, page: &mut Page<'_>) -> Answer<()> {
+    pub(crate) fn list(
+        &self,
+        volume: &Volume,
+        dir: INodeNo,
+        offset: u64,
+        page: &mut Page<'_>,
+    ) -> FuseResult<()> {
         let dir = self.numbers.ino(dir);
         if offset == 0 && self.put_dots(volume, dir, page, 0)? == Room::None {
             return Ok(());
@@ -66,7 +73,7 @@ impl Served {
                 }
                 // What was put counts, and what is held for it the kernel must come to know. It will ask again from here.
                 Err(Done::Refused(_)) if put_any => return Ok(()),
-                Err(Done::Refused(refusal)) => return Err(refusal),
+                Err(Done::Refused(errno)) => return Err(errno),
             }
         }
     }
@@ -94,7 +101,7 @@ impl Served {
     }
 
     /// One of the two entries that every directory has.
-    fn put_dots(&self, volume: &Volume, dir: Ino, page: &mut Page<'_>, offset: u64) -> Answer<Room> {
+    fn put_dots(&self, volume: &Volume, dir: Ino, page: &mut Page<'_>, offset: u64) -> FuseResult<Room> {
         let (name, ino) = match offset {
             0 => (".", dir),
             _ => ("..", volume.lookup(&OWNER, dir, b"..")?.0),

@@ -1,8 +1,8 @@
 //! Names: looking up, making, renaming and removing them.
 
-use crate::convert::{Answer, Refusal};
-use crate::server::Served;
-use fuser::{Errno, INodeNo, RenameFlags, Request};
+use crate::errno::{Errno, FuseResult};
+use crate::served::Served;
+use fuser::{INodeNo, RenameFlags, Request};
 use lanefs::{Attr, Caller, Code, FileKind, Ino, RenameMode, SetAttr, Volume};
 
 const OWNER: Caller = Caller::OWNER;
@@ -21,7 +21,7 @@ fn perm(mode: u32) -> u16 {
 ///
 /// The kernel has decided already that this is allowed, but the volume will look at the permissions again, and does not know the
 /// caller's groups. So it is told of the group that explains the kernel's decision. `None` where only a privilege does.
-fn creator(volume: &Volume, request: &Request, dir: Ino) -> Answer<Option<Caller>> {
+fn creator(volume: &Volume, request: &Request, dir: Ino) -> FuseResult<Option<Caller>> {
     let (uid, gid) = (request.uid(), request.gid());
     if uid == 0 {
         return Ok(Some(Caller::user(0, gid, &[])));
@@ -39,7 +39,7 @@ fn creator(volume: &Volume, request: &Request, dir: Ino) -> Answer<Option<Caller
 
 impl Served {
     /// The attributes of what a name stands for, which is held from now on; `None` where there is no such name.
-    pub(crate) fn lookup(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> Answer<Option<Attr>> {
+    pub(crate) fn lookup(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> FuseResult<Option<Attr>> {
         let dir = self.numbers.ino(dir);
         // Asked for by NFS, of any inode whatever.
         if name == b"." {
@@ -60,7 +60,7 @@ impl Served {
         dir: Ino,
         privileged: bool,
         make: impl Fn(&Caller) -> lanefs::Result<Attr>,
-    ) -> Answer<Attr> {
+    ) -> FuseResult<Attr> {
         let who = if privileged { None } else { creator(volume, request, dir)? };
         let made = match who {
             Some(who) => make(&who)?,
@@ -89,7 +89,7 @@ impl Served {
         name: &[u8],
         mode: u32,
         rdev: u32,
-    ) -> Answer<Attr> {
+    ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
         // Without a type it is a regular file, as mknod(2) says.
         let bits = if mode & 0o170_000 == 0 { mode | 0o100_000 } else { mode };
@@ -107,7 +107,7 @@ impl Served {
         dir: INodeNo,
         name: &[u8],
         mode: u32,
-    ) -> Answer<Attr> {
+    ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
         self.make(volume, request, dir, false, |who| volume.mkdir(who, dir, name, perm(mode)))
     }
@@ -119,7 +119,7 @@ impl Served {
         dir: INodeNo,
         name: &[u8],
         target: &[u8],
-    ) -> Answer<Attr> {
+    ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
         self.make(volume, request, dir, false, |who| volume.symlink(who, dir, name, target))
     }
@@ -132,30 +132,30 @@ impl Served {
         name: &[u8],
         mode: u32,
         flags: i32,
-    ) -> Answer<Attr> {
+    ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
         let made =
             self.make(volume, request, dir, false, |who| volume.create_file(who, dir, name, perm(mode)));
         match made {
             // Somebody else may have made it meanwhile, which is well unless it must not exist.
-            Err(Refusal(errno)) if errno.code() == Errno::EEXIST.code() && flags & O_EXCL == 0 => {
+            Err(errno) if errno == Errno::EEXIST && flags & O_EXCL == 0 => {
                 Ok(volume.lookup_held(&OWNER, dir, name)?)
             }
             made => made,
         }
     }
 
-    pub(crate) fn link(&self, volume: &Volume, ino: INodeNo, dir: INodeNo, name: &[u8]) -> Answer<Attr> {
+    pub(crate) fn link(&self, volume: &Volume, ino: INodeNo, dir: INodeNo, name: &[u8]) -> FuseResult<Attr> {
         let (ino, dir) = (self.numbers.ino(ino), self.numbers.ino(dir));
         volume.link(&OWNER, ino, dir, name)?;
         Ok(volume.hold(ino)?)
     }
 
-    pub(crate) fn unlink(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> Answer<()> {
+    pub(crate) fn unlink(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> FuseResult<()> {
         Ok(volume.unlink(&OWNER, self.numbers.ino(dir), name)?)
     }
 
-    pub(crate) fn rmdir(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> Answer<()> {
+    pub(crate) fn rmdir(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> FuseResult<()> {
         Ok(volume.rmdir(&OWNER, self.numbers.ino(dir), name)?)
     }
 
@@ -165,12 +165,12 @@ impl Served {
         from: (INodeNo, &[u8]),
         to: (INodeNo, &[u8]),
         flags: RenameFlags,
-    ) -> Answer<()> {
+    ) -> FuseResult<()> {
         let mode = match flags {
             flags if flags.is_empty() => RenameMode::Replace,
             RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,
             RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
-            _ => return Err(Errno::EINVAL.into()),
+            _ => return Err(Errno::EINVAL),
         };
         let (dir, new_dir) = (self.numbers.ino(from.0), self.numbers.ino(to.0));
         Ok(volume.rename(&OWNER, dir, from.1, new_dir, to.1, mode)?)

@@ -1,7 +1,7 @@
 //! Tells the kernel what changed beside the mount, so that it forgets what it has cached of that.
 //!
 //! A command changes the volume in a thread of its own; the requests of the kernel, which knows what it asked for, come in threads
-//! that [`serve the kernel`](serve_the_kernel). Notes are sent by one more thread: the kernel may hold locks for a request
+//! that [serve the kernel](serves_the_kernel). Notes are sent by one more thread: the kernel may hold locks for a request
 //! while it takes one in, and that request must find its answer.
 //!
 //! The kernel passes over a note of an inode that it does not know. But attributes may have been read, and be on their way to it, when
@@ -9,12 +9,11 @@
 //! other. (Names need no such care: while the kernel asks for one it holds the lock of the directory, which a note of a name takes.)
 
 use crate::convert::Numbers;
-use crate::server::Served;
+use crate::served::{Served, serves_the_kernel};
 use fuser::Notifier;
 use lanefs::{Changed, Ino, Volume};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -37,15 +36,6 @@ enum Note {
 #[derive(Clone)]
 pub(crate) struct Notes(Sender<Note>);
 
-std::thread_local! {
-    static SERVES_THE_KERNEL: Cell<bool> = const { Cell::new(false) };
-}
-
-/// What this thread changes, the kernel has asked for.
-pub(crate) fn serve_the_kernel() {
-    SERVES_THE_KERNEL.set(true);
-}
-
 impl Notes {
     /// Begins to tell of the changes of `volume`.
     ///
@@ -65,7 +55,7 @@ impl Notes {
         let to = sender.clone();
         let root = numbers.root;
         volume.on_change(move |volume, changed| {
-            if SERVES_THE_KERNEL.get() {
+            if serves_the_kernel() {
                 return;
             }
             let knows = |ino: Ino| ino == root || volume.is_held(ino);

@@ -1,28 +1,26 @@
 //! Requests of the kernel, each handed to the module that knows what it means, counted, and answered.
 
-use crate::convert::{Answer, FOR_EVER, Numbers, Refusal, from_system, generation};
+use crate::convert::{FOR_EVER, Numbers, from_system, generation};
 use crate::data::with_buffer;
+use crate::errno::{Errno, FuseResult};
+use crate::kernel::MAX_WRITE;
 use crate::listing::Page;
-use crate::notify;
-use crate::statistics::{Operation, Statistics};
-use crate::xattrs;
+use crate::served::Served;
+use crate::statistics::Operation;
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
+    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
     RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
     ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
     TimeOrNow, WriteFlags,
 };
 use lanefs::{Attr, FileKind, SetAttr, Time, Volume};
-use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The largest write, and read, that the kernel may ask for at once.
-pub(crate) const MAX_WRITE: u32 = 1 << 20;
 /// Requests that the kernel may have under way without anybody waiting for each: reading ahead, mostly.
 const MAX_BACKGROUND: u16 = 64;
 
@@ -46,42 +44,9 @@ const WANTED: [InitFlags; 9] = [
     InitFlags::FUSE_MAX_PAGES,
 ];
 
-/// A volume that is served. It is taken away when the mount ends; whoever still has a file open is told so.
-pub(crate) struct Served {
-    pub(crate) volume: RwLock<Option<Volume>>,
-    pub(crate) numbers: Numbers,
-    /// Whether reading changes times of access.
-    pub(crate) keeps_access_times: bool,
-    pub(crate) host_has_labels: bool,
-    pub(crate) statistics: Statistics,
-}
-
-impl Served {
-    pub(crate) fn new(volume: Volume, keeps_access_times: bool) -> Self {
-        let numbers = Numbers { root: volume.root() };
-        Served {
-            volume: RwLock::new(Some(volume)),
-            numbers,
-            keeps_access_times,
-            host_has_labels: xattrs::host_has_labels(),
-            statistics: Statistics::default(),
-        }
-    }
-
-    fn volume(&self) -> Answer<MappedRwLockReadGuard<'_, Volume>> {
-        RwLockReadGuard::try_map(self.volume.read(), Option::as_ref).map_err(|_| Refusal(Errno::ENOTCONN))
-    }
-
-    /// Does something with the volume, and counts it.
-    fn with<T>(&self, operation: Operation, work: impl FnOnce(&Volume) -> Answer<T>) -> Answer<T> {
-        notify::serve_the_kernel();
-        self.statistics.count(operation, || work(&*self.volume()?))
-    }
-}
-
 /// The requests of one mount, as the library hands them over.
 pub(crate) struct Server {
-    pub(crate) served: Arc<Served>,
+    served: Arc<Served>,
     /// The kernel needs no answer to opening and closing: there is nothing to be remembered.
     opens_alone: bool,
 }
@@ -91,51 +56,51 @@ impl Server {
         Server { served, opens_alone: false }
     }
 
-    fn entry(&self, answer: Answer<Attr>, reply: ReplyEntry) {
+    fn entry(&self, answer: FuseResult<Attr>, reply: ReplyEntry) {
         match answer {
             Ok(attr) => reply.entry(&FOR_EVER, &self.served.numbers.attr(&attr), generation(&attr)),
-            Err(Refusal(errno)) => reply.error(errno),
+            Err(errno) => reply.error(errno.into()),
         }
     }
 
-    fn attr(&self, answer: Answer<Attr>, reply: ReplyAttr) {
+    fn attr(&self, answer: FuseResult<Attr>, reply: ReplyAttr) {
         match answer {
             Ok(attr) => reply.attr(&FOR_EVER, &self.served.numbers.attr(&attr)),
-            Err(Refusal(errno)) => reply.error(errno),
+            Err(errno) => reply.error(errno.into()),
         }
     }
 
     /// "Not implemented" makes the kernel open by itself from now on, and keep what it has cached.
     fn opened(&self, reply: ReplyOpen, flags: FopenFlags) {
         if self.opens_alone {
-            reply.error(Errno::ENOSYS);
+            reply.error(Errno::ENOSYS.into());
         } else {
             reply.opened(FileHandle(0), flags);
         }
     }
 }
 
-fn empty(answer: Answer<()>, reply: ReplyEmpty) {
+fn empty(answer: FuseResult<()>, reply: ReplyEmpty) {
     match answer {
         Ok(()) => reply.ok(),
-        Err(Refusal(errno)) => reply.error(errno),
+        Err(errno) => reply.error(errno.into()),
     }
 }
 
-fn written(answer: Answer<u32>, reply: ReplyWrite) {
+fn written(answer: FuseResult<u32>, reply: ReplyWrite) {
     match answer {
         Ok(bytes) => reply.written(bytes),
-        Err(Refusal(errno)) => reply.error(errno),
+        Err(errno) => reply.error(errno.into()),
     }
 }
 
 /// The value itself, or its size where only that is asked for.
-fn sized(answer: Answer<Vec<u8>>, size: u32, reply: ReplyXattr) {
+fn sized(answer: FuseResult<Vec<u8>>, size: u32, reply: ReplyXattr) {
     match answer {
         Ok(value) if size == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE.into()),
         Ok(value) => reply.data(&value),
-        Err(Refusal(errno)) => reply.error(errno),
+        Err(errno) => reply.error(errno.into()),
     }
 }
 
@@ -163,7 +128,7 @@ impl Filesystem for Server {
             // Inode 0 says that there is none, and that this may be remembered.
             Ok(None) => reply.entry(&FOR_EVER, &nothing(), Generation(0)),
             Ok(Some(attr)) => self.entry(Ok(attr), reply),
-            Err(Refusal(errno)) => reply.error(errno),
+            Err(errno) => reply.error(errno.into()),
         }
     }
 
@@ -217,7 +182,7 @@ impl Filesystem for Server {
         let ino = self.served.numbers.ino(ino);
         match self.served.with(Operation::Readlink, |volume| Ok(volume.readlink(ino)?)) {
             Ok(target) => reply.data(&target),
-            Err(Refusal(errno)) => reply.error(errno),
+            Err(errno) => reply.error(errno.into()),
         }
     }
 
@@ -304,7 +269,7 @@ impl Filesystem for Server {
                 let (to, generation) = (served.numbers.attr(&attr), generation(&attr));
                 reply.created(&FOR_EVER, &to, generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
             }
-            Err(Refusal(errno)) => reply.error(errno),
+            Err(errno) => reply.error(errno.into()),
         }
     }
 
@@ -318,7 +283,7 @@ impl Filesystem for Server {
 
     /// Closing writes nothing: what was written is in the volume already. Said once, the kernel asks no more.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
+        reply.error(Errno::ENOSYS.into());
     }
 
     fn read(
@@ -338,7 +303,7 @@ impl Filesystem for Server {
             let read = |volume: &Volume| served.read(volume, ino, offset, buffer, leaves_no_trace);
             match served.with(Operation::Read, read) {
                 Ok(bytes) => reply.data(buffer.get(..bytes).unwrap_or_default()),
-                Err(Refusal(errno)) => reply.error(errno),
+                Err(errno) => reply.error(errno.into()),
             }
         });
     }
@@ -386,7 +351,7 @@ impl Filesystem for Server {
         });
         match listed {
             Ok(()) => reply.ok(),
-            Err(Refusal(errno)) => reply.error(errno),
+            Err(errno) => reply.error(errno.into()),
         }
     }
 
@@ -404,7 +369,7 @@ impl Filesystem for Server {
         });
         match listed {
             Ok(()) => reply.ok(),
-            Err(Refusal(errno)) => reply.error(errno),
+            Err(errno) => reply.error(errno.into()),
         }
     }
 
@@ -415,7 +380,7 @@ impl Filesystem for Server {
                 let size = s.block_size as u32;
                 reply.statfs(s.blocks, free, free, inodes, s.free_inodes, size, s.max_name, size);
             }
-            Err(Refusal(errno)) => reply.error(errno),
+            Err(errno) => reply.error(errno.into()),
         }
     }
 
@@ -480,7 +445,7 @@ impl Filesystem for Server {
         let served = &self.served;
         match served.with(Operation::Seek, |volume| served.seek(volume, ino, offset, whence)) {
             Ok(offset) => reply.offset(offset),
-            Err(Refusal(errno)) => reply.error(errno),
+            Err(errno) => reply.error(errno.into()),
         }
     }
 
@@ -516,7 +481,7 @@ impl Filesystem for Server {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        reply.error(Errno::ENOTTY);
+        reply.error(Errno::ENOTTY.into());
     }
 
     /// Files are always ready: the kernel need not ask.
@@ -530,7 +495,7 @@ impl Filesystem for Server {
         _: PollFlags,
         reply: ReplyPoll,
     ) {
-        reply.error(Errno::ENOSYS);
+        reply.error(Errno::ENOSYS.into());
     }
 }
 

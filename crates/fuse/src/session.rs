@@ -3,7 +3,8 @@
 use crate::control::{Control, Service};
 use crate::kernel::{self, Force};
 use crate::notify::Notes;
-use crate::server::{Served, Server};
+use crate::served::Served;
+use crate::server::Server;
 use crate::{Error, Options, Result, Statistics, table, users};
 use fuser::{Config, Notifier, Session, SessionACL};
 use lanefs::Volume;

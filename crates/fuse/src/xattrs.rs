@@ -2,9 +2,9 @@
 //!
 //! The kernel has checked who may do what, by name space. What it does not keep from sight is `trusted.` in a list.
 
-use crate::convert::Answer;
-use crate::server::Served;
-use fuser::{Errno, INodeNo, Request};
+use crate::errno::{Errno, FuseResult};
+use crate::served::Served;
+use fuser::{INodeNo, Request};
 use lanefs::{Caller, Code, Volume, XattrMode};
 
 const OWNER: Caller = Caller::OWNER;
@@ -14,18 +14,13 @@ const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// SELinux's label of a file.
 const LABEL: &[u8] = b"security.selinux";
 
-/// Whether labels mean anything to this host.
-pub(crate) fn host_has_labels() -> bool {
-    std::fs::exists("/sys/fs/selinux/enforce").unwrap_or(false)
-}
-
 // Of `setxattr(2)`.
 const CREATE: i32 = 1;
 const REPLACE: i32 = 2;
 
-fn check_space(name: &[u8]) -> Answer<()> {
+fn check_space(name: &[u8]) -> FuseResult<()> {
     let known = SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len());
-    if known { Ok(()) } else { Err(Errno::EOPNOTSUPP.into()) }
+    if known { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
 impl Served {
@@ -36,30 +31,30 @@ impl Served {
         name: &[u8],
         value: &[u8],
         flags: i32,
-    ) -> Answer<()> {
+    ) -> FuseResult<()> {
         check_space(name)?;
         let mode = match flags {
             0 => XattrMode::Set,
             CREATE => XattrMode::Create,
             REPLACE => XattrMode::Replace,
-            _ => return Err(Errno::EINVAL.into()),
+            _ => return Err(Errno::EINVAL),
         };
         Ok(volume.setxattr(&OWNER, self.numbers.ino(ino), name, value, mode)?)
     }
 
-    pub(crate) fn getxattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> Answer<Vec<u8>> {
+    pub(crate) fn getxattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> FuseResult<Vec<u8>> {
         check_space(name)?;
         match volume.getxattr(&OWNER, self.numbers.ino(ino), name) {
             // Programs ask for it with each file that they list, until they hear that there is no such thing.
             Err(error) if error.code() == Code::NoAttribute && name == LABEL && !self.host_has_labels => {
-                Err(Errno::EOPNOTSUPP.into())
+                Err(Errno::EOPNOTSUPP)
             }
             answer => Ok(answer?),
         }
     }
 
     /// The names, each with a NUL behind it.
-    pub(crate) fn listxattr(&self, volume: &Volume, request: &Request, ino: INodeNo) -> Answer<Vec<u8>> {
+    pub(crate) fn listxattr(&self, volume: &Volume, request: &Request, ino: INodeNo) -> FuseResult<Vec<u8>> {
         let sees_trusted = request.uid() == 0;
         let mut list = Vec::new();
         for name in volume.listxattr(self.numbers.ino(ino))? {
@@ -71,7 +66,7 @@ impl Served {
         Ok(list)
     }
 
-    pub(crate) fn removexattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> Answer<()> {
+    pub(crate) fn removexattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> FuseResult<()> {
         check_space(name)?;
         Ok(volume.removexattr(&OWNER, self.numbers.ino(ino), name)?)
     }
