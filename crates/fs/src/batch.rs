@@ -8,7 +8,7 @@
 use crate::dir::{self, Entry, Name};
 use crate::edit::{Core, Outcome};
 use crate::inode::Node;
-use crate::path::{self, Start};
+use crate::resolve::{self, Start};
 use crate::{Error, Ino, Resolution, ResolveOptions, Result, Volume};
 use lanefs_format::dir::entry as e;
 use lanefs_format::{
@@ -91,7 +91,7 @@ impl Volume {
     /// The ordinary way, misses fetched.
     fn one(&self, start: &Start<'_>, attributes: bool, path: &[u8]) -> Result<Resolution> {
         let found = self.view(|core| {
-            let (ino, kind) = path::resolve(core, start, path)?;
+            let (ino, kind) = resolve::resolve(core, start, path)?;
             let attr = if attributes { Some(Node::load(core, ino)?.attr()?) } else { None };
             Ok(Resolution { code: Code::Success, ino: Some(Ino(ino)), kind: Some(kind), attr })
         });

@@ -1,84 +1,171 @@
-//! Paths: one at a time.
+//! Paths as bytes: components, parents, names and joining, without any knowledge of a volume.
+//!
+//! A path is a list of components that slashes separate. Slashes that follow each other count as one, and slashes at the end
+//! do not count; `.` and `..` are components like any other. An absolute path starts with a slash. All functions borrow from
+//! their argument, and none allocates but [`join`].
+//!
+//! ```
+//! use lanefs::path;
+//!
+//! assert!(path::components("/a//b/").eq([&b"a"[..], b"b"]));
+//! assert_eq!(path::split_last("/a/b"), Some((&b"/a"[..], &b"b"[..])));
+//! assert_eq!(path::join("/a", "b"), b"/a/b");
+//! ```
 
-use crate::edit::{Core, Outcome};
-use crate::inode::Node;
-use crate::perm::{SEARCH, access};
-use crate::{Caller, namespace};
-use lanefs_format::{Code, FileKind, MAX_SYMLINKS_FOLLOWED};
-use std::borrow::Cow;
+const SLASH: u8 = b'/';
 
-/// Where a resolution starts and what it does with a symbolic link at the end.
-pub(crate) struct Start<'a> {
-    pub(crate) root: u64,
-    pub(crate) base: u64,
-    pub(crate) follow: bool,
-    pub(crate) who: &'a Caller,
-}
-
-/// Splits the first component off: the component, and what follows its slashes. `None` where only slashes are left.
-pub(crate) fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
-    let start = path.iter().position(|b| *b != b'/')?;
+/// Splits a path behind its first component: the component, and the rest with the slashes in front of it. `None` for a path
+/// without components.
+pub(crate) fn split_first(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let start = path.iter().position(|byte| *byte != SLASH)?;
     let path = &path[start..];
-    let end = path.iter().position(|b| *b == b'/').unwrap_or(path.len());
+    let end = path.iter().position(|byte| *byte == SLASH).unwrap_or(path.len());
     Some((&path[..end], &path[end..]))
 }
 
-/// The directory of the last component, and that component; `None` for a path without one (`/`).
-pub(crate) fn split_last(path: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = path.iter().rposition(|b| *b != b'/')? + 1;
-    let start = path[..end].iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
-    Some((&path[..start], &path[start..end]))
+/// The components of a path, from left to right.
+///
+/// ```
+/// assert!(lanefs::path::components("a/./b").eq([&b"a"[..], b".", b"b"]));
+/// assert_eq!(lanefs::path::components("//").count(), 0);
+/// ```
+pub fn components<P: AsRef<[u8]> + ?Sized>(path: &P) -> impl Iterator<Item = &[u8]> + Clone {
+    path.as_ref().split(|byte| *byte == SLASH).filter(|component| !component.is_empty())
 }
 
-/// Resolves a path: components from left to right, symbolic links before the last place always followed.
+/// Splits a path before its last component: the parent, and the component. The parent of a name directly below the root is
+/// `/`, and that of a relative path of one component is empty. `None` for a path without components.
 ///
-/// # Errors
-/// [`Code::NotFound`] where the last component is missing, [`Code::ComponentNotFound`] for one before it,
-/// [`Code::NotDirectory`], [`Code::SymlinkLoop`], [`Code::NameTooLong`], [`Code::AccessDenied`].
-pub(crate) fn resolve(core: &Core, start: &Start<'_>, path: &[u8]) -> Outcome<(u64, FileKind)> {
-    if path.is_empty() {
-        return Err(Code::NotFound.into());
+/// ```
+/// use lanefs::path::split_last;
+///
+/// assert_eq!(split_last("a/b/"), Some((&b"a"[..], &b"b"[..])));
+/// assert_eq!(split_last("/a"), Some((&b"/"[..], &b"a"[..])));
+/// assert_eq!(split_last("a"), Some((&b""[..], &b"a"[..])));
+/// assert_eq!(split_last("/"), None);
+/// ```
+pub fn split_last<P: AsRef<[u8]> + ?Sized>(path: &P) -> Option<(&[u8], &[u8])> {
+    let path = path.as_ref();
+    let end = path.iter().rposition(|byte| *byte != SLASH)? + 1;
+    let start = path[..end].iter().rposition(|byte| *byte == SLASH).map_or(0, |slash| slash + 1);
+    // The slashes that end the parent are not part of it, unless it is the root.
+    let parent = match path[..start].iter().rposition(|byte| *byte != SLASH) {
+        Some(last) => &path[..=last],
+        None => &path[..start.min(1)],
+    };
+    Some((parent, &path[start..end]))
+}
+
+/// The parent of a path, as [`split_last`] gives it.
+///
+/// ```
+/// assert_eq!(lanefs::path::parent("/a/b"), Some(&b"/a"[..]));
+/// ```
+pub fn parent<P: AsRef<[u8]> + ?Sized>(path: &P) -> Option<&[u8]> {
+    split_last(path).map(|(parent, _)| parent)
+}
+
+/// The last component of a path.
+///
+/// ```
+/// assert_eq!(lanefs::path::file_name("/a/b/"), Some(&b"b"[..]));
+/// ```
+pub fn file_name<P: AsRef<[u8]> + ?Sized>(path: &P) -> Option<&[u8]> {
+    split_last(path).map(|(_, name)| name)
+}
+
+/// Appends a name to the path of a directory. With an empty directory the result is the name.
+///
+/// ```
+/// assert_eq!(lanefs::path::join("/", "a"), b"/a");
+/// assert_eq!(lanefs::path::join("", "a"), b"a");
+/// ```
+pub fn join(dir: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> Vec<u8> {
+    let (dir, name) = (dir.as_ref(), name.as_ref());
+    let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
+    path.extend_from_slice(dir);
+    push(&mut path, name);
+    path
+}
+
+/// Appends a name to the path of a directory, in place.
+pub(crate) fn push(path: &mut Vec<u8>, name: &[u8]) {
+    if path.last().is_some_and(|last| *last != SLASH) {
+        path.push(SLASH);
     }
-    let mut text = Cow::Borrowed(path);
-    let mut at = 0;
-    let mut followed = 0;
-    let from = |text: &[u8], here: u64| if text.first() == Some(&b'/') { start.root } else { here };
-    let mut dir = from(path, start.base);
-    let mut kind = Node::load(core, dir)?.kind()?;
-    while let Some((name, rest)) = split(&text[at..]) {
-        if kind != FileKind::Directory {
-            return Err(Code::NotDirectory.into());
+    path.extend_from_slice(name);
+}
+
+/// True for `/`, however many slashes it has.
+///
+/// ```
+/// assert!(lanefs::path::is_root("//") && !lanefs::path::is_root(""));
+/// ```
+pub fn is_root<P: AsRef<[u8]> + ?Sized>(path: &P) -> bool {
+    let path = path.as_ref();
+    !path.is_empty() && path.iter().all(|byte| *byte == SLASH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All paths of up to six bytes out of a slash, a dot and a letter.
+    fn paths() -> impl Iterator<Item = Vec<u8>> {
+        (0..=6u32).flat_map(|len| {
+            (0..3usize.pow(len)).map(move |mut number| {
+                let byte = |_| {
+                    let byte = b"/.a"[number % 3];
+                    number /= 3;
+                    byte
+                };
+                (0..len).map(byte).collect()
+            })
+        })
+    }
+
+    #[test]
+    fn a_parent_and_a_name_have_the_components_of_their_path() {
+        for path in paths() {
+            let all: Vec<_> = components(&path).collect();
+            let Some((dir, name)) = split_last(&path) else {
+                assert!(all.is_empty(), "{path:?}");
+                continue;
+            };
+            let again: Vec<_> = components(dir).chain([name]).collect();
+            assert_eq!(again, all, "{path:?}");
+            assert_eq!(dir.first() == Some(&SLASH), path.first() == Some(&SLASH), "{path:?}");
+            assert_eq!((parent(&path), file_name(&path)), (Some(dir), Some(name)));
+            assert!(components(&join(dir, name)).eq(all), "{path:?}");
         }
-        let is_last = split(rest).is_none();
-        let (ino, found) = match namespace::lookup(core, start.who, dir, name) {
-            Ok(found) => found,
-            Err(lanefs_store::Fault::Code(Code::NotFound)) if !is_last => {
-                return Err(Code::ComponentNotFound.into());
-            }
-            Err(fault) => return Err(fault),
-        };
-        let must_be_dir = !rest.is_empty();
-        if found == FileKind::Symlink && (start.follow || must_be_dir) {
-            followed += 1;
-            if followed > MAX_SYMLINKS_FOLLOWED {
-                return Err(Code::SymlinkLoop.into());
-            }
-            let mut target = namespace::readlink(core, ino)?;
-            dir = from(&target, dir);
-            kind = FileKind::Directory;
-            target.extend_from_slice(rest);
-            (text, at) = (Cow::Owned(target), 0);
-            continue;
+    }
+
+    #[test]
+    fn a_parent_ends_in_a_slash_only_as_the_root() {
+        for path in paths() {
+            let Some(dir) = parent(&path) else { continue };
+            assert!(dir == b"/" || dir.last() != Some(&SLASH), "{path:?} {dir:?}");
         }
-        (dir, kind) = (ino, found);
-        at = text.len() - rest.len();
     }
-    // A slash at the end asks for a directory.
-    if kind != FileKind::Directory && text.last() == Some(&b'/') {
-        return Err(Code::NotDirectory.into());
+
+    #[test]
+    fn taking_the_first_component_off_again_and_again_gives_all_of_them() {
+        for path in paths() {
+            let mut rest = &path[..];
+            for component in components(&path) {
+                let (name, more) = split_first(rest).expect("a component is left");
+                assert_eq!(name, component, "{path:?}");
+                rest = more;
+            }
+            assert_eq!(split_first(rest), None, "{path:?}");
+        }
     }
-    if start.who.user.is_some() && text.ends_with(b"/.") {
-        access(start.who, &Node::directory(core, dir)?, SEARCH)?;
+
+    #[test]
+    fn a_path_is_the_root_where_it_is_absolute_and_has_no_components() {
+        for path in paths() {
+            let expected = path.first() == Some(&SLASH) && components(&path).next().is_none();
+            assert_eq!(is_root(&path), expected, "{path:?}");
+        }
     }
-    Ok((dir, kind))
 }

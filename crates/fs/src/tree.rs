@@ -1,180 +1,268 @@
-//! Path-level calls, for programs that use a volume as a library. They act as [`Caller::OWNER`], and their errors name
-//! the path.
+//! Whole trees of directories: `mkdir -p` and `rm -r`.
 
-use crate::inode::Node;
-use crate::path::{self, Start};
-use crate::{Attr, Caller, Ino, Result, SetAttr, Volume};
+use crate::by_path::show;
+use crate::resolve::{self, Start};
+use crate::{Attr, Caller, DirEntry, Error, Ino, Result, Volume, path};
 use lanefs_format::{Code, FileKind};
 
 /// Entries read at a time when a tree is removed.
 const PAGE: usize = 256;
 
-/// Content read at a time by [`Volume::read_file`].
-const PIECE: usize = 1 << 20;
+/// How [`Volume::mkdir_all_with`] makes directories.
+#[derive(Clone, Debug)]
+pub struct MkdirAll {
+    /// Directory in which relative paths start; `None`: the root directory.
+    pub base: Option<Ino>,
+    /// Permissions of the last directory, the low 12 bits of a mode.
+    pub perm: u16,
+    /// Permissions of the directories above it that are missing.
+    pub perm_above: u16,
+    /// Whether a symbolic link to a directory counts as that directory; else it is in the way.
+    pub follow: bool,
+}
 
-/// Largest file that [`Volume::read_file`] takes into memory, in bytes.
-const MAX_WHOLE: u64 = 4 << 30;
-
-fn show(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).into_owned()
+impl Default for MkdirAll {
+    fn default() -> Self {
+        MkdirAll { base: None, perm: 0o755, perm_above: 0o755, follow: true }
+    }
 }
 
 impl Volume {
-    fn resolve_with(&self, path: &[u8], follow: bool) -> Result<Attr> {
-        let root = self.root().0;
-        let start = Start { root, base: root, follow, who: &Caller::OWNER };
-        self.view(|core| {
-            let (ino, _) = path::resolve(core, &start, path)?;
-            Node::load(core, ino)?.attr()
-        })
-        .map_err(|e| e.at(show(path)))
-    }
-
-    /// Attributes of what a path names, symbolic links followed.
+    /// Makes a directory and those above it that are missing; a directory that exists is left as it is.
     ///
     /// # Errors
-    /// [`Code::NotFound`], [`Code::ComponentNotFound`], [`Code::NotDirectory`], [`Code::SymlinkLoop`].
-    pub fn resolve(&self, path: impl AsRef<[u8]>) -> Result<Attr> {
-        self.resolve_with(path.as_ref(), true)
-    }
-
-    /// As [`resolve`](Self::resolve), but a symbolic link in the last place is itself the answer.
-    ///
-    /// # Errors
-    /// As [`resolve`](Self::resolve).
-    pub fn resolve_no_follow(&self, path: impl AsRef<[u8]>) -> Result<Attr> {
-        self.resolve_with(path.as_ref(), false)
-    }
-
-    /// The directory in which the last component of a path lies or would lie, and that component.
-    ///
-    /// # Errors
-    /// [`Code::Invalid`] for a path without one (`/`); those of [`resolve`](Self::resolve) for the directory.
-    pub fn resolve_parent<'p>(&self, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
-        let invalid = || crate::Error::from(Code::Invalid).at(show(path));
-        let (dir, name) = path::split_last(path).ok_or_else(invalid)?;
-        let parent = if dir.is_empty() { self.getattr(self.root())? } else { self.resolve(dir)? };
-        if parent.kind != FileKind::Directory {
-            return Err(crate::Error::from(Code::NotDirectory).at(show(dir)));
-        }
-        Ok((parent.ino, name))
-    }
-
-    /// Makes a directory and those above it that are missing; what is there already is left as it is.
-    ///
-    /// # Errors
-    /// [`Code::NotDirectory`] where something else is in the way; [`Code::NoSpace`].
+    /// [`Code::NotDirectory`] where something else is in the way; [`Code::Exists`] for a symbolic link to nothing;
+    /// [`Code::NoSpace`].
     pub fn mkdir_all(&self, path: impl AsRef<[u8]>, perm: u16) -> Result<Attr> {
-        let path = path.as_ref();
-        let mut at = self.getattr(self.root())?;
-        let mut done = 0;
-        while let Some((_, rest)) = path::split(&path[done..]) {
-            done = path.len() - rest.len();
-            let (_, name) = path::split_last(&path[..done]).unwrap_or((b"", b""));
-            let named = |e: crate::Error| e.at(show(&path[..done]));
-            at = match self.lookup(&Caller::OWNER, at.ino, name) {
-                Ok((ino, FileKind::Directory)) => self.getattr(ino).map_err(named)?,
-                // A symbolic link may lead to one.
-                Ok(_) => self.resolve(&path[..done])?,
-                Err(e) if e.code() == Code::NotFound => {
-                    match self.mkdir(&Caller::OWNER, at.ino, name, perm) {
-                        Ok(attr) => attr,
-                        // Somebody else was faster.
-                        Err(e) if e.code() == Code::Exists => self.resolve(&path[..done])?,
-                        Err(e) => return Err(named(e)),
-                    }
-                }
-                Err(e) => return Err(named(e)),
-            };
-            if at.kind != FileKind::Directory {
-                return Err(named(Code::NotDirectory.into()));
-            }
-        }
-        Ok(at)
+        self.mkdir_all_with(&MkdirAll { perm, perm_above: perm, ..MkdirAll::default() }, path)
     }
 
-    /// Removes what a name stands for, a directory with all that is below it. Each entry goes in a transaction of its
-    /// own, so an error or a crash leaves a smaller tree and never half an entry.
+    /// Makes directories as [`mkdir_all`](Self::mkdir_all) does, with options.
     ///
     /// # Errors
-    /// Those of [`unlink`](Self::unlink) and [`rmdir`](Self::rmdir).
-    pub fn remove_all(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
-        let (ino, kind) = self.lookup(who, dir, name)?;
-        if kind != FileKind::Directory || name == b"." || name == b".." {
-            return self.unlink(who, dir, name);
-        }
-        // Directories that are being emptied: where each lies, and its name there.
-        let mut open = vec![(dir, name.to_vec(), ino)];
-        while let Some((above, name, here)) = open.last().cloned() {
-            let page = self.readdir(who, here, 0, PAGE)?;
-            if page.is_empty() {
-                self.rmdir(who, above, &name)?;
-                open.pop();
-                continue;
-            }
-            for entry in page {
-                if entry.kind == FileKind::Directory {
-                    match self.rmdir(who, here, &entry.name) {
-                        Err(e) if e.code() == Code::NotEmpty => {
-                            // A damaged volume may hold a directory that is its own descendant.
-                            if open.iter().any(|(_, _, ino)| *ino == entry.ino) {
-                                return Err(e);
-                            }
-                            open.push((here, entry.name, entry.ino));
-                            break;
-                        }
-                        done => done?,
-                    }
-                } else {
-                    self.unlink(who, here, &entry.name)?;
+    /// As [`mkdir_all`](Self::mkdir_all); an error names the directory that could not be made.
+    pub fn mkdir_all_with(&self, options: &MkdirAll, path: impl AsRef<[u8]>) -> Result<Attr> {
+        let path = path.as_ref();
+        let made = self.make_all(options, path).map_err(|(error, end)| error.at(show(&path[..end])))?;
+        self.getattr(made).map_err(|error| error.at(show(path)))
+    }
+
+    /// Makes the directories of a path. An error comes with the length of the part of the path that it is about.
+    pub(crate) fn make_all(
+        &self,
+        options: &MkdirAll,
+        path: &[u8],
+    ) -> std::result::Result<Ino, (Error, usize)> {
+        let (root, who) = (self.root(), &Caller::OWNER);
+        let base = options.base.unwrap_or(root);
+        let start = Start { root: root.0, base: base.0, follow: true, who };
+        let mut dir = if path.first() == Some(&b'/') { root } else { base };
+        let mut end = 0;
+        while let Some((name, rest)) = path::split_first(&path[end..]) {
+            end = path.len() - rest.len();
+            let perm = if path::split_first(rest).is_none() { options.perm } else { options.perm_above };
+            let find = || match self.lookup(who, dir, name) {
+                Ok((_, FileKind::Symlink)) if options.follow => {
+                    let found = self.view(|core| resolve::resolve(core, &start, &path[..end]));
+                    found.map(|(ino, kind)| (Ino(ino), kind))
                 }
+                found => found,
+            };
+            let mut found = find();
+            if matches!(&found, Err(error) if error.code() == Code::NotFound) {
+                found = match self.mkdir(who, dir, name, perm) {
+                    Ok(attr) => Ok((attr.ino, attr.kind)),
+                    // Another thread has made it meanwhile, or a symbolic link leads nowhere.
+                    Err(error) if error.code() == Code::Exists => find().map_err(|_| error),
+                    Err(error) => Err(error),
+                };
             }
+            dir = match found {
+                Ok((ino, FileKind::Directory)) => ino,
+                Ok(_) => return Err((Code::NotDirectory.into(), end)),
+                Err(error) => return Err((error, end)),
+            };
+        }
+        Ok(dir)
+    }
+
+    /// Removes the file that a path names, or the directory with its whole content (`rm -r`). Symbolic links in the last
+    /// component are removed and not followed. Each entry is removed in a transaction of its own, so an error or a crash
+    /// leaves a smaller tree and never half an entry.
+    ///
+    /// # Errors
+    /// [`Code::Invalid`] for a path without components (`/`); those of [`resolve`](Self::resolve),
+    /// [`unlink`](Self::unlink) and [`rmdir`](Self::rmdir).
+    pub fn remove_all(&self, path: impl AsRef<[u8]>) -> Result<()> {
+        let path = path.as_ref();
+        let (dir, name) = self.resolve_parent(path)?;
+        self.remove_all_with(&Caller::OWNER, dir, name, |below, done| {
+            done.map_err(|error| error.at(show(&path::join(path, below))))
+        })
+    }
+
+    /// Removes what a name stands for, a directory with its whole content, and reports each removal.
+    ///
+    /// `visit` is called after each entry: with the entry's path below `name` (empty for `name` itself), and with the
+    /// outcome. An error that it returns ends the removal; to ignore a failed entry, it returns `Ok`. The directories above
+    /// an entry that could not be removed stay, and no failure is reported for them.
+    ///
+    /// ```
+    /// # fn main() -> lanefs::Result<()> {
+    /// use lanefs::{Caller, CreateOptions, Volume};
+    ///
+    /// let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default() })?;
+    /// volume.mkdir_all("/a/b", 0o755)?;
+    /// let mut removed = 0;
+    /// volume.remove_all_with(&Caller::OWNER, volume.root(), b"a", |_, done| {
+    ///     removed += 1;
+    ///     done
+    /// })?;
+    /// assert_eq!(removed, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those that `visit` returns.
+    pub fn remove_all_with<E>(
+        &self,
+        who: &Caller,
+        dir: Ino,
+        name: &[u8],
+        mut visit: impl FnMut(&[u8], Result<()>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let top = match self.lookup(who, dir, name) {
+            Ok((ino, FileKind::Directory)) if name != b"." && name != b".." => ino,
+            Ok(_) => return visit(b"", self.unlink(who, dir, name)),
+            Err(error) => return visit(b"", Err(error)),
+        };
+        let mut removal = Removal { volume: self, who, path: Vec::new(), open: Vec::new() };
+        removal.open.push(OpenDirectory::new(dir, name, top, 0, 0));
+        while removal.step(&mut visit)? {}
+        Ok(())
+    }
+}
+
+/// A directory that is being emptied.
+struct OpenDirectory {
+    ino: Ino,
+    parent: Ino,
+    name: Vec<u8>,
+    /// Length of its path.
+    path_len: usize,
+    /// Cookie of its entry in the directory above.
+    own_cookie: u64,
+    /// Cookie of the last entry that could not be removed: the listing goes on behind it.
+    cookie: u64,
+    has_failed: bool,
+}
+
+impl OpenDirectory {
+    fn new(parent: Ino, name: &[u8], ino: Ino, path_len: usize, own_cookie: u64) -> Self {
+        OpenDirectory { ino, parent, name: name.to_vec(), path_len, own_cookie, cookie: 0, has_failed: false }
+    }
+
+    /// The entry at `cookie` stays, and so does this directory.
+    fn skip(&mut self, cookie: u64) {
+        self.cookie = cookie;
+        self.has_failed = true;
+    }
+}
+
+/// A tree that is being removed.
+struct Removal<'r> {
+    volume: &'r Volume,
+    who: &'r Caller,
+    /// Path of the current entry, below the top of the tree.
+    path: Vec<u8>,
+    /// Open directories, from the top downwards.
+    open: Vec<OpenDirectory>,
+}
+
+impl Removal<'_> {
+    /// Removes a page of entries, or an emptied directory; false at the end.
+    fn step<E>(
+        &mut self,
+        visit: &mut impl FnMut(&[u8], Result<()>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<bool, E> {
+        let Some(here) = self.open.last() else { return Ok(false) };
+        self.path.truncate(here.path_len);
+        match self.volume.readdir(self.who, here.ino, here.cookie, PAGE) {
+            Ok(page) if page.is_empty() => self.close(visit)?,
+            Ok(page) => self.remove_page(page, visit)?,
+            Err(error) => {
+                self.fail_open();
+                visit(&self.path, Err(error))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Leaves the innermost open directory in place.
+    fn fail_open(&mut self) {
+        if let (Some(left), Some(above)) = (self.open.pop(), self.open.last_mut()) {
+            above.skip(left.own_cookie);
+        }
+    }
+
+    /// Removes the innermost open directory, which has been emptied as far as possible.
+    fn close<E>(
+        &mut self,
+        visit: &mut impl FnMut(&[u8], Result<()>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let Some(here) = self.open.last() else { return Ok(()) };
+        let done = self.volume.rmdir(self.who, here.parent, &here.name);
+        let is_reported = here.has_failed && matches!(&done, Err(e) if e.code() == Code::NotEmpty);
+        if done.is_ok() {
+            self.open.pop();
+        } else {
+            self.fail_open();
+        }
+        if is_reported { Ok(()) } else { visit(&self.path, done) }
+    }
+
+    /// Removes the entries of a page, up to the first directory that has entries itself: that one is opened.
+    fn remove_page<E>(
+        &mut self,
+        page: Vec<DirEntry>,
+        visit: &mut impl FnMut(&[u8], Result<()>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let Some((dir, path_len)) = self.open.last().map(|here| (here.ino, here.path_len)) else {
+            return Ok(());
+        };
+        for entry in page {
+            self.path.truncate(path_len);
+            path::push(&mut self.path, &entry.name);
+            let done = if entry.kind == FileKind::Directory {
+                match self.volume.rmdir(self.who, dir, &entry.name) {
+                    Err(error) if error.code() == Code::NotEmpty => match self.open(dir, &entry) {
+                        Ok(()) => return Ok(()),
+                        Err(error) => Err(error),
+                    },
+                    done => done,
+                }
+            } else {
+                self.volume.unlink(self.who, dir, &entry.name)
+            };
+            if let (Err(_), Some(here)) = (&done, self.open.last_mut()) {
+                here.skip(entry.cookie);
+            }
+            visit(&self.path, done)?;
         }
         Ok(())
     }
 
-    /// The whole content of a file.
+    /// Opens a directory below the innermost open one.
     ///
     /// # Errors
-    /// [`Code::FileTooLarge`] above 4 GiB (use [`read`](Self::read)); those of [`resolve`](Self::resolve).
-    pub fn read_file(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
-        let path = path.as_ref();
-        let attr = self.resolve(path)?;
-        if attr.size > MAX_WHOLE {
-            return Err(crate::Error::from(Code::FileTooLarge).at(show(path)));
+    /// [`Error::Damaged`] for a directory that contains itself.
+    fn open(&mut self, dir: Ino, entry: &DirEntry) -> Result<()> {
+        if self.open.iter().any(|open| open.ino == entry.ino) {
+            let at = entry.ino.0.saturating_mul(self.volume.shared.store.inode_size().bytes());
+            return Err(Error::Damaged { at, why: "a directory that contains itself".into() });
         }
-        let mut content = Vec::new();
-        loop {
-            let start = content.len();
-            content.resize(start + PIECE.min((attr.size as usize).saturating_sub(start) + 1), 0);
-            let got = self.read(&Caller::OWNER, attr.ino, start as u64, &mut content[start..]);
-            let got = got.map_err(|e| e.at(show(path)))?;
-            content.truncate(start + got);
-            if got == 0 {
-                return Ok(content);
-            }
-        }
-    }
-
-    /// Creates a file with this content, or replaces the content of one that is there.
-    ///
-    /// # Errors
-    /// Those of [`create_file`](Self::create_file) and [`write`](Self::write).
-    pub fn write_file(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> Result<Attr> {
-        let path = path.as_ref();
-        let named = |e: crate::Error| e.at(show(path));
-        let who = &Caller::OWNER;
-        let attr = match self.resolve(path) {
-            Ok(attr) => self
-                .setattr(who, attr.ino, &SetAttr { size: Some(0), ..SetAttr::default() })
-                .map_err(named)?,
-            Err(e) if e.code() == Code::NotFound => {
-                let (dir, name) = self.resolve_parent(path)?;
-                self.create_file(who, dir, name, 0o644).map_err(named)?
-            }
-            Err(e) => return Err(e),
-        };
-        self.write(who, attr.ino, 0, content.as_ref()).map_err(named)?;
-        self.getattr(attr.ino)
+        self.open.push(OpenDirectory::new(dir, &entry.name, entry.ino, self.path.len(), entry.cookie));
+        Ok(())
     }
 }

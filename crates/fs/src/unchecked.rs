@@ -1,7 +1,7 @@
 //! Reads without concurrency control, to measure what that costs.
 
 use crate::edit::{Core, Outcome, Writer};
-use crate::path::{self, Start};
+use crate::resolve::{self, Start};
 use crate::shared::Tries;
 use crate::{Attr, Caller, DirEntry, FileKind, Ino, Result, StatFs, Volume, namespace, ops};
 use lanefs_store::{Closed, Reader};
@@ -63,7 +63,7 @@ impl Unchecked<'_> {
     pub fn resolve(&self, path: &[u8]) -> Result<Attr> {
         let root = self.volume.root().0;
         let start = Start { root, base: root, follow: true, who: &Caller::OWNER };
-        self.run(|core| ops::getattr(core, Ino(path::resolve(core, &start, path)?.0)))
+        self.run(|core| ops::getattr(core, Ino(resolve::resolve(core, &start, path)?.0)))
     }
 
     pub fn statfs(&self) -> Result<StatFs> {

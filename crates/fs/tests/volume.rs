@@ -185,3 +185,57 @@ fn large_files_take_large_blocks_and_give_them_back() {
     let left = volume.statfs().expect("statfs").free_blocks;
     assert!(free - left <= 512, "{free} {left}");
 }
+
+#[test]
+fn a_tree_is_removed_as_far_as_the_caller_may_and_every_failure_is_reported_once() {
+    let volume = Volume::create_memory(&small()).expect("volume");
+    let (owner, user) = (Caller::OWNER, Caller::user(1000, 1000, &[]));
+    let perms = MkdirAll { perm: 0o755, perm_above: 0o777, ..MkdirAll::default() };
+    let closed = volume.mkdir_all_with(&perms, "/open/top/closed").expect("made").ino;
+    let above = volume.resolve("/open/top").expect("made").ino;
+    volume.create_file(&owner, closed, b"kept", 0o644).expect("created");
+    for number in 0..600 {
+        volume.create_file(&owner, above, format!("{number}").as_bytes(), 0o644).expect("created");
+    }
+    volume.mkdir_all_with(&MkdirAll { base: Some(above), perm: 0o777, ..perms }, "a/b/c").expect("made");
+
+    let open = volume.resolve("/open").expect("made").ino;
+    let (mut removed, mut failed) = (0, Vec::new());
+    let done: std::result::Result<(), ()> = volume.remove_all_with(&user, open, b"top", |below, done| {
+        match done {
+            Ok(()) => removed += 1,
+            Err(error) => failed.push((below.to_vec(), error.code())),
+        }
+        Ok(())
+    });
+    assert_eq!((done, removed), (Ok(()), 603));
+    assert_eq!(failed, [(b"closed/kept".to_vec(), Code::AccessDenied)]);
+
+    let mut visits = 0;
+    let stopped = volume.remove_all_with(&user, open, b"top", |_, done| {
+        visits += 1;
+        done
+    });
+    assert_eq!((stopped.map_err(|e| e.code()), visits), (Err(Code::AccessDenied), 1));
+    volume.remove_all("/open/top").expect("removed");
+    assert_eq!(volume.remove_all("/").map_err(|e| e.code()), Err(Code::Invalid));
+    assert!(volume.check(false, &|_, _| ()).expect("checked").findings.is_empty());
+}
+
+#[test]
+fn directories_are_made_with_their_own_permissions_and_those_of_the_missing_ones_above() {
+    let volume = Volume::create_memory(&small()).expect("volume");
+    let options = MkdirAll { perm: 0o700, perm_above: 0o711, ..MkdirAll::default() };
+    volume.mkdir_all_with(&options, "/a/b//c/").expect("made");
+    volume.symlink(&Caller::OWNER, volume.root(), b"link", b"a/b").expect("made");
+    volume.symlink(&Caller::OWNER, volume.root(), b"lost", b"nowhere").expect("made");
+    let perm = |path: &str| volume.resolve(path).map(|attr| attr.perm).map_err(|e| e.code());
+    assert_eq!((perm("/a"), perm("/a/b"), perm("/a/b/c")), (Ok(0o711), Ok(0o711), Ok(0o700)));
+    volume.mkdir_all("/link/d", 0o755).expect("made through a link");
+    assert_eq!(perm("/a/b/d"), Ok(0o755));
+    let make = |options: &MkdirAll, path: &str| volume.mkdir_all_with(options, path).map(drop);
+    let named = |done: Result<()>| done.expect_err("in the way").to_string();
+    assert_eq!(make(&options, "/lost/x").map_err(|e| e.code()), Err(Code::Exists));
+    let direct = MkdirAll { follow: false, ..options };
+    assert!(named(make(&direct, "/link/e/f")).starts_with("/link: "));
+}

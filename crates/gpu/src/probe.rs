@@ -155,7 +155,7 @@ fn lookup(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
                 return wrong(LOOKUP.name, format!("{user:?} in a directory {name}: {found:?}"));
             }
         }
-        volume.remove_all(&who, volume.root(), name.as_bytes())?;
+        volume.remove_all_with(&who, volume.root(), name.as_bytes(), |_, done| done)?;
     }
     Ok(())
 }
@@ -220,7 +220,7 @@ fn find(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
     let files = Filter { kinds: vec![FileKind::File], ..Filter::default() };
     let all = mirrored.find(&files)?;
     volume.release(unnamed, 1)?;
-    volume.remove_all(&who, root, b"found")?;
+    volume.remove_all_with(&who, root, b"found", |_, done| done)?;
     if !is_pattern || asked.0.iter().map(|entry| entry.ino).ne([first]) {
         return wrong(FIND.name, format!("one file is looked for: {:?}", asked.0));
     }

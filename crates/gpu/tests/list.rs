@@ -54,7 +54,7 @@ fn directories_are_listed_as_readdir_lists_them_after_changes_too() {
         assert_eq!(compare(&mirrored, &volume, &dirs), 0);
         for path in paths.iter().filter(|_| numbers.below(3) == 0) {
             if let Ok((dir, name)) = volume.resolve_parent(path) {
-                let _ = volume.remove_all(&WHO, dir, name);
+                let _ = volume.remove_all_with(&WHO, dir, name, |_, done| done);
             }
         }
         assert_eq!(compare(&mirrored, &volume, &directories(&volume)), 0);

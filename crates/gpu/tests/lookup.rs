@@ -81,7 +81,7 @@ fn what_changes_between_batches_is_seen() {
             let path = numbers.pick(&paths).clone();
             let text = String::from_utf8(path.clone()).expect("plain names");
             match numbers.below(4) {
-                0 => drop(volume.remove_all(&WHO, volume.root(), &path[1..])),
+                0 => drop(volume.remove_all_with(&WHO, volume.root(), &path[1..], |_, done| done)),
                 1 => {
                     let new = format!("{text}-{round}").into_bytes();
                     if let Ok(dir) = volume.resolve(&text[..text.rfind('/').expect("absolute")]) {

@@ -249,7 +249,7 @@ impl Engine for VolumeEngine {
     }
 
     fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
-        Ok(self.volume()?.remove_all(who, Ino(dir), name)?)
+        Ok(self.volume()?.remove_all_with(who, Ino(dir), name, |_, done| done)?)
     }
 
     fn sync(&mut self) -> Answer<()> {

@@ -59,7 +59,9 @@ fn on_volume(volume: &Volume, target: &dyn Target, seed: u64, shape: &Shape) -> 
     let base = volume.mkdir_all("/base", 0o755).expect("a base directory").ino;
     reset(volume, base);
     let events = history(target, base.0, seed, shape)?;
-    volume.remove_all(&Caller::OWNER, volume.root(), b"base").expect("the base directory goes");
+    volume
+        .remove_all_with(&Caller::OWNER, volume.root(), b"base", |_, done| done)
+        .expect("the base directory goes");
     Ok(events)
 }
 
@@ -193,7 +195,7 @@ fn histories_in_a_directory_that_splits_and_merges_have_an_order() {
                 reset(&volume, base);
                 history(&target, base.0, seed, &shape).unwrap_or_else(|what| panic!("{what}"));
                 for name in NAMES {
-                    let _ = volume.remove_all(&Caller::OWNER, base, name.as_bytes());
+                    let _ = volume.remove_all_with(&Caller::OWNER, base, name.as_bytes(), |_, done| done);
                 }
             }
         }));

@@ -96,7 +96,8 @@ impl Maker<'_, '_, '_> {
             return host.settle();
         }
         let Some(volume) = self.volume() else { return Ok(()) };
-        let removed = volume.remove_all(&lanefs::Caller::OWNER, volume.root(), TOP.to_bytes());
+        let removed =
+            volume.remove_all_with(&lanefs::Caller::OWNER, volume.root(), TOP.to_bytes(), |_, done| done);
         removed.map_err(Error::volume("removing what was made"))?;
         self.catch_up()
     }

@@ -1,7 +1,7 @@
 //! Changes by path, many in a call: what they are, and how they are made one by one.
 
-use crate::path::{self, Start};
-use crate::{Caller, Error, Ino, RenameMode, Result, Volume};
+use crate::resolve::{self, Start};
+use crate::{Caller, Error, Ino, MkdirAll, RenameMode, Result, Volume, path};
 use lanefs_format::{Code, FileKind};
 
 /// One change of a batch. Paths are those of [`Volume::resolve_batch`](crate::Volume::resolve_batch): symbolic links before the last place
@@ -103,7 +103,7 @@ impl Volume {
             return Ok((base, name));
         }
         let start = Start { root: self.root().0, base: base.0, follow: true, who: &Caller::OWNER };
-        let found = self.view(|core| path::resolve(core, &start, dir));
+        let found = self.view(|core| resolve::resolve(core, &start, dir));
         let (ino, kind) = found.map_err(|error| match error {
             Error::Code(Code::NotFound) => Code::ComponentNotFound.into(),
             error => error,
@@ -137,26 +137,8 @@ impl Volume {
         if path.is_empty() {
             return Err(Code::NotFound.into());
         }
-        let start = Start { root: self.root().0, base: base.0, follow: true, who: &Caller::OWNER };
-        let mut at = if path.first() == Some(&b'/') { self.root() } else { base };
-        let mut done = 0;
-        while let Some((name, rest)) = path::split(&path[done..]) {
-            done = path.len() - rest.len();
-            let mut there = self.lookup(&Caller::OWNER, at, name);
-            if let Ok((_, FileKind::Symlink)) = there {
-                let found = self.view(|core| path::resolve(core, &start, &path[..done]));
-                there = found.map(|(ino, kind)| (Ino(ino), kind));
-            }
-            at = match there {
-                Ok((ino, FileKind::Directory)) => ino,
-                Ok(_) => return Err(Code::NotDirectory.into()),
-                Err(Error::Code(Code::NotFound)) => {
-                    self.mkdir(&Caller::OWNER, at, name, perm).map(|attr| attr.ino)?
-                }
-                Err(error) => return Err(error),
-            };
-        }
-        Ok(at)
+        let options = MkdirAll { base: Some(base), perm, perm_above: perm, ..MkdirAll::default() };
+        self.make_all(&options, path).map_err(|(error, _)| error)
     }
 
     fn unlink_at(&self, base: Ino, path: &[u8]) -> Result<()> {

@@ -122,7 +122,7 @@ pub(super) fn is_plain(change: &Change<'_>) -> bool {
 
 fn is_plain_path(path: &[u8], may_end_in_slash: bool) -> bool {
     let (mut rest, mut names) = (path, 0);
-    while let Some((name, more)) = path::split(rest) {
+    while let Some((name, more)) = path::split_first(rest) {
         if name.len() > MAX_NAME || name == b"." || name == b".." || name.contains(&0) {
             return false;
         }
@@ -231,7 +231,7 @@ impl<'c> Plan<'c> {
             let first = self.slots.len();
             reached.clear();
             for (rest, dir) in ways.drain(..) {
-                let Some((name, rest)) = path::split(rest) else { continue };
+                let Some((name, rest)) = path::split_first(rest) else { continue };
                 let next = self.slots.len() as u32;
                 let slot = *self.names.entry((dir, name)).or_insert(next);
                 if slot == next {
@@ -320,8 +320,8 @@ impl<'c> Plan<'c> {
         let mut dir = self.start(path);
         let mut rest = path;
         loop {
-            let (name, more) = path::split(rest).ok_or(Stop::Obstacle)?;
-            let is_last = path::split(more).is_none();
+            let (name, more) = path::split_first(rest).ok_or(Stop::Obstacle)?;
+            let is_last = path::split_first(more).is_none();
             let object = &self.objects[dir as usize];
             if !object.is_directory() {
                 return Err(if object.kind == FileKind::Symlink {
@@ -393,7 +393,7 @@ impl<'c> Plan<'c> {
     fn make_all(&mut self, core: &Core<'_>, path: &'c [u8], perm: u16) -> Result<Option<u32>, Stop> {
         let mut dir = self.start(path);
         let mut rest = path;
-        while let Some((name, more)) = path::split(rest) {
+        while let Some((name, more)) = path::split_first(rest) {
             if self.objects[dir as usize].is_gone {
                 return Err(Stop::Obstacle);
             }

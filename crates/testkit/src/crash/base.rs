@@ -63,7 +63,7 @@ fn make(kind: Base, number: usize) -> Result<Image, String> {
     while poison > 0 && volume.write_file("/poison", fill(POISON, 0, poison)).is_err() {
         poison -= 4096;
     }
-    volume.remove_all(&Caller::OWNER, volume.root(), b"poison").map_err(text)?;
+    volume.remove_all_with(&Caller::OWNER, volume.root(), b"poison", |_, done| done).map_err(text)?;
     volume.sync().map_err(text)?;
     match kind {
         Base::Tree => plant_tree(&volume).map_err(text)?,
@@ -125,7 +125,7 @@ fn plant_attributes(volume: &Volume) -> lanefs::Result<()> {
         volume.setxattr(&Caller::OWNER, ino, b"user.a", &value, XattrMode::Set)?;
         volume.sync()?;
     }
-    volume.remove_all(&Caller::OWNER, volume.root(), b"filler")
+    volume.remove_all_with(&Caller::OWNER, volume.root(), b"filler", |_, done| done)
 }
 
 /// Makes a file that leaves hardly any space.

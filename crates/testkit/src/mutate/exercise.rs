@@ -162,7 +162,7 @@ fn change(volume: &Volume, numbers: &mut Seeded, effort: &mut Effort) {
             data(volume, entry.ino, effort);
         }
         match numbers.below(4) {
-            0 => drop(tally(effort, volume.remove_all(&OWNER, root, &entry.name))),
+            0 => drop(tally(effort, volume.remove_all_with(&OWNER, root, &entry.name, |_, done| done))),
             1 => drop(tally(effort, volume.unlink(&OWNER, root, &entry.name))),
             2 => {
                 let set = SetAttr { perm: Some(0o700), uid: Some(5), ..SetAttr::default() };
@@ -176,7 +176,7 @@ fn change(volume: &Volume, numbers: &mut Seeded, effort: &mut Effort) {
     }
     let inside = tally(effort, volume.readdir(&OWNER, below, 0, 60)).unwrap_or_default();
     for entry in inside {
-        tally(effort, volume.remove_all(&OWNER, below, &entry.name));
+        tally(effort, volume.remove_all_with(&OWNER, below, &entry.name, |_, done| done));
     }
     tally(effort, volume.sync());
 }

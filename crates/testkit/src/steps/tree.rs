@@ -3,6 +3,7 @@
 use super::XATTR;
 use crate::engine::Engine;
 use crate::model::{Model, ROOT};
+use lanefs::path::join;
 use lanefs::{Caller, Code, FileKind, Ino, Volume};
 use std::collections::{BTreeMap, HashMap};
 
@@ -39,14 +40,10 @@ fn finish(found: BTreeMap<Vec<u8>, (u64, Entry)>) -> Tree {
     tree
 }
 
-fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    [dir, b"/", name].concat()
-}
-
 /// What the model holds.
 pub fn tree_of_model(model: &mut Model) -> Tree {
     let mut found = BTreeMap::new();
-    let mut open = vec![(ROOT, Vec::new())];
+    let mut open = vec![(ROOT, b"/".to_vec())];
     while let Some((dir, path)) = open.pop() {
         for (name, node) in model.entries(dir).cloned().unwrap_or_default() {
             let path = join(&path, &name);
@@ -74,7 +71,7 @@ pub fn tree_of_model(model: &mut Model) -> Tree {
 /// The volume's.
 pub fn tree_of_volume(volume: &Volume) -> lanefs::Result<Tree> {
     let mut found = BTreeMap::new();
-    let mut open = vec![(volume.root(), Vec::new())];
+    let mut open = vec![(volume.root(), b"/".to_vec())];
     while let Some((dir, path)) = open.pop() {
         let mut cookie = 0;
         loop {

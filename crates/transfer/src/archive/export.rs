@@ -184,7 +184,7 @@ struct Export<'a, W: Write> {
 impl<W: Write> Export<'_, W> {
     /// `source` and all below it, depth first, names in order; errors are those of the output.
     fn tree(&mut self, source: &[u8], attr: &Attr) -> io::Result<()> {
-        let name = source.rsplit(|byte| *byte == b'/').find(|part| !part.is_empty()).unwrap_or(b".");
+        let name = lanefs::path::file_name(source).unwrap_or(b".");
         if attr.kind != FileKind::Directory {
             return self.member(name, attr);
         }

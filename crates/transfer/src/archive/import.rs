@@ -9,7 +9,7 @@ use crate::import::{ImportOptions, OWNER, Refusal, destination, place, place_dir
 use crate::name::{is_entry_name, shown};
 use crate::run::{Control, Run, count};
 use crate::xattrs::is_kept;
-use lanefs::{Code, FileKind, Ino, SetAttr, Volume, XattrMode};
+use lanefs::{Code, FileKind, Ino, MkdirAll, SetAttr, Volume, XattrMode};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -211,20 +211,14 @@ impl Import<'_> {
         if let Some(ino) = self.directories.get(&path) {
             return Ok(*ino);
         }
-        let mut at = self.top;
-        for part in parts {
-            at = match self.volume.lookup(&OWNER, at, part) {
-                Ok((ino, FileKind::Directory)) => ino,
-                Ok((_, kind)) => {
-                    let text = format!("'{}' on its way is a {}, no directory", shown(part), kind.word());
-                    return Err(Fault::Text(text));
-                }
-                Err(error) if error.code() == Code::NotFound => {
-                    self.volume.mkdir(&OWNER, at, part, 0o755)?.ino
-                }
-                Err(error) => return Err(error.into()),
-            };
-        }
+        let options = MkdirAll { base: Some(self.top), follow: false, ..MkdirAll::default() };
+        let at = match self.volume.mkdir_all_with(&options, &path) {
+            Ok(attr) => attr.ino,
+            Err(lanefs::Error::At { code: Code::NotDirectory, what }) => {
+                return Err(Fault::Text(format!("'{what}' on its way is no directory")));
+            }
+            Err(error) => return Err(error.into()),
+        };
         self.directories.insert(path, at);
         Ok(at)
     }

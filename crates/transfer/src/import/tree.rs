@@ -15,7 +15,7 @@ use crate::queue::{Queue, default_threads, run_jobs};
 use crate::run::{Control, Run, count};
 use crate::xattrs::XattrBuffers;
 use batch::Batches;
-use lanefs::{FileKind, Ino, SetAttr, Volume};
+use lanefs::{FileKind, Ino, SetAttr, Volume, path};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fstat, openat, statat};
 use rustix::io::Errno;
@@ -215,8 +215,7 @@ fn single_destination(volume: &Volume, dest: &[u8], own_name: &[u8]) -> Result<(
     if dest.ends_with(b"/") {
         return Ok((destination(volume, dest)?.ino, own_name.to_vec()));
     }
-    let end = dest.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-    let (parent, name) = dest.split_at(end);
+    let (parent, name) = path::split_last(dest).unwrap_or_default();
     if !crate::name::is_entry_name(name) {
         return Err(Error::Usage(format!("'{}' cannot name a file in the volume", shown(dest))));
     }

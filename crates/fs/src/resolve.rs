@@ -1,0 +1,70 @@
+//! The resolution of one path, component by component.
+
+use crate::edit::{Core, Outcome};
+use crate::inode::Node;
+use crate::path::split_first;
+use crate::perm::{SEARCH, access};
+use crate::{Caller, namespace};
+use lanefs_format::{Code, FileKind, MAX_SYMLINKS_FOLLOWED};
+use std::borrow::Cow;
+
+/// Where a resolution starts and what it does with a symbolic link at the end.
+pub(crate) struct Start<'a> {
+    pub(crate) root: u64,
+    pub(crate) base: u64,
+    pub(crate) follow: bool,
+    pub(crate) who: &'a Caller,
+}
+
+/// Resolves a path: components from left to right, symbolic links before the last place always followed.
+///
+/// # Errors
+/// [`Code::NotFound`] where the last component is missing, [`Code::ComponentNotFound`] for one before it,
+/// [`Code::NotDirectory`], [`Code::SymlinkLoop`], [`Code::NameTooLong`], [`Code::AccessDenied`].
+pub(crate) fn resolve(core: &Core, start: &Start<'_>, path: &[u8]) -> Outcome<(u64, FileKind)> {
+    if path.is_empty() {
+        return Err(Code::NotFound.into());
+    }
+    let mut text = Cow::Borrowed(path);
+    let mut at = 0;
+    let mut followed = 0;
+    let from = |text: &[u8], here: u64| if text.first() == Some(&b'/') { start.root } else { here };
+    let mut dir = from(path, start.base);
+    let mut kind = Node::load(core, dir)?.kind()?;
+    while let Some((name, rest)) = split_first(&text[at..]) {
+        if kind != FileKind::Directory {
+            return Err(Code::NotDirectory.into());
+        }
+        let is_last = split_first(rest).is_none();
+        let (ino, found) = match namespace::lookup(core, start.who, dir, name) {
+            Ok(found) => found,
+            Err(lanefs_store::Fault::Code(Code::NotFound)) if !is_last => {
+                return Err(Code::ComponentNotFound.into());
+            }
+            Err(fault) => return Err(fault),
+        };
+        let must_be_dir = !rest.is_empty();
+        if found == FileKind::Symlink && (start.follow || must_be_dir) {
+            followed += 1;
+            if followed > MAX_SYMLINKS_FOLLOWED {
+                return Err(Code::SymlinkLoop.into());
+            }
+            let mut target = namespace::readlink(core, ino)?;
+            dir = from(&target, dir);
+            kind = FileKind::Directory;
+            target.extend_from_slice(rest);
+            (text, at) = (Cow::Owned(target), 0);
+            continue;
+        }
+        (dir, kind) = (ino, found);
+        at = text.len() - rest.len();
+    }
+    // A slash at the end asks for a directory.
+    if kind != FileKind::Directory && text.last() == Some(&b'/') {
+        return Err(Code::NotDirectory.into());
+    }
+    if start.who.user.is_some() && text.ends_with(b"/.") {
+        access(start.who, &Node::directory(core, dir)?, SEARCH)?;
+    }
+    Ok((dir, kind))
+}
