@@ -47,6 +47,8 @@ test: setup lint ## set-up, format, lints, release build, every test, documentat
 	@$(CARGO) build --release --locked --bin lanefs
 	@echo "==> test: every test of the workspace, those in the documentation included"
 	@$(CARGO) test --workspace --locked
+	@echo "==> test: the schedule explorer itself"
+	@$(CARGO) test -p lanefs-sync --features shuttle --locked
 	@echo "==> test: the store under a schedule explorer"
 	@$(CARGO) test -p lanefs-store --features shuttle --lib --locked schedules
 	@echo "==> test: the heap under a schedule explorer"

@@ -8,8 +8,8 @@ use crate::policy::{Layers, Magazine, Source};
 use crate::remote::{self, Inbox, Outbox};
 use crate::shelf::{Bin, Shelf};
 use crate::slab::{Slab, unit_of};
-use crate::sync::point;
 use crate::world::{Checks, World};
+use lanefs_sync::point;
 use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
 

@@ -10,6 +10,7 @@ mod face;
 mod guard;
 mod heap;
 mod large;
+mod lock;
 mod os;
 mod planted;
 pub mod policy;
@@ -20,7 +21,6 @@ mod schedules;
 mod settings;
 mod shelf;
 mod slab;
-mod sync;
 mod thread;
 mod world;
 

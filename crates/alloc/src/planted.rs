@@ -1,61 +1,28 @@
-//! Faults that schedule tests plant, to see that they are found. Without the feature `shuttle` there is none, and the
-//! questions for them vanish from the code.
+//! Bugs that schedule tests plant in the heap.
 
-/// A fault.
+use lanefs_sync::Planted;
+
+/// A bug that a schedule test plants, to see that the tests find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// Who adds to an inbox does not see what others added meanwhile.
+pub(crate) enum PlantedBug {
+    /// A thread that adds to an inbox overwrites objects that others added meanwhile.
     LostUpdate,
-    /// What is in an inbox is read first, and the inbox emptied a moment later.
+    /// The owner reads an inbox first and empties it later.
     NoSwap,
-    /// Two that add to a ring are promised the same places.
-    SamePlace,
-    /// Places of a ring are given out again before they are empty.
-    EarlyRoom,
+    /// Two threads that add to a ring reserve the same slots.
+    SameSlot,
+    /// Slots of a ring are reserved again before they are empty.
+    EarlyReuse,
     /// The first object of a batch is not counted.
     Miscount,
-    /// A heap is put with the idle ones before it has given back what it has.
+    /// A heap is listed as abandoned before it has given back its objects.
     EarlyAbandon,
-    /// `World::release` leaves the heap that it trims in the list.
+    /// The heap that is trimmed stays in the list of abandoned heaps.
     TrimInList,
     /// Locks are not taken.
     OpenLock,
-    /// Before a fork the pool is not held.
-    HalfHeld,
+    /// The pool is not locked before a fork.
+    PoolNotLocked,
 }
 
-/// True where this fault was planted.
-#[cfg(not(feature = "shuttle"))]
-#[inline(always)]
-pub(crate) fn is(_: Fault) -> bool {
-    false
-}
-
-#[cfg(feature = "shuttle")]
-pub(crate) use explored::is;
-#[cfg(all(test, feature = "shuttle"))]
-pub(crate) use explored::with;
-
-#[cfg(feature = "shuttle")]
-mod explored {
-    use super::Fault;
-    use std::cell::Cell;
-
-    std::thread_local! {
-        /// Of the host's thread, on which all threads of an exploration run: tests beside it have no fault.
-        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
-    }
-
-    pub(crate) fn is(fault: Fault) -> bool {
-        PLANTED.get() == Some(fault)
-    }
-
-    /// Does something with a fault planted. It must not panic.
-    #[cfg(test)]
-    pub(crate) fn with<T>(fault: Fault, work: impl FnOnce() -> T) -> T {
-        PLANTED.set(Some(fault));
-        let done = work();
-        PLANTED.set(None);
-        done
-    }
-}
+impl Planted for PlantedBug {}

@@ -5,7 +5,7 @@
 
 use crate::bitmap;
 use crate::os;
-use crate::sync::point;
+use lanefs_sync::point;
 use std::ptr::NonNull;
 
 /// Bytes of a unit, and what it is aligned to: a pointer and one mask lead to its header.

@@ -6,8 +6,9 @@
 
 use crate::guard;
 use crate::heap::Heap;
-use crate::planted::{self, Fault};
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering, point, size};
+use crate::planted::PlantedBug;
+use lanefs_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use lanefs_sync::{is_planted, point, size};
 use std::ptr::{NonNull, null_mut};
 
 /// Objects that are sent at once.
@@ -82,7 +83,7 @@ impl Inbox {
         loop {
             // SAFETY: the caller's object.
             unsafe { (*last).set_next(head) };
-            if planted::is(Fault::LostUpdate) {
+            if is_planted(PlantedBug::LostUpdate) {
                 return self.first.store(first, Ordering::Release);
             }
             // What the objects were used for happened before their heap has them again.
@@ -100,7 +101,7 @@ impl Inbox {
         if self.first.load(Ordering::Relaxed).is_null() {
             return;
         }
-        let first = if planted::is(Fault::NoSwap) {
+        let first = if is_planted(PlantedBug::NoSwap) {
             let first = self.first.load(Ordering::Acquire);
             self.first.store(null_mut(), Ordering::Relaxed);
             first
@@ -154,7 +155,7 @@ impl Ring {
                 return false;
             }
             let after = promised + objects.len();
-            if planted::is(Fault::SamePlace) {
+            if is_planted(PlantedBug::SameSlot) {
                 self.promised.0.store(after, Ordering::Relaxed);
                 break;
             }
@@ -183,7 +184,7 @@ impl Ring {
             if address == 0 {
                 break;
             }
-            if planted::is(Fault::EarlyRoom) {
+            if is_planted(PlantedBug::EarlyReuse) {
                 self.emptied.0.store(number + 1, Ordering::Release);
                 point();
             }
@@ -260,7 +261,7 @@ impl Outbox {
         if let Some(place) = self.objects.get_mut(self.count) {
             *place = object;
         }
-        self.count += usize::from(!planted::is(Fault::Miscount) || self.count > 0);
+        self.count += usize::from(!is_planted(PlantedBug::Miscount) || self.count > 0);
         if self.count == BATCH {
             self.send();
         }

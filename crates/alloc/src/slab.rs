@@ -9,7 +9,7 @@ use crate::heap::Heap;
 use crate::os;
 use crate::pool::{HEADER, UNIT};
 use crate::shelf::Bin;
-use crate::sync::{AtomicPtr, Ordering};
+use lanefs_sync::atomic::{AtomicPtr, Ordering};
 use std::ptr::NonNull;
 
 /// What a good header has at its place, mixed with its address.

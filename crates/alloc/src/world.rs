@@ -1,9 +1,11 @@
 //! What all heaps share: the units, and heaps whose threads have ended.
 
 use crate::heap::{Heap, Stats};
-use crate::planted::{self, Fault};
+use crate::lock::Lock;
+use crate::planted::PlantedBug;
 use crate::pool::Pool;
-use crate::sync::{AtomicU32, Lock, Ordering, point};
+use lanefs_sync::atomic::{AtomicU32, Ordering};
+use lanefs_sync::{is_planted, point};
 use std::ptr::null_mut;
 
 /// How much is checked.
@@ -92,7 +94,7 @@ impl World {
     /// # Safety
     /// The heap is the caller's thread's, which does not use it any more.
     pub(crate) unsafe fn abandon(&self, heap: *mut Heap) {
-        if planted::is(Fault::EarlyAbandon) {
+        if is_planted(PlantedBug::EarlyAbandon) {
             self.idle.lock().cold.push(heap);
         }
         let is_warm = self.idle.lock().warm.len < warm_heaps();
@@ -104,7 +106,7 @@ impl World {
                 Heap::empty(heap);
             }
         }
-        if !planted::is(Fault::EarlyAbandon) {
+        if !is_planted(PlantedBug::EarlyAbandon) {
             let mut idle = self.idle.lock();
             if is_warm { idle.warm.push(heap) } else { idle.cold.push(heap) }
         }
@@ -120,7 +122,7 @@ impl World {
         let mut seen = List::NONE;
         loop {
             let Some(heap) = self.idle.lock().pop() else { break };
-            if planted::is(Fault::TrimInList) {
+            if is_planted(PlantedBug::TrimInList) {
                 self.idle.lock().cold.push(heap);
                 // SAFETY: none, that is the fault.
                 unsafe { Heap::trim(heap) };
@@ -174,7 +176,7 @@ impl World {
     /// Nobody else allocates until [`go_on`](Self::go_on): the process is about to be copied.
     pub(crate) fn hold(&self) {
         self.idle.take();
-        if !planted::is(Fault::HalfHeld) {
+        if !is_planted(PlantedBug::PoolNotLocked) {
             self.pool.take();
         }
     }
@@ -182,7 +184,7 @@ impl World {
     /// Ends [`hold`](Self::hold), in the process and in its copy. (Heaps of threads that the copy does not have stay as they were; what they
     /// were doing may be half done, so nobody adopts them.)
     pub(crate) fn go_on(&self) {
-        if !planted::is(Fault::HalfHeld) {
+        if !is_planted(PlantedBug::PoolNotLocked) {
             self.pool.release();
         }
         self.idle.release();

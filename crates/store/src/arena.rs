@@ -1,6 +1,6 @@
 //! A reserved range of virtual memory, zero until written.
 
-use crate::sync::point;
+use lanefs_sync::point;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 

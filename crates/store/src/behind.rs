@@ -11,9 +11,9 @@ use crate::journal::AlignedBuffer;
 use crate::planted;
 use crate::state::{ABSENT, DATA, FETCHING, FREE, ONCE};
 use crate::store::Dirt;
-use crate::sync::{Condvar, Mutex, size};
 use crate::{Fault, Store, Tx, Write};
 use lanefs_format::BLOCK;
+use lanefs_sync::{Condvar, Mutex, size};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 

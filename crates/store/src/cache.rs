@@ -8,7 +8,7 @@
 //! A use writes nothing: a block in steady use has a plain state, and only the first uses after a fetch, or after the main
 //! queue's hand came by, change it (as the marks of Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023).
 
-use crate::sync::{Mutex, size};
+use lanefs_sync::{Mutex, size};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,9 +5,9 @@
 
 use crate::state::{self, ABSENT, DATA, FETCHING, FREE, ONCE};
 use crate::store::Dirt;
-use crate::sync::point;
 use crate::{Fault, Log, Reader, Store, Tx, Want};
 use lanefs_format::BLOCK;
+use lanefs_sync::point;
 use std::sync::atomic::Ordering;
 
 /// Ranges of memory from this size on are the host's to take when their data are no longer needed.

@@ -5,9 +5,9 @@ use crate::cache::Verdict;
 use crate::planted;
 use crate::state::{self, ABSENT, DATA, EVICTING, ONCE};
 use crate::store::Dirt;
-use crate::sync::size;
 use crate::versions::{Grain, records};
 use lanefs_format::BLOCK;
+use lanefs_sync::size;
 use std::sync::atomic::Ordering;
 
 /// Blocks let go at a time beyond those that must: the next fetches find room.

@@ -5,9 +5,9 @@ use crate::planted;
 use crate::readahead::Run;
 use crate::state::{self, ABSENT, DATA, FETCHING, FRESH, MARKER};
 use crate::store::expectation;
-use crate::sync::{Condvar, Mutex};
 use crate::{Device, Fault, Read, Store, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, chunk_entry, chunk_header};
+use lanefs_sync::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -271,7 +271,7 @@ impl Store {
         let mut failures = place.failures.lock();
         if self.state(index) == state::EVICTING {
             drop(failures);
-            crate::sync::yield_now();
+            lanefs_sync::yield_now();
             return Ok(());
         }
         if self.state(index) != FETCHING {

@@ -9,7 +9,7 @@
 //! that see nobody write for a while make it even again. (Biased locking turned round: compare BRAVO, Dice and Kogan, ATC 2019.)
 
 use crate::planted;
-use crate::sync::{Mutex, MutexGuard, point, size, thread_local, thread_number, yield_now};
+use lanefs_sync::{Mutex, MutexGuard, point, size, thread_local, thread_number, yield_now};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -19,7 +19,7 @@
 //! | `behind` | large writes of new blocks go past the resident ones |
 //! | `seal`, `journal`, `commit`, `raw` | what was changed becomes durable |
 //! | `device` | files, raw devices, memory |
-//! | `sync`, `planted` | threads' primitives, which schedule tests take over; the faults that these plant |
+//! | `planted` | bugs that schedule tests plant; these tests take over the primitives of [`lanefs_sync`] |
 //!
 //! Only this crate knows which device holds the bytes; it knows nothing of files and directories.
 
@@ -43,7 +43,6 @@ mod schedules;
 mod seal;
 mod state;
 mod store;
-mod sync;
 mod tx;
 mod versions;
 mod view;

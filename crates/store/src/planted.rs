@@ -1,7 +1,10 @@
-//! Faults that schedule tests plant, to see that they are found. Without the feature `shuttle` there is none, and the
-//! questions for them vanish from the code.
+//! Bugs that schedule tests plant in the store.
 
-/// A fault.
+use lanefs_sync::Planted;
+
+pub(crate) use lanefs_sync::is_planted as is;
+
+/// A bug that a schedule test plants, to see that the tests find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Versions are noted and never compared.
@@ -22,38 +25,4 @@ pub(crate) enum Fault {
     SilentFetch,
 }
 
-/// True where this fault was planted.
-#[cfg(not(feature = "shuttle"))]
-#[inline(always)]
-pub(crate) fn is(_: Fault) -> bool {
-    false
-}
-
-#[cfg(feature = "shuttle")]
-pub(crate) use explored::is;
-#[cfg(all(test, feature = "shuttle"))]
-pub(crate) use explored::with;
-
-#[cfg(feature = "shuttle")]
-mod explored {
-    use super::Fault;
-    use std::cell::Cell;
-
-    std::thread_local! {
-        /// Of the host's thread, on which all threads of an exploration run: tests beside it have no fault.
-        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
-    }
-
-    pub(crate) fn is(fault: Fault) -> bool {
-        PLANTED.get() == Some(fault)
-    }
-
-    /// Does something with a fault planted. It must not panic.
-    #[cfg(test)]
-    pub(crate) fn with<T>(fault: Fault, work: impl FnOnce() -> T) -> T {
-        PLANTED.set(Some(fault));
-        let done = work();
-        PLANTED.set(None);
-        done
-    }
-}
+impl Planted for Fault {}

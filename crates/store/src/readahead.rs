@@ -5,7 +5,7 @@
 //! device always has something to do.
 
 use crate::Store;
-use crate::sync::Mutex;
+use lanefs_sync::Mutex;
 use std::sync::mpsc::Sender;
 
 /// Streams that are followed at a time.

@@ -6,10 +6,10 @@
 //! hostile image: it gets an error at worst, and an error of a run that does not count is no error.
 
 use crate::gate::Epoch;
-use crate::sync::point;
 use crate::versions::{Grain, Record, Word, record, records};
 use crate::{Fault, Store, View, planted};
 use lanefs_format::{BLOCK, BlockKind};
+use lanefs_sync::point;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;

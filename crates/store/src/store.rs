@@ -8,12 +8,12 @@ use crate::fetch::Fetches;
 use crate::gate::{Epoch, Epochs};
 use crate::readahead::ReadAhead;
 use crate::state::{self, ABSENT, FREE, FRESH, MARKER};
-use crate::sync::point;
 use crate::versions::{Grain, Versions};
 use crate::view::{View, prefetch};
 use crate::watch::Watch;
 use crate::{Device, Fault, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, SUPERBLOCK_COPY, chunk_entry};
+use lanefs_sync::point;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Where a volume's bytes are kept.

@@ -10,8 +10,8 @@
 //! entry of a chunk table. Others have one in all. Several structures may share a record by chance of the hash: then they are locked together, which costs
 //! time and nothing else.
 
-use crate::sync::{point, size};
 use lanefs_format::{BLOCK, BlockKind};
+use lanefs_sync::{point, size};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Size of the table: 2^15 words (256 KiB) stay in a core's second-level cache, and 16 writers that hold 10 records each meet

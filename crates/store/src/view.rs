@@ -1,8 +1,8 @@
 //! Words of a resident block.
 
-use crate::sync::point;
 use crate::versions::Grain;
 use lanefs_format::{Field, Word};
+use lanefs_sync::point;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -6,8 +6,8 @@
 use crate::Store;
 use crate::arena::Arena;
 use crate::state;
-use crate::sync::point;
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK};
+use lanefs_sync::point;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 

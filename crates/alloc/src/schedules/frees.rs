@@ -2,9 +2,9 @@
 
 use super::explorer::{explore, finds};
 use super::stage::{BIG, GUARDED, Object, Stage};
-use crate::planted::Fault::{EarlyRoom, LostUpdate, Miscount, NoSwap, SamePlace};
-use crate::sync::point;
+use crate::planted::PlantedBug::{EarlyReuse, LostUpdate, Miscount, NoSwap, SameSlot};
 use crate::world::Checks;
+use lanefs_sync::point;
 use shuttle::thread;
 use std::sync::Mutex;
 
@@ -145,12 +145,12 @@ fn canary_an_inbox_that_is_read_and_then_emptied_is_noticed() {
 
 #[test]
 fn canary_two_senders_with_the_same_places_are_noticed() {
-    finds(SamePlace, 2000, an_owner_and_three_threads);
+    finds(SameSlot, 2000, an_owner_and_three_threads);
 }
 
 #[test]
 fn canary_places_that_are_given_out_before_they_are_empty_are_noticed() {
-    finds(EarlyRoom, 8000, an_owner_and_three_threads);
+    finds(EarlyReuse, 8000, an_owner_and_three_threads);
 }
 
 #[test]

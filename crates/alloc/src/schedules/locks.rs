@@ -1,8 +1,9 @@
 //! The lock.
 
 use super::explorer::{explore, finds};
-use crate::planted::Fault::OpenLock;
-use crate::sync::{Lock, point};
+use crate::lock::Lock;
+use crate::planted::PlantedBug::OpenLock;
+use lanefs_sync::point;
 use shuttle::thread;
 
 /// Three threads count, each time with a moment between reading and writing; one takes the lock without a guard.

@@ -2,8 +2,8 @@
 
 use super::explorer::{explore, finds};
 use super::stage::{BIG, Lane, Object, Stage};
-use crate::planted::Fault::{EarlyAbandon, HalfHeld, OpenLock, TrimInList};
-use crate::sync::point;
+use crate::planted::PlantedBug::{EarlyAbandon, OpenLock, PoolNotLocked, TrimInList};
+use lanefs_sync::point;
 use shuttle::thread;
 use std::sync::Mutex;
 
@@ -188,5 +188,5 @@ fn canary_a_heap_that_is_trimmed_while_it_can_be_adopted_is_noticed() {
 
 #[test]
 fn canary_a_pool_that_is_not_held_is_noticed() {
-    finds(HalfHeld, 700, generations_and_forks);
+    finds(PoolNotLocked, 700, generations_and_forks);
 }

@@ -3,8 +3,8 @@
 use super::explorer::{explore, finds};
 use super::world::World;
 use crate::planted::Fault::HastyCalm;
-use crate::sync::point;
 use lanefs_format::BlockKind;
+use lanefs_sync::point;
 use shuttle::thread;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 

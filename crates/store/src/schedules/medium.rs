@@ -1,8 +1,8 @@
 //! A device for schedule tests.
 
-use crate::sync::point;
 use crate::{Device, MemoryDevice};
 use lanefs_format::{BLOCK, BlockKind, Checksummer, InodeSize};
+use lanefs_sync::point;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

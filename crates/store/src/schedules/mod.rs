@@ -1,5 +1,5 @@
 //! The store under a schedule explorer: its own code, with every moment in which a thread may be overtaken decided by
-//! the explorer, thousands of times (see [`sync`](crate::sync)).
+//! the explorer, thousands of times (see [`lanefs_sync`]).
 //!
 //! What is explored is sequentially consistent: which thread goes on after each access to shared words, not what a
 //! processor may reorder. A failing schedule is printed as a string with which the explorer can replay it.

@@ -1,9 +1,9 @@
 //! A store, and what a volume does with it: runs that are done again, changes, commits.
 
 use super::medium::{Medium, UUID};
-use crate::sync::Mutex;
 use crate::{Backing, Fault, Gate, Log, Reader, Store, Tx};
 use lanefs_format::{BLOCK, BlockKind, Field, InodeSize};
+use lanefs_sync::Mutex;
 use std::collections::BTreeSet;
 
 /// Two words of a block that lie in different records where the block has several.

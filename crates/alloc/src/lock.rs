@@ -1,27 +1,10 @@
-//! Atomics and a lock, or those of the schedule explorer.
+//! A lock that allocates nothing.
 
-#[cfg(not(feature = "shuttle"))]
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-
-#[cfg(feature = "shuttle")]
-pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-
-use crate::planted::{self, Fault};
+use crate::planted::PlantedBug;
+use lanefs_sync::atomic::{AtomicU32, Ordering};
+use lanefs_sync::is_planted;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-
-/// A moment in which another thread may come in between. Free outside of schedule tests.
-#[inline(always)]
-pub(crate) fn point() {
-    // (Sleeping, which takes the explorer no time: yielding would tell it that this thread had better not go on.)
-    #[cfg(feature = "shuttle")]
-    shuttle::thread::sleep(std::time::Duration::ZERO);
-}
-
-/// A number that schedule tests make so small that its end is often met.
-pub(crate) const fn size(ordinary: usize, explored: usize) -> usize {
-    if cfg!(feature = "shuttle") { explored } else { ordinary }
-}
 
 /// Looks at a lock before its holder is given the processor.
 const SPINS: u32 = 100;
@@ -49,7 +32,7 @@ impl<T> Lock<T> {
 
     /// Takes the lock for good, until [`release`](Self::release).
     pub(crate) fn take(&self) {
-        if planted::is(Fault::OpenLock) {
+        if is_planted(PlantedBug::OpenLock) {
             return;
         }
         let mut spins = 0;

@@ -1,0 +1,68 @@
+//! Synchronization primitives that a schedule explorer can take over, and bugs that tests plant.
+//!
+//! Without the feature `shuttle` the names below are those of `parking_lot` and of the standard library, and [`point`] and
+//! [`is_planted`] vanish from the code. With it they belong to the schedule explorer, which then decides at each of them
+//! which thread continues. A crate uses them like this:
+//!
+//! ```
+//! use lanefs_sync::{Mutex, Planted, is_planted, point};
+//!
+//! /// Bugs that the schedule tests of this crate plant.
+//! #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//! enum PlantedBug {
+//!     /// The counter forgets an increment.
+//!     LostIncrement,
+//! }
+//!
+//! impl Planted for PlantedBug {}
+//!
+//! fn increment(counter: &Mutex<u32>) {
+//!     let mut count = counter.lock();
+//!     if !is_planted(PlantedBug::LostIncrement) {
+//!         *count += 1;
+//!     }
+//! }
+//! # #[cfg(not(feature = "shuttle"))] {
+//! let counter = Mutex::new(0);
+//! increment(&counter);
+//! point();
+//! assert_eq!(*counter.lock(), 1);
+//! # }
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | `native`, `explored` | the primitives of the machine, and those of the explorer with the same interface |
+//! | `planted` | the switch for planted bugs |
+//! | `explorer` | runs a test under many schedules (feature `shuttle`) |
+//!
+//! This crate must never know what is locked, or why.
+
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "shuttle")]
+mod explored;
+#[cfg(feature = "shuttle")]
+mod explorer;
+#[cfg(not(feature = "shuttle"))]
+mod native;
+mod planted;
+
+#[cfg(feature = "shuttle")]
+use explored as primitives;
+#[cfg(not(feature = "shuttle"))]
+use native as primitives;
+
+#[cfg(feature = "shuttle")]
+pub use explorer::Explorer;
+#[cfg(feature = "shuttle")]
+pub use planted::with_planted;
+pub use planted::{Planted, is_planted};
+pub use primitives::{Condvar, Mutex, MutexGuard, atomic, point, thread_local, thread_number, yield_now};
+
+/// Returns `native`, or `explored` with the feature `shuttle`: a size that schedule tests make small, so that they often reach
+/// its limit.
+#[must_use]
+pub const fn size(native: usize, explored: usize) -> usize {
+    if cfg!(feature = "shuttle") { explored } else { native }
+}
