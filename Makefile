@@ -2,6 +2,7 @@
 
 CARGO  ?= cargo
 LANEFS  = $(or $(CARGO_TARGET_DIR),target)/release/lanefs
+BENCH   = $(or $(CARGO_TARGET_DIR),target)/release/lanefs-bench
 
 # Length of a soak in seconds; a seed replays one (`make soak SEED=...`).
 SECONDS ?= 600
@@ -10,12 +11,12 @@ SEED    ?=
 CASE    ?=
 # Tree of the demo; empty: the demo's own default.
 TREE    ?=
-# Further arguments of `lanefs bench ...`, for example ARGS="--quick --json namespace.json".
+# Further arguments of `lanefs-bench`, for example ARGS="--quick --json namespace.json".
 ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-build setup-bench build demo test lint docs bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
+.PHONY: help setup setup-build setup-bench build build-bench demo test lint docs bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -37,6 +38,10 @@ setup-bench:
 build: setup-build ## build the command line, release
 	@echo "==> build: $(LANEFS)"
 	@$(CARGO) build --release --locked --bin lanefs
+
+build-bench: setup-bench build
+	@echo "==> build-bench: $(BENCH)"
+	@$(CARGO) build --release --locked --bin lanefs-bench
 
 demo: build ## import a real tree, resolve every path, export, compare, check
 	@echo "==> demo: $(LANEFS) demo"
@@ -67,32 +72,32 @@ docs: ## write the generated tables of docs/format.md anew
 	@echo "==> docs: tables of docs/format.md from the code"
 	@UPDATE_DOCS=1 $(CARGO) test -p lanefs-format --locked --test document
 
-bench: setup-bench build ## namespace operations against ext4 and tmpfs (ARGS="--quick")
-	@echo "==> bench: $(LANEFS) bench namespace $(ARGS)"
-	@$(LANEFS) bench namespace $(ARGS)
+bench: build-bench ## namespace operations against ext4 and tmpfs (ARGS="--quick")
+	@echo "==> bench: $(BENCH) namespace $(ARGS)"
+	@$(BENCH) namespace $(ARGS)
 
-bench-concurrency: setup-bench build ## threads at once, against ext4, tmpfs, fio and LaneFS unguarded (ARGS="--quick")
-	@echo "==> bench-concurrency: $(LANEFS) bench concurrency $(ARGS)"
-	@$(LANEFS) bench concurrency $(ARGS)
+bench-concurrency: build-bench ## threads at once, against ext4, tmpfs, fio and LaneFS unguarded (ARGS="--quick")
+	@echo "==> bench-concurrency: $(BENCH) concurrency $(ARGS)"
+	@$(BENCH) concurrency $(ARGS)
 
 # A peer that cannot be built is told of and left out.
 PEERS = $(abspath $(or $(CARGO_TARGET_DIR),target)/peers)
 
-bench-alloc: setup-bench build ## the allocator against glibc, mimalloc, jemalloc and others (ARGS="--quick")
+bench-alloc: build-bench ## the allocator against glibc, mimalloc, jemalloc and others (ARGS="--quick")
 	@echo "==> bench-alloc: the library to preload"
 	@$(CARGO) build --release --locked -p lanefs-alloc-c
 	@echo "==> bench-alloc: the peers, in $(PEERS)"
 	@cd peers && $(CARGO) build --release --locked --keep-going --target-dir $(PEERS) || echo "==> bench-alloc: goes on without what could not be built"
-	@echo "==> bench-alloc: $(LANEFS) bench alloc $(ARGS)"
-	@$(LANEFS) bench alloc $(ARGS)
+	@echo "==> bench-alloc: $(BENCH) alloc $(ARGS)"
+	@$(BENCH) alloc $(ARGS)
 
-bench-gpu: setup-bench build ## lookups by the GPU engine against the CPU engine and ext4 (ARGS="--quick")
-	@echo "==> bench-gpu: $(LANEFS) bench gpu $(ARGS)"
-	@$(LANEFS) bench gpu $(ARGS)
+bench-gpu: build-bench ## lookups by the GPU engine against the CPU engine and ext4 (ARGS="--quick")
+	@echo "==> bench-gpu: $(BENCH) gpu $(ARGS)"
+	@$(BENCH) gpu $(ARGS)
 
-bench-mount: setup-bench build ## a mounted volume against ext4, tmpfs and a FUSE passthrough, as root (ARGS="--quick")
-	@echo "==> bench-mount: $(LANEFS) bench mount $(ARGS)"
-	@$(LANEFS) bench mount $(ARGS)
+bench-mount: build-bench ## a mounted volume against ext4, tmpfs and a FUSE passthrough, as root (ARGS="--quick")
+	@echo "==> bench-mount: $(BENCH) mount $(ARGS)"
+	@$(BENCH) mount $(ARGS)
 
 # Steps of each run of fsx.
 STEPS ?= 1000000

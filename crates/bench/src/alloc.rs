@@ -1,4 +1,4 @@
-//! `lanefs bench alloc`: the general-purpose allocator of LaneFS beside those that people preload instead.
+//! `lanefs-bench alloc`: the general-purpose allocator of LaneFS beside those that people preload instead.
 //!
 //! Each run of each allocator is a process of its own ([`worker`]) that is started with the allocator's library preloaded.
 //! LaneFS is measured in the same way: as the library `liblanefs_alloc.so`, by its C functions.
@@ -33,7 +33,7 @@ use allocators::Places;
 use bench::{Bench, Settings};
 use std::path::PathBuf;
 
-/// Arguments of `lanefs bench alloc`.
+/// Arguments of `lanefs-bench alloc`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AllocArgs {
     /// What every benchmark takes.
@@ -48,7 +48,7 @@ pub struct AllocHooks {
     pub stop: Option<Stop>,
     /// Sizes other than those of a full or quick run: for tests. The goals are stated for the full ones.
     pub sizes: Option<Sizes>,
-    /// The program whose `bench alloc-worker` is the worker, and beside which the libraries are; `None`: this one.
+    /// The program whose `alloc-worker` is the worker, and beside which the libraries are; `None`: this one.
     pub program: Option<PathBuf>,
 }
 

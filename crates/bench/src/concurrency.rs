@@ -1,4 +1,4 @@
-//! `lanefs bench concurrency`: threads that read and write at once, what guarding them costs, and how fast data comes in.
+//! `lanefs-bench concurrency`: threads that read and write at once, what guarding them costs, and how fast data comes in.
 //!
 //! Beside ext4 and tmpfs through system calls, as in [`crate::namespace`], stand two peers of another kind: LaneFS's own
 //! code with its concurrency control bypassed (`sequential`), and `fio`, which does nothing but read.
@@ -30,7 +30,7 @@ use crate::stop::Stop;
 use bench::{Bench, Settings};
 use overhead::Operation;
 
-/// Arguments of `lanefs bench concurrency`.
+/// Arguments of `lanefs-bench concurrency`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConcurrencyArgs {
     /// What every benchmark takes.

@@ -5,6 +5,13 @@ use std::io;
 /// Result of a benchmark's step.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Exit code where the arguments make no sense.
+pub const EXIT_USAGE: u8 = 2;
+/// Exit code where the host, a device or a library failed, so that there is no report.
+pub const EXIT_ERROR: u8 = 4;
+/// Exit code after Ctrl-C.
+pub const EXIT_STOPPED: u8 = 130;
+
 /// Why a benchmark stopped. Whatever it had mounted or written is removed before the caller sees this.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -45,6 +52,9 @@ pub enum Error {
     /// An allocator's library is missing or is not the one that answers, and what to do about it.
     #[error("{0}")]
     Library(String),
+    /// A program that the benchmark starts is missing, and how to build it.
+    #[error("{0}")]
+    Program(String),
     /// A GPU, or its driver.
     #[error("{what}: {source}")]
     Device {
@@ -70,9 +80,9 @@ impl Error {
     /// The exit code of a command that ends with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::Stopped => 130,
-            Error::Arguments(_) => 2,
-            _ => 1,
+            Error::Stopped => EXIT_STOPPED,
+            Error::Arguments(_) => EXIT_USAGE,
+            _ => EXIT_ERROR,
         }
     }
 

@@ -1,4 +1,4 @@
-//! `lanefs bench gpu`: lookups, searches and changes by the GPU engine beside the CPU engine and ext4.
+//! `lanefs-bench gpu`: lookups, searches and changes by the GPU engine beside the CPU engine and ext4.
 //!
 //! The values of `lanefs` are the device's, which the report's machine names; `cpu` is LaneFS's own engine on one thread, on the
 //! same volume.
@@ -25,7 +25,7 @@ use bench::{Bench, Settings};
 use lanefs_gpu::{Choice, Gpu};
 use std::sync::Arc;
 
-/// Arguments of `lanefs bench gpu`.
+/// Arguments of `lanefs-bench gpu`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct GpuArgs {
     /// What every benchmark takes.

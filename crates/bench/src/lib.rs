@@ -7,7 +7,7 @@
 //!
 //! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
 //! * [`system`]: what a row asks of a file system. [`lane`] answers it with a LaneFS volume, [`peers`] with system calls.
-//! * [`namespace`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of `lanefs bench` and that name.
+//! * [`namespace`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of `lanefs-bench` and that name.
 //! * [`session`]: what they have in common: arguments, parts, runs in turn, the report.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines.
 //!
@@ -17,6 +17,7 @@
 
 pub mod alloc;
 pub mod blocks;
+mod cli;
 pub mod concurrency;
 pub mod error;
 pub mod gpu;
@@ -36,6 +37,7 @@ mod values;
 pub mod workload;
 
 pub use alloc::{AllocArgs, AllocHooks, WorkerArgs, run_alloc_with, run_worker};
+pub use cli::main;
 pub use concurrency::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency, run_concurrency_with};
 pub use error::{Error, Result};
 pub use gpu::{GpuArgs, GpuHooks, run_gpu_with};

@@ -1,4 +1,4 @@
-//! `lanefs bench mount`: a mounted volume beside ext4 and tmpfs, and beside the limit of the kernel's interface: a FUSE
+//! `lanefs-bench mount`: a mounted volume beside ext4 and tmpfs, and beside the limit of the kernel's interface: a FUSE
 //! file system that hands everything on to tmpfs.
 //!
 //! All of them are used by system calls. What the kernel has cached is forgotten before each measurement, so that the file systems
@@ -24,7 +24,7 @@ use crate::{Error, Result};
 use bench::{Bench, Settings};
 use std::path::PathBuf;
 
-/// Arguments of `lanefs bench mount`.
+/// Arguments of `lanefs-bench mount`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct MountArgs {
     /// What every benchmark takes.
@@ -39,8 +39,8 @@ pub struct MountHooks {
     pub stop: Option<Stop>,
     /// Sizes other than those of a full or quick run: for tests. The goals are stated for the full ones.
     pub sizes: Option<Sizes>,
-    /// The program `lanefs`; `None`: this one.
-    pub program: Option<PathBuf>,
+    /// The program `lanefs`; `None`: the one beside this program.
+    pub lanefs: Option<PathBuf>,
 }
 
 /// Runs the benchmark: progress on standard error, tables on standard output, the JSON object where asked for. Returns the
@@ -54,9 +54,16 @@ pub fn run_mount_with(args: &MountArgs, hooks: &MountHooks) -> Result<u8> {
         return Err(Error::Arguments(message.into()));
     }
     let sizes = hooks.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
-    let program = hooks.program.clone().map_or_else(served::program, Ok)?;
+    let own = std::env::current_exe().map_err(Error::host("the path of this program"))?;
+    let lanefs = hooks.lanefs.clone().unwrap_or_else(|| own.with_file_name("lanefs"));
+    if !lanefs.is_file() {
+        return Err(Error::Program(format!(
+            "there is no {}; `cargo build --release --bin lanefs` builds it",
+            lanefs.display()
+        )));
+    }
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let settings = Settings { sizes, program };
+    let settings = Settings { sizes, lanefs, own };
     Session::start("mount", &args.common, &row_names(cores), hooks.stop.clone(), settings)?.finish(measure)
 }
 

@@ -1,4 +1,4 @@
-//! `lanefs bench namespace`: paths, directories and files of LaneFS beside ext4 and tmpfs.
+//! `lanefs-bench namespace`: paths, directories and files of LaneFS beside ext4 and tmpfs.
 //!
 //! Rows that need the same files make up a *part*; each part gets new file systems, measures its rows run by run on
 //! each system in turn, and takes everything away again. A part that fails is told and the others go on.
@@ -24,7 +24,7 @@ use crate::workload::Sizes;
 use bench::{Bench, Settings};
 use std::path::PathBuf;
 
-/// Arguments of `lanefs bench namespace`.
+/// Arguments of `lanefs-bench namespace`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct NamespaceArgs {
     #[command(flatten)]

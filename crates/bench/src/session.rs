@@ -10,16 +10,16 @@ use crate::selection::Selection;
 use crate::stop::Stop;
 use crate::system::Named;
 use crate::{Error, Result};
+
+pub use crate::error::EXIT_STOPPED;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
 /// Exit code where every row was measured, whether or not it reached its goal.
 pub const EXIT_DONE: u8 = 0;
-/// Exit code where a part failed, or the report could not be written.
+/// Exit code where a part failed.
 pub const EXIT_FAILED: u8 = 1;
-/// Exit code after Ctrl-C.
-pub const EXIT_STOPPED: u8 = 130;
 
 /// Processes that wait for or use a core, averaged over a minute, from which on a run is disturbed.
 const BUSY: f64 = 0.5;

@@ -1,45 +1,36 @@
 //! Ctrl-C: a flag that every long loop looks at, so that mounts and images are removed on the way out.
 
+use crate::error::EXIT_STOPPED;
 use crate::{Error, Result};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// How many operations a loop does between two looks at the flag: rare enough to cost nothing, often enough to stop
 /// within a tenth of a second.
 pub(crate) const STRIDE: usize = 1024;
+
+/// Signals after which the process ends without removing its mounts and images.
+const MAX_SIGNALS: u32 = 3;
 
 /// Set once, seen by all clones.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A flag that somebody else sets, e.g. the program's own signal handler.
-    pub fn shared(flag: Arc<AtomicBool>) -> Self {
-        Stop(flag)
-    }
-
-    /// A flag that follows a program's own handler, looked at by a thread 20 times a second until it tells of a signal.
-    pub fn following(raised: fn() -> bool) -> Self {
-        let stop = Stop::default();
-        let flag = stop.clone();
-        std::thread::spawn(move || {
-            while !raised() && !flag.is_set() {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            flag.set();
-        });
-        stop
-    }
-
-    /// A flag set by SIGINT, SIGTERM and SIGHUP. Where the process has a handler already, that one stays and the flag
-    /// is never set: such a program uses [`Stop::shared`] or [`Stop::following`].
+    /// Returns a flag that SIGINT, SIGTERM and SIGHUP set. The third signal ends the process at once, for a device
+    /// that no longer answers. Where the process has a handler already, that one stays and the flag is never set.
     pub fn on_signal() -> Self {
         let stop = Stop::default();
         let flag = stop.clone();
+        let signals = AtomicU32::new(0);
         // A shell starts background jobs with SIGINT ignored; the handler takes its place, or SIGTERM, which comes with
         // it, would leave mounts behind.
-        let _ = ctrlc::set_handler(move || flag.set());
+        let _ = ctrlc::set_handler(move || {
+            flag.set();
+            if signals.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_SIGNALS {
+                std::process::exit(i32::from(EXIT_STOPPED));
+            }
+        });
         stop
     }
 
@@ -53,11 +44,6 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The flag itself.
-    pub fn flag(&self) -> &Arc<AtomicBool> {
-        &self.0
-    }
-
     /// Fails with [`Error::Stopped`] once somebody asked to stop.
     pub fn check(&self) -> Result<()> {
         if self.is_set() { Err(Error::Stopped) } else { Ok(()) }
@@ -69,14 +55,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flag_follows_the_program_and_all_clones_see_it() {
-        static RAISED: AtomicBool = AtomicBool::new(false);
-        let stop = Stop::following(|| RAISED.load(Ordering::Relaxed));
-        assert!(stop.check().is_ok());
-        RAISED.store(true, Ordering::Relaxed);
-        while !stop.clone().is_set() {
-            std::thread::yield_now();
-        }
-        assert!(matches!(stop.check(), Err(Error::Stopped)));
+    fn all_clones_see_a_stop() {
+        let stop = Stop::default();
+        let clone = stop.clone();
+        assert!(clone.check().is_ok());
+        stop.set();
+        assert!(matches!(clone.check(), Err(Error::Stopped)));
     }
 }

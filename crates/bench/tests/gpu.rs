@@ -1,5 +1,6 @@
 //! The whole benchmark at tiny sizes: every row is there, measured and well formed. Nothing looks at a time.
 
+use lanefs_bench::error::EXIT_ERROR;
 use lanefs_bench::gpu::row_names;
 use lanefs_bench::session::{CommonArgs, EXIT_DONE};
 use lanefs_bench::stop::Stop;
@@ -50,5 +51,5 @@ fn a_device_that_is_not_there_is_an_error() {
     let args = GpuArgs { device: Some("no such device".parse().unwrap()), ..GpuArgs::default() };
     let hooks = GpuHooks { sizes: Some(TINY), stop: Some(Stop::default()) };
     let refused = run_gpu_with(&args, &hooks).unwrap_err();
-    assert!(matches!(refused, Error::Device { .. }) && refused.exit_code() == 1, "{refused}");
+    assert!(matches!(refused, Error::Device { .. }) && refused.exit_code() == EXIT_ERROR, "{refused}");
 }

@@ -149,7 +149,6 @@ pub enum Command {
     Shell(Shell),
     Demo(DemoArgs),
     Gpu(gpu::GpuArgs),
-    Bench(bench::Bench),
     Completions(completions::Completions),
     Man(man::Man),
 }

@@ -18,14 +18,8 @@ pub fn main() -> ExitCode {
     }
     let code = match Cli::try_parse() {
         Ok(cli) => {
-            // The handler has a thread, and a worker shall have no other than its own: some allocators are quicker then. A
-            // mount ends in a way of its own.
-            let has_his_own = match &cli.command {
-                Command::Bench(bench) => bench.is_worker(),
-                Command::Mount(_) => true,
-                _ => false,
-            };
-            if !has_his_own {
+            // A mount has a handler of its own.
+            if !matches!(cli.command, Command::Mount(_)) {
                 interrupt::install();
             }
             cli.cache.into_iter().for_each(crate::image::set_cache);
@@ -67,7 +61,6 @@ fn dispatch(command: Command) -> u8 {
         Command::Top(top) => plain(top.run()),
         Command::Demo(args) => plain(demo::run_demo(&args)),
         Command::Gpu(gpu) => plain(gpu.run().map(|()| exit::OK)),
-        Command::Bench(bench) => plain(bench.run()),
         Command::Completions(completions) => plain(completions.run().map(|()| exit::OK)),
         Command::Man(man) => plain(man.run().map(|()| exit::OK)),
     }

@@ -112,7 +112,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path();
         let places = Places {
-            program: root.join("release/lanefs"),
+            program: root.join("release/lanefs-bench"),
             peers: root.join("release/../peers/release"),
             system: vec![root.join("nowhere"), root.join("lib")],
         };
@@ -121,7 +121,7 @@ mod tests {
         }
         let refused = places.find().unwrap_err();
         assert!(refused.to_string().contains("cargo build --release -p lanefs-alloc-c"), "{refused}");
-        assert_eq!(refused.exit_code(), 1);
+        assert_eq!(refused.exit_code(), crate::error::EXIT_ERROR);
 
         let own = root.join("release/liblanefs_alloc.so");
         fs::write(&own, "").unwrap();

@@ -17,7 +17,7 @@ pub(super) type Bench = Session<Settings>;
 /// What only this benchmark has.
 pub(super) struct Settings {
     pub(super) sizes: Sizes,
-    /// The program whose `bench alloc-worker` is the worker.
+    /// The program whose `alloc-worker` is the worker.
     pub(super) program: PathBuf,
     /// Empty where no row asks for them.
     pub(super) allocators: Vec<Allocator>,

@@ -10,7 +10,7 @@ use super::workload::Workload;
 use crate::{Error, Result};
 use std::path::PathBuf;
 
-/// Arguments of the hidden command `lanefs bench alloc-worker`.
+/// Arguments of the hidden command `lanefs-bench alloc-worker`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct WorkerArgs {
     /// What to do with the allocator
@@ -35,7 +35,7 @@ impl WorkerArgs {
     pub(super) fn arguments(&self) -> Vec<std::ffi::OsString> {
         let (threads, steps) = (self.threads.to_string(), self.steps.to_string());
         let mut arguments: Vec<std::ffi::OsString> =
-            ["bench", "alloc-worker", "--workload", self.workload.name(), "--threads", &threads]
+            ["alloc-worker", "--workload", self.workload.name(), "--threads", &threads]
                 .map(Into::into)
                 .into();
         arguments.extend(["--steps", &steps].map(Into::into));
@@ -93,8 +93,8 @@ mod tests {
         };
         let back = |args: &WorkerArgs| {
             let arguments = args.arguments();
-            assert_eq!(arguments[..2], ["bench", "alloc-worker"]);
-            Program::try_parse_from(&arguments[1..]).map(|program| program.worker)
+            assert_eq!(arguments[0], "alloc-worker");
+            Program::try_parse_from(&arguments).map(|program| program.worker)
         };
         assert_eq!(back(&args).unwrap(), args);
         args.empty = true;

@@ -1,4 +1,4 @@
-//! How large each workload of `lanefs bench concurrency` is.
+//! How large each workload of `lanefs-bench concurrency` is.
 
 use std::time::Duration;
 

@@ -17,7 +17,10 @@ pub(super) type Bench = Session<Settings>;
 /// What only this benchmark has.
 pub(super) struct Settings {
     pub(super) sizes: Sizes,
-    pub(super) program: PathBuf,
+    /// The program `lanefs`, which mounts volumes.
+    pub(super) lanefs: PathBuf,
+    /// This program, which serves the passthrough.
+    pub(super) own: PathBuf,
 }
 
 /// The passthrough's name in reports.
@@ -77,7 +80,7 @@ impl Bench {
     /// Mounts a volume: the image (`mem:SIZE` for one in memory).
     pub(super) fn mount(&self, image: OsString) -> Result<Served> {
         let arguments: [OsString; 3] = ["mount".into(), "--foreground".into(), image];
-        Served::start(&self.settings.program, &arguments, &self.stop)
+        Served::start(&self.settings.lanefs, &arguments, &self.stop)
     }
 
     /// New systems in memory with room for `need`.
@@ -90,8 +93,8 @@ impl Bench {
             // A directory of its own, which the other rows of tmpfs do not see.
             let below = tmpfs.path().join("below");
             let made = std::fs::create_dir(&below).map_err(crate::Error::host(below.display().to_string()));
-            let arguments: [OsString; 3] = ["bench".into(), "mount-passthrough".into(), below.into()];
-            match made.and_then(|()| Served::start(&self.settings.program, &arguments, &self.stop)) {
+            let arguments: [OsString; 2] = ["mount-passthrough".into(), below.into()];
+            match made.and_then(|()| Served::start(&self.settings.own, &arguments, &self.stop)) {
                 Ok(served) => passthrough = Some(served),
                 Err(crate::Error::Stopped) => return Err(crate::Error::Stopped),
                 Err(error) => self.note(format!("passthrough is left out: {error}")),

@@ -28,7 +28,7 @@ const MOST: usize = 1 << 20;
 const SHARDS: usize = 64;
 const LISTING_BYTES: usize = 64 << 10;
 
-/// Arguments of the hidden command `lanefs bench mount-passthrough`.
+/// Arguments of the hidden command `lanefs-bench mount-passthrough`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct PassthroughArgs {
     /// The directory to show

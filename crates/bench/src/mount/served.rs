@@ -1,4 +1,4 @@
-//! File systems that a process of this program serves, mounted as long as their value lives.
+//! file systems that a process of their own serves, mounted as long as their value lives.
 
 use crate::stop::Stop;
 use crate::{Error, Result};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -36,7 +36,8 @@ impl Served {
         // A process group of its own: Ctrl-C reaches this process only.
         command.args(arguments).arg(dir.path()).process_group(0);
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
-        let shown = format!("lanefs {}", words.join(" "));
+        let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
+        let shown = format!("{name} {}", words.join(" "));
         // Before there is a process that may be fast.
         let before = device(dir.path())?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
@@ -141,12 +142,4 @@ pub(super) fn forget(pages: bool) -> Result<()> {
     sys::sync();
     let what: &[u8] = if pages { b"3" } else { b"2" };
     std::fs::write("/proc/sys/vm/drop_caches", what).map_err(Error::host("/proc/sys/vm/drop_caches"))
-}
-
-/// This program.
-///
-/// # Errors
-/// A host that does not tell.
-pub(super) fn program() -> Result<PathBuf> {
-    std::env::current_exe().map_err(Error::host("the path of this program"))
 }

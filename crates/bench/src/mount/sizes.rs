@@ -1,4 +1,4 @@
-//! How large each workload of `lanefs bench mount` is.
+//! How large each workload of `lanefs-bench mount` is.
 
 /// Threads of the metadata rows; the last where each has a core.
 const THREADS: [usize; 4] = [1, 2, 4, 8];

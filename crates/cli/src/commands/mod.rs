@@ -1,6 +1,5 @@
 //! The commands, one module each. Those on a volume implement [`crate::cli::Run`].
 
-pub mod bench;
 pub mod cat;
 pub mod chmod;
 pub mod chown;

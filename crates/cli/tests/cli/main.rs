@@ -1,6 +1,5 @@
 //! The built program, run as a user runs it: every command, on good and bad input.
 
-mod alloc_bench;
 mod common;
 mod files;
 mod imports;

@@ -1,6 +1,5 @@
-//! `lanefs bench alloc` with libraries made here: right ones, slow ones and wrong ones.
+//! `lanefs-bench alloc` with libraries made here: right ones, slow ones and wrong ones.
 
-use super::common::{program, run};
 use lanefs_bench::alloc::{Sizes, row_names};
 use lanefs_bench::blocks::BlockSizes;
 use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
@@ -33,6 +32,18 @@ const MALLOC: &str = "void *malloc(size_t n) { wait(WAIT); return __libc_malloc(
     ";
 const FREE: &str = "void free(void *p) { wait(WAIT); __libc_free(p); }";
 
+/// The program under test.
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_lanefs-bench"))
+}
+
+/// Standard output of the program, which must succeed.
+fn output_of<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> String {
+    let output = program().args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Builds a library to preload; each call of it waits so many turns.
 fn library(path: &Path, functions: &[&str], wait: u32) {
     let source = path.with_extension("c");
@@ -47,8 +58,8 @@ fn library(path: &Path, functions: &[&str], wait: u32) {
 /// A directory with the program and a library as LaneFS's beside it.
 fn place(functions: &[&str], wait: u32) -> (tempfile::TempDir, AllocHooks) {
     let dir = tempfile::tempdir().unwrap();
-    let program = dir.path().join("lanefs");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lanefs"), &program).unwrap();
+    let program = dir.path().join("lanefs-bench");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lanefs-bench"), &program).unwrap();
     library(&dir.path().join("liblanefs_alloc.so"), functions, wait);
     let hooks = AllocHooks { stop: Some(Stop::default()), sizes: Some(TINY), program: Some(program) };
     (dir, hooks)
@@ -70,29 +81,23 @@ fn bench(dir: &Path, hooks: &AllocHooks, rows: Option<&str>) -> (u8, Value) {
 /// A worker's command line, small.
 fn worker(workload: &str) -> Vec<String> {
     let steps = if workload == "thread-churn" { "8" } else { "2000" };
-    ["bench", "alloc-worker", "--workload", workload, "--threads", "2", "--steps", steps]
-        .map(Into::into)
-        .into()
+    ["alloc-worker", "--workload", workload, "--threads", "2", "--steps", steps].map(Into::into).into()
 }
 
 #[test]
 fn a_worker_runs_every_workload_on_the_c_library() {
     for workload in ["tiny-hot", "random-mixed", "producer-consumer", "larson", "thread-churn"] {
-        let ran = run(&worker(workload)).ends(0);
-        let outcome: Value = serde_json::from_str(ran.out()).unwrap();
+        let outcome: Value = serde_json::from_str(&output_of(&worker(workload))).unwrap();
         for field in ["operations", "elapsed_ns"] {
             assert!(outcome[field].as_u64().unwrap() > 0, "{workload}: {outcome}");
         }
         assert!(outcome["resident_bytes"].is_u64());
     }
-    let help = run(&["bench", "--help"]).ends(0);
-    assert!(help.out().contains("alloc") && !help.out().contains("alloc-worker"), "{}", help.out());
 }
 
 #[test]
 fn a_worker_of_one_thread_has_no_other() {
-    let endless =
-        ["bench", "alloc-worker", "--workload", "tiny-hot", "--threads", "1", "--steps", "1000000000000"];
+    let endless = ["alloc-worker", "--workload", "tiny-hot", "--threads", "1", "--steps", "1000000000000"];
     let mut child = program().args(endless).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(300));
     let threads = fs::read_dir(format!("/proc/{}/task", child.id())).map(Iterator::count);

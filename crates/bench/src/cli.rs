@@ -1,0 +1,152 @@
+//! Command line of the program `lanefs-bench`: arguments, Ctrl-C, exit codes.
+
+use crate::stop::Stop;
+use crate::{
+    AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Error, GpuArgs, GpuHooks, Hooks, MountArgs,
+    MountHooks, NamespaceArgs, PassthroughArgs, Result, WorkerArgs, run_alloc_with, run_concurrency_with,
+    run_gpu_with, run_mount_with, run_namespace_with, run_passthrough, run_worker,
+};
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Name of the program.
+const PROGRAM: &str = "lanefs-bench";
+
+/// Measure LaneFS beside other file systems and allocators, in one run on this machine
+#[derive(Parser, Clone, Debug)]
+#[command(
+    name = PROGRAM,
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    max_term_width = 110,
+    after_help = after_help()
+)]
+struct Cli {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum Benchmark {
+    /// Paths, directories and files beside ext4 and tmpfs (as root on file systems of its own)
+    Namespace(NamespaceArgs),
+    /// Threads that read and write at once, beside ext4, tmpfs, fio and LaneFS without concurrency control
+    Concurrency(ConcurrencyArgs),
+    /// The allocator of LaneFS beside glibc, mimalloc, jemalloc, snmalloc, rpmalloc and tcmalloc
+    Alloc(AllocArgs),
+    /// Lookups by the GPU engine beside the CPU engine and ext4
+    Gpu(GpuArgs),
+    /// A mounted volume beside ext4, tmpfs and a FUSE passthrough to tmpfs (as root)
+    Mount(MountArgs),
+    /// The FUSE passthrough, which `mount` starts
+    #[command(hide = true)]
+    MountPassthrough(PassthroughArgs),
+    /// One workload on the allocator of this process, which `alloc` starts for each measurement
+    #[command(hide = true)]
+    AllocWorker(WorkerArgs),
+}
+
+impl Benchmark {
+    /// Returns whether another benchmark starts and stops this process. Such a worker has no signal handler, whose
+    /// thread would be one more than it measures: some allocators are quicker in a process of one thread.
+    fn is_worker(&self) -> bool {
+        matches!(self, Benchmark::AllocWorker(_) | Benchmark::MountPassthrough(_))
+    }
+
+    /// Measures; returns the exit code.
+    fn measure(&self) -> Result<u8> {
+        let stop = (!self.is_worker()).then(Stop::on_signal);
+        match self {
+            Benchmark::Namespace(args) => run_namespace_with(args, &Hooks { stop, ..Hooks::default() }),
+            Benchmark::Concurrency(args) => {
+                run_concurrency_with(args, &ConcurrencyHooks { stop, ..ConcurrencyHooks::default() })
+            }
+            Benchmark::Alloc(args) => run_alloc_with(args, &AllocHooks { stop, ..AllocHooks::default() }),
+            Benchmark::Gpu(args) => run_gpu_with(args, &GpuHooks { stop, ..GpuHooks::default() }),
+            Benchmark::Mount(args) => run_mount_with(args, &MountHooks { stop, ..MountHooks::default() }),
+            Benchmark::MountPassthrough(args) => run_passthrough(args).map(|()| crate::session::EXIT_DONE),
+            Benchmark::AllocWorker(args) => run_worker(args).map(|()| crate::session::EXIT_DONE),
+        }
+    }
+}
+
+fn after_help() -> String {
+    use crate::error::{EXIT_ERROR, EXIT_USAGE};
+    use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
+    format!(
+        "Examples:
+  {PROGRAM} namespace --quick
+  {PROGRAM} concurrency --rows 'warm-*' --json concurrency.json
+
+Exit codes:
+  {EXIT_DONE:>3}  every row was measured, whether or not it reached its goal
+  {EXIT_FAILED:>3}  a part failed; a note says why
+  {EXIT_USAGE:>3}  the command line makes no sense
+  {EXIT_ERROR:>3}  the host, a device or a library failed
+  {EXIT_STOPPED:>3}  interrupted"
+    )
+}
+
+/// Runs the program on the arguments of this process.
+pub fn main() -> ExitCode {
+    let measured = match Cli::try_parse() {
+        Ok(cli) => cli.benchmark.measure(),
+        Err(error) => return ExitCode::from(show_clap(&error)),
+    };
+    ExitCode::from(measured.unwrap_or_else(|error| {
+        if !matches!(error, Error::Stopped) {
+            complain(&format!("{PROGRAM}: {error}\n"));
+        }
+        error.exit_code()
+    }))
+}
+
+/// Prints help to standard output and errors to standard error, with the program's name; returns the exit code.
+fn show_clap(error: &clap::Error) -> u8 {
+    if error.use_stderr() {
+        let text = error.render().to_string();
+        complain(&text.strip_prefix("error: ").map_or(text.clone(), |rest| format!("{PROGRAM}: {rest}")));
+    } else {
+        // A pipe that the reader has closed is no failure.
+        let _ = error.print();
+    }
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => crate::session::EXIT_DONE,
+        _ => crate::error::EXIT_USAGE,
+    }
+}
+
+/// Writes to standard error. A closed one is no failure.
+fn complain(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_benchmarks_take_the_common_arguments() {
+        for name in ["namespace", "concurrency", "alloc", "gpu", "mount"] {
+            let arguments = [PROGRAM, name, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
+            let common = match Cli::try_parse_from(arguments).map(|cli| cli.benchmark) {
+                Ok(Benchmark::Namespace(args)) => args.common,
+                Ok(Benchmark::Concurrency(args)) => args.common,
+                Ok(Benchmark::Alloc(args)) => args.common,
+                Ok(Benchmark::Gpu(args)) => args.common,
+                Ok(Benchmark::Mount(args)) => args.common,
+                Ok(Benchmark::AllocWorker(_) | Benchmark::MountPassthrough(_)) => {
+                    panic!("a worker is no benchmark")
+                }
+                Err(error) => panic!("{error}"),
+            };
+            assert!(common.quick && common.runs == Some(2) && common.rows.as_deref() == Some("x-*"));
+            assert!(common.json.is_some());
+        }
+        assert!(Cli::try_parse_from([PROGRAM, "concurrency", "--tree", "/usr"]).is_err());
+        assert!(Cli::try_parse_from([PROGRAM, "concurrency", "--runs", "0"]).is_err());
+    }
+}
