@@ -403,7 +403,9 @@ impl Own {
         class: usize,
         world: &'h World,
     ) -> (&'h mut Layers, Shelf<'h>) {
-        let bin = &raw mut self.bins[class];
+        // From the heap's own pointer, for slabs keep it: one from this reference would end with it.
+        // SAFETY: the owner is the heap that this is the own part of.
+        let bin = unsafe { Heap::bin(owner, class) };
         let Bin { layers, stock } = &mut self.bins[class];
         (layers, Shelf { stock, owner, bin, class, world, spare: &mut self.spare })
     }

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 pub(crate) const PAGE: usize = 4096;
 
 /// Fresh memory of `bytes` at a multiple of `align`, zeros, none of it in use until it is written.
+#[cfg(not(miri))]
 pub(crate) fn map(bytes: usize, align: usize) -> Option<NonNull<u8>> {
     let with_slack = bytes.checked_add(align)?;
     // SAFETY: a fresh private mapping overlaps nothing.
@@ -37,14 +38,28 @@ pub(crate) fn map(bytes: usize, align: usize) -> Option<NonNull<u8>> {
     }
 }
 
-/// Ends a mapping.
+/// Memory of the C library in place of a mapping, for Miri, which knows no mapping that is unmapped in parts.
+#[cfg(miri)]
+pub(crate) fn map(bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    let mut base = std::ptr::null_mut();
+    // SAFETY: the variable takes the address.
+    let error = unsafe { libc::posix_memalign(&raw mut base, align.max(PAGE), bytes) };
+    let base = NonNull::new(base.cast::<u8>()).filter(|_| error == 0)?;
+    // SAFETY: fresh memory of this size.
+    unsafe { base.as_ptr().write_bytes(0, bytes) };
+    Some(base)
+}
+
+/// Ends a mapping. Under Miri the memory stays: parts of it may be in use.
 ///
 /// # Safety
 /// It is one of [`map`], as long as it was made, and nobody uses it any more.
 pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
     keeping_errno(|| unsafe {
-        libc::munmap(base.as_ptr().cast(), bytes);
+        if cfg!(not(miri)) {
+            libc::munmap(base.as_ptr().cast(), bytes);
+        }
     });
 }
 
@@ -55,7 +70,7 @@ pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
 pub(crate) unsafe fn release(base: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise. Where the host does not take it, the memory stays and is dirty: so it is asked for zeros.
     keeping_errno(|| unsafe {
-        if libc::madvise(base.cast(), bytes, libc::MADV_DONTNEED) != 0 {
+        if cfg!(miri) || libc::madvise(base.cast(), bytes, libc::MADV_DONTNEED) != 0 {
             base.write_bytes(0, bytes);
         }
     });
@@ -63,6 +78,10 @@ pub(crate) unsafe fn release(base: *mut u8, bytes: usize) {
 
 /// Bytes of address space that the process may have (`RLIMIT_AS`).
 pub(crate) fn address_space() -> usize {
+    if cfg!(miri) {
+        // Small regions: Miri writes each byte of them.
+        return 64 << 20;
+    }
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: a place for the answer.
     unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
@@ -74,9 +93,10 @@ const TICK: u64 = 100;
 
 /// True when a tick or more has passed since `last`, which is now then. (To the schedule explorer, each time of so many.)
 pub(crate) fn is_time(last: &mut u64) -> bool {
-    if cfg!(feature = "shuttle") {
+    // Miri's clock runs by the instruction, so that each look at it would be a tick.
+    if cfg!(any(feature = "shuttle", miri)) {
         *last += 1;
-        return last.is_multiple_of(6);
+        return last.is_multiple_of(if cfg!(miri) { 100 } else { 6 });
     }
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place for the answer, on a clock that only goes on.

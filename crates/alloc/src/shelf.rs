@@ -137,21 +137,23 @@ impl Shelf<'_> {
     }
 
     /// A slab has more free objects than before.
-    fn has_more(&mut self, mut slab: NonNull<Slab>) {
-        // SAFETY: one of this heap.
-        let slab_ref = unsafe { slab.as_mut() };
-        if !slab_ref.is_listed {
-            self.stock.prepend(slab);
-        }
-        if slab_ref.becomes_sparse() {
-            self.stock.remove(slab);
-            self.stock.append(slab);
-        }
-        // The last one of a class stays: it is likely to be needed again.
-        if slab_ref.is_empty() && self.stock.first != self.stock.last {
-            self.stock.remove(slab);
-            slab_ref.header.erase();
-            self.let_go(slab.cast());
+    fn has_more(&mut self, slab: NonNull<Slab>) {
+        let at = slab.as_ptr();
+        // SAFETY: one of this heap. The list writes to the slab through its pointer, so each reference ends before that.
+        unsafe {
+            if !(*at).is_listed {
+                self.stock.prepend(slab);
+            }
+            if (*at).becomes_sparse() {
+                self.stock.remove(slab);
+                self.stock.append(slab);
+            }
+            // The last one of a class stays: it is likely to be needed again.
+            if (*at).is_empty() && self.stock.first != self.stock.last {
+                self.stock.remove(slab);
+                (*at).header.erase();
+                self.let_go(slab.cast());
+            }
         }
     }
 

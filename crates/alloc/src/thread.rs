@@ -141,6 +141,10 @@ extern "C" fn end(heap: *mut libc::c_void) {
 
 /// Sees to it that no lock is taken when the process is copied, and that its end is reported if somebody asked for that.
 fn watch() {
+    // Miri runs no second process, and has no functions for one.
+    if cfg!(miri) {
+        return;
+    }
     if WATCHED.load(Ordering::Relaxed) == 0 && WATCHED.swap(1, Ordering::Relaxed) == 0 {
         // SAFETY: functions without arguments that live as long as the code.
         unsafe {

@@ -179,7 +179,8 @@ mod tests {
     fn lanes_give_the_same_numbers_as_one_at_a_time() {
         let bytes: Vec<u8> = (0..=255).map(|b: u8| b.wrapping_mul(37) | 1).collect();
         let seed = HashSeed::from_bytes([9; 16]);
-        for first in 0..=255 - HASH_LANES {
+        let step = if cfg!(miri) { 40 } else { 1 };
+        for first in (0..=255 - HASH_LANES).step_by(step) {
             let names: [&[u8]; HASH_LANES] = std::array::from_fn(|i| &bytes[..first + i]);
             let expected: [u32; HASH_LANES] = std::array::from_fn(|i| half_md4(seed, names[i]));
             assert_eq!(half_md4_lanes(seed, &names), expected);
