@@ -9,6 +9,8 @@ SECONDS ?= 600
 SEED    ?=
 # A crash state that `make crash-soak` or a test named, to be tried again.
 CASE    ?=
+# Parts of `make sanitize`; empty: all.
+PARTS   ?=
 # Tree of the demo; empty: the demo's own default.
 TREE    ?=
 # Further arguments of `lanefs-bench`, for example ARGS="--quick --json namespace.json".
@@ -16,11 +18,11 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-build setup-bench build build-bench demo test lint docs bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
+.PHONY: help setup setup-build setup-sanitize setup-bench build build-bench demo test lint docs sanitize aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r target what; do \
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r target what; do \
 		printf '  make %-17s %s\n' "$$target" "$$what"; done
 
 setup: ## install what tests need and the machine lacks (names it where it may not)
@@ -30,6 +32,10 @@ setup: ## install what tests need and the machine lacks (names it where it may n
 setup-build:
 	@echo "==> setup: what building needs"
 	@sh scripts/setup.sh build
+
+setup-sanitize:
+	@echo "==> setup: what sanitizers and fuzzing need"
+	@sh scripts/setup.sh build sanitize
 
 setup-bench:
 	@echo "==> setup: what building, testing and benchmarks need"
@@ -67,6 +73,12 @@ lint: ## rustfmt and clippy, warnings refused
 	@$(CARGO) fmt --all --check
 	@echo "==> lint: clippy"
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+sanitize: setup-sanitize ## Miri, ThreadSanitizer, AddressSanitizer, fuzz targets in short, aarch64 (PARTS="miri tsan")
+	@sh scripts/sanitize.sh $(PARTS)
+
+aarch64: setup-sanitize ## build and test the crates with code for one processor on aarch64, under qemu
+	@sh scripts/sanitize.sh aarch64
 
 docs: ## write the generated tables of docs/format.md anew
 	@echo "==> docs: tables of docs/format.md from the code"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what LaneFS needs beside a Rust toolchain, and only what is missing.
 #
-#   scripts/setup.sh [build] [test] [bench]     (default: build test)
+#   scripts/setup.sh [build] [test] [bench] [sanitize]     (default: build test)
 #
 # As root, or where `sudo -n` works, missing packages come from apt-get. Otherwise they are named, with what each is
 # for, and the work goes on: a test that needs one says so when it runs. The exit code is 0 unless nothing can be built.
@@ -37,6 +37,10 @@ fio                     fio         bench  reads beside which the filling of the
 c++                     g++         bench  builds snmalloc, a peer of the allocator
 cmake                   cmake       bench  configures snmalloc
 /usr/lib/*/libtcmalloc_minimal.so.4 libtcmalloc-minimal4 bench tcmalloc, a peer of the allocator
+aarch64-linux-gnu-gcc   gcc-aarch64-linux-gnu   sanitize  links programs for aarch64
+/usr/aarch64-linux-gnu/lib/libc.so.6 libc6-dev-arm64-cross sanitize  the C library for aarch64
+qemu-aarch64            qemu-user   sanitize  runs programs for aarch64
+c++                     g++         sanitize  links libFuzzer, which is C++
 ROWS
 }
 
@@ -56,8 +60,8 @@ present() {
 purposes=${*:-build test}
 for purpose in $purposes; do
     case $purpose in
-        build | test | bench) ;;
-        *) say "unknown purpose '$purpose' (build, test or bench)"; exit 2 ;;
+        build | test | bench | sanitize) ;;
+        *) say "unknown purpose '$purpose' (build, test, bench or sanitize)"; exit 2 ;;
     esac
 done
 
@@ -94,6 +98,31 @@ install() {
                 install --no-install-recommends $*
     } >"$log" 2>&1 </dev/null || { say "apt-get failed:"; tail -n 15 "$log"; }
     rm -f "$log"
+}
+
+# Adds what sanitizers and fuzzing need of Rust. `scripts/sanitize.sh` names the parts that cannot run without.
+toolchains() {
+    if ! command -v rustup >/dev/null 2>&1; then
+        say "no rustup here: sanitizers need a nightly toolchain with miri and rust-src, by hand"
+    else
+        if ! cargo +nightly --version >/dev/null 2>&1; then
+            say "installing: the nightly toolchain"
+            rustup -q toolchain install nightly --profile minimal || say "missing: the nightly toolchain"
+        fi
+        for component in miri rust-src; do
+            rustup component list --toolchain nightly --installed 2>/dev/null | grep -q "^$component" && continue
+            say "installing: rustup component $component for nightly"
+            rustup -q component add "$component" --toolchain nightly || say "missing: $component: for Miri and sanitizers"
+        done
+        if ! rustup target list --installed | grep -q '^aarch64-unknown-linux-gnu$'; then
+            say "installing: rustup target aarch64-unknown-linux-gnu"
+            rustup -q target add aarch64-unknown-linux-gnu || say "missing: the standard library for aarch64"
+        fi
+    fi
+    if ! cargo fuzz --version >/dev/null 2>&1; then
+        say "installing: cargo-fuzz"
+        cargo install -q --locked cargo-fuzz || say "missing: cargo-fuzz: 'make fuzz' runs the fuzz targets with it"
+    fi
 }
 
 rows=$(missing)
@@ -133,6 +162,7 @@ else
             done
             ;;
     esac
+    case " $purposes " in *" sanitize "*) toolchains ;; esac
 fi
 
 if [ -z "$rows" ]; then
