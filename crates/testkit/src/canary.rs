@@ -1,25 +1,25 @@
-//! Planted faults: an engine that is right except for one thing.
+//! Planted bugs: an engine that is right except for one thing.
 //!
-//! A tester that never failed proves nothing. Each fault here is one that file systems have had; the runner must find
-//! every one of them (`tests/canaries.rs`), and make it small.
+//! A tester that never failed proves nothing. File systems have had each of these bugs. The runner must find
+//! every one of them (`tests/canaries.rs`), and shrink the sequence that shows it.
 
-use crate::engine::{Answer, Engine, Handle, Page, Stamp, Stat};
+use crate::engine::{Engine, EngineResult, Handle, Page, Stamp, Stat};
 use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, Time, XattrMode};
 use lanefs_format::{Code, FileKind};
 use std::collections::{HashMap, HashSet};
 
-/// What is wrong.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// A rename over an existing name does not take that name off the replaced inode's link count.
     ReplacedKeepsLink,
     /// readdir leaves out one entry of a long page.
     ListSkips,
-    /// readdir gives one entry twice.
+    /// readdir returns one entry twice.
     ListRepeats,
-    /// A listing continued behind a change starts at the wrong place.
+    /// A listing that is resumed after a change starts at the wrong entry.
     CookieSlips,
-    /// Bytes cut off are back when the file grows again.
+    /// Bytes that a truncation cut off are back when the file grows again.
     TruncateKeepsBytes,
     /// Every hard link counts twice.
     LinksOffByOne,
@@ -37,9 +37,9 @@ pub enum Bug {
     ChmodDropsSticky,
     /// Times lose their nanoseconds.
     TimesInSeconds,
-    /// A link in the last place is followed although it should not be.
+    /// A symbolic link as the last component is followed although it should not be.
     FollowsLastLink,
-    /// `XATTR_CREATE` replaces.
+    /// `XATTR_CREATE` replaces an attribute that exists.
     CreateReplacesXattr,
     /// Long targets of links lose their last byte.
     LongTargetCut,
@@ -49,7 +49,7 @@ pub enum Bug {
     PermissionsIgnored,
     /// Set-id bits survive a write by a user.
     SetIdsSurvive,
-    /// The file made last is gone after a reopen.
+    /// The file created last is gone after a reopen.
     ReopenForgets,
     /// A file's size does not grow with a write at its end that ends within the same block.
     SizeLags,
@@ -57,12 +57,12 @@ pub enum Bug {
     SeekSkipsData,
     /// rmdir removes a directory that is not empty.
     RemovesFullDirectory,
-    /// Two names with one hash: the second is taken for the first.
+    /// The second of two names with one hash is taken for the first.
     HashTrusted,
 }
 
 impl Bug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Bug; 24] = [
         Bug::ReplacedKeepsLink,
         Bug::ListSkips,
@@ -91,7 +91,7 @@ impl Bug {
     ];
 }
 
-/// An engine with a planted fault.
+/// An engine with a planted bug.
 pub struct Buggy {
     inner: Box<dyn Engine>,
     bug: Bug,
@@ -102,7 +102,7 @@ pub struct Buggy {
 }
 
 impl Buggy {
-    /// `inner` with `bug`.
+    /// Wraps `inner` with `bug`.
     pub fn new(inner: Box<dyn Engine>, bug: Bug) -> Self {
         Buggy {
             inner,
@@ -137,8 +137,9 @@ impl Buggy {
         if self.has(Bug::PermissionsIgnored) { Caller { user: None } } else { who.clone() }
     }
 
-    /// The bytes that a cut takes away, and those that come back when the file grows over them.
-    fn cut_or_grow(&mut self, handle: Handle, before: &Stat, size: u64) -> Answer<()> {
+    /// Remembers the bytes that a truncation cuts off; `bring_back` restores them when the file grows over
+    /// them.
+    fn cut_or_grow(&mut self, handle: Handle, before: &Stat, size: u64) -> EngineResult<()> {
         if size < before.size {
             let mut tail = vec![0; (before.size - size).min(4096) as usize];
             let n = self.inner.read(&Caller::OWNER, handle, size, &mut tail)?;
@@ -148,7 +149,7 @@ impl Buggy {
         Ok(())
     }
 
-    fn bring_back(&mut self, handle: Handle, before: &Stat, size: u64) -> Answer<()> {
+    fn bring_back(&mut self, handle: Handle, before: &Stat, size: u64) -> EngineResult<()> {
         if size > before.size
             && let Some((at, bytes)) = self.cut.remove(&before.id)
         {
@@ -172,7 +173,13 @@ impl Engine for Buggy {
         self.inner.root()
     }
 
-    fn resolve(&mut self, who: &Caller, base: Option<Handle>, path: &[u8], follow: bool) -> Answer<Handle> {
+    fn resolve(
+        &mut self,
+        who: &Caller,
+        base: Option<Handle>,
+        path: &[u8],
+        follow: bool,
+    ) -> EngineResult<Handle> {
         let (who, follow) = (self.who(who), follow || self.has(Bug::FollowsLastLink));
         self.inner.resolve(&who, base, path, follow)
     }
@@ -183,13 +190,13 @@ impl Engine for Buggy {
         base: Option<Handle>,
         paths: &[Vec<u8>],
         follow: bool,
-    ) -> Vec<Answer<Stat>> {
+    ) -> Vec<EngineResult<Stat>> {
         let (who, follow) = (self.who(who), follow || self.has(Bug::FollowsLastLink));
         let answers = self.inner.resolve_many(&who, base, paths, follow);
         answers.into_iter().map(|answer| answer.map(|stat| self.seen(stat))).collect()
     }
 
-    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
+    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
         if self.has(Bug::LongestNameLost) && name.len() == 255 {
             return Err(Code::NotFound.into());
         }
@@ -205,12 +212,12 @@ impl Engine for Buggy {
         self.inner.lookup(&who, dir, name)
     }
 
-    fn stat(&mut self, handle: Handle) -> Answer<Stat> {
+    fn stat(&mut self, handle: Handle) -> EngineResult<Stat> {
         let stat = self.inner.stat(handle)?;
         Ok(self.seen(stat))
     }
 
-    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<Stat> {
+    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
         let (who, mut set) = (self.who(who), *set);
         if self.has(Bug::ChmodDropsSticky) {
             set.perm = set.perm.map(|perm| perm & !0o1000);
@@ -230,7 +237,7 @@ impl Engine for Buggy {
         Ok(self.seen(stat))
     }
 
-    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
         let who = self.who(who);
         let made = self.inner.create(&who, dir, name, perm)?;
         if self.has(Bug::ReopenForgets) {
@@ -247,22 +254,22 @@ impl Engine for Buggy {
         kind: FileKind,
         perm: u16,
         rdev: u64,
-    ) -> Answer<Stat> {
+    ) -> EngineResult<Stat> {
         let who = self.who(who);
         self.inner.mknod(&who, dir, name, kind, perm, rdev)
     }
 
-    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
         let who = self.who(who);
         self.inner.mkdir(&who, dir, name, perm)
     }
 
-    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> Answer<Stat> {
+    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
         let who = self.who(who);
         self.inner.symlink(&who, dir, name, target)
     }
 
-    fn readlink(&mut self, handle: Handle) -> Answer<Vec<u8>> {
+    fn readlink(&mut self, handle: Handle) -> EngineResult<Vec<u8>> {
         let mut target = self.inner.readlink(handle)?;
         if self.has(Bug::LongTargetCut) && target.len() > 160 {
             target.pop();
@@ -270,7 +277,7 @@ impl Engine for Buggy {
         Ok(target)
     }
 
-    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> Answer<Stat> {
+    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
         let who = self.who(who);
         let stat = self.inner.link(&who, handle, dir, name)?;
         if self.has(Bug::LinksOffByOne) {
@@ -279,7 +286,7 @@ impl Engine for Buggy {
         Ok(self.seen(stat))
     }
 
-    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         let who = self.who(who);
         if self.has(Bug::UnlinkWrongName) && self.inner.lookup(&who, dir, name).is_ok() {
             let page = self.inner.list(&who, dir, 0, 50)?;
@@ -292,11 +299,11 @@ impl Engine for Buggy {
         self.inner.unlink(&who, dir, name)
     }
 
-    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         let who = self.who(who);
         match self.inner.rmdir(&who, dir, name) {
-            Err(fault)
-                if fault.code == Code::NotEmpty && name != b".." && self.has(Bug::RemovesFullDirectory) =>
+            Err(error)
+                if error.code == Code::NotEmpty && name != b".." && self.has(Bug::RemovesFullDirectory) =>
             {
                 self.inner.remove_all(&who, dir, name)
             }
@@ -310,7 +317,7 @@ impl Engine for Buggy {
         from: (Handle, &[u8]),
         to: (Handle, &[u8]),
         mode: RenameMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let who = self.who(who);
         let replaced = match self.inner.lookup(&who, to.0, to.1) {
             Ok(found) if self.has(Bug::ReplacedKeepsLink) => self.inner.stat(found).ok(),
@@ -339,7 +346,7 @@ impl Engine for Buggy {
         Ok(())
     }
 
-    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> Answer<Page> {
+    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
         let who = self.who(who);
         let mut page = self.inner.list(&who, dir, cookie, max)?;
         match self.bug {
@@ -351,12 +358,12 @@ impl Engine for Buggy {
         Ok(page)
     }
 
-    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
+    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize> {
         let who = self.who(who);
         self.inner.read(&who, handle, offset, buffer)
     }
 
-    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> Answer<usize> {
+    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
         let who = self.who(who);
         let before = self.inner.stat(handle)?;
         if self.has(Bug::WriteLosesByte) && data.len() > 4096 {
@@ -380,13 +387,13 @@ impl Engine for Buggy {
         mode: Allocate,
         offset: u64,
         len: u64,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let who = self.who(who);
         let longer = self.has(Bug::HoleTooLong) && mode == Allocate::PunchHole && len > 0;
         self.inner.fallocate(&who, handle, mode, offset, len + u64::from(longer))
     }
 
-    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64> {
         let found = self.inner.seek(handle, offset, what)?;
         if self.has(Bug::SeekSkipsData) && what == Seek::Data && !found.is_multiple_of(4096) {
             let size = self.inner.stat(handle)?.size;
@@ -395,7 +402,7 @@ impl Engine for Buggy {
         Ok(found)
     }
 
-    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
         let who = self.who(who);
         self.inner.getxattr(&who, handle, name)
     }
@@ -407,7 +414,7 @@ impl Engine for Buggy {
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let who = self.who(who);
         let mode = match mode {
             XattrMode::Create if self.has(Bug::CreateReplacesXattr) => XattrMode::Set,
@@ -416,38 +423,38 @@ impl Engine for Buggy {
         self.inner.setxattr(&who, handle, name, value, mode)
     }
 
-    fn listxattr(&mut self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+    fn listxattr(&mut self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {
         self.inner.listxattr(handle)
     }
 
-    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
         let who = self.who(who);
         self.inner.removexattr(&who, handle, name)
     }
 
-    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> Answer<Stat> {
+    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat> {
         self.inner.mkdir_all(path, perm)
     }
 
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         let who = self.who(who);
         self.inner.remove_all(&who, dir, name)
     }
 
-    fn sync(&mut self) -> Answer<()> {
+    fn sync(&mut self) -> EngineResult<()> {
         self.inner.sync()
     }
 
-    fn reopen(&mut self) -> Answer<()> {
+    fn reopen(&mut self) -> EngineResult<()> {
         self.inner.reopen()?;
         if let Some((dir, name)) = self.last_made.take() {
-            // The directory may have gone meanwhile, and then there is nothing to forget.
+            // The directory may have been removed meanwhile; then there is nothing to forget.
             let _ = self.inner.unlink(&Caller::OWNER, dir, &name);
         }
         Ok(())
     }
 
-    fn check(&mut self) -> Answer<Vec<String>> {
+    fn check(&mut self) -> EngineResult<Vec<String>> {
         self.inner.check()
     }
 

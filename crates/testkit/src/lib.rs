@@ -1,18 +1,18 @@
-//! What LaneFS is tested with. Never shipped.
+//! The test tools of LaneFS. They are never shipped.
 //!
 //! * [`model`]: a reference file system in memory, the first oracle.
-//! * [`host`]: a directory of the machine's own file system, the second.
+//! * [`host`]: a directory of the machine's own file system, the second oracle.
 //! * [`ops`]: operations, and their generation from a seed.
-//! * [`run`]: operations on engines and the model side by side; failures made small.
+//! * [`run`]: operations on engines and the model side by side; failing sequences are shrunk.
 //! * [`mutate`]: hostile images.
-//! * [`history`]: calls of many threads at once, and whether they could have come one by one.
+//! * [`history`]: calls of many threads at once, and whether some order of single calls explains them.
 //! * [`crash`]: power cuts.
-//! * [`faulty`]: a device that fails when it is told to.
-//! * [`steps`]: changes of which every state can be told again from the seed, for crashes and failing devices.
-//! * [`canary`]: planted faults that all of this must catch.
+//! * [`faulty`]: a device that fails on request.
+//! * [`steps`]: changes whose every state follows from the seed, for crashes and failing devices.
+//! * [`canary`]: planted bugs that all of this must catch.
 //!
-//! Everything works on the trait [`engine::Engine`]; nothing here knows how a volume works inside, save `mutate`, which
-//! knows the format.
+//! Everything works on the trait [`engine::Engine`]. Nothing here knows how a volume works inside, except
+//! `mutate`, which knows the format.
 #![forbid(unsafe_code)]
 
 pub mod canary;

@@ -1,20 +1,20 @@
 //! Random numbers that a seed replays for ever.
 //!
-//! Kept cases (`corpus/`) name nothing but a seed, so the numbers may change with no library's version: the generator
-//! is SplitMix64 (Steele, Lea, Flood 2014), written out here. It passes BigCrush and costs a nanosecond, which matters
-//! where a hundred thousand images are mutated.
+//! Kept cases (`corpus/`) name nothing but a seed, so no library's version may change the numbers: the
+//! generator is SplitMix64 (Steele, Lea, Flood 2014), written out here. It passes BigCrush and costs a
+//! nanosecond, which matters where a hundred thousand images are mutated.
 
 /// A generator of random numbers.
 #[derive(Clone, Debug)]
 pub struct Seeded(u64);
 
 impl Seeded {
-    /// All numbers follow from `seed`.
+    /// Creates the generator of `seed`, which determines all numbers.
     pub fn new(seed: u64) -> Self {
         Seeded(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -23,30 +23,30 @@ impl Seeded {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; 0 where `end` is 0.
+    /// Returns a number below `end`; 0 where `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// A number from `first` to `last`, both included.
+    /// Returns a number from `first` to `last`, both included.
     pub fn between(&mut self, first: u64, last: u64) -> u64 {
         first + self.below(last.saturating_sub(first).saturating_add(1))
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true in `percent` of a hundred cases.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of `choices`.
+    /// Returns one of `choices`.
     ///
     /// # Panics
-    /// When there are none: a fault of the caller.
+    /// Panics if there are none: a bug of the caller.
     pub fn pick<'c, T>(&mut self, choices: &'c [T]) -> &'c T {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// The index of one of `weights`, as often as its weight says.
+    /// Returns the index of one of `weights`, each as often as its weight.
     pub fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {
@@ -58,8 +58,8 @@ impl Seeded {
         0
     }
 
-    /// A length of the kind that finds faults: mostly small, at times near a power of two, at times anything up to
-    /// `most`.
+    /// Returns a length that is likely to find bugs: mostly small, at times near a power of two, at times any
+    /// up to `most`.
     pub fn length(&mut self, most: u64) -> u64 {
         let length = match self.below(4) {
             0 => self.below(16),

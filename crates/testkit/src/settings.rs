@@ -1,4 +1,4 @@
-//! How much is tested, from the environment: a test run, a soak, one failure again.
+//! The amount of testing, from the environment: a test run, a soak, or the replay of one failure.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ fn number(name: &str) -> Option<u64> {
     }
 }
 
-/// The seeds of a run, one after another.
+/// The seeds of a test, one after another.
 ///
-/// `LANEFS_SEED` is the first (else `default_seed`), `LANEFS_SEQUENCES` (or the name given) how many; `LANEFS_SECONDS`
-/// ends the run early or, where no number is given, at all.
+/// `LANEFS_SEED` is the first (default: `default_seed`). `LANEFS_SEQUENCES` (or the variable that the caller
+/// names) is their number. `LANEFS_SECONDS` ends the test early or, where no number is given, at all.
 #[derive(Clone, Debug)]
 pub struct Seeds {
     next: u64,
@@ -22,10 +22,10 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// From the environment, with these defaults.
+    /// Reads the environment, with these defaults.
     ///
     /// # Panics
-    /// When a variable is not a number.
+    /// Panics if a variable is not a number.
     pub fn from_environment(count_variable: &str, default_seed: u64, default_count: u64) -> Self {
         let seconds = number("LANEFS_SECONDS");
         let default_count = if seconds.is_some() { u64::MAX } else { default_count };

@@ -1,6 +1,6 @@
 //! A LaneFS volume as the engine under test, in memory or in a file.
 
-use crate::engine::{Answer, Engine, Fault, Handle, Page, Stat};
+use crate::engine::{Engine, EngineError, EngineResult, Handle, Page, Stat};
 use lanefs::{
     Allocate, Caller, CreateOptions, Error, Ino, InodeSize, OpenOptions, RenameMode, ResolveOptions, Seek,
     SetAttr, Volume, XattrMode,
@@ -9,20 +9,20 @@ use lanefs_format::{Code, FileKind};
 use std::path::PathBuf;
 use std::time::Duration;
 
-impl From<Error> for Fault {
+impl From<Error> for EngineError {
     fn from(error: Error) -> Self {
         match error {
-            Error::Code(code) => Fault { broken: breaks(code), ..Fault::from(code) },
+            Error::Code(code) => EngineError { broken: breaks(code), ..EngineError::from(code) },
             other => {
                 let code = other.code();
                 let broken = breaks(code) || matches!(other, Error::Damaged { .. } | Error::Io { .. });
-                Fault { code, text: other.to_string(), broken }
+                EngineError { code, text: other.to_string(), broken }
             }
         }
     }
 }
 
-/// Codes that a sound volume never gives.
+/// Returns true for codes that a sound volume never returns.
 fn breaks(code: Code) -> bool {
     matches!(
         code,
@@ -30,12 +30,12 @@ fn breaks(code: Code) -> bool {
     )
 }
 
-/// Identity of every volume that tests make, so that images are the same from run to run.
+/// UUID of every volume that tests make, so that images are the same each time.
 pub const TEST_UUID: [u8; 16] = *b"lanefs-testkit-1";
 /// Seed of their directory hash.
 pub const TEST_SEED: [u8; 16] = *b"testkit hash key";
 
-/// Options for a volume of `size` bytes whose names hash the same in every run.
+/// Options for a volume of `size` bytes whose names hash the same each time.
 pub fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
     CreateOptions {
         size,
@@ -47,9 +47,9 @@ pub fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
     }
 }
 
-/// Where the volume's bytes are.
+/// The backing of the volume's bytes.
 #[derive(Clone, Debug)]
-enum Place {
+enum Backing {
     Memory,
     File(PathBuf),
 }
@@ -57,31 +57,31 @@ enum Place {
 /// A volume under test.
 pub struct VolumeEngine {
     volume: Option<Volume>,
-    place: Place,
+    backing: Backing,
 }
 
 impl VolumeEngine {
-    /// A fresh volume in memory.
+    /// Creates a volume in memory.
     ///
     /// # Errors
-    /// What [`Volume::create_memory`] reports.
-    pub fn memory(options: &CreateOptions) -> Answer<Self> {
-        Ok(VolumeEngine { volume: Some(Volume::create_memory(options)?), place: Place::Memory })
+    /// Those of [`Volume::create_memory`].
+    pub fn memory(options: &CreateOptions) -> EngineResult<Self> {
+        Ok(VolumeEngine { volume: Some(Volume::create_memory(options)?), backing: Backing::Memory })
     }
 
-    /// A fresh volume in the file `path`.
+    /// Creates a volume in the file `path`.
     ///
     /// # Errors
-    /// What [`Volume::create`] reports.
-    pub fn file(path: PathBuf, options: &CreateOptions) -> Answer<Self> {
-        Ok(VolumeEngine { volume: Some(Volume::create(&path, options)?), place: Place::File(path) })
+    /// Those of [`Volume::create`].
+    pub fn file(path: PathBuf, options: &CreateOptions) -> EngineResult<Self> {
+        Ok(VolumeEngine { volume: Some(Volume::create(&path, options)?), backing: Backing::File(path) })
     }
 
-    /// The volume, unless a failed reopen lost it.
+    /// Returns the volume, unless a failed reopen lost it.
     ///
     /// # Errors
-    /// `StaleInode` where there is none any more.
-    pub fn volume(&self) -> Answer<&Volume> {
+    /// `StaleInode` where it was lost.
+    pub fn volume(&self) -> EngineResult<&Volume> {
         self.volume.as_ref().ok_or_else(|| Code::StaleInode.into())
     }
 }
@@ -91,7 +91,13 @@ impl Engine for VolumeEngine {
         self.volume.as_ref().map_or(0, |volume| volume.root().0)
     }
 
-    fn resolve(&mut self, who: &Caller, base: Option<Handle>, path: &[u8], follow: bool) -> Answer<Handle> {
+    fn resolve(
+        &mut self,
+        who: &Caller,
+        base: Option<Handle>,
+        path: &[u8],
+        follow: bool,
+    ) -> EngineResult<Handle> {
         let options = ResolveOptions { base: base.map(Ino), follow, attributes: false, caller: who.clone() };
         let answers = self.volume()?.resolve_batch(&options, &[path])?;
         let answer = answers.first().ok_or(Code::InvariantViolated)?;
@@ -108,11 +114,11 @@ impl Engine for VolumeEngine {
         base: Option<Handle>,
         paths: &[Vec<u8>],
         follow: bool,
-    ) -> Vec<Answer<Stat>> {
+    ) -> Vec<EngineResult<Stat>> {
         let options = ResolveOptions { base: base.map(Ino), follow, attributes: true, caller: who.clone() };
         let answers = match self.volume().and_then(|v| Ok(v.resolve_batch(&options, paths)?)) {
             Ok(answers) => answers,
-            Err(fault) => return vec![Err(fault); paths.len()],
+            Err(error) => return vec![Err(error); paths.len()],
         };
         let one = |answer: &lanefs::Resolution| match (answer.code, &answer.attr) {
             (Code::Success, Some(attr)) if answer.ino == Some(attr.ino) && answer.kind == Some(attr.kind) => {
@@ -124,7 +130,7 @@ impl Engine for VolumeEngine {
         answers.iter().map(one).collect()
     }
 
-    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
+    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
         let (ino, kind) = self.volume()?.lookup(who, Ino(dir), name)?;
         if self.volume()?.getattr(ino)?.kind != kind {
             return Err(Code::InvariantViolated.into());
@@ -132,15 +138,15 @@ impl Engine for VolumeEngine {
         Ok(ino.0)
     }
 
-    fn stat(&mut self, handle: Handle) -> Answer<Stat> {
+    fn stat(&mut self, handle: Handle) -> EngineResult<Stat> {
         Ok(Stat::from(&self.volume()?.getattr(Ino(handle))?))
     }
 
-    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<Stat> {
+    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
         Ok(Stat::from(&self.volume()?.setattr(who, Ino(handle), set)?))
     }
 
-    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
         Ok(Stat::from(&self.volume()?.create_file(who, Ino(dir), name, perm)?))
     }
 
@@ -152,31 +158,31 @@ impl Engine for VolumeEngine {
         kind: FileKind,
         perm: u16,
         rdev: u64,
-    ) -> Answer<Stat> {
+    ) -> EngineResult<Stat> {
         Ok(Stat::from(&self.volume()?.mknod(who, Ino(dir), name, kind, perm, rdev)?))
     }
 
-    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
         Ok(Stat::from(&self.volume()?.mkdir(who, Ino(dir), name, perm)?))
     }
 
-    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> Answer<Stat> {
+    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
         Ok(Stat::from(&self.volume()?.symlink(who, Ino(dir), name, target)?))
     }
 
-    fn readlink(&mut self, handle: Handle) -> Answer<Vec<u8>> {
+    fn readlink(&mut self, handle: Handle) -> EngineResult<Vec<u8>> {
         Ok(self.volume()?.readlink(Ino(handle))?)
     }
 
-    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> Answer<Stat> {
+    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
         Ok(Stat::from(&self.volume()?.link(who, Ino(handle), Ino(dir), name)?))
     }
 
-    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         Ok(self.volume()?.unlink(who, Ino(dir), name)?)
     }
 
-    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         Ok(self.volume()?.rmdir(who, Ino(dir), name)?)
     }
 
@@ -186,11 +192,11 @@ impl Engine for VolumeEngine {
         from: (Handle, &[u8]),
         to: (Handle, &[u8]),
         mode: RenameMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         Ok(self.volume()?.rename(who, Ino(from.0), from.1, Ino(to.0), to.1, mode)?)
     }
 
-    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> Answer<Page> {
+    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
         let entries = self.volume()?.readdir(who, Ino(dir), cookie, max)?;
         if entries.len() > max {
             return Err(Code::BufferTooSmall.into());
@@ -198,11 +204,11 @@ impl Engine for VolumeEngine {
         Ok(entries.into_iter().map(|entry| (entry.name, entry.kind, entry.cookie)).collect())
     }
 
-    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
+    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize> {
         Ok(self.volume()?.read(who, Ino(handle), offset, buffer)?)
     }
 
-    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> Answer<usize> {
+    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
         Ok(self.volume()?.write(who, Ino(handle), offset, data)?)
     }
 
@@ -213,15 +219,15 @@ impl Engine for VolumeEngine {
         mode: Allocate,
         offset: u64,
         len: u64,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         Ok(self.volume()?.fallocate(who, Ino(handle), mode, offset, len)?)
     }
 
-    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64> {
         Ok(self.volume()?.seek(Ino(handle), offset, what)?)
     }
 
-    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
         Ok(self.volume()?.getxattr(who, Ino(handle), name)?)
     }
 
@@ -232,41 +238,41 @@ impl Engine for VolumeEngine {
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         Ok(self.volume()?.setxattr(who, Ino(handle), name, value, mode)?)
     }
 
-    fn listxattr(&mut self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+    fn listxattr(&mut self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {
         Ok(self.volume()?.listxattr(Ino(handle))?)
     }
 
-    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
         Ok(self.volume()?.removexattr(who, Ino(handle), name)?)
     }
 
-    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> Answer<Stat> {
+    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat> {
         Ok(Stat::from(&self.volume()?.mkdir_all(path, perm)?))
     }
 
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         Ok(self.volume()?.remove_all_with(who, Ino(dir), name, |_, done| done)?)
     }
 
-    fn sync(&mut self) -> Answer<()> {
+    fn sync(&mut self) -> EngineResult<()> {
         Ok(self.volume()?.sync()?)
     }
 
-    fn reopen(&mut self) -> Answer<()> {
+    fn reopen(&mut self) -> EngineResult<()> {
         let volume = self.volume.take().ok_or(Code::StaleInode)?;
-        self.volume = Some(match &self.place {
-            Place::Memory => {
+        self.volume = Some(match &self.backing {
+            Backing::Memory => {
                 let bytes = volume.to_bytes()?;
                 drop(volume);
                 Volume::from_bytes(bytes)?
             }
-            Place::File(path) => {
+            Backing::File(path) => {
                 volume.close()?;
-                // Now and then, beside the operations, so that those meet commits at any point.
+                // Commits run beside the operations, so that operations meet commits at any point.
                 let options = OpenOptions {
                     commit_every: Duration::from_millis(3),
                     cache: Some(1 << 20),
@@ -278,7 +284,7 @@ impl Engine for VolumeEngine {
         Ok(())
     }
 
-    fn check(&mut self) -> Answer<Vec<String>> {
+    fn check(&mut self) -> EngineResult<Vec<String>> {
         let report = self.volume()?.check(false, &|_, _| {})?;
         Ok(report.findings.iter().map(|f| format!("{} at {:#x}: {}", f.invariant, f.at, f.text)).collect())
     }

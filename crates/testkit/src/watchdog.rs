@@ -1,21 +1,21 @@
-//! Ends a test process that hangs, and says where.
+//! A watchdog that ends a hanging test process and says where it hangs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What may hang must end within this, on whatever machine.
+/// A watched step must end within this time on any machine.
 const MOST_TIME: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Watches one test. What hangs cannot be stopped from outside, so the process ends.
+/// Watches one test. Nothing can stop a hanging thread from outside, so the process ends.
 pub struct Watchdog {
     at: Arc<Mutex<(Instant, String)>>,
     done: Arc<AtomicBool>,
 }
 
 impl Watchdog {
-    /// Begins to watch.
+    /// Starts to watch.
     pub fn new(what: &str) -> Self {
         let at = Arc::new(Mutex::new((Instant::now(), what.to_owned())));
         let done = Arc::new(AtomicBool::new(false));
@@ -33,7 +33,7 @@ impl Watchdog {
         Watchdog { at, done }
     }
 
-    /// The test is alive, and begins with this.
+    /// Reports that the test is alive and starts this step.
     pub fn at(&self, what: impl FnOnce() -> String) {
         let mut at = self.at.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *at = (Instant::now(), what());

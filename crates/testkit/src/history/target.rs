@@ -2,7 +2,7 @@
 
 use super::Runs;
 use super::call::{Call, Facts, MOST_CONTENT, NEW_PERM, Reply};
-use crate::engine::{Engine, Fault, Stat};
+use crate::engine::{Engine, EngineError, Stat};
 use crate::model::Model;
 use lanefs::{Attr, Caller, Code, Error, FileKind, Ino, SetAttr, Volume};
 use std::sync::Mutex;
@@ -115,14 +115,14 @@ impl Target for OnModel {
     fn call(&self, call: &Call) -> Reply {
         // A call that panicked has failed the test already.
         let mut model = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        on_model(&mut model, call).unwrap_or_else(|fault| match fault {
-            Fault { broken: false, code, .. } => Reply::Failed(code),
-            Fault { text, .. } => Reply::Broken(text),
+        on_model(&mut model, call).unwrap_or_else(|error| match error {
+            EngineError { broken: false, code, .. } => Reply::Failed(code),
+            EngineError { text, .. } => Reply::Broken(text),
         })
     }
 }
 
-fn on_model(model: &mut Model, call: &Call) -> Result<Reply, Fault> {
+fn on_model(model: &mut Model, call: &Call) -> Result<Reply, EngineError> {
     Ok(match *call {
         Call::Lookup { dir, name } => {
             let ino = model.lookup(&WHO, dir, name.as_bytes())?;

@@ -1,8 +1,8 @@
 //! The host's system calls behind the trait that every engine implements.
 
 use super::identity::As;
-use super::{Host, ROOT, fault};
-use crate::engine::{Answer, Engine, Handle, Page, Stat};
+use super::{Host, ROOT, error};
+use crate::engine::{Engine, EngineResult, Handle, Page, Stat};
 use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, Time, XattrMode};
 use lanefs_format::{Code, FileKind};
 use rustix::fs::{
@@ -39,7 +39,13 @@ impl Engine for Host {
         ROOT
     }
 
-    fn resolve(&mut self, who: &Caller, base: Option<Handle>, path: &[u8], follow: bool) -> Answer<Handle> {
+    fn resolve(
+        &mut self,
+        who: &Caller,
+        base: Option<Handle>,
+        path: &[u8],
+        follow: bool,
+    ) -> EngineResult<Handle> {
         if base.is_some() && !path.starts_with(b"/") {
             return Err(Code::Unsupported.into());
         }
@@ -47,48 +53,48 @@ impl Engine for Host {
             let _as = As::caller(who)?;
             self.at(path, follow)
         };
-        Ok(self.keep(found.map_err(fault)?))
+        Ok(self.keep(found.map_err(error)?))
     }
 
-    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
-        // The directory that plays the root is its own parent.
+    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
+        // The directory that serves as the root is its own parent.
         let name: &[u8] = if name == b".." && self.is_root(dir)? { b"." } else { name };
         let found = {
             let _as = As::caller(who)?;
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(self.fd(dir)?, name, flags, Mode::empty())
         };
-        Ok(self.keep(found.map_err(fault)?))
+        Ok(self.keep(found.map_err(error)?))
     }
 
-    fn stat(&mut self, handle: Handle) -> Answer<Stat> {
+    fn stat(&mut self, handle: Handle) -> EngineResult<Stat> {
         self.stat_of(self.fd(handle)?)
     }
 
-    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<Stat> {
+    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
         if let Some(size) = set.size {
             let file = self.content(who, handle, OFlags::WRONLY)?;
             let _as = As::caller(who)?;
-            rustix::fs::ftruncate(file, size).map_err(fault)?;
+            rustix::fs::ftruncate(file, size).map_err(error)?;
         }
         let fd = self.fd(handle)?;
         let _as = As::caller(who)?;
         if set.uid.is_some() || set.gid.is_some() {
             let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
-            rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH).map_err(fault)?;
+            rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH).map_err(error)?;
         }
         if let Some(perm) = set.perm {
-            rustix::fs::chmodat(CWD, self.magic(handle)?, mode(perm), AtFlags::empty()).map_err(fault)?;
+            rustix::fs::chmodat(CWD, self.magic(handle)?, mode(perm), AtFlags::empty()).map_err(error)?;
         }
         if set.atime.is_some() || set.mtime.is_some() {
             let times =
                 Timestamps { last_access: timespec(set.atime), last_modification: timespec(set.mtime) };
-            rustix::fs::utimensat(fd, "", &times, AtFlags::EMPTY_PATH).map_err(fault)?;
+            rustix::fs::utimensat(fd, "", &times, AtFlags::EMPTY_PATH).map_err(error)?;
         }
         self.stat_of(fd)
     }
 
-    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
         self.mknod(who, dir, name, FileKind::File, perm, 0)
     }
 
@@ -100,7 +106,7 @@ impl Engine for Host {
         kind: FileKind,
         perm: u16,
         rdev: u64,
-    ) -> Answer<Stat> {
+    ) -> EngineResult<Stat> {
         let kind = match kind {
             FileKind::File => FileType::RegularFile,
             FileKind::Fifo => FileType::Fifo,
@@ -111,51 +117,51 @@ impl Engine for Host {
         };
         {
             let _as = As::caller(who)?;
-            rustix::fs::mknodat(self.fd(dir)?, name, kind, mode(perm), rdev).map_err(fault)?;
+            rustix::fs::mknodat(self.fd(dir)?, name, kind, mode(perm), rdev).map_err(error)?;
         }
         self.named(dir, name)
     }
 
-    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
         {
             let _as = As::caller(who)?;
-            rustix::fs::mkdirat(self.fd(dir)?, name, mode(perm)).map_err(fault)?;
+            rustix::fs::mkdirat(self.fd(dir)?, name, mode(perm)).map_err(error)?;
         }
         self.named(dir, name)
     }
 
-    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> Answer<Stat> {
+    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
         {
             let _as = As::caller(who)?;
-            rustix::fs::symlinkat(target, self.fd(dir)?, name).map_err(fault)?;
+            rustix::fs::symlinkat(target, self.fd(dir)?, name).map_err(error)?;
         }
         self.named(dir, name)
     }
 
-    fn readlink(&mut self, handle: Handle) -> Answer<Vec<u8>> {
+    fn readlink(&mut self, handle: Handle) -> EngineResult<Vec<u8>> {
         if self.kind(handle)? != FileKind::Symlink {
             return Err(Code::Invalid.into());
         }
-        Ok(rustix::fs::readlinkat(self.fd(handle)?, "", Vec::new()).map_err(fault)?.into_bytes())
+        Ok(rustix::fs::readlinkat(self.fd(handle)?, "", Vec::new()).map_err(error)?.into_bytes())
     }
 
-    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> Answer<Stat> {
+    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
         {
             let _as = As::caller(who)?;
             let (old, dir) = (self.magic(handle)?, self.fd(dir)?);
-            rustix::fs::linkat(CWD, old, dir, name, AtFlags::SYMLINK_FOLLOW).map_err(fault)?;
+            rustix::fs::linkat(CWD, old, dir, name, AtFlags::SYMLINK_FOLLOW).map_err(error)?;
         }
         self.stat(handle)
     }
 
-    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         let _as = As::caller(who)?;
-        rustix::fs::unlinkat(self.fd(dir)?, name, AtFlags::empty()).map_err(fault)
+        rustix::fs::unlinkat(self.fd(dir)?, name, AtFlags::empty()).map_err(error)
     }
 
-    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         let _as = As::caller(who)?;
-        rustix::fs::unlinkat(self.fd(dir)?, name, AtFlags::REMOVEDIR).map_err(fault)
+        rustix::fs::unlinkat(self.fd(dir)?, name, AtFlags::REMOVEDIR).map_err(error)
     }
 
     fn rename(
@@ -164,19 +170,19 @@ impl Engine for Host {
         from: (Handle, &[u8]),
         to: (Handle, &[u8]),
         mode: RenameMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let flags = match mode {
             RenameMode::Replace => RenameFlags::empty(),
             RenameMode::NoReplace => RenameFlags::NOREPLACE,
             RenameMode::Exchange => RenameFlags::EXCHANGE,
         };
         let _as = As::caller(who)?;
-        rustix::fs::renameat_with(self.fd(from.0)?, from.1, self.fd(to.0)?, to.1, flags).map_err(fault)
+        rustix::fs::renameat_with(self.fd(from.0)?, from.1, self.fd(to.0)?, to.1, flags).map_err(error)
     }
 
-    /// The host's cookies are not handed out: the names are sorted and counted through, so a listing must not be
-    /// mixed with changes.
-    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> Answer<Page> {
+    /// The host's cookies are not returned: the names are sorted and numbered, so a listing must not be mixed
+    /// with changes.
+    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
         let noatime = if who.user.is_none() && rustix::process::geteuid().is_root() {
             OFlags::NOATIME
         } else {
@@ -185,11 +191,11 @@ impl Engine for Host {
         let opened = {
             let _as = As::caller(who)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | noatime;
-            rustix::fs::open(self.magic(dir)?, flags, Mode::empty()).map_err(fault)?
+            rustix::fs::open(self.magic(dir)?, flags, Mode::empty()).map_err(error)?
         };
         let mut entries = Vec::new();
-        for entry in rustix::fs::Dir::read_from(opened).map_err(fault)? {
-            let entry = entry.map_err(fault)?;
+        for entry in rustix::fs::Dir::read_from(opened).map_err(error)? {
+            let entry = entry.map_err(error)?;
             let name = entry.file_name().to_bytes().to_vec();
             let kind =
                 FileKind::from_mode(entry.file_type().as_raw_mode() as u16).ok_or(Code::Unsupported)?;
@@ -202,7 +208,7 @@ impl Engine for Host {
         Ok(numbered.map(|(rank, (name, kind))| (name, kind, rank as u64 + 1)).collect())
     }
 
-    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
+    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize> {
         let noatime = if who.user.is_none() && rustix::process::geteuid().is_root() {
             OFlags::NOATIME
         } else {
@@ -211,7 +217,7 @@ impl Engine for Host {
         let file = self.content(who, handle, OFlags::RDONLY | noatime)?;
         let mut done = 0;
         while done < buffer.len() {
-            match rustix::io::pread(&file, &mut buffer[done..], offset + done as u64).map_err(fault)? {
+            match rustix::io::pread(&file, &mut buffer[done..], offset + done as u64).map_err(error)? {
                 0 => break,
                 n => done += n,
             }
@@ -219,12 +225,12 @@ impl Engine for Host {
         Ok(done)
     }
 
-    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> Answer<usize> {
+    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
         let file = self.content(who, handle, OFlags::WRONLY)?;
         let _as = As::caller(who)?;
         let mut done = 0;
         while done < data.len() {
-            done += rustix::io::pwrite(&file, &data[done..], offset + done as u64).map_err(fault)?;
+            done += rustix::io::pwrite(&file, &data[done..], offset + done as u64).map_err(error)?;
         }
         Ok(done)
     }
@@ -236,7 +242,7 @@ impl Engine for Host {
         mode: Allocate,
         offset: u64,
         len: u64,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let file = self.content(who, handle, OFlags::WRONLY)?;
         let flags = match mode {
             Allocate::Extend => FallocateFlags::empty(),
@@ -245,22 +251,22 @@ impl Engine for Host {
             Allocate::ZeroRange => FallocateFlags::ZERO_RANGE,
         };
         let _as = As::caller(who)?;
-        rustix::fs::fallocate(file, flags, offset, len).map_err(fault)
+        rustix::fs::fallocate(file, flags, offset, len).map_err(error)
     }
 
-    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64> {
         let file = self.content(&Caller::OWNER, handle, OFlags::RDONLY)?;
         let place = match what {
             Seek::Data => SeekFrom::Data(offset),
             Seek::Hole => SeekFrom::Hole(offset),
         };
-        rustix::fs::seek(file, place).map_err(fault)
+        rustix::fs::seek(file, place).map_err(error)
     }
 
-    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
         let mut value = vec![0; 65_536];
         let _as = As::caller(who)?;
-        let n = rustix::fs::getxattr(self.magic(handle)?, name, &mut value[..]).map_err(fault)?;
+        let n = rustix::fs::getxattr(self.magic(handle)?, name, &mut value[..]).map_err(error)?;
         value.truncate(n);
         Ok(value)
     }
@@ -272,23 +278,23 @@ impl Engine for Host {
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let flags = match mode {
             XattrMode::Set => XattrFlags::empty(),
             XattrMode::Create => XattrFlags::CREATE,
             XattrMode::Replace => XattrFlags::REPLACE,
         };
         let _as = As::caller(who)?;
-        rustix::fs::setxattr(self.magic(handle)?, name, value, flags).map_err(fault)
+        rustix::fs::setxattr(self.magic(handle)?, name, value, flags).map_err(error)
     }
 
-    fn listxattr(&mut self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+    fn listxattr(&mut self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {
         let mut list = vec![0; 65_536];
         match rustix::fs::listxattr(self.magic(handle)?, &mut list[..]) {
             Ok(n) => list.truncate(n),
-            // No attributes of any kind on this kind of file.
+            // This kind of file supports no attributes of any kind.
             Err(Errno::OPNOTSUPP) => list.clear(),
-            Err(errno) => return Err(fault(errno)),
+            Err(errno) => return Err(error(errno)),
         }
         let names = list
             .split(|byte| *byte == 0)
@@ -296,13 +302,13 @@ impl Engine for Host {
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
-    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
         let _as = As::caller(who)?;
-        rustix::fs::removexattr(self.magic(handle)?, name).map_err(fault)
+        rustix::fs::removexattr(self.magic(handle)?, name).map_err(error)
     }
 
-    /// `mkdir -p`, name by name.
-    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> Answer<Stat> {
+    /// `mkdir -p`, component by component.
+    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat> {
         let mut so_far = b"/".to_vec();
         let mut at = ROOT;
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
@@ -322,7 +328,7 @@ impl Engine for Host {
         self.stat(at)
     }
 
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         if name == b"." || name == b".." {
             return Err(Code::Invalid.into());
         }

@@ -1,24 +1,25 @@
 //! A directory of the host as an engine: the second oracle.
 //!
-//! Paths are resolved by the kernel below the directory (`openat2` with `RESOLVE_IN_ROOT`, so that absolute links and
-//! `..` stay inside). Handles are `O_PATH` descriptors. As root, callers other than the owner act with their own
-//! identity, set for the calling thread alone, so that the kernel itself decides about permissions.
+//! The kernel resolves paths below the directory (`openat2` with `RESOLVE_IN_ROOT`, so that absolute links
+//! and `..` stay inside). Handles are `O_PATH` descriptors. As root, callers other than the owner act with
+//! their own identity, set for the calling thread alone, so that the kernel itself decides about permissions.
 //!
-//! Known differences, and what is done about them:
+//! Known differences, and how they are treated:
 //!
-//! * Sizes of directories are each file system's own: [`Stat`] leaves them out.
-//! * Some file systems (btrfs) count no links of directories: their number is given as unknown.
+//! * Each file system defines the sizes of directories for itself: [`Stat`] leaves them out.
+//! * Some file systems (btrfs) count no links of directories: their number is reported as unknown.
 //! * Paths start at the root only: from elsewhere the kernel would follow links out of the directory.
-//! * `protected_hardlinks` and `protected_symlinks` make Linux stricter than POSIX: where they are on, users make no
-//!   links to others' files, and no directory is sticky.
+//! * `protected_hardlinks` and `protected_symlinks` make Linux stricter than POSIX: where they are on, users
+//!   make no links to others' files, and no directory is sticky.
 //! * No creation time is compared.
-//! * Device nodes, `trusted.` attributes, ownership and callers need root: [`Host::limits`] says what is left.
-//! * tmpfs knows no `ZERO_RANGE`; [`Host::limits`] tries it.
+//! * Device nodes, `trusted.` attributes, ownership and callers need root: [`Host::limits`] says which of
+//!   them work.
+//! * tmpfs has no `ZERO_RANGE`; [`Host::limits`] tries it.
 
 mod calls;
 mod identity;
 
-use crate::engine::{Answer, Fault, Handle, Stamp, Stat};
+use crate::engine::{EngineError, EngineResult, Handle, Stamp, Stat};
 use crate::ops::Limits;
 use identity::As;
 use lanefs::Time;
@@ -39,7 +40,7 @@ pub struct Host {
     counts_directories: bool,
 }
 
-fn fault(errno: Errno) -> Fault {
+fn error(errno: Errno) -> EngineError {
     let code = match errno {
         Errno::NOENT => Code::NotFound,
         Errno::NOSPC => Code::NoSpace,
@@ -49,37 +50,42 @@ fn fault(errno: Errno) -> Fault {
         other => {
             let known = Code::ALL.iter().find(|code| code.errno() == other.raw_os_error());
             return match known {
-                Some(code) => Fault { text: "errno".to_owned(), ..Fault::from(*code) },
-                None => Fault { text: format!("{other:?}"), broken: true, ..Fault::from(Code::Unsupported) },
+                Some(code) => EngineError { text: "errno".to_owned(), ..EngineError::from(*code) },
+                None => EngineError {
+                    text: format!("{other:?}"),
+                    broken: true,
+                    ..EngineError::from(Code::Unsupported)
+                },
             };
         }
     };
-    Fault { text: "errno".to_owned(), ..Fault::from(code) }
+    EngineError { text: "errno".to_owned(), ..EngineError::from(code) }
 }
 
 impl Host {
-    /// A fresh directory in `parent`.
+    /// Creates a directory in `parent`.
     ///
     /// # Errors
-    /// When the host refuses.
-    pub fn new(parent: &Path) -> Answer<Host> {
-        // Modes must come out as asked for; the mask is the process's, so tests with a host share it.
+    /// Those of the host.
+    pub fn new(parent: &Path) -> EngineResult<Host> {
+        // Modes must be exactly as requested; the mask is the process's, so all tests with a host share it.
         rustix::process::umask(Mode::empty());
-        let io = |error: std::io::Error| Fault { text: error.to_string(), broken: true, ..Code::Io.into() };
+        let io =
+            |error: std::io::Error| EngineError { text: error.to_string(), broken: true, ..Code::Io.into() };
         let dir = tempfile::Builder::new().prefix("lanefs-testkit-").tempdir_in(parent).map_err(io)?;
         let top = dir.path().join("root");
         std::fs::create_dir(&top).map_err(io)?;
-        // Every user must be able to reach the directory that plays the root.
-        rustix::fs::chmod(dir.path(), Mode::from_raw_mode(0o755)).map_err(fault)?;
-        rustix::fs::chmod(&top, Mode::from_raw_mode(0o755)).map_err(fault)?;
+        // Every user must be able to reach the directory that serves as the root.
+        rustix::fs::chmod(dir.path(), Mode::from_raw_mode(0o755)).map_err(error)?;
+        rustix::fs::chmod(&top, Mode::from_raw_mode(0o755)).map_err(error)?;
         let root = rustix::fs::open(&top, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(fault)?;
-        let links = rustix::fs::fstat(&root).map_err(fault)?.st_nlink;
+            .map_err(error)?;
+        let links = rustix::fs::fstat(&root).map_err(error)?.st_nlink;
         let open = HashMap::from([(ROOT, root)]);
         Ok(Host { _dir: dir, open, next: ROOT + 1, counts_directories: links >= 2 })
     }
 
-    /// What can be asked of a directory in `parent` by this process, smaller than what a volume can take.
+    /// Returns the abilities of a directory in `parent` for this process; a volume has more.
     pub fn limits(parent: &Path) -> Limits {
         let root = rustix::process::geteuid().is_root();
         let probe = tempfile::NamedTempFile::new_in(parent).ok();
@@ -109,16 +115,16 @@ impl Host {
         }
     }
 
-    fn fd(&self, handle: Handle) -> Answer<BorrowedFd<'_>> {
+    fn fd(&self, handle: Handle) -> EngineResult<BorrowedFd<'_>> {
         self.open.get(&handle).map(AsFd::as_fd).ok_or_else(|| Code::StaleInode.into())
     }
 
     /// A path to the inode itself, whatever its names.
-    fn magic(&self, handle: Handle) -> Answer<String> {
+    fn magic(&self, handle: Handle) -> EngineResult<String> {
         Ok(format!("/proc/self/fd/{}", self.fd(handle)?.as_raw_fd()))
     }
 
-    fn is_root(&self, handle: Handle) -> Answer<bool> {
+    fn is_root(&self, handle: Handle) -> EngineResult<bool> {
         let [a, b] = [self.stat_of(self.fd(handle)?)?, self.stat_of(self.fd(ROOT)?)?];
         Ok(a.id == b.id)
     }
@@ -133,7 +139,7 @@ impl Host {
         let base = self.fd(ROOT).map_err(|_| Errno::BADF)?;
         let flags = OFlags::PATH | OFlags::CLOEXEC | if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         loop {
-            // The kernel asks to try again when something was renamed meanwhile, anywhere on the machine.
+            // The kernel returns EAGAIN when any rename on the machine happened meanwhile.
             match rustix::fs::openat2(base, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
                 Err(Errno::AGAIN) => {}
                 other => return other,
@@ -141,24 +147,24 @@ impl Host {
         }
     }
 
-    fn kind(&self, handle: Handle) -> Answer<FileKind> {
-        let mode = rustix::fs::fstat(self.fd(handle)?).map_err(fault)?.st_mode;
+    fn kind(&self, handle: Handle) -> EngineResult<FileKind> {
+        let mode = rustix::fs::fstat(self.fd(handle)?).map_err(error)?.st_mode;
         FileKind::from_mode(mode as u16).ok_or_else(|| Code::Unsupported.into())
     }
 
-    /// Opens a regular file for its content. What is no file gets the codes that the model gives.
-    fn content(&self, who: &lanefs::Caller, handle: Handle, flags: OFlags) -> Answer<OwnedFd> {
+    /// Opens a regular file for its content. Other inodes get the codes that the model returns.
+    fn content(&self, who: &lanefs::Caller, handle: Handle, flags: OFlags) -> EngineResult<OwnedFd> {
         match self.kind(handle)? {
             FileKind::File => {}
             FileKind::Directory => return Err(Code::IsDirectory.into()),
             _ => return Err(Code::Invalid.into()),
         }
         let _as = As::caller(who)?;
-        rustix::fs::open(self.magic(handle)?, flags | OFlags::CLOEXEC, Mode::empty()).map_err(fault)
+        rustix::fs::open(self.magic(handle)?, flags | OFlags::CLOEXEC, Mode::empty()).map_err(error)
     }
 
-    fn stat_of(&self, fd: BorrowedFd<'_>) -> Answer<Stat> {
-        let s = rustix::fs::statat(fd, "", AtFlags::EMPTY_PATH).map_err(fault)?;
+    fn stat_of(&self, fd: BorrowedFd<'_>) -> EngineResult<Stat> {
+        let s = rustix::fs::statat(fd, "", AtFlags::EMPTY_PATH).map_err(error)?;
         let kind = FileKind::from_mode(s.st_mode as u16).ok_or(Code::Unsupported)?;
         let time =
             |seconds: i64, nanoseconds: u64| Stamp::Exactly(Time::from_parts(seconds, nanoseconds as u32));
@@ -181,14 +187,14 @@ impl Host {
         })
     }
 
-    fn named(&self, dir: Handle, name: &[u8]) -> Answer<Stat> {
+    fn named(&self, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(self.fd(dir)?, name, flags, Mode::empty()).map_err(fault)?;
+        let fd = rustix::fs::openat(self.fd(dir)?, name, flags, Mode::empty()).map_err(error)?;
         self.stat_of(fd.as_fd())
     }
 }
 
-/// Linux can be told to be stricter than POSIX with links that others made.
+/// Linux can be set to be stricter than POSIX with links that others made.
 fn unprotected(what: &str) -> bool {
     let setting = std::fs::read_to_string(format!("/proc/sys/fs/protected_{what}"));
     setting.is_ok_and(|text| text.trim() == "0")

@@ -2,12 +2,12 @@
 
 use super::permission::{WRITE, bound, demand, in_group, without_foreign_set_gid, without_set_ids};
 use super::{Body, Model};
-use crate::engine::{Answer, Handle, Stamp};
+use crate::engine::{EngineResult, Handle, Stamp};
 use lanefs::{Caller, SetAttr};
 use lanefs_format::{Code, FileKind, MAX_FILE_SIZE};
 
 impl Model {
-    pub(super) fn change(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<()> {
+    pub(super) fn change(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<()> {
         self.may_change(who, handle, set)?;
         if let Some(size) = set.size {
             self.resize(who, handle, size)?;
@@ -15,7 +15,7 @@ impl Model {
         let now = Stamp::AtLeast(self.clock);
         let node = self.node_mut(handle)?;
         if set.uid.is_some() || set.gid.is_some() {
-            // A new owner must not get a program that runs as the old one; Linux does so for root, too.
+            // A new owner must not get a program that runs as the old one; Linux enforces this for root, too.
             if node.kind != FileKind::Directory {
                 node.perm = without_set_ids(who, node);
             }
@@ -37,8 +37,8 @@ impl Model {
         Ok(())
     }
 
-    /// Nothing is changed unless everything may be.
-    fn may_change(&self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<()> {
+    /// Checks all rights before anything is changed.
+    fn may_change(&self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<()> {
         let node = self.node(handle)?;
         if set.size.is_some() {
             match node.body {
@@ -65,7 +65,7 @@ impl Model {
         Ok(())
     }
 
-    fn resize(&mut self, who: &Caller, handle: Handle, size: u64) -> Answer<()> {
+    fn resize(&mut self, who: &Caller, handle: Handle, size: u64) -> EngineResult<()> {
         let node = self.node_mut(handle)?;
         let Body::File(content) = &mut node.body else { return Err(Code::Invalid.into()) };
         let same = content.size() == size;

@@ -2,7 +2,7 @@
 
 use super::permission::SEARCH;
 use super::{Body, Model, ROOT};
-use crate::engine::{Answer, Engine, Handle, Page, Stamp, Stat};
+use crate::engine::{Engine, EngineResult, Handle, Page, Stamp, Stat};
 use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, XattrMode};
 use lanefs_format::{Code, FileKind};
 
@@ -11,24 +11,30 @@ impl Engine for Model {
         ROOT
     }
 
-    fn resolve(&mut self, who: &Caller, base: Option<Handle>, path: &[u8], follow: bool) -> Answer<Handle> {
+    fn resolve(
+        &mut self,
+        who: &Caller,
+        base: Option<Handle>,
+        path: &[u8],
+        follow: bool,
+    ) -> EngineResult<Handle> {
         self.walk(who, base.unwrap_or(ROOT), path, follow)
     }
 
-    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
+    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
         self.child(who, dir, name)
     }
 
-    fn stat(&mut self, handle: Handle) -> Answer<Stat> {
+    fn stat(&mut self, handle: Handle) -> EngineResult<Stat> {
         self.stat_of(handle)
     }
 
-    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> Answer<Stat> {
+    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
         self.change(who, handle, set)?;
         self.stat_of(handle)
     }
 
-    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
         let made = self.make_file(who, dir, name, perm)?;
         self.stat_of(made)
     }
@@ -41,7 +47,7 @@ impl Engine for Model {
         kind: FileKind,
         perm: u16,
         rdev: u64,
-    ) -> Answer<Stat> {
+    ) -> EngineResult<Stat> {
         let made = match kind {
             FileKind::File => self.make_file(who, dir, name, perm)?,
             FileKind::Directory | FileKind::Symlink => return Err(Code::Invalid.into()),
@@ -53,33 +59,33 @@ impl Engine for Model {
         self.stat_of(made)
     }
 
-    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Stat> {
+    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
         let made = self.make_directory(who, dir, name, perm)?;
         self.stat_of(made)
     }
 
-    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> Answer<Stat> {
+    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
         let made = self.make_link(who, dir, name, target)?;
         self.stat_of(made)
     }
 
-    fn readlink(&mut self, handle: Handle) -> Answer<Vec<u8>> {
+    fn readlink(&mut self, handle: Handle) -> EngineResult<Vec<u8>> {
         match &self.node(handle)?.body {
             Body::Link(target) => Ok(target.clone()),
             _ => Err(Code::Invalid.into()),
         }
     }
 
-    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> Answer<Stat> {
+    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
         self.add_name(who, handle, dir, name)?;
         self.stat_of(handle)
     }
 
-    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         self.remove_name(who, dir, name)
     }
 
-    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         self.remove_directory(who, dir, name)
     }
 
@@ -89,12 +95,12 @@ impl Engine for Model {
         from: (Handle, &[u8]),
         to: (Handle, &[u8]),
         mode: RenameMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         self.move_name(who, from, to, mode)
     }
 
     /// The model's cookies are ranks in the order of names, so a listing must not be mixed with changes.
-    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> Answer<Page> {
+    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
         let Body::Directory { entries, .. } = self.listed(who, dir)? else {
             return Err(Code::NotDirectory.into());
         };
@@ -106,11 +112,11 @@ impl Engine for Model {
         Ok(page)
     }
 
-    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
+    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize> {
         self.read_data(who, handle, offset, buffer)
     }
 
-    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> Answer<usize> {
+    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
         self.write_data(who, handle, offset, data)
     }
 
@@ -121,15 +127,15 @@ impl Engine for Model {
         mode: Allocate,
         offset: u64,
         len: u64,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         self.allocate(who, handle, mode, offset, len)
     }
 
-    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+    fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64> {
         self.seek_data(handle, offset, what)
     }
 
-    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
         self.xattr(who, handle, name)
     }
 
@@ -140,30 +146,30 @@ impl Engine for Model {
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         self.set_xattr(who, handle, name, value, mode)
     }
 
-    fn listxattr(&mut self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+    fn listxattr(&mut self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {
         self.xattr_names(handle)
     }
 
-    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
         self.remove_xattr(who, handle, name)
     }
 
-    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> Answer<Stat> {
+    fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat> {
         let made = self.make_all(path, perm)?;
         self.stat_of(made)
     }
 
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         super::permission::demand(who, self.node(dir)?, SEARCH)?;
         self.remove_tree(who, dir, name)
     }
 
     /// The model's own invariants: every inode has the link count that its names give it, and none is lost.
-    fn check(&mut self) -> Answer<Vec<String>> {
+    fn check(&mut self) -> EngineResult<Vec<String>> {
         let mut findings = Vec::new();
         let mut names = std::collections::HashMap::from([(ROOT, 2u32)]);
         for (handle, node) in &self.nodes {

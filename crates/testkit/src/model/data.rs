@@ -2,13 +2,13 @@
 
 use super::permission::{READ, WRITE, demand};
 use super::{Body, Content, Model};
-use crate::engine::{Answer, Handle, Stamp};
+use crate::engine::{EngineResult, Handle, Stamp};
 use lanefs::{Allocate, Caller, Seek};
 use lanefs_format::{BLOCK, Code, MAX_FILE_SIZE};
 
 impl Model {
     /// The file's content. A directory and other kinds have codes of their own.
-    fn file(&mut self, who: &Caller, handle: Handle, want: u16) -> Answer<&mut Content> {
+    fn file(&mut self, who: &Caller, handle: Handle, want: u16) -> EngineResult<&mut Content> {
         let node = self.node_mut(handle)?;
         match node.body {
             Body::Directory { .. } => Err(Code::IsDirectory.into()),
@@ -29,7 +29,7 @@ impl Model {
         handle: Handle,
         offset: u64,
         buffer: &mut [u8],
-    ) -> Answer<usize> {
+    ) -> EngineResult<usize> {
         let n = self.file(who, handle, READ)?.read(offset, buffer);
         // Engines may or may not keep times of access.
         self.node_mut(handle)?.atime = Stamp::UNKNOWN;
@@ -42,7 +42,7 @@ impl Model {
         handle: Handle,
         offset: u64,
         data: &[u8],
-    ) -> Answer<usize> {
+    ) -> EngineResult<usize> {
         let content = self.file(who, handle, WRITE)?;
         if data.is_empty() {
             return Ok(0);
@@ -63,7 +63,7 @@ impl Model {
         mode: Allocate,
         offset: u64,
         len: u64,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let content = self.file(who, handle, WRITE)?;
         if len == 0 {
             return Err(Code::Invalid.into());
@@ -86,7 +86,7 @@ impl Model {
     }
 
     /// One answer among those allowed; see [`Model::seek_is_sound`].
-    pub(super) fn seek_data(&mut self, handle: Handle, offset: u64, what: Seek) -> Answer<u64> {
+    pub(super) fn seek_data(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64> {
         let content = self.file(&Caller::OWNER, handle, 0)?;
         if offset >= content.size() {
             return Err(Code::NoSuchRange.into());
@@ -103,20 +103,20 @@ impl Model {
     /// piece of data; a 2 MiB block is data as a whole). It must not call a byte other than zero a hole, nor find
     /// data behind the end, nor call a hole of which it cannot have a block data: 2 MiB to either side of anything
     /// ever written, and of the range that a fallocate gave.
-    pub fn seek_is_sound(&self, handle: Handle, offset: u64, what: Seek, answer: &Answer<u64>) -> bool {
+    pub fn seek_is_sound(&self, handle: Handle, offset: u64, what: Seek, answer: &EngineResult<u64>) -> bool {
         let Some(content) = self.content(handle) else { return answer.is_err() };
         let size = content.size();
         match (what, answer) {
-            (_, Err(fault)) if offset >= size => fault.code == Code::NoSuchRange,
+            (_, Err(error)) if offset >= size => error.code == Code::NoSuchRange,
             (_, Ok(_)) if offset >= size => false,
-            (Seek::Data, Err(fault)) => {
-                fault.code == Code::NoSuchRange && content.first_nonzero(offset).is_none()
+            (Seek::Data, Err(error)) => {
+                error.code == Code::NoSuchRange && content.first_nonzero(offset).is_none()
             }
             (Seek::Data, Ok(at)) => {
                 (offset..size).contains(at) && content.first_nonzero(offset).is_none_or(|first| first >= *at)
             }
             (Seek::Hole, Err(_)) => false,
-            // A hole ends with its block at the latest where it began unaligned.
+            // A hole that began unaligned ends with its block at the latest.
             (Seek::Hole, Ok(at)) => {
                 let end = (at / BLOCK + 1) * BLOCK;
                 (offset..=size).contains(at)

@@ -31,12 +31,12 @@ mod xattrs;
 
 pub use content::Content;
 
-use crate::engine::{Answer, Handle, Stamp, Stat};
+use crate::engine::{EngineResult, Handle, Stamp, Stat};
 use lanefs::Time;
 use lanefs_format::{Code, FileKind};
 use std::collections::{BTreeMap, HashMap};
 
-/// What an inode holds.
+/// The content of an inode.
 #[derive(Clone, Debug)]
 enum Body {
     Directory { entries: BTreeMap<Vec<u8>, Handle>, parent: Handle },
@@ -67,7 +67,7 @@ struct Node {
 pub struct Model {
     nodes: HashMap<Handle, Node>,
     next: Handle,
-    /// Lower bound of the times that the operation at hand sets.
+    /// Lower bound of the times that the current operation sets.
     clock: Time,
     links_followed: u32,
 }
@@ -82,7 +82,7 @@ impl Default for Model {
 }
 
 impl Model {
-    /// An empty file system whose root directory has these permissions, owner and group.
+    /// Creates an empty file system whose root directory has these permissions, owner and group.
     pub fn new(perm: u16, uid: u32, gid: u32) -> Self {
         let mut model = Model { nodes: HashMap::new(), next: ROOT, clock: Time(i64::MIN), links_followed: 0 };
         let body = Body::Directory { entries: BTreeMap::new(), parent: ROOT };
@@ -92,29 +92,29 @@ impl Model {
         model
     }
 
-    /// Times set from here on are known to be this or later.
+    /// Sets a lower bound for all times set from now on.
     pub fn set_clock(&mut self, now: Time) {
         self.clock = now;
     }
 
-    /// Symbolic links followed since this was last asked.
+    /// Returns the number of symbolic links followed since the last call.
     pub fn take_links_followed(&mut self) -> u32 {
         std::mem::take(&mut self.links_followed)
     }
 
-    /// Times of access are unknown from here on: everything was read.
+    /// Makes all access times unknown: every inode was read.
     pub fn forget_access_times(&mut self) {
         for node in self.nodes.values_mut() {
             node.atime = Stamp::UNKNOWN;
         }
     }
 
-    /// Number of inodes.
+    /// Returns the number of inodes.
     pub fn inodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Bytes of file data kept, to end a test before it fills the memory.
+    /// Returns the bytes of file data, so that a test can end before it fills the memory.
     pub fn data_bytes(&self) -> u64 {
         self.nodes
             .values()
@@ -125,7 +125,7 @@ impl Model {
             .sum()
     }
 
-    /// The content of a regular file.
+    /// Returns the content of a regular file.
     pub fn content(&self, handle: Handle) -> Option<&Content> {
         match &self.nodes.get(&handle)?.body {
             Body::File(content) => Some(content),
@@ -133,7 +133,7 @@ impl Model {
         }
     }
 
-    /// Entries of a directory; nothing for anything else.
+    /// Returns the entries of a directory; `None` for any other inode.
     pub fn entries(&self, handle: Handle) -> Option<&BTreeMap<Vec<u8>, Handle>> {
         match &self.nodes.get(&handle)?.body {
             Body::Directory { entries, .. } => Some(entries),
@@ -141,7 +141,7 @@ impl Model {
         }
     }
 
-    /// Type of an inode.
+    /// Returns the type of an inode.
     pub fn kind(&self, handle: Handle) -> Option<FileKind> {
         Some(self.nodes.get(&handle)?.kind)
     }
@@ -171,15 +171,15 @@ impl Model {
         handle
     }
 
-    fn node(&self, handle: Handle) -> Answer<&Node> {
+    fn node(&self, handle: Handle) -> EngineResult<&Node> {
         self.nodes.get(&handle).ok_or_else(|| Code::StaleInode.into())
     }
 
-    fn node_mut(&mut self, handle: Handle) -> Answer<&mut Node> {
+    fn node_mut(&mut self, handle: Handle) -> EngineResult<&mut Node> {
         self.nodes.get_mut(&handle).ok_or_else(|| Code::StaleInode.into())
     }
 
-    fn stat_of(&self, handle: Handle) -> Answer<Stat> {
+    fn stat_of(&self, handle: Handle) -> EngineResult<Stat> {
         let node = self.node(handle)?;
         let size = match &node.body {
             Body::File(content) => content.size(),
@@ -199,7 +199,7 @@ impl Model {
         })
     }
 
-    /// The content of the inode changed.
+    /// Stamps a change of the inode's content.
     fn modified(&mut self, handle: Handle) {
         let now = Stamp::AtLeast(self.clock);
         if let Some(node) = self.nodes.get_mut(&handle) {
@@ -207,7 +207,7 @@ impl Model {
         }
     }
 
-    /// The inode changed, not its content.
+    /// Stamps a change of the inode, but not of its content.
     fn changed(&mut self, handle: Handle) {
         let now = Stamp::AtLeast(self.clock);
         if let Some(node) = self.nodes.get_mut(&handle) {

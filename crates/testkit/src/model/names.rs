@@ -1,8 +1,8 @@
-//! Names come and go: create, link, unlink, rmdir and what is built of them.
+//! Creates and removes names: create, link, unlink, rmdir, and the calls built on them.
 
 use super::permission::{SEARCH, WRITE, bound, demand};
 use super::{Body, Content, Model};
-use crate::engine::{Answer, Handle};
+use crate::engine::{EngineResult, Handle};
 use lanefs::Caller;
 use lanefs_format::{Code, FileKind};
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ pub(super) fn is_dots(name: &[u8]) -> bool {
 
 impl Model {
     /// Rights for a new name in a directory; the name is free.
-    pub(super) fn may_add(&self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    pub(super) fn may_add(&self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         match self.child(who, dir, name) {
             Ok(_) => return Err(Code::Exists.into()),
-            Err(fault) if fault.code != Code::NotFound => return Err(fault),
+            Err(error) if error.code != Code::NotFound => return Err(error),
             Err(_) => {}
         }
         demand(who, self.node(dir)?, WRITE | SEARCH)
@@ -30,7 +30,7 @@ impl Model {
         kind: FileKind,
         perm: u16,
         body: Body,
-    ) -> Answer<Handle> {
+    ) -> EngineResult<Handle> {
         self.may_add(who, dir, name)?;
         let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
         if device && bound(who).is_some() {
@@ -43,7 +43,13 @@ impl Model {
         Ok(made)
     }
 
-    pub(super) fn make_file(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> Answer<Handle> {
+    pub(super) fn make_file(
+        &mut self,
+        who: &Caller,
+        dir: Handle,
+        name: &[u8],
+        perm: u16,
+    ) -> EngineResult<Handle> {
         self.make(who, dir, name, FileKind::File, perm, Body::File(Content::default()))
     }
 
@@ -53,7 +59,7 @@ impl Model {
         dir: Handle,
         name: &[u8],
         perm: u16,
-    ) -> Answer<Handle> {
+    ) -> EngineResult<Handle> {
         let body = Body::Directory { entries: BTreeMap::new(), parent: dir };
         self.make(who, dir, name, FileKind::Directory, perm, body)
     }
@@ -64,7 +70,7 @@ impl Model {
         dir: Handle,
         name: &[u8],
         target: &[u8],
-    ) -> Answer<Handle> {
+    ) -> EngineResult<Handle> {
         if target.is_empty() {
             return Err(Code::NotFound.into());
         }
@@ -74,7 +80,13 @@ impl Model {
         self.make(who, dir, name, FileKind::Symlink, 0o777, Body::Link(target.to_vec()))
     }
 
-    pub(super) fn add_name(&mut self, who: &Caller, node: Handle, dir: Handle, name: &[u8]) -> Answer<()> {
+    pub(super) fn add_name(
+        &mut self,
+        who: &Caller,
+        node: Handle,
+        dir: Handle,
+        name: &[u8],
+    ) -> EngineResult<()> {
         self.node(node)?;
         self.may_add(who, dir, name)?;
         if self.node(node)?.kind == FileKind::Directory {
@@ -85,7 +97,7 @@ impl Model {
         self.insert(dir, name, node)
     }
 
-    pub(super) fn remove_name(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    pub(super) fn remove_name(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         self.searched(who, dir, b"-")?;
         if is_dots(name) {
             return Err(Code::IsDirectory.into());
@@ -96,7 +108,7 @@ impl Model {
         self.drop_link(victim)
     }
 
-    pub(super) fn remove_directory(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    pub(super) fn remove_directory(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         self.searched(who, dir, b"-")?;
         match name {
             b"." => return Err(Code::Invalid.into()),
@@ -113,7 +125,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn remove_tree(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<()> {
+    pub(super) fn remove_tree(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         if self.entries(dir).is_none() {
             return Err(Code::NotDirectory.into());
         }
@@ -121,7 +133,8 @@ impl Model {
             return Err(Code::Invalid.into());
         }
         let top = self.child(who, dir, name)?;
-        // A stack and not recursion, for trees deeper than the stack. The same directory is met twice: full, then empty.
+        // A stack and not recursion, for trees deeper than the stack. Each directory is visited twice: full,
+        // then empty.
         let mut pending = vec![(dir, name.to_vec(), top)];
         while let Some((parent, name, node)) = pending.pop() {
             match self.entries(node) {
@@ -137,8 +150,8 @@ impl Model {
         Ok(())
     }
 
-    /// Puts a name into a directory, and the directory's own link counts right.
-    pub(super) fn insert(&mut self, dir: Handle, name: &[u8], child: Handle) -> Answer<()> {
+    /// Inserts a name into a directory, and updates the directory's own link count.
+    pub(super) fn insert(&mut self, dir: Handle, name: &[u8], child: Handle) -> EngineResult<()> {
         let is_directory = self.node(child)?.kind == FileKind::Directory;
         if let Body::Directory { parent, .. } = &mut self.node_mut(child)?.body {
             *parent = dir;
@@ -154,8 +167,8 @@ impl Model {
         Ok(())
     }
 
-    /// Takes a name out of a directory; what it named is left as it is.
-    pub(super) fn detach(&mut self, dir: Handle, name: &[u8]) -> Answer<Handle> {
+    /// Removes a name from a directory; its inode is left as it is.
+    pub(super) fn detach(&mut self, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
         let Body::Directory { entries, .. } = &mut self.node_mut(dir)?.body else {
             return Err(Code::NotDirectory.into());
         };
@@ -167,8 +180,8 @@ impl Model {
         Ok(child)
     }
 
-    /// One name of a file less; the last one takes the file along.
-    pub(super) fn drop_link(&mut self, victim: Handle) -> Answer<()> {
+    /// Subtracts one link of a file; the last one removes the file.
+    pub(super) fn drop_link(&mut self, victim: Handle) -> EngineResult<()> {
         self.changed(victim);
         let node = self.node_mut(victim)?;
         node.links -= 1;

@@ -1,7 +1,7 @@
-//! Who may do what, as Linux decides it.
+//! Permission checks, as Linux makes them.
 
 use super::{Body, Model, Node};
-use crate::engine::{Answer, Handle};
+use crate::engine::{EngineResult, Handle};
 use lanefs::{Caller, User};
 use lanefs_format::{Code, FileKind};
 
@@ -13,7 +13,7 @@ pub(super) const SET_GID: u16 = 0o2000;
 pub(super) const STICKY: u16 = 0o1000;
 const GROUP_EXECUTE: u16 = 0o010;
 
-/// The user whom permissions bind: nobody for the volume's owner and for root.
+/// Returns the user whom permissions bind: none for the volume's owner and for root.
 pub(super) fn bound(who: &Caller) -> Option<&User> {
     who.user.as_ref().filter(|user| user.uid != 0)
 }
@@ -22,7 +22,7 @@ pub(super) fn in_group(user: &User, gid: u32) -> bool {
     user.gid == gid || user.groups.contains(&gid)
 }
 
-/// The class of bits that counts is the first that fits: the owner is not helped by what the group may.
+/// Only the first class of bits that fits counts: the group's rights do not help the owner.
 fn allowed(user: &User, node: &Node, want: u16) -> bool {
     let bits = if user.uid == node.uid {
         node.perm >> 6
@@ -34,8 +34,8 @@ fn allowed(user: &User, node: &Node, want: u16) -> bool {
     bits & want == want
 }
 
-/// `AccessDenied` unless the caller may do all of `want`.
-pub(super) fn demand(who: &Caller, node: &Node, want: u16) -> Answer<()> {
+/// Returns `AccessDenied` unless the caller has all rights in `want`.
+pub(super) fn demand(who: &Caller, node: &Node, want: u16) -> EngineResult<()> {
     match bound(who) {
         Some(user) if !allowed(user, node, want) => Err(Code::AccessDenied.into()),
         _ => Ok(()),
@@ -50,8 +50,8 @@ pub(super) fn without_foreign_set_gid(who: &Caller, perm: u16, gid: u32) -> u16 
     }
 }
 
-/// The bits left once the set-id bits are dropped: set-user-id always, set-group-id where it is not the old mark of
-/// mandatory locking (no group execute) in the hands of a member of the group.
+/// The bits left after the set-id bits are dropped: set-user-id always; set-group-id unless it is the old
+/// mark of mandatory locking (no group execute) and the caller is a member of the group.
 pub(super) fn without_set_ids(who: &Caller, node: &Node) -> u16 {
     let mut perm = node.perm & !SET_UID;
     if perm & SET_GID != 0 {
@@ -65,8 +65,8 @@ pub(super) fn without_set_ids(who: &Caller, node: &Node) -> u16 {
 }
 
 impl Model {
-    /// The entries of `dir`, which the caller may search for a name of this length.
-    pub(super) fn searched(&self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<&Node> {
+    /// Returns the entries of `dir`, after a check that the caller may search it for a name of this length.
+    pub(super) fn searched(&self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<&Node> {
         let node = self.node(dir)?;
         if node.kind != FileKind::Directory {
             return Err(Code::NotDirectory.into());
@@ -81,14 +81,14 @@ impl Model {
         Ok(node)
     }
 
-    /// Rights and kind for taking `victim`'s name out of `dir` (`may_delete` in Linux).
+    /// Checks rights and kind for removing `victim`'s name from `dir` (`may_delete` in Linux).
     pub(super) fn may_remove(
         &self,
         who: &Caller,
         dir: Handle,
         victim: Handle,
         as_directory: bool,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let (parent, node) = (self.node(dir)?, self.node(victim)?);
         demand(who, parent, WRITE | SEARCH)?;
         if let Some(user) = bound(who)
@@ -105,14 +105,14 @@ impl Model {
         }
     }
 
-    /// Owner, group and permissions of something made by `who` in `dir`.
+    /// Owner, group and permissions of a new inode that `who` creates in `dir`.
     pub(super) fn heritage(
         &self,
         who: &Caller,
         dir: Handle,
         kind: FileKind,
         perm: u16,
-    ) -> Answer<(u16, u32, u32)> {
+    ) -> EngineResult<(u16, u32, u32)> {
         let parent = self.node(dir)?;
         let (uid, mut gid) = who.user.as_ref().map_or((0, 0), |user| (user.uid, user.gid));
         let mut perm = perm & 0o7777;
@@ -121,7 +121,7 @@ impl Model {
             if kind == FileKind::Directory {
                 perm |= SET_GID;
             } else if perm & (SET_GID | GROUP_EXECUTE) == SET_GID | GROUP_EXECUTE {
-                // Else a member of no such group would get a program that runs as that group.
+                // Otherwise a user outside the group would get a program that runs as that group.
                 perm = without_foreign_set_gid(who, perm, gid);
             }
         }
@@ -129,7 +129,7 @@ impl Model {
     }
 
     /// A write or a truncation by anyone but root drops a regular file's set-id bits.
-    pub(super) fn drop_set_ids_at_write(&mut self, who: &Caller, handle: Handle) -> Answer<()> {
+    pub(super) fn drop_set_ids_at_write(&mut self, who: &Caller, handle: Handle) -> EngineResult<()> {
         if bound(who).is_some() {
             let node = self.node_mut(handle)?;
             if matches!(node.body, Body::File(_)) {

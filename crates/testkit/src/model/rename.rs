@@ -2,7 +2,7 @@
 
 use super::permission::{WRITE, demand};
 use super::{Model, names::is_dots};
-use crate::engine::{Answer, Handle};
+use crate::engine::{EngineResult, Handle};
 use lanefs::{Caller, RenameMode};
 use lanefs_format::{Code, FileKind};
 
@@ -13,8 +13,8 @@ impl Model {
         (old_dir, old_name): (Handle, &[u8]),
         (new_dir, new_name): (Handle, &[u8]),
         mode: RenameMode,
-    ) -> Answer<()> {
-        // The walks to both parents come before either last name is looked at.
+    ) -> EngineResult<()> {
+        // The walks to both parents come before the lookup of either last name.
         self.searched(who, old_dir, b"-")?;
         self.searched(who, new_dir, b"-")?;
         if is_dots(old_name) {
@@ -26,8 +26,8 @@ impl Model {
         let source = self.child(who, old_dir, old_name)?;
         let target = match self.child(who, new_dir, new_name) {
             Ok(found) => Some(found),
-            Err(fault) if fault.code == Code::NotFound => None,
-            Err(fault) => return Err(fault),
+            Err(error) if error.code == Code::NotFound => None,
+            Err(error) => return Err(error),
         };
         match (mode, target) {
             (RenameMode::NoReplace, Some(_)) => return Err(Code::Exists.into()),
@@ -55,7 +55,7 @@ impl Model {
         Ok(())
     }
 
-    /// A directory cannot move below itself, nor replace one that it lies in.
+    /// A directory cannot move below itself, nor replace a directory that contains it.
     fn refuse_loops(
         &self,
         old_dir: Handle,
@@ -63,7 +63,7 @@ impl Model {
         source: Handle,
         target: Option<Handle>,
         mode: RenameMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         if self.is_above(source, new_dir) {
             return Err(Code::Invalid.into());
         }
@@ -81,7 +81,7 @@ impl Model {
         (old_dir, source): (Handle, Handle),
         (new_dir, target): (Handle, Option<Handle>),
         mode: RenameMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let source_is_dir = self.node(source)?.kind == FileKind::Directory;
         self.may_remove(who, old_dir, source, source_is_dir)?;
         let mut target_is_dir = false;
@@ -105,7 +105,7 @@ impl Model {
         Ok(())
     }
 
-    fn replace(&mut self, dir: Handle, name: &[u8], target: Option<Handle>) -> Answer<()> {
+    fn replace(&mut self, dir: Handle, name: &[u8], target: Option<Handle>) -> EngineResult<()> {
         let Some(target) = target else { return Ok(()) };
         if self.entries(target).is_some_and(|entries| !entries.is_empty()) {
             return Err(Code::NotEmpty.into());

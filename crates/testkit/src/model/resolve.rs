@@ -1,50 +1,57 @@
-//! Paths.
+//! Path resolution.
 
 use super::{Body, Model, ROOT, permission};
-use crate::engine::{Answer, Handle};
+use crate::engine::{EngineResult, Handle};
 use lanefs::Caller;
 use lanefs_format::{Code, FileKind, MAX_SYMLINKS_FOLLOWED};
 
-/// What remains of a path.
-enum Step {
+/// A remaining part of a path.
+enum PathPart {
     Name(Vec<u8>),
-    /// The path ended in '/': what was found must be a directory, and a link before it is followed.
+    /// The path ended in '/': the inode found must be a directory, and a symbolic link before it is followed.
     Slash,
 }
 
-/// The steps of `path`, last one first.
-fn steps(path: &[u8]) -> Vec<Step> {
-    let mut steps: Vec<Step> = path
+/// The parts of `path`, last one first.
+fn parts(path: &[u8]) -> Vec<PathPart> {
+    let mut parts: Vec<PathPart> = path
         .split(|byte| *byte == b'/')
         .filter(|name| !name.is_empty())
-        .map(|name| Step::Name(name.to_vec()))
+        .map(|name| PathPart::Name(name.to_vec()))
         .collect();
     if path.ends_with(b"/") {
-        steps.push(Step::Slash);
+        parts.push(PathPart::Slash);
     }
-    steps.reverse();
-    steps
+    parts.reverse();
+    parts
 }
 
 impl Model {
-    pub(super) fn walk(&mut self, who: &Caller, base: Handle, path: &[u8], follow: bool) -> Answer<Handle> {
+    pub(super) fn walk(
+        &mut self,
+        who: &Caller,
+        base: Handle,
+        path: &[u8],
+        follow: bool,
+    ) -> EngineResult<Handle> {
         if path.is_empty() {
             return Err(Code::NotFound.into());
         }
         let mut at = if path.starts_with(b"/") { ROOT } else { base };
-        let mut rest = steps(path);
+        let mut rest = parts(path);
         let mut links = 0;
-        while let Some(step) = rest.pop() {
-            let Step::Name(name) = step else {
+        while let Some(part) = rest.pop() {
+            let PathPart::Name(name) = part else {
                 if self.node(at)?.kind != FileKind::Directory {
                     return Err(Code::NotDirectory.into());
                 }
                 continue;
             };
             let found = match self.child(who, at, &name) {
-                // Where more names follow, the caller learns that it was not the last one that is missing.
-                Err(fault)
-                    if fault.code == Code::NotFound && rest.iter().any(|s| matches!(s, Step::Name(_))) =>
+                // Where more names follow, the code says that the missing name was not the last one.
+                Err(error)
+                    if error.code == Code::NotFound
+                        && rest.iter().any(|s| matches!(s, PathPart::Name(_))) =>
                 {
                     return Err(Code::ComponentNotFound.into());
                 }
@@ -59,7 +66,7 @@ impl Model {
                     if target.starts_with(b"/") {
                         at = ROOT;
                     }
-                    let mut more = steps(target);
+                    let mut more = parts(target);
                     rest.append(&mut more);
                     self.links_followed += 1;
                 }
@@ -70,7 +77,7 @@ impl Model {
     }
 
     /// One name in one directory, `.` and `..` included.
-    pub(super) fn child(&self, who: &Caller, dir: Handle, name: &[u8]) -> Answer<Handle> {
+    pub(super) fn child(&self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
         let node = self.searched(who, dir, name)?;
         let Body::Directory { entries, parent } = &node.body else {
             return Err(Code::NotDirectory.into());
@@ -82,22 +89,22 @@ impl Model {
         }
     }
 
-    /// `mkdir -p`: what exists is passed through, links to directories included.
-    pub(super) fn make_all(&mut self, path: &[u8], perm: u16) -> Answer<Handle> {
+    /// `mkdir -p`: existing directories are passed through, symbolic links to directories included.
+    pub(super) fn make_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Handle> {
         let who = Caller::OWNER;
         let mut at = ROOT;
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             at = match self.walk(&who, at, name, true) {
                 Ok(found) if self.kind(found) == Some(FileKind::Directory) => found,
                 Ok(_) => return Err(Code::NotDirectory.into()),
-                Err(fault) if fault.code == Code::NotFound => self.make_directory(&who, at, name, perm)?,
-                Err(fault) => return Err(fault),
+                Err(error) if error.code == Code::NotFound => self.make_directory(&who, at, name, perm)?,
+                Err(error) => return Err(error),
             };
         }
         Ok(at)
     }
 
-    /// True where `above` is `below` or one of the directories that lead to it.
+    /// Returns true where `above` is `below` or one of its ancestors.
     pub(super) fn is_above(&self, above: Handle, mut below: Handle) -> bool {
         loop {
             if above == below {
@@ -111,7 +118,7 @@ impl Model {
     }
 
     /// Read permission on a directory, for listing.
-    pub(super) fn listed(&self, who: &Caller, dir: Handle) -> Answer<&Body> {
+    pub(super) fn listed(&self, who: &Caller, dir: Handle) -> EngineResult<&Body> {
         let node = self.node(dir)?;
         if node.kind != FileKind::Directory {
             return Err(Code::NotDirectory.into());

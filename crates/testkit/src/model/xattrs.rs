@@ -2,16 +2,16 @@
 
 use super::permission::{READ, STICKY, WRITE, bound, demand};
 use super::{Model, Node};
-use crate::engine::{Answer, Handle};
+use crate::engine::{EngineResult, Handle};
 use lanefs::{Caller, XattrMode};
 use lanefs_format::{Code, FileKind, MAX_NAME};
 
 /// Largest value, as Linux has it (`XATTR_SIZE_MAX`).
 pub(super) const MAX_VALUE: usize = 65536;
 
-/// The rights that Linux asks for by the name's prefix. Only `user.` is for everybody.
-fn permitted(who: &Caller, node: &Node, name: &[u8], write: bool) -> Answer<()> {
-    // What no data belongs to holds no attributes of users either, whoever asks.
+/// Checks the rights that Linux demands by the name's prefix. Only `user.` is open to everyone.
+fn permitted(who: &Caller, node: &Node, name: &[u8], write: bool) -> EngineResult<()> {
+    // Inodes without data have no `user.` attributes, for any caller.
     let holds = matches!(node.kind, FileKind::File | FileKind::Directory);
     if name.starts_with(b"user.") && !holds {
         return Err(if write { Code::NotPermitted } else { Code::NoAttribute }.into());
@@ -30,12 +30,12 @@ fn permitted(who: &Caller, node: &Node, name: &[u8], write: bool) -> Answer<()> 
     Ok(())
 }
 
-fn named(name: &[u8]) -> Answer<()> {
+fn named(name: &[u8]) -> EngineResult<()> {
     if name.is_empty() || name.len() > MAX_NAME { Err(Code::BufferTooSmall.into()) } else { Ok(()) }
 }
 
 impl Model {
-    pub(super) fn xattr(&self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<Vec<u8>> {
+    pub(super) fn xattr(&self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
         let node = self.node(handle)?;
         named(name)?;
         permitted(who, node, name, false)?;
@@ -49,7 +49,7 @@ impl Model {
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         let node = self.node(handle)?;
         named(name)?;
         if value.len() > MAX_VALUE {
@@ -66,7 +66,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn remove_xattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> Answer<()> {
+    pub(super) fn remove_xattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
         let node = self.node(handle)?;
         named(name)?;
         permitted(who, node, name, true)?;
@@ -80,7 +80,7 @@ impl Model {
         self.nodes.get(&handle).map_or(0, |n| n.xattrs.iter().map(|(k, v)| k.len() + v.len()).sum())
     }
 
-    pub(super) fn xattr_names(&self, handle: Handle) -> Answer<Vec<Vec<u8>>> {
+    pub(super) fn xattr_names(&self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {
         Ok(self.node(handle)?.xattrs.keys().cloned().collect())
     }
 }

@@ -1,88 +1,88 @@
-//! Carries an operation out on any engine.
+//! Executes an operation on any engine.
 
-use super::{Bulk, Bytes, Op, Place, Who, bulk_name, colliding_pairs};
-use crate::engine::{Answer, Engine, Fault, Handle, Stat};
+use super::{Bulk, Bytes, EntryPath, Identity, Op, bulk_name, colliding_pairs};
+use crate::engine::{Engine, EngineError, EngineResult, Handle, Stat};
 use lanefs::Caller;
 use lanefs_format::{Code, FileKind};
 
-/// What an operation answered.
+/// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did not happen.
-    Failed(Fault),
-    /// It happened, and there is nothing to say.
+    /// It failed.
+    Failed(EngineError),
+    /// It succeeded and returns nothing.
     Done,
-    /// Attributes after it.
+    /// Attributes after the operation.
     Stat(Box<Stat>),
-    /// An answer for each path.
-    Stats(Vec<Answer<Stat>>),
+    /// One result per path.
+    Stats(Vec<EngineResult<Stat>>),
     /// A type.
     Kind(FileKind),
     /// Bytes read.
     Bytes(Bytes),
     /// A number of bytes.
     Count(usize),
-    /// Where a seek ended; failures of a seek are in here too, as they are judged together.
-    Position(Answer<u64>),
-    /// Names of a directory and their types, in the order given.
+    /// End of a seek. Failures of a seek are in here too, as both are judged together.
+    Position(EngineResult<u64>),
+    /// Names of a directory and their types, in the order listed.
     Names(Vec<(Bytes, FileKind)>),
-    /// Names of attributes.
+    /// Names of extended attributes.
     Attributes(Vec<Bytes>),
-    /// What each part of a bulk operation answered.
+    /// Result of each part of a bulk operation.
     Each(Vec<Result<(), Code>>),
-    /// A listing with operations in between: those present before it, the listing, the operations' answers.
+    /// A listing with operations in between: the names, and the results of the operations.
     Listing {
-        /// Names in the order given.
+        /// Names in the order listed.
         seen: Vec<Bytes>,
-        /// Answers to the operations.
+        /// Results of the operations.
         between: Vec<Outcome>,
     },
 }
 
 impl Outcome {
-    /// The volume said that it is full.
+    /// Returns true if the volume reported that it is full.
     pub fn is_full(&self) -> bool {
-        matches!(self, Outcome::Failed(fault) if fault.code == Code::NoSpace)
+        matches!(self, Outcome::Failed(error) if error.code == Code::NoSpace)
     }
 }
 
-impl From<Answer<()>> for Outcome {
-    fn from(answer: Answer<()>) -> Self {
+impl From<EngineResult<()>> for Outcome {
+    fn from(answer: EngineResult<()>) -> Self {
         answer.map_or_else(Outcome::Failed, |()| Outcome::Done)
     }
 }
 
-impl From<Answer<Stat>> for Outcome {
-    fn from(answer: Answer<Stat>) -> Self {
+impl From<EngineResult<Stat>> for Outcome {
+    fn from(answer: EngineResult<Stat>) -> Self {
         answer.map_or_else(Outcome::Failed, |stat| Outcome::Stat(Box::new(stat)))
     }
 }
 
-/// An engine and who uses it.
+/// An engine and its caller.
 struct Session<'e> {
     engine: &'e mut dyn Engine,
     who: Caller,
 }
 
 impl Session<'_> {
-    fn path(&mut self, path: &Bytes, follow: bool) -> Answer<Handle> {
+    fn path(&mut self, path: &Bytes, follow: bool) -> EngineResult<Handle> {
         self.engine.resolve(&self.who, None, &path.0, follow)
     }
 
-    /// A file in the directory's place is left to the call that follows: it must notice by itself.
-    fn dir(&mut self, at: &Place) -> Answer<Handle> {
+    /// A path that leads to a file is left to the next call, which must notice by itself.
+    fn dir(&mut self, at: &EntryPath) -> EngineResult<Handle> {
         self.path(&at.dir, true)
     }
 }
 
-/// Carries out `op` and tells what it answered.
+/// Executes `op` and returns its result.
 pub fn apply(engine: &mut dyn Engine, op: &Op) -> Outcome {
     engine.begin();
     let mut session = Session { engine, who: op.who().caller() };
     run(&mut session, op).unwrap_or_else(Outcome::Failed)
 }
 
-fn run(s: &mut Session<'_>, op: &Op) -> Answer<Outcome> {
+fn run(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
     match op {
         Op::Create { .. } | Op::Mknod { .. } | Op::Mkdir { .. } | Op::Symlink { .. } => make(s, op),
         Op::Link { path, at, .. } => {
@@ -141,7 +141,7 @@ fn run(s: &mut Session<'_>, op: &Op) -> Answer<Outcome> {
     }
 }
 
-fn make(s: &mut Session<'_>, op: &Op) -> Answer<Outcome> {
+fn make(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
     Ok(match op {
         Op::Create { at, perm, .. } => {
             let dir = s.dir(at)?;
@@ -164,12 +164,13 @@ fn make(s: &mut Session<'_>, op: &Op) -> Answer<Outcome> {
     .into())
 }
 
-/// Operations on what a file holds and on attributes.
-fn content(s: &mut Session<'_>, op: &Op) -> Answer<Outcome> {
+/// Operations on file data and on attributes.
+fn content(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
     Ok(match op {
         Op::Read { path, offset, len, .. } => {
             let node = s.path(path, true)?;
-            // What the engine does not fill must stay as it was: the filling shows a wild write behind the count.
+            // Bytes that the engine does not fill must keep this value: it shows a wild write after the
+            // count.
             let mut buffer = vec![0xa5; *len];
             let n = s.engine.read(&s.who, node, *offset, &mut buffer)?;
             if n > *len || buffer[n..].iter().any(|byte| *byte != 0xa5) {
@@ -212,10 +213,11 @@ fn content(s: &mut Session<'_>, op: &Op) -> Answer<Outcome> {
     })
 }
 
-/// Pages of a listing at most: more than any test's directory has entries, so a cookie that does not advance shows.
+/// Most pages of a listing: more than any test's directory has entries, so a cookie that does not advance
+/// shows.
 const MOST_PAGES: usize = 1_000_000;
 
-fn list(s: &mut Session<'_>, dir: Handle, page: usize) -> Answer<Outcome> {
+fn list(s: &mut Session<'_>, dir: Handle, page: usize) -> EngineResult<Outcome> {
     let (mut names, mut cookie) = (Vec::new(), 0);
     for _ in 0..MOST_PAGES {
         let entries = s.engine.list(&s.who, dir, cookie, page)?;
@@ -226,20 +228,24 @@ fn list(s: &mut Session<'_>, dir: Handle, page: usize) -> Answer<Outcome> {
         cookie = *last;
         names.extend(entries.into_iter().map(|(name, kind, _)| (Bytes(name), kind)));
     }
-    Err(Fault { text: "a listing does not end".to_owned(), broken: true, ..Code::InvariantViolated.into() })
+    Err(EngineError {
+        text: "a listing does not end".to_owned(),
+        broken: true,
+        ..Code::InvariantViolated.into()
+    })
 }
 
-/// The listing goes on by cookie behind every operation. The handle is looked up anew each time, as an operation
-/// forgets handles.
-fn list_while(s: &mut Session<'_>, path: &Bytes, page: usize, between: &[Op]) -> Answer<Outcome> {
+/// The listing resumes by cookie after every operation. The handle is resolved anew each time, because an
+/// operation forgets handles.
+fn list_while(s: &mut Session<'_>, path: &Bytes, page: usize, between: &[Op]) -> EngineResult<Outcome> {
     let (mut seen, mut answers, mut cookie) = (Vec::new(), Vec::new(), 0);
     let mut operations = between.iter();
     for _ in 0..MOST_PAGES {
         let entries = match s.path(path, true).and_then(|dir| s.engine.list(&s.who, dir, cookie, page)) {
             Ok(entries) => entries,
-            // One of the operations may have taken the directory away.
-            Err(fault) if !fault.broken && cookie != 0 => break,
-            Err(fault) => return Err(fault),
+            // One of the operations may have removed the directory.
+            Err(error) if !error.broken && cookie != 0 => break,
+            Err(error) => return Err(error),
         };
         let Some((_, _, last)) = entries.last() else { break };
         cookie = *last;
@@ -248,12 +254,20 @@ fn list_while(s: &mut Session<'_>, path: &Bytes, page: usize, between: &[Op]) ->
             answers.push(apply(s.engine, op));
         }
     }
-    // The model's pages are not the volume's, so whatever is left is done at the end: both do all of them.
+    // The model's pages are not the volume's, so the remaining operations run at the end: both run all of
+    // them.
     answers.extend(operations.map(|op| apply(s.engine, op)));
     Ok(Outcome::Listing { seen, between: answers })
 }
 
-fn bulk(s: &mut Session<'_>, dir: &Bytes, what: Bulk, first: u64, step: u64, count: u64) -> Answer<Outcome> {
+fn bulk(
+    s: &mut Session<'_>,
+    dir: &Bytes,
+    what: Bulk,
+    first: u64,
+    step: u64,
+    count: u64,
+) -> EngineResult<Outcome> {
     let dir = s.path(dir, true)?;
     let mut each = Vec::with_capacity(count as usize);
     let mut original = None;
@@ -264,7 +278,7 @@ fn bulk(s: &mut Session<'_>, dir: &Bytes, what: Bulk, first: u64, step: u64, cou
             (Bulk::Directories, _) => s.engine.mkdir(&s.who, dir, &name, 0o755).map(|_| ()),
             (Bulk::Links, Some(node)) => s.engine.link(&s.who, node, dir, &name).map(|_| ()),
             (Bulk::Remove, _) => match s.engine.unlink(&s.who, dir, &name) {
-                Err(fault) if fault.code == Code::IsDirectory => s.engine.rmdir(&s.who, dir, &name),
+                Err(error) if error.code == Code::IsDirectory => s.engine.rmdir(&s.who, dir, &name),
                 other => other,
             },
         };
@@ -276,7 +290,7 @@ fn bulk(s: &mut Session<'_>, dir: &Bytes, what: Bulk, first: u64, step: u64, cou
     Ok(Outcome::Each(each))
 }
 
-fn colliding(s: &mut Session<'_>, dir: &Bytes, make: bool, count: usize) -> Answer<Outcome> {
+fn colliding(s: &mut Session<'_>, dir: &Bytes, make: bool, count: usize) -> EngineResult<Outcome> {
     let dir = s.path(dir, true)?;
     let mut each = Vec::new();
     for (one, other) in colliding_pairs().iter().take(count) {
@@ -292,17 +306,17 @@ fn colliding(s: &mut Session<'_>, dir: &Bytes, make: bool, count: usize) -> Answ
 }
 
 /// Damage ends a bulk operation and keeps its text; ordinary outcomes are collected.
-fn whole(answer: Answer<()>) -> Answer<Result<(), Code>> {
+fn whole(answer: EngineResult<()>) -> EngineResult<Result<(), Code>> {
     match answer {
-        Err(fault) if fault.broken => Err(fault),
-        Err(fault) => Ok(Err(fault.code)),
+        Err(error) if error.broken => Err(error),
+        Err(error) => Ok(Err(error.code)),
         Ok(()) => Ok(Ok(())),
     }
 }
 
-impl Who {
-    /// True for a caller whom permissions bind.
+impl Identity {
+    /// Returns true for a caller whom permissions bind.
     pub fn is_bound(self) -> bool {
-        Who::USERS.contains(&self)
+        Identity::USERS.contains(&self)
     }
 }

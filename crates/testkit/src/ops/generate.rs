@@ -1,17 +1,17 @@
-//! Operations from a seed, chosen with an eye on the model so that most of them have something to act on.
+//! Generates operations from a seed. It looks at the model, so that most operations have a target.
 
 use super::names::any;
-use super::{Bulk, Bytes, Data, Limits, Op, Place, Profile, Who, bulk_name};
+use super::{Bulk, Bytes, Data, EntryPath, Identity, Limits, Op, Profile, bulk_name};
 use crate::model::{Model, ROOT};
 use crate::seeded::Seeded;
 use lanefs::{Allocate, RenameMode, Seek, SetAttr, Time, XattrMode};
 use lanefs_format::FileKind;
 use std::ops::Bound;
 
-/// Most bytes of file data that the model keeps before writes become small.
+/// Bytes of file data in the model above which writes become small.
 const MOST_DATA: u64 = 24 << 20;
 
-/// Makes operations.
+/// A generator of operations.
 #[derive(Clone, Debug)]
 pub struct Generator {
     numbers: Seeded,
@@ -20,12 +20,12 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// All operations follow from the seed, the profile, the limits and what the model holds.
+    /// Creates a generator. The seed, the profile, the limits and the model determine all operations.
     pub fn new(seed: u64, profile: Profile, limits: Limits) -> Self {
         Generator { numbers: Seeded::new(seed), profile, limits }
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     pub fn next(&mut self, model: &Model) -> Op {
         let p = self.profile;
         let groups = [
@@ -46,11 +46,11 @@ impl Generator {
         }
     }
 
-    fn who(&mut self) -> Who {
+    fn who(&mut self) -> Identity {
         match (self.limits.users, self.numbers.chance(self.profile.users)) {
-            (true, true) if self.numbers.chance(12) => Who::Root,
-            (true, true) => *self.numbers.pick(&Who::USERS),
-            _ => Who::Owner,
+            (true, true) if self.numbers.chance(12) => Identity::Root,
+            (true, true) => *self.numbers.pick(&Identity::USERS),
+            _ => Identity::Owner,
         }
     }
 
@@ -61,7 +61,7 @@ impl Generator {
             1 => {
                 let kinds = [FileKind::Fifo, FileKind::Socket, FileKind::CharDevice, FileKind::BlockDevice];
                 let kind = kinds[self.numbers.below(if self.limits.devices { 4 } else { 2 }) as usize];
-                // Major 8, any minor: a number that the host takes, too.
+                // Major 8, any minor: the host accepts these, too.
                 let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
                 let rdev = if device { 0x800 + self.numbers.below(256) } else { 0 };
                 Op::Mknod { who, at, kind, perm: self.perm(true), rdev }
@@ -69,7 +69,7 @@ impl Generator {
             2 => Op::Mkdir { who, at, perm: self.perm(false) },
             3 => Op::Symlink { who, at, target: self.target(model) },
             _ => {
-                let who = if self.limits.user_links { who } else { Who::Owner };
+                let who = if self.limits.user_links { who } else { Identity::Owner };
                 Op::Link { who, path: self.path(model, |kind| kind != FileKind::Directory), at }
             }
         }
@@ -132,13 +132,14 @@ impl Generator {
         let path = self.path(model, |kind| kind == FileKind::Directory);
         let between = (0..self.numbers.between(1, 12))
             .map(|_| {
-                let (at, who) = (Place { dir: path.clone(), name: self.name(model, &path) }, Who::Owner);
+                let (at, who) =
+                    (EntryPath { dir: path.clone(), name: self.name(model, &path) }, Identity::Owner);
                 match self.numbers.below(4) {
                     0 => Op::Create { who, at, perm: 0o644 },
                     1 => Op::Mkdir { who, at, perm: 0o755 },
                     2 => Op::Unlink { who, at },
                     _ => {
-                        let to = Place { dir: path.clone(), name: self.name(model, &path) };
+                        let to = EntryPath { dir: path.clone(), name: self.name(model, &path) };
                         Op::Rename { who, from: at, to, mode: RenameMode::Replace }
                     }
                 }
@@ -191,7 +192,7 @@ impl Generator {
         let mut set = SetAttr::default();
         match self.numbers.weighted(&self.profile.attributes) {
             0 => {
-                // The permissions of a link mean nothing, and Linux refuses to change them.
+                // The permissions of a symbolic link mean nothing, and Linux refuses to change them.
                 let path = self.path(model, |kind| kind != FileKind::Symlink);
                 set.perm = Some(self.perm(true));
                 return Op::Set { who, path, follow: true, set };
@@ -212,9 +213,9 @@ impl Generator {
         Op::Set { who, path: self.path(model, |_| true), follow: self.numbers.chance(70), set }
     }
 
-    fn xattr(&mut self, model: &Model, who: Who) -> Op {
+    fn xattr(&mut self, model: &Model, who: Identity) -> Op {
         let trusted = self.limits.trusted && self.numbers.chance(20);
-        // `user.` attributes are for files and directories; others may stand on anything.
+        // Only files and directories have `user.` attributes; any inode may have others.
         let holds = |kind| matches!(kind, FileKind::File | FileKind::Directory);
         let path = self.path(model, |kind| trusted || holds(kind));
         let follow = !trusted || self.numbers.chance(70);
@@ -279,7 +280,7 @@ impl Generator {
         }
     }
 
-    /// From 1902 to 2200, whole nanoseconds: what the host's file systems hold, too.
+    /// A time from 1902 to 2200, in whole nanoseconds: the host's file systems can store it, too.
     fn time(&mut self) -> Time {
         Time::from_parts(
             self.numbers.below(4_100_000_000) as i64 - 2_100_000_000,
@@ -291,7 +292,7 @@ impl Generator {
         *self.numbers.pick(&[1, 2, 7, 32, 100, 1000, 100_000])
     }
 
-    /// Near the start mostly, near the bounds of blocks and of the map's levels at times, far out seldom.
+    /// Mostly near the start, at times near the bounds of blocks and of the map's levels, seldom far out.
     fn offset(&mut self) -> u64 {
         let bounds = [160, 4096, 8192, 2 << 20, 4 << 20, 1 << 30, 1 << 39, 1 << 48, self.limits.most_offset];
         let offset = match self.numbers.below(100) {
@@ -304,7 +305,8 @@ impl Generator {
         offset.min(self.limits.most_offset + 50)
     }
 
-    /// A link's target: mostly something that exists, absolute or from some directory; at times nonsense or a loop.
+    /// A symbolic link's target: mostly a path that exists, absolute or relative; at times nonsense or a
+    /// loop.
     fn target(&mut self, model: &Model) -> Bytes {
         let mut target = self.wild_path(model).0;
         if self.numbers.chance(40) {
@@ -327,14 +329,14 @@ impl Generator {
         self.path(model, |kind| kind == FileKind::Directory)
     }
 
-    fn new_place(&mut self, model: &Model) -> Place {
+    fn new_place(&mut self, model: &Model) -> EntryPath {
         let dir = self.dir(model);
         let wide = self.profile.most_bulk > 1000 && self.numbers.chance(60);
         let name = if wide { bulk_name(self.numbers.below(9000)) } else { any(&mut self.numbers) };
-        Place { dir, name: Bytes(name) }
+        EntryPath { dir, name: Bytes(name) }
     }
 
-    fn old_place(&mut self, model: &Model, fits: impl Fn(FileKind) -> bool) -> Place {
+    fn old_place(&mut self, model: &Model, fits: impl Fn(FileKind) -> bool) -> EntryPath {
         if self.numbers.chance(self.profile.existing) {
             for _ in 0..6 {
                 let mut way = self.walk(model);
@@ -342,14 +344,14 @@ impl Generator {
                 if fits(kind)
                     && let Some(name) = way.0.pop()
                 {
-                    return Place { dir: joined(&way.0), name: Bytes(name) };
+                    return EntryPath { dir: joined(&way.0), name: Bytes(name) };
                 }
             }
         }
         self.new_place(model)
     }
 
-    /// A name in one directory: one that is there, or any.
+    /// A name in one directory: an existing one, or any.
     fn name(&mut self, model: &Model, dir: &Bytes) -> Bytes {
         if self.numbers.chance(70)
             && let Some((name, _)) = plain(model, dir).and_then(|at| self.child(model, at))
@@ -375,7 +377,7 @@ impl Generator {
         self.wild_path(model)
     }
 
-    /// A path that may exist, written in any of the ways in which paths are written.
+    /// A path that may exist, spelled in any of the ways in which paths are spelled.
     fn wild_path(&mut self, model: &Model) -> Bytes {
         let mut names = self.walk(model).0;
         if self.numbers.chance(40) {
@@ -404,7 +406,7 @@ impl Generator {
         Bytes(path)
     }
 
-    /// A way down from the root: the names and the type at its end.
+    /// A random walk down from the root: its names, and the type at its end.
     fn walk(&mut self, model: &Model) -> (Vec<Vec<u8>>, FileKind) {
         let (mut at, mut names) = (ROOT, Vec::new());
         while names.len() < 12 && (names.is_empty() || self.numbers.chance(75)) {
@@ -420,7 +422,7 @@ impl Generator {
         let (name, child) = if entries.len() <= 40 {
             entries.iter().nth(self.numbers.below(entries.len() as u64) as usize)?
         } else {
-            // A wide directory is not walked: whatever follows a random name of the series will do.
+            // A wide directory is not walked: the successor of a random name of the series is enough.
             let start = bulk_name(self.numbers.below(9000));
             entries
                 .range::<[u8], _>((Bound::Included(&start[..]), Bound::Unbounded))
@@ -431,7 +433,7 @@ impl Generator {
     }
 }
 
-/// What a path without links and dots leads to.
+/// The inode of a path without symbolic links and dots.
 fn plain(model: &Model, path: &Bytes) -> Option<u64> {
     let mut names = path.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
     names.try_fold(ROOT, |at, name| model.entries(at)?.get(name).copied())

@@ -1,7 +1,8 @@
-//! Operations as data: generated, printed, replayed and thrown away one by one when a failure is made small.
+//! Operations as data: generated, printed, replayed, and dropped one by one when a failing sequence is
+//! shrunk.
 //!
-//! An operation names inodes by path, so that it means the same to every engine and still means something when
-//! operations before it are left out.
+//! An operation names inodes by path, so that it means the same to every engine and still means something
+//! when operations before it are dropped.
 
 mod apply;
 mod generate;
@@ -18,7 +19,7 @@ use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, XattrMode};
 use lanefs_format::FileKind;
 use std::fmt;
 
-/// Bytes printed as text where they are, and short where they repeat.
+/// Bytes, printed as text where they are text, and short where they repeat.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -31,17 +32,17 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// Data that a seed and a length give: never a zero byte, so that a lost write shows.
+/// Data that a seed and a length determine: never a zero byte, so that a lost write shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data {
     /// Length in bytes.
     pub len: usize,
-    /// Of the bytes.
+    /// Seed of the bytes.
     pub seed: u64,
 }
 
 impl Data {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> Vec<u8> {
         let mut numbers = Seeded::new(self.seed);
         let mut bytes = Vec::with_capacity(self.len + 8);
@@ -53,9 +54,9 @@ impl Data {
     }
 }
 
-/// Who calls.
+/// The caller of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Identity {
     /// [`Caller::OWNER`].
     Owner,
     /// Uid 0 as a user.
@@ -68,41 +69,41 @@ pub enum Who {
     Cid,
 }
 
-impl Who {
+impl Identity {
     /// The users other than root.
-    pub const USERS: [Who; 3] = [Who::Ann, Who::Bob, Who::Cid];
+    pub const USERS: [Identity; 3] = [Identity::Ann, Identity::Bob, Identity::Cid];
 
-    /// The identity.
+    /// Returns the caller's identity.
     pub fn caller(self) -> Caller {
         match self {
-            Who::Owner => Caller::OWNER,
-            Who::Root => Caller::user(0, 0, &[]),
-            Who::Ann => Caller::user(1000, 1000, &[]),
-            Who::Bob => Caller::user(1001, 1001, &[1000]),
-            Who::Cid => Caller::user(1002, 1002, &[]),
+            Identity::Owner => Caller::OWNER,
+            Identity::Root => Caller::user(0, 0, &[]),
+            Identity::Ann => Caller::user(1000, 1000, &[]),
+            Identity::Bob => Caller::user(1001, 1001, &[1000]),
+            Identity::Cid => Caller::user(1002, 1002, &[]),
         }
     }
 }
 
-/// A directory by its path, and a name in it.
+/// A name in a directory that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct EntryPath {
     /// Path of the directory; links are followed.
     pub dir: Bytes,
     /// The name.
     pub name: Bytes,
 }
 
-/// What a bulk operation makes.
+/// The effect of a bulk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bulk {
-    /// Empty files.
+    /// Creates empty files.
     Files,
-    /// Directories.
+    /// Creates directories.
     Directories,
-    /// Hard links to one file, which is made first.
+    /// Creates hard links to one file, which is created first.
     Links,
-    /// Takes away what is there: files or directories.
+    /// Removes the names: files or directories.
     Remove,
 }
 
@@ -111,59 +112,59 @@ pub enum Bulk {
 #[expect(missing_docs, reason = "fields bear the names of the parameters of lanefs::Volume's calls")]
 pub enum Op {
     Create {
-        who: Who,
-        at: Place,
+        who: Identity,
+        at: EntryPath,
         perm: u16,
     },
     Mknod {
-        who: Who,
-        at: Place,
+        who: Identity,
+        at: EntryPath,
         kind: FileKind,
         perm: u16,
         rdev: u64,
     },
     Mkdir {
-        who: Who,
-        at: Place,
+        who: Identity,
+        at: EntryPath,
         perm: u16,
     },
     Symlink {
-        who: Who,
-        at: Place,
+        who: Identity,
+        at: EntryPath,
         target: Bytes,
     },
     Link {
-        who: Who,
+        who: Identity,
         path: Bytes,
-        at: Place,
+        at: EntryPath,
     },
     Unlink {
-        who: Who,
-        at: Place,
+        who: Identity,
+        at: EntryPath,
     },
     Rmdir {
-        who: Who,
-        at: Place,
+        who: Identity,
+        at: EntryPath,
     },
     Rename {
-        who: Who,
-        from: Place,
-        to: Place,
+        who: Identity,
+        from: EntryPath,
+        to: EntryPath,
         mode: RenameMode,
     },
     RemoveAll {
-        at: Place,
+        at: EntryPath,
     },
     MkdirAll {
         path: Bytes,
         perm: u16,
     },
     Lookup {
-        who: Who,
-        at: Place,
+        who: Identity,
+        at: EntryPath,
     },
     Resolve {
-        who: Who,
+        who: Identity,
         base: Option<Bytes>,
         paths: Vec<Bytes>,
         follow: bool,
@@ -173,7 +174,7 @@ pub enum Op {
         follow: bool,
     },
     Set {
-        who: Who,
+        who: Identity,
         path: Bytes,
         follow: bool,
         set: SetAttr,
@@ -181,32 +182,32 @@ pub enum Op {
     Readlink {
         path: Bytes,
     },
-    /// The whole directory in pages of `page` entries.
+    /// Lists the whole directory in pages of `page` entries.
     List {
-        who: Who,
+        who: Identity,
         path: Bytes,
         page: usize,
     },
-    /// The same, with one of `between` done after each page.
+    /// Lists likewise, and executes one of `between` after each page.
     ListWhile {
         path: Bytes,
         page: usize,
         between: Vec<Op>,
     },
     Read {
-        who: Who,
+        who: Identity,
         path: Bytes,
         offset: u64,
         len: usize,
     },
     Write {
-        who: Who,
+        who: Identity,
         path: Bytes,
         offset: u64,
         data: Data,
     },
     Fallocate {
-        who: Who,
+        who: Identity,
         path: Bytes,
         mode: Allocate,
         offset: u64,
@@ -218,13 +219,13 @@ pub enum Op {
         what: Seek,
     },
     Getxattr {
-        who: Who,
+        who: Identity,
         path: Bytes,
         follow: bool,
         name: Bytes,
     },
     Setxattr {
-        who: Who,
+        who: Identity,
         path: Bytes,
         follow: bool,
         name: Bytes,
@@ -236,12 +237,13 @@ pub enum Op {
         follow: bool,
     },
     Removexattr {
-        who: Who,
+        who: Identity,
         path: Bytes,
         follow: bool,
         name: Bytes,
     },
-    /// `count` names of a series, from number `first` on, each `step` numbers further, all in one directory.
+    /// Works on `count` names of a series in one directory, from number `first` on, each `step` numbers
+    /// further.
     Bulk {
         dir: Bytes,
         what: Bulk,
@@ -249,7 +251,7 @@ pub enum Op {
         step: u64,
         count: u64,
     },
-    /// Both names of each of `count` pairs with one and the same hash, made or removed.
+    /// Creates or removes both names of each of `count` pairs whose hashes are equal.
     Colliding {
         dir: Bytes,
         make: bool,
@@ -260,8 +262,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// The caller, where it is not always the owner.
-    pub fn who(&self) -> Who {
+    /// Returns the caller, where it is not always the owner.
+    pub fn who(&self) -> Identity {
         match self {
             Op::Create { who, .. }
             | Op::Mknod { who, .. }
@@ -281,7 +283,7 @@ impl Op {
             | Op::Getxattr { who, .. }
             | Op::Setxattr { who, .. }
             | Op::Removexattr { who, .. } => *who,
-            _ => Who::Owner,
+            _ => Identity::Owner,
         }
     }
 }

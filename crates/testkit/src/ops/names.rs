@@ -1,4 +1,4 @@
-//! Names: few, so that operations meet; and of every kind that a directory treats in a way of its own.
+//! Names: few, so that operations meet; and of every kind that a directory treats specially.
 
 use crate::seeded::Seeded;
 use lanefs_format::{HashSeed, half_md4};
@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 /// Short names that collide often.
 const COMMON: [&[u8]; 8] = [b"a", b"b", b"c", b"dd", b"e1", b"f.txt", b"G", b"h h"];
-/// Names that need care: control characters, no UTF-8, a leading dash or dot, and lengths round the hash's 32 bytes and
-/// the 16 B units of an entry.
+/// Names that need care: control characters, no UTF-8, a leading dash or dot, and lengths around the hash's
+/// 32 bytes and the 16 B units of an entry.
 const ODD: [&[u8]; 9] = [
     b"\xff\x01\n",
     b"\xc3\xa4\xc3\xb6",
@@ -39,7 +39,7 @@ pub(super) fn any(numbers: &mut Seeded) -> Vec<u8> {
 /// Member `number` of an endless series of names whose lengths range from 1 to 255.
 pub fn bulk_name(number: u64) -> Vec<u8> {
     let mut name = format!("n{number}").into_bytes();
-    // Most are short, as in life; every seventh is padded to a length of its own.
+    // Most names are short, as in practice; every seventh is padded to a length of its own.
     if number % 7 == 6 {
         let len = 8 + (number * 37 % 248) as usize;
         while name.len() < len {
@@ -49,8 +49,8 @@ pub fn bulk_name(number: u64) -> Vec<u8> {
     name
 }
 
-/// Pairs of names with the same 32-bit hash in volumes seeded with [`TEST_SEED`](crate::volume::TEST_SEED). Found once a process by birthday:
-/// among 400,000 names there are about eighteen.
+/// Pairs of names with the same 32-bit hash in volumes seeded with [`TEST_SEED`](crate::volume::TEST_SEED). A
+/// birthday search finds them once per process: among 400,000 names there are about eighteen.
 pub fn colliding_pairs() -> &'static [(Vec<u8>, Vec<u8>)] {
     static PAIRS: OnceLock<Vec<(Vec<u8>, Vec<u8>)>> = OnceLock::new();
     PAIRS.get_or_init(|| {

@@ -1,34 +1,34 @@
-//! What kinds of operations a run is made of.
+//! The kinds of operations in a sequence.
 
-/// What the engine under test can take.
+/// The abilities of the engine under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Largest offset in a file.
     pub most_offset: u64,
     /// Largest value of an extended attribute.
     pub most_value: u64,
-    /// Device nodes can be made.
+    /// It supports device nodes.
     pub devices: bool,
-    /// Attributes in the `trusted.` space, which need privilege.
+    /// It supports attributes in the `trusted.` space, which need privilege.
     pub trusted: bool,
-    /// Callers other than the owner.
+    /// It supports callers other than the owner.
     pub users: bool,
-    /// `Allocate::ZeroRange` is known.
+    /// It supports `Allocate::ZeroRange`.
     pub zero_range: bool,
-    /// Attributes of any kind.
+    /// It supports extended attributes of any kind.
     pub xattrs: bool,
-    /// Paths may start at another directory than the root.
+    /// Paths may start at a directory other than the root.
     pub bases: bool,
-    /// Users may make hard links to what is not theirs, as POSIX has it.
+    /// Users may make hard links to files of others, as in POSIX.
     pub user_links: bool,
-    /// Links in sticky directories are followed for everybody, as POSIX has it.
+    /// Symbolic links in sticky directories are followed for every user, as in POSIX.
     pub sticky: bool,
-    /// Cookies of a listing stay good while the directory changes.
+    /// Cookies of a listing stay valid while the directory changes.
     pub stable_cookies: bool,
 }
 
 impl Limits {
-    /// A LaneFS volume.
+    /// The abilities of a LaneFS volume.
     pub const VOLUME: Limits = Limits {
         most_offset: lanefs_format::MAX_FILE_SIZE,
         most_value: 65_600,
@@ -47,7 +47,7 @@ impl Limits {
 /// Weights of the operations, in the order of `generate::KINDS`.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
-    /// Name, as reports give it.
+    /// Name, for reports.
     pub name: &'static str,
     /// Entries and links: create, mknod, mkdir, symlink, link.
     pub make: [u64; 5],
@@ -61,15 +61,15 @@ pub struct Profile {
     pub attributes: [u64; 4],
     /// Bulk operations, names that collide in their hash, sync, reopen.
     pub whole: [u64; 4],
-    /// Of a hundred operations, how many are made by a user.
+    /// Percentage of operations that a user makes.
     pub users: u64,
     /// Most names in one bulk operation.
     pub most_bulk: u64,
-    /// Operations in a run.
+    /// Operations in a sequence.
     pub operations: usize,
-    /// Of a hundred names and paths, how many are meant to exist.
+    /// Percentage of names and paths that are meant to exist.
     pub existing: u64,
-    /// Of a hundred places, how many lie in the root directory.
+    /// Percentage of names that lie in the root directory.
     pub flat: u64,
     /// Size of the volume in bytes.
     pub volume_bytes: u64,
@@ -77,7 +77,7 @@ pub struct Profile {
 
 const MIB: u64 = 1 << 20;
 
-/// Every profile; a run takes one after another.
+/// Every profile; sequences take them in turn.
 pub const PROFILES: [Profile; 7] = [
     Profile {
         name: "one-directory",

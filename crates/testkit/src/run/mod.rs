@@ -1,4 +1,4 @@
-//! Runs operations on the model and on engines side by side, and compares.
+//! Executes operations on the model and on engines side by side, and compares the results.
 
 mod outcome;
 mod shrink;
@@ -8,51 +8,51 @@ pub use outcome::difference;
 pub use shrink::shrink;
 pub use tree::compare as compare_trees;
 
-use crate::engine::{Answer, Engine};
+use crate::engine::{Engine, EngineResult};
 use crate::model::{Model, ROOT};
 use crate::ops::{Generator, Limits, Op, Profile, apply};
 use lanefs::Time;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A full volume must really be full: this much may be left, for chunks of metadata that no longer fit and for what an
-/// operation needs at most besides its data.
+/// A full volume must really be full. This many bytes may be left: for metadata chunks that no longer fit,
+/// and for the metadata of one operation.
 const FULL_BELOW: u64 = 6 << 20;
 
-/// Makes the engines of one run, fresh and empty. Called again for every attempt to make a failure smaller.
-pub type Engines<'f> = dyn Fn() -> Answer<Vec<Box<dyn Engine>>> + 'f;
+/// Makes the engines of one sequence, fresh and empty. Each trial of a shrink calls it again.
+pub type Engines<'f> = dyn Fn() -> EngineResult<Vec<Box<dyn Engine>>> + 'f;
 
-/// What a run is made of.
+/// The parameters of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Weights and lengths.
     pub profile: Profile,
-    /// What the engines can take.
+    /// The abilities of the engines.
     pub limits: Limits,
     /// Whole trees are compared after this many operations, and at the end.
     pub compare_every: usize,
-    /// How a person runs this again, with `{seed}` in place of the seed.
+    /// The command that replays the sequence, with `{seed}` in place of the seed.
     pub replay: &'static str,
-    /// Whether a failure is made small, which takes up to half a minute.
+    /// True where a failing sequence is shrunk, which takes up to half a minute.
     pub make_small: bool,
 }
 
-/// A run that went wrong.
+/// A sequence that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Of the operations.
+    /// Seed of the operations.
     pub seed: u64,
-    /// Which profile.
+    /// Name of the profile.
     pub profile: &'static str,
-    /// The operations, made as few as possible; the last one fails.
+    /// The fewest operations found that fail; the last one fails.
     pub ops: Vec<Op>,
-    /// What was wrong, at first.
+    /// The first failure's message.
     pub first_message: String,
-    /// The operation that failed at first.
+    /// The operation that failed first.
     pub index: usize,
-    /// What is wrong after the fewest operations.
+    /// The message of the shrunk sequence.
     pub message: String,
-    /// How to run it again.
+    /// The command that replays the failure.
     pub replay: String,
 }
 
@@ -72,14 +72,14 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a run did.
+/// Counts of a sequence that passed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Done {
-    /// Operations carried out.
+pub struct Summary {
+    /// Operations executed.
     pub operations: usize,
-    /// Of those, how many were left out because the volume was full.
+    /// Operations that were left out because the volume was full.
     pub full: usize,
-    /// Of those, how many failed as they should.
+    /// Operations that failed as they should.
     pub failed: usize,
 }
 
@@ -87,26 +87,26 @@ pub struct Done {
 struct Pair {
     model: Model,
     engines: Vec<Box<dyn Engine>>,
-    done: Done,
+    done: Summary,
 }
 
 impl Pair {
     fn new(engines: &Engines<'_>) -> Result<Self, String> {
-        let mut engines = engines().map_err(|fault| format!("no engine could be made: {fault:?}"))?;
+        let mut engines = engines().map_err(|error| format!("no engine could be made: {error:?}"))?;
         let mut model = Model::default();
         if let Some(first) = engines.first_mut() {
             let root = first.root();
-            let stat = first.stat(root).map_err(|fault| format!("no root directory: {fault:?}"))?;
+            let stat = first.stat(root).map_err(|error| format!("no root directory: {error:?}"))?;
             model = Model::new(stat.perm, stat.uid, stat.gid);
         }
-        Ok(Pair { model, engines, done: Done::default() })
+        Ok(Pair { model, engines, done: Summary::default() })
     }
 
     fn step(&mut self, op: &Op) -> Result<(), String> {
         self.model.set_clock(Time::now());
         let outcomes: Vec<_> = self.engines.iter_mut().map(|engine| apply(engine.as_mut(), op)).collect();
         self.done.operations += 1;
-        // A full volume must leave everything as it was, so the model leaves the operation out.
+        // An operation that a full volume refuses must change nothing, so the model leaves it out.
         if let ([engine], [outcome]) = (&mut self.engines[..], &outcomes[..])
             && outcome.is_full()
         {
@@ -139,12 +139,12 @@ impl Pair {
         Ok(())
     }
 
-    /// Everything there is, compared, and the engines' own checks.
+    /// Compares the whole trees, and runs the engines' own checks.
     fn whole(&mut self) -> Result<(), String> {
         self.model.set_clock(Time::now());
         for engine in &mut self.engines {
             compare_trees(&mut self.model, ROOT, engine.as_mut())?;
-            let findings = engine.check().map_err(|fault| format!("the check failed: {fault:?}"))?;
+            let findings = engine.check().map_err(|error| format!("the check failed: {error:?}"))?;
             if !findings.is_empty() {
                 return Err(format!("the check finds: {}", findings.join("; ")));
             }
@@ -160,7 +160,7 @@ impl Model {
     }
 }
 
-/// A panic is a failure like any other: it is reported with its operations and made small.
+/// A panic is a failure like any other: it is reported with its operations, and shrunk.
 fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -168,12 +168,12 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-/// Runs given operations and compares after each and at the end. The error is the index of the operation that failed
-/// and what was wrong.
+/// Executes given operations and compares after each and at the end. The error is the index of the operation
+/// that failed, and a message.
 ///
 /// # Errors
 /// The first difference.
-pub fn replay(ops: &[Op], engines: &Engines<'_>, compare_every: usize) -> Result<Done, (usize, String)> {
+pub fn replay(ops: &[Op], engines: &Engines<'_>, compare_every: usize) -> Result<Summary, (usize, String)> {
     let mut pair = guarded(|| Pair::new(engines)).map_err(|text| (0, text))?;
     for (index, op) in ops.iter().enumerate() {
         guarded(|| {
@@ -186,11 +186,11 @@ pub fn replay(ops: &[Op], engines: &Engines<'_>, compare_every: usize) -> Result
     Ok(pair.done)
 }
 
-/// Runs the operations that a seed gives, and makes a failure as small as it can.
+/// Executes the operations of a seed, and shrinks a failing sequence.
 ///
 /// # Errors
 /// The failure.
-pub fn sequence(seed: u64, setup: &Setup, engines: &Engines<'_>) -> Result<Done, Box<Failure>> {
+pub fn sequence(seed: u64, setup: &Setup, engines: &Engines<'_>) -> Result<Summary, Box<Failure>> {
     let mut generator = Generator::new(seed, setup.profile, setup.limits);
     let mut ops = Vec::with_capacity(setup.profile.operations);
     let outcome = guarded(|| Pair::new(engines)).and_then(|mut pair| {

@@ -1,4 +1,4 @@
-//! Compares what one operation answered.
+//! Compares the results of one operation.
 
 use crate::engine::{Engine, Stat};
 use crate::model::Model;
@@ -6,11 +6,11 @@ use crate::ops::{Bytes, Op, Outcome};
 use lanefs_format::{Code, FileKind};
 use std::collections::{BTreeSet, HashMap};
 
-/// What is different between the model's answer and an engine's, in words; `None` where they agree.
+/// Returns the difference between the model's result and an engine's, in words; `None` where they agree.
 ///
-/// `before` is the model as it was, for listings that were mixed with changes. Codes must be the same where
-/// `exact_codes`; else, where a path went through links, their errnos: which component of which path was missing is
-/// then a matter of view.
+/// `before` is the model before the operation, for listings that were mixed with changes. Codes must be equal
+/// with `exact_codes`. Without it, errnos must be equal where a path went through symbolic links: then
+/// engines may differ in which component of which path was missing.
 pub fn difference(
     model: &mut Model,
     before: Option<&Model>,
@@ -19,10 +19,10 @@ pub fn difference(
     expected: &Outcome,
     got: &Outcome,
 ) -> Option<String> {
-    if let Outcome::Failed(fault) = got
-        && fault.broken
+    if let Outcome::Failed(error) = got
+        && error.broken
     {
-        return Some(format!("reports damage: {fault:?} (expected {expected:?})"));
+        return Some(format!("reports damage: {error:?} (expected {expected:?})"));
     }
     let same = match (expected, got) {
         (Outcome::Failed(a), Outcome::Failed(b)) => {
@@ -47,7 +47,7 @@ pub fn difference(
     (!same).then(|| format!("expected {expected:?}, got {got:?}"))
 }
 
-/// Equal as far as a caller of the POSIX interface can tell.
+/// Returns true for codes that a caller of the POSIX interface cannot tell apart.
 fn same_code(expected: Code, got: Code) -> bool {
     expected.errno() == got.errno()
 }
@@ -55,14 +55,16 @@ fn same_code(expected: Code, got: Code) -> bool {
 /// Cases that POSIX and the design leave open.
 fn any_error_will_do(op: &Op, expected: Code, got: Code) -> bool {
     match op {
-        // A file where a directory is to be: mkdir -p says one or the other, depending on how it looks.
+        // A file in place of a directory: mkdir -p reports one or the other, depending on its order of
+        // checks.
         Op::MkdirAll { .. } => [Code::Exists, Code::NotDirectory, Code::NotFound].contains(&got),
         // rm -r of `.` or `..` is refused by one name or another.
         Op::RemoveAll { .. } => {
             let refused = [Code::Invalid, Code::IsDirectory, Code::NotEmpty];
             refused.contains(&expected) && refused.contains(&got)
         }
-        // Reading, writing and shaping what is no regular file: by inode, no system call says what to answer.
+        // No system call defines the error of reading, writing or allocating an inode that is not a regular
+        // file.
         Op::Read { .. } | Op::Write { .. } | Op::Fallocate { .. } | Op::Set { .. } => {
             matches!(expected, Code::Invalid | Code::IsDirectory)
                 && matches!(got, Code::Invalid | Code::IsDirectory | Code::Unsupported)
@@ -71,7 +73,7 @@ fn any_error_will_do(op: &Op, expected: Code, got: Code) -> bool {
     }
 }
 
-/// What is different between two inodes' attributes.
+/// Returns the difference between two inodes' attributes.
 pub(super) fn stat_difference(expected: &Stat, got: &Stat) -> Option<String> {
     let mut different = Vec::new();
     let mut field = |name: &str, a: u64, b: u64| {
@@ -80,7 +82,7 @@ pub(super) fn stat_difference(expected: &Stat, got: &Stat) -> Option<String> {
         }
     };
     field("kind", expected.kind as u64, got.kind as u64);
-    // A link's permissions mean nothing.
+    // A symbolic link's permissions mean nothing.
     if expected.kind != FileKind::Symlink {
         field("perm", expected.perm.into(), got.perm.into());
     }
@@ -94,7 +96,7 @@ pub(super) fn stat_difference(expected: &Stat, got: &Stat) -> Option<String> {
     field("rdev", expected.rdev, got.rdev);
     for (which, name) in ["atime", "mtime", "ctime", "btime"].into_iter().enumerate() {
         let (known, seen) = (expected.times[which], got.times[which]);
-        // Following a link reads it, which may move its time of access.
+        // Following a symbolic link reads it, which may change its access time.
         let moot = which == 0 && expected.kind == FileKind::Symlink;
         if !moot && !known.allows(seen) {
             different.push(format!("{name} is {seen:?}, not {known:?}"));
@@ -104,8 +106,8 @@ pub(super) fn stat_difference(expected: &Stat, got: &Stat) -> Option<String> {
 }
 
 fn stats_difference(
-    expected: &[crate::engine::Answer<Stat>],
-    got: &[crate::engine::Answer<Stat>],
+    expected: &[crate::engine::EngineResult<Stat>],
+    got: &[crate::engine::EngineResult<Stat>],
     exact_codes: bool,
 ) -> Option<String> {
     if expected.len() != got.len() {
@@ -119,7 +121,7 @@ fn stats_difference(
             {
                 None
             }
-            // An engine that knows errnos only, such as the host, has one code for both kinds of absence.
+            // An engine that knows only errnos, such as the host, has one code for both kinds of absence.
             (Err(a), Err(b)) if b.text == "errno" && same_code(a.code, b.code) => None,
             (a, b) => Some(format!("expected {a:?}, got {b:?}")),
         };
@@ -130,13 +132,13 @@ fn stats_difference(
     None
 }
 
-fn seek_difference(model: &mut Model, op: &Op, answer: &crate::engine::Answer<u64>) -> Option<String> {
+fn seek_difference(model: &mut Model, op: &Op, answer: &crate::engine::EngineResult<u64>) -> Option<String> {
     let Op::Seek { path, offset, what } = op else { return None };
     let handle = model.resolve(&lanefs::Caller::OWNER, None, &path.0, true).ok()?;
-    if let Err(fault) = answer
-        && fault.broken
+    if let Err(error) = answer
+        && error.broken
     {
-        return Some(format!("reports damage: {fault:?}"));
+        return Some(format!("reports damage: {error:?}"));
     }
     (!model.seek_is_sound(handle, *offset, *what, answer)).then(|| {
         format!(
@@ -146,7 +148,7 @@ fn seek_difference(model: &mut Model, op: &Op, answer: &crate::engine::Answer<u6
     })
 }
 
-/// Names that stay are given once, names that never were are not given, whatever happens in between.
+/// Names that stay are listed once, and names that never existed are not listed, whatever happens in between.
 fn listing_difference(
     model: &mut Model,
     before: Option<&Model>,
@@ -184,7 +186,7 @@ fn listing_difference(
             return Some(format!("the listing gives {name:?}, which was never there"));
         }
     }
-    // Where the path leads elsewhere in the end, what the rest of the listing was of is anybody's guess.
+    // Where the path resolves to another directory at the end, the rest of the listing is undefined.
     if model.resolve(&lanefs::Caller::OWNER, None, &path.0, true).ok() != Some(dir) {
         return None;
     }

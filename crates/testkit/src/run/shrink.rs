@@ -1,17 +1,17 @@
-//! Makes a failing list of operations short: delta debugging, plain.
+//! Shrinks a failing list of operations by plain delta debugging (Zeller, Hildebrandt 2002).
 
 use super::{Engines, replay};
 use crate::ops::Op;
 use std::time::{Duration, Instant};
 
-/// Time that making one failure small may take.
+/// Time limit of one shrink.
 const MOST_TIME: Duration = Duration::from_secs(30);
 
-/// The shortest failing list found, and what is wrong after it. Pieces are left out, first large, then single
-/// operations, for as long as what remains still fails, in whatever way.
+/// Returns the shortest failing list found, and its message. It drops pieces, first large, then single
+/// operations, as long as the rest still fails in any way.
 pub fn shrink(mut ops: Vec<Op>, mut message: String, engines: &Engines<'_>) -> (Vec<Op>, String) {
     let start = Instant::now();
-    // Comparing whole after each operation finds the one that did the harm and not the one that met it.
+    // A whole comparison after each operation finds the operation that did the harm, not the one that met it.
     let fails = |candidate: &[Op]| {
         let every = if candidate.len() <= 40 { 1 } else { 1000 };
         replay(candidate, engines, every).err().map(|(index, text)| (index + 1, text))

@@ -1,7 +1,7 @@
-//! Compares everything there is: names, attributes, data, extended attributes.
+//! Compares whole trees: names, attributes, data, extended attributes.
 
 use super::outcome::stat_difference;
-use crate::engine::{Answer, Engine, Handle, Stat};
+use crate::engine::{Engine, EngineResult, Handle, Stat};
 use crate::model::{Content, Model};
 use crate::ops::Bytes;
 use lanefs::{Caller, Seek};
@@ -46,7 +46,7 @@ pub fn compare(model: &mut Model, root: Handle, engine: &mut dyn Engine) -> Resu
             let at = Bytes(below.clone());
             let found = engine
                 .lookup(&Caller::OWNER, theirs, &name)
-                .map_err(|fault| format!("{at:?}: lookup of a name that is there: {fault:?}"))?;
+                .map_err(|error| format!("{at:?}: lookup of a name that is there: {error:?}"))?;
             let kind = node(model, engine, &mut twins, &below, child, found)?;
             if listed.get(&name) != Some(&kind) {
                 return Err(format!("{at:?}: readdir says {:?}, the inode {kind:?}", listed.get(&name)));
@@ -63,14 +63,14 @@ pub fn compare(model: &mut Model, root: Handle, engine: &mut dyn Engine) -> Resu
     Ok(())
 }
 
-/// Which inode of the engine is which of the model's, so that hard links are known apart from copies.
+/// The map between the engine's inodes and the model's, which tells hard links from copies.
 #[derive(Default)]
 struct Twins {
     theirs: HashMap<Handle, u64>,
     ours: HashMap<u64, Handle>,
 }
 
-/// Compares one inode; its content only when it is met for the first time.
+/// Compares one inode; its content only at the first visit.
 fn node(
     model: &mut Model,
     engine: &mut dyn Engine,
@@ -81,8 +81,8 @@ fn node(
 ) -> Result<FileKind, String> {
     let at = Bytes(path.to_vec());
     let show = |text: String| format!("{at:?}: {text}");
-    let expected = model.stat(ours).map_err(|fault| show(format!("the model fails: {fault:?}")))?;
-    let got = engine.stat(theirs).map_err(|fault| show(format!("{fault:?}")))?;
+    let expected = model.stat(ours).map_err(|error| show(format!("the model fails: {error:?}")))?;
+    let got = engine.stat(theirs).map_err(|error| show(format!("{error:?}")))?;
     if let Some(text) = stat_difference(&expected, &got) {
         return Err(show(text));
     }
@@ -109,10 +109,10 @@ fn node(
     Ok(got.kind)
 }
 
-/// `..` of a directory leads back.
+/// Checks that `..` of a directory leads back.
 fn up(engine: &mut dyn Engine, at: &Bytes, parent: Handle, child: Handle) -> Result<(), String> {
     let above =
-        engine.lookup(&Caller::OWNER, child, b"..").map_err(|fault| format!("{at:?}/..: {fault:?}"))?;
+        engine.lookup(&Caller::OWNER, child, b"..").map_err(|error| format!("{at:?}/..: {error:?}"))?;
     let same = id(engine, above) == id(engine, parent);
     if above != parent {
         engine.forget(above);
@@ -120,7 +120,7 @@ fn up(engine: &mut dyn Engine, at: &Bytes, parent: Handle, child: Handle) -> Res
     if same { Ok(()) } else { Err(format!("{at:?}/.. is not its parent")) }
 }
 
-fn id(engine: &mut dyn Engine, handle: Handle) -> Answer<u64> {
+fn id(engine: &mut dyn Engine, handle: Handle) -> EngineResult<u64> {
     Ok(engine.stat(handle)?.id)
 }
 
@@ -128,7 +128,7 @@ fn list(engine: &mut dyn Engine, dir: Handle, page: usize) -> Result<BTreeMap<Ve
     let (mut names, mut cookie) = (BTreeMap::new(), 0);
     loop {
         let entries =
-            engine.list(&Caller::OWNER, dir, cookie, page).map_err(|fault| format!("readdir: {fault:?}"))?;
+            engine.list(&Caller::OWNER, dir, cookie, page).map_err(|error| format!("readdir: {error:?}"))?;
         let Some((_, _, last)) = entries.last() else { return Ok(names) };
         cookie = *last;
         for (name, kind, _) in entries {
@@ -146,7 +146,7 @@ fn attributes(
     theirs: Handle,
 ) -> Result<(), String> {
     let expected = model.listxattr(ours).unwrap_or_default();
-    let mut got = engine.listxattr(theirs).map_err(|fault| format!("listxattr: {fault:?}"))?;
+    let mut got = engine.listxattr(theirs).map_err(|error| format!("listxattr: {error:?}"))?;
     got.sort();
     if expected != got {
         return Err(format!("attributes {got:?}, not {expected:?}"));
@@ -177,12 +177,12 @@ fn data(
         range(content, engine, theirs, index * BLOCK, BLOCK, &mut buffer)?;
     }
     range(content, engine, theirs, stat.size - 4096, 8192, &mut buffer)?;
-    // What the engine holds as data must be the model's, too: nothing old shows up in a hole.
+    // Data of the engine must be the model's data, too: no old bytes may show in a hole.
     let mut at = 0;
     for _ in 0..MOST_PIECES {
         let Ok(start) = engine.seek(theirs, at, Seek::Data) else { return Ok(()) };
         let end =
-            engine.seek(theirs, start, Seek::Hole).map_err(|fault| format!("seek for a hole: {fault:?}"))?;
+            engine.seek(theirs, start, Seek::Hole).map_err(|error| format!("seek for a hole: {error:?}"))?;
         if start < at || end <= start {
             return Err(format!("seek does not advance: from {at} to {start} to {end}"));
         }
@@ -210,7 +210,7 @@ fn range(
     buffer.clear();
     buffer.resize(len as usize, 0xa5);
     let n =
-        engine.read(&Caller::OWNER, theirs, offset, buffer).map_err(|fault| format!("read: {fault:?}"))?;
+        engine.read(&Caller::OWNER, theirs, offset, buffer).map_err(|error| format!("read: {error:?}"))?;
     if n != known {
         return Err(format!("read at {offset} gives {n} bytes, not {known}"));
     }

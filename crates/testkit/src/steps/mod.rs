@@ -1,23 +1,23 @@
-//! Changes of a volume that a seed and a number give, for tests that crash or break what is below a volume: the model
-//! can tell the state after each of them, long after the volume is gone.
+//! Changes of a volume that follow from a seed and a number, for tests that crash or break the layers below a
+//! volume. The model can compute the state after each of them, long after the volume is gone.
 //!
-//! Content is written once, into an empty file, and emptied as a whole: what a crash leaves of content that was
-//! overwritten in place is not defined, and so cannot be compared.
+//! Content is written once, into an empty file, and truncated as a whole: a crash leaves content that was
+//! overwritten in place undefined, so it cannot be compared.
 
 mod tree;
 
 pub use tree::{Entry, Tree, tree_of_model, tree_of_volume};
 
-use crate::engine::{Answer, Engine, Fault, Handle};
+use crate::engine::{Engine, EngineError, EngineResult, Handle};
 use crate::model::{Model, ROOT};
 use crate::ops::Data;
 use crate::seeded::Seeded;
 use lanefs::{Caller, Code, Ino, RenameMode, SetAttr, Volume, XattrMode};
 
 const WHO: Caller = Caller::OWNER;
-/// The directories that steps work in: [`prepare`] makes them, and they stay.
+/// Number of directories that steps work in: [`prepare`] creates them, and they stay.
 const DIRECTORIES: u64 = 4;
-/// Names of files and of directories in each.
+/// Number of names of files and of directories in each.
 const NAMES: u64 = 60;
 const SUBDIRECTORIES: u64 = 4;
 /// The extended attribute that steps set.
@@ -32,14 +32,14 @@ pub struct At {
     name: String,
 }
 
-/// One change. Where its names are not as it needs them, it fails, in the model as on the volume.
+/// One change. It fails where its names are not as it needs them, in the model as on the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the call of lanefs::Volume that bears its name, or near it")]
 pub enum Step {
     Create(At),
-    /// Writes the content of a file that is empty.
+    /// Writes the content of an empty file.
     Fill(At, Data),
-    /// Empties a file.
+    /// Truncates a file to zero.
     Empty(At),
     Unlink(At),
     Link(At, At),
@@ -51,19 +51,19 @@ pub enum Step {
     Xattr(At, Data),
 }
 
-/// Makes the directories that steps work in.
+/// Creates the directories that steps work in.
 ///
 /// # Errors
-/// The volume's.
+/// Those of the volume.
 pub fn prepare(volume: &Volume) -> lanefs::Result<()> {
     (0..DIRECTORIES).try_for_each(|dir| volume.mkdir_all(format!("/d{dir}"), 0o755).map(|_| ()))
 }
 
-/// A model of a volume that was prepared.
+/// Returns the model of a prepared volume.
 ///
 /// # Errors
-/// None that a test should see.
-pub fn prepared_model() -> Answer<Model> {
+/// None on a sound model.
+pub fn prepared_model() -> EngineResult<Model> {
     let mut model = Model::default();
     for dir in 0..DIRECTORIES {
         model.mkdir_all(format!("/d{dir}").as_bytes(), 0o755)?;
@@ -88,7 +88,7 @@ impl At {
 }
 
 impl Step {
-    /// Step `number` of the sequence `seed`.
+    /// Returns step `number` of the sequence `seed`.
     pub fn new(seed: u64, number: u64) -> Self {
         let mut random = Seeded::new(seed.wrapping_mul(0x9e37_79b9) ^ number << 20);
         let at = At::random(&mut random, NAMES);
@@ -117,10 +117,10 @@ impl Step {
         }
     }
 
-    /// The step on a volume. Returns the inode that it was about, to be synced by itself.
+    /// Executes the step on a volume. Returns its inode, so that the caller can sync it alone.
     ///
     /// # Errors
-    /// The volume's.
+    /// Those of the volume.
     pub fn on_volume(&self, volume: &Volume) -> lanefs::Result<Ino> {
         let dir = |at: &At| volume.resolve(&at.dir).map(|attr| attr.ino);
         let find = |at: &At| Ok::<_, lanefs::Error>(volume.lookup(&WHO, dir(at)?, at.name.as_bytes())?.0);
@@ -164,11 +164,11 @@ impl Step {
         })
     }
 
-    /// The step on the model.
+    /// Executes the step on the model.
     ///
     /// # Errors
     /// Ordinary failures, with the same codes as the volume's.
-    pub fn on_model(&self, model: &mut Model) -> Answer<()> {
+    pub fn on_model(&self, model: &mut Model) -> EngineResult<()> {
         match self {
             Step::Create(at) => {
                 let dir = directory(model, at)?;
@@ -228,11 +228,11 @@ fn chmod(perm: u16) -> SetAttr {
     SetAttr { perm: Some(perm), ..SetAttr::default() }
 }
 
-fn directory(model: &mut Model, at: &At) -> Result<Handle, Fault> {
+fn directory(model: &mut Model, at: &At) -> Result<Handle, EngineError> {
     model.lookup(&WHO, ROOT, at.dir.trim_start_matches('/').as_bytes())
 }
 
-fn find(model: &mut Model, at: &At) -> Result<Handle, Fault> {
+fn find(model: &mut Model, at: &At) -> Result<Handle, EngineError> {
     let dir = directory(model, at)?;
     model.lookup(&WHO, dir, at.name.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Everything that a volume holds, as a value that can be compared.
+//! The whole content of a volume, as a value that can be compared.
 
 use super::XATTR;
 use crate::engine::Engine;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 const WHO: Caller = Caller::OWNER;
 
-/// What a path leads to. Times are left out.
+/// The inode that a path names, without times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Type.
@@ -18,18 +18,18 @@ pub struct Entry {
     pub perm: u16,
     /// Link count.
     pub links: u32,
-    /// Content of a file, target of a link.
+    /// Content of a file, or target of a symbolic link.
     pub content: Vec<u8>,
     /// The extended attribute that steps set.
     pub xattr: Option<Vec<u8>>,
-    /// The first path of this very inode, so that hard links are known apart from copies.
+    /// The first path of the inode, which tells hard links from copies.
     pub first_path: Vec<u8>,
 }
 
 /// Every path below the root directory.
 pub type Tree = BTreeMap<Vec<u8>, Entry>;
 
-/// Entries with the numbers of their inodes become a tree.
+/// Makes a tree of entries with their inode numbers.
 fn finish(found: BTreeMap<Vec<u8>, (u64, Entry)>) -> Tree {
     let mut first = HashMap::new();
     let mut tree = Tree::new();
@@ -40,7 +40,7 @@ fn finish(found: BTreeMap<Vec<u8>, (u64, Entry)>) -> Tree {
     tree
 }
 
-/// What the model holds.
+/// Returns the content of the model.
 pub fn tree_of_model(model: &mut Model) -> Tree {
     let mut found = BTreeMap::new();
     let mut open = vec![(ROOT, b"/".to_vec())];
@@ -65,10 +65,10 @@ pub fn tree_of_model(model: &mut Model) -> Tree {
     finish(found)
 }
 
-/// What a volume holds.
+/// Returns the content of a volume.
 ///
 /// # Errors
-/// The volume's.
+/// Those of the volume.
 pub fn tree_of_volume(volume: &Volume) -> lanefs::Result<Tree> {
     let mut found = BTreeMap::new();
     let mut open = vec![(volume.root(), b"/".to_vec())];
