@@ -66,7 +66,9 @@ pub use error::{Error, Result};
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
 pub use lanefs_store::StoreStats as Stats;
 pub use lanefs_store::Watched;
-pub use lanefs_store::{Choice, Device, FileDevice, FileOptions, MemoryDevice, Read, ReadErrors, Write};
+pub use lanefs_store::{
+    Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
+};
 pub use notice::Changed;
 pub use read_many::ReadAt;
 pub use tree::MkdirAll;

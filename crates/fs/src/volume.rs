@@ -134,7 +134,7 @@ impl Volume {
             return meta.is_file();
         }
         let mut start = vec![0; 68 << 10];
-        let read = FileDevice::open(image, false).and_then(|device| device.read_at(0, &mut start));
+        let read = FileDevice::open(image, false).and_then(|device| device.read_slice(0, &mut start));
         read.is_ok() && start.iter().any(|byte| *byte != 0)
     }
 
@@ -467,7 +467,7 @@ fn read_superblock(device: &dyn Device) -> Result<std::result::Result<(Superbloc
     // A file that ends before a copy has none; any other error is the device's.
     let read = |at: u64| {
         let mut block = vec![0; BLOCK as usize];
-        match device.read_at(at, &mut block) {
+        match device.read_slice(at, &mut block) {
             Ok(()) => Ok(Superblock::decode(&block)),
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Err(NotASuperblock::Magic)),
             Err(source) => Err(Error::Io { what: format!("reading the volume at byte {at}"), source }),

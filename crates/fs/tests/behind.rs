@@ -49,11 +49,12 @@ impl Device for Slow {
     fn len(&self) -> u64 {
         SIZE
     }
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.with(|state| buffer.copy_from_slice(&state.bytes[at as usize..][..buffer.len()]));
+    fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
+        let len = buffer.len();
+        self.with(|state| buffer.copy_from(&state.bytes[at as usize..][..len]));
         Ok(())
     }
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         let mut state = self.0.0.lock().expect("no panic before");
         if data.len() >= LARGE {
             state.came += 1;
@@ -65,7 +66,7 @@ impl Device for Slow {
                 return Err(io::ErrorKind::Other.into());
             }
         }
-        state.bytes[at as usize..][..data.len()].copy_from_slice(data);
+        data.copy_to(&mut state.bytes[at as usize..][..data.len()]);
         Ok(())
     }
     fn flush(&self) -> io::Result<()> {

@@ -1,25 +1,27 @@
 //! A reserved range of virtual memory, zero until written.
 
+use crate::words;
+use crate::{IoBuf, IoBufMut};
 use lanefs_sync::point;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU8;
 
 /// Address space for `capacity` bytes, aligned to 2 MiB so that a metadata chunk can be one huge page. Pages take
 /// memory once they are written.
+///
+/// Many threads access it at the same time. Each arena is accessed in one way by all of them: the blocks of a volume by
+/// [`words`] (the methods here, and [`View`](crate::View)), an array of bytes by [`byte`](Self::byte). The kernel also reads and
+/// fills blocks, and clears pages.
 pub(crate) struct Arena {
     base: NonNull<u8>,
-    mapping: NonNull<u8>,
-    mapped: usize,
+    mapping: mapping::Mapping,
     capacity: usize,
 }
 
-// SAFETY: the arena owns its mapping; all access goes through `View` and `Store`, by atomic words or, for file data,
-// under the volume's lock.
+// SAFETY: the arena owns its mapping. All accesses are atomic, by words or by bytes as above, or done by the kernel.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
-
-const ALIGN: usize = 2 << 20;
 
 impl Arena {
     /// Reserves address space.
@@ -27,47 +29,26 @@ impl Arena {
     /// # Errors
     /// The host's error when it has no such range left.
     pub(crate) fn reserve(capacity: usize) -> std::io::Result<Self> {
-        let mapped = capacity
-            .checked_add(ALIGN)
-            .ok_or_else(|| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
-        // SAFETY: a fresh private mapping at an address of the kernel's choice overlaps nothing.
-        let mapping = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                mapped,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
-        };
-        let mapping = NonNull::new(mapping.cast::<u8>())
-            .ok_or_else(|| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
-        let skip = mapping.as_ptr().align_offset(ALIGN);
-        // SAFETY: `skip` is below ALIGN, and the mapping is ALIGN bytes longer than the capacity.
-        let base = unsafe { mapping.add(skip) };
-        Ok(Arena { base, mapping, mapped, capacity })
+        let (mapping, base) = mapping::Mapping::new(capacity)?;
+        Ok(Arena { base, mapping, capacity })
     }
 
     /// Asks for huge pages: fewer TLB misses in large volumes, at the price of memory in small ones.
     pub(crate) fn prefer_huge_pages(&self) {
-        // SAFETY: the range is this arena's own. Advice that the kernel does not take is no fault.
-        let _ = unsafe { madvise(self.base.as_ptr().cast(), self.capacity, Advice::LinuxHugepage) };
+        self.mapping.prefer_huge_pages(self.base, self.capacity);
     }
 
     /// Gives the pages of a range back; they read as zeros again.
     pub(crate) fn release(&self, at: usize, len: usize) {
-        debug_assert!(at + len <= self.capacity);
         point();
-        // SAFETY: the range is inside this arena's own mapping.
-        let _ = unsafe { madvise(self.base.as_ptr().add(at).cast(), len, Advice::LinuxDontNeed) };
+        self.mapping.release(self.range(at as u64, len), len);
     }
 
     /// Lets the host take the pages of a range when it is short of memory, and not before: what is written there until then finds
     /// its pages, and clearing new ones costs more than the writing. Until then the old bytes can be seen, later zeros.
     pub(crate) fn release_when_wanted(&self, at: usize, len: usize) {
-        debug_assert!(at + len <= self.capacity);
         point();
-        // SAFETY: the range is inside this arena's own mapping. A kernel that does not know the advice keeps the pages.
-        let _ = unsafe { madvise(self.base.as_ptr().add(at).cast(), len, Advice::LinuxFree) };
+        self.mapping.release_when_wanted(self.range(at as u64, len), len);
     }
 
     /// In bytes.
@@ -82,12 +63,173 @@ impl Arena {
         // SAFETY: callers check `at` against the volume's size, which is at most the capacity.
         unsafe { self.base.add(at as usize) }
     }
+
+    /// Address of a range.
+    ///
+    /// # Panics
+    /// Where it is not inside.
+    #[inline]
+    fn range(&self, at: u64, len: usize) -> NonNull<u8> {
+        let inside = usize::try_from(at).is_ok_and(|at| at <= self.capacity && len <= self.capacity - at);
+        assert!(inside, "{len} bytes at {at} of an arena of {}", self.capacity);
+        // SAFETY: inside the mapping, or at its end.
+        unsafe { self.base.add(at as usize) }
+    }
+
+    /// A byte of an array of bytes.
+    #[inline(always)]
+    pub(crate) fn byte(&self, index: u64) -> &AtomicU8 {
+        // SAFETY: inside the mapping, which lives as long as the arena; atomic, as all accesses to an array of bytes.
+        unsafe { AtomicU8::from_ptr(self.address(index).as_ptr()) }
+    }
+
+    /// Copies bytes of blocks, which other threads may change meanwhile.
+    #[inline]
+    pub(crate) fn copy_out(&self, at: u64, out: &mut [u8]) {
+        let from = self.range(at, out.len());
+        // SAFETY: inside the mapping, whose size is whole words; atomic by words. `out` is borrowed exclusively.
+        unsafe { words::copy_out(from.as_ptr(), out.as_mut_ptr(), out.len()) }
+    }
+
+    /// Copies bytes into blocks, which other threads may read meanwhile. No other thread writes the same words.
+    #[inline]
+    pub(crate) fn copy_in(&self, at: u64, data: &[u8]) {
+        let to = self.range(at, data.len());
+        // SAFETY: inside the mapping, whose size is whole words; atomic by words. The caller owns the words, or has locked
+        // their ownership records.
+        unsafe { words::copy_in(data.as_ptr(), to.as_ptr(), data.len()) }
+    }
+
+    /// Clears whole words of blocks, which other threads may read meanwhile. No other thread writes them.
+    pub(crate) fn zero(&self, at: u64, len: usize) {
+        let to = self.range(at, len);
+        // SAFETY: as in `copy_in`.
+        unsafe { words::zero(to.as_ptr(), len) }
+    }
+
+    /// Bytes of blocks for a device to write. Other threads may change them meanwhile.
+    pub(crate) fn source(&self, at: u64, len: usize) -> IoBuf<'_> {
+        // SAFETY: inside the mapping, which lives as long as the arena; words, as all blocks.
+        unsafe { IoBuf::from_shared(self.range(at, len), len) }
+    }
+
+    /// Bytes of blocks for a device to fill. Other threads may read them meanwhile. The caller alone writes them.
+    pub(crate) fn target(&self, at: u64, len: usize) -> IoBufMut<'_> {
+        // SAFETY: as in `source`, and the caller's promise.
+        unsafe { IoBufMut::from_shared(self.range(at, len), len) }
+    }
 }
 
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this arena's own, and no view outlives the store that owns the arena.
-        let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
+#[cfg(not(miri))]
+mod mapping {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    use std::ptr::NonNull;
+
+    const ALIGN: usize = 2 << 20;
+
+    /// Address space of the host.
+    pub(super) struct Mapping {
+        start: NonNull<u8>,
+        len: usize,
+    }
+
+    impl Mapping {
+        /// A mapping and its first aligned address, behind which it has `capacity` bytes.
+        pub(super) fn new(capacity: usize) -> std::io::Result<(Self, NonNull<u8>)> {
+            let out_of_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+            let len = capacity.checked_add(ALIGN).ok_or_else(out_of_memory)?;
+            // SAFETY: a fresh private mapping at an address of the kernel's choice overlaps nothing.
+            let start = unsafe {
+                mmap_anonymous(
+                    std::ptr::null_mut(),
+                    len,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::PRIVATE | MapFlags::NORESERVE,
+                )?
+            };
+            let start = NonNull::new(start.cast::<u8>()).ok_or_else(out_of_memory)?;
+            let skip = start.as_ptr().align_offset(ALIGN);
+            // SAFETY: `skip` is below ALIGN, and the mapping is ALIGN bytes longer than the capacity.
+            Ok((Mapping { start, len }, unsafe { start.add(skip) }))
+        }
+
+        fn advise(&self, at: NonNull<u8>, len: usize, advice: Advice) {
+            let end = at.as_ptr().addr() + len;
+            debug_assert!(at >= self.start && end <= self.start.as_ptr().addr() + self.len);
+            // SAFETY: the range is inside this mapping. The kernel changes its pages; to other threads that is a change by the
+            // kernel, as a read from a device. Advice that the kernel does not know is no fault.
+            let _ = unsafe { madvise(at.as_ptr().cast(), len, advice) };
+        }
+
+        pub(super) fn prefer_huge_pages(&self, at: NonNull<u8>, len: usize) {
+            self.advise(at, len, Advice::LinuxHugepage);
+        }
+
+        pub(super) fn release(&self, at: NonNull<u8>, len: usize) {
+            self.advise(at, len, Advice::LinuxDontNeed);
+        }
+
+        pub(super) fn release_when_wanted(&self, at: NonNull<u8>, len: usize) {
+            self.advise(at, len, Advice::LinuxFree);
+        }
+
+        /// Has the host take what it may.
+        #[cfg(test)]
+        pub(super) fn take_what_is_released(&self, at: NonNull<u8>, len: usize) {
+            self.advise(at, len, Advice::LinuxPageOut);
+        }
+    }
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is this value's own, and no view outlives the store that owns the arena.
+            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        }
+    }
+}
+
+/// Miri has no advice on memory, so it gets zeros of an allocator.
+#[cfg(miri)]
+mod mapping {
+    use crate::words::{self, WORD};
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+
+    pub(super) struct Mapping {
+        start: NonNull<u8>,
+        layout: Layout,
+    }
+
+    impl Mapping {
+        pub(super) fn new(capacity: usize) -> std::io::Result<(Self, NonNull<u8>)> {
+            let out_of_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+            let layout = Layout::from_size_align(capacity.max(WORD), lanefs_format::BLOCK as usize);
+            let layout = layout.map_err(|_| out_of_memory())?;
+            // SAFETY: the size is not zero.
+            let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
+            Ok((Mapping { start, layout }, start))
+        }
+
+        pub(super) fn prefer_huge_pages(&self, _: NonNull<u8>, _: usize) {}
+
+        pub(super) fn release(&self, at: NonNull<u8>, len: usize) {
+            // SAFETY: only whole blocks are released, which are words; the caller has checked the range.
+            unsafe { words::zero(at.as_ptr(), len) }
+        }
+
+        pub(super) fn release_when_wanted(&self, at: NonNull<u8>, len: usize) {
+            self.release(at, len);
+        }
+
+        #[cfg(test)]
+        pub(super) fn take_what_is_released(&self, _: NonNull<u8>, _: usize) {}
+    }
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: allocated with this layout, and no view outlives the store that owns the arena.
+            unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        }
     }
 }
 
@@ -95,26 +237,30 @@ impl Drop for Arena {
 mod tests {
     use super::*;
 
-    const LEN: usize = 4 << 20;
+    const LEN: usize = if cfg!(miri) { 64 << 10 } else { 4 << 20 };
 
     #[test]
     fn what_is_written_to_memory_that_the_host_may_have_stays() {
         let arena = Arena::reserve(LEN).expect("address space");
-        let fill = |value: u8, len: usize| {
-            // SAFETY: inside the arena, which nobody else has.
-            unsafe { std::ptr::write_bytes(arena.address(0).as_ptr(), value, len) };
+        let bytes = || {
+            let mut bytes = vec![0; LEN];
+            arena.copy_out(0, &mut bytes);
+            bytes
         };
-        // SAFETY: as above; what was never written is zero.
-        let bytes = || unsafe { std::slice::from_raw_parts(arena.address(0).as_ptr(), LEN) };
-        fill(1, LEN);
+        arena.copy_in(0, &[1; LEN]);
         arena.release_when_wanted(0, LEN);
-        fill(2, LEN / 2);
-        // The host takes what it may.
-        // SAFETY: the range is this arena's own.
-        let _ = unsafe { madvise(arena.base.as_ptr().cast(), LEN, Advice::LinuxPageOut) };
-        assert!(bytes()[..LEN / 2].iter().all(|byte| *byte == 2), "what was written is lost");
-        assert!(bytes()[LEN / 2..].iter().all(|byte| *byte <= 1), "neither the old bytes nor zeros");
+        arena.copy_in(0, &[2; LEN / 2]);
+        arena.mapping.take_what_is_released(arena.base, LEN);
+        let left = bytes();
+        assert!(left[..LEN / 2].iter().all(|byte| *byte == 2), "what was written is lost");
+        assert!(left[LEN / 2..].iter().all(|byte| *byte <= 1), "neither the old bytes nor zeros");
         arena.release(0, LEN);
         assert!(bytes().iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "2 bytes at 4095 of an arena of 4096")]
+    fn a_copy_past_the_end_panics() {
+        Arena::reserve(4096).expect("address space").copy_in(4095, &[0; 2]);
     }
 }

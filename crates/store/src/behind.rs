@@ -11,7 +11,7 @@ use crate::journal::AlignedBuffer;
 use crate::planted;
 use crate::state::{ABSENT, DATA, FETCHING, FREE, ONCE};
 use crate::store::Dirt;
-use crate::{Fault, Store, Tx, Write};
+use crate::{Fault, IoBuf, Store, Tx, Write};
 use lanefs_format::BLOCK;
 use lanefs_sync::{Condvar, Mutex, size};
 use std::ops::Range;
@@ -174,8 +174,10 @@ impl Store {
     }
 
     fn write_pieces(&self, pieces: &[Piece]) {
-        let requests: Vec<Write<'_>> =
-            pieces.iter().map(|piece| Write { at: piece.first * BLOCK, data: &piece.data }).collect();
+        let requests: Vec<Write<'_>> = pieces
+            .iter()
+            .map(|piece| Write { at: piece.first * BLOCK, data: IoBuf::new(&piece.data) })
+            .collect();
         let written = self.write_data_to_device(&requests).is_ok();
         for piece in pieces {
             for (index, data) in piece.blocks().zip(piece.data.chunks_exact(BLOCK as usize)) {
@@ -183,7 +185,7 @@ impl Store {
                     self.finish(index, ABSENT, Ok(()));
                 } else {
                     // As other data that could not be written it stays here and can be read.
-                    self.frame(index * BLOCK, BLOCK).copy_from_slice(data);
+                    self.frame(index * BLOCK, BLOCK).copy_from(data);
                     self.dirt(index).store(Dirt::CHANGED, Ordering::SeqCst);
                     self.cache.add(index, 1);
                     self.finish(index, DATA | ONCE, Ok(()));

@@ -9,7 +9,7 @@ use crate::planted;
 use crate::seal::Sealer;
 use crate::state::{self, DATA};
 use crate::store::Dirt;
-use crate::{Device, Fault, Store, Write};
+use crate::{Device, Fault, IoBuf, IoBufMut, Store, Write};
 use lanefs_format::{BLOCK, Code};
 use lanefs_sync::{Mutex, size};
 use std::collections::BTreeSet;
@@ -129,14 +129,14 @@ impl Commits {
 
     /// Copies the last version of a block that is not in place: one that is being committed, else one that was; false where
     /// there is none.
-    pub(crate) fn copy_committed(&self, at: u64, out: &mut [u8]) -> bool {
+    pub(crate) fn copy_committed(&self, at: u64, out: &mut IoBufMut<'_>) -> bool {
         if let Some(image) = self.under_way.lock().as_ref().and_then(|copies| copies.get(at)) {
-            out.copy_from_slice(image);
+            out.copy_from(image);
             return true;
         }
         match self.pending.lock().get(at) {
             Some(image) => {
-                out.copy_from_slice(image);
+                out.copy_from(image);
                 true
             }
             None => false,
@@ -457,8 +457,10 @@ impl Store {
         let mut rest = &data[..];
         while let Some(first) = rest.first().copied() {
             let run = (0..rest.len().min(PIECE)).take_while(|i| rest[*i] == first + *i as u64).count();
-            requests
-                .push(Write { at: first * BLOCK, data: self.bytes_at(first * BLOCK, run * BLOCK as usize) });
+            // Writers may change the bytes while the device reads them: they are then marked and written again, before anything
+            // says that they are durable.
+            let data = self.arena.source(first * BLOCK, run * BLOCK as usize);
+            requests.push(Write { at: first * BLOCK, data });
             rest = &rest[run..];
         }
         self.write_data_to(device, &requests)?;
@@ -498,12 +500,6 @@ impl Store {
         self.dirt(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).map(|_| ())
     }
 
-    fn bytes_at(&self, at: u64, len: usize) -> &[u8] {
-        // SAFETY: inside the volume, for resident blocks are. Writers may change the bytes while the device reads them; they
-        // are then marked and written again, before anything says that they are durable.
-        unsafe { std::slice::from_raw_parts(self.arena.address(at).as_ptr(), len) }
-    }
-
     /// Writes what was committed to its places and empties the journal.
     ///
     /// # Errors
@@ -528,8 +524,10 @@ impl Store {
             let batch = self.commits.pending.lock().batch(from, last, BATCH);
             let Some(end) = batch.last() else { break };
             from = end.position + BLOCK;
-            let requests: Vec<Write<'_>> =
-                batch.iter().map(|block| Write { at: block.position, data: &block.image }).collect();
+            let requests: Vec<Write<'_>> = batch
+                .iter()
+                .map(|block| Write { at: block.position, data: IoBuf::new(&block.image) })
+                .collect();
             device.write_many(&requests).map_err(|e| fault(batch[0].position, "writing", &e))?;
             written.extend(batch.iter().map(|block| (block.position, block.sequence)));
         }

@@ -5,7 +5,7 @@ use crate::planted;
 use crate::readahead::Run;
 use crate::state::{self, ABSENT, DATA, FETCHING, FRESH, MARKER};
 use crate::store::expectation;
-use crate::{Device, Fault, Read, Store, Want};
+use crate::{Device, Fault, IoBufMut, Read, Store, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, chunk_entry, chunk_header};
 use lanefs_sync::{Condvar, Mutex};
 use std::collections::HashMap;
@@ -129,11 +129,14 @@ impl Store {
     }
 
     fn read_and_verify(&self, device: &dyn Device, at: u64, kind: BlockKind) -> Result<(), Fault> {
-        let frame = self.frame(at, BLOCK);
-        if !self.commits.copy_committed(at, frame) {
-            device.read_at(at, frame).map_err(|e| fault(at, "reading", &e))?;
+        let mut frame = self.frame(at, BLOCK);
+        if !self.commits.copy_committed(at, &mut frame) {
+            device.read_at(at, frame.reborrow()).map_err(|e| fault(at, "reading", &e))?;
         }
-        let bytes = &*frame;
+        // A copy of its own to verify: no reference stands for a frame, which stale attempts may be reading.
+        let mut bytes = [0; BLOCK as usize];
+        frame.copy_to(&mut bytes);
+        let bytes = &bytes;
         let good = match kind {
             BlockKind::ChunkHeader if at & (CHUNK - 1) != 0 => {
                 let first = at & !(CHUNK - 1);
@@ -193,7 +196,7 @@ impl Store {
             }
             // What is committed and not in place is looked for first: a checkpoint may bring it to its place meanwhile, and
             // what was read there before would be too old.
-            if self.commits.copy_committed(index * BLOCK, self.frame(index * BLOCK, BLOCK)) {
+            if self.commits.copy_committed(index * BLOCK, &mut self.frame(index * BLOCK, BLOCK)) {
                 self.has_come(index, here(index));
                 continue;
             }
@@ -236,12 +239,10 @@ impl Store {
         outcome
     }
 
-    /// A block's memory, to be read into.
-    #[expect(clippy::mut_from_ref, reason = "the block's state says who may")]
-    pub(crate) fn frame(&self, at: u64, len: u64) -> &mut [u8] {
-        // SAFETY: inside the volume. The caller has set the blocks' state to FETCHING, so no other thread reads into them, and
-        // none reads from them but runs that will not count.
-        unsafe { std::slice::from_raw_parts_mut(self.arena.address(at).as_ptr(), len as usize) }
+    /// The memory of blocks, to be read into. The caller has set their state to [`FETCHING`], so it alone writes them; runs that
+    /// will not count may read them.
+    pub(crate) fn frame(&self, at: u64, len: u64) -> IoBufMut<'_> {
+        self.arena.target(at, len as usize)
     }
 
     /// A block is here.

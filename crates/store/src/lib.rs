@@ -47,9 +47,12 @@ mod tx;
 mod versions;
 mod view;
 mod watch;
+mod words;
 
 pub use commit::{Snapshot, StoreStats};
-pub use device::{Choice, Device, FileDevice, FileOptions, MemoryDevice, Read, ReadErrors, Write};
+pub use device::{
+    Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
+};
 pub use fault::{Fault, Want};
 pub use gate::{Closed, Entered, Epoch, Gate, SLOTS};
 pub use readahead::Run;

@@ -4,7 +4,7 @@ use crate::commit::fault;
 use crate::journal::AlignedBuffer;
 use crate::seal::Sealer;
 use crate::state;
-use crate::{Fault, Store};
+use crate::{Fault, IoBufMut, Store};
 use lanefs_format::BLOCK;
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ impl Store {
     pub fn image(&self) -> Result<Vec<u8>, Fault> {
         let mut bytes = vec![0; self.bytes() as usize];
         if let Some(device) = self.device() {
-            device.read_at(0, &mut bytes).map_err(|e| fault(0, "reading", &e))?;
+            device.read_slice(0, &mut bytes).map_err(|e| fault(0, "reading", &e))?;
             return Ok(bytes);
         }
         let mut all: BTreeSet<u64> =
@@ -39,7 +39,7 @@ impl Store {
         };
         let mut aligned = AlignedBuffer::zeroed(block.len());
         aligned.copy_from_slice(block);
-        device.write_at(at, &aligned).map_err(|e| fault(at, "writing", &e))?;
+        device.write_slice(at, &aligned).map_err(|e| fault(at, "writing", &e))?;
         device.flush().map_err(|e| fault(at, "flushing", &e))
     }
 
@@ -51,10 +51,10 @@ impl Store {
         self.inside(at, out.len())?;
         match self.device() {
             Some(device) if state::content(self.state(at / BLOCK)).is_none() => {
-                if self.commits.copy_committed(at, out) {
+                if self.commits.copy_committed(at, &mut IoBufMut::new(out)) {
                     return Ok(());
                 }
-                device.read_at(at, out).map_err(|e| fault(at, "reading", &e))
+                device.read_slice(at, out).map_err(|e| fault(at, "reading", &e))
             }
             _ => {
                 self.view(at).copy_to(0, out);

@@ -265,8 +265,7 @@ impl Store {
     #[inline(always)]
     fn byte<'a>(&self, bytes: &'a Arena, index: u64) -> &'a AtomicU8 {
         debug_assert!(index < self.blocks.load(Ordering::Relaxed));
-        // SAFETY: callers keep `index` below the number of blocks; the array has a byte for each.
-        unsafe { AtomicU8::from_ptr(bytes.address(index).as_ptr()) }
+        bytes.byte(index)
     }
 
     #[inline(always)]
@@ -322,14 +321,8 @@ impl Store {
 
     /// Copies words into memory that no reader sees as a block yet, or that the caller has to itself.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
-        let view = self.view(at);
-        let (eights, rest) = bytes.as_chunks::<8>();
-        for (i, eight) in eights.iter().enumerate() {
-            view.store(i * 8, 8, u64::from_le_bytes(*eight));
-        }
-        for (i, byte) in rest.iter().enumerate() {
-            view.store(eights.len() * 8 + i, 1, u64::from(*byte));
-        }
+        point();
+        self.arena.copy_in(at, bytes);
     }
 
     /// Changes what a block is, for a transaction.
@@ -379,8 +372,7 @@ impl Store {
 
     pub(crate) fn zero(&self, at: u64, len: u64) {
         point();
-        // SAFETY: inside the volume; the block is not in use, so no reader looks at it, but for runs that will not count.
-        unsafe { std::ptr::write_bytes(self.arena.address(at).as_ptr(), 0, len as usize) };
+        self.arena.zero(at, len as usize);
     }
 
     /// Puts a word back, when a transaction is taken back.

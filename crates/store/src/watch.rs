@@ -25,9 +25,7 @@ struct Marks {
 
 impl Marks {
     fn byte(marks: &Arena, index: u64) -> Option<&AtomicU8> {
-        // SAFETY: inside the arena, which lives as long as the store.
-        ((index as usize) < marks.capacity())
-            .then(|| unsafe { AtomicU8::from_ptr(marks.address(index).as_ptr()) })
+        ((index as usize) < marks.capacity()).then(|| marks.byte(index))
     }
 
     fn set(&self, index: u64) {

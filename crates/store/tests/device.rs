@@ -3,7 +3,7 @@
 mod device_support;
 
 use device_support::{Places, Planted, exercise};
-use lanefs_store::{Choice, Device, FileDevice, FileOptions, MemoryDevice, Read, Write};
+use lanefs_store::{Choice, Device, FileDevice, FileOptions, IoBuf, MemoryDevice, Read, Write};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -87,14 +87,17 @@ fn past_the_end_is_an_error_and_nothing_happens() {
         for (at, len) in
             [(10_000, 1), (9_999, 2), (8192, 4096), (u64::MAX, 1), (u64::MAX - 5, 20), (1 << 40, 4096)]
         {
-            eof(device.read_at(at, &mut vec![0; len]));
-            eof(device.write_at(at, &vec![0; len]));
-            eof(device.write_many(&[Write { at: 0, data: &[0; 8] }, Write { at, data: &vec![0; len] }]));
+            eof(device.read_slice(at, &mut vec![0; len]));
+            eof(device.write_slice(at, &vec![0; len]));
+            eof(device.write_many(&[
+                Write { at: 0, data: IoBuf::new(&[0; 8]) },
+                Write { at, data: IoBuf::new(&vec![0; len]) },
+            ]));
         }
-        device.read_at(10_000, &mut []).expect("nothing at the end");
-        device.write_at(8192, &[7; 1808]).expect("the last bytes");
+        device.read_slice(10_000, &mut []).expect("nothing at the end");
+        device.write_slice(8192, &[7; 1808]).expect("the last bytes");
         let mut last = [0; 1900];
-        device.read_at(8100, &mut last).expect("reads to the end");
+        device.read_slice(8100, &mut last).expect("reads to the end");
         assert!(last[..92] == [0; 92] && last[92..] == [7; 1808]);
         assert_eq!((device.len(), std::fs::metadata(path).expect("is there").len()), (10_000, 10_000));
     });
@@ -103,12 +106,12 @@ fn past_the_end_is_an_error_and_nothing_happens() {
 #[test]
 fn each_read_has_its_own_result() {
     on_all(1 << 20, |device, _| {
-        device.write_at(0, &vec![5; 1 << 20]).expect("writes");
+        device.write_slice(0, &vec![5; 1 << 20]).expect("writes");
         let mut memory = Vec::new();
         let mut requests: Vec<Read<'_>> = aligned(&mut memory, 300 * 4096)
             .chunks_mut(4096)
             .enumerate()
-            .map(|(index, buffer)| Read { at: index as u64 * 4096, buffer })
+            .map(|(index, buffer)| Read { at: index as u64 * 4096, buffer: buffer.into() })
             .collect();
         requests[17].at = 1 << 21;
         requests[40].at += 3;
@@ -120,7 +123,9 @@ fn each_read_has_its_own_result() {
         assert!(errors.of(18).is_none());
         assert_eq!(std::io::Error::from(errors).kind(), ErrorKind::UnexpectedEof);
         for (index, request) in requests.iter().enumerate().filter(|(index, _)| !expected.contains(index)) {
-            assert!(request.buffer.iter().all(|byte| *byte == 5), "read {index}");
+            let mut bytes = [0; 4096];
+            request.buffer.copy_to(&mut bytes);
+            assert!(bytes == [5; 4096], "read {index}");
         }
     });
 }
@@ -129,12 +134,12 @@ fn each_read_has_its_own_result() {
 #[test]
 fn reads_of_a_file_that_became_shorter_fail_one_by_one() {
     on_all(64 * 4096, |device, path| {
-        device.write_at(0, &vec![5; 64 * 4096]).expect("writes");
+        device.write_slice(0, &vec![5; 64 * 4096]).expect("writes");
         std::fs::File::options().write(true).open(path).and_then(|f| f.set_len(32 * 4096)).expect("cuts");
         let mut memory = Vec::new();
         let parts = aligned(&mut memory, 64 * 4096).chunks_mut(4096).enumerate();
         let mut requests: Vec<Read<'_>> =
-            parts.map(|(index, buffer)| Read { at: index as u64 * 4096, buffer }).collect();
+            parts.map(|(index, buffer)| Read { at: index as u64 * 4096, buffer: buffer.into() }).collect();
         let errors = device.read_many(&mut requests).expect_err("half is gone");
         assert!(errors.iter().map(|(index, _)| index).eq(32..64));
         assert!(errors.iter().all(|(_, error)| error.kind() == ErrorKind::UnexpectedEof));
@@ -148,14 +153,18 @@ fn ten_thousand_requests_in_one_call() {
         let data = aligned(&mut memory, 10_000 * 512);
         data.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 512 + at) as u8);
         // (From the end to the start, and whatever the alignment of the disk makes of 512 bytes.)
-        let writes: Vec<Write<'_>> =
-            data.chunks(512).enumerate().map(|(i, data)| Write { at: i as u64 * 512, data }).rev().collect();
+        let writes: Vec<Write<'_>> = data
+            .chunks(512)
+            .enumerate()
+            .map(|(i, data)| Write { at: i as u64 * 512, data: data.into() })
+            .rev()
+            .collect();
         device.write_many(&writes).expect("writes");
         let mut read_back = Vec::new();
         let mut reads: Vec<Read<'_>> = aligned(&mut read_back, 10_000 * 512)
             .chunks_mut(512)
             .enumerate()
-            .map(|(i, buffer)| Read { at: i as u64 * 512, buffer })
+            .map(|(i, buffer)| Read { at: i as u64 * 512, buffer: buffer.into() })
             .collect();
         device.read_many(&mut reads).expect("reads");
         assert!(aligned(&mut read_back, 10_000 * 512) == aligned(&mut memory, 10_000 * 512));
@@ -174,8 +183,9 @@ fn a_device_goes_away_under_its_users_and_its_lock_with_it() {
                     let mut memory = Vec::new();
                     for _ in 0..20 {
                         let parts = aligned(&mut memory, 64 * 4096).chunks_mut(4096).enumerate();
-                        let mut reads: Vec<Read<'_>> =
-                            parts.map(|(i, buffer)| Read { at: (i as u64 + user) * 4096, buffer }).collect();
+                        let mut reads: Vec<Read<'_>> = parts
+                            .map(|(i, buffer)| Read { at: (i as u64 + user) * 4096, buffer: buffer.into() })
+                            .collect();
                         device.read_many(&mut reads).expect("reads");
                     }
                 })
@@ -201,11 +211,11 @@ fn many_more_threads_than_rings_share_them() {
                     let writes: Vec<Write<'_>> = part
                         .chunks(4096)
                         .enumerate()
-                        .map(|(i, data)| Write { at: at + i as u64 * 4096, data })
+                        .map(|(i, data)| Write { at: at + i as u64 * 4096, data: data.into() })
                         .collect();
                     device.write_many(&writes).expect("writes");
                     let mut read = vec![0; 16384];
-                    device.read_at(at, &mut read).expect("reads");
+                    device.read_slice(at, &mut read).expect("reads");
                     assert!(read.iter().all(|byte| *byte == user as u8 + 1));
                 });
             }
@@ -216,18 +226,18 @@ fn many_more_threads_than_rings_share_them() {
 #[test]
 fn the_length_is_what_resize_says_and_new_bytes_are_zero() {
     on_all(8192, |device, path| {
-        device.write_at(0, &[9; 8192]).expect("writes");
+        device.write_slice(0, &[9; 8192]).expect("writes");
         for len in [5000, 12_345, 3, 1 << 20, 4096, 8192] {
             device.resize(len).expect("resizes");
             assert_eq!((device.len(), std::fs::metadata(path).expect("is there").len()), (len, len));
         }
         let mut all = [1; 8192];
-        device.read_at(0, &mut all).expect("reads");
+        device.read_slice(0, &mut all).expect("reads");
         assert!(all[..3] == [9; 3] && all[3..].iter().all(|byte| *byte == 0));
-        device.write_at(0, &[8; 8192]).expect("writes");
+        device.write_slice(0, &[8; 8192]).expect("writes");
         device.discard(4096, u64::MAX).expect("discards");
         device.discard(8192, 4096).expect("nothing to discard");
-        device.read_at(0, &mut all[..4096]).expect("reads");
+        device.read_slice(0, &mut all[..4096]).expect("reads");
         assert!(all[..4096] == [8; 4096]);
     });
 }

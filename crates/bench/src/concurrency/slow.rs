@@ -1,6 +1,6 @@
 //! A device that takes as long as a disk, and keeps only blocks that are not zero, so that a large one costs no memory.
 
-use lanefs::Device;
+use lanefs::{Device, IoBuf, IoBufMut};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
@@ -83,7 +83,7 @@ impl Device for SlowDevice {
         self.0.len
     }
 
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
         let parts = self.split(at, buffer.len())?;
         let number = self.0.reads.fetch_add(1, Ordering::Relaxed);
         if EXPECTS_HITS.get() {
@@ -96,25 +96,25 @@ impl Device for SlowDevice {
         }
         let blocks = self.0.blocks.read().unwrap_or_else(PoisonError::into_inner);
         for (block, inside, part) in parts {
-            let part = &mut buffer[part];
+            let mut part = buffer.part(part);
             match blocks.get(&block) {
-                Some(bytes) => part.copy_from_slice(&bytes[inside..inside + part.len()]),
+                Some(bytes) => part.copy_from(&bytes[inside..inside + part.len()]),
                 None => part.fill(0),
             }
         }
         Ok(())
     }
 
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         let parts = self.split(at, data.len())?;
         let mut blocks = self.0.blocks.write().unwrap_or_else(PoisonError::into_inner);
         for (block, inside, part) in parts {
-            let part = &data[part];
+            let part = data.part(part).to_vec();
             if let Some(bytes) = blocks.get_mut(&block) {
-                bytes[inside..inside + part.len()].copy_from_slice(part);
+                bytes[inside..inside + part.len()].copy_from_slice(&part);
             } else if part.iter().any(|byte| *byte != 0) {
                 let mut bytes = vec![0; BLOCK as usize].into_boxed_slice();
-                bytes[inside..inside + part.len()].copy_from_slice(part);
+                bytes[inside..inside + part.len()].copy_from_slice(&part);
                 blocks.insert(block, bytes);
             }
         }
@@ -142,29 +142,29 @@ mod tests {
     fn it_keeps_what_was_written_and_nothing_else() {
         let device = SlowDevice::new(10 * BLOCK);
         let data: Vec<u8> = (0..9000u32).map(|i| (i % 251) as u8 + 1).collect();
-        device.write_at(5000, &data).unwrap();
-        device.write_at(7 * BLOCK, &vec![0; BLOCK as usize]).unwrap();
+        device.write_slice(5000, &data).unwrap();
+        device.write_slice(7 * BLOCK, &vec![0; BLOCK as usize]).unwrap();
         assert_eq!(device.0.blocks.read().unwrap().len(), 3);
         let mut read = vec![9; 9200];
-        device.read_at(4900, &mut read).unwrap();
+        device.read_slice(4900, &mut read).unwrap();
         assert!(read[..100].iter().chain(&read[9100..]).all(|byte| *byte == 0));
         assert_eq!(read[100..9100], data);
-        device.write_at(5000, &vec![0; 9000]).unwrap();
-        device.read_at(4900, &mut read).unwrap();
+        device.write_slice(5000, &vec![0; 9000]).unwrap();
+        device.read_slice(4900, &mut read).unwrap();
         assert!(read.iter().all(|byte| *byte == 0));
-        assert!(device.read_at(10 * BLOCK - 1, &mut [0; 2]).is_err());
-        assert!(device.write_at(u64::MAX, &[0]).is_err());
+        assert!(device.read_slice(10 * BLOCK - 1, &mut [0; 2]).is_err());
+        assert!(device.write_slice(u64::MAX, &[0]).is_err());
     }
 
     #[test]
     fn reads_are_counted_and_those_of_a_thread_that_expected_hits_apart() {
         let device = SlowDevice::new(BLOCK);
         device.slow_down();
-        device.read_at(0, &mut [0]).unwrap();
+        device.read_slice(0, &mut [0]).unwrap();
         expect_hits(true);
-        device.read_at(0, &mut [0]).unwrap();
+        device.read_slice(0, &mut [0]).unwrap();
         expect_hits(false);
-        device.read_at(0, &mut [0]).unwrap();
+        device.read_slice(0, &mut [0]).unwrap();
         assert_eq!((device.reads(), device.missed_hits()), (3, 1));
     }
 }

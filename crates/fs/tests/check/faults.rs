@@ -305,7 +305,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         let at = i.inode_at(p.mapped);
         let mut block = i.block(at);
         block[(at % BLOCK) as usize + 9] ^= 1;
-        lanefs::Device::write_at(&i.device, at & !(BLOCK - 1), &block).expect("inside");
+        lanefs::Device::write_slice(&i.device, at & !(BLOCK - 1), &block).expect("inside");
     }),
     ("inode-checksum", |i, p| i.spoil(i.inode_at(p.mapped))),
     ("inode-mode", |i, p| i.put_inode(p.mapped, inode::MODE, 0o170_644)),

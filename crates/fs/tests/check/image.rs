@@ -4,7 +4,7 @@ use lanefs::format::{
     BLOCK, BlockKind, CHUNK, Checksummer, Field, GROUP, InodeSize, Word, chunk_entry, chunk_header, group,
     inode, superblock::Superblock,
 };
-use lanefs::{Access, Device, Volume};
+use lanefs::{Access, Device, IoBuf, IoBufMut, Volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -46,22 +46,22 @@ impl Device for Overlay {
     fn len(&self) -> u64 {
         self.base.len() as u64
     }
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
         self.each(at, buffer.len(), |changes, block, inside, range| {
             let len = range.len();
             let from = match changes.get(&block) {
                 Some(bytes) => &bytes[inside..inside + len],
                 None => &self.base[(block * BLOCK) as usize + inside..][..len],
             };
-            buffer[range].copy_from_slice(from);
+            buffer.part(range).copy_from(from);
         })
     }
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         self.each(at, data.len(), |changes, block, inside, range| {
             let bytes = changes
                 .entry(block)
                 .or_insert_with(|| self.base[(block * BLOCK) as usize..][..BLOCK as usize].to_vec());
-            bytes[inside..inside + range.len()].copy_from_slice(&data[range]);
+            data.part(range.clone()).copy_to(&mut bytes[inside..inside + range.len()]);
         })
     }
     fn flush(&self) -> io::Result<()> {
@@ -133,7 +133,7 @@ impl Image<'_> {
 
     pub(crate) fn block(&self, at: u64) -> Vec<u8> {
         let mut bytes = vec![0; BLOCK as usize];
-        self.device.read_at(at & !(BLOCK - 1), &mut bytes).expect("inside");
+        self.device.read_slice(at & !(BLOCK - 1), &mut bytes).expect("inside");
         bytes
     }
 
@@ -150,7 +150,7 @@ impl Image<'_> {
     }
 
     pub(crate) fn write(&mut self, at: u64, block: &[u8]) {
-        self.device.write_at(at, block).expect("inside");
+        self.device.write_slice(at, block).expect("inside");
         self.touched.insert(at);
     }
 
@@ -161,7 +161,7 @@ impl Image<'_> {
         for byte in &mut block[8..] {
             *byte ^= 0x5a;
         }
-        self.device.write_at(at & !(BLOCK - 1), &block).expect("inside");
+        self.device.write_slice(at & !(BLOCK - 1), &block).expect("inside");
     }
 
     pub(crate) fn inode_at(&self, ino: u64) -> u64 {

@@ -1,6 +1,6 @@
 //! What direct I/O asks of a request.
 
-use super::system;
+use super::{IoBufMut, system};
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use std::fs::File;
 use std::io;
@@ -28,8 +28,8 @@ impl Alignment {
     }
 
     /// True when the memory can be used as it lies.
-    pub(super) fn fits_memory(&self, memory: &[u8]) -> bool {
-        memory.as_ptr().addr() as u64 & (self.memory - 1) == 0
+    pub(super) fn fits_memory(&self, address: usize) -> bool {
+        address as u64 & (self.memory - 1) == 0
     }
 
     /// The last good position that is not above `at`.
@@ -56,7 +56,7 @@ pub(super) fn turn_direct(file: &File, raw: bool) -> Option<Alignment> {
     rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT).ok()?;
     // Some file systems take the flag and refuse the reads.
     let mut probe = Aligned::new(alignment.up(1), &alignment);
-    match system::read_some(file, 0, probe.bytes()) {
+    match system::read_some(file, 0, &mut IoBufMut::new(probe.bytes())) {
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
             rustix::fs::fcntl_setfl(file, flags).ok()?;
             None

@@ -1,7 +1,7 @@
 //! Direct I/O for requests that are not aligned, through memory that is.
 
 use super::alignment::{Aligned, Alignment};
-use super::system;
+use super::{IoBuf, IoBufMut, system};
 use std::fs::File;
 use std::io;
 
@@ -25,15 +25,15 @@ fn buffer(alignment: &Alignment, at: u64, len: usize) -> Aligned {
 }
 
 /// Fills `target`. The range lies inside the file, which may end within the last block that is read.
-pub(super) fn read(file: &File, alignment: &Alignment, at: u64, target: &mut [u8]) -> io::Result<()> {
+pub(super) fn read(file: &File, alignment: &Alignment, at: u64, mut target: IoBufMut<'_>) -> io::Result<()> {
     let mut memory = buffer(alignment, at, target.len());
     for (start, range) in pieces(*alignment, at, target.len()) {
         let from = alignment.down(start);
         let before = (start - from) as usize;
         let needed = before + range.len();
         let bytes = &mut memory.bytes()[..(alignment.up(start + range.len() as u64) - from) as usize];
-        system::read(file, from, bytes, needed, alignment.grain())?;
-        target[range].copy_from_slice(&bytes[before..needed]);
+        system::read(file, from, IoBufMut::new(bytes), needed, alignment.grain())?;
+        target.part(range).copy_from(&bytes[before..needed]);
     }
     Ok(())
 }
@@ -41,7 +41,13 @@ pub(super) fn read(file: &File, alignment: &Alignment, at: u64, target: &mut [u8
 /// Writes `data`. Where the range begins or ends inside a block, the rest of the block is read and written back, so
 /// the caller holds off all other such writes (aligned ones cannot meet these blocks, but by writing the same bytes).
 /// The range lies inside the file, whose length is `len`; it keeps that length.
-pub(super) fn write(file: &File, alignment: &Alignment, len: u64, at: u64, data: &[u8]) -> io::Result<()> {
+pub(super) fn write(
+    file: &File,
+    alignment: &Alignment,
+    len: u64,
+    at: u64,
+    data: IoBuf<'_>,
+) -> io::Result<()> {
     let mut memory = buffer(alignment, at, data.len());
     for (start, range) in pieces(*alignment, at, data.len()) {
         let end = start + range.len() as u64;
@@ -49,12 +55,12 @@ pub(super) fn write(file: &File, alignment: &Alignment, len: u64, at: u64, data:
         let bytes = &mut memory.bytes()[..(to - from) as usize];
         if !alignment.fits(start, range.len()) {
             let there = to.min(len) - from;
-            system::read(file, from, bytes, there as usize, alignment.grain())?;
+            system::read(file, from, IoBufMut::new(bytes), there as usize, alignment.grain())?;
             bytes[there as usize..].fill(0);
         }
         let before = (start - from) as usize;
-        bytes[before..before + range.len()].copy_from_slice(&data[range]);
-        system::write(file, from, bytes, alignment.grain())?;
+        data.part(range.clone()).copy_to(&mut bytes[before..before + range.len()]);
+        system::write(file, from, IoBuf::new(bytes), alignment.grain())?;
         if to > len {
             // The file ends inside this block and the whole block was written. A crash before this call leaves the
             // file some zeros too long, which does no harm: a volume knows its own length.

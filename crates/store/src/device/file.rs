@@ -4,7 +4,9 @@ use super::alignment::{self, Alignment};
 use super::flush::Flushes;
 use super::pool::Pool;
 use super::transfer::Transfer;
-use super::{Choice, Device, FileOptions, Read, ReadErrors, Write, bounce, host, parallel, system};
+use super::{
+    Choice, Device, FileOptions, IoBuf, IoBufMut, Read, ReadErrors, Write, bounce, host, parallel, system,
+};
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use std::fs::File;
@@ -118,13 +120,13 @@ impl FileDevice {
     }
 
     /// True when the request can go to the kernel as it is.
-    fn fits(&self, at: u64, memory: &[u8]) -> bool {
-        self.alignment.fits(at, memory.len()) && self.alignment.fits_memory(memory)
+    fn fits(&self, at: u64, address: usize, len: usize) -> bool {
+        self.alignment.fits(at, len) && self.alignment.fits_memory(address)
     }
 
     /// True for a request that a ring takes; all others go one by one, those that are wrong included.
-    fn is_for_ring(&self, at: u64, memory: &[u8]) -> bool {
-        !memory.is_empty() && self.fits(at, memory) && self.check(at, memory.len()).is_ok()
+    fn is_for_ring(&self, at: u64, address: usize, len: usize) -> bool {
+        len > 0 && self.fits(at, address, len) && self.check(at, len).is_ok()
     }
 
     /// A ring for `count` requests, where there are rings and it pays.
@@ -153,10 +155,11 @@ impl Device for FileDevice {
         }
     }
 
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()> {
         self.check(at, buffer.len())?;
-        if self.fits(at, buffer) {
-            system::read(&self.file, at, buffer, buffer.len(), self.alignment.grain())
+        let len = buffer.len();
+        if self.fits(at, buffer.address(), len) {
+            system::read(&self.file, at, buffer, len, self.alignment.grain())
         } else {
             bounce::read(&self.file, &self.alignment, at, buffer)
         }
@@ -166,7 +169,7 @@ impl Device for FileDevice {
         let Some(mut ring) = self.ring(requests.len()) else {
             let errors = Mutex::new(ReadErrors::default());
             parallel::for_each(requests.iter_mut().enumerate(), |(index, request)| {
-                if let Err(error) = self.read_at(request.at, request.buffer) {
+                if let Err(error) = self.read_at(request.at, request.buffer.reborrow()) {
                     errors.lock().add(index, error);
                 }
             });
@@ -175,8 +178,8 @@ impl Device for FileDevice {
         let mut errors = ReadErrors::default();
         let mut others = Vec::new();
         let transfers = requests.iter_mut().enumerate().filter_map(|(index, request)| {
-            if self.is_for_ring(request.at, request.buffer) {
-                return Some(Transfer::read(index, request.at, request.buffer));
+            if self.is_for_ring(request.at, request.buffer.address(), request.buffer.len()) {
+                return Some(Transfer::read(index, request.at, request.buffer.reborrow()));
             }
             others.push(index);
             None
@@ -188,16 +191,16 @@ impl Device for FileDevice {
         drop(ring);
         for index in others {
             let request = &mut requests[index];
-            if let Err(error) = self.read_at(request.at, request.buffer) {
+            if let Err(error) = self.read_at(request.at, request.buffer.reborrow()) {
                 errors.add(index, error);
             }
         }
         errors.into_result()
     }
 
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         self.check(at, data.len())?;
-        if self.fits(at, data) {
+        if self.fits(at, data.address(), data.len()) {
             system::write(&self.file, at, data, self.alignment.grain())
         } else {
             let whole = self.alignment.fits(at, data.len());
@@ -223,7 +226,7 @@ impl Device for FileDevice {
         };
         let mut others = Vec::new();
         let transfers = requests.iter().enumerate().filter_map(|(index, request)| {
-            if self.is_for_ring(request.at, request.data) {
+            if self.is_for_ring(request.at, request.data.address(), request.data.len()) {
                 return Some(Transfer::write(index, request.at, request.data));
             }
             others.push(request);

@@ -1,6 +1,6 @@
 //! Devices in memory.
 
-use super::Device;
+use super::{Device, IoBuf, IoBufMut};
 use std::io;
 
 /// A device in memory, for images that are given as bytes.
@@ -24,17 +24,17 @@ impl Device for MemoryDevice {
         "memory".into()
     }
 
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
         let bytes = self.bytes.read();
         let part = usize::try_from(at).ok().and_then(|at| bytes.get(at..at.checked_add(buffer.len())?));
-        buffer.copy_from_slice(part.ok_or(io::ErrorKind::UnexpectedEof)?);
+        buffer.copy_from(part.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         let mut bytes = self.bytes.write();
         let part = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at..at.checked_add(data.len())?));
-        part.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(data);
+        data.copy_to(part.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 

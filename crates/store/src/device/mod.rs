@@ -5,6 +5,7 @@
 
 mod alignment;
 mod bounce;
+mod buffer;
 mod errors;
 mod file;
 mod flush;
@@ -17,6 +18,7 @@ mod ring;
 mod system;
 mod transfer;
 
+pub use buffer::{IoBuf, IoBufMut};
 pub use errors::ReadErrors;
 pub use file::FileDevice;
 pub use memory::MemoryDevice;
@@ -30,7 +32,7 @@ pub struct Read<'b> {
     /// Byte position on the device.
     pub at: u64,
     /// What is filled. After an error its content is unknown.
-    pub buffer: &'b mut [u8],
+    pub buffer: IoBufMut<'b>,
 }
 
 /// One of many writes: `data` goes to byte `at` and on.
@@ -39,13 +41,16 @@ pub struct Write<'b> {
     /// Byte position on the device.
     pub at: u64,
     /// What is written.
-    pub data: &'b [u8],
+    pub data: IoBuf<'b>,
 }
 
 /// A block device. All calls may come from many threads at once.
 ///
 /// Calls at the same time on ranges that share no byte do not disturb each other, however the ranges lie. Whoever
 /// writes a range while another call reads or writes a part of it gets one or the other, byte by byte.
+///
+/// Memory comes as an address and a length ([`IoBuf`], [`IoBufMut`]), as in the kernel's `iovec`: other threads may read the memory that
+/// a read fills, and change what a write takes. A device that is written in safe Rust uses their methods to copy.
 pub trait Device: Send + Sync {
     /// Size in bytes.
     fn len(&self) -> u64;
@@ -69,7 +74,15 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// The host's error; `UnexpectedEof` past the end.
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
+    fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()>;
+
+    /// Fills a slice, as [`read_at`](Self::read_at).
+    ///
+    /// # Errors
+    /// As `read_at`.
+    fn read_slice(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.read_at(at, IoBufMut::new(buffer))
+    }
 
     /// Does many reads, as many of them at the same time as the device likes, and returns when all have ended. A read
     /// that fails does not keep the others from being done.
@@ -79,7 +92,7 @@ pub trait Device: Send + Sync {
     fn read_many(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
         let mut errors = ReadErrors::default();
         for (index, request) in requests.iter_mut().enumerate() {
-            if let Err(error) = self.read_at(request.at, request.buffer) {
+            if let Err(error) = self.read_at(request.at, request.buffer.reborrow()) {
                 errors.add(index, error);
             }
         }
@@ -91,7 +104,15 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// The host's error; what part was written is then unknown. `UnexpectedEof` past the end: only
     /// [`resize`](Self::resize) makes a device larger.
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()>;
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()>;
+
+    /// Writes a slice, as [`write_at`](Self::write_at).
+    ///
+    /// # Errors
+    /// As `write_at`.
+    fn write_slice(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        self.write_at(at, IoBuf::new(data))
+    }
 
     /// Does many writes, in any order and as many of them at the same time as the device likes, and returns when all
     /// have ended. The ranges share no byte.

@@ -167,7 +167,7 @@ impl<'m> Flight<'_, 'm> {
 
     /// Puts the request for what is left of a slot's transfer into the queue.
     fn queue(&mut self, slot: u8, failed: &mut impl FnMut(usize, io::Error) -> bool) {
-        let Some(transfer) = &self.slots[usize::from(slot)] else { return };
+        let Some(transfer) = &mut self.slots[usize::from(slot)] else { return };
         let entry = transfer.entry(self.file.as_raw_fd(), self.ring.longest).user_data(u64::from(slot));
         // SAFETY: the memory is borrowed until the kernel has answered: see the module.
         let pushed = unsafe { self.ring.ring.submission().push(&entry) };

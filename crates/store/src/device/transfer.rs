@@ -1,29 +1,34 @@
 //! One request on its way through a ring.
 
-use super::system;
+use super::{IoBuf, IoBufMut, system};
 use io_uring::{opcode, squeue, types};
 use std::fs::File;
 use std::io;
-use std::marker::PhantomData;
 use std::os::fd::RawFd;
 
-#[derive(Clone, Copy)]
-enum Direction {
-    Read,
-    Write,
+/// Memory that is borrowed for `'m`, and which way its bytes go.
+enum Memory<'m> {
+    Read(IoBufMut<'m>),
+    Write(IoBuf<'m>),
 }
 
-/// Bytes that move between a file and memory that is borrowed for `'m`, and how far they are.
-///
-/// A raw pointer stands for the borrow, for a reference must not be held while the kernel writes the memory behind it.
+impl Memory<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Memory::Read(buffer) => buffer.len(),
+            Memory::Write(data) => data.len(),
+        }
+    }
+}
+
+/// Bytes that move between a file and memory, and how far they are.
 pub(super) struct Transfer<'m> {
     /// Which request of its call this is.
     pub(super) index: usize,
     at: u64,
-    address: *mut u8,
-    left: usize,
-    direction: Direction,
-    borrow: PhantomData<&'m mut [u8]>,
+    memory: Memory<'m>,
+    /// Bytes that were moved.
+    done: usize,
 }
 
 /// What became of a part of a transfer.
@@ -40,25 +45,29 @@ pub(super) enum Step {
 
 impl<'m> Transfer<'m> {
     /// Fills `buffer` from `at` on.
-    pub(super) fn read(index: usize, at: u64, buffer: &'m mut [u8]) -> Self {
-        let (address, left) = (buffer.as_mut_ptr(), buffer.len());
-        Transfer { index, at, address, left, direction: Direction::Read, borrow: PhantomData }
+    pub(super) fn read(index: usize, at: u64, buffer: IoBufMut<'m>) -> Self {
+        Transfer { index, at, memory: Memory::Read(buffer), done: 0 }
     }
 
     /// Writes `data` to `at` and on.
-    pub(super) fn write(index: usize, at: u64, data: &'m [u8]) -> Self {
-        // (The pointer is never written through: the direction says so.)
-        let (address, left) = (data.as_ptr().cast_mut(), data.len());
-        Transfer { index, at, address, left, direction: Direction::Write, borrow: PhantomData }
+    pub(super) fn write(index: usize, at: u64, data: IoBuf<'m>) -> Self {
+        Transfer { index, at, memory: Memory::Write(data), done: 0 }
+    }
+
+    fn left(&self) -> usize {
+        self.memory.len() - self.done
     }
 
     /// The kernel's request for what is left, at most `most` bytes.
-    pub(super) fn entry(&self, file: RawFd, most: u32) -> squeue::Entry {
-        let len = u32::try_from(self.left).unwrap_or(u32::MAX).min(most);
-        match self.direction {
-            Direction::Read => opcode::Read::new(types::Fd(file), self.address, len).offset(self.at).build(),
-            Direction::Write => {
-                opcode::Write::new(types::Fd(file), self.address, len).offset(self.at).build()
+    pub(super) fn entry(&mut self, file: RawFd, most: u32) -> squeue::Entry {
+        let len = u32::try_from(self.left()).unwrap_or(u32::MAX).min(most);
+        let (file, at) = (types::Fd(file), self.at + self.done as u64);
+        match &mut self.memory {
+            Memory::Read(buffer) => {
+                opcode::Read::new(file, buffer.part(self.done..).as_mut_ptr(), len).offset(at).build()
+            }
+            Memory::Write(data) => {
+                opcode::Write::new(file, data.part(self.done..).as_ptr(), len).offset(at).build()
             }
         }
     }
@@ -72,32 +81,22 @@ impl<'m> Transfer<'m> {
                 _ => Step::Failed(error),
             };
         };
-        let Some(count) = system::progress(count, self.left, grain) else {
-            return Step::Failed(match self.direction {
-                Direction::Read => io::ErrorKind::UnexpectedEof.into(),
-                Direction::Write => io::ErrorKind::WriteZero.into(),
+        let Some(count) = system::progress(count, self.left(), grain) else {
+            return Step::Failed(match self.memory {
+                Memory::Read(_) => io::ErrorKind::UnexpectedEof.into(),
+                Memory::Write(_) => io::ErrorKind::WriteZero.into(),
             });
         };
-        self.at += count as u64;
-        self.address = self.address.wrapping_add(count);
-        self.left -= count;
-        if self.left == 0 { Step::Done } else { Step::More }
+        self.done += count;
+        if self.left() == 0 { Step::Done } else { Step::More }
     }
 
     /// Does what is left by system calls. The kernel must hold no request for this memory.
     pub(super) fn finish(self, file: &File, grain: usize) -> io::Result<()> {
-        match self.direction {
-            Direction::Read => {
-                // SAFETY: address and length are the rest of a `&'m mut [u8]` that this transfer was made from, and
-                // nobody else uses that memory: the kernel holds no request for it.
-                let buffer = unsafe { std::slice::from_raw_parts_mut(self.address, self.left) };
-                system::read(file, self.at, buffer, self.left, grain)
-            }
-            Direction::Write => {
-                // SAFETY: address and length are the rest of a `&'m [u8]` that this transfer was made from.
-                let data = unsafe { std::slice::from_raw_parts(self.address, self.left) };
-                system::write(file, self.at, data, grain)
-            }
+        let (at, left) = (self.at + self.done as u64, self.left());
+        match self.memory {
+            Memory::Read(mut buffer) => system::read(file, at, buffer.part(self.done..), left, grain),
+            Memory::Write(data) => system::write(file, at, data.part(self.done..), grain),
         }
     }
 }

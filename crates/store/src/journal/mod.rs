@@ -278,7 +278,7 @@ pub(crate) fn write_in_place(
         for (at, block) in rest[..run].iter().zip(buffer.chunks_exact_mut(BLOCK as usize)) {
             copy(*at, block);
         }
-        device.write_at(first, &buffer).map_err(|e| fault(first, "writing", &e))?;
+        device.write_slice(first, &buffer).map_err(|e| fault(first, "writing", &e))?;
         rest = &rest[run..];
     }
     Ok(())

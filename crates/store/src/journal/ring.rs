@@ -66,7 +66,7 @@ impl Ring {
     pub(super) fn read(&self, device: &dyn Device, place: u64, buffer: &mut [u8]) -> Result<(), Fault> {
         for (at, part) in self.parts(place, buffer.len()) {
             if !part.is_empty() {
-                device.read_at(at, &mut buffer[part]).map_err(|e| fault(at, "reading", &e))?;
+                device.read_slice(at, &mut buffer[part]).map_err(|e| fault(at, "reading", &e))?;
             }
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Ring {
     pub(super) fn write(&self, device: &dyn Device, place: u64, bytes: &[u8]) -> Result<(), Fault> {
         for (at, part) in self.parts(place, bytes.len()) {
             if !part.is_empty() {
-                device.write_at(at, &bytes[part]).map_err(|e| fault(at, "writing", &e))?;
+                device.write_slice(at, &bytes[part]).map_err(|e| fault(at, "writing", &e))?;
             }
         }
         Ok(())

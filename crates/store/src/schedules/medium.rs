@@ -1,6 +1,6 @@
 //! A device for schedule tests.
 
-use crate::{Device, MemoryDevice};
+use crate::{Device, IoBuf, IoBufMut, MemoryDevice};
 use lanefs_format::{BLOCK, BlockKind, Checksummer, InodeSize};
 use lanefs_sync::point;
 use std::io;
@@ -36,19 +36,19 @@ impl Medium {
             block[*offset..*offset + 8].copy_from_slice(&value.to_le_bytes());
         }
         let _ = Checksummer::new(&UUID).seal(kind, at, &mut block, InodeSize::B256.bytes() as usize);
-        self.0.bytes.write_at(at, &block).expect("inside");
+        self.0.bytes.write_slice(at, &block).expect("inside");
     }
 
     /// Puts a block of file data there, full of `value`.
     pub(super) fn fill(&self, at: u64, value: u64) {
         let block: Vec<u8> = value.to_le_bytes().repeat(BLOCK as usize / 8);
-        self.0.bytes.write_at(at, &block).expect("inside");
+        self.0.bytes.write_slice(at, &block).expect("inside");
     }
 
     /// The eight bytes at a position.
     pub(super) fn word(&self, at: u64) -> u64 {
         let mut word = [0; 8];
-        self.0.bytes.read_at(at, &mut word).expect("inside");
+        self.0.bytes.read_slice(at, &mut word).expect("inside");
         u64::from_le_bytes(word)
     }
 
@@ -68,7 +68,7 @@ impl Device for Medium {
         self.0.bytes.len()
     }
 
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()> {
         point();
         self.0.reads.fetch_add(1, Relaxed);
         if self.0.failures.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).is_ok() {
@@ -79,9 +79,10 @@ impl Device for Medium {
         done
     }
 
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         // In two parts, for others may read or change a block while it is written.
-        let (first, second) = data.split_at(data.len() / 2);
+        let middle = data.len() / 2;
+        let (first, second) = (data.part(..middle), data.part(middle..));
         point();
         self.0.bytes.write_at(at, first)?;
         point();

@@ -1,6 +1,6 @@
 //! A tester of devices: random requests, compared with a vector of bytes.
 
-use lanefs_store::{Device, MemoryDevice, Read, Write};
+use lanefs_store::{Device, IoBuf, IoBufMut, MemoryDevice, Read, Write};
 use std::io;
 use std::path::Path;
 
@@ -118,7 +118,7 @@ impl Part<'_> {
         let mut requests: Vec<Write<'_>> = ranges
             .iter()
             .zip(&memory)
-            .map(|((at, _), memory)| Write { at: self.base + at, data: memory.get() })
+            .map(|((at, _), memory)| Write { at: self.base + at, data: IoBuf::new(memory.get()) })
             .collect();
         if self.random.below(2) == 0 {
             requests.reverse();
@@ -140,13 +140,13 @@ impl Part<'_> {
         let mut requests: Vec<Read<'_>> = ranges
             .iter()
             .zip(&mut memory)
-            .map(|((at, _), memory)| Read { at: self.base + at, buffer: memory.get_mut() })
+            .map(|((at, _), memory)| Read { at: self.base + at, buffer: IoBufMut::new(memory.get_mut()) })
             .collect();
         if many {
             self.device.read_many(&mut requests).map_err(|error| format!("a read failed: {error}"))?;
         } else {
             for request in &mut requests {
-                let read = self.device.read_at(request.at, request.buffer);
+                let read = self.device.read_at(request.at, request.buffer.reborrow());
                 read.map_err(|error| format!("a read failed: {error}"))?;
             }
         }
@@ -182,7 +182,7 @@ pub(crate) fn exercise(device: &dyn Device, seed: u64, threads: u64, steps: u32)
         workers.into_iter().map(|worker| worker.join().expect("a worker")).collect()
     });
     let mut all = vec![0; len as usize];
-    device.read_at(0, &mut all).map_err(|error| error.to_string())?;
+    device.read_slice(0, &mut all).map_err(|error| error.to_string())?;
     for part in parts {
         let part = part?;
         let start = part.base as usize;
@@ -222,18 +222,18 @@ impl Device for Faulty {
         self.below.len()
     }
 
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()> {
         let wrong = self.bug == Planted::WrongResult && at > 4096 && at.is_multiple_of(4096);
         self.below.read_at(if wrong { at - 4096 } else { at }, buffer)
     }
 
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         match self.bug {
             Planted::LostWrite if data.len() > 4096 => {
-                self.below.write_at(at, &data[..data.len() - data.len() % 4096])
+                self.below.write_at(at, data.part(..data.len() - data.len() % 4096))
             }
             Planted::LateByte if at + (data.len() as u64) < self.len() => {
-                self.below.write_at(at, &[data, &[0x55]].concat())
+                self.below.write_slice(at, &[data.to_vec(), vec![0x55]].concat())
             }
             _ => self.below.write_at(at, data),
         }

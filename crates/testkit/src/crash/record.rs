@@ -1,7 +1,7 @@
 //! A device that remembers what is done to it, in which order.
 
 use super::image::{Image, SECTOR};
-use lanefs::{Device, Ino};
+use lanefs::{Device, Ino, IoBuf, IoBufMut};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -83,14 +83,19 @@ impl Device for Recorder {
         self.tape().image.len()
     }
 
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        if self.tape().image.read(at, buffer) { Ok(()) } else { Err(past_the_end()) }
+    fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
+        let mut bytes = vec![0; buffer.len()];
+        if !self.tape().image.read(at, &mut bytes) {
+            return Err(past_the_end());
+        }
+        buffer.copy_from(&bytes);
+        Ok(())
     }
 
     /// The write is one event: under the lock it is begun and completed, so the log's order is the order of completion.
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         let mut tape = self.tape();
-        if !tape.image.write(at, data) {
+        if !tape.image.write(at, &data.to_vec()) {
             return Err(past_the_end());
         }
         let sector = SECTOR as u64;
@@ -118,7 +123,7 @@ impl Device for Recorder {
 
     /// What is discarded may read as anything; here it reads as what was there, or as this, sector by sector.
     fn discard(&self, at: u64, len: u64) -> io::Result<()> {
-        self.write_at(at, &vec![0xdd; usize::try_from(len).map_err(|_| past_the_end())?])
+        self.write_slice(at, &vec![0xdd; usize::try_from(len).map_err(|_| past_the_end())?])
     }
 
     fn resize(&self, len: u64) -> io::Result<()> {
@@ -133,7 +138,7 @@ mod tests {
     #[test]
     fn a_part_of_a_sector_is_recorded_as_the_whole_sector() {
         let recorder = Recorder::new(Image::new(vec![1; 4096]));
-        recorder.write_at(700, &[2; 10]).expect("inside");
+        recorder.write_slice(700, &[2; 10]).expect("inside");
         let log = recorder.log();
         let [Event::Write { at: 512, data }] = &log[..] else { panic!("{log:?}") };
         assert_eq!((data.len(), data[187], data[188], data[197], data[198]), (512, 1, 2, 2, 1));

@@ -1,7 +1,7 @@
 //! The device.
 
 use super::rule::{EIO, Effect, Rule};
-use lanefs::Device;
+use lanefs::{Device, IoBuf, IoBufMut};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,10 +124,10 @@ impl FaultyDevice {
         FaultyDevice { below, faults: faults.clone() }
     }
 
-    fn put(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn put(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         if self.faults.keeps_unflushed() {
             let mut before = vec![0; data.len()];
-            self.below.read_at(at, &mut before)?;
+            self.below.read_slice(at, &mut before)?;
             self.faults.state().unflushed.push((at, before));
         }
         self.below.write_at(at, data)
@@ -149,13 +149,17 @@ impl Device for FaultyDevice {
         self.below.len()
     }
 
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
         match self.faults.meet(Kind::Read, at..at.saturating_add(buffer.len() as u64)) {
             None => self.below.read_at(at, buffer),
             Some(Effect::Flip(byte, bit)) => {
-                self.below.read_at(at, buffer)?;
+                self.below.read_at(at, buffer.reborrow())?;
                 // The rule is about this byte, so it lies in the buffer.
-                buffer[(byte - at) as usize] ^= 1 << (bit % 8);
+                let at = (byte - at) as usize;
+                let mut damaged = buffer.part(at..=at);
+                let mut bits = [0];
+                damaged.copy_to(&mut bits);
+                damaged.copy_from(&[bits[0] ^ 1 << (bit % 8)]);
                 Ok(())
             }
             Some(effect) => {
@@ -166,12 +170,12 @@ impl Device for FaultyDevice {
         }
     }
 
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         match self.faults.meet(Kind::Write, at..at.saturating_add(data.len() as u64)) {
             None => self.put(at, data),
             Some(effect) => {
                 if matches!(effect, Effect::Torn(_)) {
-                    self.put(at, &data[..data.len() / 2])?;
+                    self.put(at, data.part(..data.len() / 2))?;
                 }
                 Err(error(effect))
             }
@@ -186,7 +190,7 @@ impl Device for FaultyDevice {
             Some(effect) => {
                 if matches!(effect, Effect::Lost(_)) {
                     for (at, before) in unflushed.iter().rev() {
-                        self.below.write_at(*at, before)?;
+                        self.below.write_slice(*at, before)?;
                     }
                 }
                 Err(error(effect))
@@ -221,7 +225,7 @@ mod tests {
 
     fn read(device: &FaultyDevice, at: u64) -> Result<u8, Option<i32>> {
         let mut byte = [0];
-        device.read_at(at, &mut byte).map(|()| byte[0]).map_err(|e| e.raw_os_error())
+        device.read_slice(at, &mut byte).map(|()| byte[0]).map_err(|e| e.raw_os_error())
     }
 
     #[test]
@@ -231,7 +235,7 @@ mod tests {
         assert_eq!(read(&device, 10), Ok(7));
         assert_eq!(read(&device, 20), Ok(7));
         assert_eq!(read(&device, 19), Err(Some(EIO)));
-        assert!(device.write_at(10, &[1]).is_ok());
+        assert!(device.write_slice(10, &[1]).is_ok());
         assert_eq!(read(&device, 10), Err(Some(EIO)));
         assert_eq!(read(&device, 10), Ok(1));
         let hit = Access { kind: Kind::Read, bytes: 19..20 };
@@ -247,7 +251,7 @@ mod tests {
         let (device, _) = faulty(Rule::ends_at(50));
         assert_eq!((read(&device, 49), read(&device, 50)), (Ok(7), Err(None)));
         let (device, _) = faulty(Rule::torn_write());
-        assert!(device.write_at(0, &[1; 10]).is_err());
+        assert!(device.write_slice(0, &[1; 10]).is_err());
         assert_eq!((read(&device, 4), read(&device, 5)), (Ok(1), Ok(7)));
         let (device, _) = faulty(Rule::gone());
         assert!(read(&device, 0).is_err() && device.flush().is_err() && device.discard(0, 1).is_err());
@@ -256,8 +260,8 @@ mod tests {
     #[test]
     fn a_lost_flush_takes_back_what_was_written_since_the_last_one() {
         let (device, _) = faulty(Rule::lost_flush().after(1).times(1));
-        assert!(device.write_at(0, &[1]).is_ok() && device.flush().is_ok());
-        assert!(device.write_at(0, &[2, 2]).is_ok() && device.write_at(1, &[3]).is_ok());
+        assert!(device.write_slice(0, &[1]).is_ok() && device.flush().is_ok());
+        assert!(device.write_slice(0, &[2, 2]).is_ok() && device.write_slice(1, &[3]).is_ok());
         assert!(device.flush().is_err());
         assert_eq!((read(&device, 0), read(&device, 1)), (Ok(1), Ok(7)));
         assert!(device.flush().is_ok());

@@ -3,7 +3,7 @@
 use crate::fixture::{
     EIO, ENODEV, ENOSPC, base_image, device, fsck, is_device_error, model_of_base, reopened,
 };
-use lanefs::{Access, Code, Device, Volume};
+use lanefs::{Access, Code, Device, IoBuf, IoBufMut, Volume};
 use lanefs_testkit::faulty::{Faults, FaultyDevice, Kind, Rule};
 use lanefs_testkit::model::Model;
 use lanefs_testkit::steps::{Step, Tree, tree_of_model, tree_of_volume};
@@ -35,10 +35,10 @@ impl Device for Silent {
     fn len(&self) -> u64 {
         self.0.len()
     }
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+    fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> std::io::Result<()> {
         self.0.read_at(at, buffer)
     }
-    fn write_at(&self, at: u64, data: &[u8]) -> std::io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> std::io::Result<()> {
         let _ = self.0.write_at(at, data);
         Ok(())
     }

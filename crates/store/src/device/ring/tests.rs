@@ -1,4 +1,5 @@
 use super::*;
+use crate::device::{IoBuf, IoBufMut};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,7 +20,7 @@ fn reads(memory: &mut [u8], each: usize) -> impl Iterator<Item = Transfer<'_>> {
     memory
         .chunks_mut(each)
         .enumerate()
-        .map(move |(index, part)| Transfer::read(index, (index * each) as u64, part))
+        .map(move |(index, part)| Transfer::read(index, (index * each) as u64, IoBufMut::new(part)))
 }
 
 fn never(_: usize, error: io::Error) -> bool {
@@ -99,7 +100,7 @@ fn a_panic_waits_for_what_the_kernel_holds() {
         });
         let transfers = memory.chunks_mut(1).enumerate().map(|(index, byte)| {
             assert!(index < DEPTH, "planted");
-            Transfer::read(index, 0, byte)
+            Transfer::read(index, 0, IoBufMut::new(byte))
         });
         assert!(catch_unwind(AssertUnwindSafe(|| ring.run(&reader, 1, transfers, never))).is_err());
         assert!(answered.load(std::sync::atomic::Ordering::SeqCst), "memory was given back too early");
@@ -130,8 +131,13 @@ fn writes_arrive_and_may_be_short_as_well() {
     let target = tempfile::tempfile().expect("a temporary file");
     ring.longest = 900;
     let parts = bytes.chunks(3000).enumerate();
-    ring.run(&target, 1, parts.map(|(i, part)| Transfer::write(i, (i * 3000) as u64, part)), never);
+    ring.run(
+        &target,
+        1,
+        parts.map(|(i, part)| Transfer::write(i, (i * 3000) as u64, IoBuf::new(part))),
+        never,
+    );
     let mut memory = vec![0; bytes.len()];
-    crate::device::system::read(&target, 0, &mut memory, bytes.len(), 1).expect("reads");
+    crate::device::system::read(&target, 0, IoBufMut::new(&mut memory), bytes.len(), 1).expect("reads");
     assert!(memory == bytes);
 }

@@ -177,7 +177,7 @@ impl World {
         let mut bytes = AlignedBuffer::zeroed(BLOCK as usize);
         bytes.copy_from_slice(&block(self.tag()));
         self.data.push(Data { event: device.now(), position, bytes: bytes.to_vec() });
-        device.write_at(position, &bytes).expect("memory");
+        device.write_slice(position, &bytes).expect("memory");
     }
 
     /// Brings commits up to `upto` in place.
@@ -189,7 +189,7 @@ impl World {
             let Some(last) = batch.last() else { break };
             from = last.position + 1;
             for waiting in &batch {
-                device.write_at(waiting.position, &waiting.image).expect("memory");
+                device.write_slice(waiting.position, &waiting.image).expect("memory");
                 written.push((waiting.position, waiting.sequence));
             }
         }

@@ -1,6 +1,6 @@
 //! A device that remembers, and what a power cut leaves of it.
 
-use crate::{Device, MemoryDevice};
+use crate::{Device, IoBuf, IoBufMut, MemoryDevice};
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,7 +70,7 @@ impl Recorder {
 
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.below.len() as usize];
-        self.below.read_at(0, &mut bytes).expect("memory");
+        self.below.read_slice(0, &mut bytes).expect("memory");
         bytes
     }
 }
@@ -79,14 +79,14 @@ impl Device for Recorder {
     fn len(&self) -> u64 {
         self.below.len()
     }
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()> {
         let end = at + buffer.len() as u64;
         if self.bad.lock().expect("bad").is_some_and(|bad| (at..end).contains(&bad)) {
             return Err(io::ErrorKind::Other.into());
         }
         self.below.read_at(at, buffer)
     }
-    fn write_at(&self, at: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         assert!(data.as_ptr().addr().is_multiple_of(4096), "a write from memory that is not aligned");
         if self.fails.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Other.into());

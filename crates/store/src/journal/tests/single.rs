@@ -50,7 +50,7 @@ fn append(
 
 fn read(device: &Recorder, at: u64) -> [u8; 4096] {
     let mut bytes = [0; 4096];
-    device.read_at(at, &mut bytes).expect("memory");
+    device.read_slice(at, &mut bytes).expect("memory");
     bytes
 }
 
@@ -60,7 +60,7 @@ fn forge(device: &Recorder, at: u64, change: impl FnOnce(&mut [u8])) {
     bytes.copy_from_slice(&read(device, at));
     change(&mut bytes);
     sums().seal(BlockKind::Journal, at, &mut bytes, 0);
-    device.write_at(at, &bytes).expect("memory");
+    device.write_slice(at, &bytes).expect("memory");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_torn_header_is_the_old_one_or_the_new_one() {
     for (at, image) in &expected {
         let mut aligned = AlignedBuffer::zeroed(BLOCK as usize);
         aligned.copy_from_slice(image);
-        device.write_at(*at, &aligned).expect("memory");
+        device.write_slice(*at, &aligned).expect("memory");
     }
     let old = read(&device, AT);
     device.take();
@@ -164,7 +164,7 @@ fn a_torn_header_is_the_old_one_or_the_new_one() {
             let landed = if sectors >> sector & 1 == 1 { &new[part.clone()] } else { &old[part.clone()] };
             torn[part].copy_from_slice(landed);
         }
-        device.write_at(AT, &torn).expect("memory");
+        device.write_slice(AT, &torn).expect("memory");
         let (_, recovered) = open(&device, 16).expect("a header");
         assert_eq!(recovered, sectors & 1 == 0, "sectors {sectors:b}");
         assert!(expected.iter().all(|(at, bytes)| read(&device, *at) == *bytes));
