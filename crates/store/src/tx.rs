@@ -150,10 +150,7 @@ impl<'v> Tx<'v> {
             view.store(at, 8, u64::from_le_bytes(*eight));
             at += 8;
         }
-        for byte in rest {
-            view.store(at, 1, u64::from(*byte));
-            at += 1;
-        }
+        view.store_tail(at, rest);
         self.mark(view.at());
     }
 

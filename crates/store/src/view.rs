@@ -1,17 +1,22 @@
 //! Words of a resident block.
 
 use crate::versions::Grain;
+use crate::words::{self, WORD};
 use lanefs_format::{Field, Word};
 use lanefs_sync::point;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Most bytes that are copied between two points of a schedule test.
+const COPIED_AT_ONCE: usize = if cfg!(feature = "shuttle") { 1024 } else { usize::MAX };
 
 /// A structure inside a resident block: a block, an inode, an entry.
 ///
-/// All words are read and written atomically (relaxed; a plain load or store on every machine of today), so that a
-/// reader without a lock sees old or new words and never undefined behaviour. Offsets past the end read as zero and
-/// write nothing: whoever takes an index from a volume's bytes checks it first.
+/// All accesses are atomic, relaxed, and by whole words of eight bytes (see [`words`](crate::words)), so that a reader without a
+/// lock sees old or new words and never undefined behaviour. A field of fewer bytes is a part of its word; one writer at a
+/// time changes a word. Offsets past the end read as zero and write nothing: a caller that takes an index from a
+/// volume's bytes checks it first.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     base: NonNull<u8>,
@@ -79,38 +84,61 @@ impl<'a> View<'a> {
         self.load_inside(offset, bytes)
     }
 
-    /// The caller has checked that the word ends inside.
+    /// The word that contains the byte at `offset`, which is inside.
+    #[inline(always)]
+    fn word(&self, offset: usize) -> &'a AtomicU64 {
+        debug_assert!(offset < self.len());
+        // SAFETY: a view begins at a multiple of 8 and lies in a block, so the whole word does. All accesses to blocks are
+        // atomic and by words.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset & !(WORD - 1)).cast()) }
+    }
+
+    /// A field of 1, 2, 4 or 8 bytes. The caller has checked that it ends inside.
     #[inline(always)]
     fn load_inside(&self, offset: usize, bytes: usize) -> u64 {
-        debug_assert!(offset + bytes <= self.len());
-        // SAFETY: inside the view, and a field is aligned to its size; the memory is only ever accessed atomically.
-        unsafe {
-            let p = self.base.as_ptr().add(offset);
-            match bytes {
-                1 => u64::from(AtomicU8::from_ptr(p).load(Relaxed)),
-                2 => u64::from(u16::from_le(AtomicU16::from_ptr(p.cast()).load(Relaxed))),
-                4 => u64::from(u32::from_le(AtomicU32::from_ptr(p.cast()).load(Relaxed))),
-                _ => u64::from_le(AtomicU64::from_ptr(p.cast()).load(Relaxed)),
-            }
+        debug_assert!(offset + bytes <= self.len() && offset.is_multiple_of(bytes));
+        let word = u64::from_le(self.word(offset).load(Relaxed));
+        let field = word >> (offset % WORD * 8);
+        match bytes {
+            1 => u64::from(field as u8),
+            2 => u64::from(field as u16),
+            4 => u64::from(field as u32),
+            _ => field,
         }
     }
 
+    /// Writes a field of 1, 2, 4 or 8 bytes. No other thread writes its word meanwhile: the caller has locked the ownership
+    /// record, or owns the block.
     #[inline(always)]
     pub(crate) fn store(&self, offset: usize, bytes: usize, bits: u64) {
         if offset + bytes > self.len() {
             return;
         }
+        debug_assert!(offset.is_multiple_of(bytes));
         point();
-        // SAFETY: as in `load`.
-        unsafe {
-            let p = self.base.as_ptr().add(offset);
-            match bytes {
-                1 => AtomicU8::from_ptr(p).store(bits as u8, Relaxed),
-                2 => AtomicU16::from_ptr(p.cast()).store((bits as u16).to_le(), Relaxed),
-                4 => AtomicU32::from_ptr(p.cast()).store((bits as u32).to_le(), Relaxed),
-                _ => AtomicU64::from_ptr(p.cast()).store(bits.to_le(), Relaxed),
-            }
+        let word = self.word(offset);
+        let value = if bytes == WORD {
+            bits
+        } else {
+            let shift = offset % WORD * 8;
+            let mask = ((1 << (8 * bytes)) - 1) << shift;
+            u64::from_le(word.load(Relaxed)) & !mask | bits << shift & mask
+        };
+        word.store(value.to_le(), Relaxed);
+    }
+
+    /// Writes fewer than eight bytes at `offset`, a multiple of 8, as [`store`](Self::store).
+    #[inline(always)]
+    pub(crate) fn store_tail(&self, offset: usize, bytes: &[u8]) {
+        debug_assert!(offset.is_multiple_of(WORD) && bytes.len() < WORD);
+        if bytes.is_empty() || offset + bytes.len() > self.len() {
+            return;
         }
+        point();
+        let word = self.word(offset);
+        let mut value = word.load(Relaxed).to_ne_bytes();
+        value[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_ne_bytes(value), Relaxed);
     }
 
     /// Makes a field at least `value`, whoever else does so at the same time.
@@ -119,8 +147,8 @@ impl<'a> View<'a> {
         if field.offset + 8 > self.len() {
             return;
         }
-        // SAFETY: as in `load`.
-        let word = unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(field.offset).cast()) };
+        debug_assert!(field.offset.is_multiple_of(WORD));
+        let word = self.word(field.offset);
         point();
         let mut old = word.load(Relaxed);
         while (u64::from_le(old) as i64) < value {
@@ -194,17 +222,17 @@ impl<'a> View<'a> {
         if offset.checked_add(out.len()).is_none_or(|end| end > self.len()) {
             return false;
         }
-        let mut at = offset;
-        let mut out = out;
-        while !out.is_empty() {
-            let step = if at.is_multiple_of(8) && out.len() >= 8 { 8 } else { 1 };
-            let (now, later) = out.split_at_mut(step);
+        let mut done = 0;
+        while done < out.len() {
             // A moment now and then; one at each word would drown all others.
-            if at.is_multiple_of(1024) {
-                point();
+            point();
+            let end = out.len().min(done.saturating_add(COPIED_AT_ONCE));
+            // SAFETY: inside the view, whose words lie in its block; by words. `out` is borrowed exclusively.
+            unsafe {
+                let from = self.base.as_ptr().add(offset + done);
+                words::copy_out(from, out[done..end].as_mut_ptr(), end - done);
             }
-            now.copy_from_slice(&self.load_inside(at, step).to_le_bytes()[..step]);
-            (out, at) = (later, at + step);
+            done = end;
         }
         true
     }
