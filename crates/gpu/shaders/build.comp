@@ -10,6 +10,8 @@ const uint SLOTS = BUCKETS * BUCKET_SLOTS;
 const uint NONE = 0xffffffffu;
 const uint ALL_TAKEN = (1u << BUCKET_SLOTS) - 1u;
 
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly buffer BuiltRegions { BuiltRecord region[]; };
+
 // The region's elements.
 shared uint64_t element_at[REGION_MAX];
 shared uint element_hash[REGION_MAX];
@@ -25,12 +27,12 @@ uint lane() {
     return gl_LocalInvocationID.x;
 }
 
-Element merged_at(uint i) {
-    return Elements(change().merged).element[i];
+EntryRecord merged_at(uint i) {
+    return Entries(change().merged).entry[i];
 }
 
 // Where a task's region with this number begins: regions are of about the same size, and what has the same hash is in one.
-uint cut(Task task, uint number) {
+uint cut(TaskRecord task, uint number) {
     uint count = task.stay + (task.added_end - task.added);
     uint i = uint(uint64_t(number) * uint64_t(count) / uint64_t(task.heads_end - task.heads));
     while (i > 0u && i < count && merged_at(task.merged + i - 1u).hash == merged_at(task.merged + i).hash && burn()) {
@@ -47,7 +49,7 @@ uint64_t slot_of(uint i) {
     return element_at[i] / UNIT << SLOT_SHIFT | uint64_t(element_hash[i] & 0xffffu);
 }
 
-uint64_t old_slot(Head head, uint i) {
+uint64_t old_slot(HeadRecord head, uint i) {
     bool there = true;
     uint64_t slot = quad_at(head.index + INDEX_SLOTS + uint64_t(i) * 8UL, there);
     need(there);
@@ -55,7 +57,7 @@ uint64_t old_slot(Head head, uint i) {
 }
 
 // Tags and units in the directory's inode.
-void small(Task task, Head head, uint count) {
+void small(TaskRecord task, HeadRecord head, uint count) {
     uint tags = p.inode_size == 128u ? SMALL_TAGS_128 : SMALL_TAGS_256;
     uint entries = p.inode_size == 128u ? SMALL_ENTRIES_128 : SMALL_ENTRIES_256;
     need(count <= entries);
@@ -77,7 +79,7 @@ void small(Task task, Head head, uint count) {
 }
 
 // Fills a bucket with what belongs there: what lies there already stays where it is.
-void fill_bucket(Head head, uint bucket, uint count) {
+void fill_bucket(HeadRecord head, uint bucket, uint count) {
     uint base = bucket * BUCKET_SLOTS;
     uint used = 0u;
     for (uint i = 0u; i < BUCKET_SLOTS; i++) {
@@ -142,7 +144,7 @@ void spill() {
     }
 }
 
-void write_slots(Head head) {
+void write_slots(HeadRecord head) {
     for (uint i = lane(); i < SLOTS && burn(); i += lanes) {
         uint64_t old = head.is_new != 0u ? 0UL : old_slot(head, i);
         if (old != slots[i]) {
@@ -152,23 +154,23 @@ void write_slots(Head head) {
 }
 
 // The region's part of the list, in order, between its dummy and the next one.
-void link(Task task, Head head, uint from, uint count) {
+void link(TaskRecord task, HeadRecord head, uint from, uint count) {
     bool is_last = head.number + 1u == task.heads_end - task.heads;
     uint64_t after = Quads(change().ends).quad[head.task];
     uint next_head = min(task.heads + head.number + 1u, task.heads_end - 1u);
     uint64_t end = is_last ? after : Heads(change().heads).head[next_head].dummy;
     for (uint i = lane(); i < count && burn(); i += lanes) {
-        put(element_at[i] + PREVIOUS, i == 0u ? head.dummy : element_at[i - 1u]);
-        put(element_at[i] + NEXT, i + 1u == count ? end : element_at[i + 1u]);
+        put(element_at[i] + ENTRY_PREVIOUS, i == 0u ? head.dummy : element_at[i - 1u]);
+        put(element_at[i] + ENTRY_NEXT, i + 1u == count ? end : element_at[i + 1u]);
     }
     if (lane() == 0u && count > 0u) {
-        put(head.dummy + NEXT, element_at[0]);
+        put(head.dummy + ENTRY_NEXT, element_at[0]);
         need(head.number == 0u || from > 0u);
         if (head.number > 0u && from > 0u) {
-            put(head.dummy + PREVIOUS, merged_at(task.merged + from - 1u).at);
+            put(head.dummy + ENTRY_PREVIOUS, merged_at(task.merged + from - 1u).at);
         }
         if (is_last && after != 0UL) {
-            put(after + PREVIOUS, element_at[count - 1u]);
+            put(after + ENTRY_PREVIOUS, element_at[count - 1u]);
         }
     }
 }
@@ -176,8 +178,8 @@ void link(Task task, Head head, uint from, uint count) {
 void main() {
     // More workgroups than heads come here too: nobody leaves before the last barrier.
     bool is_head = workgroup() < change().head_count;
-    Head head = Heads(change().heads).head[is_head ? workgroup() : 0u];
-    Task task = Tasks(change().tasks).task[head.task];
+    HeadRecord head = Heads(change().heads).head[is_head ? workgroup() : 0u];
+    TaskRecord task = Tasks(change().tasks).task[head.task];
     fuel = p.fuel;
     uint heads = task.heads_end - task.heads;
     uint from = is_head ? cut(task, head.number) : 0u;
@@ -186,7 +188,7 @@ void main() {
     need(!is_head || fits);
     uint count = is_head && fits ? to - from : 0u;
     for (uint i = lane(); i < count && burn(); i += lanes) {
-        Element element = merged_at(task.merged + from + i);
+        EntryRecord element = merged_at(task.merged + from + i);
         element_at[i] = element.at;
         element_hash[i] = element.hash;
     }
@@ -211,7 +213,7 @@ void main() {
     }
     if (is_head && lane() == 0u) {
         uint lowest = head.number == 0u || count == 0u ? task.lowest : element_hash[0];
-        MadeQuads(change().built).quad[workgroup()] = uint64_t(lowest) | uint64_t(count) << 32;
+        BuiltRegions(change().built).region[workgroup()] = BuiltRecord(lowest, count);
     }
     if (is_head) {
         end();

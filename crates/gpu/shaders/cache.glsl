@@ -1,23 +1,14 @@
-// The directory cache: buckets of two places each, three sectors of 32 bytes. The first sector has what is needed to pick a place, so
-// a hit takes that one, the place's own, and the one with its block's version. Its twin is `twin/cache.rs`.
-//
-//   words 0, 1    tag of each place: low word of the directory's number, xor hash of the name
-//   words 2, 3    number of the block that has the entry
-//   words 4, 5    version of that block when the place was filled
-//   words 6, 7    the dispatch that claimed the place last
-//   words 8-15    first place: a quad (inode number 44 bits, directory's number from bit 32 on 12 bits, type 3, length of the name 5),
-//                 24 bytes of name
-//   words 16-23   second place
-
-const uint CACHED_NAME = 24u;
-const uint64_t CACHED_INO = 1UL << 44;
-const uint64_t BUCKET_BYTES = 96UL;
+// The directory cache: buckets of two slots each, three sectors of 32 bytes. The first sector has all that is needed to choose a slot, so
+// a hit takes that sector, the slot's own, and the one with the version of its block. `layout.rs` describes the words; the twin is
+// `twin/cache.rs`.
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Bucket {
-    uvec4 head[2];
-    uvec4 place[4];
+    uvec4 quad_word[CACHE_BUCKET_WORDS / 4u];
 };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer FilledBucket { uint word[24]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer FilledBucket { uint word[CACHE_BUCKET_WORDS]; };
+
+// A word of four that were read at once.
+#define WORD_OF(four, word) ((four)[(word) % 4u])
 
 uint64_t bucket_of(uint64_t dir, uint hash) {
     uint mixed = uint(dir) * 0x9e3779b1u ^ uint(dir >> 32) * 0x85ebca77u;
@@ -27,11 +18,12 @@ uint64_t bucket_of(uint64_t dir, uint hash) {
     uint msb;
     uint lsb;
     umulExtended(mixed, p.buckets, msb, lsb);
-    return p.cache + uint64_t(msb) * BUCKET_BYTES;
+    return p.cache + uint64_t(msb) * uint64_t(CACHE_BUCKET_WORDS * 4u);
 }
 
-uint64_t packed_place(uint64_t dir, uint64_t ino, uint kind, uint length) {
-    return ino | dir >> 32 << 44 | uint64_t(kind >> 1) << 56 | uint64_t(length) << 59;
+uint64_t packed_slot(uint64_t dir, uint64_t ino, uint kind, uint length) {
+    return ino | dir >> 32 << CACHE_DIR_SHIFT | uint64_t(kind >> 1) << CACHE_KIND_SHIFT
+        | uint64_t(length) << CACHE_LENGTH_SHIFT;
 }
 
 bool is_current(uint block, uint version) {
@@ -43,21 +35,24 @@ Entry cached(uint64_t dir, Name name) {
         return NO_ENTRY;
     }
     Bucket bucket = Bucket(bucket_of(dir, name.hash));
-    uvec4 head = bucket.head[0];
+    uvec4 head = bucket.quad_word[CACHE_TAGS / 4u];
     uint tag = uint(dir) ^ name.hash;
     for (uint i = 0u; i < 2u; i++) {
-        if ((i == 0u ? head.x : head.y) != tag) {
+        if ((i == 0u ? WORD_OF(head, CACHE_TAGS) : WORD_OF(head, CACHE_TAGS + 1u)) != tag) {
             continue;
         }
-        uvec4 one = bucket.place[2u * i];
-        uvec4 two = bucket.place[2u * i + 1u];
+        uvec4 one = bucket.quad_word[(CACHE_SLOTS + i * CACHE_SLOT_WORDS) / 4u];
+        uvec4 two = bucket.quad_word[(CACHE_SLOTS + i * CACHE_SLOT_WORDS) / 4u + 1u];
         uint64_t packed = uint64_t(one.x) | uint64_t(one.y) << 32;
-        bool is_it = uint(packed >> 59) == name.bytes && (packed >> 44 & 0xfffUL) == dir >> 32
+        bool is_it = uint(packed >> CACHE_LENGTH_SHIFT) == name.bytes
+            && (packed >> CACHE_DIR_SHIFT & 0xfffUL) == dir >> 32
             && one.z == name.first[0] && one.w == name.first[1] && two.x == name.first[2] && two.y == name.first[3]
             && two.z == name.first[4] && two.w == name.first[5];
-        uvec4 versions = bucket.head[1];
-        if (is_it && is_current(i == 0u ? head.z : head.w, i == 0u ? versions.x : versions.y)) {
-            uint kind = uint(packed >> 56) & 7u;
+        uvec4 versions = bucket.quad_word[CACHE_VERSIONS / 4u];
+        uint block = i == 0u ? WORD_OF(head, CACHE_BLOCKS) : WORD_OF(head, CACHE_BLOCKS + 1u);
+        uint version = i == 0u ? WORD_OF(versions, CACHE_VERSIONS) : WORD_OF(versions, CACHE_VERSIONS + 1u);
+        if (is_it && is_current(block, version)) {
+            uint kind = uint(packed >> CACHE_KIND_SHIFT) & 7u;
             return Entry(FOUND, kind == 0u ? KIND_FIFO : kind << 1, packed & (CACHED_INO - 1UL), 0UL);
         }
     }
@@ -76,30 +71,32 @@ void insert(uint64_t dir, Name name, Entry entry) {
     bool is_late = false;
     for (uint n = 0u; n < 2u; n++) {
         uint i = choice ^ n;
-        uint before = atomicAdd(bucket.word[6u + i], 0u, gl_ScopeQueueFamily, 0, 0);
+        uint before = atomicAdd(bucket.word[CACHE_CLAIMS + i], 0u, gl_ScopeQueueFamily, 0, 0);
         if (before == p.claim
-            || atomicCompSwap(bucket.word[6u + i], before, p.claim, gl_ScopeQueueFamily, 0, 0, 0, 0) != before) {
-            if (atomicAdd(bucket.word[i], 0u, gl_ScopeQueueFamily, 0, 0) == tag) {
+            || atomicCompSwap(bucket.word[CACHE_CLAIMS + i], before, p.claim, gl_ScopeQueueFamily, 0, 0, 0, 0) != before) {
+            if (atomicAdd(bucket.word[CACHE_TAGS + i], 0u, gl_ScopeQueueFamily, 0, 0) == tag) {
                 return;
             }
             is_late = true;
             continue;
         }
         // From here on the place is this invocation's alone.
-        uint old = atomicAdd(bucket.word[i], 0u, gl_ScopeQueueFamily, 0, 0);
-        bool is_free = bucket.word[9u + 8u * i] >> 27 == 0u || !is_current(bucket.word[2u + i], bucket.word[4u + i]);
+        uint old = atomicAdd(bucket.word[CACHE_TAGS + i], 0u, gl_ScopeQueueFamily, 0, 0);
+        uint slot = CACHE_SLOTS + i * CACHE_SLOT_WORDS;
+        bool is_free = bucket.word[slot + 1u] >> (CACHE_LENGTH_SHIFT - 32u) == 0u
+            || !is_current(bucket.word[CACHE_BLOCKS + i], bucket.word[CACHE_VERSIONS + i]);
         if (!is_free && old != tag && (n == 0u || is_late)) {
             continue;
         }
-        atomicExchange(bucket.word[i], tag, gl_ScopeQueueFamily, 0, 0);
+        atomicExchange(bucket.word[CACHE_TAGS + i], tag, gl_ScopeQueueFamily, 0, 0);
         uint block = block_number(entry.at);
-        uint64_t packed = packed_place(dir, entry.ino, entry.kind, name.bytes);
-        bucket.word[2u + i] = block;
-        bucket.word[4u + i] = Words(p.versions + uint64_t(block) * 4UL).word[0];
-        bucket.word[8u + 8u * i] = uint(packed);
-        bucket.word[9u + 8u * i] = uint(packed >> 32);
+        uint64_t packed = packed_slot(dir, entry.ino, entry.kind, name.bytes);
+        bucket.word[CACHE_BLOCKS + i] = block;
+        bucket.word[CACHE_VERSIONS + i] = Words(p.versions + uint64_t(block) * 4UL).word[0];
+        bucket.word[slot] = uint(packed);
+        bucket.word[slot + 1u] = uint(packed >> 32);
         for (uint k = 0u; k < CACHED_NAME_WORDS; k++) {
-            bucket.word[10u + 8u * i + k] = name.first[k];
+            bucket.word[slot + 2u + k] = name.first[k];
         }
         return;
     }

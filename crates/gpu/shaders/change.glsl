@@ -1,78 +1,18 @@
 // What the kernels that change directories have in common. They read the mirror and write words and where these belong; the volume
 // writes them to itself. Its twin is `twin/links.rs`.
 
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Change {
-    // Lists of the batch (`tasks.rs`): tasks, positions with the form of a directory, positions, elements, heads.
-    uint64_t tasks;
-    uint64_t sources;
-    uint64_t removed;
-    uint64_t added;
-    uint64_t heads;
-    // Lists of elements that `gather` and `merge` make, and what follows each task's entries.
-    uint64_t items;
-    uint64_t merged;
-    uint64_t ends;
-    // Lowest hash and number of entries for each head; words, from the 16th byte on, behind a count and a flag.
-    uint64_t built;
-    uint64_t words;
-    uint task_count;
-    uint head_count;
-    uint merged_count;
-    // Words that there is room for.
-    uint room;
-};
-
-// Ranges are first and end.
-struct Task {
-    uint64_t inode;
-    uint sources;
-    uint sources_end;
-    uint removed;
-    uint removed_end;
-    uint added;
-    uint added_end;
-    uint heads;
-    uint heads_end;
-    // Where its elements begin in the lists of all tasks.
-    uint items;
-    uint merged;
-    uint stay;
-    uint lowest;
-};
-
-struct Head {
-    uint64_t dummy;
-    uint64_t index;
-    uint task;
-    uint number;
-    uint is_new;
-    uint spare;
-};
-
-// An entry: hash and position.
-struct Element {
-    uint64_t at;
-    uint hash;
-    uint spare;
-};
-
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Tasks { Task task[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Heads { Head head[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Elements { Element element[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly buffer MadeElements { Element element[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Tasks { TaskRecord task[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Heads { HeadRecord head[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Entries { EntryRecord entry[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly buffer MadeEntries { EntryRecord entry[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly buffer MadeQuads { uint64_t quad[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer Put {
-    uint count;
-    uint is_bad;
-    uint spare[2];
-    uint64_t quad[];
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer ChangedWords {
+    WordsHeader header;
+    ChangedWord word[];
 };
 
-const uint NEXT = 0u;
-const uint PREVIOUS = 8u;
-
-Change change() {
-    return Change(p.text);
+ChangeLists change() {
+    return ChangeLists(p.text);
 }
 
 // Something that this invocation met makes no sense, or is not there: nothing of the batch counts.
@@ -86,18 +26,17 @@ void need(bool holds) {
 
 // Writes 8 bytes, which belong at a position.
 void put(uint64_t at, uint64_t value) {
-    Put to = Put(change().words);
-    uint i = atomicAdd(to.count, 1u);
+    ChangedWords to = ChangedWords(change().words);
+    uint i = atomicAdd(to.header.count, 1u);
     if (i < change().room) {
-        to.quad[2u * i] = at;
-        to.quad[2u * i + 1u] = value;
+        to.word[i] = ChangedWord(at, value);
     }
 }
 
 // The last thing that each invocation does.
 void end() {
     if (is_bad || fuel == 0u) {
-        atomicOr(Put(change().words).is_bad, 1u);
+        atomicOr(ChangedWords(change().words).header.is_bad, 1u);
     }
 }
 
@@ -118,7 +57,7 @@ bool is_below(uint hash, uint64_t at, uint other_hash, uint64_t other_at) {
 #define IS_AT(k) (low + k < high && list.quad[low + k] == at)
 
 // Is a position among those that go? Seven are compared at a time: walks along what goes are long, and reads wait for one another.
-bool is_removed(Task task, uint64_t at) {
+bool is_removed(TaskRecord task, uint64_t at) {
     Quads list = Quads(change().removed);
     uint low = task.removed;
     uint high = task.removed_end;
@@ -163,7 +102,7 @@ uint hash_at(uint64_t at) {
 }
 
 // Where a link leads, past all that goes.
-uint64_t beyond(Task task, uint64_t at, uint link) {
+uint64_t beyond(TaskRecord task, uint64_t at, uint link) {
     uint64_t to = link_of(at, link);
     for (uint k = task.removed; k <= task.removed_end && burn(); k++) {
         if (to == 0UL || !is_removed(task, to)) {

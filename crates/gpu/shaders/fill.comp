@@ -4,16 +4,20 @@
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
 
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Notes {
+    NotesHeader header;
+    Note note[];
+};
+
 void main() {
     uint i = invocation();
-    if (i >= min(Words(p.notes).word[0], p.note_room)) {
+    if (i >= min(Notes(p.notes).header.count, p.note_room)) {
         return;
     }
     fuel = p.fuel;
-    uint64_t dir = Quads(p.notes + 16UL + uint64_t(i) * 16UL).quad[0];
-    uint64_t at = Quads(p.notes + 16UL + uint64_t(i) * 16UL).quad[1];
+    Note note = Notes(p.notes).note[i];
     // Found by a lookup before, so it is there, and whole.
-    uint64_t address = address_of(at);
+    uint64_t address = address_of(note.entry);
     if (address == 0UL) {
         return;
     }
@@ -26,5 +30,5 @@ void main() {
     for (uint k = 0u; k < CACHED_NAME_WORDS; k++) {
         name.first[k] = text_word(address + ENTRY_SIZE, 4u * k, length);
     }
-    insert(dir, name, Entry(FOUND, rest >> 8 & 0xffu, Quads(address + ENTRY_INODE).quad[0], at));
+    insert(note.dir, name, Entry(FOUND, rest >> 8 & 0xffu, Quads(address + ENTRY_INODE).quad[0], note.entry));
 }

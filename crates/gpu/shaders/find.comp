@@ -9,27 +9,12 @@
 
 const uint UNITS = uint(BLOCK / UNIT);
 
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Filter {
-    // Names: states that are on at first, that stay on, that must be on at the end (`filter.rs`).
-    uint64_t start;
-    uint64_t stays;
-    uint64_t end;
-    // Times with the sign bit turned, so that they are in order.
-    uint64_t size_min;
-    uint64_t size_max;
-    uint64_t time_min;
-    uint64_t time_max;
-    // A bit for each type, and what is wanted.
-    uint kinds;
-    uint wants;
-    // For each byte the states that it leads on from.
-    uint64_t leads[256];
-};
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Output { uvec4 unit[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Records { FindRecord record[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Counter { uint count; };
 
-Filter filter_of() {
-    return Filter(p.text);
+FilterProgram filter_of() {
+    return FilterProgram(p.text);
 }
 
 #define BYTE(k) \
@@ -39,7 +24,7 @@ Filter filter_of() {
 
 // All patterns at a time: a state for each place in a pattern. So a name costs its length, whatever the stars.
 bool name_matches(uint64_t name, uint length) {
-    Filter f = filter_of();
+    FilterProgram f = filter_of();
     uint64_t states = f.start;
     for (uint i = 0u; i < length && states != 0UL && burn(); i += 4u) {
         uint word = Words(name).word[i / 4u];
@@ -53,7 +38,7 @@ bool name_matches(uint64_t name, uint length) {
 
 // The flags of an entry whose name and type match.
 uint by_attributes(uint64_t ino, uint kind) {
-    Filter f = filter_of();
+    FilterProgram f = filter_of();
     uint64_t inode = address_of(ino * uint64_t(p.inode_size));
     if (inode == 0UL || (Words(inode).word[0] & MODE_TYPE) != kind << 12) {
         return ENTRY_UNDECIDED;
@@ -80,7 +65,7 @@ void main() {
     if (is_sound && dir == p.root) {
         return;
     }
-    Filter f = filter_of();
+    FilterProgram f = filter_of();
     fuel = p.fuel;
     spend(COPY_FUEL);
     // A bit for each entry that is given, by its first unit, and two with its flags.
@@ -129,9 +114,8 @@ void main() {
     }
     // Behind the count, in units.
     to++;
-    Output records = Output(p.answers);
     if (!is_sound) {
-        records.unit[to] = uvec4(uint(position), uint(position >> 32), LEAF_UNDECIDED, 0u);
+        Records(p.answers).record[to] = FindRecord(position, uint64_t(LEAF_UNDECIDED));
         return;
     }
     fuel += COPY_FUEL;
@@ -145,12 +129,12 @@ void main() {
             uint flags = (matches[w] >> bit & 1u) * ENTRY_MATCHES | (undecided[w] >> bit & 1u) * ENTRY_UNDECIDED;
             uint64_t order = (place << 8 | uint64_t(unit)) << 8 | uint64_t(flags);
             uint64_t at = block + uint64_t(unit) * UNIT;
-            records.unit[to++] = uvec4(uint(dir), uint(dir >> 32), uint(order), uint(order >> 32));
+            Records(p.answers).record[to++] = FindRecord(dir, order);
             uint length = Words(at + ENTRY_HASH).word[1] & 0xffu;
             uint taken = (ENTRY_SIZE + length + uint(UNIT) - 1u) / uint(UNIT);
             for (uint k = 1u; k < taken && burn(); k++) {
                 Words from = Words(at + uint64_t(k) * UNIT);
-                records.unit[to++] = uvec4(from.word[0], from.word[1], from.word[2], from.word[3]);
+                Output(p.answers).unit[to++] = uvec4(from.word[0], from.word[1], from.word[2], from.word[3]);
             }
         }
     }

@@ -20,20 +20,20 @@ uint lane() {
     return gl_LocalInvocationID.x;
 }
 
-Element added_at(uint i) {
-    return Elements(change().added).element[i];
+EntryRecord added_at(uint i) {
+    return Entries(change().added).entry[i];
 }
 
-Head first_head(Task task) {
+HeadRecord first_head(TaskRecord task) {
     return Heads(change().heads).head[task.heads];
 }
 
-bool has_one_head(Task task) {
+bool has_one_head(TaskRecord task) {
     return task.heads_end - task.heads == 1u;
 }
 
 // What is found in a source stays, unless it goes.
-void take(Task task, uint64_t at) {
+void take(TaskRecord task, uint64_t at) {
     if (is_removed(task, at)) {
         return;
     }
@@ -43,7 +43,7 @@ void take(Task task, uint64_t at) {
     }
 }
 
-void take_small(Task task, uint64_t leaf) {
+void take_small(TaskRecord task, uint64_t leaf) {
     uint tags = p.inode_size == 128u ? SMALL_TAGS_128 : SMALL_TAGS_256;
     uint entries = p.inode_size == 128u ? SMALL_ENTRIES_128 : SMALL_ENTRIES_256;
     bool there = true;
@@ -57,7 +57,7 @@ void take_small(Task task, uint64_t leaf) {
     need(there);
 }
 
-void take_region(Task task, uint64_t index) {
+void take_region(TaskRecord task, uint64_t index) {
     dummy_of(index);
     bool there = true;
     for (uint i = lane(); i < BUCKETS * BUCKET_SLOTS && burn(); i += lanes) {
@@ -69,7 +69,7 @@ void take_region(Task task, uint64_t index) {
     need(there);
 }
 
-void collect(Task task) {
+void collect(TaskRecord task) {
     for (uint s = task.sources; s < task.sources_end && burn(); s++) {
         uint64_t source = Quads(change().sources).quad[s];
         uint form = uint(source % BLOCK);
@@ -88,7 +88,7 @@ void read_hashes(uint count) {
 }
 
 // The place of each is how many are below it.
-void sort(Task task, uint count) {
+void sort(TaskRecord task, uint count) {
     for (uint i = lane(); i < count && burn(); i += lanes) {
         uint64_t at = found_at[i];
         uint hash = found_hash[i];
@@ -99,12 +99,12 @@ void sort(Task task, uint count) {
             need(k == i || found_at[k] != at || found_hash[k] != hash);
         }
         sorted_at[rank] = at;
-        MadeElements(change().items).element[task.items + rank] = Element(at, hash, 0u);
+        MadeEntries(change().items).entry[task.items + rank] = EntryRecord(at, hash, 0u);
     }
 }
 
 // The dummy that there is, 0 in a directory without entries.
-uint64_t old_dummy(Task task) {
+uint64_t old_dummy(TaskRecord task) {
     if (task.sources == task.sources_end) {
         return 0UL;
     }
@@ -131,54 +131,54 @@ void set(uint64_t at, uint link, uint64_t to) {
 }
 
 // What comes in front of what stays: the last that is added, or the dummy.
-uint64_t last_in_front(Task task) {
+uint64_t last_in_front(TaskRecord task) {
     return task.added < task.added_end ? added_at(task.added_end - 1u).at : first_head(task).dummy;
 }
 
-void relink(Task task, uint count, uint64_t old) {
+void relink(TaskRecord task, uint count, uint64_t old) {
     for (uint i = lane(); i < count && burn(); i += lanes) {
         uint64_t at = sorted_at[i];
-        uint64_t next = beyond(task, at, NEXT);
+        uint64_t next = beyond(task, at, ENTRY_NEXT);
         bool is_tail = leads_out(next);
         if (is_tail) {
             atomicAdd(tails, 1u);
             MadeQuads(change().ends).quad[workgroup()] = next;
         }
         if (has_one_head(task)) {
-            set(at, NEXT, next);
+            set(at, ENTRY_NEXT, next);
             if (is_tail && next != 0UL) {
-                set(next, PREVIOUS, at);
+                set(next, ENTRY_PREVIOUS, at);
             }
-            uint64_t previous = beyond(task, at, PREVIOUS);
-            set(at, PREVIOUS, previous == old ? last_in_front(task) : previous);
+            uint64_t previous = beyond(task, at, ENTRY_PREVIOUS);
+            set(at, ENTRY_PREVIOUS, previous == old ? last_in_front(task) : previous);
         }
     }
 }
 
 // Links the dummy with what comes behind it, and, where nothing stays, what follows with what comes in front.
-void open(Task task, uint count, uint64_t first) {
+void open(TaskRecord task, uint count, uint64_t first) {
     uint64_t dummy = first_head(task).dummy;
     uint64_t to = task.added < task.added_end ? added_at(task.added).at : first;
     if (task.sources == task.sources_end) {
-        put(dummy + NEXT, to);
+        put(dummy + ENTRY_NEXT, to);
     } else {
-        set(dummy, NEXT, to);
+        set(dummy, ENTRY_NEXT, to);
     }
     if (count == 0u && first != 0UL) {
-        set(first, PREVIOUS, last_in_front(task));
+        set(first, ENTRY_PREVIOUS, last_in_front(task));
     }
     if (task.added < task.added_end) {
-        put(added_at(task.added_end - 1u).at + NEXT, first);
+        put(added_at(task.added_end - 1u).at + ENTRY_NEXT, first);
     }
 }
 
 // Links what is added, in order, behind the dummy.
-void link_added(Task task) {
+void link_added(TaskRecord task) {
     uint64_t before = first_head(task).dummy;
     for (uint i = task.added + lane(); i < task.added_end && burn(); i += lanes) {
-        put(added_at(i).at + PREVIOUS, i == task.added ? before : added_at(i - 1u).at);
+        put(added_at(i).at + ENTRY_PREVIOUS, i == task.added ? before : added_at(i - 1u).at);
         if (i + 1u < task.added_end) {
-            put(added_at(i).at + NEXT, added_at(i + 1u).at);
+            put(added_at(i).at + ENTRY_NEXT, added_at(i + 1u).at);
         }
     }
 }
@@ -186,7 +186,7 @@ void link_added(Task task) {
 void main() {
     // More workgroups than tasks come here too: nobody leaves before the last barrier.
     bool is_task = workgroup() < change().task_count;
-    Task task = Tasks(change().tasks).task[is_task ? workgroup() : 0u];
+    TaskRecord task = Tasks(change().tasks).task[is_task ? workgroup() : 0u];
     fuel = p.fuel;
     if (lane() == 0u) {
         found = 0u;
@@ -210,7 +210,7 @@ void main() {
     together();
     if (is_task && lane() == 0u) {
         bool has_sources = task.sources < task.sources_end;
-        uint64_t first = has_sources ? beyond(task, old, NEXT) : 0UL;
+        uint64_t first = has_sources ? beyond(task, old, ENTRY_NEXT) : 0UL;
         need(!has_sources || first_head(task).dummy == old);
         // The dummy leads to what stays, if something does, and else to what follows.
         need(leads_out(first) == (count == 0u) && tails == (count == 0u ? 0u : 1u));

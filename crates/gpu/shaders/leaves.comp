@@ -8,30 +8,30 @@
 #include "prelude.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly buffer Positions { uint64_t quad[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Requests { LeafRequest request[]; };
 
 const uint64_t UNDECIDED = 0xffffffffffffffffUL;
-const uint64_t TAGS = 0x7fUL;
 
-uint64_t block_at(uint64_t pointer, uint depth, uint64_t place) {
+uint64_t block_at(uint64_t pointer, uint depth, uint64_t number) {
     if (depth > MAX_MAP_DEPTH) {
         return UNDECIDED;
     }
-    if (place >> (9u * depth) != 0UL) {
+    if (number >> (POINTER_SLOT_BITS * depth) != 0UL) {
         return 0UL;
     }
     for (uint level = depth; level > 0u && pointer != 0UL; level--) {
-        uint64_t block = pointer & ~TAGS;
-        if ((pointer & TAGS) != POINTER_INDIRECT || block % BLOCK != 0UL) {
+        uint64_t block = pointer & ~POINTER_TAGS;
+        if ((pointer & POINTER_TAGS) != POINTER_INDIRECT || block % BLOCK != 0UL) {
             return UNDECIDED;
         }
         bool there = true;
-        pointer = quad_at(block + (place >> (9u * (level - 1u)) & 511UL) * 8UL, there);
+        pointer = quad_at(block + (number >> (POINTER_SLOT_BITS * (level - 1u)) & (1UL << POINTER_SLOT_BITS) - 1UL) * 8UL, there);
         if (!there) {
             return UNDECIDED;
         }
     }
-    uint64_t block = pointer & ~TAGS;
-    bool is_block = (pointer & TAGS) == POINTER_BLOCK && block % BLOCK == 0UL;
+    uint64_t block = pointer & ~POINTER_TAGS;
+    bool is_block = (pointer & POINTER_TAGS) == POINTER_BLOCK && block % BLOCK == 0UL;
     return pointer == 0UL ? 0UL : is_block ? block : UNDECIDED;
 }
 
@@ -40,7 +40,7 @@ void main() {
     if (i >= p.count) {
         return;
     }
-    uint64_t place = Quads(p.starts).quad[2u * i + 1u];
-    uint64_t pointer = Quads(p.starts).quad[2u * i];
-    Positions(p.answers).quad[i] = block_at(pointer, uint(place >> 56), place & (1UL << 56) - 1UL);
+    LeafRequest request = Requests(p.starts).request[i];
+    uint depth = uint(request.block >> LEAF_DEPTH_SHIFT);
+    Positions(p.answers).quad[i] = block_at(request.map, depth, request.block & (1UL << LEAF_DEPTH_SHIFT) - 1UL);
 }

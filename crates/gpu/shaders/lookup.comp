@@ -8,18 +8,16 @@
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
 
-layout(buffer_reference, std430, buffer_reference_align = 16) restrict buffer Answers { uvec4 answer[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict buffer Answers { LookupAnswer answer[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly buffer Cores { uint64_t quad[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer Notes { uint count; uint spare[3]; uint64_t quad[]; };
-
-struct Answer {
-    uint code;
-    uint kind;
-    uint64_t ino;
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Notes {
+    NotesHeader header;
+    Note note[];
 };
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Paths { PathRange path[]; };
 
-Answer failed(uint code) {
-    return Answer(code, 0u, 0UL);
+LookupAnswer failed(uint code) {
+    return LookupAnswer(code, 0u, 0UL);
 }
 
 // Remaining text: that of the path, or of a link's target.
@@ -35,10 +33,9 @@ void note(uint64_t dir, Entry entry, uint length) {
         return;
     }
     Notes notes = Notes(p.notes);
-    uint i = atomicAdd(notes.count, 1u, gl_ScopeQueueFamily, 0, 0);
+    uint i = atomicAdd(notes.header.count, 1u, gl_ScopeQueueFamily, 0, 0);
     if (i < p.note_room) {
-        notes.quad[2u * i] = dir;
-        notes.quad[2u * i + 1u] = entry.at;
+        notes.note[i] = Note(dir, entry.at);
     }
 }
 
@@ -56,7 +53,7 @@ uint search_permission(uint64_t dir) {
     uint gid = Words(inode).word[INODE_GID / 4u];
     bool is_in_group = gid == p.gid;
     for (uint i = 0u; i < p.group_count && burn(); i++) {
-        is_in_group = is_in_group || Words(p.groups).word[i] == gid;
+        is_in_group = is_in_group || p.groups[i] == gid;
     }
     uint granted = uid == p.uid ? mode >> 6 : is_in_group ? mode >> 3 : mode;
     return (granted & 1u) != 0u ? CODE_SUCCESS : CODE_ACCESS_DENIED;
@@ -79,7 +76,7 @@ Rest target_of(uint64_t ino) {
 }
 
 // Resolves a path, or goes on where the last dispatch stopped: `state` is its answer.
-Answer resolve(uint start, uint length, uvec4 state) {
+LookupAnswer resolve(uint start, uint length, LookupAnswer state) {
     if (length == 0u) {
         return failed(CODE_NOT_FOUND);
     }
@@ -98,11 +95,11 @@ Answer resolve(uint start, uint length, uvec4 state) {
     bool is_path = true;
     // Behind all that is left there are slashes.
     bool has_slash = false;
-    if ((state.x & 0xffu) == CODE_UNFINISHED) {
-        followed = state.x >> 8 & 0xffu;
-        has_slash = state.x >> 16 != 0u;
-        rest.at = state.y;
-        dir = uint64_t(state.z) | uint64_t(state.w) << 32;
+    if ((state.code & 0xffu) == CODE_UNFINISHED) {
+        followed = state.code >> 8 & 0xffu;
+        has_slash = state.code >> 16 != 0u;
+        rest.at = state.kind;
+        dir = state.ino;
         is_known = false;
     }
     rest.at = skip(rest.text, rest.at, rest.end);
@@ -118,7 +115,7 @@ Answer resolve(uint start, uint length, uvec4 state) {
             return failed(CODE_NOT_DIRECTORY);
         }
         if (fuel < COMPONENT_FUEL && depth == 0u && is_path) {
-            return Answer(CODE_UNFINISHED | followed << 8 | (has_slash ? 1u << 16 : 0u), rest.at, dir);
+            return LookupAnswer(CODE_UNFINISHED | followed << 8 | (has_slash ? 1u << 16 : 0u), rest.at, dir);
         }
         if (!burn()) {
             return failed(CODE_NOT_RESIDENT);
@@ -197,7 +194,7 @@ Answer resolve(uint start, uint length, uvec4 state) {
     if (kind != KIND_DIRECTORY && (has_slash || text_byte(rest.text, rest.end - 1u) == 0x2fu)) {
         return failed(CODE_NOT_DIRECTORY);
     }
-    return Answer(CODE_SUCCESS, kind, dir);
+    return LookupAnswer(CODE_SUCCESS, kind, dir);
 }
 
 void main() {
@@ -205,16 +202,16 @@ void main() {
     if (i >= p.count) {
         return;
     }
-    uvec4 state = uvec4(0u);
+    LookupAnswer state = LookupAnswer(0u, 0u, 0UL);
     if (p.resume != 0u) {
         state = Answers(p.answers).answer[i];
-        if ((state.x & 0xffu) != CODE_UNFINISHED) {
+        if ((state.code & 0xffu) != CODE_UNFINISHED) {
             return;
         }
     }
     fuel = p.fuel;
-    Words starts = Words(p.starts);
-    Answer answer = resolve(starts.word[2u * i], starts.word[2u * i + 1u], state);
+    PathRange path = Paths(p.starts).path[i];
+    LookupAnswer answer = resolve(path.start, path.bytes, state);
     if (answer.code == CODE_SUCCESS) {
         // An inode in use has a mode; this also tells an inode that is there.
         bool there = true;
@@ -230,5 +227,5 @@ void main() {
             }
         }
     }
-    Answers(p.answers).answer[i] = uvec4(answer.code, answer.kind, uint(answer.ino), uint(answer.ino >> 32));
+    Answers(p.answers).answer[i] = answer;
 }

@@ -36,6 +36,6 @@ uint64_t quad_at(uint64_t at, inout bool there) {
 
 // The number of a block that is there, among the mirror's versions.
 uint block_number(uint64_t at) {
-    uint copy = Words(p.chunks + p.chunk_count * 8UL + at / CHUNK * 4UL).word[0];
+    uint copy = Words(p.copies + at / CHUNK * 4UL).word[0];
     return copy * uint(CHUNK / BLOCK) + uint(at % CHUNK / BLOCK);
 }

@@ -7,12 +7,12 @@
 #include "change.glsl"
 
 // How many of a sorted list are below an element; none of them may be the same.
-uint rank_in(uint64_t list, uint from, uint to, Element element) {
+uint rank_in(uint64_t list, uint from, uint to, EntryRecord element) {
     uint low = from;
     uint high = to;
     while (low < high && burn()) {
         uint middle = low + (high - low) / 2u;
-        Element there = Elements(list).element[middle];
+        EntryRecord there = Entries(list).entry[middle];
         if (is_below(there.hash, there.at, element.hash, element.at)) {
             low = middle + 1u;
         } else {
@@ -24,7 +24,7 @@ uint rank_in(uint64_t list, uint from, uint to, Element element) {
 }
 
 // The task with element `i`: the last that does not begin behind it.
-Task task_of(uint i) {
+TaskRecord task_of(uint i) {
     uint low = 0u;
     uint high = change().task_count;
     while (high - low > 1u && burn()) {
@@ -44,21 +44,21 @@ void main() {
         return;
     }
     fuel = p.fuel;
-    Task task = task_of(i);
+    TaskRecord task = task_of(i);
     uint number = i - task.merged;
     bool stays = number < task.stay;
     uint64_t items = change().items;
     uint64_t added = change().added;
-    Element element;
+    EntryRecord element;
     uint rank;
     if (stays) {
-        element = Elements(items).element[task.items + number];
+        element = Entries(items).entry[task.items + number];
         rank = number + rank_in(added, task.added, task.added_end, element);
     } else {
         number -= task.stay;
-        element = Elements(added).element[task.added + number];
+        element = Entries(added).entry[task.added + number];
         rank = number + rank_in(items, task.items, task.items + task.stay, element);
     }
-    MadeElements(change().merged).element[task.merged + rank] = element;
+    MadeEntries(change().merged).entry[task.merged + rank] = element;
     end();
 }

@@ -1,7 +1,5 @@
 // A name, with what is computed of it once: ext4's half-MD4, as `half_md4` of the format, and its first bytes.
 
-const uint CACHED_NAME_WORDS = 6u;
-
 struct Name {
     uint64_t text;
     uint at;

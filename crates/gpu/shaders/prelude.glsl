@@ -14,7 +14,8 @@
 layout(local_size_x_id = 0) in;
 
 #include "layout.glsl"
-#include "parameters.glsl"
+#include "structures.glsl"
+#include "fuel.glsl"
 #include "memory.glsl"
 #include "text.glsl"
 #include "name.glsl"

@@ -2,18 +2,24 @@
 
 use crate::cache::DirectoryCache;
 use crate::error::Result;
-use crate::kernels::{Kernels, PARAMETERS, Parameters};
-use crate::layout::{MAX_PATH, UNFINISHED};
+use crate::kernels::Kernels;
+use crate::layout::{MAX_GROUPS, MAX_PATH, UNFINISHED};
 use crate::mirror::Mirror;
-use crate::twin::lookup::{Found, Note, Question};
+use crate::structures::{LookupAnswer, Note, NotesHeader, Parameters, PathRange, Vector};
+use crate::twin::lookup::{Found, Question};
 use crate::vulkan::{Buffer, Commands, Device, Direction, Place, Staged};
 use lanefs::format::{Code, FileKind, INODE_CORE};
 use lanefs::{Ino, Resolution};
 use std::sync::Arc;
 
-/// Bytes of an answer, and of a note.
-const ANSWER: u64 = 16;
-const NOTE: u64 = 16;
+/// Bytes of a dispatch's parameters; a list behind them begins at a multiple of what any element is aligned to.
+pub(crate) const PARAMETERS: u64 = Parameters::SIZE.next_multiple_of(64) as u64;
+
+/// Bytes of the elements of a batch's lists.
+const RANGE: u64 = PathRange::SIZE as u64;
+const ANSWER: u64 = LookupAnswer::SIZE as u64;
+const HEADER: u64 = NotesHeader::SIZE as u64;
+const NOTE: u64 = Note::SIZE as u64;
 
 /// Notes that there is room for at least.
 const NOTES: u64 = 256;
@@ -38,7 +44,7 @@ impl Shape {
     }
 
     fn input(self) -> u64 {
-        PARAMETERS + self.paths * 8 + self.text
+        PARAMETERS + self.paths * RANGE + self.text
     }
 
     /// Bytes of memory that it takes.
@@ -92,7 +98,7 @@ impl Batch {
             input: Staged::new(device, shape.input(), Direction::In)?,
             answers: Staged::new(device, shape.paths * ANSWER, Direction::Out)?,
             cores: cores.transpose()?,
-            notes: Buffer::new(device, NOTE + shape.notes() * NOTE, Place::Device)?,
+            notes: Buffer::new(device, HEADER + shape.notes() * NOTE, Place::Device)?,
             count: 0,
         };
         let Batch { work, input, answers, cores, notes, .. } = &mut batch;
@@ -100,7 +106,7 @@ impl Batch {
             if !is_resident {
                 input.bring(commands, input.len());
             }
-            commands.fill(notes, NOTE, 0);
+            commands.fill(notes, HEADER, 0);
             commands.run(&kernels.lookup, input.address(), shape.paths);
             if cache.buckets().1 != 0 {
                 commands.run(&kernels.fill, input.address(), shape.notes());
@@ -143,11 +149,11 @@ impl Batch {
     pub(crate) fn take<P: AsRef<[u8]>>(&mut self, paths: &[P]) {
         self.count = paths.len() as u32;
         let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS as usize);
-        let (starts, text) = rest.split_at_mut(self.shape.paths as usize * 8);
+        let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE) as usize);
         let mut at = 0;
-        for (path, start) in paths.iter().zip(starts.as_chunks_mut::<8>().0) {
+        for (path, range) in paths.iter().zip(ranges.chunks_exact_mut(PathRange::SIZE)) {
             let path = path.as_ref();
-            *start = (at as u64 | (path.len().min(MAX_PATH + 1) as u64) << 32).to_le_bytes();
+            PathRange { start: at as u32, bytes: path.len().min(MAX_PATH + 1) as u32 }.write(range);
             let path = &path[..path.len().min(MAX_PATH)];
             text[at..at + path.len()].copy_from_slice(path);
             at += room_of(path) as usize;
@@ -180,19 +186,15 @@ impl Batch {
         let here = self.input.address();
         let starts = here + PARAMETERS;
         let parameters = Parameters {
-            question,
-            here,
-            chunks: mirror.chunks,
-            versions: mirror.versions,
-            cache: cache.buckets(),
-            claim: cache.claim(),
             starts,
-            text: starts + self.shape.paths * 8,
+            text: starts + self.shape.paths * RANGE,
             count: self.count,
             answers: self.answers.address(),
             cores: self.cores.as_ref().map_or(0, Staged::address),
-            notes: (self.notes.address, self.shape.notes() as u32),
-            is_resumed,
+            notes: self.notes.address,
+            note_room: self.shape.notes() as u32,
+            resume: is_resumed.into(),
+            ..mirror.parameters(question, cache)
         };
         parameters.write(&mut self.input.bytes_mut()[..PARAMETERS as usize]);
     }
@@ -214,14 +216,12 @@ impl Batch {
     /// What the kernel answered to a path.
     pub(crate) fn found(&self, i: usize) -> Found {
         let unknown = Found { code: Code::NotResident, kind: 0, ino: 0 };
-        let (all, _) = self.answers.bytes().as_chunks::<16>();
-        let Some(answer) = all.get(i) else { return unknown };
-        let (words, _) = answer.as_chunks::<4>();
-        let word = |i: usize| u32::from_le_bytes(words[i]);
+        let Some(answer) = self.answers.bytes().get(i * LookupAnswer::SIZE..) else { return unknown };
+        let LookupAnswer { code: number, kind, ino } = LookupAnswer::read(answer);
         // Codes are numbered as they are listed.
-        let code = Code::ALL.get(word(0) as usize).filter(|code| u32::from(code.number()) == word(0));
+        let code = Code::ALL.get(number as usize).filter(|code| u32::from(code.number()) == number);
         let Some(code) = code else { return unknown };
-        Found { code: *code, kind: word(1), ino: u64::from(word(2)) | u64::from(word(3)) << 32 }
+        Found { code: *code, kind, ino }
     }
 
     /// The same as the CPU engine would say it.
@@ -247,41 +247,56 @@ impl Batch {
     /// The device's.
     pub(crate) fn notes(&self, device: &Arc<Device>) -> Result<Vec<Note>> {
         let host = self.notes.read(device)?;
-        let quads: Vec<u64> = host.as_chunks::<8>().0.iter().map(|q| u64::from_le_bytes(*q)).collect();
-        let count = quads.first().map_or(0, |count| *count as u32 as usize);
-        let notes = quads.get(2..).unwrap_or(&[]).as_chunks::<2>().0.iter().take(count);
-        Ok(notes.map(|[dir, entry]| Note { dir: *dir, entry: *entry }).collect())
+        let NotesHeader { count, .. } = NotesHeader::read(&host);
+        let notes = host.get(NotesHeader::SIZE..).unwrap_or(&[]);
+        Ok(Note::read_all(notes).take(count as usize).collect())
     }
 }
 
-/// Where the mirror's tables are.
+/// Addresses of the mirror's tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
-    chunks: (u64, u64),
+    chunks: u64,
+    chunk_count: u64,
+    copies: u64,
     versions: (u64, u32),
 }
 
 impl Tables {
     pub(crate) fn of(mirror: &Mirror) -> Tables {
-        Tables { chunks: mirror.table(), versions: mirror.versions() }
+        let (chunks, copies, chunk_count) = mirror.table();
+        Tables { chunks, chunk_count, copies, versions: mirror.versions() }
     }
 
-    /// What a kernel that fills the cache is told.
-    pub(crate) fn parameters<'q>(&self, question: &'q Question, cache: &DirectoryCache) -> Parameters<'q> {
+    /// Parameters of a dispatch, without its lists.
+    pub(crate) fn parameters(&self, question: &Question, cache: &DirectoryCache) -> Parameters {
+        let user = question.user.as_ref();
+        let mut groups = [0; MAX_GROUPS];
+        let used =
+            groups.iter_mut().zip(user.map_or(&[][..], |user| &user.groups)).map(|(to, group)| *to = *group);
+        let group_count = used.count() as u32;
+        let (buckets_at, buckets) = cache.buckets();
         Parameters {
-            question,
-            here: 0,
             chunks: self.chunks,
-            versions: self.versions,
-            cache: cache.buckets(),
+            chunk_count: self.chunk_count,
+            copies: self.copies,
+            versions: self.versions.0,
+            version_count: self.versions.1,
+            cache: buckets_at,
+            buckets,
             claim: cache.claim(),
-            starts: 0,
-            text: 0,
-            count: 0,
-            answers: 0,
-            cores: 0,
-            notes: (0, 0),
-            is_resumed: false,
+            root: question.root,
+            base: question.base,
+            seed: Vector(question.seed.0),
+            inode_size: question.inode_size.bytes() as u32,
+            follow: question.follow.into(),
+            fuel: question.fuel,
+            is_checked: user.is_some().into(),
+            uid: user.map_or(0, |user| user.uid),
+            gid: user.map_or(0, |user| user.gid),
+            group_count,
+            groups,
+            ..Parameters::default()
         }
     }
 }

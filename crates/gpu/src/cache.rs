@@ -1,13 +1,15 @@
 //! The directory cache in device memory: entries by directory and name, shared by all batches.
 
 use crate::error::{Error, Result};
-use crate::twin::cache::{BUCKET_WORDS, Cache};
+use crate::layout::CACHE_BUCKET_WORDS;
+use crate::twin::cache::Cache;
 use crate::vulkan::{Buffer, Commands, Device, Place};
 use ash::vk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const BUCKET: u64 = BUCKET_WORDS * 4;
+/// Bytes of a bucket.
+const BUCKET: u64 = CACHE_BUCKET_WORDS as u64 * 4;
 
 /// Buckets at least, where there is room: a volume that is small now may grow.
 const BUCKETS: u64 = 4096;

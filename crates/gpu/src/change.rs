@@ -1,15 +1,19 @@
 //! Changes of directories: where names are, and how hash regions are to look, for the volume's batches of changes.
 
-use crate::batch::Tables;
+use crate::batch::{PARAMETERS, Tables};
 use crate::engine::{Mirrored, State};
 use crate::error;
-use crate::kernels::PARAMETERS;
 use crate::layout::{FORM_REGION, FORM_SMALL};
 use crate::mirror::Mirror;
+use crate::structures::{
+    BuiltRecord, ChangeLists, ChangedWord, EntryRecord, HeadRecord, Parameters, SeekAnswer, SeekRequest,
+    TaskRecord, WordsHeader,
+};
 use crate::tasks::{Part, Tasks};
 use crate::vulkan::{Buffer, Commands, Direction, Place, Staged};
 use lanefs::bulk::{
-    Applied, Batch, Built, Change, DirEngine, Home, Rebuilt, Seen, Shares, Sought, Source, Still, Unable,
+    Applied, Batch, Built, Change, DirEngine, Head, Home, Rebuilt, Seen, Shares, Sought, Source, Still,
+    Unable,
 };
 use lanefs::format::{BLOCK, FileKind, MAX_NAME};
 use lanefs::{Ino, ResolveOptions};
@@ -18,10 +22,9 @@ use std::sync::MutexGuard;
 /// Names of one dispatch.
 const NAMES: usize = 1 << 16;
 
-/// Quads of what is known of a name, of the list of lists, and bytes of a word with its position.
-const SEEN: usize = 6;
-const CHANGE: u64 = 12;
-const WORD: u64 = 16;
+/// Bytes of the words' header, and of a word with its position.
+const HEADER: u64 = WordsHeader::SIZE as u64;
+const WORD: u64 = ChangedWord::SIZE as u64;
 
 /// A device as an engine for the directories of its volume. Meanwhile nobody else can ask it for anything: whoever has this must not,
 /// and other threads wait.
@@ -103,42 +106,29 @@ impl Changes<'_, '_, '_> {
     }
 }
 
-fn pair(low: u32, high: u32) -> u64 {
-    u64::from(low) | u64::from(high) << 32
-}
-
-/// Writes quads one behind the other.
-fn write(to: &mut [u8], quads: impl IntoIterator<Item = u64>) {
-    for (to, quad) in to.as_chunks_mut::<8>().0.iter_mut().zip(quads) {
-        *to = quad.to_le_bytes();
-    }
-}
-
-fn read(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    bytes.as_chunks::<8>().0.iter().map(|quad| u64::from_le_bytes(*quad))
-}
-
 impl Mirrored<'_, '_> {
     /// What the kernel `seek` answers; `None` for names of which it is not certain.
     fn seek(&self, mirror: &Mirror, names: &[Sought<'_>]) -> error::Result<Vec<Option<Seen>>> {
-        let list = names.len() as u64 * 16;
+        let list = (names.len() * SeekRequest::SIZE) as u64;
         let text: u64 = names.iter().map(|sought| sought.name.len().next_multiple_of(4) as u64).sum();
         let mut input = Staged::new(self.device(), PARAMETERS + list + text, Direction::In)?;
-        let output = Staged::new(self.device(), names.len() as u64 * SEEN as u64 * 8, Direction::Out)?;
+        let output = Staged::new(self.device(), (names.len() * SeekAnswer::SIZE) as u64, Direction::Out)?;
         let here = input.address();
         let question = self.question(&ResolveOptions::default());
-        let mut parameters = Tables::of(mirror).parameters(&question, self.cache());
-        parameters.starts = here + PARAMETERS;
-        parameters.text = here + PARAMETERS + list;
-        parameters.count = names.len() as u32;
-        parameters.answers = output.address();
+        let parameters = Parameters {
+            starts: here + PARAMETERS,
+            text: here + PARAMETERS + list,
+            count: names.len() as u32,
+            answers: output.address(),
+            ..Tables::of(mirror).parameters(&question, self.cache())
+        };
         let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (records, text) = rest.split_at_mut(list as usize);
         parameters.write(told);
         let mut at = 0;
-        for (sought, record) in names.iter().zip(records.as_chunks_mut::<16>().0) {
+        for (sought, record) in names.iter().zip(records.chunks_exact_mut(SeekRequest::SIZE)) {
             let len = sought.name.len();
-            write(record, [sought.dir, pair(at as u32, len as u32)]);
+            SeekRequest { dir: sought.dir, start: at as u32, bytes: len as u32 }.write(record);
             text[at..at + len].copy_from_slice(sought.name);
             at += len.next_multiple_of(4);
         }
@@ -150,8 +140,7 @@ impl Mirrored<'_, '_> {
         })?;
         work.submit()?;
         work.wait()?;
-        let quads: Vec<u64> = read(output.bytes()).collect();
-        Ok(quads.as_chunks::<SEEN>().0.iter().take(names.len()).map(seen_of).collect())
+        Ok(SeekAnswer::read_all(output.bytes()).take(names.len()).map(seen_of).collect())
     }
 
     /// What the kernels `gather`, `merge` and `build` answer; `None` where they are not certain of one of the tasks.
@@ -179,37 +168,42 @@ impl Mirrored<'_, '_> {
     /// With room for so many words.
     fn attempt_rebuild(&self, mirror: &Mirror, tasks: &Tasks<'_>, room: u64) -> error::Result<Answer> {
         let device = self.device();
-        let (lists, starts) = lists_of(tasks);
-        let mut input = Staged::new(device, PARAMETERS + (CHANGE + lists.len() as u64) * 8, Direction::In)?;
-        let made = |count: u32, bytes: u64| Buffer::new(device, u64::from(count) * bytes, Place::Device);
-        let (items, merged) = (made(tasks.items, 16)?, made(tasks.merged, 16)?);
+        let lists = Lists::of(tasks);
+        let mut input = Staged::new(device, PARAMETERS + lists.bytes.len() as u64, Direction::In)?;
+        let made =
+            |count: u32, bytes: usize| Buffer::new(device, u64::from(count) * bytes as u64, Place::Device);
+        let (items, merged) = (made(tasks.items, EntryRecord::SIZE)?, made(tasks.merged, EntryRecord::SIZE)?);
         let (task_count, head_count) = (tasks.parts.len() as u32, tasks.batch.heads.len() as u32);
-        let ends = made(task_count, 8)?;
-        // A count and a flag, the words, and what there is of each head.
-        let heads_at = WORD + room * WORD;
-        let output = Staged::new(device, heads_at + u64::from(head_count) * 8, Direction::Out)?;
+        let ends = made(task_count, size_of::<u64>())?;
+        // The header, the words, and the facts about each new region.
+        let heads_at = HEADER + room * WORD;
+        let output =
+            Staged::new(device, heads_at + (head_count as usize * BuiltRecord::SIZE) as u64, Direction::Out)?;
         let here = input.address();
         let question = self.question(&ResolveOptions::default());
-        let mut parameters = Tables::of(mirror).parameters(&question, self.cache());
-        parameters.text = here + PARAMETERS;
+        let parameters =
+            Parameters { text: here + PARAMETERS, ..Tables::of(mirror).parameters(&question, self.cache()) };
         let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
         parameters.write(told);
-        let lists_at = here + PARAMETERS + CHANGE * 8;
-        let change = starts.iter().map(|start| lists_at + start * 8).chain([
-            items.address,
-            merged.address,
-            ends.address,
-            output.address() + heads_at,
-            output.address(),
-            pair(task_count, head_count),
-            pair(tasks.merged, room as u32),
-        ]);
-        write(rest, change.chain(lists));
+        rest[..lists.bytes.len()].copy_from_slice(&lists.bytes);
+        let change = ChangeLists {
+            items: items.address,
+            merged: merged.address,
+            ends: ends.address,
+            built: output.address() + heads_at,
+            words: output.address(),
+            task_count,
+            head_count,
+            merged_count: tasks.merged,
+            room: room as u32,
+            ..lists.at(here + PARAMETERS)
+        };
+        change.write(rest);
         let mut work = Commands::new(device)?;
         let kernels = self.gpu().kernels();
         work.record(|commands| {
             input.bring(commands, input.len());
-            output.clear(commands, WORD);
+            output.clear(commands, HEADER);
             commands.run_groups(&kernels.gather, here, task_count.into());
             commands.run(&kernels.merge, here, tasks.merged.into());
             commands.run_groups(&kernels.build, here, head_count.into());
@@ -219,20 +213,18 @@ impl Mirrored<'_, '_> {
         work.wait()?;
         let bytes = output.bytes();
         let (words, heads) = bytes.split_at(bytes.len().min(heads_at as usize));
-        let words: Vec<u64> = read(words).collect();
-        let (count, is_bad) =
-            words.first().map_or((0, true), |first| (first & 0xffff_ffff, first >> 32 != 0));
-        if is_bad {
+        let WordsHeader { count, is_bad, .. } = WordsHeader::read(words);
+        if is_bad != 0 || words.len() < WordsHeader::SIZE {
             return Ok(Answer::Unable);
         }
-        if count > room {
-            return Ok(Answer::Needs(count));
+        if u64::from(count) > room {
+            return Ok(Answer::Needs(count.into()));
         }
-        let words = words.get(2..).unwrap_or(&[]).as_chunks::<2>().0.iter().take(count as usize);
-        let built = |quad| Built { lowest: quad as u32, count: (quad >> 32) as u32 };
+        let words = ChangedWord::read_all(&words[WordsHeader::SIZE..]).take(count as usize);
+        let heads = BuiltRecord::read_all(heads).take(head_count as usize);
         Ok(Answer::Rebuilt(Rebuilt {
-            words: words.map(|[at, value]| (*at, *value)).collect(),
-            heads: read(heads).map(built).take(head_count as usize).collect(),
+            words: words.map(|word| (word.at, word.value)).collect(),
+            heads: heads.map(|BuiltRecord { lowest, count }| Built { lowest, count }).collect(),
         }))
     }
 }
@@ -246,9 +238,8 @@ enum Answer {
 }
 
 /// What `seek` wrote of a name.
-fn seen_of(&[home, dummy, at, ino, first, second]: &[u64; SEEN]) -> Option<Seen> {
-    let (hash, count) = (first as u32, (first >> 32) as u32);
-    let (kind, is_certain) = (second as u32, second >> 32 != 0);
+fn seen_of(answer: SeekAnswer) -> Option<Seen> {
+    let SeekAnswer { home, dummy, at, ino, hash, count, kind, is_certain } = answer;
     let (block, form) = (home - home % BLOCK, home % BLOCK);
     let home = match form {
         _ if home == 0 => Home::Empty,
@@ -260,38 +251,93 @@ fn seen_of(&[home, dummy, at, ino, first, second]: &[u64; SEEN]) -> Option<Seen>
         0 => None,
         _ => Some((at, ino, FileKind::from_number(u8::try_from(kind).ok()?)?)),
     };
-    is_certain.then_some(Seen { hash, home, dummy, count, entry })
+    (is_certain != 0).then_some(Seen { hash, home, dummy, count, entry })
 }
 
-/// The lists of a batch as the kernels read them, and where in it each begins.
-fn lists_of(tasks: &Tasks<'_>) -> (Vec<u64>, [u64; 5]) {
-    let (mut lists, mut starts) = (Vec::new(), [0; 5]);
-    let batch = tasks.batch;
-    for part in &tasks.parts {
-        let of = &part.ranges;
-        let ranges =
-            [&of.sources, &of.removed, &of.added, &of.heads].map(|range| pair(range.start, range.end));
-        lists.push(part.inode);
-        lists.extend(ranges);
-        lists.extend([pair(of.items.start, of.merged.start), pair(part.stay, part.lowest)]);
+/// The lists of a batch as the kernels read them, behind room for [`ChangeLists`].
+struct Lists {
+    bytes: Vec<u8>,
+    /// Offset of each list.
+    offsets: ChangeLists,
+}
+
+impl Lists {
+    fn of(tasks: &Tasks<'_>) -> Lists {
+        let batch = tasks.batch;
+        let mut lists = Lists { bytes: vec![0; ChangeLists::SIZE], offsets: ChangeLists::default() };
+        lists.offsets.tasks = lists.push(tasks.parts.len(), TaskRecord::SIZE, |to| {
+            let records: Vec<TaskRecord> = tasks.parts.iter().map(task_record).collect();
+            TaskRecord::write_all(to, &records);
+        });
+        lists.offsets.sources = lists.push(batch.sources.len(), size_of::<u64>(), |to| {
+            write_quads(to, batch.sources.iter().map(source_word));
+        });
+        lists.offsets.removed = lists.push(batch.removed.len(), size_of::<u64>(), |to| {
+            write_quads(to, batch.removed.iter().copied());
+        });
+        lists.offsets.added = lists.push(batch.added.len(), EntryRecord::SIZE, |to| {
+            for (to, added) in to.chunks_exact_mut(EntryRecord::SIZE).zip(&batch.added) {
+                EntryRecord { at: added.at, hash: added.hash, spare: 0 }.write(to);
+            }
+        });
+        lists.offsets.heads = lists.push(batch.heads.len(), HeadRecord::SIZE, |to| {
+            for (to, head) in to.chunks_exact_mut(HeadRecord::SIZE).zip(&batch.heads) {
+                let Head { task, number, dummy, index, is_new } = *head;
+                HeadRecord { dummy, index, task, number, is_new: is_new.into(), spare: 0 }.write(to);
+            }
+        });
+        lists
     }
-    starts[1] = lists.len() as u64;
-    lists.extend(batch.sources.iter().map(|source| match source {
+
+    /// Adds a list; returns its offset.
+    fn push(&mut self, count: usize, size: usize, write: impl FnOnce(&mut [u8])) -> u64 {
+        let from = self.bytes.len();
+        debug_assert!(from.is_multiple_of(8), "a list that begins between two quads");
+        self.bytes.resize(from + count * size, 0);
+        write(&mut self.bytes[from..]);
+        from as u64
+    }
+
+    /// The addresses of the lists, where their bytes begin at this one.
+    fn at(&self, address: u64) -> ChangeLists {
+        let ChangeLists { tasks, sources, removed, added, heads, .. } = self.offsets;
+        let [tasks, sources, removed, added, heads] =
+            [tasks, sources, removed, added, heads].map(|offset| address + offset);
+        ChangeLists { tasks, sources, removed, added, heads, ..ChangeLists::default() }
+    }
+}
+
+fn task_record(part: &Part<'_>) -> TaskRecord {
+    let of = &part.ranges;
+    TaskRecord {
+        inode: part.inode,
+        sources: of.sources.start,
+        sources_end: of.sources.end,
+        removed: of.removed.start,
+        removed_end: of.removed.end,
+        added: of.added.start,
+        added_end: of.added.end,
+        heads: of.heads.start,
+        heads_end: of.heads.end,
+        items: of.items.start,
+        merged: of.merged.start,
+        stay: part.stay,
+        lowest: part.lowest,
+    }
+}
+
+fn source_word(source: &Source) -> u64 {
+    match source {
         Source::Small(at) => at + FORM_SMALL,
         Source::Region(at) => at + FORM_REGION,
-    }));
-    starts[2] = lists.len() as u64;
-    lists.extend(&batch.removed);
-    starts[3] = lists.len() as u64;
-    lists.extend(batch.added.iter().flat_map(|added| [added.at, added.hash.into()]));
-    starts[4] = lists.len() as u64;
-    lists.extend(
-        batch
-            .heads
-            .iter()
-            .flat_map(|head| [head.dummy, head.index, pair(head.task, head.number), head.is_new.into()]),
-    );
-    (lists, starts)
+    }
+}
+
+/// Writes quads one behind the other.
+fn write_quads(to: &mut [u8], quads: impl Iterator<Item = u64>) {
+    for (to, quad) in to.as_chunks_mut::<8>().0.iter_mut().zip(quads) {
+        *to = quad.to_le_bytes();
+    }
 }
 
 /// Words that a task takes in most cases: two links and a slot for each entry that comes or goes, or for all where all is made anew.

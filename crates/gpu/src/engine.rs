@@ -1,20 +1,20 @@
 //! The engine: batches of paths, resolved on a device.
 
-use crate::batch::{Batch, Shape, Tables, room_of};
+use crate::batch::{Batch, PARAMETERS, Shape, Tables, room_of};
 use crate::cache::DirectoryCache;
 use crate::error::{Error, Result};
-use crate::kernels::{Kernels, PARAMETERS};
+use crate::kernels::Kernels;
 use crate::layout::{COMPONENT_FUEL, MAX_GROUPS};
 use crate::mirror::Mirror;
 use crate::pending::{Begun, Pending};
-use crate::probe;
+use crate::probe::{self, Probed};
+use crate::structures::Parameters;
 use crate::twin::lookup::Question;
 use crate::vulkan::{Buffer, Choice, Commands, Device, DeviceInfo, DeviceKind, Place};
 use lanefs::format::{BLOCK, FileKind};
 use lanefs::{Resolution, ResolveOptions, Volume, Watch};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// Invocations of a workgroup, without other wishes.
 pub(crate) const WORKGROUP: u32 = 64;
@@ -44,7 +44,7 @@ pub struct Gpu {
     device: Arc<Device>,
     kernels: Kernels,
     /// How long each kernel's probe took.
-    probes: Vec<(&'static str, Duration)>,
+    probes: Vec<Probed>,
 }
 
 /// How a device is opened. Only tests want anything else than the default.
@@ -108,7 +108,7 @@ impl Gpu {
     }
 
     /// Kernels, and how long their probes took.
-    pub fn probes(&self) -> &[(&'static str, Duration)] {
+    pub fn probes(&self) -> &[Probed] {
         &self.probes
     }
 
@@ -242,8 +242,8 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         let blocks = self.volume.superblock().volume_bytes / BLOCK;
         for from in (0..blocks).step_by(WARMED as usize) {
             let question = Question { base: from * BLOCK, ..self.question(&ResolveOptions::default()) };
-            let mut parameters = Tables::of(mirror).parameters(&question, &self.cache);
-            parameters.count = (blocks - from).min(WARMED) as u32;
+            let count = (blocks - from).min(WARMED) as u32;
+            let parameters = Parameters { count, ..Tables::of(mirror).parameters(&question, &self.cache) };
             work.wait()?;
             parameters.write(told.bytes_mut().unwrap_or(&mut []));
             work.record(|commands| {

@@ -33,8 +33,8 @@ pub enum Error {
     /// A kernel gave a wrong answer to a question whose answer is known.
     #[error("kernel {kernel} answers wrongly on this device: {what}")]
     Wrong {
-        /// Its name.
-        kernel: &'static str,
+        /// Its name, or the names of kernels that are probed together.
+        kernel: String,
         /// What was wrong.
         what: String,
     },

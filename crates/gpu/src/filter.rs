@@ -1,6 +1,7 @@
 //! What a search asks for, and names by pattern: compiled to a program that a kernel runs in one step for each byte of a name.
 
 use crate::layout::{WANTS_ATTRIBUTES, WANTS_DIRECTORIES};
+use crate::structures::FilterProgram;
 use lanefs::{Attr, FileKind, Time};
 use std::ops::RangeInclusive;
 
@@ -186,41 +187,21 @@ impl Filter {
     }
 
     /// As the kernel reads it. `directories`: all of them are given.
-    pub(crate) fn program(&self, directories: bool) -> Program {
+    pub(crate) fn program(&self, directories: bool) -> FilterProgram {
         let turned = |time: &i64| (*time as u64) ^ 1 << 63;
         let attributes = if self.asks_for_attributes() { WANTS_ATTRIBUTES } else { 0 };
-        Program {
-            states: [self.names.start, self.names.stays, self.names.end],
-            size: (*self.size.start(), *self.size.end()),
-            time: (turned(self.mtime.start()), turned(self.mtime.end())),
+        FilterProgram {
+            start: self.names.start,
+            stays: self.names.stays,
+            end: self.names.end,
+            size_min: *self.size.start(),
+            size_max: *self.size.end(),
+            time_min: turned(self.mtime.start()),
+            time_max: turned(self.mtime.end()),
             kinds: self.mask(),
             wants: attributes | if directories { WANTS_DIRECTORIES } else { 0 },
-            leads: self.names.leads.clone(),
+            leads: *self.names.leads,
         }
-    }
-}
-
-/// A filter, as `shaders/find.comp` declares it.
-#[derive(Clone, Debug)]
-pub(crate) struct Program {
-    pub(crate) states: [u64; 3],
-    pub(crate) size: (u64, u64),
-    pub(crate) time: (u64, u64),
-    pub(crate) kinds: u32,
-    pub(crate) wants: u32,
-    pub(crate) leads: Box<[u64; 256]>,
-}
-
-/// Bytes of a program.
-pub(crate) const PROGRAM: u64 = 8 * 8 + 256 * 8;
-
-impl Program {
-    /// Writes it.
-    pub(crate) fn write(&self, to: &mut [u8]) {
-        let both = u64::from(self.kinds) | u64::from(self.wants) << 32;
-        let rest = [self.size.0, self.size.1, self.time.0, self.time.1, both];
-        let quads = self.states.iter().chain(&rest).chain(self.leads.iter());
-        to.iter_mut().zip(quads.flat_map(|quad| quad.to_le_bytes())).for_each(|(to, byte)| *to = byte);
     }
 }
 

@@ -1,12 +1,12 @@
 //! Searches: entries by name, type, size and time, all leaf blocks of a volume at once.
 
-use crate::batch::Tables;
+use crate::batch::{PARAMETERS, Tables};
 use crate::engine::{Mirrored, Report};
 use crate::error::Result;
-use crate::filter::{Filter, PROGRAM, Program};
-use crate::kernels::PARAMETERS;
+use crate::filter::Filter;
 use crate::layout::{ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED};
 use crate::mirror::Mirror;
+use crate::structures::{Field, FilterProgram, FindRecord, Parameters};
 use crate::twin::find::{Search, Unit};
 use crate::twin::lookup::Question;
 use crate::vulkan::{Commands, Direction, Staged};
@@ -18,6 +18,9 @@ use std::collections::BTreeSet;
 /// Leaf blocks of one dispatch, and units of output at first: 4 MiB.
 const LEAVES: usize = 1 << 16;
 const ROOM: u64 = 1 << 18;
+
+/// Bytes of a filter, as the kernel reads it.
+const PROGRAM: u64 = FilterProgram::SIZE as u64;
 
 /// An entry that a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +137,7 @@ impl Mirrored<'_, '_> {
         &self,
         mirror: &Mirror,
         search: &Search<'_>,
-        program: &Program,
+        program: &FilterProgram,
         leaves: &[u64],
         room: u64,
     ) -> Result<(Vec<Unit>, u64)> {
@@ -146,12 +149,14 @@ impl Mirrored<'_, '_> {
         let here = input.address();
         let question =
             Question { root: search.orphans, fuel: search.fuel, ..self.question(&ResolveOptions::default()) };
-        let mut parameters = Tables::of(mirror).parameters(&question, self.cache());
-        parameters.text = here + PARAMETERS;
-        parameters.starts = here + PARAMETERS + PROGRAM;
-        parameters.count = leaves.len() as u32;
-        parameters.answers = output.address();
-        parameters.notes = (0, room as u32);
+        let parameters = Parameters {
+            text: here + PARAMETERS,
+            starts: here + PARAMETERS + PROGRAM,
+            count: leaves.len() as u32,
+            answers: output.address(),
+            note_room: room as u32,
+            ..Tables::of(mirror).parameters(&question, self.cache())
+        };
         let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (told_program, told_leaves) = rest.split_at_mut(PROGRAM as usize);
         parameters.write(told);
@@ -186,22 +191,28 @@ impl Mirrored<'_, '_> {
         found: &mut Vec<Candidate>,
         decided: &mut BTreeSet<u64>,
     ) {
-        while let Some(([a, b, c, d], rest)) = records.split_first() {
-            let (first, second) = (u64::from(*a) | u64::from(*b) << 32, u64::from(*c) | u64::from(*d) << 32);
-            if second & LEAF_UNDECIDED != 0 {
-                decided.remove(&first);
+        while let Some((unit, rest)) = records.split_first() {
+            let FindRecord { dir, order } = record_of(unit);
+            if order & LEAF_UNDECIDED != 0 {
+                decided.remove(&dir);
                 records = rest;
                 continue;
             }
-            let Some((entry, rest)) = entry_of(Ino(first), second >> 8, rest) else { break };
+            let Some((entry, rest)) = entry_of(Ino(dir), order >> 8, rest) else { break };
             records = rest;
-            let is_match = second & ENTRY_MATCHES != 0
-                || second & ENTRY_UNDECIDED != 0 && self.fulfils(search.filter, entry.ino);
+            let is_match = order & ENTRY_MATCHES != 0
+                || order & ENTRY_UNDECIDED != 0 && self.fulfils(search.filter, entry.ino);
             if is_match || search.directories && entry.kind == FileKind::Directory {
                 found.push((entry, is_match));
             }
         }
     }
+}
+
+fn record_of(unit: &Unit) -> FindRecord {
+    let mut bytes = [0; FindRecord::SIZE];
+    unit.write(&mut bytes);
+    FindRecord::read(&bytes)
 }
 
 /// The entry behind the first unit of a record, and what follows it.

@@ -4,7 +4,7 @@
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
     BLOCK, BlockKind, BlockSize, CHUNK, Code, DirRoot, FileKind, INODE_INLINE, InodeSize, MAX_MAP_DEPTH,
-    MAX_NAME, MAX_SYMLINKS_FOLLOWED, Pointer, UNIT, inode,
+    MAX_NAME, MAX_SYMLINKS_FOLLOWED, POINTERS_PER_BLOCK, Pointer, UNIT, inode,
 };
 use std::fmt::Write;
 
@@ -20,6 +20,36 @@ pub(crate) const COMPONENT_FUEL: u32 = 1000;
 
 /// Supplementary groups that a kernel looks through.
 pub(crate) const MAX_GROUPS: usize = 64;
+
+/// Names that the directory cache takes: of up to so many bytes, compared as words.
+pub(crate) const CACHED_NAME: usize = 24;
+pub(crate) const CACHED_NAME_WORDS: usize = CACHED_NAME / 4;
+
+/// A bucket of the directory cache has two slots in three sectors of 32 bytes: for each slot a tag, the number and the version of the leaf
+/// block and the last claim (words), then the slots. A slot is a packed quad (inode number, upper part of the directory's number, type, length
+/// of the name) and the name.
+pub(crate) const CACHE_TAGS: usize = 0;
+pub(crate) const CACHE_BLOCKS: usize = 2;
+pub(crate) const CACHE_VERSIONS: usize = 4;
+pub(crate) const CACHE_CLAIMS: usize = 6;
+pub(crate) const CACHE_SLOTS: usize = 8;
+pub(crate) const CACHE_SLOT_WORDS: usize = 2 + CACHED_NAME_WORDS;
+pub(crate) const CACHE_BUCKET_WORDS: usize = CACHE_SLOTS + 2 * CACHE_SLOT_WORDS;
+
+/// Of the packed quad of a slot: lowest bits of directory, type (without its lowest bit, which no type has) and length.
+pub(crate) const CACHE_DIR_SHIFT: usize = 44;
+pub(crate) const CACHE_KIND_SHIFT: usize = 56;
+pub(crate) const CACHE_LENGTH_SHIFT: usize = 59;
+
+/// Numbers of inodes that the directory cache takes are below this.
+pub(crate) const CACHED_INO: u64 = 1 << CACHE_DIR_SHIFT;
+
+/// Of a request to `leaves`: lowest bit of the depth of the map.
+pub(crate) const LEAF_DEPTH_SHIFT: u32 = 56;
+
+/// Bits of a pointer that are no position, and bits of the number of a pointer in its block.
+pub(crate) const POINTER_TAGS: u64 = 0x7f;
+pub(crate) const POINTER_SLOT_BITS: u32 = POINTERS_PER_BLOCK.trailing_zeros();
 
 /// Rounds of loops that it takes to write down all entries of a leaf block.
 pub(crate) const COPY_FUEL: u32 = 400;
@@ -50,7 +80,7 @@ pub(crate) const MODE_DIRECTORY: u16 = 0o040_000;
 pub(crate) const MODE_SYMLINK: u16 = 0o120_000;
 
 /// The file's text.
-pub fn glsl() -> String {
+pub(crate) fn glsl() -> String {
     let mut text = String::from(
         "// Written from the declarations of the format (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders).\n\n",
     );
@@ -61,6 +91,8 @@ pub fn glsl() -> String {
         ("UNIT", UNIT),
         ("POINTER_INDIRECT", POINTER_INDIRECT),
         ("POINTER_BLOCK", POINTER_BLOCK),
+        ("POINTER_TAGS", POINTER_TAGS),
+        ("CACHED_INO", CACHED_INO),
     ];
     for (name, value) in quads {
         let _ = writeln!(text, "const uint64_t {name} = {value}UL;");
@@ -103,6 +135,22 @@ pub fn glsl() -> String {
         ("INDEX_SLOTS", index::SLOTS.offset),
         ("TREE_HASHES", tree::HASHES.offset),
         ("TREE_POSITIONS", tree::POSITIONS.offset),
+        ("ENTRY_NEXT", entry::NEXT.offset),
+        ("ENTRY_PREVIOUS", entry::PREVIOUS.offset),
+        ("POINTER_SLOT_BITS", POINTER_SLOT_BITS as usize),
+        ("LEAF_DEPTH_SHIFT", LEAF_DEPTH_SHIFT as usize),
+        ("CACHED_NAME", CACHED_NAME),
+        ("CACHED_NAME_WORDS", CACHED_NAME_WORDS),
+        ("CACHE_TAGS", CACHE_TAGS),
+        ("CACHE_BLOCKS", CACHE_BLOCKS),
+        ("CACHE_VERSIONS", CACHE_VERSIONS),
+        ("CACHE_CLAIMS", CACHE_CLAIMS),
+        ("CACHE_SLOTS", CACHE_SLOTS),
+        ("CACHE_SLOT_WORDS", CACHE_SLOT_WORDS),
+        ("CACHE_BUCKET_WORDS", CACHE_BUCKET_WORDS),
+        ("CACHE_DIR_SHIFT", CACHE_DIR_SHIFT),
+        ("CACHE_KIND_SHIFT", CACHE_KIND_SHIFT),
+        ("CACHE_LENGTH_SHIFT", CACHE_LENGTH_SHIFT),
         ("COPY_FUEL", COPY_FUEL as usize),
         ("ENTRY_MATCHES", ENTRY_MATCHES as usize),
         ("ENTRY_UNDECIDED", ENTRY_UNDECIDED as usize),

@@ -9,6 +9,9 @@
 //!
 //! `docs/gpu.md` says how they work together.
 
+#[macro_use]
+mod kernel_list;
+
 mod auto;
 mod batch;
 mod below;
@@ -28,6 +31,7 @@ mod pending;
 mod probe;
 pub mod proof;
 mod resident;
+mod structures;
 mod tasks;
 pub mod twin;
 mod vulkan;
@@ -39,8 +43,14 @@ pub use engine::{Gpu, GpuOptions, MirrorOptions, Mirrored, Report};
 pub use error::{Error, Result};
 pub use filter::{Filter, Names};
 pub use find::Match;
-pub use layout::glsl;
+pub use kernels::{KERNELS, KernelInfo};
 pub use list::Listed;
 pub use pending::Pending;
+pub use probe::Probed;
 pub use resident::Resident;
 pub use vulkan::{Choice, DeviceInfo, DeviceKind, devices};
+
+/// Returns the GLSL files that are generated, by name.
+pub fn generated_glsl() -> [(&'static str, String); 2] {
+    [("layout.glsl", layout::glsl()), ("structures.glsl", structures::glsl())]
+}

@@ -1,12 +1,13 @@
 //! Whole directories, many at a time: their entries, and the attributes of what these name.
 
-use crate::batch::Tables;
+use crate::batch::{PARAMETERS, Tables};
 use crate::engine::{Mirrored, Report};
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::find::Match;
-use crate::kernels::PARAMETERS;
+use crate::layout::LEAF_DEPTH_SHIFT;
 use crate::mirror::Mirror;
+use crate::structures::{LeafRequest, Parameters};
 use crate::twin::leaves::Place;
 use crate::vulkan::{Commands, Direction, Kernel, Staged};
 use lanefs::format::{BLOCK, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, inode as f};
@@ -122,7 +123,13 @@ impl Mirrored<'_, '_> {
     pub(crate) fn cores_of(&self, mirror: &Mirror, inos: &[u64]) -> Result<Vec<[u8; INODE_CORE]>> {
         let mut cores = Vec::with_capacity(inos.len());
         for some in inos.chunks(ASKED) {
-            let answers = self.ask(mirror, &self.gpu().kernels().stat, some, some.len(), INODE_CORE)?;
+            let write = |to: &mut [u8]| {
+                for (to, ino) in to.as_chunks_mut().0.iter_mut().zip(some) {
+                    *to = ino.to_le_bytes();
+                }
+            };
+            let asked = (some.len(), size_of::<u64>());
+            let answers = self.ask(mirror, &self.gpu().kernels().stat, asked, write, INODE_CORE)?;
             cores.extend_from_slice(answers.as_chunks().0);
         }
         Ok(cores)
@@ -132,43 +139,46 @@ impl Mirrored<'_, '_> {
     pub(crate) fn leaves_at(&self, mirror: &Mirror, places: &[Place]) -> Result<Vec<Option<u64>>> {
         let mut found = Vec::with_capacity(places.len());
         for some in places.chunks(ASKED) {
-            let quads: Vec<u64> = some
-                .iter()
-                .flat_map(|place| [place.map, place.place | u64::from(place.depth) << 56])
-                .collect();
-            let answers = self.ask(mirror, &self.gpu().kernels().leaves, &quads, some.len(), 8)?;
+            let request = |place: &Place| LeafRequest {
+                map: place.map,
+                block: place.place | u64::from(place.depth) << LEAF_DEPTH_SHIFT,
+            };
+            let requests: Vec<LeafRequest> = some.iter().map(request).collect();
+            let write = |to: &mut [u8]| LeafRequest::write_all(to, &requests);
+            let asked = (some.len(), LeafRequest::SIZE);
+            let answers = self.ask(mirror, &self.gpu().kernels().leaves, asked, write, size_of::<u64>())?;
             let positions = answers.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight));
             found.extend(positions.map(|at| Some(at).filter(|at| *at != u64::MAX)));
         }
         Ok(found)
     }
 
-    /// Asks a kernel that has an answer of so many bytes to each of `count` questions.
+    /// Dispatches a kernel on `count` requests of `size` bytes each, which `write` writes, with results of `bytes` bytes each.
     fn ask(
         &self,
         mirror: &Mirror,
         kernel: &Kernel,
-        quads: &[u64],
-        count: usize,
+        (count, size): (usize, usize),
+        write: impl FnOnce(&mut [u8]),
         bytes: usize,
     ) -> Result<Vec<u8>> {
         if count == 0 {
             return Ok(Vec::new());
         }
         let device = self.device();
-        let mut input = Staged::new(device, PARAMETERS + quads.len() as u64 * 8, Direction::In)?;
+        let mut input = Staged::new(device, PARAMETERS + (count * size) as u64, Direction::In)?;
         let output = Staged::new(device, (count * bytes) as u64, Direction::Out)?;
         let here = input.address();
         let question = self.question(&ResolveOptions::default());
-        let mut parameters = Tables::of(mirror).parameters(&question, self.cache());
-        parameters.starts = here + PARAMETERS;
-        parameters.count = count as u32;
-        parameters.answers = output.address();
+        let parameters = Parameters {
+            starts: here + PARAMETERS,
+            count: count as u32,
+            answers: output.address(),
+            ..Tables::of(mirror).parameters(&question, self.cache())
+        };
         let (told, asked) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
         parameters.write(told);
-        for (to, quad) in asked.as_chunks_mut::<8>().0.iter_mut().zip(quads) {
-            *to = quad.to_le_bytes();
-        }
+        write(asked);
         let mut work = Commands::new(device)?;
         work.record(|commands| {
             input.bring(commands, input.len());

@@ -116,9 +116,9 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Address of the table, and chunks in it.
-    pub(crate) fn table(&self) -> (u64, u64) {
-        (self.table.address, self.count)
+    /// Addresses of the chunks' addresses and of the numbers of their copies, and how many chunks there are.
+    pub(crate) fn table(&self) -> (u64, u64, u64) {
+        (self.table.address, self.table.address + self.count * 8, self.count)
     }
 
     /// Address of the versions, and how many there are.

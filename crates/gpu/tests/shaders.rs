@@ -2,12 +2,9 @@
 //!
 //! `UPDATE_SHADERS=1` writes the generated header and the compiled shaders anew.
 
+use lanefs_gpu::{KERNELS, generated_glsl};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Every kernel.
-const KERNELS: [&str; 10] =
-    ["lookup", "fill", "warm", "find", "stat", "leaves", "seek", "gather", "merge", "build"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders")
@@ -29,9 +26,11 @@ fn keep(path: &Path, wanted: &[u8]) {
 
 #[test]
 fn compiled_shaders_are_what_the_sources_give() {
-    keep(&folder().join("layout.glsl"), lanefs_gpu::glsl().as_bytes());
+    for (file, text) in generated_glsl() {
+        keep(&folder().join(file), text.as_bytes());
+    }
     let out = tempfile::tempdir().expect("a directory for temporary files");
-    for kernel in KERNELS {
+    for kernel in KERNELS.iter().map(|kernel| kernel.name) {
         let spirv = out.path().join(kernel);
         let done = Command::new("glslc")
             .args(["--target-env=vulkan1.2", "-O", "-o"])

@@ -58,8 +58,13 @@ impl GpuArgs {
             GpuCommand::Check { device } => {
                 let gpu = Gpu::open(&device.clone().unwrap_or_default()).map_err(|error| failure(&error))?;
                 writeln!(out, "{}", as_text(gpu.info()))?;
-                for (kernel, time) in gpu.probes() {
-                    writeln!(out, "  {kernel}: right, in {:.1} ms", time.as_secs_f64() * 1e3)?;
+                for probed in gpu.probes() {
+                    writeln!(
+                        out,
+                        "  {}: right, in {:.1} ms",
+                        probed.kernels,
+                        probed.took.as_secs_f64() * 1e3
+                    )?;
                 }
             }
         }

@@ -1,18 +1,15 @@
 //! What the kernels that change directories are asked: names that are known, and batches for which the twins say what is right.
 
-use super::{Known, wrong};
+use super::known::{Known, wrong};
 use crate::engine::{Gpu, MirrorOptions, Mirrored};
 use crate::error::Result;
-use crate::kernels::SEEK;
+use crate::kernels::{SEEK, names_probed_by};
 use crate::proof::batches::Maker;
 use crate::twin::change::{Setting, rebuilt, seen};
 use crate::twin::host::HostCopy;
 use lanefs::bulk::{DirEngine, Rebuilt, Sought, Unable};
 use lanefs::format::Code;
 use lanefs::{Caller, Ino, Volume};
-
-/// The kernels that rebuild regions, which run together.
-pub(super) const REBUILD: &str = "gather, merge, build";
 
 /// Batches that are tried.
 const BATCHES: u64 = 4;
@@ -33,7 +30,7 @@ fn begin<'g, 'v>(gpu: &'g Gpu, volume: &'v Volume) -> Result<(HostCopy, Mirrored
     Ok((copy, gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?))
 }
 
-pub(super) fn seek(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
+pub(crate) fn seek(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
     let (copy, mirrored) = begin(gpu, volume)?;
     let setting = setting(gpu, volume);
     let mut asked = vec![(Sought { dir: 0, name: b"in a directory to be made" }, Some(None))];
@@ -56,17 +53,18 @@ pub(super) fn seek(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
     let names: Vec<Sought<'_>> = asked.iter().map(|(sought, _)| *sought).collect();
     let found = changes.look().and_then(|()| changes.seen(&names));
     drop(changes);
-    let found = answered(&mirrored, SEEK.name, found)?;
+    let found = answered(&mirrored, SEEK, found)?;
     for ((sought, expected), found) in asked.iter().zip(found) {
         let entry = found.map(|seen| seen.entry.map(|(_, ino, kind)| (ino, kind as u32)));
         if entry != *expected || found != seen(&copy, &setting, sought) {
-            return wrong(SEEK.name, format!("{sought:?}: {found:?}"));
+            return wrong(SEEK, format!("{sought:?}: {found:?}"));
         }
     }
     Ok(())
 }
 
-pub(super) fn rebuild(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
+pub(crate) fn rebuild(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
+    let kernels = names_probed_by("changes::rebuild");
     let who = Caller::OWNER;
     let empty = volume.mkdir(&who, volume.root(), b"empty", 0o755)?.ino;
     let (copy, mirrored) = begin(gpu, volume)?;
@@ -86,10 +84,10 @@ pub(super) fn rebuild(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
         let found = changes.look().and_then(|()| sorted(changes.rebuild(&batch)));
         drop(changes);
         if mirrored.failure().is_some() {
-            return answered(&mirrored, REBUILD, found).map(drop);
+            return answered(&mirrored, &kernels, found).map(drop);
         }
         if found != expected {
-            return wrong(REBUILD, format!("batch {seed} of {} tasks", batch.tasks.len()));
+            return wrong(&kernels, format!("batch {seed} of {} tasks", batch.tasks.len()));
         }
     }
     volume.rmdir(&who, volume.root(), b"empty")?;
@@ -99,7 +97,7 @@ pub(super) fn rebuild(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
 /// An answer; the device's failure where there is none.
 fn answered<T>(
     mirrored: &Mirrored<'_, '_>,
-    kernel: &'static str,
+    kernel: &str,
     answer: std::result::Result<T, Unable>,
 ) -> Result<T> {
     match answer {

@@ -9,7 +9,7 @@ use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, REGION_MAX, Slot, index, small_
 use lanefs::format::{BLOCK, UNIT};
 
 /// Builds the index of a region, and, for tasks with several heads, its part of the list. `merged` and `after` are the task's.
-pub(super) fn build<M: Memory>(
+pub(crate) fn build<M: Memory>(
     memory: &M,
     setting: &Setting,
     part: &Part<'_>,

@@ -2,14 +2,15 @@
 
 use super::Memory;
 use super::directory::Entry;
-use super::name::{CACHED_NAME, CACHED_NAME_WORDS, Name};
+use super::name::Name;
+use crate::layout::{
+    CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_KIND_SHIFT, CACHE_LENGTH_SHIFT,
+    CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME, CACHED_NAME_WORDS,
+};
 use lanefs::format::FileKind;
 
 /// Words of a bucket.
-pub const BUCKET_WORDS: u64 = 24;
-
-/// Numbers of inodes that the cache takes are below this.
-const CACHED_INO: u64 = 1 << 44;
+pub const BUCKET_WORDS: u64 = CACHE_BUCKET_WORDS as u64;
 
 /// First word of a bucket.
 fn bucket_of(buckets: u32, dir: u64, hash: u32) -> u64 {
@@ -20,8 +21,11 @@ fn bucket_of(buckets: u32, dir: u64, hash: u32) -> u64 {
     ((u64::from(mixed) * u64::from(buckets)) >> 32) * BUCKET_WORDS
 }
 
-fn packed_place(dir: u64, entry: &Entry, length: usize) -> u64 {
-    entry.ino | dir >> 32 << 44 | u64::from(entry.kind >> 1) << 56 | (length as u64) << 59
+fn packed_slot(dir: u64, entry: &Entry, length: usize) -> u64 {
+    entry.ino
+        | dir >> 32 << CACHE_DIR_SHIFT
+        | u64::from(entry.kind >> 1) << CACHE_KIND_SHIFT
+        | (length as u64) << CACHE_LENGTH_SHIFT
 }
 
 /// What the cache has of a name.
@@ -31,17 +35,18 @@ pub(super) fn cached<M: Memory>(memory: &M, dir: u64, name: &Name<'_>) -> Option
     }
     let bucket = bucket_of(memory.buckets(), dir, name.hash);
     let tag = dir as u32 ^ name.hash;
+    let word = |i: usize| memory.cache(bucket + i as u64);
     for i in 0..2 {
-        if memory.cache(bucket + i) != tag {
+        if word(CACHE_TAGS + i) != tag {
             continue;
         }
-        let place = bucket + 8 + 8 * i;
-        let packed = u64::from(memory.cache(place)) | u64::from(memory.cache(place + 1)) << 32;
-        let is_it = packed >> 59 == name.bytes.len() as u64
-            && packed >> 44 & 0xfff == dir >> 32
-            && (0..CACHED_NAME_WORDS).all(|k| memory.cache(place + 2 + k as u64) == name.first[k]);
-        if is_it && memory.version(memory.cache(bucket + 2 + i)) == Some(memory.cache(bucket + 4 + i)) {
-            let kind = (packed >> 56 & 7) as u32;
+        let slot = CACHE_SLOTS + CACHE_SLOT_WORDS * i;
+        let packed = u64::from(word(slot)) | u64::from(word(slot + 1)) << 32;
+        let is_it = packed >> CACHE_LENGTH_SHIFT == name.bytes.len() as u64
+            && packed >> CACHE_DIR_SHIFT & 0xfff == dir >> 32
+            && (0..CACHED_NAME_WORDS).all(|k| word(slot + 2 + k) == name.first[k]);
+        if is_it && memory.version(word(CACHE_BLOCKS + i)) == Some(word(CACHE_VERSIONS + i)) {
+            let kind = (packed >> CACHE_KIND_SHIFT & 7) as u32;
             let kind = if kind == 0 { FileKind::Fifo as u32 } else { kind << 1 };
             return Some(Entry { ino: packed & (CACHED_INO - 1), kind, at: 0 });
         }
@@ -68,10 +73,12 @@ impl Cache {
     pub fn contents(&self) -> std::collections::BTreeSet<[u32; 11]> {
         let places = |bucket: &[u32]| -> Vec<[u32; 11]> {
             let place = |i: usize| {
-                let rest = &bucket[8 + 8 * i..16 + 8 * i];
-                std::array::from_fn(|k| if k < 3 { bucket[2 * k + i] } else { rest[k - 3] })
+                let slot = &bucket[CACHE_SLOTS + CACHE_SLOT_WORDS * i..][..CACHE_SLOT_WORDS];
+                let head = [CACHE_TAGS, CACHE_BLOCKS, CACHE_VERSIONS].map(|field| bucket[field + i]);
+                std::array::from_fn(|k| if k < 3 { head[k] } else { slot[k - 3] })
             };
-            [place(0), place(1)].into_iter().filter(|place| place[4] >> 27 != 0).collect()
+            let is_used = |slot: &[u32; 11]| slot[4] >> (CACHE_LENGTH_SHIFT - 32) != 0;
+            [place(0), place(1)].into_iter().filter(is_used).collect()
         };
         self.words.chunks_exact(BUCKET_WORDS as usize).flat_map(places).collect()
     }
@@ -89,27 +96,28 @@ impl Cache {
         let mut is_late = false;
         for n in 0..2 {
             let i = choice ^ n;
-            if bucket[6 + i] == self.claim {
-                if bucket[i] == tag {
+            if bucket[CACHE_CLAIMS + i] == self.claim {
+                if bucket[CACHE_TAGS + i] == tag {
                     return;
                 }
                 is_late = true;
                 continue;
             }
-            bucket[6 + i] = self.claim;
-            let is_current = memory.version(bucket[2 + i]) == Some(bucket[4 + i]);
-            let is_free = bucket[9 + 8 * i] >> 27 == 0 || !is_current;
-            if !is_free && bucket[i] != tag && (n == 0 || is_late) {
+            bucket[CACHE_CLAIMS + i] = self.claim;
+            let slot = CACHE_SLOTS + CACHE_SLOT_WORDS * i;
+            let is_current = memory.version(bucket[CACHE_BLOCKS + i]) == Some(bucket[CACHE_VERSIONS + i]);
+            let is_free = bucket[slot + 1] >> (CACHE_LENGTH_SHIFT - 32) == 0 || !is_current;
+            if !is_free && bucket[CACHE_TAGS + i] != tag && (n == 0 || is_late) {
                 continue;
             }
             let block = memory.block_number(entry.at);
-            let packed = packed_place(dir, entry, name.bytes.len());
-            bucket[i] = tag;
-            bucket[2 + i] = block;
-            bucket[4 + i] = memory.version(block).unwrap_or(0);
-            bucket[8 + 8 * i] = packed as u32;
-            bucket[9 + 8 * i] = (packed >> 32) as u32;
-            bucket[10 + 8 * i..16 + 8 * i].copy_from_slice(&name.first);
+            let packed = packed_slot(dir, entry, name.bytes.len());
+            bucket[CACHE_TAGS + i] = tag;
+            bucket[CACHE_BLOCKS + i] = block;
+            bucket[CACHE_VERSIONS + i] = memory.version(block).unwrap_or(0);
+            bucket[slot] = packed as u32;
+            bucket[slot + 1] = (packed >> 32) as u32;
+            bucket[slot + 2..slot + CACHE_SLOT_WORDS].copy_from_slice(&name.first);
             return;
         }
     }

@@ -4,7 +4,8 @@ use super::Memory;
 use super::cache::Cache;
 use super::directory::Entry;
 use super::lookup::Note;
-use super::name::{CACHED_NAME, Name};
+use super::name::Name;
+use crate::layout::CACHED_NAME;
 use lanefs::format::dir::entry;
 
 /// Puts what lookups noted into a directory cache.

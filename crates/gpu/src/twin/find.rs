@@ -2,10 +2,11 @@
 
 use super::Memory;
 use super::fuel::Fuel;
-use crate::filter::{Filter, Program};
+use crate::filter::Filter;
 use crate::layout::{
     COPY_FUEL, ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED, MODE_TYPE, WANTS_ATTRIBUTES, WANTS_DIRECTORIES,
 };
+use crate::structures::FilterProgram;
 use lanefs::format::dir::{entry, leaf};
 use lanefs::format::{BLOCK, BlockKind, FileKind, InodeSize, UNIT, inode};
 
@@ -41,7 +42,7 @@ pub fn find<M: Memory>(memory: &M, search: &Search<'_>, leaves: &[u64]) -> Vec<V
 struct Finder<'m, M> {
     memory: &'m M,
     search: &'m Search<'m>,
-    program: &'m Program,
+    program: &'m FilterProgram,
     fuel: Fuel,
 }
 
@@ -119,7 +120,7 @@ impl<M: Memory> Finder<'_, M> {
     }
 
     fn name_matches(&self, name: u64, length: u32) -> bool {
-        let [start, stays, end] = self.program.states;
+        let FilterProgram { start, stays, end, .. } = *self.program;
         let mut states = start;
         for i in (0..length).step_by(4) {
             if states == 0 || !self.fuel.burn() {
@@ -147,8 +148,8 @@ impl<M: Memory> Finder<'_, M> {
             size = size.saturating_mul(BLOCK);
         }
         let time = self.memory.quad(at + inode::MTIME.offset as u64)? ^ 1 << 63;
-        let (sizes, times) = (self.program.size, self.program.time);
-        let holds = (sizes.0..=sizes.1).contains(&size) && (times.0..=times.1).contains(&time);
+        let FilterProgram { size_min, size_max, time_min, time_max, .. } = *self.program;
+        let holds = (size_min..=size_max).contains(&size) && (time_min..=time_max).contains(&time);
         Some(if holds { ENTRY_MATCHES } else { 0 })
     }
 }

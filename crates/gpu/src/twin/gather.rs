@@ -10,15 +10,15 @@ use lanefs::format::UNIT;
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, Slot, index};
 
 /// What is known of a task's entries.
-pub(super) struct Gathered {
+pub(crate) struct Gathered {
     /// Those that stay, in order.
-    pub(super) items: Vec<Added>,
+    pub(crate) items: Vec<Added>,
     /// What follows them in the list; only of tasks with several heads.
-    pub(super) after: u64,
+    pub(crate) after: u64,
 }
 
 /// Finds what stays, and, for tasks with one head, links it anew.
-pub(super) fn gather<M: Memory>(
+pub(crate) fn gather<M: Memory>(
     memory: &M,
     setting: &Setting,
     part: &Part<'_>,

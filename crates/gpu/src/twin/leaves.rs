@@ -1,11 +1,8 @@
 //! Twin of `shaders/leaves.comp`.
 
 use super::Memory;
-use crate::layout::{POINTER_BLOCK, POINTER_INDIRECT};
+use crate::layout::{POINTER_BLOCK, POINTER_INDIRECT, POINTER_SLOT_BITS, POINTER_TAGS};
 use lanefs::format::{BLOCK, MAX_MAP_DEPTH, POINTERS_PER_BLOCK};
-
-const TAGS: u64 = 0x7f;
-const PLACE_BITS: u32 = POINTERS_PER_BLOCK.trailing_zeros();
 
 /// A place in a directory's file map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +25,18 @@ fn block_at<M: Memory>(memory: &M, place: &Place) -> Option<u64> {
     if depth > u32::from(MAX_MAP_DEPTH) {
         return None;
     }
-    if place.place >> (PLACE_BITS * depth) != 0 {
+    if place.place >> (POINTER_SLOT_BITS * depth) != 0 {
         return Some(0);
     }
     let block = |pointer: u64, tags: u64| {
-        let block = pointer & !TAGS;
-        Some(block).filter(|_| pointer & TAGS == tags && block.is_multiple_of(BLOCK))
+        let block = pointer & !POINTER_TAGS;
+        Some(block).filter(|_| pointer & POINTER_TAGS == tags && block.is_multiple_of(BLOCK))
     };
     for level in (1..=depth).rev() {
         if pointer == 0 {
             break;
         }
-        let slot = place.place >> (PLACE_BITS * (level - 1)) & (POINTERS_PER_BLOCK - 1);
+        let slot = place.place >> (POINTER_SLOT_BITS * (level - 1)) & (POINTERS_PER_BLOCK - 1);
         pointer = memory.quad(block(pointer, POINTER_INDIRECT)?.wrapping_add(slot * 8))?;
     }
     if pointer == 0 { Some(0) } else { block(pointer, POINTER_BLOCK) }

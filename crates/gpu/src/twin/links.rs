@@ -6,7 +6,7 @@ use lanefs::format::dir::{entry, index, leaf};
 use lanefs::format::{BLOCK, BlockKind, UNIT};
 
 /// 8 bytes, and the position where they belong.
-pub(super) type Words = Vec<(u64, u64)>;
+pub(crate) type Words = Vec<(u64, u64)>;
 
 pub(super) const NEXT: u64 = entry::NEXT.offset as u64;
 pub(super) const PREVIOUS: u64 = entry::PREVIOUS.offset as u64;

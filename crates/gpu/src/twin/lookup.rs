@@ -4,12 +4,16 @@ use super::Memory;
 use super::cache::cached;
 use super::directory::{Directories, Entry};
 use super::fuel::Fuel;
-use super::name::{CACHED_NAME, Name};
-use crate::layout::{COMPONENT_FUEL, MAX_DEPTH, MAX_PATH, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
+use super::name::Name;
+use crate::layout::{
+    CACHED_NAME, COMPONENT_FUEL, MAX_DEPTH, MAX_PATH, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE,
+};
 use lanefs::User;
 use lanefs::format::{
     Code, FileKind, HashSeed, INODE_CORE, INODE_INLINE, InodeSize, MAX_NAME, MAX_SYMLINKS_FOLLOWED, inode,
 };
+
+pub use crate::structures::Note;
 
 /// Where lookups begin, and what they do.
 #[derive(Clone, Debug)]
@@ -45,15 +49,6 @@ impl Found {
     fn failed(code: Code) -> Self {
         Found { code, kind: 0, ino: 0 }
     }
-}
-
-/// An entry that was found in the tree, for the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Note {
-    /// The directory.
-    pub dir: u64,
-    /// The entry's position.
-    pub entry: u64,
 }
 
 /// Dispatches that go on with one another's lookups, at most.

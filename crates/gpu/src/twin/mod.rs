@@ -1,21 +1,21 @@
 //! Twins: the kernels in Rust, function by function, for the host and for proofs. A kernel and its twin give the same bits for the
 //! same input; where invocations race for a place of the cache, the twin is one of the possible orders.
 
-mod build;
+pub(crate) mod build;
 pub mod cache;
 pub mod change;
 mod directory;
 pub mod fill;
 pub mod find;
 mod fuel;
-mod gather;
+pub(crate) mod gather;
 pub mod host;
 pub mod leaves;
 mod links;
 pub mod lookup;
-mod merge;
+pub(crate) mod merge;
 mod name;
-mod seek;
+pub(crate) mod seek;
 pub mod stat;
 pub mod warm;
 

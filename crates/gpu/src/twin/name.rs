@@ -1,11 +1,8 @@
 //! A name, with what is computed of it once, as in `shaders/name.glsl`.
 
 use super::fuel::Fuel;
+use crate::layout::CACHED_NAME_WORDS;
 use lanefs::format::{HashSeed, half_md4};
-
-/// Bytes of a name that the cache takes.
-pub(super) const CACHED_NAME: usize = 24;
-pub(super) const CACHED_NAME_WORDS: usize = CACHED_NAME / 4;
 
 #[derive(Clone, Copy)]
 pub(super) struct Name<'t> {

@@ -12,7 +12,7 @@ use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, entry};
 use lanefs::format::{BLOCK, DirRoot, FileKind, UNIT};
 
 /// Where a name is, or would be; `None`: the kernel's UNKNOWN.
-pub(super) fn seek<M: Memory>(memory: &M, setting: &Setting, sought: &Sought<'_>) -> Option<Seen> {
+pub(crate) fn seek<M: Memory>(memory: &M, setting: &Setting, sought: &Sought<'_>) -> Option<Seen> {
     let fuel = &Fuel::new(setting.fuel);
     let name = Name::new(setting.seed, sought.name, fuel);
     let hash = name.hash;

@@ -5,7 +5,8 @@ use super::cache::Cache;
 use super::directory::Directories;
 use super::fuel::Fuel;
 use super::lookup::Question;
-use super::name::{CACHED_NAME, Name};
+use super::name::Name;
+use crate::layout::CACHED_NAME;
 use lanefs::format::dir::{entry, leaf};
 use lanefs::format::{BLOCK, BlockKind, UNIT};
 

@@ -7,13 +7,11 @@ use std::sync::Arc;
 
 /// A shader, compiled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shader {
-    /// Of the kernel, of its source, and of its twin.
-    pub(crate) name: &'static str,
+pub(crate) struct Shader<'c> {
     /// SPIR-V.
-    pub(crate) code: &'static [u8],
-    /// Bytes of its parameters.
-    pub(crate) parameters: u32,
+    pub(crate) code: &'c [u8],
+    /// Bytes that are pushed.
+    pub(crate) pushed: u32,
 }
 
 /// A kernel on a device.
@@ -26,17 +24,15 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// `code` is the shader's own, or that of a test.
-    ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn new(device: &Arc<Device>, shader: &Shader, code: &[u8], workgroup: u32) -> Result<Kernel> {
+    pub(crate) fn new(device: &Arc<Device>, shader: &Shader<'_>, workgroup: u32) -> Result<Kernel> {
         const DOING: &str = "making a kernel";
         let workgroup = workgroup.clamp(1, device.info.workgroup);
-        let words: Vec<u32> = code.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four)).collect();
-        let ranges = [vk::PushConstantRange::default()
-            .stage_flags(vk::ShaderStageFlags::COMPUTE)
-            .size(shader.parameters)];
+        let code = shader.code.as_chunks::<4>().0;
+        let words: Vec<u32> = code.iter().map(|four| u32::from_le_bytes(*four)).collect();
+        let ranges =
+            [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(shader.pushed)];
         let layout = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(&ranges);
         let entries = [vk::SpecializationMapEntry::default().constant_id(0).offset(0).size(4)];
         let value = workgroup.to_le_bytes();

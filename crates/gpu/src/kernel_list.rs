@@ -1,0 +1,56 @@
+//! Every kernel, named once. All that concerns every kernel comes from this list: the pipelines, the probes, the test that compiles the
+//! shaders, the table in docs/gpu.md.
+//!
+//! An entry has a name (also of `shaders/NAME.comp` and `shaders/NAME.spv`), its constant, the unit of work of an invocation or a workgroup,
+//! its twin (a function below `twin`) and its probe (a function below `probe`). An entry without one of them does not compile.
+
+/// Passes every kernel to a macro.
+macro_rules! with_kernels {
+    ($then:ident) => {
+        $then! {
+            /// Resolves paths.
+            lookup LOOKUP { each: "invocation: a path", twin: lookup::lookup, probe: paths::lookup }
+            /// Puts the entries that lookups noted into the directory cache.
+            fill FILL { each: "invocation: a note", twin: fill::fill, probe: paths::fill }
+            /// Fills the directory cache with all entries.
+            warm WARM { each: "invocation: a block of the volume", twin: warm::warm, probe: paths::warm }
+            /// Finds entries by name, type, size and time.
+            find FIND { each: "invocation: a leaf block", twin: find::find, probe: directories::find }
+            /// Finds the leaf blocks of directories.
+            leaves LEAVES { each: "invocation: a block of a file map", twin: leaves::leaves, probe: directories::leaves }
+            /// Reads the first bytes of inodes.
+            stat STAT { each: "invocation: an inode", twin: stat::stat, probe: directories::stat }
+            /// Finds names in directories, or the region where each would be.
+            seek SEEK { each: "invocation: a name", twin: seek::seek, probe: changes::seek }
+            /// Finds the entries that stay in hash regions that change, and links them anew.
+            gather GATHER { each: "workgroup: a task", twin: gather::gather, probe: changes::rebuild }
+            /// Sorts the entries that stay and those that are added.
+            merge MERGE { each: "invocation: an entry", twin: merge::merge, probe: changes::rebuild }
+            /// Builds the indexes of hash regions.
+            build BUILD { each: "workgroup: a new region", twin: build::build, probe: changes::rebuild }
+        }
+    };
+}
+
+/// Checks that the twin and the probe of each kernel exist.
+macro_rules! check_kernels {
+    (
+        $(
+            $(#[doc = $summary:literal])+
+            $name:ident $constant:ident {
+                each: $each:literal,
+                twin: $twin_in:ident::$twin:ident,
+                probe: $probe_in:ident::$probe:ident
+            }
+        )+
+    ) => {
+        $(
+            const _: () = {
+                #[allow(unused_imports, reason = "the twin is only looked up")]
+                use $crate::twin::$twin_in::$twin as _;
+                #[allow(unused_imports, reason = "the probe is only looked up")]
+                use $crate::probe::$probe_in::$probe as _;
+            };
+        )+
+    };
+}

@@ -1,0 +1,117 @@
+//! The volume that kernels are probed on: directories of every form, links, and paths whose answers are known.
+
+use crate::engine::Mirrored;
+use crate::error::{Error, Result};
+use crate::twin::lookup::Found;
+use lanefs::format::{Code, FileKind};
+use lanefs::{Caller, Ino, ResolveOptions, Volume};
+
+/// Files of the large directory: several regions, so a tree.
+pub(super) const MANY: usize = 4000;
+
+/// The volume's hash seed, and two names that have the same hash with it: only a comparison of names tells them apart.
+pub(super) const SEED: [u8; 16] = [7; 16];
+pub(super) const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
+
+/// Paths whose answers are known.
+pub(crate) struct Known {
+    pub(super) paths: Vec<String>,
+    pub(super) answers: Vec<Found>,
+}
+
+impl Known {
+    fn expect(&mut self, path: impl Into<String>, code: Code, found: Option<(FileKind, Ino)>) {
+        let (kind, ino) = found.map_or((0, 0), |(kind, ino)| (kind as u32, ino.0));
+        self.paths.push(path.into());
+        self.answers.push(Found { code, kind, ino });
+    }
+
+    fn found(&mut self, path: impl Into<String>, kind: FileKind, ino: Ino) {
+        self.expect(path, Code::Success, Some((kind, ino)));
+    }
+
+    /// Fills a volume.
+    pub(super) fn new(volume: &Volume) -> Result<Known> {
+        let mut known = Known { paths: Vec::new(), answers: Vec::new() };
+        let (who, root) = (Caller::OWNER, volume.root());
+        let file =
+            |dir, name: &str| volume.create_file(&who, dir, name.as_bytes(), 0o644).map(|attr| attr.ino);
+        let mkdir = |dir, name: &str| volume.mkdir(&who, dir, name.as_bytes(), 0o755).map(|attr| attr.ino);
+        let link = |dir, name: &str, to: &str| {
+            volume.symlink(&who, dir, name.as_bytes(), to.as_bytes()).map(|attr| attr.ino)
+        };
+        let many = mkdir(root, "many")?;
+        for number in 0..MANY {
+            let name = match number % 2 {
+                0 => format!("file {number}"),
+                _ => format!("a file of many with the number {number:0width$}", width = number % 60),
+            };
+            // All of them: the lowest of a region tells a wrong step in the tree.
+            known.found(format!("/many/{name}"), FileKind::File, file(many, &name)?);
+            if number % 7 == 0 {
+                known.expect(format!("/many/not {name}"), Code::NotFound, None);
+            }
+        }
+        let [there, not_there] = SAME_HASH;
+        known.found(format!("/many/{there}"), FileKind::File, file(many, there)?);
+        known.expect(format!("/many/{not_there}"), Code::NotFound, None);
+        let few = mkdir(root, "few")?;
+        known.found("//few/./../few/link", FileKind::Symlink, link(few, "link", "elsewhere")?);
+        known.expect("/few/link/", Code::NotFound, None);
+        known.found("few//", FileKind::Directory, few);
+        known.found("/", FileKind::Directory, root);
+        known.expect("", Code::NotFound, None);
+        known.expect("/none/file", Code::ComponentNotFound, None);
+        let one = file(few, "file")?;
+        known.found("/few/file", FileKind::File, one);
+        known.expect("/few/file/", Code::NotDirectory, None);
+        known.expect("/few/file/more", Code::NotDirectory, None);
+        known.expect(format!("/few/{}", "n".repeat(256)), Code::NotResident, None);
+        let links = mkdir(root, "links")?;
+        link(links, "m", "..")?;
+        link(links, "n", "m/few/")?;
+        known.found("/links/n/file", FileKind::File, one);
+        known.found("/links/m/links/n/../few", FileKind::Directory, few);
+        // Links are followed before the last place only, where nobody asks for more: 40 of them, to a directory.
+        link(links, "1", "/few")?;
+        for number in 2..=41 {
+            link(links, &number.to_string(), &(number - 1).to_string())?;
+        }
+        known.found("/links/40/file", FileKind::File, one);
+        known.expect("/links/41/file", Code::SymlinkLoop, None);
+        Ok(known)
+    }
+
+    /// Asks all of them: how many went through the tree.
+    pub(super) fn ask(&self, mirrored: &Mirrored<'_, '_>, kernel: &'static str) -> Result<usize> {
+        let question = mirrored.question(&ResolveOptions { follow: false, ..ResolveOptions::default() });
+        let (found, notes) = mirrored.found(&question, &self.paths)?;
+        for ((path, expected), found) in self.paths.iter().zip(&self.answers).zip(found) {
+            if found != *expected {
+                let size = question.inode_size.bytes();
+                return wrong(
+                    kernel,
+                    format!("{path:?} with inodes of {size} B: {found:?}, not {expected:?}"),
+                );
+            }
+        }
+        Ok(notes.len())
+    }
+}
+
+/// A kernel answered wrongly.
+pub(super) fn wrong<T>(kernel: impl Into<String>, what: String) -> Result<T> {
+    Err(Error::Wrong { kernel: kernel.into(), what })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanefs::format::{HashSeed, half_md4};
+
+    #[test]
+    fn the_two_names_have_the_same_hash() {
+        let [one, other] = SAME_HASH.map(|name| half_md4(HashSeed::from_bytes(SEED), name.as_bytes()));
+        assert_eq!(one, other);
+    }
+}

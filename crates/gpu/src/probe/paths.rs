@@ -1,0 +1,68 @@
+//! Probes of the kernels that resolve paths and fill the directory cache.
+
+use super::known::{Known, wrong};
+use crate::engine::{Gpu, MirrorOptions};
+use crate::error::Result;
+use crate::kernels::{FILL, LOOKUP, WARM};
+use lanefs::format::Code;
+use lanefs::{Caller, RenameMode, ResolveOptions, SetAttr, Volume};
+
+/// Of a thousand entries so many may be missing in a cache that has room for all: a bucket has two places.
+const MISSING: usize = 100;
+
+pub(crate) fn lookup(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
+    let mirrored = gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
+    known.ask(&mirrored, LOOKUP)?;
+    // Who may search a directory: its owner, its group, others.
+    let who = Caller::OWNER;
+    for (i, perm) in [0o100, 0o010, 0o001].into_iter().enumerate() {
+        let name = format!("for {perm:o}");
+        let made = volume.mkdir(&who, volume.root(), name.as_bytes(), perm)?.ino;
+        volume.create_file(&who, made, b"file", 0)?;
+        let owned = SetAttr { uid: Some(7), gid: Some(8), ..SetAttr::default() };
+        volume.setattr(&who, made, &owned)?;
+        for (class, user) in
+            [(0, (7, 8, [0, 0])), (1, (9, 8, [0, 0])), (1, (9, 9, [5, 8])), (2, (9, 9, [5, 7]))]
+        {
+            let caller = Caller::user(user.0, user.1, &user.2);
+            let question = mirrored.question(&ResolveOptions { caller, ..ResolveOptions::default() });
+            let found = mirrored.found(&question, &[format!("/{name}/file")])?.0;
+            let expected = if class == i { Code::Success } else { Code::AccessDenied };
+            if found.iter().any(|found| found.code != expected) {
+                return wrong(LOOKUP, format!("{user:?} in a directory {name}: {found:?}"));
+            }
+        }
+        volume.remove_all_with(&who, volume.root(), name.as_bytes(), |_, done| done)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn fill(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
+    let mirrored = gpu.mirror(volume, &MirrorOptions::default())?;
+    let through_tree = known.ask(&mirrored, LOOKUP)?;
+    let again = known.ask(&mirrored, FILL)?;
+    if mirrored.cache_bytes() != 0 && again * 1000 > through_tree * MISSING {
+        return wrong(FILL, format!("of {through_tree} entries {again} are not in the cache"));
+    }
+    // What is in the cache and not in the volume any more.
+    let (who, root) = (Caller::OWNER, volume.root());
+    let few = volume.lookup(&who, root, b"few")?.0;
+    volume.rename(&who, few, b"file", few, b"another", RenameMode::Replace)?;
+    let question = mirrored.question(&ResolveOptions::default());
+    let found = mirrored.found(&question, &["/few/file", "/few/another"])?.0;
+    volume.rename(&who, few, b"another", few, b"file", RenameMode::Replace)?;
+    if found.iter().map(|found| found.code).ne([Code::NotFound, Code::Success]) {
+        return wrong(LOOKUP, format!("after a rename: {found:?}"));
+    }
+    Ok(())
+}
+
+pub(crate) fn warm(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
+    let mirrored = gpu.mirror(volume, &MirrorOptions::default())?;
+    mirrored.warm()?;
+    let missing = known.ask(&mirrored, WARM)?;
+    if mirrored.cache_bytes() != 0 && missing * 1000 > known.paths.len() * MISSING {
+        return wrong(WARM, format!("of {} paths {missing} do not find all in the cache", known.paths.len()));
+    }
+    Ok(())
+}

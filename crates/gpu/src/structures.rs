@@ -1,0 +1,322 @@
+//! The structures that the host and the kernels share, each declared once: as a Rust type with a writer and a reader, and as GLSL in
+//! `shaders/structures.glsl`, which a test keeps up to date.
+
+mod declare;
+
+use crate::layout::MAX_GROUPS;
+use declare::structures;
+
+pub(crate) use declare::{Field, Vector};
+
+/// Bytes that are pushed: the address of [`Parameters`].
+pub(crate) const PUSHED: u32 = size_of::<u64>() as u32;
+
+structures! {
+    /// Parameters of a dispatch. Their address is all that is pushed.
+    buffer(16) Parameters {
+        /// Address of the mirror's table: an address for each chunk of the volume, 0 for a chunk without a copy.
+        chunks: u64,
+        /// Chunks of the volume.
+        chunk_count: u64,
+        /// Address of a word for each chunk of the volume: the number of its copy.
+        copies: u64,
+        /// Address of a version for each block of the mirror.
+        versions: u64,
+        /// Address of the directory cache.
+        cache: u64,
+        /// Address of the list that the invocations work on: `PathRange` for each path, positions, requests.
+        starts: u64,
+        /// Address of text, or of a block that only some kernels have.
+        text: u64,
+        /// Address of the results.
+        answers: u64,
+        /// Address of the first INODE_SIZE bytes of each inode found; 0 where no caller wants them.
+        cores: u64,
+        /// Address of `NotesHeader` and the notes behind it.
+        notes: u64,
+        /// Inode number of the root directory; for `find` of the directory of inodes without a name.
+        root: u64,
+        /// Inode number of the directory where relative paths begin; for `warm` the position of the first block.
+        base: u64,
+        /// Seed of the volume's hashes.
+        seed: Vector,
+        /// Elements of the list at `starts`, or blocks.
+        count: u32,
+        /// Bytes of an inode.
+        inode_size: u32,
+        /// 1: symbolic links at the end of a path are followed.
+        follow: u32,
+        /// Buckets of the directory cache; 0 without one.
+        buckets: u32,
+        /// Versions at `versions`.
+        version_count: u32,
+        /// Notes that there is room for; for `find` units of output.
+        note_room: u32,
+        /// Rounds of all loops of an invocation.
+        fuel: u32,
+        /// 1: the dispatch resumes the lookups that the last one left unfinished.
+        resume: u32,
+        /// 1: permissions are checked, for the user and the groups below.
+        is_checked: u32,
+        /// The user.
+        uid: u32,
+        /// The user's group.
+        gid: u32,
+        /// Supplementary groups in use.
+        group_count: u32,
+        /// Number of the dispatch; the invocation that puts it into a slot of the cache may write the slot.
+        claim: u32,
+        /// Supplementary groups.
+        groups: [u32; MAX_GROUPS],
+    }
+
+    /// A path in the text of a batch.
+    record PathRange {
+        /// Offset in the text, a multiple of 4.
+        start: u32,
+        /// Length in bytes.
+        bytes: u32,
+    }
+
+    /// Result of a lookup. Of an unfinished one: CODE_UNFINISHED with the links followed (8 bits) and whether only slashes are left behind
+    /// a target (1 bit) above it, the offset where the text continues, and the directory.
+    record LookupAnswer {
+        /// CODE_SUCCESS, or why not.
+        code: u32,
+        /// Number of the file's type, 0 without a file.
+        kind: u32,
+        /// Inode number, 0 without a file.
+        ino: u64,
+    }
+
+    /// Header of the notes.
+    record NotesHeader {
+        /// Notes that the lookups had; those beyond the room are not written.
+        count: u32,
+        /// Unused.
+        spare: [u32; 3],
+    }
+
+    /// An entry that a lookup found in the tree, for the directory cache.
+    record Note {
+        /// Inode number of the directory.
+        dir: u64,
+        /// Position of the entry.
+        entry: u64,
+    }
+
+    /// A search, as `find` evaluates it.
+    buffer(8) FilterProgram {
+        /// Name: states that are on at first.
+        start: u64,
+        /// Name: states that stay on.
+        stays: u64,
+        /// Name: states that must be on at the end.
+        end: u64,
+        /// Lowest size.
+        size_min: u64,
+        /// Highest size.
+        size_max: u64,
+        /// Earliest time, its sign bit turned, so that unsigned numbers are in order.
+        time_min: u64,
+        /// Latest time, its sign bit turned.
+        time_max: u64,
+        /// A bit for each type.
+        kinds: u32,
+        /// WANTS_ATTRIBUTES, WANTS_DIRECTORIES.
+        wants: u32,
+        /// For each byte the states that it leads on from.
+        leads: [u64; 256],
+    }
+
+    /// First unit of an entry that `find` gives; the entry's own units follow, without their first.
+    record FindRecord {
+        /// Inode number of the directory; with LEAF_UNDECIDED the position of the leaf block.
+        dir: u64,
+        /// Block of the leaf in the directory (from bit 16 on), unit of the entry (8 bits), flags (8 bits).
+        order: u64,
+    }
+
+    /// A block of a directory's file map, for `leaves`.
+    record LeafRequest {
+        /// Root of the map, as the inode has it.
+        map: u64,
+        /// Number of the block, with the depth of the map above it (from LEAF_DEPTH_SHIFT on).
+        block: u64,
+    }
+
+    /// A name to be found by `seek`.
+    record SeekRequest {
+        /// Inode number of the directory; 0: only the hash is wanted.
+        dir: u64,
+        /// Offset of the name in the text.
+        start: u32,
+        /// Length of the name in bytes.
+        bytes: u32,
+    }
+
+    /// Result of `seek`.
+    record SeekAnswer {
+        /// Root of a directory that has only the region of the hash: its form, and the position of leaf or index block.
+        home: u64,
+        /// Position of the region's dummy.
+        dummy: u64,
+        /// Position of the entry; 0 without one.
+        at: u64,
+        /// Inode number of the entry.
+        ino: u64,
+        /// Hash of the name.
+        hash: u32,
+        /// Entries of the region.
+        count: u32,
+        /// Number of the entry's type.
+        kind: u32,
+        /// 1: the kernel could decide.
+        is_certain: u32,
+    }
+
+    /// Lists of a batch of changes, for `gather`, `merge` and `build`.
+    buffer(8) ChangeLists {
+        /// Address of `TaskRecord` for each task.
+        tasks: u64,
+        /// Address of the regions that are replaced: positions, each with the form of a directory's root.
+        sources: u64,
+        /// Address of the positions of removed entries and dummies, ascending in each task.
+        removed: u64,
+        /// Address of `EntryRecord` for each added entry, ascending in each task.
+        added: u64,
+        /// Address of `HeadRecord` for each new region.
+        heads: u64,
+        /// Address of the entries that stay, sorted, as `gather` writes them.
+        items: u64,
+        /// Address of the entries that stay and are added, sorted, as `merge` writes them.
+        merged: u64,
+        /// Address of the position that follows each task's entries in the list, as `gather` writes it.
+        ends: u64,
+        /// Address of `BuiltRecord` for each new region.
+        built: u64,
+        /// Address of `WordsHeader` and the words behind it.
+        words: u64,
+        /// Tasks.
+        task_count: u32,
+        /// New regions of all tasks.
+        head_count: u32,
+        /// Entries that stay and are added, of all tasks.
+        merged_count: u32,
+        /// Words that there is room for.
+        room: u32,
+    }
+
+    /// A task: regions that are rebuilt together. Ranges are first and end in the lists.
+    record TaskRecord {
+        /// Position of the directory's inode.
+        inode: u64,
+        /// First region that is replaced.
+        sources: u32,
+        /// End of those.
+        sources_end: u32,
+        /// First removed entry.
+        removed: u32,
+        /// End of those.
+        removed_end: u32,
+        /// First added entry.
+        added: u32,
+        /// End of those.
+        added_end: u32,
+        /// First new region.
+        heads: u32,
+        /// End of those.
+        heads_end: u32,
+        /// First entry of the task among those that stay.
+        items: u32,
+        /// First entry of the task among those that stay and are added.
+        merged: u32,
+        /// Entries that stay.
+        stay: u32,
+        /// Lowest hash of the first region.
+        lowest: u32,
+    }
+
+    /// A new region.
+    record HeadRecord {
+        /// Position of its dummy.
+        dummy: u64,
+        /// Position of its index block; 0 for a small directory.
+        index: u64,
+        /// Number of its task.
+        task: u32,
+        /// Its number in the task.
+        number: u32,
+        /// 1: the index block is new, so its bytes in the mirror count for nothing.
+        is_new: u32,
+        /// Unused.
+        spare: u32,
+    }
+
+    /// An entry of a directory's list.
+    record EntryRecord {
+        /// Position.
+        at: u64,
+        /// Hash.
+        hash: u32,
+        /// Unused.
+        spare: u32,
+    }
+
+    /// Facts about a region that `build` built.
+    record BuiltRecord {
+        /// Lowest hash.
+        lowest: u32,
+        /// Entries.
+        count: u32,
+    }
+
+    /// Header of the words that a batch of changes writes.
+    record WordsHeader {
+        /// Words of the batch; those beyond the room are not written.
+        count: u32,
+        /// Not 0: an invocation could not decide, so nothing of the batch counts.
+        is_bad: u32,
+        /// Unused.
+        spare: [u32; 2],
+    }
+
+    /// 8 bytes that the volume writes.
+    record ChangedWord {
+        /// Position.
+        at: u64,
+        /// Value.
+        value: u64,
+    }
+}
+
+/// Returns the text of `shaders/structures.glsl`.
+pub(crate) fn glsl() -> String {
+    let mut text = String::from(
+        "// Generated from src/structures.rs (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders).\n",
+    );
+    text += &declarations();
+    text += "\nlayout(push_constant, std430) uniform Push {\n    Parameters p;\n};\n";
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_structure_that_is_written_is_read_as_it_was() {
+        let task = TaskRecord {
+            inode: 1 << 40,
+            sources: 2,
+            heads_end: 9,
+            lowest: u32::MAX,
+            ..TaskRecord::default()
+        };
+        let mut bytes = [0; TaskRecord::SIZE];
+        task.write(&mut bytes);
+        assert_eq!(TaskRecord::read(&bytes), task);
+        assert_eq!(bytes[8], 2);
+        assert_eq!(TaskRecord::read(&bytes[..TaskRecord::SIZE - 4]).lowest, 0);
+    }
+}
