@@ -16,6 +16,7 @@ cc                      gcc         build  links the programs
 debugfs                 e2fsprogs   test   dx_hash is the outside oracle of the directory hash
 mkfs.ext4               e2fsprogs   test   makes the ext4 peer of benchmarks
 tar                     tar         test   archives to import, and to compare exports with
+zstd                    zstd        test   archives that tar compresses with it, to import and to compare exports with
 rsync                   rsync       test   compares trees with all attributes
 getfattr                attr        test   reads extended attributes of exported files
 setfattr                attr        test   sets extended attributes on files to import

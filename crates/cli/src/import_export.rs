@@ -71,8 +71,8 @@ pub struct Import {
 /// Bring a directory tree of the volume to the host, or into a tar archive
 ///
 /// The content of the directory SRC goes into the directory DEST of the host, which is made with its parents where it is
-/// not there. A single file goes to the path DEST, or into the directory DEST. A DEST whose name ends in .tar, .tar.gz or
-/// .tgz (and is no directory) is written as an archive.
+/// not there. A single file goes to the path DEST, or into the directory DEST. A DEST whose name ends in .tar, .tar.gz, .tgz,
+/// .tar.zst or .tzst (and is no directory) is written as an archive, compressed as its name says.
 ///
 /// Everything that `import` keeps is kept; owners and devices need root, and without it set-id bits of other people's
 /// files are not kept. Nothing is written through symbolic links of the host, and a file that could not be finished is
@@ -81,7 +81,8 @@ pub struct Import {
 #[command(after_help = "Examples:
   lanefs export v.lane /share ./share
   lanefs export v.lane /share share.tar.gz
-  lanefs export v.lane /share --tar - | zstd > share.tar.zst")]
+  lanefs export v.lane /share share.tar.zst
+  lanefs export v.lane /share --tar - | xz > share.tar.xz")]
 pub struct Export {
     /// A directory or file in the volume
     #[arg(value_name = "SRC")]

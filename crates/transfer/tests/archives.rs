@@ -23,6 +23,15 @@ fn tar(arguments: &[&str], directory: &Path) -> bool {
     }
 }
 
+/// True where `tar` can run the program `zstd`.
+fn has_zstd() -> bool {
+    let there = Command::new("zstd").arg("--version").output().is_ok();
+    if !there {
+        eprintln!("SKIPPED: no zstd program");
+    }
+    there
+}
+
 /// The tree without what archives do not hold; what GNU tar keeps as words and not as bytes goes too.
 fn archive_tree(top: &Path) {
     make_tree(top);
@@ -39,15 +48,19 @@ fn archives_of_the_tar_program_are_read() {
     let tree = temp.path().join("tree");
     archive_tree(&tree);
     let xattrs = ["--xattrs", "--xattrs-include=*"];
-    let forms: [(&str, &[&str]); 5] = [
+    let forms: [(&str, &[&str]); 6] = [
         ("posix.tar", &["--format=posix", "--sparse"]),
         ("posix00.tar", &["--format=posix", "--sparse", "--sparse-version=0.0"]),
         ("posix01.tar", &["--format=posix", "--sparse", "--sparse-version=0.1"]),
         ("packed.tar.gz", &["--format=posix", "--sparse", "--gzip"]),
         ("gnu.tar", &["--format=gnu", "--sparse"]),
+        ("packed.tzst", &["--format=posix", "--sparse", "--zstd"]),
     ];
     for (name, form) in forms {
         let has_records = name != "gnu.tar";
+        if name.ends_with(".tzst") && !has_zstd() {
+            return;
+        }
         let mut arguments = vec!["-cf", name, "-C", "tree"];
         arguments.extend(form);
         if has_records {
@@ -80,7 +93,11 @@ fn the_tar_program_reads_our_archives() {
     archive_tree(&tree);
     let volume = volume(256);
     assert_clean(&import_tree(&volume, &tree, b"/t", &ImportOptions::default(), control()).unwrap());
-    for name in ["ours.tar", "ours.tar.gz"] {
+    for name in ["ours.tar", "ours.tar.gz", "ours.tar.zst"] {
+        if name.ends_with(".zst") && !has_zstd() {
+            return;
+        }
+
         let archive = temp.path().join(name);
         let target = || ArchiveTarget::File(&archive);
         let report = export_archive(&volume, b"/t", target(), false, control()).unwrap();
@@ -197,6 +214,24 @@ fn damaged_archives_end_with_a_reason_and_never_a_panic() {
         let text = report.stopped.as_ref().unwrap().to_string();
         assert!(text.contains(why), "{text}");
         assert_eq!(report.exit_code(), EXIT_STOPPED);
+    }
+    // Compressed: cut in the middle of the content, and with bytes behind the last frame.
+    let long = [file(b"one", &noise(300_000)), vec![0; 1024]].concat();
+    let compressed = zstd::encode_all(&long[..], 0).unwrap();
+    assert_clean(&import_bytes(&volume(16), &compressed, temp.path()));
+    for (bytes, is_whole) in [
+        (compressed[..5].to_vec(), false),
+        (compressed[..compressed.len() / 2].to_vec(), false),
+        ([&compressed[..], b"garbage"].concat(), true),
+    ] {
+        let report = import_bytes(&volume(16), &bytes, temp.path());
+        if is_whole {
+            // The archive's end comes first.
+            assert_clean(&report);
+            continue;
+        }
+        assert!(matches!(report.stopped, Some(Error::Archive { .. })), "{report:?}");
+        assert_eq!((report.exit_code(), report.counts.files), (EXIT_STOPPED, 0));
     }
     // Each byte of the headers bent in turn.
     for at in (0..512).chain(1024..1536) {

@@ -1,6 +1,6 @@
 //! A tree of a volume into an archive.
 
-use super::stream::{Packed, Packing};
+use super::stream::{CompressedOutput, Compression};
 use super::writer::{self, Member};
 use crate::Report;
 use crate::error::{Error, Result};
@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Where an archive goes.
 pub enum ArchiveTarget<'a> {
-    /// A file of the host; its name says how it is packed. It has its name only when it is whole.
+    /// A file of the host. The suffix of its name chooses the compression: `.gz` and `.tgz` gzip, `.zst` and `.tzst` zstd. The file
+    /// gets its name when it is whole.
     File(&'a Path),
     /// Standard output, or what stands for it, plain.
     StandardOutput(Box<dyn Write + Send>),
@@ -52,7 +53,8 @@ pub fn export_archive(
             .map_err(|e| Error::volume(format!("cannot export '{}'", shown(source)), e))?;
     match target {
         ArchiveTarget::StandardOutput(output) => {
-            let output = Packed::new(Packing::Plain, output)?;
+            let output = CompressedOutput::new(Compression::None, output)
+                .map_err(|e| Error::host("cannot write standard output", errno(&e)))?;
             let (report, _) = write_tree(volume, source, &attr, output, "standard output", control);
             Ok(report)
         }
@@ -60,14 +62,14 @@ pub fn export_archive(
             let place = Place::open(path, overwrite)?;
             let what = path.display().to_string();
             let file = place.file.try_clone().map_err(|e| Error::host(what.clone(), errno(&e)))?;
-            let output =
-                match Packed::new(Packing::of_name(path.as_os_str().as_bytes()), std::fs::File::from(file)) {
-                    Ok(output) => output,
-                    Err(error) => {
-                        place.abandon();
-                        return Err(error);
-                    }
-                };
+            let compression = Compression::of_name(path.as_os_str().as_bytes());
+            let output = match CompressedOutput::new(compression, std::fs::File::from(file)) {
+                Ok(output) => output,
+                Err(error) => {
+                    place.abandon();
+                    return Err(Error::host(format!("cannot write '{what}'"), errno(&error)));
+                }
+            };
             let (mut report, whole) = write_tree(volume, source, &attr, output, &what, control);
             if !whole {
                 place.abandon();
@@ -139,7 +141,7 @@ fn write_tree<W: Write>(
     volume: &Volume,
     source: &[u8],
     attr: &Attr,
-    output: Packed<W>,
+    output: CompressedOutput<W>,
     what: &str,
     control: Control<'_>,
 ) -> (Report, bool) {
@@ -172,7 +174,7 @@ fn write_tree<W: Write>(
 struct Export<'a, W: Write> {
     run: Run<'a>,
     volume: &'a Volume,
-    output: Packed<W>,
+    output: CompressedOutput<W>,
     /// First members of files with several names.
     links: HashMap<Ino, Vec<u8>>,
     /// Directories: a damaged volume may have a cycle.

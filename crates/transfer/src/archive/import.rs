@@ -1,7 +1,7 @@
 //! An archive into a volume.
 
 use super::reader::{Member, MemberKind, Reader};
-use super::stream::{Ahead, unpacked};
+use super::stream::{Ahead, decompressed};
 use crate::Report;
 use crate::error::{Error, Result};
 use crate::host::PIECE;
@@ -57,7 +57,7 @@ pub fn import_archive(
             (what.clone(), Box::new(file))
         }
     };
-    let input = unpacked(&what, input)?;
+    let input = decompressed(&what, input)?;
     let top = destination(volume, dest)?.ino;
     let mut import = Import {
         run: Run::new(control),

@@ -9,36 +9,40 @@ use std::time::Duration;
 const PIECE: usize = 1 << 20;
 const AHEAD: usize = 8;
 
+/// Largest window of a zstd frame that is read, as a power of two: an archive may demand 128 MiB of memory and no more. `zstd`
+/// itself needs `--long=28` and up to write or read more.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
 /// True for a name that promises a tar archive: `.tar`, `.tar.gz`, `.tgz`, `.tar.zst`, `.tzst`.
 pub fn is_archive_name(name: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     [&b".tar"[..], b".tar.gz", b".tgz", b".tar.zst", b".tzst"].iter().any(|end| name.ends_with(end))
 }
 
-/// How an archive's bytes are packed.
+/// Compression of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
-    Plain,
+pub(crate) enum Compression {
+    None,
     Gzip,
     Zstd,
 }
 
-impl Packing {
-    /// By the name's end.
+impl Compression {
+    /// The compression that a name's suffix asks for.
     pub(crate) fn of_name(name: &[u8]) -> Self {
         let name = name.to_ascii_lowercase();
         if name.ends_with(b".gz") || name.ends_with(b".tgz") {
-            Packing::Gzip
+            Compression::Gzip
         } else if name.ends_with(b".zst") || name.ends_with(b".tzst") {
-            Packing::Zstd
+            Compression::Zstd
         } else {
-            Packing::Plain
+            Compression::None
         }
     }
 }
 
-/// Unpacks what its first bytes say is packed; names do not count.
-pub(crate) fn unpacked(what: &str, mut input: Box<dyn Read + Send>) -> Result<Box<dyn Read + Send>> {
+/// Decompresses an archive. Its first bytes tell the compression; its name does not matter.
+pub(crate) fn decompressed(what: &str, mut input: Box<dyn Read + Send>) -> Result<Box<dyn Read + Send>> {
     let damaged =
         |error: &dyn std::fmt::Display| Error::Archive { what: what.into(), why: error.to_string() };
     let mut magic = Vec::new();
@@ -50,7 +54,9 @@ pub(crate) fn unpacked(what: &str, mut input: Box<dyn Read + Send>) -> Result<Bo
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
             let packed = io::BufReader::with_capacity(PIECE, packed);
-            Box::new(ruzstd::decoding::StreamingDecoder::new(packed).map_err(|e| damaged(&e))?)
+            let mut decoder = zstd::Decoder::with_buffer(packed).map_err(|e| damaged(&e))?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(|e| damaged(&e))?;
+            Box::new(ZstdInput(decoder))
         }
         [b'B', b'Z', b'h', ..] | [0xfd, b'7', b'z', b'X', b'Z', 0] => {
             return Err(Error::Archive {
@@ -62,6 +68,25 @@ pub(crate) fn unpacked(what: &str, mut input: Box<dyn Read + Send>) -> Result<Bo
         }
         _ => Box::new(packed),
     })
+}
+
+/// Decompresses zstd, and tells what to do where a frame asks for too much memory.
+struct ZstdInput<R: io::BufRead>(zstd::Decoder<'static, R>);
+
+impl<R: io::BufRead> Read for ZstdInput<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|error| {
+            // The library's error has words only.
+            if !error.to_string().contains("too much memory") {
+                return error;
+            }
+            io::Error::other(format!(
+                "its zstd window is larger than {} MiB; decompress it and give the archive on standard input: \
+                 `zstd -dc --long=31 FILE | lanefs import --tar IMAGE -`",
+                1_u64 << (ZSTD_WINDOW_LOG_MAX - 20)
+            ))
+        })
+    }
 }
 
 /// A reader whose bytes come from another thread, which reads and unpacks ahead.
@@ -121,51 +146,56 @@ impl Read for Ahead<'_> {
     }
 }
 
-/// A writer that packs.
-pub(crate) enum Packed<W: Write> {
+/// A writer that compresses.
+pub(crate) enum CompressedOutput<W: Write> {
     Plain(io::BufWriter<W>),
     Gzip(flate2::write::GzEncoder<io::BufWriter<W>>),
+    Zstd(zstd::Encoder<'static, io::BufWriter<W>>),
 }
 
-impl<W: Write> Packed<W> {
-    /// For a name's packing.
-    pub(crate) fn new(packing: Packing, output: W) -> Result<Self> {
+impl<W: Write> CompressedOutput<W> {
+    /// Compresses at the default level of each format, as the programs `gzip` and `zstd` do.
+    pub(crate) fn new(compression: Compression, output: W) -> io::Result<Self> {
         let output = io::BufWriter::with_capacity(PIECE, output);
-        match packing {
-            Packing::Plain => Ok(Packed::Plain(output)),
-            Packing::Gzip => {
-                Ok(Packed::Gzip(flate2::write::GzEncoder::new(output, flate2::Compression::default())))
+        Ok(match compression {
+            Compression::None => CompressedOutput::Plain(output),
+            Compression::Gzip => {
+                let level = flate2::Compression::default();
+                CompressedOutput::Gzip(flate2::write::GzEncoder::new(output, level))
             }
-            Packing::Zstd => Err(Error::Usage(
-                "zstd archives are read but not written; use `lanefs export --tar - ... | zstd > FILE`, or a name \
-                 that ends in .tar or .tar.gz"
-                    .into(),
-            )),
-        }
+            Compression::Zstd => {
+                let mut encoder = zstd::Encoder::new(output, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+                encoder.include_checksum(true)?;
+                CompressedOutput::Zstd(encoder)
+            }
+        })
     }
 
-    /// Writes all that is still held and gives the output back.
+    /// Writes all that is still buffered and returns the output.
     pub(crate) fn finish(self) -> io::Result<W> {
         let buffered = match self {
-            Packed::Plain(output) => output,
-            Packed::Gzip(output) => output.finish()?,
+            CompressedOutput::Plain(output) => output,
+            CompressedOutput::Gzip(output) => output.finish()?,
+            CompressedOutput::Zstd(output) => output.finish()?,
         };
         buffered.into_inner().map_err(io::IntoInnerError::into_error)
     }
 }
 
-impl<W: Write> Write for Packed<W> {
+impl<W: Write> Write for CompressedOutput<W> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         match self {
-            Packed::Plain(output) => output.write(data),
-            Packed::Gzip(output) => output.write(data),
+            CompressedOutput::Plain(output) => output.write(data),
+            CompressedOutput::Gzip(output) => output.write(data),
+            CompressedOutput::Zstd(output) => output.write(data),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Packed::Plain(output) => output.flush(),
-            Packed::Gzip(output) => output.flush(),
+            CompressedOutput::Plain(output) => output.flush(),
+            CompressedOutput::Gzip(output) => output.flush(),
+            CompressedOutput::Zstd(output) => output.flush(),
         }
     }
 }
@@ -174,30 +204,70 @@ impl<W: Write> Write for Packed<W> {
 mod tests {
     use super::*;
 
-    fn text(input: Vec<u8>) -> Result<Vec<u8>> {
+    fn read(input: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        let input = unpacked("x", Box::new(io::Cursor::new(input)))?;
-        Ahead::new(input, &|| false).read_to_end(&mut out).unwrap();
+        let input = decompressed("x", Box::new(io::Cursor::new(input))).map_err(io::Error::other)?;
+        Ahead::new(input, &|| false).read_to_end(&mut out)?;
         Ok(out)
     }
 
-    #[test]
-    fn packing_is_told_by_the_content() {
-        let long = b"lane ".repeat(1 << 20);
-        assert_eq!(text(long.clone()).unwrap(), long);
-        let mut packed = Packed::new(Packing::Gzip, Vec::new()).unwrap();
-        packed.write_all(&long).unwrap();
-        assert_eq!(text(packed.finish().unwrap()).unwrap(), long);
-        let level = ruzstd::encoding::CompressionLevel::Fastest;
-        assert_eq!(text(ruzstd::encoding::compress_to_vec(&long[..], level)).unwrap(), long);
-        assert!(text(b"BZh91AY".to_vec()).unwrap_err().to_string().contains("bzip2"));
-        assert_eq!(text(Vec::new()).unwrap(), b"");
+    fn compressed(compression: Compression, data: &[u8]) -> Vec<u8> {
+        let mut output = CompressedOutput::new(compression, Vec::new()).unwrap();
+        output.write_all(data).unwrap();
+        output.finish().unwrap()
     }
 
     #[test]
-    fn names_promise_archives() {
+    fn the_content_tells_the_compression() {
+        let long = b"lane ".repeat(1 << 20);
+        for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
+            assert_eq!(read(compressed(compression, &long)).unwrap(), long, "{compression:?}");
+        }
+        let (one, two) = (compressed(Compression::Zstd, b"one "), compressed(Compression::Zstd, b"two"));
+        assert_eq!(read([one, two].concat()).unwrap(), b"one two", "frames may follow each other");
+        assert!(read(b"BZh91AY".to_vec()).unwrap_err().to_string().contains("bzip2"));
+        assert_eq!(read(Vec::new()).unwrap(), b"");
+    }
+
+    #[test]
+    fn damaged_zstd_ends_with_an_error() {
+        // Noise, so that the frame has many bytes; a linear congruence is enough.
+        let noise: Vec<u8> = (0..20_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let whole = compressed(Compression::Zstd, &noise);
+        for len in (4..whole.len()).step_by(101).chain([whole.len() - 1]) {
+            assert!(read(whole[..len].to_vec()).is_err(), "cut to {len} bytes");
+        }
+        // Behind the header, which has bits that mean nothing.
+        for at in (6..whole.len()).step_by(97).chain([whole.len() - 1]) {
+            let mut bent = whole.clone();
+            bent[at] ^= 0x10;
+            // The checksum finds what the format itself allows.
+            assert!(read(bent).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_zstd_window_beyond_the_limit_is_refused_with_advice() {
+        // Magic; a header without content size; the window's exponent (31 - 10, shifted by 3); an empty last block.
+        let header = |log: u8| vec![0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3, 1, 0, 0];
+        assert_eq!(read(header(ZSTD_WINDOW_LOG_MAX as u8)).unwrap(), b"");
+        for log in [ZSTD_WINDOW_LOG_MAX as u8 + 1, 31, 41] {
+            let text = read(header(log)).unwrap_err().to_string();
+            assert!(text.contains("128 MiB") && text.contains("--long=31"), "{text}");
+        }
+    }
+
+    #[test]
+    fn suffixes_name_archives_and_their_compression() {
         assert!(is_archive_name(b"a.TAR") && is_archive_name(b"a.tar.zst") && !is_archive_name(b"tar"));
-        assert_eq!(Packing::of_name(b"a.tgz"), Packing::Gzip);
-        assert!(Packed::new(Packing::Zstd, Vec::new()).is_err());
+        for (name, compression) in [
+            (&b"a.tgz"[..], Compression::Gzip),
+            (b"a.TAR.GZ", Compression::Gzip),
+            (b"a.tar.zst", Compression::Zstd),
+            (b"a.tzst", Compression::Zstd),
+            (b"a.tar", Compression::None),
+        ] {
+            assert_eq!(Compression::of_name(name), compression);
+        }
     }
 }
