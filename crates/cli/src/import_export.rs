@@ -11,8 +11,8 @@ use crate::{bytes, size};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanefs_transfer::{
-    ArchiveSource, ArchiveTarget, Control, Error, ExportOptions, FileId, ImportOptions, Progress, Report,
-    Snapshot, export_archive, export_tree, import_archive, import_tree, is_archive_name,
+    ArchiveSource, ArchiveTarget, Control, Error, ExportOptions, FileId, ImportOptions, Progress,
+    ProgressState, Report, export_archive, export_tree, import_archive, import_tree, is_archive_name,
 };
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
@@ -361,7 +361,7 @@ impl Bar {
 }
 
 impl Progress for Bar {
-    fn update(&self, now: &Snapshot) {
+    fn update(&self, now: &ProgressState) {
         // What is done in a moment needs no bar.
         if now.elapsed < Duration::from_millis(400) || self.bar.is_hidden() {
             return;

@@ -1,13 +1,14 @@
-//! Two trees of the host compared whole: the judge of a round trip, independent of the code that made it.
+//! Comparison of two whole trees of the host: the check of a round trip, independent of the import and export
+//! code.
 
 use crate::error::{Error, Result, errno_text};
-use crate::host::Meta;
+use crate::host::HostMeta;
 use crate::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
+use crate::job::{Control, TransferJob, count};
 use crate::name::shown;
-use crate::queue::{Queue, default_threads, run_jobs};
-use crate::run::{Control, Run, count};
-use crate::xattrs::{Target, XattrBuffers};
-use crate::{Counts, Problem};
+use crate::queue::{Queue, default_threads, run_tasks};
+use crate::report::{Counts, Problem};
+use crate::xattrs::{XattrBuffers, XattrTarget};
 use lanefs::FileKind;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
@@ -21,19 +22,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of each side that are compared at once.
-const PIECE: usize = 1 << 20;
+/// Bytes of each side that one step compares.
+const CHUNK_BYTES: usize = 1 << 20;
 
-/// What is compared besides names, types, content, link targets, device numbers and which names share an inode.
+/// Attributes to compare besides names, types, content, link targets, device numbers and shared inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompareOptions {
     /// Owner and group.
     pub owner: bool,
-    /// Extended attributes (those that transfers keep).
+    /// Extended attributes, as far as transfers keep them.
     pub xattrs: bool,
     /// Modification times, to the nanosecond.
     pub times: bool,
-    /// The bits of modes that are compared; 0o1777 leaves out the set-id bits, which are lost without root.
+    /// Mode bits to compare; 0o1777 leaves out the set-id bits, which a user without root loses.
     pub mode_mask: u16,
 }
 
@@ -43,40 +44,41 @@ impl Default for CompareOptions {
     }
 }
 
-/// The outcome.
+/// The outcome of a comparison.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// What was compared (bytes: of one side).
+    /// Amounts compared; bytes are those of one side.
     pub counts: Counts,
-    /// Each difference, by the path in the first tree.
+    /// Each difference, with the path in the first tree.
     pub differences: Vec<Problem>,
-    /// The caller asked to stop before the end.
+    /// True where the caller stopped the comparison before its end.
     pub interrupted: bool,
-    /// How long it took.
+    /// Time from start to end.
     pub elapsed: Duration,
 }
 
 /// The same directory in both trees.
-struct Pair {
+struct DirPair {
     a: Arc<HostDir>,
     b: Arc<HostDir>,
 }
 
-enum Job {
+enum CompareTask {
     Top,
-    Below(Arc<Pair>, CString),
+    Below(Arc<DirPair>, CString),
 }
 
 struct Compare<'a> {
-    run: Run<'a>,
+    job: TransferJob<'a>,
     options: CompareOptions,
     dirs: OpenDirs,
-    /// Files with several names, both ways: two names share an inode here exactly if they do there.
-    there: Mutex<HashMap<FileId, FileId>>,
-    here: Mutex<HashMap<FileId, FileId>>,
+    /// Inodes with several names, from each side to the other: two names share an inode in `a` exactly if
+    /// they do in `b`.
+    a_to_b: Mutex<HashMap<FileId, FileId>>,
+    b_to_a: Mutex<HashMap<FileId, FileId>>,
 }
 
-struct Local {
+struct CompareBuffers {
     a: Vec<u8>,
     b: Vec<u8>,
     entries: Vec<MaybeUninit<u8>>,
@@ -87,7 +89,7 @@ struct Local {
 ///
 /// # Errors
 ///
-/// Where either top directory cannot be opened; all else is a difference.
+/// A top directory cannot be opened. All other failures are differences.
 pub fn compare_trees(
     a: &Path,
     b: &Path,
@@ -95,30 +97,35 @@ pub fn compare_trees(
     control: Control<'_>,
 ) -> Result<Comparison> {
     let dirs = OpenDirs::new();
-    let top = Pair { a: open_top(a)?, b: open_top(b)? };
-    let compare =
-        Compare { run: Run::new(control), options, dirs, there: Mutex::default(), here: Mutex::default() };
+    let top = DirPair { a: open_top(a)?, b: open_top(b)? };
+    let compare = Compare {
+        job: TransferJob::new(control),
+        options,
+        dirs,
+        a_to_b: Mutex::default(),
+        b_to_a: Mutex::default(),
+    };
     let top = Arc::new(top);
-    run_jobs(
+    run_tasks(
         default_threads(),
-        Job::Top,
-        || Local {
-            a: vec![0; PIECE],
-            b: vec![0; PIECE],
+        CompareTask::Top,
+        || CompareBuffers {
+            a: vec![0; CHUNK_BYTES],
+            b: vec![0; CHUNK_BYTES],
             entries: vec![MaybeUninit::uninit(); 64 << 10],
             xattrs: XattrBuffers::new(),
         },
-        |queue, local, job| match job {
-            Job::Top => compare.directory(queue, local, &top),
-            Job::Below(parent, name) => {
-                if !compare.run.ends() {
-                    compare.below(queue, local, &parent, name);
+        |queue, buffers, task| match task {
+            CompareTask::Top => compare.directory(queue, buffers, &top),
+            CompareTask::Below(parent, name) => {
+                if !compare.job.should_stop() {
+                    compare.below(queue, buffers, &parent, name);
                 }
             }
         },
-        || compare.run.tick(false),
+        || compare.job.report_progress(false),
     );
-    let report = compare.run.report("");
+    let report = compare.job.report("");
     Ok(Comparison {
         counts: report.counts,
         differences: report.problems,
@@ -135,15 +142,21 @@ fn open_top(path: &Path) -> Result<Arc<HostDir>> {
 }
 
 impl Compare<'_> {
-    fn differs(&self, dir: &Pair, name: &[u8], what: impl Into<String>) {
-        self.run.problem(dir.a.path(name), what);
+    fn differs(&self, dir: &DirPair, name: &[u8], what: impl Into<String>) {
+        self.job.problem(dir.a.path(name), what);
     }
 
-    fn failed(&self, dir: &Pair, name: &[u8], errno: Errno) {
+    fn failed(&self, dir: &DirPair, name: &[u8], errno: Errno) {
         self.differs(dir, name, format!("cannot be compared: {}", errno_text(errno)));
     }
 
-    fn below(&self, queue: &Queue<Job>, local: &mut Local, parent: &Pair, name: CString) {
+    fn below(
+        &self,
+        queue: &Queue<CompareTask>,
+        buffers: &mut CompareBuffers,
+        parent: &DirPair,
+        name: CString,
+    ) {
         let open = |side: &Arc<HostDir>| {
             let at = side.fd(&self.dirs)?;
             let fd = Arc::new(openat(&*at, &*name, OPEN_DIR, Mode::empty())?);
@@ -152,29 +165,29 @@ impl Compare<'_> {
             Ok(HostDir::below(&self.dirs, side, name.clone(), id, fd))
         };
         match (open(&parent.a), open(&parent.b)) {
-            (Ok(a), Ok(b)) => self.directory(queue, local, &Arc::new(Pair { a, b })),
+            (Ok(a), Ok(b)) => self.directory(queue, buffers, &Arc::new(DirPair { a, b })),
             (Err(errno), _) | (_, Err(errno)) => self.failed(parent, name.to_bytes(), errno),
         }
     }
 
-    fn directory(&self, queue: &Queue<Job>, local: &mut Local, pair: &Arc<Pair>) {
-        if let Err(errno) = self.try_directory(queue, local, pair) {
+    fn directory(&self, queue: &Queue<CompareTask>, buffers: &mut CompareBuffers, pair: &Arc<DirPair>) {
+        if let Err(errno) = self.try_directory(queue, buffers, pair) {
             self.failed(pair, b"", errno);
         }
     }
 
     fn try_directory(
         &self,
-        queue: &Queue<Job>,
-        local: &mut Local,
-        pair: &Arc<Pair>,
+        queue: &Queue<CompareTask>,
+        buffers: &mut CompareBuffers,
+        pair: &Arc<DirPair>,
     ) -> std::result::Result<(), Errno> {
         let (a, b) = (pair.a.fd(&self.dirs)?, pair.b.fd(&self.dirs)?);
         let (meta_a, meta_b) = (meta(fstat(&a)?)?, meta(fstat(&b)?)?);
         self.attributes(pair, b"", &meta_a, &meta_b);
-        self.xattrs(local, pair, b"", &Target::Open(&a), &Target::Open(&b));
-        count(&self.run.counters.directories);
-        let (names_a, names_b) = (names(local, &a)?, names(local, &b)?);
+        self.xattrs(buffers, pair, b"", &XattrTarget::Open(&a), &XattrTarget::Open(&b));
+        count(&self.job.counters.directories);
+        let (names_a, names_b) = (names(buffers, &a)?, names(buffers, &b)?);
         for name in names_a.difference(&names_b) {
             self.differs(pair, name.to_bytes(), "is missing in the other tree");
         }
@@ -182,11 +195,11 @@ impl Compare<'_> {
             self.differs(pair, name.to_bytes(), "is in the other tree only");
         }
         for name in names_a.intersection(&names_b) {
-            if self.run.ends() {
+            if self.job.should_stop() {
                 return Ok(());
             }
-            match self.name(local, pair, &a, &b, name) {
-                Ok(true) => queue.push(Job::Below(pair.clone(), name.clone())),
+            match self.name(buffers, pair, &a, &b, name) {
+                Ok(true) => queue.push(CompareTask::Below(pair.clone(), name.clone())),
                 Ok(false) => (),
                 Err(errno) => self.failed(pair, name.to_bytes(), errno),
             }
@@ -194,11 +207,11 @@ impl Compare<'_> {
         Ok(())
     }
 
-    /// One name on both sides; true for a directory, which is another job.
+    /// Compares one name on both sides; true for a directory, which becomes a task of its own.
     fn name(
         &self,
-        local: &mut Local,
-        pair: &Pair,
+        buffers: &mut CompareBuffers,
+        pair: &DirPair,
         a: &OwnedFd,
         b: &OwnedFd,
         name: &CString,
@@ -215,33 +228,33 @@ impl Compare<'_> {
         }
         self.attributes(pair, bytes, &meta_a, &meta_b);
         self.same_inodes(pair, bytes, &meta_a, &meta_b);
-        self.xattrs(local, pair, bytes, &Target::Name(a, name), &Target::Name(b, name));
+        self.xattrs(buffers, pair, bytes, &XattrTarget::Name(a, name), &XattrTarget::Name(b, name));
         match meta_a.kind {
             FileKind::File => {
-                count(&self.run.counters.files);
+                count(&self.job.counters.files);
                 if meta_a.size != meta_b.size {
                     self.differs(pair, bytes, format!("size {} / {}", meta_a.size, meta_b.size));
                 } else if meta_a.size > 0 {
-                    self.content(local, pair, a, b, name)?;
+                    self.content(buffers, pair, a, b, name)?;
                 }
             }
             FileKind::Symlink => {
-                count(&self.run.counters.symlinks);
+                count(&self.job.counters.symlinks);
                 if readlinkat(a, name, Vec::new())? != readlinkat(b, name, Vec::new())? {
-                    self.differs(pair, bytes, "another link target");
+                    self.differs(pair, bytes, "has another link target");
                 }
             }
             _ => {
-                count(&self.run.counters.specials);
+                count(&self.job.counters.specials);
                 if meta_a.rdev != meta_b.rdev {
-                    self.differs(pair, bytes, "another device number");
+                    self.differs(pair, bytes, "has another device number");
                 }
             }
         }
         Ok(false)
     }
 
-    fn attributes(&self, pair: &Pair, name: &[u8], a: &Meta, b: &Meta) {
+    fn attributes(&self, pair: &DirPair, name: &[u8], a: &HostMeta, b: &HostMeta) {
         if a.kind != FileKind::Symlink && (a.perm ^ b.perm) & self.options.mode_mask != 0 {
             self.differs(pair, name, format!("mode {:04o} / {:04o}", a.perm, b.perm));
         }
@@ -253,38 +266,45 @@ impl Compare<'_> {
         }
     }
 
-    fn same_inodes(&self, pair: &Pair, name: &[u8], a: &Meta, b: &Meta) {
+    fn same_inodes(&self, pair: &DirPair, name: &[u8], a: &HostMeta, b: &HostMeta) {
         if a.links < 2 && b.links < 2 {
             return;
         }
-        let there = *self.there.lock().entry(a.id).or_insert(b.id);
-        let here = *self.here.lock().entry(b.id).or_insert(a.id);
-        if there != b.id || here != a.id {
-            self.differs(pair, name, "shares its inode with other names than there");
+        let in_b = *self.a_to_b.lock().entry(a.id).or_insert(b.id);
+        let in_a = *self.b_to_a.lock().entry(b.id).or_insert(a.id);
+        if in_b != b.id || in_a != a.id {
+            self.differs(pair, name, "shares its inode with other names than in the other tree");
         }
     }
 
-    fn xattrs(&self, local: &mut Local, pair: &Pair, name: &[u8], a: &Target<'_>, b: &Target<'_>) {
+    fn xattrs(
+        &self,
+        buffers: &mut CompareBuffers,
+        pair: &DirPair,
+        name: &[u8],
+        a: &XattrTarget<'_>,
+        b: &XattrTarget<'_>,
+    ) {
         if !self.options.xattrs {
             return;
         }
-        let mut read = |target: &Target<'_>| {
+        let mut read = |target: &XattrTarget<'_>| {
             let mut all = BTreeMap::new();
-            local.xattrs.each(target, |name, value| _ = all.insert(name.to_vec(), value.to_vec()));
+            buffers.xattrs.each(target, |name, value| _ = all.insert(name.to_vec(), value.to_vec()));
             all
         };
         let (a, b) = (read(a), read(b));
         for key in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
             if a.get(key) != b.get(key) {
-                self.differs(pair, name, format!("another value of the attribute {}", shown(key)));
+                self.differs(pair, name, format!("has another value of the attribute {}", shown(key)));
             }
         }
     }
 
     fn content(
         &self,
-        local: &mut Local,
-        pair: &Pair,
+        buffers: &mut CompareBuffers,
+        pair: &DirPair,
         a: &OwnedFd,
         b: &OwnedFd,
         name: &CString,
@@ -292,39 +312,40 @@ impl Compare<'_> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let (a, b) = (openat(a, name, flags, Mode::empty())?, openat(b, name, flags, Mode::empty())?);
         let (mut offset, mut compared) = (0, 0);
-        while !self.run.ends() {
-            // What is a hole on both sides is the same.
+        while !self.job.should_stop() {
+            // Holes on both sides are equal.
             match (next_data(&a, offset), next_data(&b, offset)) {
                 (None, None) => break,
                 (data_a, data_b) => {
                     offset = data_a.unwrap_or(u64::MAX).min(data_b.unwrap_or(u64::MAX));
                 }
             }
-            let (from_a, from_b) = (fill(&a, &mut local.a, offset)?, fill(&b, &mut local.b, offset)?);
-            if local.a[..from_a] != local.b[..from_b] {
-                let same = local.a[..from_a].iter().zip(&local.b[..from_b]).take_while(|(a, b)| a == b);
+            let (from_a, from_b) =
+                (read_up_to(&a, &mut buffers.a, offset)?, read_up_to(&b, &mut buffers.b, offset)?);
+            if buffers.a[..from_a] != buffers.b[..from_b] {
+                let same = buffers.a[..from_a].iter().zip(&buffers.b[..from_b]).take_while(|(a, b)| a == b);
                 let at = offset + same.count() as u64;
-                self.differs(pair, name.to_bytes(), format!("another content from byte {at}"));
+                self.differs(pair, name.to_bytes(), format!("differs from byte {at} on"));
                 break;
             }
             offset += from_a as u64;
             compared += from_a as u64;
-            if from_a < PIECE {
+            if from_a < CHUNK_BYTES {
                 break;
             }
         }
-        self.run.counters.bytes.fetch_add(compared, std::sync::atomic::Ordering::Relaxed);
+        self.job.counters.bytes.fetch_add(compared, std::sync::atomic::Ordering::Relaxed);
         Ok(())
     }
 }
 
-fn meta(stat: rustix::fs::Stat) -> std::result::Result<Meta, Errno> {
-    Meta::new(&stat).ok_or(Errno::INVAL)
+fn meta(stat: rustix::fs::Stat) -> std::result::Result<HostMeta, Errno> {
+    HostMeta::new(&stat).ok_or(Errno::INVAL)
 }
 
-fn names(local: &mut Local, fd: &OwnedFd) -> std::result::Result<BTreeSet<CString>, Errno> {
+fn names(buffers: &mut CompareBuffers, fd: &OwnedFd) -> std::result::Result<BTreeSet<CString>, Errno> {
     let mut names = BTreeSet::new();
-    let mut entries = RawDir::new(fd, &mut local.entries[..]);
+    let mut entries = RawDir::new(fd, &mut buffers.entries[..]);
     while let Some(entry) = entries.next() {
         let entry = entry?;
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
@@ -334,18 +355,18 @@ fn names(local: &mut Local, fd: &OwnedFd) -> std::result::Result<BTreeSet<CStrin
     Ok(names)
 }
 
-/// Where the next data is, from `offset` on; `None` where only a hole or nothing follows.
+/// Returns the offset of the next data from `offset` on; `None` where only a hole or nothing follows.
 fn next_data(fd: &OwnedFd, offset: u64) -> Option<u64> {
     match seek(fd, SeekFrom::Data(offset)) {
         Ok(data) => Some(data),
         Err(Errno::NXIO) => None,
-        // A file system that knows no holes: all is data.
+        // The file system has no holes: all is data.
         Err(_) => Some(offset),
     }
 }
 
-/// As many bytes as there are.
-fn fill(fd: &OwnedFd, buffer: &mut [u8], offset: u64) -> std::result::Result<usize, Errno> {
+/// Reads until `buffer` is full or the file ends; returns the number of bytes.
+fn read_up_to(fd: &OwnedFd, buffer: &mut [u8], offset: u64) -> std::result::Result<usize, Errno> {
     let mut len = 0;
     while len < buffer.len() {
         match pread(fd, &mut buffer[len..], offset + len as u64)? {
@@ -359,7 +380,7 @@ fn fill(fd: &OwnedFd, buffer: &mut [u8], offset: u64) -> std::result::Result<usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Silent;
+    use crate::job::Silent;
     use std::fs;
 
     fn differences(a: &Path, b: &Path) -> Vec<String> {
@@ -400,12 +421,12 @@ mod tests {
         fs::create_dir(b.join("kind")).unwrap();
         let found = differences(&a, &b);
         let expected = [
-            "/big: another content from byte 2097157",
+            "/big: differs from byte 2097157 on",
             "/d/e/only: is missing in the other tree",
             "/d/other: is in the other tree only",
             "/kind: file / dir",
-            "/link: another link target",
-            "/two: shares its inode with other names than there",
+            "/link: has another link target",
+            "/two: shares its inode with other names than in the other tree",
         ];
         assert_eq!(found, expected);
     }

@@ -1,49 +1,49 @@
-//! Why a transfer could not begin or had to stop.
+//! Errors that keep a transfer from starting, or stop it.
 
 use rustix::io::Errno;
 
-/// Result of a transfer's step.
+/// Result of a transfer.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What ends a transfer as a whole. What concerns one file only is a [`crate::Problem`] and ends nothing.
+/// An error that ends a whole transfer. A failure of one file is a [`crate::Problem`] and ends nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The host refused something.
+    /// The host refused an operation.
     #[error("{what}: {}", errno_text(*.errno))]
     Host {
-        /// What was being done, with the path.
+        /// The operation, with the path.
         what: String,
         /// The host's error.
         errno: Errno,
     },
-    /// The volume refused something.
+    /// The volume refused an operation.
     #[error("{what}: {source}")]
     Volume {
-        /// What was being done, with the path.
+        /// The operation, with the path.
         what: String,
         /// The volume's error.
         source: lanefs::Error,
     },
-    /// What was asked for makes no sense; the text says what to do.
+    /// The request makes no sense; the text says how to correct it.
     #[error("{0}")]
     Usage(String),
-    /// An archive is not one or is damaged.
+    /// The input is no archive, or a damaged one.
     #[error("{what}: {why}")]
     Archive {
         /// The archive, or the member in it.
         what: String,
-        /// What is wrong.
+        /// The defect.
         why: String,
     },
 }
 
 impl Error {
-    /// A refusal of the host.
+    /// Builds an error of the host.
     pub(crate) fn host(what: impl Into<String>, errno: Errno) -> Self {
         Error::Host { what: what.into(), errno }
     }
 
-    /// A refusal of the volume.
+    /// Builds an error of the volume.
     pub(crate) fn volume(what: impl Into<String>, source: lanefs::Error) -> Self {
         // `what` names the file already.
         let source = match source {
@@ -53,7 +53,7 @@ impl Error {
         Error::Volume { what: what.into(), source }
     }
 
-    /// The error number (Linux) behind it.
+    /// Returns the Linux error number.
     pub fn errno(&self) -> i32 {
         match self {
             Error::Host { errno, .. } => errno.raw_os_error(),
@@ -63,7 +63,7 @@ impl Error {
     }
 }
 
-/// The host's words for an error number, without the number.
+/// Returns the host's text for an error number, without the number.
 pub(crate) fn errno_text(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
     match text.rfind(" (os error ") {
@@ -72,8 +72,9 @@ pub(crate) fn errno_text(errno: Errno) -> String {
     }
 }
 
-/// True where going on with the next file is pointless: the volume is full, damaged, read-only or its device fails.
-pub(crate) fn ends_everything(error: &lanefs::Error) -> bool {
+/// True where every further file would fail as well: the volume is full, damaged or read-only, or its device
+/// fails.
+pub(crate) fn ends_transfer(error: &lanefs::Error) -> bool {
     use lanefs::Code;
     matches!(error, lanefs::Error::Damaged { .. } | lanefs::Error::Io { .. } | lanefs::Error::Image { .. })
         || matches!(
@@ -82,7 +83,8 @@ pub(crate) fn ends_everything(error: &lanefs::Error) -> bool {
         )
 }
 
-/// True where the host's file system will refuse the next file as well: full, quota, read-only, device failure.
+/// True where the host's file system would refuse every further file as well: full, quota, read-only, device
+/// failure.
 pub(crate) fn ends_writing(errno: Errno) -> bool {
     [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::IO, Errno::NOMEM].contains(&errno)
 }
@@ -103,9 +105,9 @@ mod tests {
     #[test]
     fn only_what_hits_every_file_ends_everything() {
         use lanefs::Code;
-        assert!(ends_everything(&Code::NoSpace.into()));
-        assert!(!ends_everything(&Code::TooManyCollisions.into()));
-        assert!(!ends_everything(&Code::AttributeTooLarge.into()));
+        assert!(ends_transfer(&Code::NoSpace.into()));
+        assert!(!ends_transfer(&Code::TooManyCollisions.into()));
+        assert!(!ends_transfer(&Code::AttributeTooLarge.into()));
         assert!(ends_writing(Errno::NOSPC) && !ends_writing(Errno::ACCESS));
     }
 }

@@ -1,30 +1,34 @@
-//! Files with several names, met by several threads.
+//! Copies of files with several names, which several threads may reach at the same time.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// What is known of a file with several names.
-struct Known<V, N> {
-    /// Where its first name went.
+/// The copy of a file with several names.
+struct LinkedFile<V, N> {
+    /// Location of the copy under its first name.
     first: V,
-    /// Names given while the content is still being copied: taken back should that fail. `None` once it is whole.
-    unsure: Option<Vec<N>>,
+    /// Names linked while the content is still being copied; they are removed if that fails. `None` once the
+    /// copy is complete.
+    provisional: Option<Vec<N>>,
 }
 
-/// For each source file with several names: its copy. `K` identifies the source, `V` the copy, `N` a further name.
+/// The copy of each source file with several names. `K` identifies the source, `V` the copy, `N` a further
+/// name.
 pub(crate) struct HardLinks<K, V, N> {
-    known: Mutex<HashMap<K, Known<V, N>>>,
+    files: Mutex<HashMap<K, LinkedFile<V, N>>>,
 }
 
 impl<K: Hash + Eq, V: Clone, N> HardLinks<K, V, N> {
     pub(crate) fn new() -> Self {
-        HardLinks { known: Mutex::new(HashMap::new()) }
+        HardLinks { files: Mutex::new(HashMap::new()) }
     }
 
-    /// For the first name of `key`: makes the copy with `make`, keeps what it gives and returns it as `Err`, for the
-    /// caller to fill the copy and then call [`whole`](Self::whole) or [`failed`](Self::failed). For further ones:
-    /// `link`s the name `name` to the copy. One lock spans both, so no second copy can be made.
+    /// Makes or links the copy of `key`.
+    ///
+    /// For the first name, makes the copy with `make` and returns its result as `Err`: the caller fills the
+    /// copy and then calls [`completed`](Self::completed) or [`failed`](Self::failed). For a further name,
+    /// links `name` to the copy with `link`. One lock spans both, so no thread can make a second copy.
     pub(crate) fn link_or_make<M, E>(
         &self,
         key: K,
@@ -32,30 +36,42 @@ impl<K: Hash + Eq, V: Clone, N> HardLinks<K, V, N> {
         link: impl FnOnce(&V) -> Result<(), E>,
         make: impl FnOnce() -> Result<(V, M), E>,
     ) -> Result<Result<(), M>, E> {
-        let mut known = self.known.lock();
-        if let Some(entry) = known.get_mut(&key) {
-            link(&entry.first)?;
-            if let Some(unsure) = &mut entry.unsure {
-                unsure.push(name);
+        let mut files = self.files.lock();
+        if let Some(file) = files.get_mut(&key) {
+            link(&file.first)?;
+            if let Some(provisional) = &mut file.provisional {
+                provisional.push(name);
             }
             return Ok(Ok(()));
         }
         let (first, made) = make()?;
-        known.insert(key, Known { first, unsure: Some(Vec::new()) });
+        files.insert(key, LinkedFile { first, provisional: Some(Vec::new()) });
         Ok(Err(made))
     }
 
-    /// The copy of `key` has all its content.
-    pub(crate) fn whole(&self, key: &K) {
-        if let Some(entry) = self.known.lock().get_mut(key) {
-            entry.unsure = None;
+    /// Marks the copy of `key` as complete: its names stay.
+    pub(crate) fn completed(&self, key: &K) {
+        let mut files = self.files.lock();
+        let file = files.get_mut(key);
+        debug_assert!(
+            file.as_ref().is_some_and(|file| file.provisional.is_some()),
+            "a copy is completed once, after it was made"
+        );
+        if let Some(file) = file {
+            file.provisional = None;
         }
     }
 
-    /// The copy of `key` failed and will be removed (after this call: nobody may link to what takes its place);
-    /// returns the further names that it was given and that must go too.
+    /// Forgets the copy of `key`, which failed, and returns its further names, which the caller must remove
+    /// as well. The caller removes the copy after this call, so that no thread links a name to another file
+    /// in its stead.
     pub(crate) fn failed(&self, key: &K) -> Vec<N> {
-        self.known.lock().remove(key).and_then(|entry| entry.unsure).unwrap_or_default()
+        let file = self.files.lock().remove(key);
+        debug_assert!(
+            file.as_ref().is_some_and(|file| file.provisional.is_some()),
+            "only an incomplete copy fails, and once"
+        );
+        file.and_then(|file| file.provisional).unwrap_or_default()
     }
 }
 
@@ -83,8 +99,8 @@ mod tests {
         );
         assert_eq!(links.failed(&1), ["b"]);
         assert_eq!(links.link_or_make(1, "c", no, || Ok(("C", 8))), Ok(Err(8)));
-        links.whole(&1);
+        links.completed(&1);
         assert_eq!(links.link_or_make(1, "d", |_| Ok(()), again), Ok(Ok(())));
-        assert!(links.failed(&1).is_empty(), "a whole copy keeps its names");
+        assert!(links.files.lock()[&1].provisional.is_none(), "a complete copy keeps its names");
     }
 }

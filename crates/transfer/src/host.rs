@@ -1,15 +1,16 @@
-//! What the host says about a file, in LaneFS's terms.
+//! Attributes of the host's files, in LaneFS's types.
 
 use crate::hostdir::FileId;
 use lanefs::{Attr, FileKind, SetAttr, Time};
 use rustix::fs::{Stat, Timespec, Timestamps};
 
-/// Content is read and written in pieces of this size, aligned to it: a multiple of the volume's 2 MiB blocks.
-pub(crate) const PIECE: usize = 4 << 20;
+/// Bytes that one read or write of content transfers at most, aligned to multiples of it: a multiple of the
+/// volume's 2 MiB blocks.
+pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 
-/// The part of `struct stat` that is kept.
+/// The fields of `struct stat` that transfers use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Meta {
+pub(crate) struct HostMeta {
     pub(crate) id: FileId,
     pub(crate) kind: FileKind,
     pub(crate) perm: u16,
@@ -24,12 +25,12 @@ pub(crate) struct Meta {
     pub(crate) atime: Time,
 }
 
-impl Meta {
-    /// From the host's answer; `None` for a type of file that POSIX does not know.
+impl HostMeta {
+    /// Converts the host's `struct stat`; `None` for a type of file that POSIX does not define.
     // The widths of the fields differ between architectures.
     #[allow(clippy::unnecessary_cast, clippy::cast_lossless)]
     pub(crate) fn new(stat: &Stat) -> Option<Self> {
-        Some(Meta {
+        Some(HostMeta {
             id: FileId { dev: stat.st_dev as u64, ino: stat.st_ino as u64 },
             kind: FileKind::from_mode(stat.st_mode as u16)?,
             perm: (stat.st_mode & 0o7777) as u16,
@@ -44,12 +45,13 @@ impl Meta {
         })
     }
 
-    /// Fewer bytes allocated than the size: worth asking for holes. Small files have none worth the question.
+    /// True where fewer bytes are allocated than the size says. Files of up to 4096 bytes are not worth the
+    /// search for holes.
     pub(crate) fn may_have_holes(&self) -> bool {
         self.size > 4096 && self.sectors.saturating_mul(512) < self.size
     }
 
-    /// All attributes that a volume's inode takes over, but the size.
+    /// Returns the attributes for the volume's inode, without the size.
     pub(crate) fn set_attr(&self) -> SetAttr {
         SetAttr {
             perm: Some(self.perm),
@@ -62,7 +64,7 @@ impl Meta {
     }
 }
 
-/// The times of a volume's inode, for `utimensat`.
+/// Converts the times of a volume's inode for `utimensat`.
 pub(crate) fn timestamps(attr: &Attr) -> Timestamps {
     let spec = |time: Time| Timespec { tv_sec: time.seconds(), tv_nsec: i64::from(time.nanoseconds()) as _ };
     Timestamps { last_access: spec(attr.atime), last_modification: spec(attr.mtime) }

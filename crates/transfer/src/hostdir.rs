@@ -1,10 +1,11 @@
 //! Directories of the host, walked by descriptor and never by path.
 //!
-//! Depth is unlimited twice: paths may be longer than `PATH_MAX`, as every step is one `openat`; and there may be
-//! more levels than a process may have descriptors, as a directory that has not been used for long is closed, and
-//! opened again through its ancestors when it is needed. No step follows a symbolic link, and a directory opened
-//! again must be the one that it was.
+//! Two limits do not apply. Paths may be longer than `PATH_MAX`, because every step is one `openat`. A tree
+//! may have more levels than a process may have descriptors: the directory opened first is closed first, and
+//! opened again through its ancestors when a thread needs it. No step follows a symbolic link, and a
+//! directory that is opened again must be the same one.
 
+use lanefs::path::join;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, fstat, openat};
@@ -13,36 +14,36 @@ use std::collections::VecDeque;
 use std::ffi::CString;
 use std::sync::{Arc, Weak};
 
-/// Device and inode number: a file's identity on the host.
+/// Identity of a file on the host: device and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Device that holds the file.
     pub dev: u64,
-    /// Inode number there.
+    /// Inode number on that device.
     pub ino: u64,
 }
 
-/// How directories are opened.
+/// Flags with which directories are opened.
 pub(crate) const OPEN_DIR: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A directory of the host and how to come to it.
+/// A directory of the host, with the path to it.
 pub(crate) struct HostDir {
     parent: Option<Arc<HostDir>>,
-    /// Name in the parent; of the top directory: its path as the caller gave it, for messages.
+    /// Name in the parent. For the top directory: its path as the caller gave it, for messages.
     name: CString,
     id: FileId,
     fd: Mutex<Option<Arc<OwnedFd>>>,
 }
 
-/// Bounds how many directories are open: the one opened first is closed first.
+/// Bound on the number of open directories: the one opened first is closed first.
 pub(crate) struct OpenDirs {
     limit: usize,
     open: Mutex<VecDeque<Weak<HostDir>>>,
 }
 
 impl OpenDirs {
-    /// A quarter of the descriptors this process may have, 512 at most.
+    /// Allows a quarter of the descriptors that this process may have, at most 512.
     pub(crate) fn new() -> Self {
         let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(4096);
         Self::with_limit(usize::try_from(allowed / 4).unwrap_or(512).clamp(8, 512))
@@ -55,10 +56,14 @@ impl OpenDirs {
     fn opened(&self, dir: &Arc<HostDir>) {
         let mut open = self.open.lock();
         open.push_back(Arc::downgrade(dir));
+        debug_assert!(
+            open.len() <= self.limit + 1,
+            "one directory is closed for each one opened beyond the limit"
+        );
         if open.len() > self.limit {
             let oldest = open.pop_front();
             drop(open);
-            // Those who use the descriptor right now hold it by their own counts.
+            // Threads that use the descriptor now have their own references to it.
             if let Some(oldest) = oldest.and_then(|weak| weak.upgrade()) {
                 oldest.fd.lock().take();
             }
@@ -67,13 +72,13 @@ impl OpenDirs {
 }
 
 impl HostDir {
-    /// The top directory of a walk; stays open. `path` is for messages.
+    /// Creates the top directory of a walk, which stays open. `path` is for messages.
     pub(crate) fn top(path: CString, fd: OwnedFd) -> Result<Arc<Self>, Errno> {
         let id = identity(&fd)?;
         Ok(Arc::new(HostDir { parent: None, name: path, id, fd: Mutex::new(Some(Arc::new(fd))) }))
     }
 
-    /// A directory that was just opened as `name` of `parent`.
+    /// Creates a directory that was just opened as `name` of `parent`.
     pub(crate) fn below(
         dirs: &OpenDirs,
         parent: &Arc<HostDir>,
@@ -86,14 +91,15 @@ impl HostDir {
         dir
     }
 
-    /// Its identity.
+    /// Returns the identity of the directory.
     pub(crate) fn id(&self) -> FileId {
         self.id
     }
 
-    /// Its descriptor; opens it again where it was closed meanwhile. `ESTALE`: another directory has taken its place.
+    /// Returns the descriptor; opens the directory again where it was closed. `ESTALE`: the name now belongs
+    /// to another directory.
     pub(crate) fn fd(self: &Arc<Self>, dirs: &OpenDirs) -> Result<Arc<OwnedFd>, Errno> {
-        // The closed ones between here and the next open ancestor, this one first.
+        // The closed directories up to the next open ancestor, this one first.
         let mut closed = Vec::new();
         let mut at = self;
         let mut fd = loop {
@@ -114,7 +120,7 @@ impl HostDir {
         Ok(fd)
     }
 
-    /// Path of `name` in it from the top directory on, which is not named.
+    /// Returns the path of `name` in this directory, relative to the top directory.
     pub(crate) fn path_below_top(&self, name: &[u8]) -> Vec<u8> {
         let mut parts = vec![name];
         let mut at = self;
@@ -126,7 +132,8 @@ impl HostDir {
         parts.join(&b'/')
     }
 
-    /// Path of `name` in it (of itself where `name` is empty), beginning as the caller gave the top.
+    /// Returns the path of `name` in this directory, or of the directory where `name` is empty. The path
+    /// begins with the path of the top directory.
     pub(crate) fn path(&self, name: &[u8]) -> Vec<u8> {
         let mut parts = vec![name];
         let mut at = Some(self);
@@ -136,13 +143,13 @@ impl HostDir {
         }
         let mut path = Vec::new();
         for part in parts.into_iter().rev().filter(|part| !part.is_empty()) {
-            path = crate::name::joined(&path, part);
+            path = join(&path, part);
         }
         path
     }
 }
 
-/// Dropping a chain of a million directories must not recurse a million times.
+/// Drops a chain of directories without recursion: it may be a million long.
 impl Drop for HostDir {
     fn drop(&mut self) {
         let mut parent = self.parent.take();

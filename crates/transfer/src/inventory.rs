@@ -1,10 +1,10 @@
-//! All names of a tree of the host, with what the host says of each: the yardstick for what a volume answers.
+//! All names of a tree of the host with their attributes: the reference for answers of a volume.
 
-use crate::Problem;
 use crate::error::{Error, Result, errno_text};
-use crate::host::Meta;
+use crate::host::HostMeta;
 use crate::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
-use crate::name::joined;
+use crate::report::Problem;
+use lanefs::path::join;
 use lanefs::{FileKind, Time};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, fstat, openat, statat};
 use rustix::io::Errno;
@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// A name of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// From the top of the tree on; empty for the top itself.
+    /// Path relative to the top of the tree; empty for the top itself.
     pub path: Vec<u8>,
-    /// Which file it names.
+    /// Identity of the named file.
     pub id: FileId,
     /// Type.
     pub kind: FileKind,
@@ -31,16 +31,16 @@ pub struct Item {
     pub gid: u32,
     /// Size in bytes.
     pub size: u64,
-    /// Last change of the content.
+    /// Time of the last change of the content.
     pub mtime: Time,
 }
 
-/// The names, parents before what is below them, and the directories that could not be read.
+/// The names, each after its parent, and the directories that could not be read.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    /// What is there.
+    /// The names.
     pub items: Vec<Item>,
-    /// What could not be looked at.
+    /// Names and directories that could not be read.
     pub problems: Vec<Problem>,
 }
 
@@ -48,13 +48,13 @@ pub struct Inventory {
 ///
 /// # Errors
 ///
-/// Where `top` is no directory that can be opened; all else is in the inventory's problems.
+/// `top` is no directory, or cannot be opened. All other failures are in the inventory's problems.
 pub fn take_inventory(top: &Path) -> Result<Inventory> {
     let cannot = |errno| Error::host(format!("cannot list '{}'", top.display()), errno);
     let fd = openat(CWD, top, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
-    let meta = Meta::new(&fstat(&fd).map_err(cannot)?).ok_or(cannot(Errno::INVAL))?;
+    let meta = HostMeta::new(&fstat(&fd).map_err(cannot)?).ok_or(cannot(Errno::INVAL))?;
     let name = CString::new(top.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
-    let mut walk = Walk {
+    let mut walk = InventoryWalk {
         inventory: Inventory::default(),
         dirs: OpenDirs::new(),
         buffer: vec![MaybeUninit::uninit(); 64 << 10],
@@ -69,14 +69,14 @@ pub fn take_inventory(top: &Path) -> Result<Inventory> {
     Ok(walk.inventory)
 }
 
-struct Walk {
+struct InventoryWalk {
     inventory: Inventory,
     dirs: OpenDirs,
     buffer: Vec<MaybeUninit<u8>>,
     waiting: Vec<(Arc<HostDir>, Vec<u8>)>,
 }
 
-impl Walk {
+impl InventoryWalk {
     fn directory(&mut self, dir: &Arc<HostDir>, path: &[u8]) -> std::result::Result<(), Errno> {
         let fd = dir.fd(&self.dirs)?;
         let mut entries = RawDir::new(&*fd, &mut self.buffer[..]);
@@ -86,9 +86,9 @@ impl Walk {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let below = joined(path, name.to_bytes());
+            let below = join(path, name.to_bytes());
             let stat = statat(&*fd, name, AtFlags::SYMLINK_NOFOLLOW);
-            match stat.and_then(|stat| Meta::new(&stat).ok_or(Errno::INVAL)) {
+            match stat.and_then(|stat| HostMeta::new(&stat).ok_or(Errno::INVAL)) {
                 Err(errno) => {
                     self.inventory.problems.push(Problem { path: below, what: errno_text(errno) });
                 }
@@ -114,7 +114,7 @@ impl Walk {
     }
 }
 
-fn item(path: Vec<u8>, meta: &Meta) -> Item {
+fn item(path: Vec<u8>, meta: &HostMeta) -> Item {
     Item {
         path,
         id: meta.id,

@@ -1,10 +1,10 @@
-//! Whole trees and tar archives into a LaneFS volume and out of it, in parallel, with everything that a file system
-//! keeps of a file: type, mode, owner, times to the nanosecond, links of both kinds, extended attributes, holes,
-//! devices.
+//! Import and export of whole trees and tar archives, in parallel, with all metadata of a file: type, mode,
+//! owner, times to the nanosecond, links of both kinds, extended attributes, holes, devices.
 //!
-//! A transfer never ends at the first file that it cannot copy: it notes the name and the reason in its [`Report`],
-//! and does the rest. It ends early only where the rest would fail the same way (full volume, failing device) or
-//! where the caller asks, and then whatever is there is whole. It knows nothing of command lines and terminals.
+//! A transfer does not stop at a file that it cannot copy: it records the name and the reason in its
+//! [`Report`], and goes on. It stops early only where all further files would fail as well (full volume,
+//! failing device) or where the caller interrupts it. The files transferred until then are complete. The
+//! crate knows nothing of command lines and terminals.
 //!
 //! ```
 //! use lanefs::{CreateOptions, Volume};
@@ -39,10 +39,12 @@ mod host;
 mod hostdir;
 mod import;
 mod inventory;
+mod job;
 mod name;
 mod queue;
 mod report;
-mod run;
+mod volume;
+mod volume_entry;
 mod xattrs;
 
 pub use archive::{ArchiveSource, ArchiveTarget, export_archive, import_archive, is_archive_name};
@@ -52,6 +54,6 @@ pub use export::{ExportOptions, export_tree};
 pub use hostdir::FileId;
 pub use import::{ImportOptions, Maker, import_tree};
 pub use inventory::{Inventory, Item, take_inventory};
+pub use job::{Control, Progress, ProgressState, Silent};
 pub use name::shown;
 pub use report::{Counts, EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTLY, EXIT_STOPPED, Problem, Report};
-pub use run::{Control, Progress, Silent, Snapshot};

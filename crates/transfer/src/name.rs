@@ -1,7 +1,9 @@
-//! Names as people see them, and names that may be used at all.
+//! Names: their form in messages, the valid ones, temporary ones.
 
-/// A path or name for a message: printable UTF-8 as it is, control characters, backslashes and bytes that are no
-/// UTF-8 escaped, so that any name is one line and none can drive a terminal.
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Formats a path or name for a message. Printable UTF-8 stays as it is; control characters, backslashes and
+/// bytes that are not UTF-8 are escaped. So any name is one line, and none can control a terminal.
 pub fn shown(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -22,8 +24,8 @@ pub fn shown(name: &[u8]) -> String {
     out
 }
 
-/// True for what may name an entry of a directory: 1 to 255 bytes, no '/' and no NUL, neither `.` nor `..`. A
-/// damaged or hostile volume or archive may hold others, and those must never reach a system call.
+/// True for a valid name of a directory's entry: 1 to 255 bytes, no '/' and no NUL, neither `.` nor `..`. A
+/// damaged or hostile volume or archive may hold others, which must never reach a system call.
 pub(crate) fn is_entry_name(name: &[u8]) -> bool {
     !name.is_empty()
         && name.len() <= 255
@@ -32,14 +34,10 @@ pub(crate) fn is_entry_name(name: &[u8]) -> bool {
         && !name.iter().any(|byte| *byte == b'/' || *byte == 0)
 }
 
-/// `base/name`, without doubling a slash.
-pub(crate) fn joined(base: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut path = base.to_vec();
-    if !path.is_empty() && !path.ends_with(b"/") {
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
-    path
+/// Returns a name that nothing else uses.
+pub(crate) fn temporary_name() -> Vec<u8> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!(".lanefs-{}-{}.tmp", rustix::process::getpid(), NEXT.fetch_add(1, Relaxed)).into_bytes()
 }
 
 #[cfg(test)]
@@ -61,12 +59,5 @@ mod tests {
         for good in [&b"..."[..], b" ", b"\xff\n", &[b'x'; 255]] {
             assert!(is_entry_name(good));
         }
-    }
-
-    #[test]
-    fn joining_keeps_one_slash() {
-        assert_eq!(joined(b"/", b"a"), b"/a");
-        assert_eq!(joined(b"a", b"b"), b"a/b");
-        assert_eq!(joined(b"", b"b"), b"b");
     }
 }

@@ -1,43 +1,59 @@
-//! A pool of threads over a stack of jobs that grows as jobs are done.
+//! A pool of threads over a stack of tasks that grows while tasks are executed.
 //!
-//! Last in, first out: a tree is walked depth first, so few directories are open at a time. One lock is enough,
-//! because a job is a directory or some hundred files, and takes a thousand times longer than the lock.
+//! The stack is last in, first out: a tree is walked depth first, so few directories are open at a time. One
+//! lock is enough, because a task is a directory or some hundred files, and takes a thousand times longer
+//! than the lock.
 
+use crate::job::PROGRESS_INTERVAL;
 use parking_lot::{Condvar, Mutex};
-use std::time::Duration;
 
-/// How often the caller's thread is woken while the others work.
-const TICK: Duration = Duration::from_millis(100);
-
-struct State<J> {
-    jobs: Vec<J>,
-    /// Jobs being done, which may still push others.
+struct QueueState<T> {
+    tasks: Vec<T>,
+    /// Tasks in execution, which may still push others.
     active: usize,
+    /// Tasks pushed, and tasks ended, so far.
+    pushed: u64,
+    ended: u64,
 }
 
-/// Jobs not begun yet.
-pub(crate) struct Queue<J> {
-    state: Mutex<State<J>>,
-    /// A job came, or the last one ended.
+/// Tasks that no thread has taken yet.
+pub(crate) struct Queue<T> {
+    state: Mutex<QueueState<T>>,
+    /// A task was pushed, or the last one ended.
     changed: Condvar,
-    /// The last job ended (for the thread that waits for all).
+    /// The last task ended; the thread that waits for all of them listens.
     finished: Condvar,
+    threads: usize,
 }
 
-impl<J: Send> Queue<J> {
-    /// Adds a job. Only from within a job: else the pool may have gone home.
-    pub(crate) fn push(&self, job: J) {
-        self.state.lock().jobs.push(job);
+impl<T: Send> Queue<T> {
+    fn new(threads: usize, first: T) -> Self {
+        Queue {
+            state: Mutex::new(QueueState { tasks: vec![first], active: 0, pushed: 1, ended: 0 }),
+            changed: Condvar::new(),
+            finished: Condvar::new(),
+            threads,
+        }
+    }
+
+    /// Adds a task. Call it only from within a task: otherwise the threads may have ended.
+    pub(crate) fn push(&self, task: T) {
+        let mut state = self.state.lock();
+        debug_assert!(state.active > 0, "only a task pushes tasks");
+        state.pushed += 1;
+        state.tasks.push(task);
+        drop(state);
         self.changed.notify_one();
     }
 
-    /// The next job, waiting while others may still push one; `None` once all is done.
-    fn next(&self) -> Option<J> {
+    /// Returns the next task; waits while other tasks may still push one. `None` once all tasks have ended.
+    fn next(&self) -> Option<T> {
         let mut state = self.state.lock();
         loop {
-            if let Some(job) = state.jobs.pop() {
+            if let Some(task) = state.tasks.pop() {
                 state.active += 1;
-                return Some(job);
+                debug_assert!(state.active <= self.threads, "a thread executes one task at a time");
+                return Some(task);
             }
             if state.active == 0 {
                 return None;
@@ -47,53 +63,53 @@ impl<J: Send> Queue<J> {
     }
 }
 
-/// Ends a job even where it panics, so that the other threads go home and the panic reaches the caller.
-struct Ending<'q, J>(&'q Queue<J>);
+/// Ends a task even if it panics, so that the other threads end and the panic reaches the caller.
+struct TaskGuard<'q, T>(&'q Queue<T>);
 
-impl<J> Drop for Ending<'_, J> {
+impl<T> Drop for TaskGuard<'_, T> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
+        debug_assert!(state.active > 0, "a task ends once");
         state.active -= 1;
-        if state.active == 0 && state.jobs.is_empty() {
+        state.ended += 1;
+        if state.active == 0 && state.tasks.is_empty() {
             self.0.changed.notify_all();
             self.0.finished.notify_all();
         }
     }
 }
 
-/// Does `first` and all that it pushes on `threads` threads, each with its own `local` state; calls `tick` from this
-/// thread now and then.
-pub(crate) fn run_jobs<J: Send, L>(
+/// Executes `first` and all tasks that it pushes on `threads` threads, each with its own state from `local`.
+/// Calls `report_progress` from this thread at intervals.
+pub(crate) fn run_tasks<T: Send, L>(
     threads: usize,
-    first: J,
+    first: T,
     local: impl Fn() -> L + Sync,
-    work: impl Fn(&Queue<J>, &mut L, J) + Sync,
-    tick: impl Fn(),
+    work: impl Fn(&Queue<T>, &mut L, T) + Sync,
+    report_progress: impl Fn(),
 ) {
-    let queue = Queue {
-        state: Mutex::new(State { jobs: vec![first], active: 0 }),
-        changed: Condvar::new(),
-        finished: Condvar::new(),
-    };
+    let threads = threads.max(1);
+    let queue = Queue::new(threads, first);
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
+        for _ in 0..threads {
             scope.spawn(|| {
                 let mut mine = local();
-                while let Some(job) = queue.next() {
-                    let _ending = Ending(&queue);
-                    work(&queue, &mut mine, job);
+                while let Some(task) = queue.next() {
+                    let _guard = TaskGuard(&queue);
+                    work(&queue, &mut mine, task);
                 }
             });
         }
         let mut state = queue.state.lock();
-        while state.active > 0 || !state.jobs.is_empty() {
-            queue.finished.wait_for(&mut state, TICK);
-            parking_lot::MutexGuard::unlocked(&mut state, &tick);
+        while state.active > 0 || !state.tasks.is_empty() {
+            queue.finished.wait_for(&mut state, PROGRESS_INTERVAL);
+            parking_lot::MutexGuard::unlocked(&mut state, &report_progress);
         }
+        debug_assert_eq!(state.pushed, state.ended, "every pushed task has ended once");
     });
 }
 
-/// Threads for a transfer where the caller does not say: some more than cores, as reading waits for devices.
+/// Default number of threads of a transfer: more than cores, because threads wait for devices.
 pub(crate) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(2, |n| n.get()).saturating_mul(2).clamp(2, 32)
 }
@@ -104,11 +120,11 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     #[test]
-    fn every_pushed_job_is_done_once() {
+    fn every_pushed_task_is_done_once() {
         for threads in [1, 2, 7] {
             let done = AtomicU64::new(0);
-            // Job n pushes n jobs of n - 1: 1 + 6 + 30 + 120 + 360 + 720 + 720 jobs.
-            run_jobs(
+            // Task n pushes n tasks of n - 1: 1 + 6 + 30 + 120 + 360 + 720 + 720 tasks.
+            run_tasks(
                 threads,
                 6_u64,
                 || (),
@@ -123,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_job_reaches_the_caller() {
+    fn a_panicking_task_reaches_the_caller() {
         let result = std::panic::catch_unwind(|| {
-            run_jobs(2, 0, || (), |_, (), _| panic!("planted"), || ());
+            run_tasks(2, 0, || (), |_, (), _| panic!("planted"), || ());
         });
         assert!(result.is_err());
     }

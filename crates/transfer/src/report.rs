@@ -1,50 +1,50 @@
-//! What a transfer did, and what it could not do.
+//! The outcome of a transfer: counts, and problems of single files.
 
-use crate::Error;
+use crate::error::Error;
 use crate::name::shown;
 use std::time::Duration;
 
-/// Exit code where all was done.
+/// Exit code of a transfer without problems.
 pub const EXIT_DONE: u8 = 0;
-/// Exit code where some files could not be transferred; the rest was.
+/// Exit code of a transfer that left out some files and finished the rest.
 pub const EXIT_PARTLY: u8 = 1;
-/// Exit code where the transfer ended early: full volume or disk, failing device, damaged archive.
+/// Exit code of a transfer that stopped early: full volume or disk, failing device, damaged archive.
 pub const EXIT_STOPPED: u8 = 4;
-/// Exit code after an interruption (128 + SIGINT).
+/// Exit code of an interrupted transfer (128 + SIGINT).
 pub const EXIT_INTERRUPTED: u8 = 130;
 
-/// How much was transferred.
+/// Amounts transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Regular files, each inode once.
     pub files: u64,
-    /// Directories, the top one among them.
+    /// Directories, including the top one.
     pub directories: u64,
     /// Symbolic links.
     pub symlinks: u64,
-    /// Further names of files counted already.
+    /// Further names of files that are already counted.
     pub hard_links: u64,
     /// Fifos, sockets and devices.
     pub specials: u64,
-    /// Bytes of content read and written (holes not counted).
+    /// Bytes of content read and written, without holes.
     pub bytes: u64,
     /// Extended attributes.
     pub xattrs: u64,
 }
 
 impl Counts {
-    /// Names of every kind.
+    /// Returns the number of names of every kind.
     pub fn entries(&self) -> u64 {
         self.files + self.directories + self.symlinks + self.hard_links + self.specials
     }
 }
 
-/// Something that could not be transferred, or not as it was.
+/// A file that could not be transferred, or not unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Path of the source: of the host for an import, of the volume for an export.
     pub path: Vec<u8>,
-    /// What happened, in words.
+    /// Description of the failure.
     pub what: String,
 }
 
@@ -57,23 +57,23 @@ impl std::fmt::Display for Problem {
 /// The outcome of a transfer.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What was transferred.
+    /// Amounts transferred.
     pub counts: Counts,
-    /// What was not, in the order in which it was met.
+    /// Files not transferred, or not unchanged, in the order in which the transfer reached them.
     pub problems: Vec<Problem>,
-    /// Things kept less than whole by the nature of the destination, said once each (owners without root, refused
-    /// attributes). They do not make the transfer a failure.
+    /// Losses that the destination causes by its nature, one line each: owners without root, refused
+    /// attributes. They do not make the transfer a failure.
     pub notes: Vec<String>,
-    /// The caller asked to stop, and the transfer stopped cleanly before its end.
+    /// True where the caller interrupted the transfer, which stopped cleanly before its end.
     pub interrupted: bool,
-    /// Why the transfer ended before its end. What was transferred until then is whole.
+    /// Error that stopped the transfer before its end. Files transferred until then are complete.
     pub stopped: Option<Error>,
-    /// From the start to the end, the final sync included.
+    /// Time from start to end, including the final sync.
     pub elapsed: Duration,
 }
 
 impl Report {
-    /// The exit code that tells this outcome: one of the `EXIT_` constants.
+    /// Returns the exit code for this outcome: one of the `EXIT_` constants.
     pub fn exit_code(&self) -> u8 {
         if self.stopped.is_some() {
             EXIT_STOPPED
@@ -86,12 +86,12 @@ impl Report {
         }
     }
 
-    /// Names per second.
+    /// Returns the names transferred per second.
     pub fn entries_per_second(&self) -> f64 {
         self.counts.entries() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Bytes of content per second.
+    /// Returns the bytes of content transferred per second.
     pub fn bytes_per_second(&self) -> f64 {
         self.counts.bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }

@@ -57,7 +57,8 @@ fn an_interruption_leaves_whole_files_only() {
             &export_tree(&volume, b"/t", &back, &ExportOptions::default(), common::control()).unwrap(),
         );
         let found = compare_trees(&tree, &back, CompareOptions::default(), common::control()).unwrap();
-        // The directories that were begun have their attributes, and the files that are there all their content.
+        // The directories that were begun have their attributes, and the files that are there all their
+        // content.
         for difference in &found.differences {
             assert_eq!(difference.what, "is missing in the other tree", "{difference}");
         }
@@ -245,7 +246,7 @@ fn a_file_that_changes_while_it_is_read_is_reported() {
     let report = import_tree(&volume, temp.path(), b"/", &ImportOptions::default(), control).unwrap();
     assert_eq!(report.exit_code(), EXIT_PARTLY);
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
-    assert!(report.problems[0].to_string().contains("log: changed while being read"));
+    assert!(report.problems[0].to_string().contains("log: changed while it was read"));
     assert!(volume.read_file("/log").unwrap().starts_with(&noise(9 << 20)), "what was read is kept");
     assert_sound(&volume);
 }

@@ -1,14 +1,14 @@
-//! A tree of a volume into an archive.
+//! Export of a tree as an archive.
 
 use super::stream::{CompressedOutput, Compression};
-use super::writer::{self, Member};
-use crate::Report;
+use super::writer::{self, NewMember};
 use crate::error::{Error, Result};
-use crate::export::data_ranges;
-use crate::host::PIECE;
-use crate::import::{OWNER, temporary_name};
-use crate::name::{is_entry_name, joined, shown};
-use crate::run::{Control, Run, count};
+use crate::host::CHUNK_BYTES;
+use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
+use crate::name::{is_entry_name, shown, temporary_name};
+use crate::report::Report;
+use crate::volume::{OWNER, data_ranges};
+use lanefs::path::join;
 use lanefs::{Attr, FileKind, Ino, Volume};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
@@ -20,23 +20,24 @@ use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Where an archive goes.
+/// Destination of an archive.
 pub enum ArchiveTarget<'a> {
-    /// A file of the host. The suffix of its name chooses the compression: `.gz` and `.tgz` gzip, `.zst` and `.tzst` zstd. The file
-    /// gets its name when it is whole.
+    /// A file of the host. The suffix of its name chooses the compression: `.gz` and `.tgz` gzip, `.zst` and
+    /// `.tzst` zstd. The file gets its name when it is whole.
     File(&'a Path),
-    /// Standard output, or what stands for it, plain.
+    /// Standard output, or a writer in its stead; without compression.
     StandardOutput(Box<dyn Write + Send>),
 }
 
-/// Writes the tree `source` of the volume as an archive: a directory's content as `./...`, a single file under its
-/// name. `overwrite`: an existing file is replaced, at once when the archive is whole.
+/// Writes the tree `source` of the volume as an archive: a directory's content as `./...`, a single file
+/// under its name. With `overwrite` the complete archive replaces an existing file.
 ///
 /// # Errors
 ///
-/// Only what keeps the export from beginning: no `source`, the target cannot be made. All else is in the [`Report`].
+/// The export cannot start: `source` does not exist, the target cannot be made. All other failures are in the
+/// [`Report`].
 pub fn export_archive(
     volume: &Volume,
     source: &[u8],
@@ -59,21 +60,21 @@ pub fn export_archive(
             Ok(report)
         }
         ArchiveTarget::File(path) => {
-            let place = Place::open(path, overwrite)?;
+            let archive = ArchiveFile::open(path, overwrite)?;
             let what = path.display().to_string();
-            let file = place.file.try_clone().map_err(|e| Error::host(what.clone(), errno(&e)))?;
+            let file = archive.file.try_clone().map_err(|e| Error::host(what.clone(), errno(&e)))?;
             let compression = Compression::of_name(path.as_os_str().as_bytes());
             let output = match CompressedOutput::new(compression, std::fs::File::from(file)) {
                 Ok(output) => output,
                 Err(error) => {
-                    place.abandon();
+                    archive.abandon();
                     return Err(Error::host(format!("cannot write '{what}'"), errno(&error)));
                 }
             };
-            let (mut report, whole) = write_tree(volume, source, &attr, output, &what, control);
-            if !whole {
-                place.abandon();
-            } else if let Err(errno) = place.finish() {
+            let (mut report, complete) = write_tree(volume, source, &attr, output, &what, control);
+            if !complete {
+                archive.abandon();
+            } else if let Err(errno) = archive.finish() {
                 report.stopped.get_or_insert(Error::host(format!("cannot finish '{what}'"), errno));
             }
             Ok(report)
@@ -81,20 +82,20 @@ pub fn export_archive(
     }
 }
 
-/// The archive's file, under a temporary name until it is whole.
-struct Place {
+/// The archive's file, under a temporary name until it is complete.
+struct ArchiveFile {
     file: OwnedFd,
     path: PathBuf,
-    /// `None`: a device or pipe, written in place.
+    /// `None` for a device or pipe, which is written directly.
     temporary: Option<PathBuf>,
     overwrite: bool,
 }
 
-impl Place {
+impl ArchiveFile {
     fn open(path: &Path, overwrite: bool) -> Result<Self> {
         let cannot = |errno| Error::host(format!("cannot make '{}'", path.display()), errno);
-        let there = statat(CWD, path, AtFlags::empty()).map(|stat| FileType::from_raw_mode(stat.st_mode));
-        match there {
+        let existing = statat(CWD, path, AtFlags::empty()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        match existing {
             Ok(FileType::RegularFile) if !overwrite => {
                 return Err(Error::Usage(format!(
                     "'{}' exists already (--overwrite replaces it)",
@@ -106,13 +107,13 @@ impl Place {
             Ok(_) => {
                 let file =
                     openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(cannot)?;
-                return Ok(Place { file, path: path.into(), temporary: None, overwrite });
+                return Ok(ArchiveFile { file, path: path.into(), temporary: None, overwrite });
             }
         }
         let temporary = path.with_file_name(std::ffi::OsString::from_vec(temporary_name()));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(CWD, &temporary, flags, Mode::from_raw_mode(0o666)).map_err(cannot)?;
-        Ok(Place { file, path: path.into(), temporary: Some(temporary), overwrite })
+        Ok(ArchiveFile { file, path: path.into(), temporary: Some(temporary), overwrite })
     }
 
     fn finish(self) -> std::result::Result<(), Errno> {
@@ -136,7 +137,7 @@ fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// The report, and whether the archive is whole.
+/// Writes the archive. Returns the report, and true where the archive is complete.
 fn write_tree<W: Write>(
     volume: &Volume,
     source: &[u8],
@@ -145,65 +146,65 @@ fn write_tree<W: Write>(
     what: &str,
     control: Control<'_>,
 ) -> (Report, bool) {
-    let mut export = Export {
-        run: Run::new(control),
+    let mut export = ArchiveExport {
+        job: TransferJob::new(control),
         volume,
         output,
         links: HashMap::new(),
-        seen: HashSet::new(),
-        buffer: vec![0; PIECE],
-        told: Instant::now(),
+        visited: HashSet::new(),
+        buffer: vec![0; CHUNK_BYTES],
+        last_report: Instant::now(),
     };
-    let mut written = export.tree(source, attr);
-    export.run.tick(true);
-    if written.is_ok() && !export.run.ends() {
-        written = writer::end(&mut export.output);
+    let mut outcome = export.tree(source, attr);
+    export.job.report_progress(true);
+    if outcome.is_ok() && !export.job.should_stop() {
+        outcome = writer::end(&mut export.output);
     }
-    let Export { run, output, .. } = export;
-    let finished = written.and_then(|()| output.finish().and_then(|mut output| output.flush()));
-    let ended = run.ends();
-    let whole = finished.is_ok() && !ended;
+    let ArchiveExport { job, output, .. } = export;
+    let finished = outcome.and_then(|()| output.finish().and_then(|mut output| output.flush()));
+    let stopped = job.should_stop();
+    let complete = finished.is_ok() && !stopped;
     if let Err(error) = finished
-        && !ended
+        && !stopped
     {
-        run.stop(Error::host(format!("cannot write {what}"), errno(&error)));
+        job.stop(Error::host(format!("cannot write {what}"), errno(&error)));
     }
-    (run.report("the archive"), whole)
+    (job.report("the archive"), complete)
 }
 
-struct Export<'a, W: Write> {
-    run: Run<'a>,
+struct ArchiveExport<'a, W: Write> {
+    job: TransferJob<'a>,
     volume: &'a Volume,
     output: CompressedOutput<W>,
-    /// First members of files with several names.
+    /// Name of the first member of each file with several names.
     links: HashMap<Ino, Vec<u8>>,
-    /// Directories: a damaged volume may have a cycle.
-    seen: HashSet<Ino>,
+    /// Directories visited: a damaged volume may have a cycle.
+    visited: HashSet<Ino>,
     buffer: Vec<u8>,
-    told: Instant,
+    last_report: Instant,
 }
 
-impl<W: Write> Export<'_, W> {
-    /// `source` and all below it, depth first, names in order; errors are those of the output.
+impl<W: Write> ArchiveExport<'_, W> {
+    /// Writes `source` and all below it, depth first, names in order. Errors are those of the output.
     fn tree(&mut self, source: &[u8], attr: &Attr) -> io::Result<()> {
         let name = lanefs::path::file_name(source).unwrap_or(b".");
         if attr.kind != FileKind::Directory {
             return self.member(name, attr);
         }
-        // Paths of the members still to come, the next one last.
+        // Paths of the members to be written, the next one last.
         let mut waiting = vec![(attr.ino, b"./".to_vec())];
         while let Some((ino, path)) = waiting.pop() {
-            if self.run.ends() {
+            if self.job.should_stop() {
                 break;
             }
-            if self.told.elapsed() > Duration::from_millis(100) {
-                self.run.tick(false);
-                self.told = Instant::now();
+            if self.last_report.elapsed() > PROGRESS_INTERVAL {
+                self.job.report_progress(false);
+                self.last_report = Instant::now();
             }
             let attr = match self.volume.getattr(ino) {
                 Ok(attr) => attr,
                 Err(error) => {
-                    self.run.volume_refused(path, "cannot read", error);
+                    self.job.volume_refused(path, "cannot read", error);
                     continue;
                 }
             };
@@ -211,8 +212,8 @@ impl<W: Write> Export<'_, W> {
                 self.member(&path, &attr)?;
                 continue;
             }
-            if !self.seen.insert(ino) {
-                self.run.problem(path, "is a directory that has a name elsewhere (run `lanefs fsck`)");
+            if !self.visited.insert(ino) {
+                self.job.problem(path, "is a directory with a second name (run `lanefs fsck`)");
                 continue;
             }
             self.member(&path, &attr)?;
@@ -223,7 +224,7 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    /// The paths in a directory.
+    /// Returns the inodes and paths in a directory.
     fn names(&self, ino: Ino, path: &[u8]) -> Vec<(Ino, Vec<u8>)> {
         let mut names = Vec::new();
         let mut cookie = 0;
@@ -231,16 +232,16 @@ impl<W: Write> Export<'_, W> {
             let entries = match self.volume.readdir(&OWNER, ino, cookie, 1024) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    self.run.volume_refused(path.to_vec(), "cannot read", error);
+                    self.job.volume_refused(path.to_vec(), "cannot read", error);
                     return names;
                 }
             };
             let Some(last) = entries.last() else { return names };
             cookie = last.cookie;
             for entry in entries {
-                let mut below = joined(path, &entry.name);
+                let mut below = join(path, &entry.name);
                 if !is_entry_name(&entry.name) {
-                    self.run.problem(below, "cannot be a file's name (run `lanefs fsck`)");
+                    self.job.problem(below, "is no valid name (run `lanefs fsck`)");
                     continue;
                 }
                 if entry.kind == FileKind::Directory {
@@ -253,7 +254,7 @@ impl<W: Write> Export<'_, W> {
 
     fn member(&mut self, path: &[u8], attr: &Attr) -> io::Result<()> {
         if attr.kind == FileKind::Socket {
-            self.run.problem(path.to_vec(), "a socket; archives hold none");
+            self.job.problem(path.to_vec(), "is a socket; archives hold none");
             return Ok(());
         }
         let link_to = if attr.kind != FileKind::Directory && attr.links > 1 {
@@ -267,16 +268,16 @@ impl<W: Write> Export<'_, W> {
         } else {
             None
         };
-        let parts = if link_to.is_some() { Ok(Parts::default()) } else { self.parts(attr) };
+        let parts = if link_to.is_some() { Ok(MemberParts::default()) } else { self.parts(attr) };
         let parts = match parts {
             Ok(parts) => parts,
             Err(error) => {
                 self.links.remove(&attr.ino);
-                self.run.volume_refused(path.to_vec(), "cannot read", error);
+                self.job.volume_refused(path.to_vec(), "cannot read", error);
                 return Ok(());
             }
         };
-        let member = Member {
+        let member = NewMember {
             path,
             attr,
             link_to: link_to.as_deref(),
@@ -287,9 +288,9 @@ impl<W: Write> Export<'_, W> {
         let data = writer::begin(&mut self.output, &member)?;
         if data > 0 {
             self.content(path, attr, &parts.ranges)?;
-            writer::fill_up(&mut self.output, data)?;
+            writer::pad(&mut self.output, data)?;
         }
-        let counters = &self.run.counters;
+        let counters = &self.job.counters;
         counters.xattrs.fetch_add(parts.xattrs.len() as u64, Relaxed);
         count(match attr.kind {
             _ if link_to.is_some() => &counters.hard_links,
@@ -301,8 +302,8 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    fn parts(&self, attr: &Attr) -> lanefs::Result<Parts> {
-        let mut parts = Parts::default();
+    fn parts(&self, attr: &Attr) -> lanefs::Result<MemberParts> {
+        let mut parts = MemberParts::default();
         for name in self.volume.listxattr(attr.ino)? {
             let value = self.volume.getxattr(&OWNER, attr.ino, &name)?;
             parts.xattrs.push((name, value));
@@ -316,31 +317,33 @@ impl<W: Write> Export<'_, W> {
         Ok(parts)
     }
 
-    /// The bytes of the ranges. The header has promised their number, so what cannot be read becomes zeros, and is
-    /// told.
+    /// Writes the bytes of the ranges. The header has stated their number, so bytes that cannot be read
+    /// become zeros and a problem.
     fn content(&mut self, path: &[u8], attr: &Attr, ranges: &[(u64, u64)]) -> io::Result<()> {
-        let mut told = false;
+        let mut reported = false;
         for (start, len) in ranges {
             let (mut offset, stop) = (*start, start + len);
             while offset < stop {
-                if self.run.ends() {
+                if self.job.should_stop() {
                     return Ok(());
                 }
-                let want = (PIECE as u64 - offset % PIECE as u64).min(stop - offset) as usize;
+                let want = (CHUNK_BYTES as u64 - offset % CHUNK_BYTES as u64).min(stop - offset) as usize;
                 let buffer = &mut self.buffer[..want];
                 let read = self.volume.read(&OWNER, attr.ino, offset, buffer);
                 let count = *read.as_ref().unwrap_or(&0);
                 if count < want {
                     buffer[count..].fill(0);
-                    if !told {
-                        let why = read.map_or_else(|error| error.to_string(), |_| "it is shorter".into());
-                        let what = format!("cannot be read whole ({why}); zeros are in the archive instead");
-                        self.run.problem(path.to_vec(), what);
-                        told = true;
+                    if !reported {
+                        let why = read
+                            .map_or_else(|error| error.to_string(), |_| "it is shorter than its size".into());
+                        let what =
+                            format!("cannot be read completely ({why}); the archive has zeros instead");
+                        self.job.problem(path.to_vec(), what);
+                        reported = true;
                     }
                 }
                 self.output.write_all(buffer)?;
-                self.run.counters.bytes.fetch_add(want as u64, Relaxed);
+                self.job.counters.bytes.fetch_add(want as u64, Relaxed);
                 offset += want as u64;
             }
         }
@@ -349,7 +352,7 @@ impl<W: Write> Export<'_, W> {
 }
 
 #[derive(Default)]
-struct Parts {
+struct MemberParts {
     target: Vec<u8>,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     ranges: Vec<(u64, u64)>,

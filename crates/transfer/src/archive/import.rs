@@ -1,13 +1,15 @@
-//! An archive into a volume.
+//! Import of an archive.
 
-use super::reader::{Member, MemberKind, Reader};
-use super::stream::{Ahead, decompressed};
-use crate::Report;
+use super::reader::{ArchiveMember, MemberKind, Reader};
+use super::stream::{ReadAhead, decompressed};
 use crate::error::{Error, Result};
-use crate::host::PIECE;
-use crate::import::{ImportOptions, OWNER, Refusal, destination, place, place_directory, place_link};
+use crate::host::CHUNK_BYTES;
+use crate::import::ImportOptions;
+use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
 use crate::name::{is_entry_name, shown};
-use crate::run::{Control, Run, count};
+use crate::report::Report;
+use crate::volume::{OWNER, destination};
+use crate::volume_entry::{VolumeEntryError, create_entry, link_entry, make_directory};
 use crate::xattrs::is_kept;
 use lanefs::{Code, FileKind, Ino, MkdirAll, SetAttr, Volume, XattrMode};
 use rustix::io::Errno;
@@ -15,24 +17,25 @@ use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Where an archive comes from.
+/// Source of an archive.
 pub enum ArchiveSource<'a> {
     /// A file of the host.
     File(&'a Path),
-    /// Standard input, or what stands for it.
+    /// Standard input, or a reader in its stead.
     StandardInput(Box<dyn Read + Send>),
 }
 
-/// Unpacks an archive's members into the directory `dest` of the volume, which is made with its parents. Leading
-/// slashes and `./` of members' names are dropped; members that would leave `dest` are problems. A member that comes
-/// twice counts the second time. Other threads and skipped files of `options` play no part.
+/// Extracts an archive's members into the directory `dest` of the volume, which is made with its parents.
+/// Leading slashes and `./` of members' names are dropped; members that would leave `dest` are problems. Of
+/// two members with the same name the second one counts. `threads` and `skip` of `options` have no effect. On
+/// return everything is durable.
 ///
 /// # Errors
 ///
-/// Only what keeps the import from beginning: the archive cannot be opened, `dest` cannot be made. All else is in
-/// the [`Report`]. On return everything is durable.
+/// The import cannot start: the archive cannot be opened, `dest` cannot be made. All other failures are in
+/// the [`Report`].
 pub fn import_archive(
     volume: &Volume,
     source: ArchiveSource<'_>,
@@ -59,108 +62,115 @@ pub fn import_archive(
     };
     let input = decompressed(&what, input)?;
     let top = destination(volume, dest)?.ino;
-    let mut import = Import {
-        run: Run::new(control),
+    let mut import = ArchiveImport {
+        job: TransferJob::new(control),
         volume,
         overwrite: options.overwrite,
         top,
         directories: HashMap::new(),
         made: HashSet::new(),
         attributes: Vec::new(),
-        buffer: vec![0; PIECE],
-        told: Instant::now(),
+        buffer: vec![0; CHUNK_BYTES],
+        last_report: Instant::now(),
     };
     let read = {
-        let mut reader = Reader::new(what, Ahead::new(input, control.interrupt));
+        let mut reader = Reader::new(what, ReadAhead::new(input, control.interrupt));
         import.members(&mut reader)
     };
     if let Err(error) = read
-        && !import.run.ends()
+        && !import.job.should_stop()
     {
-        import.run.stop(error);
+        import.job.stop(error);
     }
     import.directory_attributes();
-    import.run.tick(true);
+    import.job.report_progress(true);
     if let Err(error) = volume.sync() {
-        import.run.stop(Error::volume("cannot make the import durable", error));
+        import.job.stop(Error::volume("cannot make the import durable", error));
     }
-    Ok(import.run.report("the volume"))
+    Ok(import.job.report("the volume"))
 }
 
-/// The components of a member's name; `None` where it would leave the destination or is no name.
+/// Returns the components of a member's name; `None` where it would leave the destination or is invalid.
 fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
     let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     parts.map(|part| is_entry_name(part).then_some(part)).collect()
 }
 
-struct Import<'a> {
-    run: Run<'a>,
+struct ArchiveImport<'a> {
+    job: TransferJob<'a>,
     volume: &'a Volume,
     overwrite: bool,
     top: Ino,
     /// Directories below the top, by path without leading slash.
     directories: HashMap<Vec<u8>, Ino>,
-    /// What this import made: a later member of the same name replaces it.
+    /// Inodes that this import made: a later member of the same name replaces them.
     made: HashSet<Ino>,
-    /// Of directories; set at the end.
+    /// Attributes of directories, which are set at the end.
     attributes: Vec<(Ino, Vec<u8>, SetAttr)>,
     buffer: Vec<u8>,
-    told: Instant,
+    last_report: Instant,
 }
 
-/// Why a member is not there, or not whole.
-enum Fault {
-    Refused(Refusal),
-    /// In words.
+/// Reason why a member was not imported, or not completely.
+enum MemberFailure {
+    /// The name could not be made, or the volume refused an operation.
+    Entry(VolumeEntryError),
+    /// A description.
     Text(String),
-    /// The archive cannot be read on.
+    /// The archive cannot be read any further.
     Archive(Error),
-    Ends,
+    /// The transfer stops.
+    Stopped,
 }
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
-        Fault::Refused(refusal)
+impl From<VolumeEntryError> for MemberFailure {
+    fn from(error: VolumeEntryError) -> Self {
+        MemberFailure::Entry(error)
     }
 }
 
-impl From<lanefs::Error> for Fault {
+impl From<lanefs::Error> for MemberFailure {
     fn from(error: lanefs::Error) -> Self {
-        Fault::Refused(Refusal::Volume(error))
+        MemberFailure::Entry(VolumeEntryError::Volume(error))
     }
 }
 
-impl Import<'_> {
+impl ArchiveImport<'_> {
     fn members<R: Read>(&mut self, reader: &mut Reader<R>) -> Result<()> {
-        while !self.run.ends() {
-            if self.told.elapsed() > Duration::from_millis(100) {
-                self.run.tick(false);
-                self.told = Instant::now();
+        while !self.job.should_stop() {
+            if self.last_report.elapsed() > PROGRESS_INTERVAL {
+                self.job.report_progress(false);
+                self.last_report = Instant::now();
             }
             let Some(member) = reader.next()? else { break };
             match self.member(reader, &member) {
-                Ok(()) | Err(Fault::Ends) => (),
-                Err(Fault::Archive(error)) => return Err(error),
-                Err(Fault::Text(text)) => self.run.problem(member.path, text),
-                Err(Fault::Refused(Refusal::Volume(error))) => {
-                    self.run.volume_refused(member.path, "cannot write into the volume", error);
+                Ok(()) | Err(MemberFailure::Stopped) => (),
+                Err(MemberFailure::Archive(error)) => return Err(error),
+                Err(MemberFailure::Text(text)) => self.job.problem(member.path, text),
+                Err(MemberFailure::Entry(VolumeEntryError::Volume(error))) => {
+                    self.job.volume_refused(member.path, "cannot write into the volume", error);
                 }
-                Err(Fault::Refused(taken)) => self.run.problem(member.path, taken.text()),
+                Err(MemberFailure::Entry(error)) => self.job.problem(member.path, error.text()),
             }
         }
         Ok(())
     }
 
-    fn member<R: Read>(&mut self, reader: &mut Reader<R>, member: &Member) -> std::result::Result<(), Fault> {
-        let outside = || Fault::Text("would leave the destination or has no usable name; left out".into());
+    fn member<R: Read>(
+        &mut self,
+        reader: &mut Reader<R>,
+        member: &ArchiveMember,
+    ) -> std::result::Result<(), MemberFailure> {
+        let outside =
+            || MemberFailure::Text("would leave the destination or has no usable name; left out".into());
         let parts = components(&member.path).ok_or_else(outside)?;
-        self.run.counters.xattrs_refused.fetch_add(member.acls, Relaxed);
+        self.job.counters.xattrs_refused.fetch_add(member.acls, Relaxed);
         let Some((name, parents)) = parts.split_last() else {
-            // The archive's own top directory gives its attributes to the destination.
+            // The destination takes the attributes of the archive's top directory.
             if member.kind == MemberKind::Own(FileKind::Directory) {
                 self.xattrs(self.top, member);
                 self.attributes.push((self.top, member.path.clone(), set_attr(member)));
-                count(&self.run.counters.directories);
+                count(&self.job.counters.directories);
                 return Ok(());
             }
             return Err(outside());
@@ -171,15 +181,16 @@ impl Import<'_> {
             MemberKind::HardLink(target) => {
                 let ino = self.find(target)?;
                 let overwrite = self.may_replace(dir, name);
-                place_link(self.volume, ino, dir, name, overwrite)?;
-                count(&self.run.counters.hard_links);
+                link_entry(self.volume, ino, dir, name, overwrite)?;
+                count(&self.job.counters.hard_links);
                 Ok(())
             }
             MemberKind::Own(kind) => self.file(reader, dir, name, *kind, member),
         }
     }
 
-    /// True where what has this name may go: by option, or because an earlier member of this archive made it.
+    /// True where the file of this name may be replaced: by option, or because an earlier member of this
+    /// archive made it.
     fn may_replace(&self, dir: Ino, name: &[u8]) -> bool {
         self.overwrite
             || matches!(self.volume.lookup(&OWNER, dir, name), Ok((ino, _)) if self.made.contains(&ino))
@@ -190,20 +201,20 @@ impl Import<'_> {
         dir: Ino,
         name: &[u8],
         parts: &[&[u8]],
-        member: &Member,
-    ) -> std::result::Result<(), Fault> {
+        member: &ArchiveMember,
+    ) -> std::result::Result<(), MemberFailure> {
         let overwrite = self.may_replace(dir, name);
-        let (ino, _) = place_directory(self.volume, dir, name, overwrite)?;
+        let (ino, _) = make_directory(self.volume, dir, name, overwrite)?;
         self.xattrs(ino, member);
         self.attributes.push((ino, member.path.clone(), set_attr(member)));
         self.directories.insert(parts.join(&b'/'), ino);
-        count(&self.run.counters.directories);
+        count(&self.job.counters.directories);
         Ok(())
     }
 
-    /// The directory of these components; those that no member brought are made with mode 0755. Links are not
-    /// followed: they could lead out of the destination.
-    fn parent(&mut self, parts: &[&[u8]]) -> std::result::Result<Ino, Fault> {
+    /// Returns the directory of these components. Directories without a member get mode 0755. Links are not
+    /// followed, because they could lead out of the destination.
+    fn parent(&mut self, parts: &[&[u8]]) -> std::result::Result<Ino, MemberFailure> {
         if parts.is_empty() {
             return Ok(self.top);
         }
@@ -212,20 +223,21 @@ impl Import<'_> {
             return Ok(*ino);
         }
         let options = MkdirAll { base: Some(self.top), follow: false, ..MkdirAll::default() };
-        let at = match self.volume.mkdir_all_with(&options, &path) {
+        let dir = match self.volume.mkdir_all_with(&options, &path) {
             Ok(attr) => attr.ino,
             Err(lanefs::Error::At { code: Code::NotDirectory, what }) => {
-                return Err(Fault::Text(format!("'{what}' on its way is no directory")));
+                return Err(MemberFailure::Text(format!("'{what}' in its path is no directory")));
             }
             Err(error) => return Err(error.into()),
         };
-        self.directories.insert(path, at);
-        Ok(at)
+        self.directories.insert(path, dir);
+        Ok(dir)
     }
 
-    /// The file that a hard link names, by the same rules.
-    fn find(&self, path: &[u8]) -> std::result::Result<Ino, Fault> {
-        let missing = || Fault::Text(format!("another name of '{}', which is not there", shown(path)));
+    /// Returns the target of a hard link, by the rules of [`parent`](Self::parent).
+    fn find(&self, path: &[u8]) -> std::result::Result<Ino, MemberFailure> {
+        let missing =
+            || MemberFailure::Text(format!("is a hard link to '{}', which does not exist", shown(path)));
         let parts = components(path).ok_or_else(missing)?;
         let mut at = (self.top, FileKind::Directory);
         for part in parts {
@@ -240,25 +252,25 @@ impl Import<'_> {
         dir: Ino,
         name: &[u8],
         kind: FileKind,
-        member: &Member,
-    ) -> std::result::Result<(), Fault> {
+        member: &ArchiveMember,
+    ) -> std::result::Result<(), MemberFailure> {
         let volume = self.volume;
         let overwrite = self.overwrite || !self.made.is_empty() && self.may_replace(dir, name);
-        let placed = place(volume, dir, name, overwrite, |name| match kind {
+        let entry = create_entry(volume, dir, name, overwrite, |name| match kind {
             FileKind::File => volume.create_file(&OWNER, dir, name, member.perm),
             FileKind::Symlink => volume.symlink(&OWNER, dir, name, &member.target),
             kind => volume.mknod(&OWNER, dir, name, kind, member.perm, member.rdev),
         })?;
-        let filled = self.fill(reader, placed.ino, kind, member);
-        if let Err(fault) = filled.and_then(|()| placed.finish(volume).map_err(Fault::from)) {
-            placed.abandon(volume);
-            return Err(fault);
+        let filled = self.fill(reader, entry.ino, kind, member);
+        if let Err(failure) = filled.and_then(|()| entry.finish(volume).map_err(MemberFailure::from)) {
+            entry.abandon(volume);
+            return Err(failure);
         }
-        self.made.insert(placed.ino);
+        self.made.insert(entry.ino);
         count(match kind {
-            FileKind::File => &self.run.counters.files,
-            FileKind::Symlink => &self.run.counters.symlinks,
-            _ => &self.run.counters.specials,
+            FileKind::File => &self.job.counters.files,
+            FileKind::Symlink => &self.job.counters.symlinks,
+            _ => &self.job.counters.specials,
         });
         Ok(())
     }
@@ -268,21 +280,21 @@ impl Import<'_> {
         reader: &mut Reader<R>,
         ino: Ino,
         kind: FileKind,
-        member: &Member,
-    ) -> std::result::Result<(), Fault> {
+        member: &ArchiveMember,
+    ) -> std::result::Result<(), MemberFailure> {
         let mut set = set_attr(member);
         if kind == FileKind::File {
             let mut end = 0;
             for (start, len) in &member.ranges {
                 let (mut offset, stop) = (*start, start + len);
                 while offset < stop {
-                    if self.run.ends() {
-                        return Err(Fault::Ends);
+                    if self.job.should_stop() {
+                        return Err(MemberFailure::Stopped);
                     }
-                    let want = (PIECE as u64 - offset % PIECE as u64).min(stop - offset) as usize;
-                    let count = reader.content(&mut self.buffer[..want]).map_err(Fault::Archive)?;
+                    let want = (CHUNK_BYTES as u64 - offset % CHUNK_BYTES as u64).min(stop - offset) as usize;
+                    let count = reader.content(&mut self.buffer[..want]).map_err(MemberFailure::Archive)?;
                     self.volume.write(&OWNER, ino, offset, &self.buffer[..count])?;
-                    self.run.counters.bytes.fetch_add(count as u64, Relaxed);
+                    self.job.counters.bytes.fetch_add(count as u64, Relaxed);
                     offset += count as u64;
                     end = offset;
                 }
@@ -297,33 +309,34 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn xattrs(&self, ino: Ino, member: &Member) {
+    fn xattrs(&self, ino: Ino, member: &ArchiveMember) {
         for (name, value) in &member.xattrs {
             if !is_kept(name) {
-                count(&self.run.counters.xattrs_refused);
+                count(&self.job.counters.xattrs_refused);
                 continue;
             }
             match self.volume.setxattr(&OWNER, ino, name, value, XattrMode::Set) {
-                Ok(()) => count(&self.run.counters.xattrs),
+                Ok(()) => count(&self.job.counters.xattrs),
                 Err(error) => {
                     let doing = format!("cannot keep the attribute {}", shown(name));
-                    self.run.volume_refused(member.path.clone(), &doing, error);
+                    self.job.volume_refused(member.path.clone(), &doing, error);
                 }
             }
         }
     }
 
-    /// After all members, as each would change its directory's times.
+    /// Sets the attributes of directories. Call it after all members: each changes the times of its
+    /// directory.
     fn directory_attributes(&mut self) {
         for (ino, path, set) in std::mem::take(&mut self.attributes) {
             if let Err(error) = self.volume.setattr(&OWNER, ino, &set) {
-                self.run.volume_refused(path, "cannot set the attributes", error);
+                self.job.volume_refused(path, "cannot set the attributes", error);
             }
         }
     }
 }
 
-fn set_attr(member: &Member) -> SetAttr {
+fn set_attr(member: &ArchiveMember) -> SetAttr {
     SetAttr {
         perm: Some(member.perm),
         uid: Some(member.uid),

@@ -1,10 +1,11 @@
-//! Tar archives: into a volume and out of it.
+//! Import and export of tar archives.
 //!
-//! Read: ustar, GNU (long names, sparse files, base-256 numbers), POSIX pax with GNU's sparse forms and `SCHILY.xattr`
-//! attributes; plain, gzip or zstd. Written: POSIX pax, with times to the nanosecond, extended attributes as raw
-//! bytes and holes in GNU's form 1.0; plain, gzip or zstd. Owners are numbers; names of users in an archive are not looked
-//! at. Header fields go through the `tar` crate; records are read and written here, as names and attributes may hold
-//! newlines and any other byte, and sizes may be in records only.
+//! The import reads ustar, GNU (long names, sparse files, base-256 numbers), POSIX pax with GNU's sparse
+//! forms and `SCHILY.xattr` attributes. The export writes POSIX pax, with times to the nanosecond, extended
+//! attributes as raw bytes and holes in GNU's form 1.0. Both handle plain, gzip and zstd archives. Owners are
+//! numbers; names of users in an archive are ignored. The `tar` crate encodes header fields. This module
+//! reads and writes records, because names and attributes may hold newlines and any other byte, and sizes may
+//! be in records only.
 
 mod export;
 mod import;

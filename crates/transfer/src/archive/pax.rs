@@ -2,12 +2,12 @@
 
 use lanefs::Time;
 
-/// Records in their order; a later one of the same key counts.
+/// Records in their order. Of several with the same key the last one counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records(pub(crate) Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Records {
-    /// From a header's content; `None` where it is damaged.
+    /// Parses a header's content; `None` where it is damaged.
     pub(crate) fn parse(mut data: &[u8]) -> Option<Self> {
         let mut records = Vec::new();
         while !data.is_empty() && data[0] != 0 {
@@ -21,23 +21,23 @@ impl Records {
         Some(Records(records))
     }
 
-    /// The value of the last record with this key; an empty value takes the key back.
+    /// Returns the value of the last record with this key; an empty value removes the key.
     pub(crate) fn get(&self, key: &str) -> Option<&[u8]> {
         let found = self.0.iter().rev().find(|(k, _)| k == key.as_bytes());
         found.map(|(_, value)| &value[..]).filter(|value| !value.is_empty())
     }
 
-    /// A number.
+    /// Returns the value of a record as a number.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         std::str::from_utf8(self.get(key)?).ok()?.parse().ok()
     }
 
-    /// A time: seconds with any number of decimals, perhaps negative.
+    /// Returns the value of a record as a time: seconds with any number of decimals, possibly negative.
     pub(crate) fn time(&self, key: &str) -> Option<Time> {
         let text = std::str::from_utf8(self.get(key)?).ok()?;
         let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (seconds, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        // No second sign anywhere.
+        // `parse` would accept a second sign.
         if !seconds.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
             return None;
         }
@@ -47,18 +47,18 @@ impl Records {
         Some(Time(if negative { -total } else { total }))
     }
 
-    /// Adds a record.
+    /// Appends a record.
     pub(crate) fn push(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
         self.0.push((key.into(), value.into()));
     }
 
-    /// Adds a time.
+    /// Appends a time.
     pub(crate) fn push_time(&mut self, key: &str, time: Time) {
         let (sign, time) = if time.0 < 0 { ("-", time.0.unsigned_abs()) } else { ("", time.0 as u64) };
         self.push(key, format!("{sign}{}.{:09}", time / 1_000_000_000, time % 1_000_000_000));
     }
 
-    /// As a header's content.
+    /// Encodes the records as a header's content.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut data = Vec::new();
         for (key, value) in &self.0 {
@@ -91,7 +91,7 @@ mod tests {
         records.push("SCHILY.xattr.user.a=b", [0_u8, 255, 61]);
         let back = Records::parse(&records.encode()).unwrap();
         assert_eq!(back.get("key9990").unwrap().len(), 9_990);
-        // A '=' in a key cannot be told from the one that ends it: the format's own limit.
+        // A '=' in a key looks like the one that ends the key: a limit of the format.
         assert_eq!(back.get("SCHILY.xattr.user.a").unwrap(), b"b=\x00\xff=");
         assert_eq!(back.0.len(), records.0.len());
         for damaged in

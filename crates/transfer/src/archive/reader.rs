@@ -1,4 +1,4 @@
-//! The members of an archive, one after another, as they stand in it.
+//! Reading of the members of an archive, one after another.
 
 use super::pax::Records;
 use super::sparse::{self, Ranges};
@@ -8,25 +8,25 @@ use lanefs::{FileKind, Time};
 use std::io::{self, Read};
 use tar::{EntryType, GnuExtSparseHeader, Header};
 
-/// The longest name, target or set of records that is believed.
-const RECORDS_LIMIT: u64 = 16 << 20;
+/// Largest accepted name, target or set of records, in bytes.
+const MAX_RECORDS_BYTES: u64 = 16 << 20;
 
-/// What a member is.
+/// Kind of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MemberKind {
-    /// A file of its own.
+    /// A file with content and attributes of its own.
     Own(FileKind),
-    /// Another name of the member with this name.
+    /// A further name of the member with this name.
     HardLink(Vec<u8>),
 }
 
 /// A member without its content.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
-    /// As it stands in the archive.
+pub(crate) struct ArchiveMember {
+    /// Path as the archive has it.
     pub(crate) path: Vec<u8>,
     pub(crate) kind: MemberKind,
-    /// Of a symbolic link.
+    /// Target of a symbolic link.
     pub(crate) target: Vec<u8>,
     pub(crate) perm: u16,
     pub(crate) uid: u32,
@@ -34,30 +34,30 @@ pub(crate) struct Member {
     pub(crate) mtime: Time,
     pub(crate) atime: Time,
     pub(crate) rdev: u64,
-    /// Of the file, holes counted.
+    /// Size of the file, including holes.
     pub(crate) size: u64,
-    /// Where the content's bytes belong, in the order in which [`Reader::content`] gives them.
+    /// Ranges of the file that the content fills, in the order in which [`Reader::content`] returns them.
     pub(crate) ranges: Ranges,
     pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Access control lists in words, which are not kept.
+    /// Number of access control lists in text form, which the import does not keep.
     pub(crate) acls: u64,
 }
 
-/// Reads an archive.
+/// Reader of an archive.
 pub(crate) struct Reader<R> {
     input: R,
-    /// For messages.
+    /// Name of the archive in messages.
     what: String,
-    /// Bytes of the current member that are not read yet, and the filling up to 512 behind them.
-    left: u64,
-    filling: u64,
+    /// Unread bytes of the current member, and the padding to a multiple of 512 after them.
+    remaining: u64,
+    padding: u64,
     global: Records,
     members: u64,
 }
 
 impl<R: Read> Reader<R> {
     pub(crate) fn new(what: String, input: R) -> Self {
-        Reader { input, what, left: 0, filling: 0, global: Records::default(), members: 0 }
+        Reader { input, what, remaining: 0, padding: 0, global: Records::default(), members: 0 }
     }
 
     fn damaged(&self, why: impl Into<String>) -> Error {
@@ -71,11 +71,11 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Reads on in the current member's content: the whole buffer, or what is left.
+    /// Reads the next bytes of the current member's content: fills `buffer`, or returns the rest.
     pub(crate) fn content(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let len = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(buffer.len());
         self.exact(&mut buffer[..len])?;
-        self.left -= len as u64;
+        self.remaining -= len as u64;
         Ok(len)
     }
 
@@ -88,7 +88,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next header, its checksum verified; `None` at the end.
+    /// Reads the next header and verifies its checksum; `None` at the end.
     fn header(&mut self) -> Result<Option<Header>> {
         let mut header = Header::new_old();
         let bytes = header.as_mut_bytes();
@@ -123,11 +123,12 @@ impl<R: Read> Reader<R> {
         Ok(Some(header))
     }
 
-    /// The content of a header that describes the next one.
+    /// Reads the content of a header that describes the next one.
     fn records(&mut self, header: &Header) -> Result<Vec<u8>> {
         let size = header.entry_size().map_err(|e| self.damaged(e.to_string()))?;
-        if size > RECORDS_LIMIT {
-            return Err(self.damaged("a name or set of attributes is larger than 16 MiB"));
+        if size > MAX_RECORDS_BYTES {
+            let limit = MAX_RECORDS_BYTES >> 20;
+            return Err(self.damaged(format!("a name or set of attributes is larger than {limit} MiB")));
         }
         let mut data = vec![0; size as usize];
         self.exact(&mut data)?;
@@ -135,10 +136,10 @@ impl<R: Read> Reader<R> {
         Ok(data)
     }
 
-    /// The next member; what is left of the one before is skipped. `None` at the archive's end.
-    pub(crate) fn next(&mut self) -> Result<Option<Member>> {
-        self.skip(self.left + self.filling)?;
-        (self.left, self.filling) = (0, 0);
+    /// Returns the next member; skips the rest of the one before. `None` at the archive's end.
+    pub(crate) fn next(&mut self) -> Result<Option<ArchiveMember>> {
+        self.skip(self.remaining + self.padding)?;
+        (self.remaining, self.padding) = (0, 0);
         let (mut records, mut long_name, mut long_link) = (Records::default(), None, None);
         loop {
             let Some(header) = self.header()? else { return Ok(None) };
@@ -155,7 +156,7 @@ impl<R: Read> Reader<R> {
                 }
                 EntryType::GNULongName => long_name = Some(until_nul(self.records(&header)?)),
                 EntryType::GNULongLink => long_link = Some(until_nul(self.records(&header)?)),
-                // GNU's volume label and the continuation of a member from another volume are no files.
+                // GNU's volume label, and the continuation of a member from another volume, are no files.
                 kind if matches!(kind.as_byte(), b'V' | b'M') => _ = self.records(&header)?,
                 _ => return self.member(&header, records, long_name, long_link).map(Some),
             }
@@ -168,7 +169,7 @@ impl<R: Read> Reader<R> {
         records: Records,
         long_name: Option<Vec<u8>>,
         long_link: Option<Vec<u8>>,
-    ) -> Result<Member> {
+    ) -> Result<ArchiveMember> {
         let mut all = self.global.clone();
         all.0.extend(records.0);
         let records = all;
@@ -191,7 +192,7 @@ impl<R: Read> Reader<R> {
             EntryType::Block => MemberKind::Own(FileKind::BlockDevice),
             EntryType::Fifo => MemberKind::Own(FileKind::Fifo),
             EntryType::Directory => MemberKind::Own(FileKind::Directory),
-            // Before there was a type for directories, a slash at the end said so.
+            // Old archives have no type for directories: a slash at the end marks one.
             EntryType::Regular if path.ends_with(b"/") => MemberKind::Own(FileKind::Directory),
             _ => MemberKind::Own(FileKind::File),
         };
@@ -209,7 +210,7 @@ impl<R: Read> Reader<R> {
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
         let mtime = records.time("mtime").unwrap_or(Time::from_parts(seconds, 0));
         let device = |field: io::Result<Option<u32>>| field.ok().flatten().unwrap_or(0);
-        let mut member = Member {
+        let mut member = ArchiveMember {
             kind,
             target,
             perm: (header.mode().map_err(|e| bad(&e.to_string()))? & 0o7777) as u16,
@@ -224,43 +225,43 @@ impl<R: Read> Reader<R> {
             acls: records.0.iter().filter(|(key, _)| key.starts_with(b"SCHILY.acl.")).count() as u64,
             path,
         };
-        self.left = stored;
-        self.filling =
-            stored.checked_next_multiple_of(512).ok_or_else(|| bad("its size is absurd"))? - stored;
+        self.remaining = stored;
+        self.padding =
+            stored.checked_next_multiple_of(512).ok_or_else(|| bad("its size exceeds 64 bits"))? - stored;
         self.sparse(header, &records, &mut member)?;
         Ok(member)
     }
 
-    /// Finds the map of a sparse member, in whichever form.
-    fn sparse(&mut self, header: &Header, records: &Records, member: &mut Member) -> Result<()> {
+    /// Reads the map of a sparse member, in any form.
+    fn sparse(&mut self, header: &Header, records: &Records, member: &mut ArchiveMember) -> Result<()> {
         let what = format!("{}: member '{}'", self.what, shown(&member.path));
         let bad = || Error::Archive { what: what.clone(), why: "its map of holes is damaged".into() };
         if header.entry_type().is_gnu_sparse() {
             let gnu = header.as_gnu().ok_or_else(bad)?;
             member.ranges = Vec::new();
-            for piece in gnu.sparse.iter().filter(|piece| !piece.is_empty()) {
-                member.ranges.push((piece.offset().map_err(|_| bad())?, piece.length().map_err(|_| bad())?));
+            for range in gnu.sparse.iter().filter(|range| !range.is_empty()) {
+                member.ranges.push((range.offset().map_err(|_| bad())?, range.length().map_err(|_| bad())?));
             }
             let mut more = gnu.is_extended();
             while more {
                 let mut block = GnuExtSparseHeader::new();
                 self.exact(block.as_mut_bytes())?;
-                for piece in block.sparse().iter().filter(|piece| !piece.is_empty()) {
+                for range in block.sparse().iter().filter(|range| !range.is_empty()) {
                     member
                         .ranges
-                        .push((piece.offset().map_err(|_| bad())?, piece.length().map_err(|_| bad())?));
+                        .push((range.offset().map_err(|_| bad())?, range.length().map_err(|_| bad())?));
                 }
                 more = block.is_extended();
             }
             member.size = gnu.real_size().map_err(|_| bad())?;
         } else if records.number("GNU.sparse.major") == Some(1) {
-            let before = self.left;
+            let before = self.remaining;
             let map = sparse::from_content(|block| match self.content(block)? {
                 512 => Ok(()),
                 _ => Err(bad()),
             })?;
             member.ranges = map.ok_or_else(bad)?;
-            debug_assert!(self.left <= before);
+            debug_assert!(self.remaining <= before);
             member.size = records.number("GNU.sparse.realsize").ok_or_else(bad)?;
         } else if let Some(ranges) = sparse::from_records(records) {
             member.ranges = ranges;
@@ -270,7 +271,7 @@ impl<R: Read> Reader<R> {
                 .ok_or_else(bad)?;
         }
         let stored: u64 = member.ranges.iter().fold(0, |sum, (_, len)| sum.saturating_add(*len));
-        if !sparse::is_map(&member.ranges, member.size) || stored > self.left {
+        if !sparse::is_map(&member.ranges, member.size) || stored > self.remaining {
             return Err(bad());
         }
         Ok(())
@@ -282,7 +283,7 @@ fn until_nul(mut name: Vec<u8>) -> Vec<u8> {
     name
 }
 
-/// Attributes in the records of GNU tar, star and bsdtar's compatible form.
+/// Returns the extended attributes in the records of GNU tar, star and bsdtar's compatible form.
 fn xattrs(records: &Records) -> Vec<(Vec<u8>, Vec<u8>)> {
     let named = records.0.iter().filter_map(|(key, value)| {
         let name = key.strip_prefix(b"SCHILY.xattr.")?;

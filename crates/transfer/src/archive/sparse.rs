@@ -1,11 +1,11 @@
-//! Where the bytes of a sparse member lie in its file.
+//! Maps of sparse members: the ranges of a file that an archive stores.
 
 use super::pax::Records;
 
-/// `(offset, length)` of each stored piece, in the order of storing.
+/// `(offset, length)` of each stored range, in stored order.
 pub(crate) type Ranges = Vec<(u64, u64)>;
 
-/// True where pieces are in order, apart, and inside `size`: else no map of a file.
+/// True for a valid map: ranges ascend, do not overlap, and end within `size`.
 pub(crate) fn is_map(ranges: &Ranges, size: u64) -> bool {
     let mut end = 0;
     ranges.iter().all(|(offset, len)| {
@@ -15,8 +15,8 @@ pub(crate) fn is_map(ranges: &Ranges, size: u64) -> bool {
     })
 }
 
-/// The map of the pax forms 0.0 (one record a number) and 0.1 (one record for all); `None` where there is none or it
-/// is damaged.
+/// Reads the map of the pax forms 0.0 (one record a number) and 0.1 (one record for all); `None` where it is
+/// missing or damaged.
 pub(crate) fn from_records(records: &Records) -> Option<Ranges> {
     let numbers: Vec<u64> = if let Some(map) = records.get("GNU.sparse.map") {
         let text = std::str::from_utf8(map).ok()?;
@@ -30,8 +30,8 @@ pub(crate) fn from_records(records: &Records) -> Option<Ranges> {
     (rest.is_empty() && !pairs.is_empty()).then(|| pairs.iter().map(|pair| (pair[0], pair[1])).collect())
 }
 
-/// Reads the map of the pax form 1.0, which stands before the content: decimal numbers, one a line, filled up to
-/// 512 bytes. `block` gives the next 512 bytes.
+/// Reads the map of the pax form 1.0, which precedes the content: decimal numbers, one a line, padded to 512
+/// bytes. `block` reads the next 512 bytes.
 pub(crate) fn from_content<E>(
     mut block: impl FnMut(&mut [u8; 512]) -> Result<(), E>,
 ) -> Result<Option<Ranges>, E> {
@@ -70,8 +70,9 @@ pub(crate) fn from_content<E>(
     Ok(Some(ranges))
 }
 
-/// The map of form 1.0 for a file of `size` bytes.
+/// Encodes the map of form 1.0 for a file of `size` bytes.
 pub(crate) fn to_content(ranges: &Ranges, size: u64) -> Vec<u8> {
+    debug_assert!(is_map(ranges, size), "ranges of a volume's file ascend and do not overlap");
     let ends_in_hole = ranges.last().is_none_or(|(offset, len)| offset + len < size);
     let mut text = format!("{}\n", ranges.len() + usize::from(ends_in_hole));
     for (offset, len) in ranges {

@@ -1,19 +1,19 @@
-//! Bytes of an archive from and to the host, packed or not.
+//! Bytes of an archive from and to the host, compressed or not.
 
 use crate::error::{Error, Result};
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// Bytes that are read ahead at once, and how many such pieces.
-const PIECE: usize = 1 << 20;
-const AHEAD: usize = 8;
+/// Bytes of one chunk that is read ahead, and the number of chunks.
+const CHUNK_BYTES: usize = 1 << 20;
+const MAX_CHUNKS: usize = 8;
 
-/// Largest window of a zstd frame that is read, as a power of two: an archive may demand 128 MiB of memory and no more. `zstd`
-/// itself needs `--long=28` and up to write or read more.
+/// Largest window of a zstd frame that is read, as a power of two: an archive may demand 128 MiB of memory
+/// and no more. `zstd` itself needs `--long=28` and up to write or read more.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
-/// True for a name that promises a tar archive: `.tar`, `.tar.gz`, `.tgz`, `.tar.zst`, `.tzst`.
+/// True for a name with the suffix of a tar archive: `.tar`, `.tar.gz`, `.tgz`, `.tar.zst`, `.tzst`.
 pub fn is_archive_name(name: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     [&b".tar"[..], b".tar.gz", b".tgz", b".tar.zst", b".tzst"].iter().any(|end| name.ends_with(end))
@@ -47,26 +47,26 @@ pub(crate) fn decompressed(what: &str, mut input: Box<dyn Read + Send>) -> Resul
         |error: &dyn std::fmt::Display| Error::Archive { what: what.into(), why: error.to_string() };
     let mut magic = Vec::new();
     input.by_ref().take(6).read_to_end(&mut magic).map_err(|e| damaged(&e))?;
-    let packed = io::Cursor::new(magic.clone()).chain(input);
+    let compressed = io::Cursor::new(magic.clone()).chain(input);
     Ok(match magic[..] {
         [0x1f, 0x8b, ..] => {
-            Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(PIECE, packed)))
+            Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(CHUNK_BYTES, compressed)))
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            let packed = io::BufReader::with_capacity(PIECE, packed);
-            let mut decoder = zstd::Decoder::with_buffer(packed).map_err(|e| damaged(&e))?;
+            let compressed = io::BufReader::with_capacity(CHUNK_BYTES, compressed);
+            let mut decoder = zstd::Decoder::with_buffer(compressed).map_err(|e| damaged(&e))?;
             decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(|e| damaged(&e))?;
             Box::new(ZstdInput(decoder))
         }
         [b'B', b'Z', b'h', ..] | [0xfd, b'7', b'z', b'X', b'Z', 0] => {
             return Err(Error::Archive {
                 what: what.into(),
-                why: "packed with bzip2 or xz; unpack it and give the archive on standard input: \
+                why: "compressed with bzip2 or xz; decompress it and give the archive on standard input: \
                       `xz -dc FILE | lanefs import --tar IMAGE -`"
                     .into(),
             });
         }
-        _ => Box::new(packed),
+        _ => Box::new(compressed),
     })
 }
 
@@ -89,27 +89,27 @@ impl<R: io::BufRead> Read for ZstdInput<R> {
     }
 }
 
-/// A reader whose bytes come from another thread, which reads and unpacks ahead.
-pub(crate) struct Ahead<'e> {
-    pieces: Receiver<io::Result<Vec<u8>>>,
+/// A reader whose bytes come from another thread, which reads and decompresses ahead.
+pub(crate) struct ReadAhead<'e> {
+    chunks: Receiver<io::Result<Vec<u8>>>,
     current: Vec<u8>,
-    at: usize,
-    /// Asked now and then while waiting: true ends the wait with an error.
-    ends: &'e dyn Fn() -> bool,
+    offset: usize,
+    /// Polled while this reader waits: true ends the wait with an error.
+    should_stop: &'e dyn Fn() -> bool,
 }
 
-impl<'e> Ahead<'e> {
-    /// Begins to read. The thread ends with its input or when this reader is dropped; where it waits for standard
-    /// input it may outlive the transfer, and ends with the process.
-    pub(crate) fn new(mut input: Box<dyn Read + Send>, ends: &'e dyn Fn() -> bool) -> Self {
-        let (sender, pieces) = sync_channel(AHEAD);
+impl<'e> ReadAhead<'e> {
+    /// Starts the thread. It ends with its input, or when this reader is dropped. A thread that waits for
+    /// standard input may outlive the transfer, and ends with the process.
+    pub(crate) fn new(mut input: Box<dyn Read + Send>, should_stop: &'e dyn Fn() -> bool) -> Self {
+        let (sender, chunks) = sync_channel(MAX_CHUNKS);
         std::thread::spawn(move || {
             loop {
-                let mut piece = Vec::with_capacity(PIECE);
-                let read = input.by_ref().take(PIECE as u64).read_to_end(&mut piece);
-                let last = read.as_ref().map_or(true, |count| *count < PIECE);
-                // What was read before an error counts.
-                if !piece.is_empty() && sender.send(Ok(piece)).is_err() {
+                let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+                let read = input.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
+                let last = read.as_ref().map_or(true, |count| *count < CHUNK_BYTES);
+                // Bytes that were read before an error are valid.
+                if !chunk.is_empty() && sender.send(Ok(chunk)).is_err() {
                     return;
                 }
                 if let Err(error) = read {
@@ -120,28 +120,28 @@ impl<'e> Ahead<'e> {
                 }
             }
         });
-        Ahead { pieces, current: Vec::new(), at: 0, ends }
+        ReadAhead { chunks, current: Vec::new(), offset: 0, should_stop }
     }
 }
 
-impl Read for Ahead<'_> {
+impl Read for ReadAhead<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.current.len() {
-            match self.pieces.recv_timeout(Duration::from_millis(100)) {
-                Ok(piece) => {
-                    self.current = piece?;
-                    self.at = 0;
+        while self.offset == self.current.len() {
+            match self.chunks.recv_timeout(Duration::from_millis(100)) {
+                Ok(chunk) => {
+                    self.current = chunk?;
+                    self.offset = 0;
                 }
-                Err(RecvTimeoutError::Timeout) if (self.ends)() => {
+                Err(RecvTimeoutError::Timeout) if (self.should_stop)() => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "interrupted"));
                 }
                 Err(RecvTimeoutError::Timeout) => (),
                 Err(RecvTimeoutError::Disconnected) => return Ok(0),
             }
         }
-        let len = buffer.len().min(self.current.len() - self.at);
-        buffer[..len].copy_from_slice(&self.current[self.at..self.at + len]);
-        self.at += len;
+        let len = buffer.len().min(self.current.len() - self.offset);
+        buffer[..len].copy_from_slice(&self.current[self.offset..self.offset + len]);
+        self.offset += len;
         Ok(len)
     }
 }
@@ -156,7 +156,7 @@ pub(crate) enum CompressedOutput<W: Write> {
 impl<W: Write> CompressedOutput<W> {
     /// Compresses at the default level of each format, as the programs `gzip` and `zstd` do.
     pub(crate) fn new(compression: Compression, output: W) -> io::Result<Self> {
-        let output = io::BufWriter::with_capacity(PIECE, output);
+        let output = io::BufWriter::with_capacity(CHUNK_BYTES, output);
         Ok(match compression {
             Compression::None => CompressedOutput::Plain(output),
             Compression::Gzip => {
@@ -207,7 +207,7 @@ mod tests {
     fn read(input: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         let input = decompressed("x", Box::new(io::Cursor::new(input))).map_err(io::Error::other)?;
-        Ahead::new(input, &|| false).read_to_end(&mut out)?;
+        ReadAhead::new(input, &|| false).read_to_end(&mut out)?;
         Ok(out)
     }
 
@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn a_zstd_window_beyond_the_limit_is_refused_with_advice() {
-        // Magic; a header without content size; the window's exponent (31 - 10, shifted by 3); an empty last block.
+        // Magic; a header without content size; the window's exponent (31 - 10, shifted by 3); an empty last
+        // block.
         let header = |log: u8| vec![0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3, 1, 0, 0];
         assert_eq!(read(header(ZSTD_WINDOW_LOG_MAX as u8)).unwrap(), b"");
         for log in [ZSTD_WINDOW_LOG_MAX as u8 + 1, 31, 41] {

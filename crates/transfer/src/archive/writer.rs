@@ -1,4 +1,4 @@
-//! Members of an archive, written as POSIX pax.
+//! Writing of members, as POSIX pax.
 
 use super::pax::Records;
 use super::sparse::{self, Ranges};
@@ -6,26 +6,26 @@ use lanefs::{Attr, FileKind};
 use std::io::{self, Write};
 use tar::{EntryType, Header};
 
-/// Numbers up to these fit the octal fields of the old header.
+/// Largest numbers that fit the octal fields of the old header.
 const SIZE_LIMIT: u64 = 0o777_7777_7777;
 const ID_LIMIT: u32 = 0o777_7777;
 
-/// What is written of a file besides its attributes.
-pub(crate) struct Member<'a> {
+/// A file to be written as a member.
+pub(crate) struct NewMember<'a> {
     pub(crate) path: &'a [u8],
     pub(crate) attr: &'a Attr,
-    /// Name of the first member with the same inode.
+    /// Name of the first member with the same inode, for a hard link.
     pub(crate) link_to: Option<&'a [u8]>,
-    /// Of a symbolic link.
+    /// Target of a symbolic link.
     pub(crate) target: &'a [u8],
     pub(crate) xattrs: &'a [(Vec<u8>, Vec<u8>)],
-    /// Where a file's data is.
+    /// Ranges of the file that hold data.
     pub(crate) ranges: &'a Ranges,
 }
 
-/// Writes the header of a member, and the map of one with holes. The content of its ranges follows, then
-/// [`fill_up`]. Returns how many bytes of content must follow.
-pub(crate) fn begin(output: &mut impl Write, member: &Member<'_>) -> io::Result<u64> {
+/// Writes the header of a member, and the map of one with holes. The caller then writes the content of the
+/// ranges and calls [`pad`]. Returns the number of bytes of content to be written.
+pub(crate) fn begin(output: &mut impl Write, member: &NewMember<'_>) -> io::Result<u64> {
     let attr = member.attr;
     let mut records = Records::default();
     records.push_time("mtime", attr.mtime);
@@ -45,7 +45,7 @@ pub(crate) fn begin(output: &mut impl Write, member: &Member<'_>) -> io::Result<
         records.push("GNU.sparse.minor", "0");
         records.push("GNU.sparse.name", member.path);
         records.push("GNU.sparse.realsize", attr.size.to_string());
-        // What a reader that does not know the form makes of it: a file of the stored bytes, beside the others.
+        // A reader that does not know the form creates this file, with the stored bytes.
         name_field(&mut header.as_old_mut().name, b"GNUSparseFile.0/sparse", "path", &mut records);
     }
     let link = member.link_to.unwrap_or(member.target);
@@ -95,10 +95,10 @@ fn write_records(output: &mut impl Write, records: &Records) -> io::Result<()> {
     header.set_cksum();
     output.write_all(header.as_bytes())?;
     output.write_all(&data)?;
-    fill_up(output, data.len() as u64)
+    pad(output, data.len() as u64)
 }
 
-/// A name into its field, and into a record where the field is too short.
+/// Writes a name into its field, and into a record where the field is too short.
 fn name_field(field: &mut [u8; 100], name: &[u8], key: &str, records: &mut Records) {
     let len = name.len().min(field.len());
     field[..len].copy_from_slice(&name[..len]);
@@ -107,12 +107,12 @@ fn name_field(field: &mut [u8; 100], name: &[u8], key: &str, records: &mut Recor
     }
 }
 
-/// Zeros up to the next multiple of 512, behind `len` bytes of content.
-pub(crate) fn fill_up(output: &mut impl Write, len: u64) -> io::Result<()> {
+/// Pads `len` bytes of content with zeros to the next multiple of 512.
+pub(crate) fn pad(output: &mut impl Write, len: u64) -> io::Result<()> {
     output.write_all(&[0; 512][..(len.next_multiple_of(512) - len) as usize])
 }
 
-/// The two empty blocks at an archive's end.
+/// Writes the two empty blocks that end an archive.
 pub(crate) fn end(output: &mut impl Write) -> io::Result<()> {
     output.write_all(&[0; 1024])
 }

@@ -1,45 +1,51 @@
-//! What the threads of one transfer share: counters, problems, and the wish to stop.
+//! State that the threads of one transfer share: counters, problems, and the request to stop.
 
-use crate::{Counts, Error, Problem, Report};
+use crate::error::{Error, ends_transfer};
+use crate::name::shown;
+use crate::report::{Counts, Problem, Report};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How far a transfer has come.
+/// Longest time between two progress reports of a transfer.
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Progress of a transfer.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot {
-    /// What is done.
+pub struct ProgressState {
+    /// Names and bytes transferred so far.
     pub counts: Counts,
-    /// Since the start.
+    /// Time since the start.
     pub elapsed: Duration,
-    /// All is written, and the last of it is being made durable.
+    /// True once all is written and is being made durable.
     pub syncing: bool,
 }
 
-/// Is told how far a transfer has come, about ten times a second, from the thread that called the transfer.
+/// Receiver of a transfer's progress. The thread that started the transfer calls it about ten times a second.
 pub trait Progress: Sync {
-    /// Called with the state so far.
-    fn update(&self, now: &Snapshot);
+    /// Receives the progress so far.
+    fn update(&self, now: &ProgressState);
 }
 
-/// Tells nobody.
+/// A receiver that ignores the progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
 impl Progress for Silent {
-    fn update(&self, _now: &Snapshot) {}
+    fn update(&self, _now: &ProgressState) {}
 }
 
-/// The caller's hold on a transfer that runs.
+/// The caller's control over a transfer.
 #[derive(Clone, Copy)]
 pub struct Control<'a> {
-    /// Asked often, from all threads; once true (a signal came, say) the transfer stops cleanly, soon.
+    /// Returns true once the transfer is to stop, after a signal for example. All threads call it often; the
+    /// transfer then stops cleanly and soon.
     pub interrupt: &'a (dyn Fn() -> bool + Sync),
-    /// Who is told.
+    /// Receiver of the progress.
     pub progress: &'a dyn Progress,
 }
 
-/// One per kind of [`Counts`], added to by all threads.
+/// One counter per field of [`Counts`], and two for refused attributes. All threads add to them.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) files: AtomicU64,
@@ -49,32 +55,33 @@ pub(crate) struct Counters {
     pub(crate) specials: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) xattrs: AtomicU64,
-    /// Extended attributes that the source did not show or the destination did not take.
+    /// Extended attributes that the source did not return or the destination refused.
     pub(crate) xattrs_refused: AtomicU64,
-    /// Files whose owner could not be kept.
+    /// Files whose owner could not be set.
     pub(crate) owners_refused: AtomicU64,
 }
 
-/// Adds one.
+/// Adds one to a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// The shared state of a transfer.
-pub(crate) struct Run<'a> {
+/// Shared state of one import, export or comparison.
+pub(crate) struct TransferJob<'a> {
     pub(crate) counters: Counters,
     control: Control<'a>,
     started: Instant,
     problems: Mutex<Vec<Problem>>,
     notes: Mutex<Vec<String>>,
     stopped: Mutex<Option<Error>>,
+    /// Set after `stopped`, so that threads can check it without the lock.
     halt: AtomicBool,
     interrupted: AtomicBool,
 }
 
-impl<'a> Run<'a> {
+impl<'a> TransferJob<'a> {
     pub(crate) fn new(control: Control<'a>) -> Self {
-        Run {
+        TransferJob {
             counters: Counters::default(),
             control,
             started: Instant::now(),
@@ -86,8 +93,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// True once the transfer shall end: by the caller's wish or because going on is pointless.
-    pub(crate) fn ends(&self) -> bool {
+    /// True once the transfer is to stop: the caller interrupts it, or every further file would fail as well.
+    pub(crate) fn should_stop(&self) -> bool {
         if (self.control.interrupt)() {
             self.interrupted.store(true, Relaxed);
             return true;
@@ -95,34 +102,35 @@ impl<'a> Run<'a> {
         self.halt.load(Relaxed)
     }
 
-    /// Notes what could not be done.
+    /// Records a failure about `path`.
     pub(crate) fn problem(&self, path: Vec<u8>, what: impl Into<String>) {
         self.problems.lock().push(Problem { path, what: what.into() });
     }
 
-    /// Notes what is worth saying and no failure.
+    /// Records a remark that is no failure.
     pub(crate) fn note(&self, text: String) {
         self.notes.lock().push(text);
     }
 
-    /// Ends the transfer; the first reason counts.
+    /// Stops the transfer. The first reason is kept.
     pub(crate) fn stop(&self, error: Error) {
         self.stopped.lock().get_or_insert(error);
         self.halt.store(true, Relaxed);
     }
 
-    /// A refusal of the volume about `path`: ends everything, or is a problem of that path alone.
+    /// Handles an error of the volume about `path`: stops the transfer, or records a problem of that path
+    /// alone.
     pub(crate) fn volume_refused(&self, path: Vec<u8>, doing: &str, error: lanefs::Error) {
-        if crate::error::ends_everything(&error) {
-            self.stop(Error::volume(format!("{doing} '{}'", crate::name::shown(&path)), error));
+        if ends_transfer(&error) {
+            self.stop(Error::volume(format!("{doing} '{}'", shown(&path)), error));
         } else {
             self.problem(path, format!("{doing}: {error}"));
         }
     }
 
-    /// Tells the caller how far it is.
-    pub(crate) fn tick(&self, syncing: bool) {
-        let now = Snapshot { counts: self.counts(), elapsed: self.started.elapsed(), syncing };
+    /// Reports the progress to the caller.
+    pub(crate) fn report_progress(&self, syncing: bool) {
+        let now = ProgressState { counts: self.counts(), elapsed: self.started.elapsed(), syncing };
         self.control.progress.update(&now);
     }
 
@@ -139,9 +147,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The outcome; `refuser` names who refuses attributes.
+    /// Ends the transfer and returns its outcome; `refuser` names the side that refuses attributes.
     pub(crate) fn report(self, refuser: &str) -> Report {
         let mut notes = std::mem::take(&mut *self.notes.lock());
+        debug_assert_eq!(
+            self.stopped.lock().is_some(),
+            self.halt.load(Relaxed),
+            "a transfer halts exactly when it has a reason"
+        );
         let refused = self.counters.xattrs_refused.load(Relaxed);
         if refused > 0 {
             notes.push(format!("{refused} extended attributes not kept: {refuser} refuses them"));

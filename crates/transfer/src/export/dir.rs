@@ -1,0 +1,71 @@
+//! Directories of which a part is still to be exported.
+
+use crate::hostdir::HostDir;
+use lanefs::Attr;
+use lanefs::path::join;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A directory of which a part is still to be exported.
+pub(super) struct ExportDir {
+    pub(super) parent: Option<Arc<ExportDir>>,
+    pub(super) host: Arc<HostDir>,
+    /// Attributes in the volume.
+    pub(super) attr: Attr,
+    pub(super) name: Vec<u8>,
+    /// True where the export made the directory, so that nobody else has a file in it.
+    pub(super) made: bool,
+    /// Tasks that will still add to the directory; at 0 it gets its attributes.
+    pending: AtomicUsize,
+}
+
+impl ExportDir {
+    /// Creates a directory for which one task is pending.
+    pub(super) fn new(
+        parent: Option<Arc<ExportDir>>,
+        host: Arc<HostDir>,
+        attr: Attr,
+        name: Vec<u8>,
+        made: bool,
+    ) -> Self {
+        ExportDir { parent, host, attr, name, made, pending: AtomicUsize::new(1) }
+    }
+
+    /// Counts one more task. The caller's own task is still pending.
+    pub(super) fn add_task(&self) {
+        let before = self.pending.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a complete directory gets no more tasks");
+    }
+
+    /// Counts one task less; true for the last one, after which the directory's content is complete.
+    pub(super) fn end_task(&self) -> bool {
+        let before = self.pending.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "a task ends once");
+        before == 1
+    }
+
+    /// Returns the path of `name` in the volume. `top` is the path of the top directory.
+    pub(super) fn path(&self, top: &[u8], name: &[u8]) -> Vec<u8> {
+        let mut parts = vec![name];
+        let mut current = Some(self);
+        while let Some(dir) = current {
+            parts.push(&dir.name);
+            current = dir.parent.as_deref();
+        }
+        let mut path = top.to_vec();
+        for part in parts.into_iter().rev().filter(|part| !part.is_empty()) {
+            path = join(&path, part);
+        }
+        path
+    }
+}
+
+impl Drop for ExportDir {
+    fn drop(&mut self) {
+        // As in `HostDir`: a deep chain is dropped without recursion.
+        let mut parent = self.parent.take();
+        while let Some(mut dir) = parent.and_then(Arc::into_inner) {
+            parent = dir.parent.take();
+        }
+    }
+}

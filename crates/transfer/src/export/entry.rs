@@ -1,0 +1,192 @@
+//! Export of one name that is no directory.
+
+use super::content::{ExportFailure, copy_out};
+use super::dir::ExportDir;
+use super::exporter::{FirstName, TreeExport};
+use super::host_entry::{HostEntryError, NewHostEntry, create_entry};
+use crate::hostdir::FileId;
+use crate::job::count;
+use crate::xattrs::{XattrTarget, remove_inherited_acls};
+use lanefs::{Attr, FileKind, Ino};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, linkat, mknodat, openat, statat, symlinkat};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::sync::Arc;
+
+type Result<T, E = Errno> = std::result::Result<T, E>;
+
+impl TreeExport<'_> {
+    /// Exports one name that is no directory.
+    pub(super) fn export_entry(
+        &self,
+        buffer: &mut [u8],
+        dir: &Arc<ExportDir>,
+        fd: &OwnedFd,
+        ino: Ino,
+        name: &[u8],
+    ) {
+        let attr = match self.volume.getattr(ino) {
+            Ok(attr) if attr.kind == FileKind::Directory => {
+                return self.problem(
+                    dir,
+                    name,
+                    "is a directory, but its entry says otherwise (run `lanefs fsck`)",
+                );
+            }
+            Ok(attr) => attr,
+            Err(error) => return self.problem(dir, name, ExportFailure::Volume(error).text()),
+        };
+        if attr.links > 1 {
+            return self.export_linked(buffer, dir, fd, &attr, name);
+        }
+        match self.make(fd, &attr, name) {
+            Ok(entry) => {
+                if let Err(failure) = self.fill(buffer, dir, fd, &attr, &entry) {
+                    self.abandon(dir, fd, name, &entry, failure);
+                }
+            }
+            Err(error) => self.entry_refused(dir, name, &error),
+        }
+    }
+
+    /// Exports one of several names of a file.
+    fn export_linked(&self, buffer: &mut [u8], dir: &Arc<ExportDir>, fd: &OwnedFd, attr: &Attr, name: &[u8]) {
+        let outcome = self.links.link_or_make(
+            attr.ino,
+            (dir.clone(), name.to_vec()),
+            |first| self.link(first, fd, name),
+            || {
+                let entry = self.make(fd, attr, name)?;
+                let stat = statat(fd, entry.current(), AtFlags::SYMLINK_NOFOLLOW)?;
+                let id = FileId { dev: stat.st_dev, ino: stat.st_ino };
+                let temporary = entry.temporary.clone();
+                Ok((FirstName { dir: dir.clone(), name: name.to_vec(), temporary, id }, entry))
+            },
+        );
+        match outcome {
+            Err(error) => self.entry_refused(dir, name, &error),
+            Ok(Ok(())) => count(&self.job.counters.hard_links),
+            Ok(Err(entry)) => {
+                let Err(failure) = self.fill(buffer, dir, fd, attr, &entry) else {
+                    return self.links.completed(&attr.ino);
+                };
+                let others = self.links.failed(&attr.ino);
+                self.abandon(dir, fd, name, &entry, failure);
+                for (dir, name) in others {
+                    if let Ok(fd) = dir.host.fd(&self.dirs) {
+                        let _ = rustix::fs::unlinkat(&*fd, &name[..], AtFlags::empty());
+                    }
+                    self.problem(&dir, &name, "is a hard link to a file that could not be exported");
+                }
+            }
+        }
+    }
+
+    /// Links `name` to the first name of the file, and checks that it is the same file.
+    fn link(&self, first: &FirstName, fd: &OwnedFd, name: &[u8]) -> Result<(), HostEntryError> {
+        let first_dir = first.dir.host.fd(&self.dirs)?;
+        let is_first = |name: &[u8]| -> Result<bool> {
+            let stat = statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok(FileId { dev: stat.st_dev, ino: stat.st_ino } == first.id)
+        };
+        if self.options.overwrite && is_first(name).unwrap_or(false) {
+            return Ok(());
+        }
+        let entry = create_entry(fd, name, self.options.overwrite, |name| {
+            let old = first.temporary.as_ref().unwrap_or(&first.name);
+            match linkat(&*first_dir, &old[..], fd, name, AtFlags::empty()) {
+                // The file has got its final name meanwhile.
+                Err(Errno::NOENT) => linkat(&*first_dir, &first.name[..], fd, name, AtFlags::empty()),
+                other => other,
+            }
+        })?;
+        if !is_first(entry.current())? {
+            entry.abandon(fd);
+            return Err(HostEntryError::Host(Errno::STALE));
+        }
+        Ok(entry.finish(fd)?)
+    }
+
+    /// Makes the new file, without content and attributes.
+    fn make(
+        &self,
+        fd: &OwnedFd,
+        attr: &Attr,
+        name: &[u8],
+    ) -> Result<NewHostEntry<Option<OwnedFd>>, HostEntryError> {
+        let private = Mode::RUSR | Mode::WUSR;
+        let target = match attr.kind {
+            FileKind::Symlink => {
+                self.volume.readlink(attr.ino).map_err(|_| HostEntryError::Host(Errno::IO))?
+            }
+            _ => Vec::new(),
+        };
+        create_entry(fd, name, self.options.overwrite, |name| match attr.kind {
+            FileKind::File => {
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                openat(fd, name, flags, private).map(Some)
+            }
+            FileKind::Symlink => symlinkat(&target[..], fd, name).map(|()| None),
+            kind => {
+                let kind = FileType::from_raw_mode(kind.mode().into());
+                mknodat(fd, name, kind, private, attr.rdev as _).map(|()| None)
+            }
+        })
+    }
+
+    /// Writes content and attributes, then gives the file its final name.
+    fn fill(
+        &self,
+        buffer: &mut [u8],
+        dir: &ExportDir,
+        fd: &OwnedFd,
+        attr: &Attr,
+        entry: &NewHostEntry<Option<OwnedFd>>,
+    ) -> Result<(), ExportFailure> {
+        match &entry.made {
+            Some(file) => {
+                copy_out(&self.job, self.volume, buffer, attr, file)?;
+                if !dir.made {
+                    remove_inherited_acls(&XattrTarget::Open(file));
+                }
+                self.set_open(file, attr, dir.made)?;
+            }
+            None => {
+                if !dir.made && attr.kind != FileKind::Symlink {
+                    remove_inherited_acls(&XattrTarget::Name(
+                        fd,
+                        &CString::new(entry.current()).unwrap_or_default(),
+                    ));
+                }
+                self.set_named(fd, entry.current(), attr)?;
+            }
+        }
+        entry.finish(fd)?;
+        let counters = &self.job.counters;
+        count(match attr.kind {
+            FileKind::File => &counters.files,
+            FileKind::Symlink => &counters.symlinks,
+            _ => &counters.specials,
+        });
+        Ok(())
+    }
+
+    /// Removes an incomplete file and records the reason.
+    fn abandon<T>(
+        &self,
+        dir: &ExportDir,
+        fd: &OwnedFd,
+        name: &[u8],
+        entry: &NewHostEntry<T>,
+        failure: ExportFailure,
+    ) {
+        entry.abandon(fd);
+        match failure {
+            ExportFailure::Stopped => (),
+            ExportFailure::Host(errno) => self.host_refused(dir, name, "cannot write", errno),
+            ExportFailure::Volume(_) => self.problem(dir, name, failure.text()),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The walk over the volume's tree: tasks, directories, and their entries.
+
+use super::content::ExportFailure;
+use super::dir::ExportDir;
+use super::exporter::TreeExport;
+use super::host_entry::HostEntryError;
+use super::options::ExportOptions;
+use crate::error::{Error, Result};
+use crate::host::CHUNK_BYTES;
+use crate::hostdir::{FileId, HostDir, OPEN_DIR};
+use crate::job::{Control, count};
+use crate::name::is_entry_name;
+use crate::queue::{Queue, default_threads, run_tasks};
+use crate::report::Report;
+use crate::volume::OWNER;
+use crate::xattrs::{XattrTarget, remove_inherited_acls};
+use lanefs::{Attr, FileKind, Ino, Volume, path};
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Entries that one call reads from a directory, and that make one task.
+const TASK_ENTRIES: usize = 128;
+
+enum ExportTask {
+    /// Walks the top directory.
+    Top,
+    /// Makes and walks a directory: an entry of its parent.
+    Directory(Arc<ExportDir>, Ino, Vec<u8>),
+    /// Exports other entries of a directory.
+    Names(Arc<ExportDir>, Vec<(Ino, Vec<u8>)>),
+}
+
+/// Opens the directory `dest` of the host, made with its parents where it does not exist; true where it was
+/// made.
+fn open_destination(dest: &Path) -> Result<(OwnedFd, bool)> {
+    let cannot = |errno| Error::host(format!("cannot make the directory '{}'", dest.display()), errno);
+    let io = |error: std::io::Error| cannot(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+    if let Some(parent) = dest.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        // For a file among the parents, Rust's error is that it exists.
+        std::fs::create_dir_all(parent).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => cannot(Errno::NOTDIR),
+            _ => io(error),
+        })?;
+    }
+    let made = match mkdirat(CWD, dest, Mode::RWXU) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(errno) => return Err(cannot(errno)),
+    };
+    // The caller's own path may be a link to a directory.
+    let fd = openat(CWD, dest, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
+    Ok((fd, made))
+}
+
+fn top_dir(path: &Path, fd: OwnedFd, attr: &Attr, made: bool) -> Result<Arc<ExportDir>> {
+    let cannot = |errno| Error::host(format!("cannot export to '{}'", path.display()), errno);
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
+    let host = HostDir::top(name, fd).map_err(cannot)?;
+    Ok(Arc::new(ExportDir::new(None, host, *attr, Vec::new(), made)))
+}
+
+/// Exports the content of the directory `source` into the directory `dest`.
+pub(super) fn export_directory(
+    volume: &Volume,
+    source: &[u8],
+    attr: &Attr,
+    dest: &Path,
+    options: &ExportOptions,
+    control: Control<'_>,
+) -> Result<Report> {
+    let export = TreeExport::new(volume, source, options, control);
+    let (fd, made) = open_destination(dest)?;
+    if made {
+        remove_inherited_acls(&XattrTarget::Open(&fd));
+    }
+    let top = top_dir(dest, fd, attr, made)?;
+    let fd = top.host.fd(&export.dirs).map_err(|e| Error::host(format!("'{}'", dest.display()), e))?;
+    export.visited.lock().insert(attr.ino);
+    count(&export.job.counters.directories);
+    run_tasks(
+        options.threads.unwrap_or_else(default_threads),
+        ExportTask::Top,
+        || vec![0; CHUNK_BYTES],
+        |queue, buffer: &mut Vec<u8>, task| export.execute(queue, buffer, &top, task),
+        || export.job.report_progress(false),
+    );
+    drop(top);
+    Ok(export.finish(&fd, dest))
+}
+
+/// Exports a single file that is no directory.
+pub(super) fn export_single(
+    volume: &Volume,
+    source: &[u8],
+    attr: &Attr,
+    dest: &Path,
+    options: &ExportOptions,
+    control: Control<'_>,
+) -> Result<Report> {
+    let no_name = || Error::Usage(format!("'{}' is no valid name of a file on the host", dest.display()));
+    let (base, own_name) = path::split_last(source).unwrap_or_default();
+    let into_directory = dest.is_dir() || dest.as_os_str().as_bytes().ends_with(b"/");
+    let (parent, name) = if into_directory {
+        (dest, own_name.to_vec())
+    } else {
+        let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        (parent, dest.file_name().ok_or_else(no_name)?.as_bytes().to_vec())
+    };
+    if !is_entry_name(&name) {
+        return Err(no_name());
+    }
+    // Problems name the volume's path, which begins with `base`.
+    let export = TreeExport::new(volume, base, options, control);
+    let (fd, made) = open_destination(parent)?;
+    let top = top_dir(parent, fd, attr, made)?;
+    let fd = top.host.fd(&export.dirs).map_err(|e| Error::host(format!("'{}'", parent.display()), e))?;
+    export.export_entry(&mut vec![0; CHUNK_BYTES], &top, &fd, attr.ino, &name);
+    Ok(export.finish(&fd, dest))
+}
+
+impl TreeExport<'_> {
+    fn execute(&self, queue: &Queue<ExportTask>, buffer: &mut [u8], top: &Arc<ExportDir>, task: ExportTask) {
+        match task {
+            ExportTask::Top => {
+                if let Ok(fd) = top.host.fd(&self.dirs) {
+                    self.walk(queue, buffer, top, &fd);
+                }
+                self.end_task(top.clone());
+            }
+            ExportTask::Directory(parent, ino, name) => {
+                if !self.job.should_stop() {
+                    self.export_subdirectory(queue, buffer, &parent, ino, &name);
+                }
+                self.end_task(parent);
+            }
+            ExportTask::Names(dir, names) => {
+                match dir.host.fd(&self.dirs) {
+                    Ok(fd) => self.export_names(buffer, &dir, &fd, names),
+                    Err(errno) => self.host_refused(&dir, b"", "cannot be opened again", errno),
+                }
+                self.end_task(dir);
+            }
+        }
+    }
+
+    /// Ends one task of `dir`. The last one sets the directory's attributes, which ends a task of its parent.
+    fn end_task(&self, dir: Arc<ExportDir>) {
+        let mut current = Some(dir);
+        while let Some(dir) = current {
+            if !dir.end_task() {
+                return;
+            }
+            let set = dir.host.fd(&self.dirs).and_then(|fd| self.set_open(&fd, &dir.attr, false));
+            if let Err(errno) = set {
+                self.host_refused(&dir, b"", "cannot set the attributes", errno);
+            }
+            current = dir.parent.clone();
+        }
+    }
+
+    fn export_names(
+        &self,
+        buffer: &mut [u8],
+        dir: &Arc<ExportDir>,
+        fd: &OwnedFd,
+        names: Vec<(Ino, Vec<u8>)>,
+    ) {
+        for (ino, name) in names {
+            if self.job.should_stop() {
+                return;
+            }
+            self.export_entry(buffer, dir, fd, ino, &name);
+        }
+    }
+
+    fn export_subdirectory(
+        &self,
+        queue: &Queue<ExportTask>,
+        buffer: &mut [u8],
+        parent: &Arc<ExportDir>,
+        ino: Ino,
+        name: &[u8],
+    ) {
+        if !self.visited.lock().insert(ino) {
+            return self.problem(parent, name, "is a directory with a second name (run `lanefs fsck`)");
+        }
+        let attr = match self.volume.getattr(ino) {
+            Ok(attr) => attr,
+            Err(error) => return self.problem(parent, name, ExportFailure::Volume(error).text()),
+        };
+        let (fd, made) = match self.make_directory(parent, name) {
+            Ok(opened) => opened,
+            Err(error) => return self.entry_refused(parent, name, &error),
+        };
+        let (id, c_name) = match (fstat(&fd), CString::new(name)) {
+            (Ok(stat), Ok(c_name)) => (FileId { dev: stat.st_dev, ino: stat.st_ino }, c_name),
+            _ => return self.entry_refused(parent, name, &HostEntryError::Host(Errno::INVAL)),
+        };
+        if made && !parent.made {
+            remove_inherited_acls(&XattrTarget::Open(&fd));
+        }
+        count(&self.job.counters.directories);
+        // The parent waits for this directory, as this directory does for its own walk.
+        parent.add_task();
+        let fd = Arc::new(fd);
+        let host = HostDir::below(&self.dirs, &parent.host, c_name, id, fd.clone());
+        let dir = Arc::new(ExportDir::new(Some(parent.clone()), host, attr, name.to_vec(), made));
+        self.walk(queue, buffer, &dir, &fd);
+        self.end_task(dir);
+    }
+
+    /// Makes and opens a directory, or opens the existing one; never follows a link. True where it was made.
+    fn make_directory(
+        &self,
+        parent: &Arc<ExportDir>,
+        name: &[u8],
+    ) -> std::result::Result<(OwnedFd, bool), HostEntryError> {
+        let parent = parent.host.fd(&self.dirs)?;
+        let made = match mkdirat(&*parent, name, Mode::RWXU) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(errno) => return Err(errno.into()),
+        };
+        match openat(&*parent, name, OPEN_DIR, Mode::empty()) {
+            Ok(fd) => Ok((fd, made)),
+            Err(Errno::NOTDIR | Errno::LOOP) => Err(HostEntryError::NoDirectory),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Divides a directory's entries into tasks, and executes the last one.
+    fn walk(&self, queue: &Queue<ExportTask>, buffer: &mut [u8], dir: &Arc<ExportDir>, fd: &OwnedFd) {
+        let mut names = Vec::new();
+        let mut cookie = 0;
+        loop {
+            let entries = match self.volume.readdir(&OWNER, dir.attr.ino, cookie, TASK_ENTRIES) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    self.problem(dir, b"", ExportFailure::Volume(error).text());
+                    break;
+                }
+            };
+            let Some(last) = entries.last() else { break };
+            cookie = last.cookie;
+            for entry in entries {
+                if !is_entry_name(&entry.name) {
+                    self.problem(dir, &entry.name, "is no valid name (run `lanefs fsck`)");
+                } else if entry.kind == FileKind::Directory {
+                    dir.add_task();
+                    queue.push(ExportTask::Directory(dir.clone(), entry.ino, entry.name));
+                } else {
+                    names.push((entry.ino, entry.name));
+                }
+            }
+            if names.len() >= TASK_ENTRIES {
+                dir.add_task();
+                queue.push(ExportTask::Names(dir.clone(), std::mem::take(&mut names)));
+            }
+            if self.job.should_stop() {
+                return;
+            }
+        }
+        self.export_names(buffer, dir, fd, names);
+    }
+}

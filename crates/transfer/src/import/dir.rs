@@ -1,0 +1,48 @@
+//! Directories of which a part is still to be imported.
+
+use crate::hostdir::HostDir;
+use lanefs::{Ino, SetAttr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A directory of which a part is still to be imported.
+pub(super) struct ImportDir {
+    pub(super) parent: Option<Arc<ImportDir>>,
+    pub(super) host: Arc<HostDir>,
+    /// Inode in the volume.
+    pub(super) ino: Ino,
+    /// Attributes, set once the content is complete.
+    pub(super) attr: SetAttr,
+    /// Tasks that will still add to the directory.
+    pending: AtomicUsize,
+}
+
+impl ImportDir {
+    /// Creates a directory for which one task is pending.
+    pub(super) fn new(parent: Option<Arc<ImportDir>>, host: Arc<HostDir>, ino: Ino, attr: SetAttr) -> Self {
+        ImportDir { parent, host, ino, attr, pending: AtomicUsize::new(1) }
+    }
+
+    /// Counts one more task. The caller's own task is still pending.
+    pub(super) fn add_task(&self) {
+        let before = self.pending.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a complete directory gets no more tasks");
+    }
+
+    /// Counts one task less; true for the last one, after which the directory's content is complete.
+    pub(super) fn end_task(&self) -> bool {
+        let before = self.pending.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "a task ends once");
+        before == 1
+    }
+}
+
+impl Drop for ImportDir {
+    fn drop(&mut self) {
+        // As in `HostDir`: a deep chain is dropped without recursion.
+        let mut parent = self.parent.take();
+        while let Some(mut dir) = parent.and_then(Arc::into_inner) {
+            parent = dir.parent.take();
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! State of a tree's import, and steps that names of all kinds share.
+
+use super::dir::ImportDir;
+use super::options::ImportOptions;
+use super::pending::Batches;
+use crate::error::{Error, errno_text};
+use crate::hardlinks::HardLinks;
+use crate::host::CHUNK_BYTES;
+use crate::hostdir::{FileId, OpenDirs};
+use crate::job::{Control, TransferJob, count};
+use crate::name::shown;
+use crate::report::Report;
+use crate::volume::OWNER;
+use crate::volume_entry::VolumeEntryError;
+use crate::xattrs::{XattrBuffers, XattrTarget};
+use lanefs::{Ino, Volume, XattrMode};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Buffers of one thread, reused from file to file.
+pub(super) struct ThreadBuffers {
+    pub(super) content: Vec<u8>,
+    pub(super) entries: Vec<MaybeUninit<u8>>,
+    pub(super) xattrs: XattrBuffers,
+}
+
+impl ThreadBuffers {
+    pub(super) fn new() -> Self {
+        ThreadBuffers {
+            content: vec![0; CHUNK_BYTES],
+            entries: vec![MaybeUninit::uninit(); 64 << 10],
+            xattrs: XattrBuffers::new(),
+        }
+    }
+}
+
+/// State of a tree's import, shared by its threads.
+pub(super) struct TreeImport<'a> {
+    pub(super) job: TransferJob<'a>,
+    pub(super) volume: &'a Volume,
+    pub(super) options: &'a ImportOptions<'a>,
+    pub(super) dirs: OpenDirs,
+    /// Small files that wait to be made together, where the caller has an engine for that.
+    pub(super) batches: Option<Batches<'a>>,
+    /// Copies of files with several names. A further name is: directory and name in the volume, path of the
+    /// source.
+    pub(super) links: HardLinks<FileId, Ino, (Ino, Vec<u8>, Vec<u8>)>,
+    /// `O_NOATIME` where this process may use it, so that reading leaves access times unchanged.
+    no_atime: OFlags,
+}
+
+impl<'a> TreeImport<'a> {
+    pub(super) fn new(volume: &'a Volume, options: &'a ImportOptions<'a>, control: Control<'a>) -> Self {
+        let no_atime = if rustix::process::geteuid().is_root() { OFlags::NOATIME } else { OFlags::empty() };
+        TreeImport {
+            job: TransferJob::new(control),
+            volume,
+            options,
+            dirs: OpenDirs::new(),
+            batches: None,
+            links: HardLinks::new(),
+            no_atime,
+        }
+    }
+
+    /// Makes everything durable and returns the report.
+    pub(super) fn finish(self) -> Report {
+        debug_assert!(
+            self.batches.as_ref().is_none_or(|batches| batches.take_rest().is_empty()),
+            "no file waits in a batch at the end"
+        );
+        self.job.report_progress(true);
+        if let Err(error) = self.volume.sync() {
+            self.job.stop(Error::volume("cannot make the import durable", error));
+        }
+        self.job.report("the host or the volume")
+    }
+
+    /// Ends one task of `dir`. The last one sets the directory's attributes, which ends a task of its parent.
+    pub(super) fn end_task(&self, dir: Arc<ImportDir>) {
+        let mut current = Some(dir);
+        while let Some(dir) = current {
+            if !dir.end_task() {
+                return;
+            }
+            if let Err(error) = self.volume.setattr(&OWNER, dir.ino, &dir.attr) {
+                self.job.volume_refused(dir.host.path(b""), "cannot set the attributes of", error);
+            }
+            current = dir.parent.clone();
+        }
+    }
+
+    /// Copies the extended attributes of a file of the host to `ino`.
+    pub(super) fn copy_xattrs(
+        &self,
+        buffers: &mut ThreadBuffers,
+        target: &XattrTarget<'_>,
+        ino: Ino,
+        path: impl Fn() -> Vec<u8>,
+    ) {
+        let refused = buffers.xattrs.each(target, |name, value| {
+            match self.volume.setxattr(&OWNER, ino, name, value, XattrMode::Set) {
+                Ok(()) => count(&self.job.counters.xattrs),
+                Err(error) => {
+                    let doing = format!("cannot keep the attribute {}", shown(name));
+                    self.job.volume_refused(path(), &doing, error);
+                }
+            }
+        });
+        self.job.counters.xattrs_refused.fetch_add(refused, Ordering::Relaxed);
+    }
+
+    /// Copies the extended attributes of a directory.
+    pub(super) fn copy_dir_xattrs(&self, buffers: &mut ThreadBuffers, fd: &OwnedFd, dir: &ImportDir) {
+        self.copy_xattrs(buffers, &XattrTarget::Open(fd), dir.ino, || dir.host.path(b""));
+    }
+
+    /// Opens a name for reading; leaves the access time unchanged where the host allows that.
+    pub(super) fn open(&self, dir: &OwnedFd, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+        match openat(dir, name, flags | self.no_atime, Mode::empty()) {
+            Err(Errno::PERM) if !self.no_atime.is_empty() => openat(dir, name, flags, Mode::empty()),
+            other => other,
+        }
+    }
+
+    /// Opens a regular file for reading.
+    pub(super) fn open_file(&self, dir: &OwnedFd, name: &CStr) -> Result<(OwnedFd, Stat), Errno> {
+        // If the name has become a fifo or a terminal, the call must neither block nor make it the
+        // controlling terminal.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = self.open(dir, name, flags)?;
+        let stat = fstat(&file)?;
+        Ok((file, stat))
+    }
+
+    /// Records an error of the host about `name` in `dir`.
+    pub(super) fn host_problem(&self, dir: &ImportDir, name: &[u8], errno: Errno) {
+        let what = match errno {
+            Errno::NOENT => "vanished during the import".to_string(),
+            Errno::LOOP | Errno::NOTDIR | Errno::NXIO => "changed its type during the import".into(),
+            Errno::STALE => "was replaced by another directory during the import".into(),
+            errno => format!("cannot be read: {}", errno_text(errno)),
+        };
+        self.job.problem(dir.host.path(name), what);
+    }
+
+    /// Handles a name that could not be made in the volume.
+    pub(super) fn entry_refused(&self, dir: &ImportDir, name: &[u8], error: VolumeEntryError) {
+        match error {
+            VolumeEntryError::Volume(error) => {
+                self.job.volume_refused(dir.host.path(name), "cannot write into the volume", error);
+            }
+            error => self.job.problem(dir.host.path(name), error.text()),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Options of an import.
+
+use crate::hostdir::FileId;
+use lanefs::Ino;
+use lanefs::bulk::{Applied, Change};
+use std::fmt;
+
+/// Options of an import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions<'m> {
+    /// A complete new file replaces a file of the volume with the same name. Without this the old file stays
+    /// and is a problem. Directories merge either way.
+    pub overwrite: bool,
+    /// Directories on which another file system is mounted are made, but not entered.
+    pub one_file_system: bool,
+    /// Number of threads; `None` for twice the cores.
+    pub threads: Option<usize>,
+    /// Files of the host to leave out, with a note: the volume's own image, for example.
+    pub skip: Vec<FileId>,
+    /// Engine that makes small files of a tree, many in a call; `None` to make them one by one. The outcome
+    /// is the same.
+    pub maker: Option<&'m dyn Maker>,
+}
+
+/// An engine of the caller that makes a batch of changes in a volume, in their order, with the results of
+/// [`Volume::apply`](lanefs::Volume::apply).
+pub trait Maker: Sync {
+    /// Makes the changes; relative paths begin in the directory `base`.
+    ///
+    /// # Errors
+    /// The volume's; changes made before the error stay.
+    fn make(&self, base: Ino, changes: &[Change<'_>]) -> lanefs::Result<Vec<Applied>>;
+}
+
+impl fmt::Debug for dyn Maker + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Maker")
+    }
+}

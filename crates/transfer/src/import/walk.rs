@@ -1,0 +1,266 @@
+//! The walk over the host's tree: tasks, directories, and their entries.
+
+use super::dir::ImportDir;
+use super::importer::{ThreadBuffers, TreeImport};
+use super::options::ImportOptions;
+use super::pending::Batches;
+use crate::error::{Error, Result};
+use crate::host::HostMeta;
+use crate::hostdir::{HostDir, OPEN_DIR};
+use crate::job::{Control, count};
+use crate::name::{is_entry_name, shown};
+use crate::queue::{Queue, default_threads, run_tasks};
+use crate::report::Report;
+use crate::volume::destination;
+use crate::volume_entry::make_directory;
+use lanefs::{FileKind, Ino, SetAttr, Volume, path};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fstat, openat, statat};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Most names of one directory in one task; further ones become tasks for other threads.
+const TASK_NAMES: usize = 128;
+
+enum ImportTask {
+    /// Walks the top directory.
+    Top,
+    /// Makes and walks a directory: a name in its parent.
+    Directory(Arc<ImportDir>, CString),
+    /// Imports other names of a directory.
+    Names(Arc<ImportDir>, Vec<HostName>),
+}
+
+/// A name in a directory of the host. Names are ordered by inode number, which is the order on disk.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct HostName {
+    ino: u64,
+    name: CString,
+    /// `None` where the directory's entry has no type.
+    kind: Option<NameKind>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum NameKind {
+    File,
+    Directory,
+    Other,
+}
+
+impl NameKind {
+    fn new(kind: FileType) -> Option<Self> {
+        match kind {
+            FileType::RegularFile => Some(NameKind::File),
+            FileType::Directory => Some(NameKind::Directory),
+            FileType::Unknown => None,
+            _ => Some(NameKind::Other),
+        }
+    }
+}
+
+/// Imports the content of the directory `source` into the directory `dest`.
+pub(super) fn import_directory(
+    volume: &Volume,
+    source: &Path,
+    dest: &[u8],
+    options: &ImportOptions<'_>,
+    control: Control<'_>,
+) -> Result<Report> {
+    let mut import = TreeImport::new(volume, options, control);
+    let cannot = |errno| Error::host(format!("cannot open '{}'", source.display()), errno);
+    // The caller's own path may be a link to the directory.
+    let fd = openat(CWD, source, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
+    let meta = fstat(&fd).map_err(cannot)?;
+    let meta = HostMeta::new(&meta).ok_or_else(|| cannot(Errno::INVAL))?;
+    let path = CString::new(source.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
+    let ino = destination(volume, dest)?.ino;
+    import.batches = options.maker.map(|maker| Batches::new(maker, ino));
+    let host = HostDir::top(path, fd).map_err(cannot)?;
+    let top = Arc::new(ImportDir::new(None, host, ino, meta.set_attr()));
+    count(&import.job.counters.directories);
+    run_tasks(
+        options.threads.unwrap_or_else(default_threads),
+        ImportTask::Top,
+        ThreadBuffers::new,
+        |queue, buffers, task| import.execute(queue, buffers, &top, task),
+        || import.job.report_progress(false),
+    );
+    import.make_rest();
+    drop(top);
+    Ok(import.finish())
+}
+
+/// Imports a single file that is no directory.
+pub(super) fn import_single(
+    volume: &Volume,
+    source: &Path,
+    dest: &[u8],
+    options: &ImportOptions<'_>,
+    control: Control<'_>,
+) -> Result<Report> {
+    let import = TreeImport::new(volume, options, control);
+    let cannot = |errno| Error::host(format!("cannot import '{}'", source.display()), errno);
+    let name = source.file_name().ok_or_else(|| cannot(Errno::INVAL))?;
+    let name = CString::new(name.as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
+    let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let fd = openat(CWD, parent, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
+    let parent_path = source.parent().map_or(&b""[..], |parent| parent.as_os_str().as_bytes());
+    let path = CString::new(parent_path).map_err(|_| cannot(Errno::INVAL))?;
+    let (ino, new_name) = single_destination(volume, dest, name.to_bytes())?;
+    let host = HostDir::top(path, fd).map_err(cannot)?;
+    // Its task never ends, so the directory's own attributes stay.
+    let dir = Arc::new(ImportDir::new(None, host, ino, SetAttr::default()));
+    let fd = dir.host.fd(&import.dirs).map_err(cannot)?;
+    import.import_entry(&mut ThreadBuffers::new(), &dir, &fd, &name, false, &new_name);
+    Ok(import.finish())
+}
+
+/// Returns directory and name of a single file's destination.
+fn single_destination(volume: &Volume, dest: &[u8], own_name: &[u8]) -> Result<(Ino, Vec<u8>)> {
+    if let Ok(attr) = volume.resolve(dest)
+        && attr.kind == FileKind::Directory
+    {
+        return Ok((attr.ino, own_name.to_vec()));
+    }
+    if dest.ends_with(b"/") {
+        return Ok((destination(volume, dest)?.ino, own_name.to_vec()));
+    }
+    let (parent, name) = path::split_last(dest).unwrap_or_default();
+    if !is_entry_name(name) {
+        return Err(Error::Usage(format!("'{}' is no valid name of a file in the volume", shown(dest))));
+    }
+    let ino = if parent.is_empty() { volume.root() } else { destination(volume, parent)?.ino };
+    Ok((ino, name.to_vec()))
+}
+
+impl TreeImport<'_> {
+    fn execute(
+        &self,
+        queue: &Queue<ImportTask>,
+        buffers: &mut ThreadBuffers,
+        top: &Arc<ImportDir>,
+        task: ImportTask,
+    ) {
+        match task {
+            ImportTask::Top => {
+                if let Ok(fd) = top.host.fd(&self.dirs) {
+                    self.copy_dir_xattrs(buffers, &fd, top);
+                    self.walk(queue, buffers, top, &fd);
+                }
+                self.end_task(top.clone());
+            }
+            ImportTask::Directory(parent, name) => {
+                if !self.job.should_stop() {
+                    self.import_subdirectory(queue, buffers, &parent, &name);
+                }
+                self.end_task(parent);
+            }
+            ImportTask::Names(dir, names) => {
+                self.import_names(buffers, &dir, names);
+                self.end_task(dir);
+            }
+        }
+    }
+
+    fn import_names(&self, buffers: &mut ThreadBuffers, dir: &Arc<ImportDir>, mut names: Vec<HostName>) {
+        let fd = match dir.host.fd(&self.dirs) {
+            Ok(fd) => fd,
+            Err(errno) => return self.host_problem(dir, b"", errno),
+        };
+        names.sort_unstable();
+        for entry in names {
+            if self.job.should_stop() {
+                return;
+            }
+            let is_file = entry.kind == Some(NameKind::File);
+            self.import_entry(buffers, dir, &fd, &entry.name, is_file, entry.name.to_bytes());
+        }
+    }
+
+    /// Makes the directory `name` of `parent` and walks it.
+    fn import_subdirectory(
+        &self,
+        queue: &Queue<ImportTask>,
+        buffers: &mut ThreadBuffers,
+        parent: &Arc<ImportDir>,
+        name: &CStr,
+    ) {
+        let opened = parent.host.fd(&self.dirs).and_then(|fd| {
+            let fd = self.open(&fd, name, OPEN_DIR)?;
+            let meta = HostMeta::new(&fstat(&fd)?).ok_or(Errno::INVAL)?;
+            Ok((Arc::new(fd), meta))
+        });
+        let (fd, meta) = match opened {
+            Ok(opened) => opened,
+            Err(errno) => return self.host_problem(parent, name.to_bytes(), errno),
+        };
+        let ino = match make_directory(self.volume, parent.ino, name.to_bytes(), self.options.overwrite) {
+            Ok((ino, _)) => ino,
+            Err(error) => return self.entry_refused(parent, name.to_bytes(), error),
+        };
+        count(&self.job.counters.directories);
+        // The parent waits for this directory, as this directory does for its own walk.
+        parent.add_task();
+        let host = HostDir::below(&self.dirs, &parent.host, name.to_owned(), meta.id, fd.clone());
+        let dir = Arc::new(ImportDir::new(Some(parent.clone()), host, ino, meta.set_attr()));
+        self.copy_dir_xattrs(buffers, &fd, &dir);
+        if !(self.options.one_file_system && meta.id.dev != parent.host.id().dev) {
+            self.walk(queue, buffers, &dir, &fd);
+        }
+        self.end_task(dir);
+    }
+
+    /// Divides a directory's entries into tasks, and executes the last one.
+    fn walk(
+        &self,
+        queue: &Queue<ImportTask>,
+        buffers: &mut ThreadBuffers,
+        dir: &Arc<ImportDir>,
+        fd: &OwnedFd,
+    ) {
+        let mut names = Vec::new();
+        let mut entries = RawDir::new(fd, &mut buffers.entries[..]);
+        let failed = loop {
+            match entries.next() {
+                None => break None,
+                Some(Err(errno)) => break Some(errno),
+                Some(Ok(entry)) => {
+                    let name = entry.file_name();
+                    if matches!(name.to_bytes(), b"." | b"..") {
+                        continue;
+                    }
+                    let kind = NameKind::new(entry.file_type());
+                    if kind == Some(NameKind::Directory) {
+                        dir.add_task();
+                        queue.push(ImportTask::Directory(dir.clone(), name.to_owned()));
+                        continue;
+                    }
+                    if names.len() == TASK_NAMES {
+                        dir.add_task();
+                        queue.push(ImportTask::Names(dir.clone(), std::mem::take(&mut names)));
+                    }
+                    names.push(HostName { ino: entry.ino(), name: name.to_owned(), kind });
+                }
+            }
+        };
+        if let Some(errno) = failed {
+            self.host_problem(dir, b"", errno);
+        }
+        // Some file systems return entries without types: the type of each name is read here, and directories
+        // become tasks.
+        for entry in names.extract_if(.., |entry| entry.kind.is_none()) {
+            dir.add_task();
+            let is_dir = statat(fd, &*entry.name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+            queue.push(if is_dir {
+                ImportTask::Directory(dir.clone(), entry.name)
+            } else {
+                ImportTask::Names(dir.clone(), vec![HostName { kind: Some(NameKind::Other), ..entry }])
+            });
+        }
+        self.import_names(buffers, dir, names);
+    }
+}
