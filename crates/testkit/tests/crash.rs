@@ -92,7 +92,7 @@ fn a_commit_without_a_flush_of_its_record_is_caught() {
 
 #[test]
 fn blocks_in_place_without_a_flush_before_the_header_are_caught() {
-    must_be_caught(Plant::DroppedFlush(FlushKind::Place));
+    must_be_caught(Plant::DroppedFlush(FlushKind::InPlace));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_commit_that_is_not_journaled_is_caught() {
 
 #[test]
 fn blocks_that_go_to_their_places_before_the_journal_is_flushed_are_caught() {
-    must_be_caught(Plant::PlaceBeforeRecord);
+    must_be_caught(Plant::InPlaceBeforeRecord);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use fixture::{
     open, reopened, right_answer,
 };
 use lanefs::{Access, Code, Error, MemoryDevice, Volume};
-use lanefs_testkit::faulty::{Faults, Kind, Rule};
+use lanefs_testkit::faulty::{AccessKind, Faults, Rule};
 use lanefs_testkit::seeded::Seeded;
 use lanefs_testkit::steps::tree_of_volume;
 use lanefs_testkit::watchdog::Watchdog;
@@ -136,7 +136,7 @@ fn metadata_blocks() -> Vec<u64> {
     let mut blocks: Vec<u64> = faults
         .take_trace()
         .into_iter()
-        .filter(|access| access.kind == Kind::Read)
+        .filter(|access| access.kind == AccessKind::Read)
         .flat_map(|access| {
             (access.bytes.start / 4096..access.bytes.end.div_ceil(4096)).map(|block| block * 4096)
         })

@@ -6,8 +6,8 @@
 use lanefs::{Access, Caller, Ino, InodeSize, MemoryDevice, RenameMode, SetAttr, Volume};
 use lanefs_testkit::faulty::{Faults, FaultyDevice};
 use lanefs_testkit::history::{
-    Call, Crowd, Event, Fault, NAMES, OnModel, OnVolume, Planted, Reply, Shape, State, Target, Waves, record,
-    search, table,
+    Call, Crowd, Event, HistoryShape, NAMES, OnModel, OnVolume, Planted, PlantedBug, Reply, State, Target,
+    Waves, record, search, table,
 };
 use lanefs_testkit::model::{Model, ROOT};
 use lanefs_testkit::settings::Seeds;
@@ -20,22 +20,22 @@ const COUNT: &str = "LANEFS_HISTORIES";
 const VOLUME_BYTES: u64 = 24 << 20;
 
 /// Few names, one directory that can be listed.
-const SMALL: Shape =
-    Shape { threads: 3, rounds: 2, calls: 4, before: 3, names: 3, list_base: true, syncs: 0 };
+const SMALL: HistoryShape =
+    HistoryShape { threads: 3, rounds: 2, calls: 4, before: 3, names: 3, list_base: true, syncs: 0 };
 
 /// Shapes for one volume, one after another.
-fn shapes(syncs: u64) -> [Shape; 5] {
+fn shapes(syncs: u64) -> [HistoryShape; 5] {
     [
-        Shape { syncs, ..SMALL },
-        Shape { threads: 2, rounds: 4, calls: 3, names: 2, syncs, ..SMALL },
-        Shape { threads: 4, rounds: 2, calls: 3, names: 4, before: 4, syncs, ..SMALL },
-        Shape { threads: 2, rounds: 1, calls: 9, names: 3, syncs, ..SMALL },
-        Shape { threads: 4, rounds: 5, calls: 1, names: 2, syncs, ..SMALL },
+        HistoryShape { syncs, ..SMALL },
+        HistoryShape { threads: 2, rounds: 4, calls: 3, names: 2, syncs, ..SMALL },
+        HistoryShape { threads: 4, rounds: 2, calls: 3, names: 4, before: 4, syncs, ..SMALL },
+        HistoryShape { threads: 2, rounds: 1, calls: 9, names: 3, syncs, ..SMALL },
+        HistoryShape { threads: 4, rounds: 5, calls: 1, names: 2, syncs, ..SMALL },
     ]
 }
 
 /// Runs a history in `base` and looks for an order. The error is the history as a table.
-fn history(target: &dyn Target, base: u64, seed: u64, shape: &Shape) -> Result<Vec<Event>, String> {
+fn history(target: &dyn Target, base: u64, seed: u64, shape: &HistoryShape) -> Result<Vec<Event>, String> {
     let events = record(target, base, seed, shape);
     match search(&State::new(base), &events) {
         Ok(_) => Ok(events),
@@ -55,7 +55,12 @@ fn reset(volume: &Volume, base: Ino) {
 }
 
 /// A history in a fresh directory of a volume, which goes again: its inodes serve the next histories.
-fn on_volume(volume: &Volume, target: &dyn Target, seed: u64, shape: &Shape) -> Result<Vec<Event>, String> {
+fn on_volume(
+    volume: &Volume,
+    target: &dyn Target,
+    seed: u64,
+    shape: &HistoryShape,
+) -> Result<Vec<Event>, String> {
     let base = volume.mkdir_all("/base", 0o755).expect("a base directory").ino;
     reset(volume, base);
     let events = history(target, base.0, seed, shape)?;
@@ -82,9 +87,9 @@ fn the_specification_agrees_with_the_model() {
     for seed in 0..1200 {
         let target = OnModel(Mutex::new(Model::new(0o640, 0, 0)));
         // One thread: each history has one order, so the answers must be the same.
-        let shape = Shape { threads: 1, rounds: 1, calls: 60, before: 4, ..SMALL };
+        let shape = HistoryShape { threads: 1, rounds: 1, calls: 60, before: 4, ..SMALL };
         history(&target, ROOT, seed, &shape).unwrap_or_else(|what| panic!("{what}"));
-        let shape = Shape { calls: 12, threads: 2, ..shape };
+        let shape = HistoryShape { calls: 12, threads: 2, ..shape };
         let target = OnModel(Mutex::new(Model::new(0o640, 0, 0)));
         history(&target, ROOT, seed, &shape).unwrap_or_else(|what| panic!("{what}"));
     }
@@ -113,8 +118,14 @@ fn histories_of_more_threads_than_cores_have_an_order() {
     let volume = Volume::create_memory(&options(VOLUME_BYTES, InodeSize::B128)).expect("volume");
     for seed in Seeds::from_environment(COUNT, 1, 1000) {
         watchdog.at(|| format!("16 threads, seed {seed}"));
-        let shape =
-            Shape { threads: 16, rounds: 1 + seed as usize % 3, calls: 1, names: 4, before: 4, ..SMALL };
+        let shape = HistoryShape {
+            threads: 16,
+            rounds: 1 + seed as usize % 3,
+            calls: 1,
+            names: 4,
+            before: 4,
+            ..SMALL
+        };
         on_volume(&volume, &OnVolume(&volume), seed, &shape).unwrap_or_else(|what| panic!("{what}"));
     }
     no_findings(&volume);
@@ -190,7 +201,7 @@ fn histories_in_a_directory_that_splits_and_merges_have_an_order() {
         let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for seed in Seeds::from_environment(COUNT, 1, 600) {
                 watchdog.at(|| format!("crowded, seed {seed}"));
-                let shape = Shape { list_base: false, ..shapes(0)[(seed % 5) as usize] };
+                let shape = HistoryShape { list_base: false, ..shapes(0)[(seed % 5) as usize] };
                 let target = OnVolume(&volume);
                 reset(&volume, base);
                 history(&target, base.0, seed, &shape).unwrap_or_else(|what| panic!("{what}"));
@@ -210,13 +221,13 @@ fn histories_in_a_directory_that_splits_and_merges_have_an_order() {
 #[test]
 fn every_planted_fault_is_found() {
     let watchdog = Watchdog::new("planted faults");
-    for fault in Fault::ALL {
-        watchdog.at(|| format!("{fault:?}"));
+    for bug in PlantedBug::ALL {
+        watchdog.at(|| format!("{bug:?}"));
         let volume = Volume::create_memory(&options(VOLUME_BYTES, InodeSize::B256)).expect("volume");
-        let planted = Planted::new(&volume, fault).expect("planted");
+        let planted = Planted::new(&volume, bug).expect("planted");
         let found = (0..20_000)
             .any(|seed| on_volume(&volume, &planted, seed, &shapes(0)[(seed % 5) as usize]).is_err());
-        assert!(found, "{fault:?} is not found");
+        assert!(found, "{bug:?} is not found");
     }
 }
 

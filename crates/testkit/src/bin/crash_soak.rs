@@ -1,9 +1,9 @@
-//! Power cuts without end: random workloads from a seed on, their crash states tried, until the time is over or one is
-//! wrong.
+//! Power cuts without end: random workloads from a seed on, whose crash states are tried until the time is
+//! over or one is wrong.
 //!
-//! `crash_soak [--seconds N] [--seed N] [--case NAME]`; without a seed it is taken from the clock. A line each ten seconds
-//! says how far it is; Ctrl-C ends it with the summary. Exit code 0: nothing was found; 1: the failure is on standard
-//! output, with the name of the state; 2: the arguments are wrong.
+//! `crash_soak [--seconds N] [--seed N] [--case NAME]`; the default seed comes from the clock. A line every
+//! ten seconds shows the progress; Ctrl-C ends the program with the summary. Exit code 0: nothing was found;
+//! 1: the failure is on standard output, with the name of the state; 2: the arguments are wrong.
 
 use lanefs_testkit::crash::{Case, Effort, Failure, Tally, all_workloads, run_case, run_many};
 use std::process::ExitCode;

@@ -1,7 +1,8 @@
-//! Random tests until `LANEFS_SECONDS` have passed (an hour where it is not set), or until one fails.
+//! Random tests until `LANEFS_SECONDS` have passed (default: an hour), or until one fails.
 //!
-//! Volumes in memory and in a file run against the model, and hostile images in between. The first seed is taken from
-//! the clock unless `LANEFS_SEED` gives it. Exit code 0: nothing was found; 1: the failure is on standard output.
+//! Volumes in memory and in a file are compared with the model, with hostile images in between. `LANEFS_SEED`
+//! is the first seed; by default it comes from the clock. Exit code 0: nothing was found; 1: the failure is
+//! on standard output.
 
 use lanefs::InodeSize;
 use lanefs_testkit::engine::Engine;

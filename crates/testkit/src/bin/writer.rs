@@ -1,8 +1,8 @@
 //! Changes a volume until it is killed: `writer IMAGE SEED [early]`.
 //!
-//! It says `ready` when the volume is open, and then `N` for each sync that has returned: steps 0 to N - 1 of the
-//! sequence of the seed are durable. With `early` it says so before the sync, and often leaves the sync out: a fault
-//! that the test must find.
+//! It prints `ready` when the volume is open, and then `N` for each sync that has returned: steps 0 to N - 1
+//! of the sequence of the seed are durable. With `early` it prints `N` before the sync, and often leaves the
+//! sync out: a planted bug that the test must find.
 
 use lanefs::{Access, CreateOptions, Ino, InodeSize, Volume};
 use lanefs_testkit::seeded::Seeded;
@@ -37,14 +37,14 @@ fn say(line: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// One file is durable with all that leads to it.
+/// Makes one file durable with all directories that lead to it.
 fn fsync(volume: &Volume, ino: Ino) -> lanefs::Result<()> {
     volume.fsync(ino, false)
 }
 
 fn write(volume: &Volume, seed: u64, early: bool) -> Result<(), Box<dyn Error>> {
     say("ready")?;
-    // How often to sync does not follow from the steps, so that it may change without them.
+    // The frequency of syncs does not follow from the steps, so that it may change without them.
     let mut random = Seeded::new(!seed);
     let sync_one_in = *random.pick(&[2, 6, 40]);
     for number in 0.. {

@@ -1,9 +1,9 @@
-//! The alphabet of short workloads, and the tree that they begin with.
+//! The alphabet of short workloads, and the tree that they start from.
 //!
-//! The tree has a file of several blocks with two names, one that fits into its inode, a symbolic link, an empty and
-//! a full directory. The operations meet all of them, each in the ways that differ for a journal: names that come, go,
-//! move and change places, within a directory and across; content that grows, is overwritten, cut off and
-//! punched, in the inode and in blocks.
+//! The tree has a file of several blocks with two names, one that fits into its inode, a symbolic link, an
+//! empty and a full directory. The operations meet all of them, each in the ways that differ for a journal:
+//! names that are added, removed, moved and exchanged, within a directory and across; content that grows, is
+//! overwritten, truncated and punched, in the inode and in blocks.
 
 use super::op::{Op, some_attributes};
 use lanefs::{Allocate, RenameMode};

@@ -1,4 +1,4 @@
-//! The images that workloads begin with.
+//! The images that workloads start from.
 
 use super::alphabet::{DIRECTORIES, FILES, HARD_LINK, SYMLINK, XATTR};
 use super::fill::{BALLAST, POISON, PREPARED, fill};
@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 
 /// Size of the volumes: the smallest, so that opening and checking one is cheap.
 const BYTES: u64 = 8 << 20;
-/// Blocks that the ballast leaves free: what one operation frees the next ones soon want.
+/// Blocks that the ballast leaves free: later operations soon need the blocks that one operation frees.
 const LEFT_FREE: u64 = 40;
-/// Variants of each base: they differ in how many commits the journal has behind it.
+/// Variants of each base: they differ in the number of commits in the journal.
 const VARIANTS: usize = 3;
 
-/// Which image.
+/// The kind of image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     /// The tree of the alphabet.
@@ -28,20 +28,20 @@ pub(super) enum Base {
 
 /// Files with large attributes.
 pub(super) const ATTRIBUTES_FILES: u64 = 6;
-/// Bytes of each of their attributes: what one operation changes is still less than half of the journal.
+/// Bytes of each of their attributes: one operation still changes less than half of the journal.
 const ATTRIBUTE_BYTES: usize = 40_000;
-/// Files that fill the first chunk of metadata while these are made.
+/// Files that fill the first chunk of metadata while the others are made.
 const FILLERS: u64 = 50;
 
-/// The path of one of them.
+/// Returns the path of one of them.
 pub(super) fn attributes_file(number: u64) -> String {
     format!("/a/m{number}")
 }
 
-/// An image of this kind; `variant` chooses the inode size and the journal's state.
+/// Makes an image of this kind; `variant` chooses the inode size and the journal's state.
 ///
 /// # Errors
-/// What the volume reports.
+/// Those of the volume.
 pub(super) fn base(kind: Base, variant: u64) -> Result<Image, String> {
     type Slot = OnceLock<Result<Image, String>>;
     static IMAGES: [[Slot; VARIANTS * 2]; 3] = [const { [const { OnceLock::new() }; VARIANTS * 2] }; 3];
@@ -57,7 +57,7 @@ fn make(kind: Base, number: usize) -> Result<Image, String> {
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let path = dir.path().join("volume.lane");
     let volume = Volume::create(&path, &options(BYTES, inode_size)).map_err(text)?;
-    // Free space is full of poison: a block that a crash gives to a file without its data shows.
+    // Free space is filled with poison: a block that a crash gives to a file without its data shows.
     let free = volume.statfs().map_err(text)?.free_blocks as usize;
     let mut poison = free * 4096;
     while poison > 0 && volume.write_file("/poison", fill(POISON, 0, poison)).is_err() {
@@ -74,7 +74,7 @@ fn make(kind: Base, number: usize) -> Result<Image, String> {
         }
         Base::Attributes => plant_attributes(&volume).map_err(text)?,
     }
-    // Once closed it has forgotten where it allocated last, and takes the first chunk with room.
+    // After a close, the volume has no memory of its last allocation, and takes the first chunk with room.
     volume.close().map_err(text)?;
     let volume = Volume::open(&path, Access::Write).map_err(text)?;
     if kind != Base::Tree {
@@ -106,13 +106,13 @@ fn plant_tree(volume: &Volume) -> lanefs::Result<()> {
     volume.setxattr(who, first, XATTR.as_bytes(), &fill(PREPARED, 0, 50), XattrMode::Set)
 }
 
-/// Files with large attributes in a chunk that holds nothing else, and no space. Few blocks of metadata are left in use,
-/// so that the tree is quickly read.
+/// Makes files with large attributes in a chunk of their own, and fills the space. Few blocks of metadata
+/// stay in use, so that the tree is read quickly.
 fn plant_attributes(volume: &Volume) -> lanefs::Result<()> {
     for dir in ["/a", "/b", "/filler"] {
         volume.mkdir_all(dir, 0o755)?;
     }
-    // Names and inodes come first: one of them in the last chunk would keep it.
+    // Names and inodes are made first: one of them in the last chunk would keep it in use.
     let mut files = Vec::new();
     for number in 0..FILLERS {
         files.push(volume.write_file(format!("/filler/{number}"), b"")?.ino);
@@ -135,7 +135,7 @@ fn fill_up(volume: &Volume) -> lanefs::Result<()> {
     volume.write_file(show(BALLAST_PATH), fill(BALLAST, 0, free as usize * 4096)).map(drop)
 }
 
-/// True where `bytes` are those of the ballast.
+/// Returns true where `bytes` are those of the ballast.
 pub(super) fn is_ballast(bytes: &[u8]) -> bool {
     static WHOLE: OnceLock<Vec<u8>> = OnceLock::new();
     WHOLE.get_or_init(|| fill(BALLAST, 0, BYTES as usize)).starts_with(bytes)

@@ -1,10 +1,10 @@
-//! Names of crash states, by which a failure is tried again.
+//! Names of crash states, by which a failure is replayed.
 
 use super::workload::Family;
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in a log, and what landed of the writes that were not flushed.
+/// A cut of a log, and the choice of the unflushed writes that reached the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
     /// Events before the crash.
@@ -13,13 +13,13 @@ pub struct Crash {
     pub choice: u32,
 }
 
-/// A crash state: `seq2:1234:cut57:choice9`, with `:again:cut5:choice0` where a second crash came during the recovery
-/// from the first. Without any crash it names a workload as a whole.
+/// A crash state: `seq2:1234:cut57:choice9`, with `:again:cut5:choice0` after a second crash during the
+/// recovery from the first. Without a crash it names a whole workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// Kind of workload.
     pub family: Family,
-    /// Which of the kind.
+    /// Number within the kind.
     pub number: u64,
     /// The crash.
     pub crash: Option<Crash>,

@@ -1,8 +1,8 @@
 //! Tries the crash states of a recording.
 //!
-//! Each must open, which is recovery; its tree must be an allowed one; and fsck must find nothing. Some then go on as a
-//! volume, and of these everything written since, recovery included, is a recording of its own: crashes in it give
-//! further states, of which the same is asked.
+//! Each state must open, which is recovery; its tree must be an allowed one; and fsck must find nothing. Some
+//! then continue as a volume, and everything that such a volume writes, recovery included, is a recording of
+//! its own: crashes in it give further states, with the same demands.
 
 use super::base::is_ballast;
 use super::case::Crash;
@@ -17,25 +17,25 @@ use super::states::{State, Wanted, each_state};
 use crate::seeded::Seeded;
 use lanefs::{Access, Caller, Ino, SetAttr, Volume};
 
-/// How many states of a recording are tried.
+/// The number of states of a recording to try.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Random choices at each cut, besides all and none of what was not flushed.
+    /// Random choices at each cut, besides all and none of the unflushed writes.
     pub random: u32,
-    /// One in so many states goes on as a volume and crashes again.
+    /// One in so many states continues as a volume and crashes again.
     pub again_every: u64,
     /// Random choices at each cut of a second crash.
     pub random_again: u32,
-    /// A file that grows after a crash must show zeros behind its old end.
+    /// A file that grows after a crash must show zeros after its old end.
     pub tails: bool,
-    /// States of one recording at most, both kinds together.
+    /// Most states of one recording, both kinds together.
     pub most: u64,
-    /// A planted fault: the flushes of recovery do nothing.
+    /// A planted bug: the flushes of recovery do nothing.
     pub lazy_recovery: bool,
 }
 
 impl Effort {
-    /// What a test run does.
+    /// The effort of a test.
     pub const TEST: Effort = Effort {
         random: 8,
         again_every: 60,
@@ -44,11 +44,11 @@ impl Effort {
         most: u64::MAX,
         lazy_recovery: false,
     };
-    /// What a soak does.
+    /// The effort of a soak.
     pub const SOAK: Effort = Effort { random: 16, again_every: 30, random_again: 6, ..Effort::TEST };
 }
 
-/// How many states were tried.
+/// Counts of states tried.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Workloads.
@@ -57,12 +57,12 @@ pub struct Tally {
     pub states: u64,
     /// States after a second crash, during recovery or after it.
     pub again: u64,
-    /// States in which recovery had something to write.
+    /// States in which recovery wrote something.
     pub recovered: u64,
 }
 
 impl Tally {
-    /// Adds what another counted.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: Tally) {
         self.workloads += other.workloads;
         self.states += other.states;
@@ -70,30 +70,30 @@ impl Tally {
         self.recovered += other.recovered;
     }
 
-    /// States in all.
+    /// Returns the number of all states.
     pub fn all(&self) -> u64 {
         self.states + self.again
     }
 }
 
-/// A state that is wrong.
+/// A wrong state.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct WrongState {
     /// The crash.
     pub crash: Crash,
     /// The second crash, where there was one.
     pub again: Option<Crash>,
-    /// What is wrong.
+    /// The error.
     pub text: String,
 }
 
 /// One state of a recording, or one of a second crash after it.
 pub type Only = (Crash, Option<Crash>);
 
-/// Why trying ended early.
+/// The reason for an early end.
 enum End {
     Enough,
-    Wrong(Found),
+    Wrong(WrongState),
 }
 
 /// Tries states of `recording`, or `only` one of them, and counts them.
@@ -105,9 +105,9 @@ pub fn explore(
     effort: &Effort,
     only: Option<Only>,
     tally: &mut Tally,
-) -> Result<(), Found> {
+) -> Result<(), WrongState> {
     let wanted = Wanted {
-        // A choice that is asked for by name may have been found with more effort.
+        // A choice that is requested by name may have been found with more effort.
         random: only.map_or(effort.random, |(crash, _)| crash.choice),
         seed: recording.seed,
         only: only.map(|(crash, _)| (crash.cut, crash.choice)),
@@ -120,7 +120,7 @@ pub fn explore(
         number += 1;
         tally.states += 1;
         let crash = Crash { cut: state.cut, choice: state.choice };
-        let wrong = |text| End::Wrong(Found { crash, again: None, text });
+        let wrong = |text| End::Wrong(WrongState { crash, again: None, text });
         let goes_on = only.is_some() || (number + recording.seed).is_multiple_of(effort.again_every);
         let judge = |tree: &Tree| recording.oracle.judge(tree, &state.allowed);
         let opened = open(&state.image, goes_on, &judge).map_err(wrong)?;
@@ -132,7 +132,7 @@ pub fn explore(
             Second { image: &state.image, judge: &judge, effort, seed: second_seed(recording.seed, crash) };
         second
             .explore(opened, only.and_then(|(_, again)| again), tally)
-            .map_err(|(again, text)| End::Wrong(Found { crash, again, text }))
+            .map_err(|(again, text)| End::Wrong(WrongState { crash, again, text }))
     };
     match each_state(&recording.base, &recording.log, &wanted, &mut visit) {
         Err(End::Wrong(found)) => Err(found),
@@ -140,15 +140,16 @@ pub fn explore(
     }
 }
 
-/// Seed of the random choices of a second crash: it follows from the first one's name, so that a case can be tried again.
+/// Seed of the random choices of a second crash: it follows from the first one's name, so that a case can be
+/// replayed.
 fn second_seed(seed: u64, first: Crash) -> u64 {
     Seeded::new(seed ^ (first.cut as u64) << 32 ^ u64::from(first.choice)).bits()
 }
 
-/// Gives the number of the operation after which a tree is, or says what is wrong with it.
+/// Returns the number of the operation after which a tree is, or an error that describes it.
 type Judge<'j> = &'j dyn Fn(&Tree) -> Result<usize, String>;
 
-/// A state that opened and is as it may be.
+/// A state that opened and is allowed.
 struct Opened {
     recorder: Recorder,
     volume: Volume,
@@ -156,7 +157,7 @@ struct Opened {
     recovered: bool,
 }
 
-/// Opens an image and asks of it what every state must be.
+/// Opens an image and checks it.
 fn open(image: &Image, ballast: bool, judge: Judge<'_>) -> Result<Opened, String> {
     let recorder = Recorder::new(image.clone());
     let volume = Volume::open_device(Box::new(recorder.clone()), Access::Write)
@@ -185,26 +186,26 @@ fn open(image: &Image, ballast: bool, judge: Judge<'_>) -> Result<Opened, String
     }
 }
 
-/// What a volume that goes on after a crash is asked for: names, and bytes in blocks.
+/// The operations of a volume that continues after a crash: names, and bytes in blocks.
 fn further() -> [Op; 2] {
     let path = || "/after".to_owned();
     [Op::Create(path()), Op::Write(path(), Some(0), 6000)]
 }
 
-/// Stamp of what is written after a crash.
+/// Stamp of data written after a crash.
 const AFTER: u32 = 900_000;
 
-/// A state as the beginning of a second recording.
+/// A state as the start of a second recording.
 struct Second<'s> {
     image: &'s Image,
-    /// Of the first recording: what holds until the volume is open.
+    /// Judge of the first recording, valid until the volume is open.
     judge: Judge<'s>,
     effort: &'s Effort,
     seed: u64,
 }
 
 impl Second<'_> {
-    /// Goes on with the volume, closes it, and tries crashes from the beginning of its recovery on.
+    /// Continues with the volume, closes it, and tries crashes from the start of its recovery on.
     fn explore(
         &self,
         opened: Opened,
@@ -261,7 +262,7 @@ fn go_on(recorder: &Recorder, volume: Volume, tree: Tree) -> Result<Oracle, Stri
     Ok(Oracle::new(trees))
 }
 
-/// Every file grows a little, and what appears must be zeros: nothing that a crash left behind its end.
+/// Every file grows a little; the new bytes must be zeros: nothing that a crash left after its end may show.
 fn grow_files(opened: &Opened) -> Result<(), String> {
     const BY: usize = 3000;
     for (path, node) in &opened.tree.nodes {

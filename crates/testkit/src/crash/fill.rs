@@ -1,9 +1,9 @@
-//! Bytes that say who wrote them.
+//! Bytes that name their writer.
 //!
-//! Each eight bytes of a file name the operation that wrote them and their place in the file, so a foreign byte after a
-//! crash is noticed wherever it comes from, and a report can say whose it is.
+//! Each eight bytes of a file name the operation that wrote them and their offset in the file. So a foreign
+//! byte after a crash is noticed wherever it comes from, and a report can name its writer.
 
-/// Stamp of what the free space of a prepared volume is full of.
+/// Stamp of the free space of a prepared volume.
 pub(super) const POISON: u32 = 0xff_ffff;
 /// Stamp of the file that only takes space.
 pub(super) const BALLAST: u32 = 0xff_fffe;
@@ -22,7 +22,7 @@ pub(super) fn fill(stamp: u32, offset: u64, len: usize) -> Vec<u8> {
     (offset..offset + len as u64).map(|at| word(stamp, at / 8)[(at % 8) as usize]).collect()
 }
 
-/// Says in words what `bytes` are that stand at byte `offset` of a file.
+/// Describes in words the `bytes` at byte `offset` of a file.
 pub(super) fn explain(bytes: &[u8], offset: u64) -> String {
     let start = (offset.next_multiple_of(8) - offset) as usize;
     let Some(eight) = bytes.get(start..start + 8) else { return format!("{bytes:02x?}") };

@@ -1,16 +1,16 @@
 //! A volume's bytes as a shared base and the pages that differ from it.
 //!
-//! A crash state differs from the image that a workload began with in a few dozen pages. Copying 8 MiB for each of
-//! 100,000 states would be 800 GB of memory traffic; sharing what is equal leaves a few kilobytes.
+//! A crash state differs from the initial image of a workload in a few dozen pages. Copying 8 MiB for each of
+//! 100,000 states would be 800 GB of memory traffic; sharing equal pages leaves a few kilobytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a medium writes as a whole, in bytes.
+/// Unit in bytes that a medium writes as a whole.
 pub(super) const SECTOR: usize = 512;
 const PAGE: usize = 4096;
 
-/// An image. Clones share what neither of them has changed since.
+/// An image. Clones share all pages that neither of them has changed since.
 #[derive(Clone)]
 pub struct Image {
     base: Arc<Vec<u8>>,

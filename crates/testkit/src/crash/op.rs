@@ -1,4 +1,4 @@
-//! What workloads do: one operation, and what makes it durable.
+//! The content of workloads: one operation, and the call that makes it durable.
 
 use super::fill::fill;
 use lanefs::{
@@ -6,7 +6,7 @@ use lanefs::{
 };
 use std::fmt;
 
-/// One atomic operation of a volume, by paths. It is carried out whatever is there, so it may fail; then nothing changes.
+/// One atomic operation of a volume, by paths. It may fail, depending on the tree; then nothing changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Create(String),
@@ -15,16 +15,16 @@ pub(super) enum Op {
     Link(String, String),
     Unlink(String),
     Rmdir(String),
-    /// Holds what the path names, until the end.
+    /// Holds the inode that the path names, until the end.
     Hold(String),
-    /// Takes a name away whose file or empty directory is held, so that it lives on without one.
+    /// Removes the name of a held file or empty directory, which lives on without one.
     Orphan(String),
     /// Writes to the first inode that has no name.
     WriteOrphan(u64, usize),
-    /// Lets go of the first inode that has no name, which frees it.
+    /// Releases the first inode that has no name, which frees it.
     Release,
     Rename(String, String, RenameMode),
-    /// At a byte, so many bytes; `None`: at the end.
+    /// Writes this many bytes at a byte; `None`: at the end.
     Write(String, Option<u64>, usize),
     Truncate(String, u64),
     Fallocate(String, Allocate, u64, u64),
@@ -33,13 +33,13 @@ pub(super) enum Op {
     RemoveXattr(String, &'static str),
 }
 
-/// What follows an operation.
+/// The call after an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Persist {
     Nothing,
-    /// fsync of the file that the operation was about, if it is there.
+    /// fsync of the operation's file, if it exists.
     File,
-    /// fsync of the directory that it is in.
+    /// fsync of the file's directory.
     Directory,
     Sync,
 }
@@ -48,7 +48,7 @@ impl Persist {
     pub(super) const ALL: [Persist; 4] = [Persist::Nothing, Persist::File, Persist::Directory, Persist::Sync];
 }
 
-/// An operation and what follows it.
+/// An operation and the call after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) op: Op,
@@ -67,7 +67,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What is made durable by [`persist`].
+/// The scope that [`persist`] makes durable.
 pub(super) enum Durable {
     Nothing,
     /// Metadata, and the data of this inode.
@@ -80,10 +80,10 @@ fn fsync(volume: &Volume, ino: Ino) -> Result<()> {
     volume.fsync(ino, false)
 }
 
-/// Carries out what follows a step.
+/// Executes the call after a step.
 ///
 /// # Errors
-/// The volume's; that an inode is not there is none.
+/// Those of the volume; a missing inode is none.
 pub(super) fn persist(volume: &Volume, step: &Step) -> Result<Durable> {
     let path = step.op.path().as_bytes();
     let found = match step.then {
@@ -98,7 +98,7 @@ pub(super) fn persist(volume: &Volume, step: &Step) -> Result<Durable> {
     }
 }
 
-/// What a file system call may say of a sound volume is no fault.
+/// Failures that a sound volume may report are not errors.
 fn ordinary<T>(answer: Result<T>) -> Result<()> {
     match answer {
         Ok(_) => Ok(()),
@@ -111,7 +111,7 @@ fn ordinary<T>(answer: Result<T>) -> Result<()> {
 }
 
 impl Op {
-    /// The path that an fsync after the operation is about.
+    /// The path that an fsync after the operation syncs.
     fn path(&self) -> &str {
         match self {
             Op::Create(path)
@@ -134,7 +134,7 @@ impl Op {
         }
     }
 
-    /// Carries it out; what it writes bears `stamp`.
+    /// Executes the operation; its data bear `stamp`.
     ///
     /// # Errors
     /// Damage and failures of the device.
@@ -190,7 +190,7 @@ impl Op {
     }
 }
 
-/// An inode that is held and has no name.
+/// Returns a held inode without a name.
 fn first_orphan(volume: &Volume) -> Result<Option<Ino>> {
     let list = Ino(volume.superblock().orphans);
     // Its own entry is in the list as well.

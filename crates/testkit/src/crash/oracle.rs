@@ -1,10 +1,10 @@
-//! Which trees a crash may leave.
+//! The trees that a crash may leave.
 //!
-//! Metadata are a prefix: the tree is as after operation m, where m is no earlier than what was acknowledged and no later
-//! than what was begun. Content that lies in blocks is looser: each sector of a file may be as it was after any
-//! operation since the file's data were last made durable, for it is written in place. So a sector is right when it equals
-//! that sector of the file in any of these snapshots, in its last block filled up with zeros. Whatever else is there,
-//! another file's bytes or what free space held, is a fault.
+//! Metadata are a prefix: the tree is as after operation m, where m is no earlier than the last acknowledged
+//! operation and no later than the last one begun. Content in blocks is looser: each sector of a file may be
+//! as it was after any operation since the file's data were last made durable, because it is written in
+//! place. So a sector is right when it equals that sector of the file in any of these snapshots, in its last
+//! block padded with zeros. Any other bytes, another file's or those of free space, are an error.
 
 use super::fill::explain;
 use super::image::SECTOR;
@@ -13,12 +13,12 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// What a crash at one place may leave, in numbers of operations done.
+/// The trees that a crash at one cut may leave, in numbers of completed operations.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
     /// Metadata are at least as after this operation.
     pub first: usize,
-    /// And at most as after this one.
+    /// Metadata are at most as after this operation.
     pub last: usize,
     /// Data of every file are at least as after this operation.
     pub(super) data: usize,
@@ -39,11 +39,11 @@ pub struct Oracle {
     versions: HashMap<Identity, Vec<Version>>,
 }
 
-/// Lines that a report has of each kind at most.
+/// Most lines of each kind in a report.
 const MOST_LINES: usize = 12;
 
 impl Oracle {
-    /// Judges by the trees after 0, 1, 2, ... operations.
+    /// Creates an oracle from the trees after 0, 1, 2, ... operations.
     pub fn new(trees: Vec<Tree>) -> Self {
         let mut versions: HashMap<Identity, Vec<Version>> = HashMap::new();
         for (number, tree) in trees.iter().enumerate() {
@@ -59,15 +59,15 @@ impl Oracle {
         Oracle { trees, versions }
     }
 
-    /// Operations that were done.
+    /// Returns the number of completed operations.
     pub fn operations(&self) -> usize {
         self.trees.len() - 1
     }
 
-    /// The number of an operation after which the volume may have had this tree.
+    /// Returns the number of an operation after which the volume may have had this tree.
     ///
     /// # Errors
-    /// A report of what is wrong.
+    /// A report of the differences.
     pub fn judge(&self, found: &Tree, allowed: &Allowed) -> Result<usize, String> {
         let last = allowed.last.min(self.operations());
         let mut wrong_content = None;
@@ -86,7 +86,7 @@ impl Oracle {
     fn content(&self, number: usize, found: &Tree, allowed: &Allowed) -> Result<(), String> {
         for (path, node) in &found.nodes {
             let Some(bytes) = &node.content else { continue };
-            // The prints are equal, so the same paths are there.
+            // The digests are equal, so the same paths are there.
             let Some(expected) = self.trees[number].nodes.get(path) else { continue };
             let Some(known) = &expected.content else { continue };
             if known == bytes {
@@ -134,7 +134,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// What is wrong with a tree that is not that of any operation allowed.
+    /// Describes a tree that is not that of any allowed operation.
     fn report(&self, found: &Tree, first: usize, last: usize) -> String {
         let mut text = format!("the tree is not as after any of operations {first} to {last}");
         if let Some(number) = self.trees.iter().position(|tree| tree.print == found.print) {
@@ -152,7 +152,7 @@ impl Oracle {
     }
 }
 
-/// True where `sector`, which stands at byte `at`, is as in `bytes`, whose last block is filled up with zeros.
+/// Returns true where `sector`, at byte `at`, is as in `bytes`, whose last block is padded with zeros.
 fn same(bytes: &[u8], at: usize, sector: &[u8]) -> bool {
     let end = at + sector.len();
     if end > bytes.len().next_multiple_of(4096) {

@@ -1,4 +1,4 @@
-//! Planted faults: recordings changed as if the store had done the wrong thing. Each must be caught.
+//! Planted bugs: recordings changed as if the store had done the wrong thing. Each must be caught.
 
 use super::image::Image;
 use super::oracle::Allowed;
@@ -10,35 +10,35 @@ use lanefs::{Access, Volume};
 use lanefs_format::{BLOCK, SUPERBLOCK_COPY};
 use std::collections::HashMap;
 
-/// What a flush of a commit is for, as far as a device can see it.
+/// The purpose of a flush in a commit, as far as a device can see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushKind {
-    /// File data are there before a commit that names them is written.
+    /// File data are durable before a commit that names them is written.
     Data,
-    /// The commit is there before it counts.
+    /// The commit's blocks are durable before the commit counts.
     Record,
-    /// Blocks are in their places before the header says so.
-    Place,
-    /// The header is there before the space that it gives up is written over.
+    /// Blocks are in place before the journal header says so.
+    InPlace,
+    /// The journal header is durable before the space that it frees is overwritten.
     Header,
 }
 
-/// A planted fault.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
     /// The device ignores flushes.
     IgnoredFlushes,
     /// One flush of each commit is left out.
     DroppedFlush(FlushKind),
-    /// Nothing is written to the journal behind its header.
+    /// Nothing is written to the journal after its header.
     NoJournal,
-    /// Blocks go to their places along with the commit, not after its flush.
-    PlaceBeforeRecord,
+    /// Blocks are written in place together with the commit, not after its flush.
+    InPlaceBeforeRecord,
     /// Sync and fsync return before anything was flushed.
     EarlyReturn,
 }
 
-/// Where in a volume something is written.
+/// The area of a volume that a write touches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Area {
     Superblock,
@@ -73,7 +73,7 @@ fn flushes(recording: &Recording) -> Vec<(usize, usize, usize, FlushKind)> {
         let next = areas(recording, index..recording.log.len()).next();
         let kind = match next {
             _ if has(Area::Body) => Some(FlushKind::Record),
-            Some(Area::Header) if has(Area::Elsewhere) => Some(FlushKind::Place),
+            Some(Area::Header) if has(Area::Elsewhere) => Some(FlushKind::InPlace),
             Some(Area::Body) if has(Area::Elsewhere) => Some(FlushKind::Data),
             Some(Area::Body) if has(Area::Header) => Some(FlushKind::Header),
             _ => None,
@@ -84,7 +84,7 @@ fn flushes(recording: &Recording) -> Vec<(usize, usize, usize, FlushKind)> {
     all
 }
 
-/// Plants a fault in a recording. Returns how many events it changed: 0 where there is nothing to change.
+/// Plants a bug in a recording. Returns the number of changed events: 0 where there is nothing to change.
 pub fn plant(recording: &mut Recording, fault: Plant) -> usize {
     let mut lost = Vec::new();
     match fault {
@@ -99,7 +99,7 @@ pub fn plant(recording: &mut Recording, fault: Plant) -> usize {
             let is_body = |index: &usize| areas(recording, *index..*index + 1).any(|a| a == Area::Body);
             lost.extend((0..recording.log.len()).filter(is_body));
         }
-        Plant::PlaceBeforeRecord => return place_before_record(recording),
+        Plant::InPlaceBeforeRecord => return in_place_before_record(recording),
         Plant::EarlyReturn => return early_return(recording),
     }
     for index in &lost {
@@ -108,7 +108,7 @@ pub fn plant(recording: &mut Recording, fault: Plant) -> usize {
     lost.len()
 }
 
-/// Moves each acknowledgement to the beginning of the first flush behind the operation before it.
+/// Moves each acknowledgement to the begin of the first flush after the operation before it.
 fn early_return(recording: &mut Recording) -> usize {
     let (mut flush, mut moved) = (None, 0);
     for index in 0..recording.log.len() {
@@ -127,10 +127,10 @@ fn early_return(recording: &mut Recording) -> usize {
     moved
 }
 
-/// Moves each write in place of blocks that the journal has copies of to the write of the copies.
-fn place_before_record(recording: &mut Recording) -> usize {
+/// Moves each in-place write of blocks that have copies in the journal to the write of the copies.
+fn in_place_before_record(recording: &mut Recording) -> usize {
     let mut copies: HashMap<&[u8], usize> = HashMap::new();
-    // Where each event goes: before that event, or at its own place.
+    // New index of each event: before that event, or unchanged.
     let mut order: Vec<(usize, usize, usize)> = Vec::new();
     let mut moved = 0;
     for (index, event) in recording.log.iter().enumerate() {
@@ -164,20 +164,20 @@ fn place_before_record(recording: &mut Recording) -> usize {
     moved
 }
 
-/// What became of commits of which one bit was flipped on the medium.
+/// The outcome of commits in which one bit was flipped on the medium.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Corrupted {
-    /// Commits that a bit was flipped in.
+    /// Commits with a flipped bit.
     pub commits: u64,
-    /// Volumes that then refused to open, saying so.
+    /// Volumes that then refused to open, with a message.
     pub refused: u64,
 }
 
-/// Flips one bit in each commit of a recording right after its flush, when nothing of it is in place yet. Recovery must
-/// notice: the volume is as it was after some operation before, or says that it is damaged.
+/// Flips one bit in each commit of a recording right after its flush, when none of its blocks is in place
+/// yet. Recovery must notice: the volume is as after an earlier operation, or reports that it is damaged.
 ///
 /// # Errors
-/// A volume that opened and is not as it was at any time.
+/// A volume that opened with a tree that it never had.
 pub fn corrupt_commits(recording: &Recording) -> Result<Corrupted, String> {
     let mut random = Seeded::new(recording.seed);
     let mut image = recording.base.clone();
@@ -213,7 +213,7 @@ pub fn corrupt_commits(recording: &Recording) -> Result<Corrupted, String> {
     Ok(done)
 }
 
-/// True where the volume opened and is sound, false where it refused.
+/// Returns true where the volume opened and is sound, false where it refused.
 fn open_flipped(
     image: &Image,
     at: u64,

@@ -1,15 +1,15 @@
-//! A device that remembers what is done to it, in which order.
+//! A device that records all calls, in order.
 
 use super::image::{Image, SECTOR};
 use lanefs::{Device, Ino, IoBuf, IoBufMut};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What happened.
+/// A recorded event.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Whole sectors were written at this byte. A write of a part of a sector is recorded as the sector that it made:
-    /// a medium writes sectors, and what was in this one before came from its cache.
+    /// Whole sectors were written at this byte. A write of a part of a sector is recorded as the resulting
+    /// sector: a medium writes sectors, and the rest of this one came from its cache.
     Write {
         /// Position in bytes.
         at: u64,
@@ -18,24 +18,24 @@ pub enum Event {
     },
     /// A flush began.
     FlushBegin,
-    /// A flush was completed. It covers the writes before event number `begun`, which are those that had returned when
-    /// the flush began; whatever other threads wrote meanwhile is not covered.
+    /// A flush completed. It covers the writes before event number `begun`, which are those that had returned
+    /// when the flush began; it does not cover writes of other threads meanwhile.
     FlushEnd {
         /// Index of its [`Event::FlushBegin`].
         begun: usize,
     },
     /// The volume was open.
     Opened,
-    /// Operation number `.0` (from 1 on) was begun.
+    /// Operation number `.0` (from 1 on) began.
     Begun(usize),
     /// A sync or fsync returned after this many operations.
     Acknowledged {
         /// Operations done before.
         done: usize,
-        /// The file that was to be durable with its data; `None` for all of them.
+        /// The file whose data are durable; `None` for all of them.
         file: Option<Ino>,
     },
-    /// What a planted fault took away.
+    /// An event that a planted bug removed.
     Lost,
 }
 
@@ -44,12 +44,12 @@ struct Tape {
     log: Vec<Event>,
 }
 
-/// A device in memory that records. Clones are the same device.
+/// A recording device in memory. Clones are the same device.
 #[derive(Clone)]
 pub struct Recorder(Arc<Mutex<Tape>>);
 
 impl Recorder {
-    /// A device that holds `image`; nothing is recorded yet.
+    /// Creates a device that holds `image`, with an empty log.
     pub fn new(image: Image) -> Self {
         Recorder(Arc::new(Mutex::new(Tape { image, log: Vec::new() })))
     }
@@ -63,12 +63,12 @@ impl Recorder {
         self.tape().log.push(event);
     }
 
-    /// What was recorded so far.
+    /// Returns the log so far.
     pub fn log(&self) -> Vec<Event> {
         self.tape().log.clone()
     }
 
-    /// The bytes as a reader of the device sees them now.
+    /// Returns the bytes as a reader of the device sees them now.
     pub fn image(&self) -> Image {
         self.tape().image.clone()
     }
@@ -115,13 +115,13 @@ impl Device for Recorder {
             tape.log.push(Event::FlushBegin);
             tape.log.len() - 1
         };
-        // Gives writes of other threads the chance to fall into the flush, which does not cover them.
+        // Lets writes of other threads fall into the flush, which does not cover them.
         std::thread::yield_now();
         self.tape().log.push(Event::FlushEnd { begun });
         Ok(())
     }
 
-    /// What is discarded may read as anything; here it reads as what was there, or as this, sector by sector.
+    /// Discarded bytes may read as anything; here each sector reads as before, or as this pattern.
     fn discard(&self, at: u64, len: u64) -> io::Result<()> {
         self.write_slice(at, &vec![0xdd; usize::try_from(len).map_err(|_| past_the_end())?])
     }

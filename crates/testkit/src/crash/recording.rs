@@ -1,4 +1,4 @@
-//! A workload carried out: the device's log, and the trees before and after each operation.
+//! An executed workload: the device's log, and the trees before and after each operation.
 
 use super::base::base;
 use super::image::Image;
@@ -10,7 +10,7 @@ use super::workload::Workload;
 use lanefs::{Access, Volume};
 use std::ops::Range;
 
-/// A workload carried out.
+/// An executed workload.
 pub struct Recording {
     /// The image before it.
     pub base: Image,
@@ -20,14 +20,14 @@ pub struct Recording {
     pub oracle: Oracle,
     /// Bytes of the volume's journal, its header included.
     pub journal: Range<u64>,
-    /// Of the random choices of crash states.
+    /// Seed of the random choices of crash states.
     pub seed: u64,
 }
 
-/// Carries a workload out on a recording device.
+/// Executes a workload on a recording device.
 ///
 /// # Errors
-/// What went wrong without any crash: an operation that reports damage or a failed device.
+/// An operation that reports damage or a failed device, without any crash.
 pub fn record(workload: &Workload) -> Result<Recording, String> {
     let base = base(workload.base, workload.variant)?;
     let recorder = Recorder::new(base.clone());

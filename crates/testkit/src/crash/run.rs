@@ -1,7 +1,7 @@
-//! Many workloads on all cores, and what is told of a failure.
+//! Many workloads on all cores, and reports of failures.
 
 use super::case::Case;
-use super::explore::{Effort, Found, Tally, explore};
+use super::explore::{Effort, Tally, WrongState, explore};
 use super::recording::record;
 use super::workload::{Family, Workload};
 use std::fmt;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A crash state that is wrong, or a workload that went wrong without a crash.
+/// A wrong crash state, or a workload that failed without a crash.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Its name.
     pub case: Case,
-    /// The workload's steps, made fewer where that was cheap.
+    /// The workload's steps, shrunk where that was cheap.
     pub steps: Vec<String>,
-    /// What is wrong.
+    /// The error.
     pub text: String,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Time that making one failure small may take.
+/// Time limit of one shrink.
 const MOST_TIME: Duration = Duration::from_secs(20);
 
 fn failure(case: Case, workload: &Workload, text: String) -> Failure {
@@ -67,7 +67,7 @@ pub fn run_workload(
 
 enum Wrong {
     Workload(String),
-    State(Found),
+    State(WrongState),
 }
 
 fn attempt(workload: &Workload, effort: &Effort, tally: &mut Tally) -> Result<(), Wrong> {
@@ -75,7 +75,7 @@ fn attempt(workload: &Workload, effort: &Effort, tally: &mut Tally) -> Result<()
     explore(&recording, effort, None, tally).map_err(Wrong::State)
 }
 
-/// Leaves out steps for as long as what remains still fails, in whatever way, and adds the shorter list to the report.
+/// Drops steps as long as the rest still fails in any way, and adds the shorter list to the report.
 fn make_small(mut workload: Workload, effort: &Effort, failure: &mut Failure) {
     let start = Instant::now();
     let all = workload.steps.len();
@@ -102,11 +102,11 @@ fn make_small(mut workload: Workload, effort: &Effort, failure: &mut Failure) {
     }
 }
 
-/// Tries a case again. Where the very state is not there or not wrong (a volume's own threads may have written in another
-/// order), all states of its workload are tried.
+/// Replays a case. Where this exact state does not exist or is not wrong (a volume's own threads may have
+/// written in another order), it tries all states of its workload.
 ///
 /// # Errors
-/// What is wrong.
+/// The failure.
 pub fn run_case(case: &Case, tally: &mut Tally) -> Result<(), Box<Failure>> {
     let workload = Workload::new(case.family, case.number);
     let recording = record(&workload)
@@ -120,11 +120,11 @@ pub fn run_case(case: &Case, tally: &mut Tally) -> Result<(), Box<Failure>> {
     run_workload(case.family, case.number, &Effort { again_every: 3, ..Effort::TEST }, tally)
 }
 
-/// Tries workloads in `threads` threads until there are no more, `stop` is set, `progress` says false, or one fails.
-/// `progress` is told of all that was done, after each workload.
+/// Tries workloads in `threads` threads until there are no more, `stop` is set, `progress` returns false, or
+/// one fails. `progress` gets the counts after each workload.
 ///
 /// # Errors
-/// The first failure met.
+/// The first failure.
 pub fn run_many(
     workloads: impl Iterator<Item = (Family, u64)> + Send,
     effort: &Effort,
@@ -160,7 +160,7 @@ pub fn run_many(
     failure.map_or(Ok(tally), Err)
 }
 
-/// All short workloads, then random ones without end: pairs and triples, and now and then a long one.
+/// Returns all short workloads, then random ones without end: pairs and triples, and sometimes a long one.
 pub fn all_workloads(seed: u64) -> impl Iterator<Item = (Family, u64)> + Send {
     let short = (0..Family::Seq1.count().unwrap_or(0)).map(|number| (Family::Seq1, number));
     short.chain(random_workloads(seed))

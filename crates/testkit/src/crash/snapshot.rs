@@ -1,20 +1,20 @@
-//! A whole tree at one moment: names, attributes, content, extended attributes.
+//! A whole tree at one time: names, attributes, content, extended attributes.
 
 use lanefs::{Attr, Caller, FileKind, Ino, Volume};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// A file that takes most of a volume; its content is read only where that is asked for.
+/// A file that takes most of a volume; its content is read only on request.
 pub(super) const BALLAST_PATH: &[u8] = b"/ballast";
-/// Largest file that a workload makes, with room: a size above it is a fault, and must not fill memory.
+/// Largest file that a workload makes, with a margin: a larger size is an error, and must not fill memory.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Which inode: its number, and which use of the number.
+/// Identity of an inode: its number and its generation.
 pub(super) type Identity = (u64, u32);
 
-/// What a crash leaves of an inode as it was after one operation, as a whole. Access times are left out: no operation
-/// promises them.
+/// The part of an inode that a crash leaves as it was after one operation, as a whole. Access times are left
+/// out: no operation promises them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Meta {
     pub(super) identity: Identity,
@@ -23,12 +23,12 @@ pub(super) struct Meta {
     pub(super) links: u32,
     pub(super) owner: (u32, u32),
     pub(super) rdev: u64,
-    /// 0 for directories, whose size is the engine's own affair.
+    /// 0 for directories, whose size the engine defines for itself.
     pub(super) size: u64,
     /// Of content, of the inode, of birth.
     pub(super) times: [i64; 3],
     pub(super) target: Vec<u8>,
-    /// Of each the length and a hash: they may be large, and there are many trees.
+    /// Length and hash of each: they may be large, and there are many trees.
     pub(super) xattrs: BTreeMap<Vec<u8>, (usize, u64)>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Node {
     pub(super) meta: Meta,
     /// Of a regular file, where it was read.
     pub(super) content: Option<Arc<[u8]>>,
-    /// Content may lie in the inode, so it changes as metadata do.
+    /// True where content may lie in the inode, so that it changes as metadata do.
     pub(super) inline: bool,
 }
 
@@ -51,11 +51,11 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads the tree of `volume`. Content that is the same as in `before` is shared with it. `ballast`: that file's content
-    /// is read too.
+    /// Reads the tree of `volume`. Content that is equal to that in `before` is shared with it. `ballast`:
+    /// that file's content is read too.
     ///
     /// # Errors
-    /// What the volume reports, and sizes that no workload makes.
+    /// Those of the volume, and sizes that no workload makes.
     pub(super) fn of(volume: &Volume, before: Option<&Tree>, ballast: bool) -> Result<Tree, String> {
         let mut walk = Walk { volume, known: HashMap::new(), old: before.map(contents).unwrap_or_default() };
         let mut nodes = BTreeMap::new();
@@ -101,7 +101,7 @@ fn contents(tree: &Tree) -> HashMap<Identity, Arc<[u8]>> {
     tree.nodes.values().filter_map(with).collect()
 }
 
-/// A hash of many bytes: quick, and good enough for what no enemy makes.
+/// A hash of many bytes: quick, and good enough for bytes that no enemy makes.
 fn digest(bytes: &[u8]) -> u64 {
     let (eights, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
@@ -118,7 +118,7 @@ pub(super) fn show(path: &[u8]) -> String {
 
 struct Walk<'v> {
     volume: &'v Volume,
-    /// Inodes met under another name already.
+    /// Inodes visited under another name already.
     known: HashMap<Ino, Node>,
     old: HashMap<Identity, Arc<[u8]>>,
 }
@@ -170,7 +170,7 @@ impl Walk<'_> {
         if attr.size > MOST_BYTES {
             return Err(format!("has {} bytes, more than any operation gave it", attr.size));
         }
-        // What the volume does not fill must not pass for content.
+        // Bytes that the volume does not fill must not pass for content.
         let mut bytes = vec![0xa5; attr.size as usize];
         let n =
             self.volume.read(&Caller::OWNER, attr.ino, 0, &mut bytes).map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
-//! The states that a crash may leave a medium in.
+//! The states that a crash may leave on a medium.
 //!
-//! A log is cut after each of its events. What a completed flush covers is there. Of the other writes any part may
-//! be: all, none, or random ones, whole or torn at sectors. A state is named by its cut and by the number of its choice,
-//! from which the random choice follows.
+//! A log is cut after each of its events. Writes that a completed flush covers are durable. Of the other
+//! writes any part may be: all, none, or random ones, whole or torn at sectors. The name of a state is its
+//! cut and the number of its choice, from which the random choice follows.
 
 use super::image::{Image, SECTOR};
 use super::oracle::Allowed;
@@ -15,22 +15,22 @@ use std::sync::Arc;
 pub(super) struct State {
     /// Events before the crash.
     pub cut: usize,
-    /// Which choice of the writes that were not flushed: 0 all of them, 1 none, others random.
+    /// Choice of the unflushed writes: 0 all of them, 1 none, others random.
     pub choice: u32,
-    /// What the medium holds.
+    /// The content of the medium.
     pub image: Image,
-    /// What it may amount to.
+    /// The allowed trees.
     pub allowed: Allowed,
     /// The volume had been open.
     pub opened: bool,
 }
 
-/// Which states are wanted.
+/// The states that a caller wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     /// Random choices at each cut.
     pub random: u32,
-    /// Of the random choices.
+    /// Seed of the random choices.
     pub seed: u64,
     /// Only this cut and choice.
     pub only: Option<(usize, u32)>,
@@ -43,14 +43,14 @@ struct Pending {
     data: Arc<[u8]>,
 }
 
-/// What landed of a pending write.
+/// The part of a pending write that reached the medium.
 enum Landed {
     Whole,
     Nothing,
     Sectors(Vec<bool>),
 }
 
-/// Calls `visit` with each state of a log that began with `base`, each once, until it gives an error.
+/// Calls `visit` with each state of a log that began with `base`, each once, until it returns an error.
 ///
 /// # Errors
 /// That of `visit`.
@@ -61,7 +61,7 @@ pub(super) fn each_state<E>(
     visit: &mut dyn FnMut(State) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut durable = base.clone();
-    // Exclusive or of the numbers of all that landed, so that a state reached on two ways is one.
+    // Exclusive or of the numbers of all durable writes, so that a state reached in two ways is one.
     let mut durable_key = 0;
     let mut pending: Vec<Pending> = Vec::new();
     let mut allowed = Allowed::default();
@@ -77,7 +77,7 @@ pub(super) fn each_state<E>(
                 }
             }
             Event::Opened => opened = true,
-            // More becomes allowed, and nothing else changes.
+            // More trees become allowed, and nothing else changes.
             Event::Begun(operation) => {
                 allowed.last = *operation;
                 continue;
@@ -137,8 +137,8 @@ fn land(image: &mut Image, write: &Pending, landed: &Landed) {
     }
 }
 
-/// Choices that find faults: besides plain chance, a single write that is missing or torn among many that landed, and
-/// a single one that landed or half landed.
+/// Choices that find bugs: besides plain chance, a single missing or torn write among many durable ones, and
+/// a single durable or half durable one.
 fn choose(pending: &[Pending], choice: u32, mut random: Seeded) -> Vec<Landed> {
     let torn = |write: &Pending, random: &mut Seeded| {
         let which: Vec<bool> = write.data.chunks(SECTOR).map(|_| random.chance(50)).collect();

@@ -21,8 +21,8 @@ pub enum Family {
     Long,
     /// 150 to 250 operations on directories of many long names, which are hash trees.
     Wide,
-    /// 30 to 50 operations on a full volume in which large attributes make way for large files: what was metadata becomes
-    /// file data.
+    /// 30 to 50 operations on a full volume in which large attributes are replaced by large files: metadata
+    /// blocks become file data.
     Churn,
 }
 
@@ -31,7 +31,7 @@ impl Family {
     pub const ALL: [Family; 6] =
         [Family::Seq1, Family::Seq2, Family::Seq3, Family::Long, Family::Wide, Family::Churn];
 
-    /// Workloads that there are, where they are few enough to be listed.
+    /// Returns the number of workloads, where they are few enough to be listed.
     pub fn count(self) -> Option<u64> {
         match self {
             Family::Seq1 => Some(alphabet().len() as u64 * Persist::ALL.len() as u64),
@@ -64,13 +64,13 @@ impl FromStr for Family {
     }
 }
 
-/// What is done to a volume before the crash. It ends with a close.
+/// The operations on a volume before the crash. The last one is a close.
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub(super) base: Base,
-    /// Of the base.
+    /// Variant of the base.
     pub(super) variant: u64,
-    /// Of the random choices of crash states.
+    /// Seed of the random choices of crash states.
     pub(super) seed: u64,
     pub(super) steps: Vec<Step>,
 }
@@ -153,12 +153,12 @@ fn long(random: &mut Seeded) -> Step {
     Step { op, then }
 }
 
-/// A random step among long names, which soon take many blocks; more come than go.
+/// A random step among long names, which soon take many blocks; more are added than removed.
 fn wide(random: &mut Seeded) -> Step {
     let dirs = ["/a", "/a", "/a", "/b/full"];
     let mut name = || {
         let (dir, number) = (random.pick(&dirs), random.below(300));
-        // The length follows from the number, so that a name is met again.
+        // The length follows from the number, so that names repeat.
         format!("{dir}/{number:x>width$}", width = 20 + (number * 37 % 200) as usize)
     };
     let (path, other) = (name(), name());
@@ -184,7 +184,7 @@ fn wide(random: &mut Seeded) -> Step {
     Step { op, then }
 }
 
-/// A step of a workload that empties a chunk of metadata and puts data there.
+/// A step of a workload that empties a metadata chunk and writes data there.
 fn churn(random: &mut Seeded, index: u64) -> Step {
     let data = |number: u64| format!("/b/d{number}");
     let new = |number: u64| format!("/a/n{number}");

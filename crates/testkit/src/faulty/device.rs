@@ -1,4 +1,4 @@
-//! The device.
+//! The failing device.
 
 use super::rule::{EIO, Effect, Rule};
 use lanefs::{Device, IoBuf, IoBufMut};
@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What is done to a device.
+/// The kind of an access to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the call of lanefs::Device that bears its name")]
-pub enum Kind {
+pub enum AccessKind {
     Read,
     Write,
     Flush,
@@ -21,13 +21,13 @@ pub enum Kind {
 /// An access to the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What is done.
-    pub kind: Kind,
-    /// To which bytes; none for a flush.
+    /// Its kind.
+    pub kind: AccessKind,
+    /// Its bytes; none for a flush.
     pub bytes: Range<u64>,
 }
 
-/// What is to fail, and what did. Clones are the same.
+/// The faults to inject, and those that happened. Clones share one state.
 #[derive(Clone, Default)]
 pub struct Faults {
     state: Arc<Mutex<State>>,
@@ -39,7 +39,7 @@ struct State {
     rules: Vec<Rule>,
     trace: Option<Vec<Access>>,
     failed: Vec<Access>,
-    /// What the bytes were that were written since the last flush, oldest first; kept where a rule needs it.
+    /// The old bytes of writes since the last flush, oldest first; kept where a rule needs them.
     unflushed: Vec<(u64, Vec<u8>)>,
 }
 
@@ -49,7 +49,7 @@ impl Faults {
         Faults::default()
     }
 
-    /// With this one.
+    /// Creates the set of this one fault.
     pub fn with(rule: Rule) -> Self {
         let faults = Faults::new();
         faults.add(rule);
@@ -57,41 +57,41 @@ impl Faults {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is whole between any two lines that change it.
+        // The state is consistent between any two lines that change it.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// One more fault. An access suffers the first that hits it.
+    /// Adds a fault. The first rule that matches an access applies.
     pub fn add(&self, rule: Rule) {
         self.state().rules.push(rule);
     }
 
-    /// All is well from here on.
+    /// Removes all faults.
     pub fn clear(&self) {
         self.state().rules.clear();
     }
 
-    /// Begins to keep a list of all accesses.
+    /// Starts a list of all accesses.
     pub fn start_trace(&self) {
         self.state().trace = Some(Vec::new());
     }
 
-    /// The accesses since the trace began, or since it was taken last.
+    /// Returns the accesses since the trace started, or since the last call.
     pub fn take_trace(&self) -> Vec<Access> {
         self.state().trace.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Accesses that suffered a fault so far.
+    /// Returns the accesses that failed so far.
     pub fn failed(&self) -> Vec<Access> {
         self.state().failed.clone()
     }
 
-    /// Every access gives the processor to another thread first, so that threads meet inside of operations.
+    /// Makes every access yield the processor first, so that threads meet inside of operations.
     pub fn yield_at_each(&self) {
         self.yields.store(true, Ordering::Relaxed);
     }
 
-    fn meet(&self, kind: Kind, bytes: Range<u64>) -> Option<Effect> {
+    fn meet(&self, kind: AccessKind, bytes: Range<u64>) -> Option<Effect> {
         if self.yields.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }
@@ -112,14 +112,14 @@ impl Faults {
     }
 }
 
-/// A device in front of another one.
+/// A device that injects faults in front of another one.
 pub struct FaultyDevice {
     below: Arc<dyn Device>,
     faults: Faults,
 }
 
 impl FaultyDevice {
-    /// Puts faults in front of a device.
+    /// Wraps a device with faults.
     pub fn new(below: Arc<dyn Device>, faults: &Faults) -> Self {
         FaultyDevice { below, faults: faults.clone() }
     }
@@ -150,11 +150,11 @@ impl Device for FaultyDevice {
     }
 
     fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
-        match self.faults.meet(Kind::Read, at..at.saturating_add(buffer.len() as u64)) {
+        match self.faults.meet(AccessKind::Read, at..at.saturating_add(buffer.len() as u64)) {
             None => self.below.read_at(at, buffer),
             Some(Effect::Flip(byte, bit)) => {
                 self.below.read_at(at, buffer.reborrow())?;
-                // The rule is about this byte, so it lies in the buffer.
+                // The rule names this byte, so it lies in the buffer.
                 let at = (byte - at) as usize;
                 let mut damaged = buffer.part(at..=at);
                 let mut bits = [0];
@@ -163,7 +163,7 @@ impl Device for FaultyDevice {
                 Ok(())
             }
             Some(effect) => {
-                // What a failed read leaves in the buffer means nothing, and must not be taken for anything.
+                // A failed read leaves undefined bytes in the buffer; no caller may use them.
                 buffer.fill(0x5a);
                 Err(error(effect))
             }
@@ -171,7 +171,7 @@ impl Device for FaultyDevice {
     }
 
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
-        match self.faults.meet(Kind::Write, at..at.saturating_add(data.len() as u64)) {
+        match self.faults.meet(AccessKind::Write, at..at.saturating_add(data.len() as u64)) {
             None => self.put(at, data),
             Some(effect) => {
                 if matches!(effect, Effect::Torn(_)) {
@@ -183,7 +183,7 @@ impl Device for FaultyDevice {
     }
 
     fn flush(&self) -> io::Result<()> {
-        let effect = self.faults.meet(Kind::Flush, 0..0);
+        let effect = self.faults.meet(AccessKind::Flush, 0..0);
         let unflushed = std::mem::take(&mut self.faults.state().unflushed);
         match effect {
             None => self.below.flush(),
@@ -199,14 +199,14 @@ impl Device for FaultyDevice {
     }
 
     fn discard(&self, at: u64, len: u64) -> io::Result<()> {
-        match self.faults.meet(Kind::Discard, at..at.saturating_add(len)) {
+        match self.faults.meet(AccessKind::Discard, at..at.saturating_add(len)) {
             None => self.below.discard(at, len),
             Some(effect) => Err(error(effect)),
         }
     }
 
     fn resize(&self, len: u64) -> io::Result<()> {
-        match self.faults.meet(Kind::Resize, 0..len) {
+        match self.faults.meet(AccessKind::Resize, 0..len) {
             None => self.below.resize(len),
             Some(effect) => Err(error(effect)),
         }
@@ -238,8 +238,8 @@ mod tests {
         assert!(device.write_slice(10, &[1]).is_ok());
         assert_eq!(read(&device, 10), Err(Some(EIO)));
         assert_eq!(read(&device, 10), Ok(1));
-        let hit = Access { kind: Kind::Read, bytes: 19..20 };
-        assert_eq!(faults.failed(), [hit, Access { kind: Kind::Read, bytes: 10..11 }]);
+        let hit = Access { kind: AccessKind::Read, bytes: 19..20 };
+        assert_eq!(faults.failed(), [hit, Access { kind: AccessKind::Read, bytes: 10..11 }]);
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! A device that fails when it is told to: errors of reading, writing and flushing, short files, rotten bits, a full
-//! disk, a disk that is gone.
+//! A device that fails on request: errors of reading, writing and flushing, short files, bit rot, a full
+//! disk, a missing disk.
 //!
-//! A [`FaultyDevice`] passes everything on to the device below it but for what the [`Rule`]s of its [`Faults`] say. The
-//! test keeps the `Faults` (rules can come and go while a volume is open) and the device below, which it opens again
-//! without faults.
+//! A [`FaultyDevice`] passes every call to the device below it, except as the [`Rule`]s of its [`Faults`]
+//! demand. The test keeps the `Faults` (rules can be added and removed while a volume is open) and the device
+//! below, which it opens again without faults.
 
 mod device;
 mod rule;
 
-pub use device::{Access, Faults, FaultyDevice, Kind};
+pub use device::{Access, AccessKind, Faults, FaultyDevice};
 pub use rule::Rule;

@@ -1,6 +1,6 @@
-//! When a device fails, and how.
+//! Rules: when a device fails, and how.
 
-use super::device::{Access, Kind};
+use super::device::{Access, AccessKind};
 use std::ops::Range;
 
 /// Input/output error.
@@ -8,7 +8,7 @@ pub(super) const EIO: i32 = 5;
 const ENODEV: i32 = 19;
 const ENOSPC: i32 = 28;
 
-/// What happens to an access.
+/// The effect on an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// It fails with this errno. Nothing of a write is written.
@@ -19,16 +19,17 @@ pub(super) enum Effect {
     Eof,
     /// A read succeeds with one wrong bit: this bit of the byte at this position.
     Flip(u64, u8),
-    /// A flush fails, and what was written since the last one is as it was before.
+    /// A flush fails, and the writes since the last one are undone.
     Lost(i32),
 }
 
-/// One fault: which accesses it hits, and what becomes of them.
+/// One fault: the accesses that it hits, and its effect.
 ///
-/// Made by one of the functions that name a fault, and narrowed by the others: `Rule::read_error().at(0..4096).times(1)`.
+/// One of the functions that name a fault makes it, and the others narrow it:
+/// `Rule::read_error().at(0..4096).times(1)`.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    kinds: &'static [Kind],
+    kinds: &'static [AccessKind],
     within: Range<u64>,
     skip: u64,
     times: u64,
@@ -36,53 +37,62 @@ pub struct Rule {
 }
 
 impl Rule {
-    fn new(kinds: &'static [Kind], effect: Effect) -> Self {
+    fn new(kinds: &'static [AccessKind], effect: Effect) -> Self {
         Rule { kinds, within: 0..u64::MAX, skip: 0, times: u64::MAX, effect }
     }
 
     /// Reads fail with EIO.
     pub fn read_error() -> Self {
-        Rule::new(&[Kind::Read], Effect::Errno(EIO))
+        Rule::new(&[AccessKind::Read], Effect::Errno(EIO))
     }
 
     /// Writes fail with EIO and write nothing.
     pub fn write_error() -> Self {
-        Rule::new(&[Kind::Write], Effect::Errno(EIO))
+        Rule::new(&[AccessKind::Write], Effect::Errno(EIO))
     }
 
     /// Writes fail with EIO after their first half.
     pub fn torn_write() -> Self {
-        Rule::new(&[Kind::Write], Effect::Torn(EIO))
+        Rule::new(&[AccessKind::Write], Effect::Torn(EIO))
     }
 
-    /// Flushes fail with EIO; what was written is there all the same.
+    /// Flushes fail with EIO; the writes are durable all the same.
     pub fn flush_error() -> Self {
-        Rule::new(&[Kind::Flush], Effect::Errno(EIO))
+        Rule::new(&[AccessKind::Flush], Effect::Errno(EIO))
     }
 
-    /// Flushes fail with EIO, and what was written since the last one is lost, as on a disk that drops its cache.
+    /// Flushes fail with EIO, and the writes since the last one are lost, as on a disk that drops its cache.
     pub fn lost_flush() -> Self {
-        Rule::new(&[Kind::Flush], Effect::Lost(EIO))
+        Rule::new(&[AccessKind::Flush], Effect::Lost(EIO))
     }
 
-    /// The file ends at byte `end`, whatever it says of its length.
+    /// The file ends at byte `end`, whatever length it reports.
     pub fn ends_at(end: u64) -> Self {
-        Rule { within: end..u64::MAX, ..Rule::new(&[Kind::Read], Effect::Eof) }
+        Rule { within: end..u64::MAX, ..Rule::new(&[AccessKind::Read], Effect::Eof) }
     }
 
     /// One bit of the byte at `at` is read wrongly.
     pub fn rot(at: u64, bit: u8) -> Self {
-        Rule { within: at..at.saturating_add(1), ..Rule::new(&[Kind::Read], Effect::Flip(at, bit)) }
+        Rule { within: at..at.saturating_add(1), ..Rule::new(&[AccessKind::Read], Effect::Flip(at, bit)) }
     }
 
     /// Writes fail with ENOSPC.
     pub fn full() -> Self {
-        Rule::new(&[Kind::Write], Effect::Errno(ENOSPC))
+        Rule::new(&[AccessKind::Write], Effect::Errno(ENOSPC))
     }
 
     /// Everything fails with ENODEV.
     pub fn gone() -> Self {
-        Rule::new(&[Kind::Read, Kind::Write, Kind::Flush, Kind::Discard, Kind::Resize], Effect::Errno(ENODEV))
+        Rule::new(
+            &[
+                AccessKind::Read,
+                AccessKind::Write,
+                AccessKind::Flush,
+                AccessKind::Discard,
+                AccessKind::Resize,
+            ],
+            Effect::Errno(ENODEV),
+        )
     }
 
     /// Only accesses that touch these bytes are hit.
@@ -91,21 +101,21 @@ impl Rule {
         Rule { within: bytes, ..self }
     }
 
-    /// The first `skip` accesses that would be hit are not.
+    /// Skips the first `skip` accesses that would be hit.
     #[must_use]
     pub fn after(self, skip: u64) -> Self {
         Rule { skip, ..self }
     }
 
-    /// Only so many accesses are hit; then all is well again.
+    /// Limits the rule to so many accesses; later ones succeed.
     #[must_use]
     pub fn times(self, times: u64) -> Self {
         Rule { times, ..self }
     }
 
-    /// True where this rule is about the access; counts it.
+    /// Returns true where this rule applies to the access, and counts the access.
     pub(super) fn hits(&mut self, access: &Access) -> bool {
-        let touches = access.kind == Kind::Flush
+        let touches = access.kind == AccessKind::Flush
             || access.bytes.start < self.within.end && access.bytes.end > self.within.start;
         if !self.kinds.contains(&access.kind) || !touches || self.times == 0 {
             return false;

@@ -1,4 +1,4 @@
-//! Calls and answers as a history keeps them.
+//! Calls and replies as a history stores them.
 
 use super::Runs;
 use lanefs::{Code, FileKind, RenameMode};
@@ -6,10 +6,10 @@ use lanefs::{Code, FileKind, RenameMode};
 /// One of [`NAMES`].
 pub type Name = &'static str;
 
-/// The names that calls fight over.
+/// The names for which calls compete.
 pub const NAMES: [Name; 4] = ["a", "b", "c", "d"];
 
-/// A call. Inodes are named by their number, as the target gave it.
+/// A call. It names inodes by the numbers that the target returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields bear the names of the parameters of lanefs::Volume's calls")]
 pub enum Call {
@@ -48,17 +48,17 @@ pub enum Call {
         new: Name,
         mode: RenameMode,
     },
-    /// The whole directory in one call.
+    /// Lists the whole directory in one call.
     List {
         dir: u64,
     },
-    /// `len` bytes `fill` at the start of the file; at most a block.
+    /// Writes `len` bytes `fill` at the start of the file; at most a block.
     Write {
         ino: u64,
         fill: u8,
         len: u16,
     },
-    /// The whole file.
+    /// Reads the whole file.
     Read {
         ino: u64,
     },
@@ -70,13 +70,13 @@ pub enum Call {
         ino: u64,
         perm: u16,
     },
-    /// Changes nothing that can be seen.
+    /// Makes everything durable; no other call can see a difference.
     Sync,
 }
 
 /// Permissions of every new file and directory.
 pub(super) const NEW_PERM: u16 = 0o640;
-/// A whole file is at most this long, in bytes: one block.
+/// Largest file in bytes: one block.
 pub(super) const MOST_CONTENT: usize = 4096;
 
 /// The attributes that are compared. Times are not: they say nothing about order.
@@ -90,47 +90,47 @@ pub struct Facts {
     pub perm: u16,
     /// Link count.
     pub links: u32,
-    /// Size in bytes; 0 for directories, whose size is the target's own affair.
+    /// Size in bytes; 0 for directories, whose size each target defines for itself.
     pub size: u64,
 }
 
-/// An answer.
+/// The reply to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Nothing but success.
+    /// Success, without a result.
     Done,
-    /// Of a lookup.
+    /// Result of a lookup.
     Found(u64, FileKind),
-    /// Of whatever gives attributes.
+    /// Result of a call that returns attributes.
     Attributes(Facts),
-    /// Of a listing, in the order of the names.
+    /// Result of a listing, in the order of the names.
     Names(Vec<(String, u64, FileKind)>),
-    /// Of a read.
+    /// Result of a read.
     Content(Runs),
     /// An ordinary failure.
     Failed(Code),
-    /// What no order of calls explains: damage, a failed device, an answer that contradicts itself.
+    /// A reply that no order of calls explains: damage, a failed device, a contradiction in itself.
     Broken(String),
 }
 
-/// A call that was made.
+/// A call and its reply.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// By which thread.
+    /// The calling thread.
     pub thread: usize,
-    /// Ticks of one clock that all threads share: before the call began...
+    /// Tick of a clock that all threads share, before the call began.
     pub began: u64,
-    /// ...and after it returned.
+    /// Tick of the same clock, after the call returned.
     pub ended: u64,
     /// The call.
     pub call: Call,
-    /// Its answer.
+    /// Its reply.
     pub reply: Reply,
 }
 
 impl Event {
-    /// True where the call changed nothing, in whatever state it was made: it only reads, or it failed. (A rename between
-    /// two names of one inode changes nothing either, but its answer does not say so.)
+    /// Returns true where the call changes no state: it only reads, or it failed. (A rename between two names
+    /// of one inode changes nothing either, but its reply does not show it.)
     pub(super) fn is_neutral(&self) -> bool {
         let reads = matches!(
             self.call,

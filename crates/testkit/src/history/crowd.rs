@@ -1,5 +1,6 @@
-//! Many threads in large directories. Each thread owns the names that begin with its number and knows what they must
-//! be, so every answer about them has one right value, whatever the others do, and so has the end.
+//! Many threads in large directories. Each thread owns the names that begin with its number and knows their
+//! correct state, so every reply about them, and the final directory, has one correct value, whatever the
+//! other threads do.
 
 use crate::seeded::Seeded;
 use lanefs::{Caller, Code, FileKind, Ino, RenameMode, ResolveOptions, Volume};
@@ -10,19 +11,20 @@ use std::time::Duration;
 const WHO: Caller = Caller::OWNER;
 /// The directories that names move between.
 const DIRECTORIES: [&str; 2] = ["/crowd", "/overflow"];
-/// Calls after which a thread turns from making names to removing them, or back: so directories grow and shrink.
+/// Calls after which a thread turns from creating names to removing them, or back: so directories grow and
+/// shrink.
 const PHASE: usize = 4000;
-/// Pages of a listing at most, so that one that does not advance ends.
+/// Most pages of a listing, so that one that does not advance ends.
 const MOST_PAGES: usize = 100_000;
 
-/// How many do what.
+/// The numbers of threads, names and calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
     /// Threads that change names.
     pub owners: usize,
-    /// Threads that only read, all the while.
+    /// Threads that only read, until the owners end.
     pub readers: usize,
-    /// Names that nobody changes, in each directory.
+    /// Names in each directory that no thread changes.
     pub still: usize,
     /// Different names that each owner uses.
     pub names: u64,
@@ -32,45 +34,45 @@ pub struct Crowd {
     pub sync_every: u64,
 }
 
-/// What a thread owns: name to directory and inode.
+/// The names that a thread owns: name to directory and inode.
 type Own = BTreeMap<Vec<u8>, (usize, Ino)>;
 
 impl Crowd {
-    /// Lets the threads loose, then compares both directories with what the threads know and checks the volume.
+    /// Runs the threads, then compares both directories with the threads' knowledge and checks the volume.
     ///
     /// # Errors
-    /// The first wrong answer, with the seed.
+    /// The first wrong reply, with the seed.
     pub fn run(&self, volume: &Volume, seed: u64) -> Result<Crowded, String> {
         self.run_in(volume, seed).map_err(|what| format!("seed {seed}: {what}"))
     }
 
     fn run_in(&self, volume: &Volume, seed: u64) -> Result<Crowded, String> {
-        let mut place = Place { volume, dirs: [volume.root(); 2], still: Vec::new() };
-        for (dir, path) in place.dirs.iter_mut().zip(DIRECTORIES) {
+        let mut scene = Scene { volume, dirs: [volume.root(); 2], still: Vec::new() };
+        for (dir, path) in scene.dirs.iter_mut().zip(DIRECTORIES) {
             *dir = volume.mkdir_all(path, 0o755).map_err(|e| e.to_string())?.ino;
         }
-        for dir in 0..place.dirs.len() {
+        for dir in 0..scene.dirs.len() {
             for number in 0..self.still {
                 let name = format!("still-{number:05}").into_bytes();
-                let made = volume.create_file(&WHO, place.dirs[dir], &name, 0o644);
-                place.still.push((dir, name, made.map_err(|e| e.to_string())?.ino));
+                let made = volume.create_file(&WHO, scene.dirs[dir], &name, 0o644);
+                scene.still.push((dir, name, made.map_err(|e| e.to_string())?.ino));
             }
         }
         let busy = AtomicUsize::new(self.owners);
-        let (place, busy) = (&place, &busy);
+        let (scene, busy) = (&scene, &busy);
         let mut expected =
-            place.still.iter().map(|(dir, name, ino)| (name.clone(), *dir, *ino)).collect::<Vec<_>>();
+            scene.still.iter().map(|(dir, name, ino)| (name.clone(), *dir, *ino)).collect::<Vec<_>>();
         std::thread::scope(|scope| {
             let owners: Vec<_> = (0..self.owners)
                 .map(|thread| {
                     scope.spawn(move || {
                         let _done = Done(busy);
-                        Owner::new(place, self, thread, seed).work()
+                        Owner::new(scene, self, thread, seed).work()
                     })
                 })
                 .collect();
             let readers: Vec<_> = (0..self.readers)
-                .map(|reader| scope.spawn(move || place.watch(Seeded::new(seed ^ !(reader as u64)), busy)))
+                .map(|reader| scope.spawn(move || scene.watch(Seeded::new(seed ^ !(reader as u64)), busy)))
                 .collect();
             let mut wrong = Vec::new();
             for owner in owners {
@@ -96,13 +98,13 @@ impl Crowd {
     }
 }
 
-/// What the directories must hold after a run.
+/// The directories' expected content after a run.
 pub struct Crowded {
     expected: Vec<(Vec<u8>, usize, Ino)>,
 }
 
 impl Crowded {
-    /// Compares a volume with it, and checks the volume. Also for the volume opened again.
+    /// Compares a volume with the expected content, and checks it. The volume may have been reopened.
     ///
     /// # Errors
     /// The first difference or finding.
@@ -131,13 +133,13 @@ impl Crowded {
         Ok(())
     }
 
-    /// Number of names.
+    /// Returns the number of names.
     pub fn names(&self) -> usize {
         self.expected.len()
     }
 }
 
-/// Counts an owner out when it is done, also by a panic.
+/// Decrements the count of owners when an owner ends, also by a panic.
 struct Done<'c>(&'c AtomicUsize);
 
 impl Drop for Done<'_> {
@@ -158,19 +160,20 @@ fn list(volume: &Volume, dir: Ino) -> Result<Vec<(Vec<u8>, Ino)>, String> {
     Err("a listing does not end".into())
 }
 
-/// Who wakes takes the core from a thread that is in the midst of a call: on few cores, threads hardly meet otherwise.
+/// A thread that wakes takes the core from a thread in the middle of a call: on few cores, threads hardly
+/// meet otherwise.
 fn nap(random: &mut Seeded) {
     std::thread::sleep(Duration::from_nanos(1 + random.below(20_000)));
 }
 
-struct Place<'v> {
+struct Scene<'v> {
     volume: &'v Volume,
     dirs: [Ino; 2],
     still: Vec<(usize, Vec<u8>, Ino)>,
 }
 
-impl Place<'_> {
-    /// Names that nobody touches are always there, once, and lead to where they did.
+impl Scene<'_> {
+    /// Checks that each name that no thread changes is always listed, once, and keeps its inode.
     fn watch(&self, mut random: Seeded, busy: &AtomicUsize) -> Result<(), String> {
         while busy.load(Ordering::SeqCst) > 0 {
             for number in 0..300 {
@@ -217,7 +220,7 @@ impl Place<'_> {
 
 /// A thread that owns names.
 struct Owner<'c> {
-    place: &'c Place<'c>,
+    scene: &'c Scene<'c>,
     crowd: &'c Crowd,
     thread: usize,
     random: Seeded,
@@ -225,9 +228,9 @@ struct Owner<'c> {
 }
 
 impl<'c> Owner<'c> {
-    fn new(place: &'c Place<'c>, crowd: &'c Crowd, thread: usize, seed: u64) -> Self {
+    fn new(scene: &'c Scene<'c>, crowd: &'c Crowd, thread: usize, seed: u64) -> Self {
         let random = Seeded::new(seed ^ (thread as u64) << 40);
-        Owner { place, crowd, thread, random, own: Own::new() }
+        Owner { scene, crowd, thread, random, own: Own::new() }
     }
 
     fn name(&mut self) -> Vec<u8> {
@@ -250,7 +253,7 @@ impl<'c> Owner<'c> {
             };
             done.map_err(|what| format!("owner {}, call {call}: {what}", self.thread))?;
             if self.crowd.sync_every > 0 && self.random.below(self.crowd.sync_every) == 0 {
-                self.place.volume.sync().map_err(|e| format!("sync: {e}"))?;
+                self.scene.volume.sync().map_err(|e| format!("sync: {e}"))?;
             }
         }
         Ok(self.own)
@@ -260,7 +263,7 @@ impl<'c> Owner<'c> {
         String::from_utf8_lossy(name).into_owned()
     }
 
-    /// `done` must have gone as the names that this thread owns say.
+    /// Checks that `done` has the result that this thread's names require.
     fn expect<T>(
         what: &str,
         name: &[u8],
@@ -279,7 +282,7 @@ impl<'c> Owner<'c> {
         let at = self.own.get(&name).map(|(dir, _)| *dir);
         let dir = at.unwrap_or(usize::from(self.random.chance(15)));
         let right = if at.is_some() { Err(Code::Exists) } else { Ok(()) };
-        let made = self.place.volume.create_file(&WHO, self.place.dirs[dir], &name, 0o600);
+        let made = self.scene.volume.create_file(&WHO, self.scene.dirs[dir], &name, 0o600);
         if let Some(attr) = Self::expect("create", &name, made, right)? {
             self.own.insert(name, (dir, attr.ino));
         }
@@ -290,7 +293,7 @@ impl<'c> Owner<'c> {
         let known = self.own.remove(&name);
         let dir = known.map_or(0, |(dir, _)| dir);
         let right = if known.is_some() { Ok(()) } else { Err(Code::NotFound) };
-        let gone = self.place.volume.unlink(&WHO, self.place.dirs[dir], &name);
+        let gone = self.scene.volume.unlink(&WHO, self.scene.dirs[dir], &name);
         Self::expect("unlink", &name, gone, right).map(|_| ())
     }
 
@@ -306,8 +309,8 @@ impl<'c> Owner<'c> {
             (_, None, RenameMode::Exchange) => Err(Code::NotFound),
             _ => Ok(()),
         };
-        let dirs = self.place.dirs;
-        let done = self.place.volume.rename(&WHO, dirs[from], &name, dirs[to], &new, mode);
+        let dirs = self.scene.dirs;
+        let done = self.scene.volume.rename(&WHO, dirs[from], &name, dirs[to], &new, mode);
         let done = Self::expect("rename", &name, done, right)?;
         if let (Some(()), Some((_, ino))) = (done, source)
             && name != new
@@ -322,12 +325,12 @@ impl<'c> Owner<'c> {
     }
 
     fn look(&mut self, name: &[u8]) -> Result<(), String> {
-        for (dir, ino) in self.place.dirs.into_iter().enumerate() {
+        for (dir, ino) in self.scene.dirs.into_iter().enumerate() {
             let right = match self.own.get(name) {
                 Some((lies_in, ino)) if *lies_in == dir => Some(*ino),
                 _ => None,
             };
-            let found = match self.place.volume.lookup(&WHO, ino, name) {
+            let found = match self.scene.volume.lookup(&WHO, ino, name) {
                 Ok((ino, FileKind::File)) => Some(ino),
                 Err(error) if error.code() == Code::NotFound => None,
                 odd => return Err(format!("lookup {}: {odd:?}", Self::shown(name))),
@@ -336,7 +339,7 @@ impl<'c> Owner<'c> {
                 return Err(format!("lookup {}: {found:?}, not {right:?}", Self::shown(name)));
             }
             if let Some(ino) = found {
-                let attr = self.place.volume.getattr(ino).map_err(|e| e.to_string())?;
+                let attr = self.scene.volume.getattr(ino).map_err(|e| e.to_string())?;
                 if (attr.kind, attr.links) != (FileKind::File, 1) {
                     return Err(format!("{}: {attr:?}", Self::shown(name)));
                 }

@@ -1,11 +1,11 @@
-//! A barrier that threads leave at the same moment, and that opens for good when one of them panics.
+//! A barrier that threads leave at the same time, and that opens for good when one of them panics.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Spins before a waiting thread gives its core away.
+/// Spins before a waiting thread yields its core.
 const SPINS: u32 = 200;
 
-/// Where `threads` threads wait for each other, again and again.
+/// A barrier at which `threads` threads wait for each other, again and again.
 pub(super) struct Gate {
     threads: usize,
     arrived: AtomicUsize,

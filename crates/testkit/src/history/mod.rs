@@ -1,20 +1,21 @@
-//! Concurrent histories, and whether they could have happened one call at a time.
+//! Concurrent histories, and the question whether some order of single calls explains them.
 //!
-//! Threads call one volume at the same time and note when each call began, when it returned and what it answered. The
-//! history is right when the calls can be put in one order, each call somewhere between its beginning and its end, in
-//! which a sequential file system gives these very answers (Herlihy and Wing, "Linearizability", 1990).
+//! Threads call one volume at the same time and record when each call began, when it returned, and its reply.
+//! The history is linearizable when the calls can be put in one order, each call somewhere between its begin
+//! and its end, in which a sequential file system gives exactly these replies (Herlihy and Wing,
+//! "Linearizability", 1990).
 //!
-//! * [`Call`], [`Reply`]: a call and its answer; a [`Target`] carries it out, on a volume or on the model.
+//! * [`Call`], [`Reply`]: a call and its reply; a [`Target`] executes it, on a volume or on the model.
 //! * [`State`]: the sequential file system, small enough to be copied at every step of the search.
 //! * [`search`]: the search for an order.
 //! * [`record`]: random calls by several threads.
 //! * [`table`]: a history for people.
-//! * [`Planted`]: faults that the search must find.
-//! * [`Crowd`]: many threads in large directories, each of which knows what its names must be.
+//! * [`Planted`]: planted bugs that the search must find.
+//! * [`Crowd`]: many threads in large directories, each of which knows the state of its names.
 //! * [`Waves`]: many threads that fill and empty small directories together.
 //!
-//! What is not one step by contract stays out: a listing that takes several calls, content larger than a block, a path
-//! of several components.
+//! Calls that are not atomic by contract are left out: a listing that takes several calls, content larger
+//! than a block, a path of several components.
 
 mod call;
 mod crowd;
@@ -30,8 +31,8 @@ mod waves;
 
 pub use call::{Call, Event, Facts, NAMES, Name, Reply};
 pub use crowd::Crowd;
-pub use planted::{Fault, Planted};
-pub use record::{Shape, record};
+pub use planted::{Planted, PlantedBug};
+pub use record::{HistoryShape, record};
 pub use runs::Runs;
 pub use search::search;
 pub use spec::State;

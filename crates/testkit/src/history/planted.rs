@@ -1,5 +1,5 @@
-//! Planted faults of concurrency: a volume that answers rightly one call at a time, and wrongly at times when calls
-//! meet.
+//! Planted concurrency bugs: a volume that replies correctly to one call at a time, and sometimes wrongly
+//! when calls overlap.
 
 use super::call::{Call, Name, Reply};
 use super::target::{OnVolume, Target};
@@ -8,55 +8,55 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is wrong.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A rename takes the name away and adds the other one a moment later.
+pub enum PlantedBug {
+    /// A rename removes the old name, and adds the new one in a second call.
     RenameInTwoSteps,
-    /// A lookup answers at times what an earlier one found.
+    /// A lookup sometimes returns the result of an earlier one.
     StaleLookup,
-    /// A listing is put together of two calls.
+    /// A listing combines two calls.
     ListInTwoSteps,
-    /// A write is made in two halves.
+    /// A write is done in two halves.
     WriteInTwoSteps,
     /// The attributes that a call returns are read after it, not in it.
     AttributesAfterwards,
 }
 
-impl Fault {
-    /// All of them.
-    pub const ALL: [Fault; 5] = [
-        Fault::RenameInTwoSteps,
-        Fault::StaleLookup,
-        Fault::ListInTwoSteps,
-        Fault::WriteInTwoSteps,
-        Fault::AttributesAfterwards,
+impl PlantedBug {
+    /// All planted bugs.
+    pub const ALL: [PlantedBug; 5] = [
+        PlantedBug::RenameInTwoSteps,
+        PlantedBug::StaleLookup,
+        PlantedBug::ListInTwoSteps,
+        PlantedBug::WriteInTwoSteps,
+        PlantedBug::AttributesAfterwards,
     ];
 }
 
-/// A volume with one fault.
+/// A volume with one planted bug.
 pub struct Planted<'v> {
     volume: &'v Volume,
-    fault: Fault,
-    /// A directory that no history knows.
+    bug: PlantedBug,
+    /// A directory that no history names.
     hidden: Ino,
     numbers: AtomicU64,
     found: Mutex<HashMap<(u64, Name), Reply>>,
 }
 
 impl<'v> Planted<'v> {
-    /// Puts a fault in front of a volume.
+    /// Wraps a volume with a planted bug.
     ///
     /// # Errors
-    /// The volume's, for it gets a directory for what is under way.
-    pub fn new(volume: &'v Volume, fault: Fault) -> lanefs::Result<Self> {
+    /// Those of the volume, which gets a directory for renames in progress.
+    pub fn new(volume: &'v Volume, bug: PlantedBug) -> lanefs::Result<Self> {
         let hidden = volume.mkdir_all("/hidden", 0o755)?.ino;
-        Ok(Planted { volume, fault, hidden, numbers: AtomicU64::new(0), found: Mutex::default() })
+        Ok(Planted { volume, bug, hidden, numbers: AtomicU64::new(0), found: Mutex::default() })
     }
 
     fn rename_in_two_steps(&self, call: &Call) -> Option<Reply> {
         let Call::Rename { dir, name, to, new, mode } = *call else { return None };
-        // An exchange, and what would fail anyhow, is done rightly.
+        // An exchange, and a rename that would fail anyhow, is done correctly.
         let known = |dir, name: Name| self.volume.lookup(&Caller::OWNER, Ino(dir), name.as_bytes());
         if mode == RenameMode::Exchange || known(dir, name).is_err() || known(to, new).is_ok() {
             return None;
@@ -134,12 +134,12 @@ impl<'v> Planted<'v> {
 
 impl Target for Planted<'_> {
     fn call(&self, call: &Call) -> Reply {
-        let odd = match self.fault {
-            Fault::RenameInTwoSteps => self.rename_in_two_steps(call),
-            Fault::StaleLookup => self.stale_lookup(call),
-            Fault::ListInTwoSteps => self.list_in_two_steps(call),
-            Fault::WriteInTwoSteps => self.write_in_two_steps(call),
-            Fault::AttributesAfterwards => self.attributes_afterwards(call),
+        let odd = match self.bug {
+            PlantedBug::RenameInTwoSteps => self.rename_in_two_steps(call),
+            PlantedBug::StaleLookup => self.stale_lookup(call),
+            PlantedBug::ListInTwoSteps => self.list_in_two_steps(call),
+            PlantedBug::WriteInTwoSteps => self.write_in_two_steps(call),
+            PlantedBug::AttributesAfterwards => self.attributes_afterwards(call),
         };
         odd.unwrap_or_else(|| OnVolume(self.volume).call(call))
     }

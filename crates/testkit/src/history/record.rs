@@ -1,4 +1,4 @@
-//! Random calls by several threads, written down.
+//! Records random calls by several threads.
 
 use super::call::{Call, Event, NAMES, Reply};
 use super::gate::Gate;
@@ -8,27 +8,27 @@ use lanefs::{FileKind, RenameMode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a history is made of.
+/// The size and mix of a history.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct HistoryShape {
     /// Threads, at most 16.
     pub threads: usize,
-    /// The threads wait for each other this often...
+    /// Number of times that the threads wait for each other.
     pub rounds: usize,
-    /// ...and make this many calls in between, each.
+    /// Calls that each thread makes between two waits.
     pub calls: usize,
-    /// Calls that one thread makes before the others begin.
+    /// Calls that one thread makes before the others start.
     pub before: usize,
-    /// How many of [`NAMES`] are in use.
+    /// Number of [`NAMES`] in use.
     pub names: usize,
-    /// The base directory holds nothing but the history's names, so that it can be listed.
+    /// True where the base directory holds only the history's names, so that it can be listed.
     pub list_base: bool,
-    /// Of a hundred calls, this many are a sync.
+    /// Percentage of calls that are a sync.
     pub syncs: u64,
 }
 
-impl Shape {
-    /// Number of events of the history, which must be 64 at most.
+impl HistoryShape {
+    /// Returns the number of events of the history, which must be 64 at most.
     pub fn events(&self) -> usize {
         self.before + self.threads * self.rounds * self.calls
     }
@@ -37,11 +37,11 @@ impl Shape {
 /// Lengths of content: in the inode, just outside, a whole block.
 const LENGTHS: [u16; 6] = [1, 24, 130, 200, 1000, 4096];
 
-/// Runs a history in the empty directory `base` and returns its events. The calls follow from the seed but for the inodes
-/// they name; how they interleave does not.
-pub fn record(target: &dyn Target, base: u64, seed: u64, shape: &Shape) -> Vec<Event> {
+/// Executes a history in the empty directory `base` and returns its events. The calls follow from the seed,
+/// except the inodes that they name; their interleaving does not.
+pub fn record(target: &dyn Target, base: u64, seed: u64, shape: &HistoryShape) -> Vec<Event> {
     let clock = AtomicU64::new(0);
-    let known = Known::new(base);
+    let known = KnownInodes::new(base);
     let gate = Gate::new(shape.threads);
     let worker = |thread: usize| Worker {
         thread,
@@ -82,17 +82,17 @@ pub fn record(target: &dyn Target, base: u64, seed: u64, shape: &Shape) -> Vec<E
     events
 }
 
-/// Inodes that the threads have heard of. They may be gone, or in use for something else.
-struct Known {
+/// Inodes that the threads know. They may be freed, or reused.
+struct KnownInodes {
     base: u64,
     directories: [AtomicU64; 2],
     files: [AtomicU64; 4],
 }
 
-impl Known {
+impl KnownInodes {
     fn new(base: u64) -> Self {
         let slot = |_| AtomicU64::new(base);
-        Known { base, directories: [0; 2].map(slot), files: [0; 4].map(slot) }
+        KnownInodes { base, directories: [0; 2].map(slot), files: [0; 4].map(slot) }
     }
 
     fn learn(&self, random: &mut Seeded, ino: u64, kind: FileKind) {
@@ -117,8 +117,8 @@ struct Worker<'r> {
     thread: usize,
     target: &'r dyn Target,
     clock: &'r AtomicU64,
-    known: &'r Known,
-    shape: &'r Shape,
+    known: &'r KnownInodes,
+    shape: &'r HistoryShape,
     random: Seeded,
     events: Vec<Event>,
 }
@@ -137,8 +137,8 @@ impl Worker<'_> {
         self.events.push(Event { thread: self.thread, began, ended, call, reply });
     }
 
-    /// A moment's wait, so that calls meet in ever different ways, on few cores too: a thread that wakes from sleep takes
-    /// the core from another one in the midst of its call, and makes its own.
+    /// Waits briefly, so that calls meet in ever different ways, on few cores too: a thread that wakes from
+    /// sleep takes the core from another one in the middle of its call.
     fn dawdle(&mut self) {
         match self.random.below(8) {
             0..4 => {}

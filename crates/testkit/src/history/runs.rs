@@ -5,7 +5,7 @@
 pub struct Runs(Vec<(u8, u16)>);
 
 impl Runs {
-    /// From the bytes.
+    /// Encodes the bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let mut runs = Runs::default();
         for same in bytes.chunk_by(|a, b| a == b) {
@@ -14,12 +14,12 @@ impl Runs {
         runs
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u16 {
         self.0.iter().map(|(_, len)| len).sum()
     }
 
-    /// True for no content.
+    /// Returns true for no content.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -32,7 +32,7 @@ impl Runs {
         }
     }
 
-    /// The first `len` bytes become `fill`.
+    /// Sets the first `len` bytes to `fill`.
     pub fn write(&mut self, fill: u8, len: u16) {
         let old = std::mem::take(&mut self.0);
         self.push(fill, len);
@@ -44,7 +44,7 @@ impl Runs {
         }
     }
 
-    /// Cut off, or grown with zeros.
+    /// Truncates the content, or extends it with zeros.
     pub fn resize(&mut self, size: u16) {
         let old = std::mem::take(&mut self.0);
         let mut left = size;

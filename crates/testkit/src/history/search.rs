@@ -1,12 +1,12 @@
 //! The search for an order that explains a history.
 //!
-//! Wing and Gong ("Testing and Verifying Concurrent Objects", 1993): of the calls not yet placed, any that began before
-//! each of them ended may be next; try each. With two short cuts:
+//! Wing and Gong ("Testing and Verifying Concurrent Objects", 1993): of the calls not yet ordered, any that
+//! began before each of the others ended may be next; try each. Two short cuts:
 //!
-//! * What was tried once, the same set of calls placed and the same state reached, is not tried again (Lowe, "Testing
-//!   for Linearizability", 2017).
-//! * A call whose answer says that it changed nothing is placed as soon as the answer is explained: wherever it stands
-//!   in an order that explains everything, it could as well stand here.
+//! * A set of ordered calls with the same state reached is tried once (Lowe, "Testing for Linearizability",
+//!   2017).
+//! * A call whose reply shows that it changed nothing is ordered as soon as the reply is explained: in any
+//!   order that explains everything, it could as well stand here.
 
 use super::{Event, State};
 use std::collections::HashSet;
@@ -14,13 +14,14 @@ use std::collections::HashSet;
 /// Most events of a history: one bit of a word for each.
 const MOST_EVENTS: usize = 64;
 
-/// Looks for an order of the events that explains all answers, from `start` on.
+/// Searches for an order of the events that explains all replies, from `start` on.
 ///
 /// # Errors
-/// The longest order that explains as many answers as any tried, as indexes into `events`, where none explains all.
+/// The longest order that explains as many replies as any tried, as indexes into `events`, where none
+/// explains all.
 ///
 /// # Panics
-/// For more than 64 events.
+/// Panics for more than 64 events.
 pub fn search(start: &State, events: &[Event]) -> Result<Vec<usize>, Vec<usize>> {
     assert!(events.len() <= MOST_EVENTS, "a history of {} events is too long", events.len());
     let mut search = Search { events, tried: HashSet::new(), order: Vec::new(), longest: Vec::new() };
@@ -35,8 +36,8 @@ struct Search<'h> {
 }
 
 impl Search<'_> {
-    /// True where the events outside `placed` can be put in an order, which `order` then holds. The depth is that of the
-    /// number of events.
+    /// Returns true where the events outside `placed` can be ordered; `order` then holds the order. The depth
+    /// is the number of events.
     fn explains_rest(&mut self, mut placed: u64, state: State) -> bool {
         let start = self.order.len();
         let next = loop {
@@ -77,12 +78,12 @@ impl Search<'_> {
                 self.order.pop();
             }
         }
-        // What was placed here without choice goes, too.
+        // Events that were ordered here without a choice are removed, too.
         self.order.truncate(start);
         false
     }
 
-    /// The events that may be next: those that began before any that is not placed ended.
+    /// Returns the events that may be next: those that began before any unordered event ended.
     fn candidates(&self, placed: u64) -> Vec<usize> {
         let open = || (0..self.events.len()).filter(move |index| placed >> index & 1 == 0);
         let first_end = open().map(|index| self.events[index].ended).min().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The sequential file system that histories are measured by: as small as can be, for the search copies it at every
-//! step. A test compares it with the model.
+//! The sequential file system that defines correct replies: as small as can be, because the search copies it
+//! at every step. A test compares it with the model.
 
 use super::call::{Call, Facts, NEW_PERM, Name, Reply};
 use super::{Event, Runs};
@@ -18,13 +18,13 @@ struct Node {
     body: Body,
 }
 
-/// What there is below one directory.
+/// The content of one directory and all below it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     nodes: BTreeMap<u64, Node>,
 }
 
-type Answer<T> = Result<T, Code>;
+type SpecResult<T> = Result<T, Code>;
 
 impl State {
     /// An empty directory with this inode number. What lies above it is not modelled.
@@ -34,7 +34,7 @@ impl State {
 
     /// Carries the call out. True where it gives the answer that the event has.
     pub fn explains(&mut self, event: &Event) -> bool {
-        // Any number will do for a new inode that is not in use; the target chose one.
+        // A new inode may have any number that is not in use; the target chose one.
         let chosen = if let Reply::Attributes(facts) = &event.reply { facts.ino } else { 0 };
         self.apply(&event.call, chosen) == event.reply
     }
@@ -70,41 +70,41 @@ impl State {
         done.unwrap_or_else(Reply::Failed)
     }
 
-    fn node(&self, ino: u64) -> Answer<&Node> {
+    fn node(&self, ino: u64) -> SpecResult<&Node> {
         self.nodes.get(&ino).ok_or(Code::StaleInode)
     }
 
-    fn node_mut(&mut self, ino: u64) -> Answer<&mut Node> {
+    fn node_mut(&mut self, ino: u64) -> SpecResult<&mut Node> {
         self.nodes.get_mut(&ino).ok_or(Code::StaleInode)
     }
 
-    fn entries(&self, dir: u64) -> Answer<&BTreeMap<Name, u64>> {
+    fn entries(&self, dir: u64) -> SpecResult<&BTreeMap<Name, u64>> {
         match &self.node(dir)?.body {
             Body::Directory { entries, .. } => Ok(entries),
             Body::File { .. } => Err(Code::NotDirectory),
         }
     }
 
-    /// Entries of what is known to be a directory.
-    fn entries_mut(&mut self, dir: u64) -> Answer<&mut BTreeMap<Name, u64>> {
+    /// Entries of an inode that is known to be a directory.
+    fn entries_mut(&mut self, dir: u64) -> SpecResult<&mut BTreeMap<Name, u64>> {
         match &mut self.node_mut(dir)?.body {
             Body::Directory { entries, .. } => Ok(entries),
             Body::File { .. } => Err(Code::NotDirectory),
         }
     }
 
-    fn content(&mut self, ino: u64) -> Answer<&mut Runs> {
+    fn content(&mut self, ino: u64) -> SpecResult<&mut Runs> {
         match &mut self.node_mut(ino)?.body {
             Body::File { content, .. } => Ok(content),
             Body::Directory { .. } => Err(Code::IsDirectory),
         }
     }
 
-    fn find(&self, dir: u64, name: Name) -> Answer<u64> {
+    fn find(&self, dir: u64, name: Name) -> SpecResult<u64> {
         self.entries(dir)?.get(name).copied().ok_or(Code::NotFound)
     }
 
-    fn kind(&self, ino: u64) -> Answer<FileKind> {
+    fn kind(&self, ino: u64) -> SpecResult<FileKind> {
         Ok(match self.node(ino)?.body {
             Body::Directory { .. } => FileKind::Directory,
             Body::File { .. } => FileKind::File,
@@ -115,7 +115,7 @@ impl State {
         self.kind(ino) == Ok(FileKind::Directory)
     }
 
-    fn facts(&self, ino: u64) -> Answer<Reply> {
+    fn facts(&self, ino: u64) -> SpecResult<Reply> {
         let node = self.node(ino)?;
         let (links, size) = match &node.body {
             Body::File { links, content } => (*links, u64::from(content.len())),
@@ -126,7 +126,7 @@ impl State {
         Ok(Reply::Attributes(Facts { ino, kind: self.kind(ino)?, perm: node.perm, links, size }))
     }
 
-    fn make(&mut self, dir: u64, name: Name, chosen: u64, node: Node) -> Answer<Reply> {
+    fn make(&mut self, dir: u64, name: Name, chosen: u64, node: Node) -> SpecResult<Reply> {
         if self.entries(dir)?.contains_key(name) {
             return Err(Code::Exists);
         }
@@ -138,7 +138,7 @@ impl State {
         self.facts(chosen)
     }
 
-    fn link(&mut self, ino: u64, dir: u64, name: Name) -> Answer<Reply> {
+    fn link(&mut self, ino: u64, dir: u64, name: Name) -> SpecResult<Reply> {
         self.node(ino)?;
         if self.entries(dir)?.contains_key(name) {
             return Err(Code::Exists);
@@ -151,8 +151,8 @@ impl State {
         self.facts(ino)
     }
 
-    /// One name of a file less.
-    fn drop_link(&mut self, ino: u64) -> Answer<()> {
+    /// Subtracts one link of a file.
+    fn drop_link(&mut self, ino: u64) -> SpecResult<()> {
         if let Body::File { links, .. } = &mut self.node_mut(ino)?.body {
             *links -= 1;
             if *links > 0 {
@@ -163,7 +163,7 @@ impl State {
         Ok(())
     }
 
-    fn unlink(&mut self, dir: u64, name: Name) -> Answer<Reply> {
+    fn unlink(&mut self, dir: u64, name: Name) -> SpecResult<Reply> {
         let ino = self.find(dir, name)?;
         if self.is_directory(ino) {
             return Err(Code::IsDirectory);
@@ -173,7 +173,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    fn rmdir(&mut self, dir: u64, name: Name) -> Answer<Reply> {
+    fn rmdir(&mut self, dir: u64, name: Name) -> SpecResult<Reply> {
         let ino = self.find(dir, name)?;
         if !self.entries(ino)?.is_empty() {
             return Err(Code::NotEmpty);
@@ -183,7 +183,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// True where `ino` is `below`, or a directory above it.
+    /// Returns true where `ino` is `below`, or an ancestor of it.
     fn is_above(&self, ino: u64, below: u64) -> bool {
         let mut at = below;
         loop {
@@ -202,7 +202,7 @@ impl State {
         (dir, name): (u64, Name),
         (to, new): (u64, Name),
         mode: RenameMode,
-    ) -> Answer<Reply> {
+    ) -> SpecResult<Reply> {
         self.entries(dir)?;
         self.entries(to)?;
         let source = self.find(dir, name)?;
@@ -242,8 +242,8 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// A name for an inode that may come from elsewhere.
-    fn place(&mut self, ino: u64, dir: u64, name: Name) -> Answer<()> {
+    /// Adds a name for an inode that may come from another directory.
+    fn place(&mut self, ino: u64, dir: u64, name: Name) -> SpecResult<()> {
         self.entries_mut(dir)?.insert(name, ino);
         if let Body::Directory { parent, .. } = &mut self.node_mut(ino)?.body {
             *parent = dir;
@@ -251,7 +251,7 @@ impl State {
         Ok(())
     }
 
-    fn list(&self, dir: u64) -> Answer<Reply> {
+    fn list(&self, dir: u64) -> SpecResult<Reply> {
         let mut names = Vec::new();
         for (name, ino) in self.entries(dir)? {
             names.push(((*name).to_owned(), *ino, self.kind(*ino)?));

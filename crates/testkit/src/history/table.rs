@@ -3,8 +3,8 @@
 use super::Event;
 use std::fmt::Write;
 
-/// The events as a table, one row each, in the order in which they began. `order`: the longest order found, which is
-/// numbered in the second column.
+/// Formats the events as a table, one row each, in the order in which they began. `order` is the longest
+/// order found; the second column numbers it.
 pub fn table(events: &[Event], order: &[usize]) -> String {
     let mut rows: Vec<usize> = (0..events.len()).collect();
     rows.sort_by_key(|index| events[*index].began);

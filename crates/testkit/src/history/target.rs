@@ -1,4 +1,4 @@
-//! What calls are made on: a volume, or the model behind a lock.
+//! The target of calls: a volume, or the model behind a lock.
 
 use super::Runs;
 use super::call::{Call, Facts, MOST_CONTENT, NEW_PERM, Reply};
@@ -7,14 +7,14 @@ use crate::model::Model;
 use lanefs::{Attr, Caller, Code, Error, FileKind, Ino, SetAttr, Volume};
 use std::sync::Mutex;
 
-/// Something that many threads call at once.
+/// A file system that many threads call at once.
 pub trait Target: Sync {
-    /// Makes the call and waits for the answer.
+    /// Makes the call and waits for the reply.
     fn call(&self, call: &Call) -> Reply;
 }
 
 const WHO: Caller = Caller::OWNER;
-/// A listing is asked for more entries than any small directory has.
+/// Entries that a listing requests: more than any small directory has.
 const WHOLE: usize = 64;
 
 /// A volume.

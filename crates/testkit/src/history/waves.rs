@@ -1,14 +1,16 @@
-//! Many threads that fill small directories together, read them, and empty them again, directory after directory.
+//! Many threads that fill small directories together, read them, and empty them again, directory after
+//! directory.
 //!
-//! The threads follow each other closely through directories that go from their small form to a tree and back within
-//! microseconds, and through inodes and entries that were another directory's a moment ago: whoever comes too late meets
-//! new things at old places. (A fault that only the bench's `memfs-create-100` found made this test.)
+//! The threads follow each other closely through directories that go from their small form to a tree and back
+//! within microseconds, and through inodes and entries that belonged to another directory just before: a
+//! stale attempt meets new structures at old positions. (A bug that only the bench's `memfs-create-100` found
+//! led to this test.)
 
 use lanefs::{Caller, Code, Ino, Volume};
 
 const WHO: Caller = Caller::OWNER;
 
-/// How many do what.
+/// The numbers of threads, directories and names.
 #[derive(Clone, Copy, Debug)]
 pub struct Waves {
     /// Threads, which divide the names of each directory among themselves.
@@ -20,10 +22,10 @@ pub struct Waves {
 }
 
 impl Waves {
-    /// One wave: directories are made, filled, read, emptied and removed.
+    /// Runs one wave: directories are created, filled, read, emptied and removed.
     ///
     /// # Errors
-    /// The first wrong answer.
+    /// The first wrong reply.
     pub fn run(&self, volume: &Volume) -> Result<(), String> {
         let name = |number: usize| format!("wave-{number}").into_bytes();
         let dirs: Vec<Ino> = (0..self.directories)
@@ -52,7 +54,8 @@ impl Waves {
             .map_err(|e| format!("rmdir: {e}"))
     }
 
-    /// Does something with every name of every directory. Each thread goes on to the next directory without waiting.
+    /// Calls `work` for every name of every directory. Each thread continues with the next directory without
+    /// waiting.
     fn all(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! Sound images to begin with: small ones that hold every structure of the format.
+//! Sound images to start from: small ones that hold every structure of the format.
 
 use super::image::Image;
 use crate::ops::bulk_name;
@@ -14,7 +14,7 @@ pub struct Base {
     pub image: Image,
     /// Some paths that exist in it.
     pub paths: Vec<Vec<u8>>,
-    /// How often it is taken among all.
+    /// Its share among all bases.
     pub weight: u64,
 }
 
@@ -33,10 +33,10 @@ const RECIPES: [(&str, InodeSize, u64, u64, Fill); 8] = [
     ("two-levels", InodeSize::B128, 16, 1, two_levels),
 ];
 
-/// All bases.
+/// Makes all bases.
 ///
 /// # Errors
-/// When a sound volume cannot be made or read, which is no fault of any mutation.
+/// A sound volume that cannot be made or read, which is no effect of any mutation.
 pub fn bases() -> std::result::Result<Vec<Base>, String> {
     let mut bases = Vec::new();
     for (name, inode_size, mib, weight, fill) in RECIPES {
@@ -74,7 +74,7 @@ fn small(volume: &Volume) -> Result<()> {
     volume.mknod(&OWNER, root, b"device", FileKind::CharDevice, 0o600, 0x801)?;
     volume.setxattr(&OWNER, file, b"user.small", b"value", XattrMode::Set)?;
     volume.setxattr(&OWNER, deep, b"user.large", &[9; 9000], XattrMode::Set)?;
-    // Without a name and held: what opens the image frees them, whatever they have become.
+    // Held inodes without a name: the next open frees them, in whatever state they are then.
     let gone = volume.write_file("/gone", vec![8; 9000].as_slice())?.ino;
     volume.hold(gone)?;
     volume.unlink(&OWNER, root, b"gone")?;
@@ -96,7 +96,7 @@ fn wide(volume: &Volume, names: u64) -> Result<()> {
             _ => volume.create_file(&OWNER, dir, &bulk_name(number), 0o644)?,
         };
     }
-    // Some go again, so that leaves have holes and the tree has shrunk once.
+    // Some are removed again, so that leaves have holes and the tree has shrunk once.
     for number in (0..names).filter(|number| number % 50 > 1 && number % 3 == 0) {
         volume.unlink(&OWNER, dir, &bulk_name(number))?;
     }
@@ -133,7 +133,7 @@ fn two_levels(volume: &Volume) -> Result<()> {
     Ok(())
 }
 
-/// Up to 40 paths, from every directory a few.
+/// Up to 40 paths, a few of every directory.
 fn some_paths(volume: &Volume) -> Result<Vec<Vec<u8>>> {
     let mut paths = Vec::new();
     let mut pending: Vec<(Vec<u8>, Ino)> = vec![(Vec::new(), volume.root())];
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
     use crate::seeded::Seeded;
 
-    /// If the checksums made here differed from the engine's, no sealed image would get past the verification, and half
-    /// of the testing would be lost without a sign.
+    /// If the checksums made here differed from the engine's, no sealed image would pass the verification,
+    /// and half of the testing would be lost without a sign.
     #[test]
     fn sealing_an_untouched_image_changes_nothing() {
         for base in bases().expect("sound volumes can be made") {

@@ -1,4 +1,4 @@
-//! Cases that failed once are kept and tried first, for ever.
+//! Cases that failed once. They are kept and tried first, for ever.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use std::path::Path;
 pub struct Case {
     /// Name of the base image.
     pub base: String,
-    /// Seed of the mutations and of what the image is put through.
+    /// Seed of the mutations and of the work on the image.
     pub seed: u64,
 }
 
-/// The cases in `corpus/hostile.txt`: one a line, `base seed`, `#` begins a comment.
+/// Reads the cases in `corpus/hostile.txt`: one per line, `base seed`; `#` begins a comment.
 ///
 /// # Errors
-/// A line that says something else.
+/// A line of another form.
 pub fn kept_cases() -> Result<Vec<Case>, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/hostile.txt");
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -1,11 +1,11 @@
-//! An image being damaged: a copy on write of a base, and checksums made good again.
+//! An image under mutation: a copy-on-write view of a base, whose checksums can be made valid again.
 
 use super::image::{Image, MetadataBlock};
 use crate::seeded::Seeded;
 use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, chunk_entry, chunk_header, inode};
 use std::collections::BTreeMap;
 
-/// An image under the knife.
+/// An image under mutation.
 #[derive(Clone, Debug)]
 pub struct Editor<'i> {
     base: &'i Image,
@@ -14,17 +14,17 @@ pub struct Editor<'i> {
 }
 
 impl<'i> Editor<'i> {
-    /// Nothing is changed yet.
+    /// Starts from `base`, unchanged.
     pub fn new(base: &'i Image) -> Self {
         Editor { base, changed: BTreeMap::new(), size: base.size }
     }
 
-    /// The image as it was.
+    /// Returns the original image.
     pub fn base(&self) -> &'i Image {
         self.base
     }
 
-    /// A block as it is now.
+    /// Returns the current content of a block.
     pub fn block(&self, at: u64) -> &[u8] {
         match self.changed.get(&(at / BLOCK)) {
             Some(block) => block,
@@ -32,18 +32,18 @@ impl<'i> Editor<'i> {
         }
     }
 
-    /// A block to be changed.
+    /// Returns a block for changing.
     pub fn edit(&mut self, at: u64) -> &mut [u8] {
         let base = self.base;
         self.changed.entry(at / BLOCK).or_insert_with(|| base.block(at).to_vec())
     }
 
-    /// The image gets another length.
+    /// Changes the length of the image.
     pub fn resize(&mut self, size: u64) {
         self.size = size;
     }
 
-    /// Makes the checksums of all changed metadata good again.
+    /// Makes the checksums of all changed metadata valid again.
     pub fn seal(&mut self) {
         let sums = Checksummer::new(&self.base.superblock.uuid);
         let inode_size = self.base.superblock.inode_size.bytes() as usize;
@@ -89,7 +89,7 @@ impl<'i> Editor<'i> {
         }
     }
 
-    /// True where the sealed block differs from the base: sealing an untouched copy must change nothing.
+    /// Returns a sealed block that differs from the base: sealing an untouched copy must change nothing.
     pub fn differs(&self) -> Option<u64> {
         self.changed
             .iter()
@@ -97,7 +97,7 @@ impl<'i> Editor<'i> {
             .map(|(i, _)| i * BLOCK)
     }
 
-    /// The bytes. An image that was made longer ends in noise or zeros.
+    /// Returns the bytes. An image that was made longer ends in noise or zeros.
     pub fn into_bytes(self, numbers: &mut Seeded) -> Vec<u8> {
         let mut bytes = self.base.bytes();
         for (index, block) in &self.changed {

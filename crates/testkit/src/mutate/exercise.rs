@@ -1,4 +1,4 @@
-//! What a hostile image is put through. Errors are fine; panics, endless work and repairs that do not last are not.
+//! The work on a hostile image. Errors are fine; panics, endless work and repairs that do not last are not.
 
 use super::bases::Base;
 use crate::ops::bulk_name;
@@ -6,17 +6,17 @@ use crate::seeded::Seeded;
 use lanefs::{Allocate, Caller, FileKind, Ino, RenameMode, ResolveOptions, Seek, SetAttr, Volume, XattrMode};
 
 const OWNER: Caller = Caller::OWNER;
-/// Inodes visited in one image at most. A cycle of directories would keep a walk busy for ever.
+/// Most inodes visited in one image. A cycle of directories would keep a walk busy for ever.
 const MOST_INODES: usize = 250;
-/// Pages of one directory at most.
+/// Most pages of one directory.
 const MOST_PAGES: usize = 30;
 
-/// How far an image got.
+/// The progress of the work on an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
     /// It could be opened.
     pub opened: bool,
-    /// Inodes looked at.
+    /// Inodes visited.
     pub inodes: usize,
     /// Calls that reported an error.
     pub errors: usize,
@@ -29,13 +29,13 @@ pub struct Effort {
 /// Opens the image, walks it, reads it, checks it, repairs it and writes to it, in one of several orders.
 ///
 /// # Errors
-/// When a check finds something right after a repair that reported success, or after sound operations on the repaired
+/// A finding of a check right after a repair that reported success, or after sound operations on the repaired
 /// volume.
 pub fn exercise(bytes: Vec<u8>, base: &Base, numbers: &mut Seeded) -> Result<Effort, String> {
     let mut effort = Effort::default();
     let Ok(volume) = Volume::from_bytes(bytes) else { return Ok(effort) };
     effort.opened = true;
-    // A third is written to before any repair, as an unchecked volume is.
+    // A third of the images is written to before any repair, as an unchecked volume is.
     let write_first = numbers.chance(33);
     walk(&volume, &mut effort);
     resolve(&volume, base, &mut effort);
@@ -78,7 +78,7 @@ fn tally<T>(effort: &mut Effort, result: lanefs::Result<T>) -> Option<T> {
     result.ok()
 }
 
-/// Every inode that can be reached, up to a limit, and everything that can be read of it.
+/// Visits every inode that can be reached, up to a limit, and reads all of it.
 fn walk(volume: &Volume, effort: &mut Effort) {
     let mut pending = vec![volume.root()];
     let mut left = MOST_INODES;

@@ -1,4 +1,4 @@
-//! A small volume as the blocks of it that are not zero, and where its metadata lie.
+//! A small volume as its blocks that are not zero, and the positions of its metadata.
 
 use lanefs_format::superblock::{Superblock, fields};
 use lanefs_format::{
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 pub struct MetadataBlock {
     /// Byte position.
     pub at: u64,
-    /// What it holds.
+    /// Its kind.
     pub kind: BlockKind,
     /// Byte position of its entry in the chunk's table; 0 for blocks outside of metadata chunks and for tables.
     pub entry: u64,
 }
 
-/// An image. Blocks of zeros are not kept: a copy costs what the volume holds, not what it could hold.
+/// An image. Blocks of zeros are not kept: a copy costs only the blocks in use.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// Size in bytes.
@@ -32,10 +32,10 @@ pub struct Image {
 }
 
 impl Image {
-    /// From the bytes of a sound volume.
+    /// Reads the bytes of a sound volume.
     ///
     /// # Errors
-    /// When they are none.
+    /// Bytes of no sound volume.
     pub fn new(bytes: &[u8]) -> Result<Self, String> {
         let superblock = Superblock::decode(bytes).map_err(|error| format!("no superblock: {error:?}"))?;
         let blocks = bytes
@@ -50,15 +50,15 @@ impl Image {
         Ok(image)
     }
 
-    /// A block; zeros where there is none.
+    /// Returns a block; zeros where there is none.
     pub fn block(&self, at: u64) -> &[u8] {
         const ZERO: [u8; BLOCK as usize] = [0; BLOCK as usize];
         self.blocks.get(&(at / BLOCK)).map_or(&ZERO, |block| block)
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        // Zeroed memory comes from the system untouched: only blocks that are written cost anything.
+        // Zeroed memory comes from the system untouched: only written blocks cost anything.
         let mut bytes = vec![0; self.size as usize];
         for (index, block) in &self.blocks {
             let start = (index * BLOCK) as usize;
@@ -92,7 +92,7 @@ impl Image {
         self.metadata = found;
     }
 
-    /// Times become constants, so that an image is the same in every run.
+    /// Makes all times constant, so that an image is the same each time.
     fn normalise(&mut self) {
         let size = self.superblock.inode_size.bytes() as usize;
         let sums = Checksummer::new(&self.superblock.uuid);

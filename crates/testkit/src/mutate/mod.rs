@@ -1,8 +1,8 @@
 //! Hostile images: sound volumes, damaged in every way that a flipped bit, a lost write or an enemy could.
 //!
-//! A case is a base image and a seed; both together give the same image for ever (as long as the engine lays out the
-//! base alike). Half of the cases have their checksums made good again, so that the damage gets past the verification
-//! and meets the code that reads structures. See [`exercise`] for what each image is put through.
+//! A case is a base image and a seed; both together give the same image for ever (as long as the engine lays
+//! out the base alike). Half of the cases have their checksums made valid again, so that the damage passes
+//! the verification and meets the code that reads structures. [`exercise`] defines the work on each image.
 
 mod bases;
 mod corpus;
@@ -21,12 +21,12 @@ pub use mutation::mutate;
 use crate::seeded::Seeded;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What the mutations of a case are, in words.
+/// Describes the mutations of a case in words.
 pub fn describe(base: &Base, seed: u64) -> String {
     mutate(&mut Editor::new(&base.image), &mut Seeded::new(seed)).join("; ")
 }
 
-/// The image of a case.
+/// Makes the image of a case.
 pub fn hostile(base: &Base, seed: u64) -> Vec<u8> {
     let mut numbers = Seeded::new(seed);
     let mut editor = Editor::new(&base.image);
@@ -34,10 +34,10 @@ pub fn hostile(base: &Base, seed: u64) -> Vec<u8> {
     editor.into_bytes(&mut numbers)
 }
 
-/// Makes the image of a case and puts it through everything.
+/// Makes the image of a case and does all work on it.
 ///
 /// # Errors
-/// What went wrong, with the case and its mutations: a panic, or a check that still finds something after a repair.
+/// A panic, or a finding of a check after a repair, with the case and its mutations.
 pub fn run_case(base: &Base, seed: u64) -> Result<Effort, String> {
     let mut numbers = Seeded::new(seed);
     let mut editor = Editor::new(&base.image);

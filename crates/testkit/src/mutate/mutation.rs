@@ -5,7 +5,7 @@ use super::image::MetadataBlock;
 use crate::seeded::Seeded;
 use lanefs_format::{BLOCK, BlockKind, Layout, STRUCTURES, chunk_entry, dir, inode};
 
-/// Damages an image once to four times and tells how. Half of the images get their checksums made good.
+/// Damages an image once to four times and describes how. Half of the images get valid checksums.
 pub fn mutate(editor: &mut Editor<'_>, numbers: &mut Seeded) -> Vec<String> {
     let times = if numbers.chance(60) { 1 } else { numbers.between(2, 4) };
     let mut told: Vec<String> = (0..times).map(|_| one(editor, numbers)).collect();
@@ -88,7 +88,7 @@ fn exchange(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock)
     )
 }
 
-/// A number that is wrong in a way that might pass for right.
+/// A wrong number that might pass for a right one.
 fn wrong(editor: &Editor<'_>, numbers: &mut Seeded, at: u64, old: u64) -> u64 {
     let size = editor.base().size;
     match numbers.below(16) {
@@ -105,7 +105,7 @@ fn wrong(editor: &Editor<'_>, numbers: &mut Seeded, at: u64, old: u64) -> u64 {
         10 => numbers.bits(),
         11 => 1 << numbers.below(64),
         12 => numbers.below(4096),
-        // A place where something of another kind, or of the same, really is; the low bits stay what they were.
+        // The position of another structure, of the same kind or not; the low bits stay.
         13 => pick(editor, numbers).at | old & 0xfff,
         14 => pick(editor, numbers).at | numbers.below(4096),
         _ => {
@@ -124,7 +124,7 @@ fn word_at(block: &[u8], offset: usize) -> u64 {
     })
 }
 
-/// Any 64-bit word of metadata, preferably one that is set, becomes another.
+/// Changes any 64-bit word of metadata, preferably one that is set.
 fn bend(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) -> String {
     let words: Vec<usize> =
         (0..BLOCK as usize).step_by(8).filter(|w| word_at(editor.block(block.at), *w) != 0).collect();
@@ -139,7 +139,7 @@ fn bend(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) -> 
     format!("{:?} {:#x}: word at {offset} is {new:#x}, was {old:#x}", block.kind, block.at)
 }
 
-/// The structure that a kind of block is made of, and where copies of it may start.
+/// Returns the structure that fills a kind of block, and where copies of it may start.
 fn structure(editor: &Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) -> (Layout, usize) {
     let named = |name: &str| STRUCTURES.iter().find(|s| s.name == name).copied().unwrap_or(STRUCTURES[0]);
     match block.kind {
@@ -194,7 +194,7 @@ fn entries_of(block: &[u8]) -> Vec<usize> {
     entries
 }
 
-/// One field of a structure gets a wrong value.
+/// Sets one field of a structure to a wrong value.
 fn field(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) -> String {
     let (layout, start) = structure(editor, numbers, block);
     let field = *numbers.pick(layout.fields);
@@ -216,7 +216,7 @@ fn field(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) ->
     )
 }
 
-/// A list or a tree that leads back into itself, or two that run into one.
+/// Makes a list or a tree lead back into itself, or two of them join.
 fn link(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
     let of = |kind| -> Vec<u64> {
         editor.base().metadata.iter().filter(|m| m.kind == kind).map(|m| m.at).collect()
@@ -263,7 +263,7 @@ fn link(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
             format!("attribute block {from:#x} is followed by {to:#x}")
         }
         _ => {
-            // Two inodes share a map or a tree, or one gets the other's whole self.
+            // Two inodes share a map or a tree, or one is a copy of the other.
             let size = editor.base().superblock.inode_size.bytes() as usize;
             let per_block = BLOCK / size as u64;
             let (from, to) = (*numbers.pick(&inodes), *numbers.pick(&inodes));
@@ -282,7 +282,7 @@ fn link(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
     }
 }
 
-/// A block's entry in its chunk's table lies.
+/// Falsifies a block's entry in its chunk's table.
 fn entry_of_table(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) -> String {
     if block.entry == 0 {
         return field(editor, numbers, block);
@@ -296,7 +296,7 @@ fn entry_of_table(editor: &mut Editor<'_>, numbers: &mut Seeded, block: Metadata
     format!("table entry of {:?} {:#x}: {} is {new:#x}", block.kind, block.at, field.name)
 }
 
-/// The image is cut off or has something behind its end.
+/// Truncates the image, or appends bytes to it.
 fn resize(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
     let size = editor.base().size;
     let new = match numbers.below(5) {

@@ -4,7 +4,7 @@ use crate::fixture::{
     EIO, ENODEV, ENOSPC, base_image, device, fsck, is_device_error, model_of_base, reopened,
 };
 use lanefs::{Access, Code, Device, IoBuf, IoBufMut, Volume};
-use lanefs_testkit::faulty::{Faults, FaultyDevice, Kind, Rule};
+use lanefs_testkit::faulty::{AccessKind, Faults, FaultyDevice, Rule};
 use lanefs_testkit::model::Model;
 use lanefs_testkit::steps::{Step, Tree, tree_of_model, tree_of_volume};
 use lanefs_testkit::watchdog::Watchdog;
@@ -21,7 +21,7 @@ struct Case {
     rule: Rule,
     errno: i32,
     /// Accesses of this kind are counted to place the fault; `None`: all.
-    counts: Option<Kind>,
+    counts: Option<AccessKind>,
     /// Reads fail, too, once the device has failed.
     gone: bool,
     /// Planted: the volume does not hear of failed writes and flushes.
@@ -54,12 +54,12 @@ impl Device for Silent {
     }
 }
 
-fn case(name: &'static str, rule: Rule, errno: i32, counts: Option<Kind>) -> Case {
+fn case(name: &'static str, rule: Rule, errno: i32, counts: Option<AccessKind>) -> Case {
     Case { name, rule, errno, counts, gone: false, silent: false }
 }
 
 fn cases() -> Vec<Case> {
-    let (write, flush, read) = (Some(Kind::Write), Some(Kind::Flush), Some(Kind::Read));
+    let (write, flush, read) = (Some(AccessKind::Write), Some(AccessKind::Flush), Some(AccessKind::Read));
     vec![
         case("one write fails", Rule::write_error().times(1), EIO, write),
         case("writes fail", Rule::write_error(), EIO, write),
@@ -93,7 +93,7 @@ struct Run<'c> {
 impl Run<'_> {
     /// A write or flush was hit: not merely a read, after which all goes on.
     fn write_hit(&self) -> bool {
-        self.faults.failed().iter().any(|access| matches!(access.kind, Kind::Write | Kind::Flush))
+        self.faults.failed().iter().any(|access| matches!(access.kind, AccessKind::Write | AccessKind::Flush))
     }
 
     fn step(&mut self, number: u64) -> Result<(), String> {
@@ -194,7 +194,7 @@ fn run_case(case: &Case, after: u64) -> Result<bool, String> {
         Ok(()) => allowed = vec![now],
         Err(_) => errors += 1,
     }
-    let hit = faults.failed().iter().any(|access| access.kind != Kind::Discard);
+    let hit = faults.failed().iter().any(|access| access.kind != AccessKind::Discard);
     if hit && errors == 0 && !case.silent {
         return Err("nobody hears of the fault".into());
     }
