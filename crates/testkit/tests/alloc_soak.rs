@@ -1,4 +1,5 @@
-//! A short soak of the heap, and that a soak sees what it is there for. (A program of its own, for it looks at its process's memory.)
+//! A short soak of the heap, and proofs that the soak finds planted bugs. (A program of its own, because it
+//! reads the memory use of its process.)
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,5 @@
-//! Each planted fault must be found by the runner, within a number of sequences that a test run does many times over.
+//! The runner must find each planted bug, within a number of sequences that a test run executes many times
+//! over.
 
 use lanefs::InodeSize;
 use lanefs_testkit::canary::{Bug, Buggy};
@@ -8,12 +9,12 @@ use lanefs_testkit::ops::{Limits, PROFILES};
 use lanefs_testkit::run::{Engines, Setup, sequence};
 use lanefs_testkit::volume::{VolumeEngine, options};
 
-/// Sequences of each profile within which a fault must show.
+/// Sequences of each profile within which a bug must show.
 const MOST_SEEDS: u64 = 30;
-/// Operations that a found fault may take at most, made small.
+/// Most operations of a shrunk sequence that shows a bug.
 const MOST_OPS: usize = 12;
 
-/// The model's own cookies are ranks, which slip when names come and go.
+/// The model's cookies are ranks, which shift when names are added or removed.
 const MODEL: Limits = Limits { stable_cookies: false, ..Limits::VOLUME };
 
 fn must_be_found(bug: Bug, limits: Limits, make_small: bool, engines: &Engines<'_>) {

@@ -1,7 +1,7 @@
-//! Power cuts: what a volume is after a crash, for 100,000 crashes.
+//! Power cuts: the state of a volume after each of 100,000 crashes.
 //!
-//! `LANEFS_CRASH_CASE=...` with the test `one_case` tries one of them again; `LANEFS_CRASH_STATES` and `LANEFS_SEED` say
-//! how many the long test tries, and from which workloads on.
+//! `LANEFS_CRASH_CASE=...` with the test `one_case` replays one of them; `LANEFS_CRASH_STATES` and
+//! `LANEFS_SEED` set the number of states and the first workload of the long test.
 
 use lanefs_testkit::crash::{
     Case, Effort, Failure, Family, FlushKind, Plant, Recording, Tally, Workload, all_workloads,
@@ -31,7 +31,7 @@ fn after_a_power_cut_the_volume_is_as_it_was_after_some_operation_since_the_last
     println!("{tally:?}");
     assert!(tally.states >= states, "{tally:?}");
     assert!(tally.workloads >= Family::Seq1.count().unwrap_or(0), "{tally:?}");
-    // Recovery had work in a good part of the states, and was itself cut short often.
+    // Recovery had work in many of the states, and was itself cut short often.
     assert!(tally.recovered * 20 > tally.states && tally.again * 20 > tally.states, "{tally:?}");
 }
 
@@ -43,10 +43,10 @@ fn one_case() {
     }
 }
 
-/// Crash states within which a planted fault must be caught.
+/// Crash states within which a planted bug must be caught.
 const MOST_STATES: u64 = 6000;
 
-/// States tried until the fault was caught.
+/// Returns the number of states tried until the bug was caught.
 fn must_be_caught(fault: Plant) -> u64 {
     must_be_caught_with(&fault, &Effort::TEST, |recording| plant(recording, fault))
 }
@@ -100,7 +100,7 @@ fn a_header_that_is_not_flushed_before_its_space_is_written_over_is_caught() {
     let recorded =
         |(family, number)| record(&Workload::new(family, number)).unwrap_or_else(|what| panic!("{what}"));
     let fault = Plant::DroppedFlush(FlushKind::Header);
-    // A journal whose commits all begin at the same place has no such flush.
+    // A journal whose commits all begin at the same position has no such flush.
     if random_workloads(77).take(20).any(|workload| plant(&mut recorded(workload), fault) > 0) {
         must_be_caught(fault);
     }

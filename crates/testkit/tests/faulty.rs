@@ -1,8 +1,8 @@
-//! Failing devices: the right error reaches the caller, what is not concerned goes on, and nothing that was
+//! Failing devices: the right error reaches the caller, unaffected work continues, and nothing that was
 //! acknowledged is lost.
 //!
-//! Small workloads, with a fault at each access that they make. The disk below is healthy again when the volume is opened
-//! the next time.
+//! Small workloads, with a fault at each access that they make. The device below is healthy again at the next
+//! open.
 
 #[path = "faulty/fixture.rs"]
 mod fixture;
@@ -10,8 +10,8 @@ mod fixture;
 mod writing;
 
 use fixture::{
-    EIO, ENODEV, Look, base_image, blocks_with, data_blocks, device, fsck, is_device_error, look_all, looks,
-    open, reopened, right_answer,
+    EIO, ENODEV, Query, base_image, blocks_with, data_blocks, device, fsck, is_device_error, open, queries,
+    reopened, right_answer, run_all,
 };
 use lanefs::{Access, Code, Error, MemoryDevice, Volume};
 use lanefs_testkit::faulty::{AccessKind, Faults, Rule};
@@ -22,14 +22,14 @@ use lanefs_testkit::watchdog::Watchdog;
 #[test]
 fn a_read_that_fails_once_is_an_error_once_and_right_the_next_time() {
     let watchdog = Watchdog::new("reading");
-    let looks = looks();
+    let queries = queries();
     for after in 0.. {
         watchdog.at(|| format!("after {after}"));
         let faults = Faults::new();
         let volume = open(&device(base_image()), &faults).expect("open");
         faults.add(Rule::read_error().after(after).times(1));
         let mut errors = 0;
-        for look in &looks {
+        for look in &queries {
             if let Err(error) = right_answer(look, &volume) {
                 assert!(is_device_error(&error, EIO, &faults), "{look:?}: {error}");
                 errors += 1;
@@ -44,14 +44,15 @@ fn a_read_that_fails_once_is_an_error_once_and_right_the_next_time() {
     }
 }
 
-/// Opens with this fault from each of the first reads on: the volume is right once all is well, or the error is.
+/// Opens the volume with this fault from each of the first reads on: the volume is right once the fault is
+/// gone, or the error is right.
 fn open_with(rule: &Rule, errno: i32, first: u64) {
     for after in first..50 {
         let faults = Faults::with(rule.clone().after(after));
         match open(&device(base_image()), &faults) {
             Ok(volume) => {
                 faults.clear();
-                look_all(&volume);
+                run_all(&volume);
             }
             Err(error) => assert!(is_device_error(&error, errno, &faults), "after {after}: {error}"),
         }
@@ -74,16 +75,16 @@ fn a_device_that_cannot_be_read_at_all_is_not_taken_for_something_else_than_a_vo
 
 #[test]
 fn a_block_of_a_file_that_cannot_be_read_concerns_only_this_file() {
-    let looks = looks();
+    let queries = queries();
     let data = data_blocks();
     assert!(data.len() > 10, "the base has too few files");
     for (path, at) in data {
         let faults = Faults::with(Rule::read_error().at(at..at + 4096));
         let volume = open(&device(base_image()), &faults).expect("open");
         let mut failed = 0;
-        for look in &looks {
+        for look in &queries {
             match (look, right_answer(look, &volume)) {
-                (Look::Content(of), Err(error)) if *of == path => {
+                (Query::Content(of), Err(error)) if *of == path => {
                     assert!(is_device_error(&error, EIO, &faults), "{error}");
                     failed += 1;
                 }
@@ -92,16 +93,16 @@ fn a_block_of_a_file_that_cannot_be_read_concerns_only_this_file() {
             }
         }
         assert_eq!(failed, 1, "{path} reads well without its block at {at}");
-        // It is not lost for good.
+        // The file is not lost for good.
         faults.clear();
-        look_all(&volume);
+        run_all(&volume);
     }
 }
 
 #[test]
 fn a_block_of_a_directory_that_cannot_be_read_concerns_only_this_directory() {
-    let looks = looks();
-    // Copies of blocks that nobody reads any more do not count: those in the journal, for one.
+    let queries = queries();
+    // Copies of blocks that are not read any more do not count, such as those in the journal.
     let read = metadata_blocks();
     let blocks: Vec<u64> = blocks_with(b"only-here-").into_iter().filter(|at| read.contains(at)).collect();
     assert!(!blocks.is_empty(), "no block has the names");
@@ -109,7 +110,7 @@ fn a_block_of_a_directory_that_cannot_be_read_concerns_only_this_directory() {
         let faults = Faults::with(Rule::read_error().at(at..at + 4096));
         let volume = open(&device(base_image()), &faults).expect("open");
         let mut failed = 0;
-        for look in &looks {
+        for look in &queries {
             if let Err(error) = right_answer(look, &volume) {
                 assert!(is_device_error(&error, EIO, &faults), "{look:?}: {error}");
                 assert!(look.path().starts_with("/only"), "{look:?} fails for a block of another directory");
@@ -121,7 +122,7 @@ fn a_block_of_a_directory_that_cannot_be_read_concerns_only_this_directory() {
         volume.write_file("/elsewhere", b"new").expect("another directory can be changed");
         faults.clear();
         assert_eq!(volume.read_file("/elsewhere").expect("read"), b"new");
-        look_all(&volume);
+        run_all(&volume);
     }
 }
 
@@ -129,9 +130,9 @@ fn a_block_of_a_directory_that_cannot_be_read_concerns_only_this_directory() {
 fn metadata_blocks() -> Vec<u64> {
     let faults = Faults::new();
     let volume = open(&device(base_image()), &faults).expect("open");
-    // The open reads the journal, where copies of blocks lie that nobody needs any more.
+    // The open reads the journal, which holds copies of blocks that are not needed any more.
     faults.start_trace();
-    look_all(&volume);
+    run_all(&volume);
     let data: Vec<u64> = data_blocks().into_iter().map(|(_, at)| at).collect();
     let mut blocks: Vec<u64> = faults
         .take_trace()
@@ -150,7 +151,7 @@ fn metadata_blocks() -> Vec<u64> {
 #[test]
 fn a_rotten_bit_in_metadata_is_never_taken_for_an_answer() {
     let watchdog = Watchdog::new("rot");
-    let looks = looks();
+    let queries = queries();
     let mut random = Seeded::new(9);
     let blocks = metadata_blocks();
     assert!(blocks.len() > 8, "the workload reads hardly any metadata");
@@ -166,13 +167,13 @@ fn a_rotten_bit_in_metadata_is_never_taken_for_an_answer() {
             let volume = match open(&device(base_image()), &faults) {
                 Ok(volume) => volume,
                 Err(error) => {
-                    // The superblock has a second copy; what else is read now is the journal.
+                    // The superblock has a second copy; the other blocks read now are the journal's.
                     assert!(at > 0 && error.code() == Code::InvariantViolated, "byte {byte}: {error}");
                     noticed += 1;
                     continue;
                 }
             };
-            for look in &looks {
+            for look in &queries {
                 let Err(error) = right_answer(look, &volume) else { continue };
                 assert_eq!(error.code(), Code::InvariantViolated, "byte {byte}, {look:?}: {error}");
                 assert!(error.to_string().contains("position"), "does not say where: {error}");
@@ -195,13 +196,13 @@ fn a_file_that_ends_too_early_is_an_error_where_it_ends() {
         let faults = Faults::new();
         let volume = open(&device(base_image()), &faults).expect("open");
         faults.add(Rule::ends_at(end));
-        for look in looks() {
+        for look in queries() {
             if let Err(error) = right_answer(&look, &volume) {
                 assert!(is_device_error(&error, EIO, &faults), "{look:?}: {error}");
             }
         }
         faults.clear();
-        look_all(&volume);
+        run_all(&volume);
     }
     let cut = MemoryDevice::new(base_image()[..base_image().len() - 4096].to_vec());
     match Volume::open_device(Box::new(cut), Access::Write) {
@@ -219,7 +220,7 @@ fn a_disk_that_goes_away_while_reading_is_an_error_and_no_more() {
         let faults = Faults::new();
         let volume = open(&device(base_image()), &faults).expect("open");
         faults.add(Rule::gone().after(after));
-        for look in looks() {
+        for look in queries() {
             if let Err(error) = right_answer(&look, &volume) {
                 assert!(is_device_error(&error, ENODEV, &faults), "{look:?}: {error}");
             }
@@ -229,7 +230,7 @@ fn a_disk_that_goes_away_while_reading_is_an_error_and_no_more() {
         }
         // It is plugged in again.
         faults.clear();
-        look_all(&volume);
+        run_all(&volume);
     }
 }
 
@@ -238,7 +239,7 @@ fn batches_of_paths_report_the_device_too() {
     let faults = Faults::new();
     let volume = open(&device(base_image()), &faults).expect("open");
     faults.add(Rule::gone());
-    let paths: Vec<String> = looks().iter().map(|look| look.path().to_owned()).collect();
+    let paths: Vec<String> = queries().iter().map(|look| look.path().to_owned()).collect();
     match volume.resolve_batch(&lanefs::ResolveOptions::default(), &paths) {
         Err(error) => assert!(is_device_error(&error, ENODEV, &faults), "{error}"),
         Ok(answers) => assert!(answers.iter().all(|answer| answer.code == Code::Io), "{answers:?}"),
@@ -248,7 +249,7 @@ fn batches_of_paths_report_the_device_too() {
     assert!(answers.iter().all(|answer| answer.code == Code::Success), "{answers:?}");
 }
 
-/// Reads fail now and then: one in four of the first few hundred.
+/// Makes one in four of the first few hundred reads fail.
 fn make_flaky(faults: &Faults, random: &mut Seeded) {
     faults.yield_at_each();
     let mut after = 0;
@@ -258,7 +259,7 @@ fn make_flaky(faults: &Faults, random: &mut Seeded) {
     }
 }
 
-/// Asks until the device answers.
+/// Retries until the device works.
 fn insist<T>(faults: &Faults, mut ask: impl FnMut() -> lanefs::Result<T>) -> T {
     let mut last = None;
     for _ in 0..1000 {
@@ -276,7 +277,7 @@ fn insist<T>(faults: &Faults, mut ask: impl FnMut() -> lanefs::Result<T>) -> T {
 #[test]
 fn threads_that_wait_for_a_block_that_cannot_be_read_all_go_on() {
     let watchdog = Watchdog::new("threads and failing reads");
-    let looks = looks();
+    let queries = queries();
     for seed in 0..20 {
         watchdog.at(|| format!("seed {seed}"));
         let faults = Faults::new();
@@ -284,11 +285,11 @@ fn threads_that_wait_for_a_block_that_cannot_be_read_all_go_on() {
         make_flaky(&faults, &mut Seeded::new(seed));
         std::thread::scope(|scope| {
             for thread in 0..4 {
-                let (looks, volume, faults) = (&looks, &volume, &faults);
+                let (queries, volume, faults) = (&queries, &volume, &faults);
                 scope.spawn(move || {
                     let mut random = Seeded::new(seed ^ thread << 32);
                     for _ in 0..300 {
-                        let look = random.pick(looks);
+                        let look = random.pick(queries);
                         insist(faults, || right_answer(look, volume));
                     }
                 });
@@ -296,7 +297,7 @@ fn threads_that_wait_for_a_block_that_cannot_be_read_all_go_on() {
         });
         assert!(faults.failed().len() > 5, "hardly a read failed");
         faults.clear();
-        look_all(&volume);
+        run_all(&volume);
     }
 }
 
@@ -314,7 +315,7 @@ fn threads_that_change_a_volume_whose_reads_fail_have_all_or_nothing_of_each_cha
                 scope.spawn(move || {
                     let mut random = Seeded::new(seed ^ thread << 32);
                     for number in 0..80u64 {
-                        // A failed change has not happened, so that it does not fail for its name the next time.
+                        // A failed change has not happened, so its name is still free the next time.
                         let path = format!("/d{}/thread-{thread}-{number}", random.below(4));
                         let (dir, name) = insist(faults, || volume.resolve_parent(path.as_bytes()));
                         let who = lanefs::Caller::OWNER;

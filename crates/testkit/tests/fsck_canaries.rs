@@ -1,6 +1,7 @@
-//! One planted fault for each invariant: the check must find it, name it, and mend it so that nothing is left.
+//! One planted fault for each invariant: the check must find it, name it, and repair it so that no finding is
+//! left.
 //!
-//! Unless a row says otherwise the checksums are made good after the damage, so that it is the invariant that is
+//! Unless a row says otherwise, the checksums are made valid after the damage, so that the invariant is
 //! broken and not the checksum.
 
 use lanefs::{Access, MemoryDevice, Volume};
@@ -11,7 +12,7 @@ use lanefs_format::{
 use lanefs_testkit::mutate::{Base, Editor, bases};
 use lanefs_testkit::seeded::Seeded;
 
-/// What the check calls a block whose checksum is wrong.
+/// The names that the check gives to a block with a wrong checksum.
 const CHECKSUMS: &[&str] = &[
     "inode-checksum",
     "pointers-checksum",
@@ -28,10 +29,10 @@ const CHECKSUMS: &[&str] = &[
 struct Row {
     name: &'static str,
     base: &'static str,
-    /// Whether the checksums are made good.
+    /// True where the checksums are made valid.
     seal: bool,
     plant: fn(&mut Editor<'_>),
-    /// Names of invariants, one of which the check must give.
+    /// Names of invariants, one of which the check must report.
     named: &'static [&'static str],
 }
 
@@ -451,7 +452,7 @@ fn examine(row: &Row, base: &Base) -> Result<(), String> {
         editor.seal();
     }
     let bytes = editor.into_bytes(&mut Seeded::new(0));
-    // To be mended, so that nothing is done to it before the check.
+    // Opened for repair, so that nothing changes it before the check.
     let volume = Volume::open_device(Box::new(MemoryDevice::new(bytes)), Access::Repair)
         .map_err(|error| format!("does not open: {error}"))?;
     let report = volume.check(false, &|_, _| {}).map_err(|error| format!("the check fails: {error}"))?;

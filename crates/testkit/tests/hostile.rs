@@ -1,8 +1,9 @@
 //! Hostile images by the hundred thousand: no panic, no hang, no repair that does not last.
 //!
-//! `LANEFS_IMAGES`, `LANEFS_SEED` and `LANEFS_SECONDS` say how many, from which seed on, and for how long. Each image is
-//! a base and a seed; `LANEFS_BASE` takes one base only. `LANEFS_TRACE=1` tells each case and its mutations before it is tried, for what
-//! ends the whole process, such as an exhausted stack or memory.
+//! `LANEFS_IMAGES`, `LANEFS_SEED` and `LANEFS_SECONDS` set the number, the first seed, and the time limit.
+//! Each image is a base and a seed; `LANEFS_BASE` chooses a single base. `LANEFS_TRACE=1` prints each case
+//! and its mutations before the test tries it, for bugs that end the whole process, such as an exhausted
+//! stack or memory.
 
 use lanefs_testkit::mutate::{Base, Effort, bases, describe, kept_cases, run_case};
 use lanefs_testkit::seeded::Seeded;
@@ -11,7 +12,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// An image that takes longer than this hangs, whatever it does.
+/// The work on an image that takes longer than this counts as a hang.
 const MOST_TIME: Duration = Duration::from_secs(20);
 const THREADS: u64 = 2;
 /// Failures after which a thread stops.
@@ -25,7 +26,8 @@ fn base_for(bases: &[Base], seed: u64) -> &Base {
     &bases[Seeded::new(!seed).weighted(&weights)]
 }
 
-/// What each thread is at, for the watchdog: the seed, and the milliseconds since the start when it began, plus one.
+/// The current case of each thread, for the watchdog: the seed, and the time of its begin in milliseconds
+/// since the start, plus one.
 #[derive(Default)]
 struct Watch {
     seed: AtomicU64,
@@ -47,7 +49,7 @@ fn watch(watches: &[Watch], start: Instant, done: &AtomicBool) {
 }
 
 thread_local! {
-    /// Where this thread panicked last.
+    /// Location of this thread's last panic.
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -65,7 +67,7 @@ fn attempt(base: &Base, seed: u64) -> Result<Effort, String> {
     })
 }
 
-/// Tries the images of one thread's seeds. Failures are collected, as one fault in the code fails many images.
+/// Tries the images of one thread's seeds. Failures are collected, because one bug fails many images.
 fn work(bases: &[Base], seeds: Seeds, watch: &Watch, start: Instant) -> (Vec<Effort>, Vec<String>) {
     let (mut efforts, mut failures) = (Vec::new(), Vec::new());
     for seed in seeds {
@@ -132,7 +134,7 @@ fn hostile_images_are_survived() {
         "{} images: {opened} opened, {found} found damaged, {repaired} repaired; {rate:.0} images/s",
         efforts.len()
     );
-    // If hardly any image got anywhere, the mutations are too coarse to test what lies behind the first verification.
+    // If hardly any image opens, the mutations are too coarse to test the code behind the first verification.
     if efforts.len() > 1000 {
         assert!(opened * 2 > efforts.len() && found * 10 > efforts.len(), "most images do not get far");
     }

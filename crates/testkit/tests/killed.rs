@@ -1,7 +1,7 @@
-//! A process that changes a volume is killed, again and again: what it acknowledged is there, and the rest is as after
-//! some step.
+//! A process that changes a volume is killed, again and again: the changes that it acknowledged are there,
+//! and the rest is as after some step.
 //!
-//! The program is `src/bin/writer.rs`. `LANEFS_KILLS` says how often it is killed, `LANEFS_SEED` from which seed on.
+//! The program is `src/bin/writer.rs`. `LANEFS_KILLS` sets the number of kills, `LANEFS_SEED` the first seed.
 
 use lanefs::{Access, Volume};
 use lanefs_testkit::model::Model;
@@ -14,18 +14,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// Steps after the last acknowledged one that the writer can have come to: it syncs once in forty steps at least, and a
-/// thousand without a sync are as good as impossible.
+/// Most steps that the writer can have done after the last acknowledged one: it syncs at least once in about
+/// forty steps, so a thousand without a sync are practically impossible.
 const MOST_AHEAD: u64 = 1000;
 
-/// A volume's file on a disk, gone at the end.
+/// A volume's file on a disk, removed at the end.
 struct Image(PathBuf);
 
 impl Image {
     fn new(name: &str) -> Self {
         let image =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.lane", std::process::id()));
-        // Of an earlier process with this number.
+        // An earlier process with this number may have left one.
         let _ = std::fs::remove_file(&image);
         Image(image)
     }
@@ -55,7 +55,7 @@ impl Writer {
         writer
     }
 
-    /// Its next line; `None` where it is dead.
+    /// Returns the writer's next line; `None` where it is dead.
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let len = self.lines.read_line(&mut line).expect("a line");
@@ -99,7 +99,7 @@ fn find_state(model: &mut Model, seed: u64, acknowledged: u64, seen: &Tree) -> R
     Err(format!("the volume is in no state at or after step {acknowledged}"))
 }
 
-/// What is wrong with the volume after the writer of `seed` was killed.
+/// Checks the volume after the writer of `seed` was killed; the error describes it.
 fn examine(image: &Image, model: &mut Model, seed: u64, acknowledged: u64) -> Result<u64, String> {
     let failed = |what: &'static str| move |error: lanefs::Error| format!("{what}: {error}");
     let volume = Volume::open(&image.0, Access::Write).map_err(failed("open"))?;

@@ -1,7 +1,8 @@
-//! Calls of many threads at once: each answer must be one that some order of the calls explains.
+//! Calls of many threads at once: some order of the calls must explain all replies.
 //!
-//! `LANEFS_HISTORIES` (or `LANEFS_SECONDS`) and `LANEFS_SEED` say how many histories and from which seed on. A seed gives
-//! the calls; how they interleave is up to the machine, so a failure may need many runs to show again.
+//! `LANEFS_HISTORIES` (or `LANEFS_SECONDS`) and `LANEFS_SEED` set the number of histories and the first seed.
+//! A seed determines the calls; the machine determines how they interleave, so a failure may need many runs
+//! to show again.
 
 use lanefs::{Access, Caller, Ino, InodeSize, MemoryDevice, RenameMode, SetAttr, Volume};
 use lanefs_testkit::faulty::{Faults, FaultyDevice};
@@ -34,7 +35,7 @@ fn shapes(syncs: u64) -> [HistoryShape; 5] {
     ]
 }
 
-/// Runs a history in `base` and looks for an order. The error is the history as a table.
+/// Executes a history in `base` and searches for an order. The error is the history as a table.
 fn history(target: &dyn Target, base: u64, seed: u64, shape: &HistoryShape) -> Result<Vec<Event>, String> {
     let events = record(target, base, seed, shape);
     match search(&State::new(base), &events) {
@@ -54,7 +55,8 @@ fn reset(volume: &Volume, base: Ino) {
     volume.setattr(&Caller::OWNER, base, &set).expect("permissions of the base directory");
 }
 
-/// A history in a fresh directory of a volume, which goes again: its inodes serve the next histories.
+/// Executes a history in a fresh directory of a volume and removes the directory: the next histories reuse
+/// its inodes.
 fn on_volume(
     volume: &Volume,
     target: &dyn Target,
@@ -75,7 +77,7 @@ fn no_findings(volume: &Volume) {
     assert!(report.findings.is_empty(), "fsck: {:?}", report.findings);
 }
 
-/// Of all pairs of neighbours in time, how many overlap: the calls must really meet.
+/// Counts the neighbours in time that overlap: the calls must really meet.
 fn overlaps(events: &[Event]) -> usize {
     let mut sorted: Vec<&Event> = events.iter().collect();
     sorted.sort_by_key(|event| event.began);
@@ -86,7 +88,7 @@ fn overlaps(events: &[Event]) -> usize {
 fn the_specification_agrees_with_the_model() {
     for seed in 0..1200 {
         let target = OnModel(Mutex::new(Model::new(0o640, 0, 0)));
-        // One thread: each history has one order, so the answers must be the same.
+        // One thread: each history has one order, so the replies must be equal.
         let shape = HistoryShape { threads: 1, rounds: 1, calls: 60, before: 4, ..SMALL };
         history(&target, ROOT, seed, &shape).unwrap_or_else(|what| panic!("{what}"));
         let shape = HistoryShape { calls: 12, threads: 2, ..shape };
@@ -174,8 +176,8 @@ fn histories_on_a_device_that_lets_others_go_first_have_an_order() {
     no_findings(&volume);
 }
 
-/// Names that are not the history's come and go in its directory by the hundred, so that regions split and merge around
-/// the names that it is about. They are links to one file, so that no inode of the history is theirs afterwards.
+/// Adds and removes hundreds of other names in the history's directory, so that regions split and merge
+/// around the history's names. They are links to one file, so that they never reuse an inode of the history.
 fn churn(volume: &Volume, base: Ino, file: Ino, done: &AtomicBool) {
     while !done.load(Ordering::Relaxed) {
         for number in 0..400 {
@@ -319,7 +321,7 @@ fn steal(volume: &Volume, done: &AtomicBool) {
 #[test]
 fn a_crowd_finds_a_name_that_somebody_else_takes_away() {
     let watchdog = Watchdog::new("crowd with a thief");
-    // The thief may come too late for a crowd, but not for all of them.
+    // The thief may be too late for one crowd, but not for all of them.
     let found = (0..100).any(|seed| {
         watchdog.at(|| format!("crowd with a thief, seed {seed}"));
         let volume = Volume::create_memory(&options(64 << 20, InodeSize::B256)).expect("volume");

@@ -1,4 +1,4 @@
-//! Volumes in a file against the model, closed and opened again in the middle.
+//! Volumes in a file against the model, closed and reopened in the middle.
 
 use lanefs::InodeSize;
 use lanefs_testkit::engine::Engine;
@@ -14,7 +14,7 @@ fn a_volume_in_a_file_agrees_with_the_model() {
     let image = dir.path().join("volume.lane");
     for seed in Seeds::from_environment("LANEFS_SEQUENCES", 1, 60) {
         for mut profile in PROFILES {
-            // Reopened about ten times in each run.
+            // Each sequence reopens the volume about ten times.
             profile.whole[3] += profile.whole.iter().sum::<u64>() / 4 + 8;
             let inode_size = if seed % 2 == 0 { InodeSize::B128 } else { InodeSize::B256 };
             let setup =

@@ -1,5 +1,5 @@
-//! The model against the host's file systems, and a volume against both. What the model believes about POSIX and
-//! Linux is put to the kernel here, permissions included when run as root.
+//! The model against the host's file systems, and a volume against both. This test puts the model's knowledge
+//! of POSIX and Linux to the kernel, permissions included when run as root.
 
 use lanefs::InodeSize;
 use lanefs_testkit::engine::Engine;
@@ -10,7 +10,7 @@ use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::volume::{VolumeEngine, options};
 use std::path::PathBuf;
 
-/// A directory in memory and one where temporary files go, mostly a disk.
+/// A directory in memory and the one for temporary files, mostly on a disk.
 fn parents() -> Vec<PathBuf> {
     let memory = PathBuf::from("/dev/shm");
     let mut parents = vec![std::env::temp_dir()];
@@ -22,7 +22,7 @@ fn parents() -> Vec<PathBuf> {
     parents
 }
 
-/// Profiles that a directory of the host can be put through: it is not to be filled up.
+/// Profiles for a directory of the host, which must not be filled up.
 fn profiles() -> impl Iterator<Item = Profile> {
     PROFILES.into_iter().filter(|profile| profile.name != "full")
 }

@@ -1,6 +1,6 @@
 //! Volumes in memory against the model: thousands of random sequences.
 //!
-//! `LANEFS_SEQUENCES`, `LANEFS_SEED` and `LANEFS_SECONDS` say how many, from which seed on, and for how long.
+//! `LANEFS_SEQUENCES`, `LANEFS_SEED` and `LANEFS_SECONDS` set the number, the first seed, and the time limit.
 
 use lanefs::InodeSize;
 use lanefs_testkit::engine::Engine;
@@ -18,7 +18,8 @@ fn profile(name: &str) -> Profile {
 fn compare(name: &str, sequences: u64) {
     let profile = profile(name);
     for seed in Seeds::from_environment("LANEFS_SEQUENCES", 1, sequences) {
-        // Both sizes of inodes, and comparisons now often and now seldom, so that faults have time to grow.
+        // Both sizes of inodes, and comparisons sometimes often and sometimes seldom, so that bugs have time
+        // to take effect.
         let inode_size = if seed % 3 == 0 { InodeSize::B128 } else { InodeSize::B256 };
         let compare_every = if seed % 2 == 0 { 25 } else { 100 };
         let setup =

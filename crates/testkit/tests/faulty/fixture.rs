@@ -1,4 +1,4 @@
-//! The volume that the tests of failing devices begin with, and questions with known answers about it.
+//! The initial volume of the tests of failing devices, and queries on it with known answers.
 
 use lanefs::{Access, Caller, Code, CreateOptions, Error, FileKind, InodeSize, MemoryDevice, Volume};
 use lanefs_testkit::engine::Engine;
@@ -15,7 +15,7 @@ pub(crate) const ENOSPC: i32 = 28;
 
 const SEED: u64 = 5;
 const STEPS: u64 = 250;
-/// Names of a directory that has nothing but these.
+/// Names in a directory that has no others.
 const ONLY: u64 = 150;
 
 fn only(number: u64) -> String {
@@ -26,7 +26,7 @@ fn bulk(number: u64) -> (String, Vec<u8>) {
     (format!("/data/file-{number}"), Data { len: 4096 * (1 + number as usize % 3), seed: number }.bytes())
 }
 
-/// The base volume as the model has it.
+/// The model of the base volume.
 pub(crate) fn model_of_base() -> Model {
     static MODEL: OnceLock<Model> = OnceLock::new();
     let build = || {
@@ -51,7 +51,7 @@ pub(crate) fn model_of_base() -> Model {
     MODEL.get_or_init(build).clone()
 }
 
-/// The base volume as a file has it after a close.
+/// The bytes of the base volume after a close.
 pub(crate) fn base_image() -> &'static [u8] {
     static IMAGE: OnceLock<Vec<u8>> = OnceLock::new();
     IMAGE.get_or_init(|| {
@@ -87,9 +87,9 @@ pub(crate) fn open(below: &Arc<MemoryDevice>, faults: &Faults) -> lanefs::Result
     Volume::open_device(Box::new(FaultyDevice::new(below.clone(), faults)), Access::Write)
 }
 
-/// A question.
+/// A query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Query {
     /// Attributes of a path.
     Attributes(String),
     /// Content of a file.
@@ -100,11 +100,11 @@ pub(crate) enum Look {
     Missing(String),
 }
 
-impl Look {
+impl Query {
     pub(crate) fn path(&self) -> &str {
         match self {
-            Look::Attributes(path) | Look::Content(path) | Look::Names(path) => path,
-            Look::Missing(path) => path.rsplit_once('/').map_or("", |(dir, _)| dir),
+            Query::Attributes(path) | Query::Content(path) | Query::Names(path) => path,
+            Query::Missing(path) => path.rsplit_once('/').map_or("", |(dir, _)| dir),
         }
     }
 }
@@ -113,48 +113,48 @@ fn text(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
-/// Everything that can be asked about the base. Links are left out, for a path through one concerns two places.
-pub(crate) fn looks() -> Vec<Look> {
-    let mut looks = Vec::new();
+/// All queries on the base. Symbolic links are left out, because a path through one involves two inodes.
+pub(crate) fn queries() -> Vec<Query> {
+    let mut queries = Vec::new();
     for (path, entry) in base_tree() {
         let path = text(path);
         match entry.kind {
             FileKind::Symlink => continue,
             FileKind::Directory => {
-                looks.push(Look::Names(path.clone()));
-                looks.push(Look::Missing(format!("{path}/missing")));
+                queries.push(Query::Names(path.clone()));
+                queries.push(Query::Missing(format!("{path}/missing")));
             }
-            _ if !entry.content.is_empty() => looks.push(Look::Content(path.clone())),
+            _ if !entry.content.is_empty() => queries.push(Query::Content(path.clone())),
             _ => {}
         }
-        looks.push(Look::Attributes(path));
+        queries.push(Query::Attributes(path));
     }
-    looks
+    queries
 }
 
-/// Asks, and compares the answer with the right one.
+/// Runs a query and compares the answer with the right one.
 ///
 /// # Errors
 /// The volume's, for the test to judge.
 ///
 /// # Panics
 /// For a wrong answer.
-pub(crate) fn right_answer(look: &Look, volume: &Volume) -> lanefs::Result<()> {
+pub(crate) fn right_answer(look: &Query, volume: &Volume) -> lanefs::Result<()> {
     let entry = |path: &String| -> &Entry { &base_tree()[path.as_bytes()] };
     match look {
-        Look::Attributes(path) => {
+        Query::Attributes(path) => {
             let attr = volume.resolve(path)?;
             let right = entry(path);
             assert_eq!((attr.kind, attr.perm, attr.links), (right.kind, right.perm, right.links), "{path}");
         }
-        Look::Content(path) => {
+        Query::Content(path) => {
             // One attribute call and one read, as a program would.
             let attr = volume.resolve(path)?;
             let mut content = vec![0; attr.size as usize];
             let len = volume.read(&Caller::OWNER, attr.ino, 0, &mut content)?;
             assert!(content[..len] == entry(path).content, "{path} has other content");
         }
-        Look::Names(path) => {
+        Query::Names(path) => {
             let mut names = Vec::new();
             let (dir, mut cookie) = (volume.resolve(path)?.ino, 0);
             loop {
@@ -169,7 +169,7 @@ pub(crate) fn right_answer(look: &Look, volume: &Volume) -> lanefs::Result<()> {
             let right: Vec<&[u8]> = right.filter(|name| !name.contains(&b'/')).collect();
             assert!(names == right, "{path} has other names");
         }
-        Look::Missing(path) => match volume.resolve(path) {
+        Query::Missing(path) => match volume.resolve(path) {
             Err(error) if error.code() == Code::NotFound => {}
             Err(error) => return Err(error),
             Ok(attr) => panic!("{path} is there: {attr:?}"),
@@ -178,22 +178,22 @@ pub(crate) fn right_answer(look: &Look, volume: &Volume) -> lanefs::Result<()> {
     Ok(())
 }
 
-/// Asks everything of a volume whose device is well.
-pub(crate) fn look_all(volume: &Volume) {
-    for look in looks() {
+/// Runs all queries on a volume with a healthy device.
+pub(crate) fn run_all(volume: &Volume) {
+    for look in queries() {
         right_answer(&look, volume).unwrap_or_else(|error: Error| panic!("{look:?}: {error}"));
     }
 }
 
-/// Where the content of the files in `/data` lies: path and position of each block.
+/// Returns path and position of each block of the files in `/data`.
 pub(crate) fn data_blocks() -> Vec<(String, u64)> {
     let mut blocks = Vec::new();
     for (path, entry) in base_tree().iter().filter(|(_, entry)| entry.content.len() > 160) {
         for part in entry.content.chunks(4096) {
-            // The journal may have copies, which nobody reads.
+            // The journal may have copies, which are not read.
             let mut found = base_image().chunks(4096).enumerate().filter(|(index, _)| !in_journal(*index));
             if let Some((index, _)) = found.find(|(_, block)| block.starts_with(part)) {
-                // A file with two names would be met twice.
+                // A file with two names would be counted twice.
                 if entry.links == 1 {
                     blocks.push((text(path), index as u64 * 4096));
                 }
@@ -215,12 +215,12 @@ pub(crate) fn blocks_with(bytes: &[u8]) -> Vec<u64> {
     (0u64..).zip(base_image().chunks(4096)).filter(|(_, block)| holds(block)).map(|(i, _)| i * 4096).collect()
 }
 
-/// A disk with this on it.
+/// A device that holds this image.
 pub(crate) fn device(image: &[u8]) -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::new(image.to_vec()))
 }
 
-/// True for an error of the device; panics where it has the wrong errno or does not say where.
+/// Returns true for an error of the device; panics where it has the wrong errno or no position.
 pub(crate) fn is_device_error(error: &Error, errno: i32, faults: &Faults) -> bool {
     let Error::Io { .. } = error else { return false };
     let text = error.to_string();
@@ -238,12 +238,12 @@ pub(crate) fn is_device_error(error: &Error, errno: i32, faults: &Faults) -> boo
     true
 }
 
-/// What the device holds as a healthy one.
+/// Opens the device without faults.
 pub(crate) fn reopened(below: &Arc<MemoryDevice>) -> Result<Volume, String> {
     open(below, &Faults::new()).map_err(|e| format!("the healthy device does not open: {e}"))
 }
 
-/// Nothing is found by a check, or what is.
+/// Checks a volume; the error lists the findings.
 pub(crate) fn fsck(volume: &Volume) -> Result<(), String> {
     let report = volume.check(false, &|_, _| {}).map_err(|e| format!("fsck: {e}"))?;
     report.findings.first().map_or(Ok(()), |finding| Err(format!("fsck: {finding:?}")))

@@ -10,12 +10,12 @@ use lanefs_testkit::steps::{Step, Tree, tree_of_model, tree_of_volume};
 use lanefs_testkit::watchdog::Watchdog;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Steps of the writing workload, and how often it syncs.
+/// Steps of the writing workload, and the steps between syncs.
 const STEPS: u64 = 40;
 const SYNC_EVERY: u64 = 8;
 const SEED: u64 = 77;
 
-/// How the writing workload is to fail.
+/// The failure of the writing workload.
 struct Case {
     name: &'static str,
     rule: Rule,
@@ -24,11 +24,11 @@ struct Case {
     counts: Option<AccessKind>,
     /// Reads fail, too, once the device has failed.
     gone: bool,
-    /// Planted: the volume does not hear of failed writes and flushes.
+    /// A planted bug: the volume is not told of failed writes and flushes.
     silent: bool,
 }
 
-/// A device that succeeds in everything, whatever becomes of it.
+/// A device that reports success for every call.
 struct Silent(FaultyDevice);
 
 impl Device for Silent {
@@ -74,8 +74,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// The writing workload, and what is known of it.
-struct Run<'c> {
+/// The writing workload and its state.
+struct WritingRun<'c> {
     case: &'c Case,
     faults: Faults,
     volume: Volume,
@@ -90,7 +90,7 @@ struct Run<'c> {
     errors: usize,
 }
 
-impl Run<'_> {
+impl WritingRun<'_> {
     /// A write or flush was hit: not merely a read, after which all goes on.
     fn write_hit(&self) -> bool {
         self.faults.failed().iter().any(|access| matches!(access.kind, AccessKind::Write | AccessKind::Flush))
@@ -111,7 +111,8 @@ impl Run<'_> {
                 if self.faults.failed().is_empty() {
                     return Err(format!("an error of a device without one: {error}"));
                 }
-                // All of it or nothing: which, the volume says, where it can still be read.
+                // The step happened as a whole or not at all; the volume shows which, where it can still be
+                // read.
                 if right.is_ok() {
                     let after_tree = tree_of_model(&mut after);
                     self.allowed.push(after_tree.clone());
@@ -130,7 +131,7 @@ impl Run<'_> {
                 }
                 self.dead = true;
             }
-            // A volume that is for reading only may say so before it looks.
+            // A read-only volume may refuse before it queries the name up.
             Err(error) => match right {
                 Err(fault) if fault.code == error.code() => {}
                 _ => return Err(format!("{error}, not {right:?}")),
@@ -157,7 +158,7 @@ impl Run<'_> {
                 if error.errno() == 0 || self.faults.failed().is_empty() {
                     return Err(format!("a sync without a fault fails: {error}"));
                 }
-                // After a failed read nothing is lost, and another sync may go well.
+                // After a failed read nothing is lost, and another sync may succeed.
                 self.dead |= self.write_hit();
             }
         }
@@ -175,7 +176,7 @@ fn run_case(case: &Case, after: u64) -> Result<bool, String> {
     let mut model = model_of_base();
     let now = tree_of_model(&mut model);
     let mut run =
-        Run { case, faults, volume, allowed: vec![now.clone()], now, model, dead: false, errors: 0 };
+        WritingRun { case, faults, volume, allowed: vec![now.clone()], now, model, dead: false, errors: 0 };
     for number in 0..STEPS {
         run.step(number).map_err(|what| format!("step {number}, {:?}: {what}", Step::new(SEED, number)))?;
         if number % SYNC_EVERY == SYNC_EVERY - 1 {
@@ -188,7 +189,7 @@ fn run_case(case: &Case, after: u64) -> Result<bool, String> {
             return Err("reads give something else after a failed commit".into());
         }
     }
-    let Run { volume, faults, mut allowed, now, dead, mut errors, .. } = run;
+    let WritingRun { volume, faults, mut allowed, now, dead, mut errors, .. } = run;
     match volume.close() {
         Ok(()) if dead => return Err("a close succeeds after a failed commit".into()),
         Ok(()) => allowed = vec![now],
