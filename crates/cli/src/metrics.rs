@@ -1,7 +1,7 @@
 //! Counters of a mounted volume, in the text format of Prometheus, and back.
 
 use lanefs::Volume;
-use lanefs_fuse::{STEPS, Statistics};
+use lanefs_fuse::{BUCKETS, Statistics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -17,10 +17,10 @@ pub fn text(volume: &Volume, counters: &Statistics) -> String {
     for one in &operations {
         let name = one.operation.name();
         let mut below = 0;
-        for (step, count) in one.steps.iter().enumerate() {
+        for (step, count) in one.buckets.iter().enumerate() {
             below += count;
             let bound = match step {
-                last if last + 1 == STEPS => "+Inf".to_string(),
+                last if last + 1 == BUCKETS => "+Inf".to_string(),
                 // The first step ends at a microsecond, each further one at twice the last.
                 step => format!("{}", 1e-6 * (1u64 << step) as f64),
             };

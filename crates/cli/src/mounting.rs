@@ -9,7 +9,8 @@ use clap::Parser;
 use lanefs::{Access, Caller, SetAttr, Volume};
 use lanefs_fuse::daemon::{self, Started};
 use lanefs_fuse::{
-    Ended, Error, Mount, Options, Service, Statistics, Stopper, client, logging, unmount, users,
+    CommandRequest, Ended, Error, Mount, Options, Service, Statistics, Stopper, client, logging, processes,
+    unmount,
 };
 use std::ffi::OsString;
 use std::io::Write;
@@ -64,7 +65,7 @@ impl Request {
         let started = daemon::start(arguments);
         match started.map_err(|error| Failure::host(Path::new("starting a process"), &error))? {
             Started::Failed(code) => Ok(code),
-            Started::Works(process) => {
+            Started::Ready(process) => {
                 if !self.quiet {
                     let (image, dir) = (
                         context::shown(&self.image.name()),
@@ -151,7 +152,7 @@ impl Request {
     /// Names who has the image, where somebody has.
     fn say_who(&self, failure: Failure) -> Failure {
         let Image::Path(path) = &self.image else { return failure };
-        let who = users::of_image(path);
+        let who = processes::of_image(path);
         match failure {
             Failure::Message { exit: exit::IMAGE, text, ends } if !who.is_empty() => {
                 let who = escape(who.to_string().as_bytes());
@@ -166,8 +167,8 @@ impl Request {
 struct Commands(Image);
 
 impl Service for Commands {
-    fn run(&self, volume: &Volume, request: lanefs_fuse::Request) -> u8 {
-        let lanefs_fuse::Request { arguments, input, output, errors, gone } = request;
+    fn execute(&self, volume: &Volume, request: CommandRequest) -> u8 {
+        let CommandRequest { arguments, input, output, errors, cancelled: gone } = request;
         let streams = Arc::new(Streams { input, output, errors, gone });
         console::for_client(streams, || crate::run::on_mounted(&self.0, volume, &arguments))
     }
@@ -192,7 +193,7 @@ pub(crate) fn is_mounted(image: &Image) -> bool {
 pub(crate) fn pass_on(image: &Image) -> Option<Result<u8, Failure>> {
     let Image::Path(path) = image else { return None };
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let code = client::find(path)?.run(&words, &interrupt::raised);
+    let code = client::find(path)?.execute(&words, &interrupt::raised);
     Some(code.map_err(|error| plain_failure(&error)))
 }
 

@@ -1,4 +1,4 @@
-//! Attributes, and what is lost with a change by somebody without privilege.
+//! Attributes, and the set-id bits and capabilities that a change by an unprivileged user removes.
 
 use crate::errno::FuseResult;
 use crate::served::Served;
@@ -9,10 +9,11 @@ const OWNER: Caller = Caller::OWNER;
 const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
 const GROUP_EXECUTES: u16 = 0o10;
-/// Capabilities of a program, which a change of it must take away.
+/// Attribute with the capabilities of a program, which a change of the program must remove.
 const CAPABILITIES: &[u8] = b"security.capability";
 
 impl Served {
+    /// Changes attributes.
     pub(crate) fn setattr(
         &self,
         volume: &Volume,
@@ -21,15 +22,16 @@ impl Served {
         set: &SetAttr,
     ) -> FuseResult<Attr> {
         let ino = self.numbers.ino(ino);
-        // The kernel's flag for this does not come through the library. It would be set for all who lack a privilege that in
-        // practice root alone has.
+        // The library does not pass on the kernel's flag for this. The kernel sets it for all callers without
+        // a privilege that in practice only root has.
         if set.size.is_some() && request.uid() != 0 {
             kill_privileges(volume, ino)?;
         }
         let mut set = *set;
         if set == SetAttr::default() {
-            // A chown that changes neither, which counts as a change still; or, before a write, the kernel's wish that set-id bits and
-            // capabilities go. To change the owner to who it is does both.
+            // Either a chown that changes neither id and still counts as a change, or, before a write, the
+            // kernel's request to remove set-id bits and capabilities. Setting the present owner again does
+            // both.
             set.uid = Some(volume.getattr(ino)?.uid);
         }
         if set.uid.is_some() || set.gid.is_some() {
@@ -39,10 +41,10 @@ impl Served {
     }
 }
 
-/// Takes set-id bits and capabilities from a file that is changed by somebody without the privilege to keep them.
+/// Removes set-id bits and capabilities of a file that an unprivileged user changes.
 pub(crate) fn kill_privileges(volume: &Volume, ino: Ino) -> FuseResult<()> {
     let attr = volume.getattr(ino)?;
-    // A set-group-id bit without group execution is no privilege.
+    // A set-group-id bit without group execution grants nothing.
     let group = if attr.perm & GROUP_EXECUTES != 0 { SETGID } else { 0 };
     let kept = attr.perm & !(SETUID | group);
     if kept != attr.perm && attr.kind != FileKind::Directory {
@@ -52,7 +54,7 @@ pub(crate) fn kill_privileges(volume: &Volume, ino: Ino) -> FuseResult<()> {
 }
 
 fn drop_capabilities(volume: &Volume, ino: Ino) -> FuseResult<()> {
-    // Most files have none, and to see that costs nothing.
+    // Most files have none, which is cheap to find out.
     match volume.getxattr(&OWNER, ino, CAPABILITIES) {
         Ok(_) => Ok(volume.removexattr(&OWNER, ino, CAPABILITIES)?),
         Err(error) if error.code() == Code::NoAttribute => Ok(()),

@@ -1,7 +1,7 @@
-//! The other end of the socket that `control` opens: a command for a volume that is mounted.
+//! Commands for a mounted volume: the client's end of the socket that `control` opens.
 
 use crate::table;
-use crate::wire::{self, FILES, Kind, STOP};
+use crate::wire::{self, CANCEL, DESCRIPTORS, RequestKind};
 use crate::{Error, Result};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -12,36 +12,36 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often a client looks whether the user wants to stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which a client polls whether the user interrupts the command.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A mount that runs.
+/// A mounted volume of LaneFS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Where it is.
+pub struct MountedVolume {
+    /// The mount point.
     pub dir: PathBuf,
-    /// Its number, or why it cannot be had.
+    /// Device number of the mount, or the error of reading it.
     device: rustix::io::Result<u64>,
 }
 
-/// The mount of this image, or on this directory; `None` where there is none.
-pub fn find(what: &Path) -> Option<Found> {
-    let what = table::absolute(what).ok()?;
+/// Returns the mount of an image, or on a directory; `None` where there is none.
+pub fn find(image_or_dir: &Path) -> Option<MountedVolume> {
+    let path = table::absolute(image_or_dir).ok()?;
     let mut mounts = table::mounts().ok()?;
-    mounts.retain(table::Entry::is_lanefs);
-    let found = |entry: &table::Entry| Found {
+    mounts.retain(table::MountEntry::is_lanefs);
+    let mounted = |entry: &table::MountEntry| MountedVolume {
         dir: entry.dir.clone(),
         device: rustix::fs::stat(&entry.dir).map(|stat| stat.st_dev),
     };
-    if let Some(entry) = mounts.iter().rev().find(|entry| entry.dir == what) {
-        return Some(found(entry));
+    if let Some(entry) = mounts.iter().rev().find(|entry| entry.dir == path) {
+        return Some(mounted(entry));
     }
-    // A mount whose server has ended keeps nobody from its image.
-    let of_image = mounts.iter().rev().filter(|entry| entry.source == what);
-    of_image.map(found).find(|found| !found.is_dead())
+    // A mount whose server has ended no longer uses its image.
+    let of_image = mounts.iter().rev().filter(|entry| entry.source == path);
+    of_image.map(mounted).find(|mounted| !mounted.is_dead())
 }
 
-impl Found {
+impl MountedVolume {
     fn is_dead(&self) -> bool {
         table::is_dead(&self.dir)
     }
@@ -52,45 +52,47 @@ impl Found {
             rustix::net::connect(&socket, &wire::address(self.device?)?)?;
             Ok(socket)
         };
-        let of_another = || Error::directory(&self.dir, "another user has mounted it; ask as that user");
+        let other_user =
+            || Error::directory(&self.dir, "another user has mounted it; run the command as that user");
         let socket = connect().map_err(|errno| match errno {
             _ if self.is_dead() => Error::directory(
                 &self.dir,
-                "the server of this mount has ended; take it away with `lanefs umount`",
+                "the server of this mount has ended; remove the mount with `lanefs umount`",
             ),
-            // Only the user who mounted it may look at it.
-            Errno::ACCESS => of_another(),
+            // Other users have no access to the mount.
+            Errno::ACCESS => other_user(),
             Errno::CONNREFUSED => Error::directory(&self.dir, "its server takes no commands"),
             errno => Error::host(format!("the volume mounted at {}", self.dir.display()), errno),
         })?;
-        if !wire::is_ours(&socket) {
-            return Err(of_another());
+        if !wire::is_own_user(&socket) {
+            return Err(other_user());
         }
         Ok(UnixStream::from(socket))
     }
 
-    /// Runs a command line (the words behind the program's name) in the process that serves the mount, with this one's
-    /// standard streams, working directory and umask. `stop` is asked from time to time whether the user wants to stop. Returns
-    /// the exit code.
+    /// Executes a command line (the arguments after the program's name) in the process that serves the mount,
+    /// with the standard streams, working directory and umask of this process. Polls `interrupted`, and
+    /// cancels the command when that returns true. Returns the exit code.
     ///
     /// # Errors
-    /// Where the mount does not answer, or ends.
-    pub fn run(&self, words: &[OsString], stop: &dyn Fn() -> bool) -> Result<u8> {
+    /// The mount does not reply, or ends.
+    pub fn execute(&self, arguments: &[OsString], interrupted: &dyn Fn() -> bool) -> Result<u8> {
         let mut stream = self.connect()?;
         let failed = |error: &std::io::Error| {
             Error::io(format!("the volume mounted at {}", self.dir.display()), error)
         };
-        let place =
+        let working_dir =
             rustix::fs::openat(CWD, c".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
                 .map_err(|errno| Error::host("the working directory".to_owned(), errno))?;
         let umask = rustix::process::umask(Mode::empty());
         rustix::process::umask(umask);
         let streams = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-        let files: [BorrowedFd<'_>; FILES] =
-            [streams.0.as_fd(), streams.1.as_fd(), streams.2.as_fd(), place.as_fd()];
-        wire::ask(&stream, Kind::Run, words, umask.as_raw_mode(), &files).map_err(|error| failed(&error))?;
-        stream.set_read_timeout(Some(LOOK)).map_err(|error| failed(&error))?;
-        let mut told = false;
+        let files: [BorrowedFd<'_>; DESCRIPTORS] =
+            [streams.0.as_fd(), streams.1.as_fd(), streams.2.as_fd(), working_dir.as_fd()];
+        wire::send_request(&stream, RequestKind::Execute, arguments, umask.as_raw_mode(), &files)
+            .map_err(|error| failed(&error))?;
+        stream.set_read_timeout(Some(POLL_INTERVAL)).map_err(|error| failed(&error))?;
+        let mut cancelled = false;
         loop {
             let mut code = [0];
             match stream.read(&mut code) {
@@ -103,23 +105,23 @@ impl Found {
                     ) => {}
                 Err(error) => return Err(failed(&error)),
             }
-            if !told && stop() {
-                told = true;
-                stream.write_all(&[STOP]).map_err(|error| failed(&error))?;
+            if !cancelled && interrupted() {
+                cancelled = true;
+                stream.write_all(&[CANCEL]).map_err(|error| failed(&error))?;
             }
         }
     }
 
-    /// Counters, as the text format of Prometheus has it.
+    /// Returns the counters of the mount in the text format of Prometheus.
     ///
     /// # Errors
-    /// Where the mount does not answer.
+    /// The mount does not reply.
     pub fn statistics(&self) -> Result<String> {
         let mut stream = self.connect()?;
         let failed = |error: &std::io::Error| {
             Error::io(format!("the volume mounted at {}", self.dir.display()), error)
         };
-        wire::ask(&stream, Kind::Statistics, &[], 0, &[]).map_err(|error| failed(&error))?;
+        wire::send_request(&stream, RequestKind::Statistics, &[], 0, &[]).map_err(|error| failed(&error))?;
         let mut text = String::new();
         stream.read_to_string(&mut text).map_err(|error| failed(&error))?;
         Ok(text)

@@ -1,9 +1,10 @@
-//! Commands for a volume that is mounted: they come through a local socket and run beside the kernel's requests, in a thread
-//! of their own, with the files, the working directory and the umask of the client.
+//! Commands for a mounted volume. Clients send them through a local socket. Each command runs beside the
+//! kernel's requests, in a thread of its own, with the files, the working directory and the umask of the
+//! client.
 
-use crate::notify::Notes;
+use crate::notify::Invalidations;
 use crate::served::Served;
-use crate::wire::{self, Asked, FILES, Kind, STOP};
+use crate::wire::{self, CANCEL, DESCRIPTORS, RequestKind, WireRequest};
 use lanefs::Volume;
 use parking_lot::RwLock;
 use rustix::fd::OwnedFd;
@@ -19,19 +20,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Clients that may wait until they are looked at.
-const WAITING: i32 = 64;
-/// How long a client may take over its request, and a server that ends over its socket.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked whether the mount is to end.
-const LOOK: Duration = Duration::from_millis(50);
-/// The exit code of a command that could not be run.
-const FAILED: u8 = 3;
+/// Largest number of clients that wait for their connection.
+const BACKLOG: i32 = 64;
+/// Time in which a client must send its request, and the server of an earlier mount must close its socket.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval at which a connection checks whether the mount is to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Pause after an error of accept(2), and between two attempts to bind the socket.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const BIND_PAUSE: Duration = Duration::from_millis(5);
+/// Exit code of a command that could not be started.
+const EXIT_NOT_STARTED: u8 = 3;
 
 /// A command line of a client.
 #[derive(Debug)]
-pub struct Request {
-    /// The words behind the program's name.
+pub struct CommandRequest {
+    /// Arguments after the program's name.
     pub arguments: Vec<OsString>,
     /// Standard input.
     pub input: File,
@@ -39,185 +43,189 @@ pub struct Request {
     pub output: File,
     /// Standard error.
     pub errors: File,
-    /// Set once the client wants no more, or the mount is to end.
-    pub gone: Arc<AtomicBool>,
+    /// True once the client cancels the command, or the mount is to end.
+    pub cancelled: Arc<AtomicBool>,
 }
 
-/// Who runs command lines.
+/// Executor of command lines.
 pub trait Service: Send + Sync + 'static {
-    /// Runs one on the volume; returns the exit code.
-    fn run(&self, volume: &Volume, request: Request) -> u8;
+    /// Executes a command on the volume; returns the exit code.
+    fn execute(&self, volume: &Volume, request: CommandRequest) -> u8;
 
-    /// Counters of the volume and of the mount, as the text format of Prometheus has it.
+    /// Returns the counters of the volume and of the mount in the text format of Prometheus.
     fn statistics(&self, volume: &Volume, counters: &crate::Statistics) -> String;
 }
 
-/// The socket of a mount, open as long as this value lives.
-pub(crate) struct Control {
+/// The socket of a mount, open as long as this value exists.
+pub(crate) struct CommandSocket {
     listener: Arc<OwnedFd>,
-    desk: Arc<Desk>,
+    server: Arc<CommandServer>,
 }
 
-/// What it takes to serve a client.
-struct Desk {
+/// State that all connections share.
+struct CommandServer {
     served: Arc<Served>,
-    notes: Notes,
+    invalidations: Invalidations,
     service: Arc<dyn Service>,
-    /// Held by each command as long as it runs.
-    running: RwLock<()>,
-    /// The mount is to end.
-    ends: AtomicBool,
+    /// Locked for reading by each command while it executes.
+    executing: RwLock<()>,
+    /// True once the mount is to end.
+    stopping: AtomicBool,
 }
 
-impl Control {
+impl CommandSocket {
     /// Opens the socket of the mount with this device number.
     ///
     /// # Errors
-    /// The host's, when somebody has that socket, or there are no more threads.
+    /// The host's, when another process has that socket, or a thread cannot be started.
     pub(crate) fn start(
         device: u64,
         served: Arc<Served>,
-        notes: Notes,
+        invalidations: Invalidations,
         service: Arc<dyn Service>,
-    ) -> std::io::Result<Control> {
+    ) -> std::io::Result<CommandSocket> {
         let listener = Arc::new(wire::socket()?);
         bind(&listener, device)?;
-        rustix::net::listen(&*listener, WAITING)?;
-        let (running, ends) = (RwLock::new(()), AtomicBool::new(false));
-        let desk = Arc::new(Desk { served, notes, service, running, ends });
-        let control = Control { listener: Arc::clone(&listener), desk: Arc::clone(&desk) };
+        rustix::net::listen(&*listener, BACKLOG)?;
+        let (executing, stopping) = (RwLock::new(()), AtomicBool::new(false));
+        let server = Arc::new(CommandServer { served, invalidations, service, executing, stopping });
+        let socket = CommandSocket { listener: Arc::clone(&listener), server: Arc::clone(&server) };
         let work = move || {
             loop {
                 let client = match rustix::net::accept_with(&*listener, SocketFlags::CLOEXEC) {
                     Ok(client) => client,
                     Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                    // Shut down; or out of descriptors, when a moment later there may be one.
-                    Err(_) if desk.ends.load(Relaxed) => return,
+                    // The socket is shut down. Otherwise the process has no free descriptor, and may have one
+                    // soon.
+                    Err(_) if server.stopping.load(Relaxed) => return,
                     Err(_) => {
-                        std::thread::sleep(Duration::from_millis(100));
+                        std::thread::sleep(ACCEPT_PAUSE);
                         continue;
                     }
                 };
-                let desk = Arc::clone(&desk);
+                let server = Arc::clone(&server);
                 let serve = move || {
-                    if let Err(error) = desk.serve(&UnixStream::from(client)) {
+                    if let Err(error) = server.serve(&UnixStream::from(client)) {
                         log::debug!("a client: {error}");
                     }
                 };
-                // Without a thread the client finds the connection closed.
+                // Without a thread the connection closes, which the client reports.
                 let _ = std::thread::Builder::new().name("lanefs-client".to_owned()).spawn(serve);
             }
         };
         std::thread::Builder::new().name("lanefs-control".to_owned()).spawn(work)?;
-        Ok(control)
+        Ok(socket)
     }
 }
 
-/// Gives a socket the name of the mount with this device number. The number may be that of a mount which ended a moment ago, and
-/// whose server has still to close its own.
+/// Binds a socket to the name of the mount with this device number. An earlier mount may have had the same
+/// number, and its server may still have its socket open.
 fn bind(listener: &OwnedFd, device: u64) -> std::io::Result<()> {
     let (address, begin) = (wire::address(device)?, Instant::now());
     loop {
         match rustix::net::bind(listener, &address) {
-            Err(Errno::ADDRINUSE) if begin.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(5));
+            Err(Errno::ADDRINUSE) if begin.elapsed() < CLIENT_TIMEOUT => {
+                std::thread::sleep(BIND_PAUSE);
             }
-            bound => return Ok(bound?),
+            result => return Ok(result?),
         }
     }
 }
 
-impl Drop for Control {
-    /// Tells the commands that run to end, and waits until they have. The kernel must be served meanwhile: a command may be
-    /// reading the mount itself.
+impl Drop for CommandSocket {
+    /// Cancels the executing commands and waits for their end. Other threads must serve the kernel meanwhile:
+    /// a command may read from the mount itself.
     fn drop(&mut self) {
-        self.desk.ends.store(true, Relaxed);
+        let before = self.server.stopping.swap(true, Relaxed);
+        debug_assert!(!before, "the socket closes once");
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
-        drop(self.desk.running.write());
+        drop(self.server.executing.write());
     }
 }
 
-impl Desk {
+impl CommandServer {
     fn serve(self: Arc<Self>, mut stream: &UnixStream) -> std::io::Result<()> {
-        if !wire::is_ours(stream) {
+        if !wire::is_own_user(stream) {
             return Ok(());
         }
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let Some(asked) = wire::asked(stream)? else { return Ok(()) };
-        match asked.kind {
-            Kind::Statistics => {
+        stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+        let Some(request) = wire::receive_request(stream)? else { return Ok(()) };
+        match request.kind {
+            RequestKind::Statistics => {
                 let text = match self.served.volume.read().as_ref() {
                     Some(volume) => self.service.statistics(volume, &self.served.statistics),
                     None => String::new(),
                 };
                 stream.write_all(text.as_bytes())
             }
-            Kind::Run => self.start(stream, asked),
+            RequestKind::Execute => self.start(stream, request),
         }
     }
 
-    /// Runs a command in a thread of its own, and watches whether the client still wants it.
-    fn start(self: Arc<Self>, mut stream: &UnixStream, asked: Asked) -> std::io::Result<()> {
-        let Ok([input, output, errors, place]) = <[OwnedFd; FILES]>::try_from(asked.files) else {
+    /// Executes a command in a thread of its own, and watches whether the client cancels it.
+    fn start(self: Arc<Self>, mut stream: &UnixStream, request: WireRequest) -> std::io::Result<()> {
+        let Ok([input, output, errors, working_dir]) = <[OwnedFd; DESCRIPTORS]>::try_from(request.files)
+        else {
             return Ok(());
         };
-        let gone = Arc::new(AtomicBool::new(false));
-        let request = Request {
-            arguments: asked.words,
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let command = CommandRequest {
+            arguments: request.arguments,
             input: input.into(),
             output: output.into(),
             errors: errors.into(),
-            gone: Arc::clone(&gone),
+            cancelled: Arc::clone(&cancelled),
         };
-        let (desk, answer) = (Arc::clone(&self), stream.try_clone()?);
-        let umask = Mode::from_raw_mode(asked.umask & 0o777);
-        let command = std::thread::Builder::new().name("lanefs-command".to_owned()).spawn(move || {
-            let code = desk.run(&place, umask, request);
-            // A client that has gone needs no answer.
-            let _ = (&answer).write_all(&[code]);
+        let (server, reply) = (Arc::clone(&self), stream.try_clone()?);
+        let umask = Mode::from_raw_mode(request.umask & 0o777);
+        let thread = std::thread::Builder::new().name("lanefs-command".to_owned()).spawn(move || {
+            let code = server.execute(&working_dir, umask, command);
+            // Fails where the client has closed the connection; it needs no reply then.
+            let _ = (&reply).write_all(&[code]);
         })?;
-        stream.set_read_timeout(Some(LOOK))?;
-        while !command.is_finished() && !gone.load(Relaxed) {
-            let mut word = [0];
-            match stream.read(&mut word) {
-                // Closed, which comes with the answer at the latest; or told.
-                Ok(0) => gone.store(true, Relaxed),
-                Ok(_) if word == [STOP] => gone.store(true, Relaxed),
-                _ if self.ends.load(Relaxed) => gone.store(true, Relaxed),
+        stream.set_read_timeout(Some(POLL_INTERVAL))?;
+        while !thread.is_finished() && !cancelled.load(Relaxed) {
+            let mut byte = [0];
+            match stream.read(&mut byte) {
+                // The client closes the connection after the reply at the latest.
+                Ok(0) => cancelled.store(true, Relaxed),
+                Ok(_) if byte == [CANCEL] => cancelled.store(true, Relaxed),
+                _ if self.stopping.load(Relaxed) => cancelled.store(true, Relaxed),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Runs a command in this thread. On return the kernel knows what it changed.
-    fn run(&self, place: &OwnedFd, umask: Mode, request: Request) -> u8 {
-        let _running = self.running.read();
+    /// Executes a command in this thread. On return the kernel has been notified of its changes.
+    fn execute(&self, working_dir: &OwnedFd, umask: Mode, command: CommandRequest) -> u8 {
+        let _executing = self.executing.read();
         let failed = |mut errors: &File, why: &str| {
             let _ = writeln!(errors, "lanefs: {why}");
-            FAILED
+            EXIT_NOT_STARTED
         };
-        if let Err(errno) = settle(place, umask) {
-            return failed(&request.errors, &format!("the working directory: {errno}"));
+        if let Err(errno) = set_context(working_dir, umask) {
+            return failed(&command.errors, &format!("the working directory: {errno}"));
         }
         let code = match self.served.volume.read().as_ref() {
-            Some(volume) => self.service.run(volume, request),
-            None => failed(&request.errors, "the mount has ended"),
+            Some(volume) => self.service.execute(volume, command),
+            None => failed(&command.errors, "the mount has ended"),
         };
-        self.notes.flush();
+        self.invalidations.flush();
         code
     }
 }
 
-/// Gives this thread, and those that it starts, a working directory and a umask of their own.
-fn settle(place: &OwnedFd, umask: Mode) -> rustix::io::Result<()> {
-    #[expect(unsafe_code, reason = "what a thread may share or not is beyond the compiler")]
-    // SAFETY: sound, for the kernel does all of it. `FS` gives this thread a copy of the working directory, the root and the umask;
-    // memory and descriptors stay shared, so no reference and no owned descriptor changes its meaning.
+/// Gives this thread, and the threads that it starts, a working directory and a umask of their own.
+fn set_context(working_dir: &OwnedFd, umask: Mode) -> rustix::io::Result<()> {
+    #[expect(unsafe_code, reason = "the compiler cannot check which state threads share")]
+    // SAFETY: sound, for the kernel does all of it. `FS` gives this thread a copy of the working directory,
+    // the root and the umask; memory and descriptors stay shared, so no reference and no owned descriptor
+    // changes its meaning.
     unsafe {
         rustix::thread::unshare_unsafe(UnshareFlags::FS)?;
     }
-    rustix::process::fchdir(place)?;
+    rustix::process::fchdir(working_dir)?;
     rustix::process::umask(umask);
     Ok(())
 }

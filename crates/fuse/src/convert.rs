@@ -1,12 +1,14 @@
-//! Between the volume's words and the kernel's.
+//! Conversion between the volume's types and the kernel's.
 
 use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
 use lanefs::{Attr, FileKind, Ino, Time};
 use std::time::{Duration, SystemTime};
 
-/// How long the kernel may believe what it was told. Nothing changes behind its back, so this is as good as for ever.
-pub(crate) const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
+/// Time for which the kernel may cache replies. The kernel learns of every change, so a year stands for no
+/// limit.
+pub(crate) const CACHE_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 
+/// Converts the type of a file.
 pub(crate) fn kind(kind: FileKind) -> FileType {
     match kind {
         FileKind::File => FileType::RegularFile,
@@ -19,26 +21,30 @@ pub(crate) fn kind(kind: FileKind) -> FileType {
     }
 }
 
-/// The kernel calls the root directory 1, which no inode of a volume is: the superblock lies there.
+/// Conversion of inode numbers. The kernel's number of the root directory is 1, which no inode of a volume
+/// has: the superblock is at that position.
 #[derive(Clone, Copy)]
-pub(crate) struct Numbers {
+pub(crate) struct InodeNumbers {
     pub(crate) root: Ino,
 }
 
-impl Numbers {
+impl InodeNumbers {
+    /// Converts the kernel's number.
     pub(crate) fn ino(self, number: INodeNo) -> Ino {
         if number == INodeNo::ROOT { self.root } else { Ino(number.0) }
     }
 
+    /// Returns the kernel's number of an inode.
     pub(crate) fn number(self, ino: Ino) -> INodeNo {
         if ino == self.root { INodeNo::ROOT } else { INodeNo(ino.0) }
     }
 
+    /// Converts attributes.
     pub(crate) fn attr(self, attr: &Attr) -> FileAttr {
         FileAttr {
             ino: self.number(attr.ino),
             size: attr.size,
-            // In units of 512 bytes, whatever the block.
+            // In units of 512 bytes, for any block size.
             blocks: attr.blocks.saturating_mul(8),
             atime: to_system(attr.atime),
             mtime: to_system(attr.mtime),
@@ -49,7 +55,7 @@ impl Numbers {
             nlink: attr.links,
             uid: attr.uid,
             gid: attr.gid,
-            // For numbers of 32 bits, the encoding of the C library is the kernel's.
+            // For numbers of 32 bits, the C library and the kernel use the same encoding.
             rdev: attr.rdev as u32,
             blksize: 4096,
             flags: 0,
@@ -57,19 +63,21 @@ impl Numbers {
     }
 }
 
+/// Converts the generation of an inode.
 pub(crate) fn generation(attr: &Attr) -> Generation {
     Generation(u64::from(attr.generation))
 }
 
+/// Converts a time of the volume.
 fn to_system(time: Time) -> SystemTime {
     let distance = Duration::from_nanos(time.0.unsigned_abs());
     if time.0 < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance }
 }
 
-/// A time that the kernel sets.
+/// Converts a time that the kernel sets.
 ///
-/// Before 1970 the library takes the kernel's seconds (rounded down) and nanoseconds (counted up) for a distance to
-/// subtract as it is; this takes them apart again.
+/// Before 1970 the kernel's seconds are rounded down and its nanoseconds count up. The library subtracts both
+/// as one distance; this function separates them again.
 pub(crate) fn from_system(time: TimeOrNow, now: Time) -> Time {
     let TimeOrNow::SpecificTime(time) = time else { return now };
     match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -89,7 +97,7 @@ pub(crate) fn from_system(time: TimeOrNow, now: Time) -> Time {
 mod tests {
     use super::*;
 
-    /// What the library makes of the kernel's words (fuser 0.18.0, `time::system_time_from_time`).
+    /// Conversion in the library (fuser 0.18.0, `time::system_time_from_time`).
     fn as_fuser_reads(seconds: i64, nanoseconds: u32) -> TimeOrNow {
         TimeOrNow::SpecificTime(if seconds >= 0 {
             SystemTime::UNIX_EPOCH + Duration::new(seconds as u64, nanoseconds)
@@ -122,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_root_is_one_and_nothing_else_is() {
-        let numbers = Numbers { root: Ino(4711) };
+        let numbers = InodeNumbers { root: Ino(4711) };
         assert_eq!(numbers.number(Ino(4711)), INodeNo::ROOT);
         assert_eq!(numbers.ino(INodeNo::ROOT), Ino(4711));
         assert_eq!(numbers.ino(INodeNo(4712)), Ino(4712));

@@ -1,27 +1,28 @@
-//! A process of its own for a mount. The program starts itself again, and waits until the other says that it works, so errors and
-//! exit codes reach whoever asked. Nothing is forked: a process with threads cannot be.
+//! A background process for a mount. The program starts a second instance of itself and waits until that
+//! reports ready, so errors and exit codes reach the caller. It does not fork: a process with threads cannot.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-/// What the other process writes once it works.
+/// Line that the background process writes once the mount works.
 const READY: &str = "ready";
 
-/// What came of starting it.
+/// Outcome of starting the background process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Started {
-    /// It works; its number.
-    Works(u32),
-    /// It ended with this exit code, and has said why.
+    /// The mount works; the number of the process.
+    Ready(u32),
+    /// The process ended with this exit code, after a message.
     Failed(u8),
 }
 
-/// Runs this program with other arguments, until it says that it works or ends. Its messages go where ours go.
+/// Starts this program with other arguments, and waits until it reports ready or ends. It inherits standard
+/// error.
 ///
 /// # Errors
-/// The host's, where no process can be had.
+/// The host's, where the process cannot be started.
 pub fn start(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Started> {
     let program = std::env::current_exe()?;
     let mut child =
@@ -31,26 +32,27 @@ pub fn start(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Starte
         BufReader::new(output).read_line(&mut line)?;
     }
     if line.trim_end() == READY {
-        return Ok(Started::Works(child.id()));
+        return Ok(Started::Ready(child.id()));
     }
     let code = child.wait()?.code();
     Ok(Started::Failed(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)))
 }
 
-/// Says that it works, and lets go of the terminal and of whatever else was inherited. Messages go to `log` from now on.
+/// Reports ready, and releases the terminal and all else that the process inherited. Messages go to `log`
+/// from now on.
 ///
 /// # Errors
 /// The host's.
 pub fn detach(log: Option<&File>) -> io::Result<()> {
-    // Fails only for the leader of a group, which needs it least.
+    // Fails only for the leader of a process group, which needs no new session.
     let _ = rustix::process::setsid();
     std::env::set_current_dir("/")?;
     let mut out = io::stdout();
     writeln!(out, "{READY}")?;
     out.flush()?;
-    let nothing = File::options().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&nothing)?;
-    rustix::stdio::dup2_stdout(&nothing)?;
-    rustix::stdio::dup2_stderr(log.unwrap_or(&nothing))?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(log.unwrap_or(&null))?;
     Ok(())
 }

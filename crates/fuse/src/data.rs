@@ -1,4 +1,4 @@
-//! Content of files.
+//! Content of files: reading, writing, allocation, holes, copies.
 
 use crate::attributes::kill_privileges;
 use crate::errno::{Errno, FuseResult};
@@ -10,8 +10,8 @@ use std::cell::RefCell;
 
 const OWNER: Caller = Caller::OWNER;
 const BLOCK: usize = 4096;
-/// No more is copied in one request: others wait for the thread.
-const MOST_COPIED: u64 = 64 << 20;
+/// Most bytes that one request copies, because other requests wait for the thread.
+const MAX_COPY_BYTES: u64 = 64 << 20;
 
 // Of `fallocate(2)` and `lseek(2)`.
 const KEEP_SIZE: i32 = 1;
@@ -21,40 +21,42 @@ const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
 thread_local! {
-    /// Each thread answers one request at a time, and has one buffer for what it reads.
+    /// Read buffer of the thread, which serves one request at a time.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lends out so many bytes, or fewer where the kernel asks for more than it may.
+/// Calls `work` with a buffer of `size` bytes, or of [`MAX_WRITE`] where the kernel asks for more than it
+/// may.
 pub(crate) fn with_buffer<T>(size: u32, work: impl FnOnce(&mut [u8]) -> T) -> T {
     let size = size.min(MAX_WRITE) as usize;
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.len() < size {
             buffer.resize(size, 0);
         }
-        let (lent, _) = buffer.split_at_mut(size);
-        work(lent)
+        let (used, _) = buffer.split_at_mut(size);
+        work(used)
     })
 }
 
 impl Served {
+    /// Reads content into `buffer`; returns the number of bytes.
     pub(crate) fn read(
         &self,
         volume: &Volume,
         ino: INodeNo,
         offset: u64,
         buffer: &mut [u8],
-        leaves_no_trace: bool,
+        keeps_access_time: bool,
     ) -> FuseResult<usize> {
         let ino = self.numbers.ino(ino);
         let bytes = volume.read(&OWNER, ino, offset, buffer)?;
-        if !leaves_no_trace {
+        if !keeps_access_time {
             self.accessed(volume, ino);
         }
         Ok(bytes)
     }
 
-    /// Notes an access. That the time could not be written is no reason to refuse what was read.
+    /// Updates the time of access. An error is only logged, because the read itself succeeded.
     pub(crate) fn accessed(&self, volume: &Volume, ino: Ino) {
         if self.keeps_access_times
             && let Err(error) = volume.accessed(ino)
@@ -63,7 +65,7 @@ impl Served {
         }
     }
 
-    /// Writes all, or, where the volume is nearly full, as much as there is room for.
+    /// Writes all data, or, where the volume is nearly full, as much as fits.
     pub(crate) fn write(
         &self,
         volume: &Volume,
@@ -89,6 +91,7 @@ impl Served {
         }
     }
 
+    /// Allocates, punches or zeroes a range.
     pub(crate) fn fallocate(
         &self,
         volume: &Volume,
@@ -108,7 +111,7 @@ impl Served {
             _ if mode == PUNCH_HOLE | KEEP_SIZE => allocate(Allocate::PunchHole, offset, length)?,
             ZERO_RANGE => allocate(Allocate::ZeroRange, offset, length)?,
             _ if mode == ZERO_RANGE | KEEP_SIZE => {
-                // What lies inside the file is zeroed; behind its end there is nothing but space to be allocated.
+                // The part inside the file is zeroed; the part after its end is only allocated.
                 let size = volume.getattr(ino)?.size;
                 let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
                 if end > size {
@@ -124,17 +127,19 @@ impl Served {
         Ok(())
     }
 
+    /// Finds the next data or hole.
     pub(crate) fn seek(&self, volume: &Volume, ino: INodeNo, offset: i64, whence: i32) -> FuseResult<i64> {
-        let what = match whence {
+        let seek = match whence {
             SEEK_DATA => Seek::Data,
             SEEK_HOLE => Seek::Hole,
             _ => return Err(Errno::EINVAL),
         };
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-        let found = volume.seek(self.numbers.ino(ino), offset, what)?;
+        let found = volume.seek(self.numbers.ino(ino), offset, seek)?;
         i64::try_from(found).map_err(|_| Errno::EOVERFLOW)
     }
 
+    /// Copies a range between files of the volume; returns the number of bytes.
     pub(crate) fn copy_range(
         &self,
         volume: &Volume,
@@ -147,7 +152,7 @@ impl Served {
         if request.uid() != 0 {
             kill_privileges(volume, to)?;
         }
-        let len = len.min(MOST_COPIED);
+        let len = len.min(MAX_COPY_BYTES);
         let copied = volume.copy_range(&OWNER, from, from_offset, to, to_offset, len)?;
         self.accessed(volume, from);
         Ok(copied as u32)

@@ -1,4 +1,4 @@
-//! Why a mount did not come about, or did not end well.
+//! Errors of mounting and unmounting.
 
 use rustix::io::Errno;
 use std::path::PathBuf;
@@ -6,65 +6,68 @@ use std::path::PathBuf;
 /// Result of mounting and unmounting.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, with what to do about it.
+/// An error of mounting or unmounting. Its text says how to correct it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option that makes no sense or is not known.
+    /// An option is unknown or makes no sense.
     #[error("{0}")]
     Option(String),
-    /// The directory cannot be mounted on, or is no mount of LaneFS.
+    /// The directory cannot serve as a mount point, or is no mount of LaneFS.
     #[error("{}: {why}", dir.display())]
     Directory {
         /// The directory.
         dir: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The reason, and how to correct it.
         why: String,
     },
     /// The mount is in use.
     #[error("{}: busy: {by}", dir.display())]
     Busy {
-        /// Where it is mounted.
+        /// The mount point.
         dir: PathBuf,
-        /// By whom, as far as that can be seen.
+        /// The processes that use it, as far as they are visible.
         by: String,
     },
-    /// The host refused something.
+    /// The host refused an operation.
     #[error("{what}: {}", errno_text(*errno))]
     Host {
-        /// What was being done.
+        /// The operation.
         what: String,
-        /// Its error.
+        /// The host's error.
         errno: Errno,
     },
-    /// What the helper program said.
+    /// The helper program refused; its message.
     #[error("{0}")]
     Helper(String),
-    /// The volume's.
+    /// The volume refused an operation.
     #[error("{0}")]
     Volume(#[from] lanefs::Error),
 }
 
 impl Error {
-    /// True where the command line is to blame.
+    /// True where the command line is wrong.
     pub fn is_usage(&self) -> bool {
         matches!(self, Error::Option(_))
     }
 
+    /// Builds an error about a directory.
     pub(crate) fn directory(dir: impl Into<PathBuf>, why: impl Into<String>) -> Self {
         Error::Directory { dir: dir.into(), why: why.into() }
     }
 
+    /// Builds an error of the host.
     pub(crate) fn host(what: impl Into<String>, errno: Errno) -> Self {
         Error::Host { what: what.into(), errno }
     }
 
+    /// Builds an error of the host from one of the standard library.
     pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         let errno = error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
         Error::Host { what: what.into(), errno }
     }
 }
 
-/// The host's words for its error, without Rust's note of the number.
+/// Returns the host's text for an error, without the number that Rust appends.
 fn errno_text(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

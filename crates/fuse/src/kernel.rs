@@ -1,4 +1,5 @@
-//! The system calls that mount and unmount, or the helper that may make them for a user.
+//! System calls that mount and unmount, and the helper program that makes them for users without the
+//! privilege.
 
 use crate::{Error, Options, Result};
 use rustix::fs::{Mode, OFlags};
@@ -15,27 +16,28 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The largest write, and read, that the kernel may ask for at once.
+/// Bytes of the largest write and read that the kernel may request.
 pub(crate) const MAX_WRITE: u32 = 1 << 20;
-/// The type of file system that the table of mounts shows.
-pub(crate) const TYPE: &str = "fuse.lanefs";
-/// The program that mounts for users, and the package that has it.
+/// Type of file system in the table of mounts.
+pub(crate) const FILE_SYSTEM_TYPE: &str = "fuse.lanefs";
+/// Program that mounts for users; it is in the package fuse3.
 const HELPER: &str = "fusermount3";
 const DEVICE: &str = "/dev/fuse";
 
 /// Mounts on `dir` and returns the connection to the kernel.
 pub(crate) fn mount(dir: &Path, options: &Options) -> Result<OwnedFd> {
     if rustix::process::geteuid().is_root() {
-        match directly(dir, options) {
-            // Root without the capability, as in a container: the helper may have it.
+        match mount_directly(dir, options) {
+            // Root in a container may lack the capability, which the helper may have.
             Err(Error::Host { errno: Errno::PERM, .. }) => {}
-            done => return done,
+            result => return result,
         }
     }
-    by_helper(dir, options)
+    mount_by_helper(dir, options)
 }
 
-fn directly(dir: &Path, options: &Options) -> Result<OwnedFd> {
+/// Mounts by system calls.
+fn mount_directly(dir: &Path, options: &Options) -> Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let device = rustix::fs::open(DEVICE, flags, Mode::empty()).map_err(|errno| match errno {
         Errno::NOENT | Errno::NODEV => {
@@ -44,7 +46,7 @@ fn directly(dir: &Path, options: &Options) -> Result<OwnedFd> {
         errno => Error::host(format!("opening {DEVICE}"), errno),
     })?;
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    // What root mounts is for everybody, as with any file system.
+    // All users may use a mount of root, as with any file system.
     let data = format!(
         "fd={},rootmode=40000,user_id={uid},group_id={gid},default_permissions,allow_other,max_read={MAX_WRITE}",
         device.as_raw_fd()
@@ -63,28 +65,29 @@ fn directly(dir: &Path, options: &Options) -> Result<OwnedFd> {
             flags |= flag;
         }
     }
-    rustix::mount::mount(options.source.as_path(), dir, TYPE, flags, data.as_c_str())
+    rustix::mount::mount(options.source.as_path(), dir, FILE_SYSTEM_TYPE, flags, data.as_c_str())
         .map_err(|errno| Error::host(format!("mounting on {}", dir.display()), errno))?;
     Ok(device)
 }
 
-/// KiB that the kernel reads ahead of who reads a file in order: two of the largest requests, so that one is answered while the other is used.
-const READ_AHEAD: u32 = 2 * (MAX_WRITE >> 10);
+/// Readahead of the kernel in KiB: two of the largest requests, so that the server handles one while the
+/// reader uses the other.
+const READAHEAD_KIB: u32 = 2 * (MAX_WRITE >> 10);
 
-/// Has the kernel read further ahead than the 128 KiB that it offers every FUSE file system. Root alone may; without it reading is
-/// slower, no more.
-pub(crate) fn read_far_ahead(device: u64) {
+/// Raises the kernel's readahead above the default of 128 KiB for FUSE file systems. Only root may do this;
+/// without it, sequential reads are slower.
+pub(crate) fn raise_readahead(device: u64) {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-    if let Err(error) = std::fs::write(&setting, READ_AHEAD.to_string()) {
+    if let Err(error) = std::fs::write(&setting, READAHEAD_KIB.to_string()) {
         log::debug!("{setting}: {error}");
     }
 }
 
-/// The helper mounts and sends the connection through a socket, whose number it is told.
-fn by_helper(dir: &Path, options: &Options) -> Result<OwnedFd> {
+/// Mounts by the helper, which returns the connection through a socket that it inherits.
+fn mount_by_helper(dir: &Path, options: &Options) -> Result<OwnedFd> {
     let socket = |errno| Error::host("making a pair of sockets", errno);
-    // Without CLOEXEC: the helper inherits its end.
+    // Without CLOEXEC, so that the helper inherits its end.
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)
             .map_err(socket)?;
@@ -105,10 +108,11 @@ fn by_helper(dir: &Path, options: &Options) -> Result<OwnedFd> {
     let output = child.wait_with_output().map_err(|error| Error::io(HELPER, &error))?;
     match connection {
         Some(connection) => Ok(connection),
-        None => Err(said(&output.stderr)),
+        None => Err(helper_error(&output.stderr)),
     }
 }
 
+/// Builds the error for a helper that cannot be started.
 fn no_helper(error: &std::io::Error) -> Error {
     if error.kind() == std::io::ErrorKind::NotFound {
         let why = "only root may mount without it; install the package fuse3, or mount as root";
@@ -117,8 +121,8 @@ fn no_helper(error: &std::io::Error) -> Error {
     Error::io(HELPER, error)
 }
 
-/// The helper's complaint, with what to do about the one that is most likely.
-fn said(stderr: &[u8]) -> Error {
+/// Converts the helper's message to an error, with advice for the likely causes.
+fn helper_error(stderr: &[u8]) -> Error {
     let text = String::from_utf8_lossy(stderr);
     let text = text.trim();
     if text.contains("user_allow_other") {
@@ -132,6 +136,7 @@ fn said(stderr: &[u8]) -> Error {
     Error::Helper(if text.is_empty() { format!("{HELPER} failed") } else { text.to_owned() })
 }
 
+/// Returns the options for the helper's command line.
 fn helper_options(options: &Options) -> OsString {
     let mut list = b"fsname=".to_vec();
     for byte in options.source.as_os_str().as_bytes() {
@@ -154,7 +159,7 @@ fn helper_options(options: &Options) -> OsString {
     OsString::from_vec(list)
 }
 
-/// The connection that comes through the socket; `None` where it is closed without one.
+/// Receives the connection from the socket; `None` where the helper closes it without one.
 fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -173,41 +178,42 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     })
 }
 
-/// How much force an unmount uses.
+/// Way to unmount.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Force {
-    /// Refused while anything is in use.
-    None,
-    /// Gone from sight at once; it ends when nothing is in use any more.
+pub(crate) enum UnmountMode {
+    /// Fails while the mount is in use.
+    Normal,
+    /// Detaches the mount at once; it ends when it is no longer in use.
     Lazy,
 }
 
-/// Takes a mount away.
+/// Unmounts `dir`.
 ///
 /// # Errors
-/// [`Errno::BUSY`] where it is in use.
-pub(crate) fn unmount(dir: &Path, force: Force) -> std::result::Result<(), Errno> {
-    let flags = match force {
-        Force::None => UnmountFlags::NOFOLLOW,
-        Force::Lazy => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+/// [`Errno::BUSY`]: the mount is in use.
+pub(crate) fn unmount(dir: &Path, mode: UnmountMode) -> std::result::Result<(), Errno> {
+    let flags = match mode {
+        UnmountMode::Normal => UnmountFlags::NOFOLLOW,
+        UnmountMode::Lazy => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
     };
     match rustix::mount::unmount(dir, flags) {
-        Err(Errno::PERM) => unmount_by_helper(dir, force),
-        done => done,
+        Err(Errno::PERM) => unmount_by_helper(dir, mode),
+        result => result,
     }
 }
 
-fn unmount_by_helper(dir: &Path, force: Force) -> std::result::Result<(), Errno> {
+/// Unmounts by the helper, for users who mounted by it.
+fn unmount_by_helper(dir: &Path, mode: UnmountMode) -> std::result::Result<(), Errno> {
     let mut command = Command::new(HELPER);
     command.arg("-u");
-    if force == Force::Lazy {
+    if mode == UnmountMode::Lazy {
         command.arg("-z");
     }
     let output = command.arg("--").arg(dir).stdin(Stdio::null()).output().map_err(|_| Errno::PERM)?;
     if output.status.success() {
         return Ok(());
     }
-    // It has words only.
+    // The helper reports its error as text only.
     let busy = String::from_utf8_lossy(&output.stderr).to_lowercase().contains("busy");
     Err(if busy { Errno::BUSY } else { Errno::PERM })
 }

@@ -1,21 +1,28 @@
 //! LaneFS as a file system of Linux, through FUSE: a [`Mount`] serves an open volume below a directory.
 //!
-//! What a request means is decided in the theme modules (`names`, `data`, `attributes`, `xattrs`, `listing`); `server` only hands
-//! requests on. `session` mounts, serves and ends; `kernel` has the system calls for that; `table` reads what is mounted;
-//! `unmount` takes it away again; `users` finds out who is in the way; `daemon` is a process of its own. Commands for a volume that is
-//! mounted go from `client` to `control`, in the words of `wire`; `notify` tells the kernel what they changed.
+//! * Requests: `server` receives them and passes them to the theme modules (`names`, `data`, `attributes`,
+//!   `xattrs`, `listing`), which implement them on the state of the mount (`served`) and return an `errno`.
+//!   `convert` translates types, `statistics` counts.
+//! * Mounts: `session` starts, serves and ends one, with the system calls in `kernel`. `table` reads the
+//!   kernel's table of mounts, `unmount` removes a mount, `processes` finds the processes that use it,
+//!   `daemon` starts a background process.
+//! * Commands beside a mount: `client` sends them to `control` in the messages of `wire`; `notify`
+//!   invalidates the kernel's caches.
 //!
 //! # Invariants
 //!
-//! * **The kernel checks permissions** (`default_permissions`): it knows the groups and capabilities of whoever asks, and answers
-//!   from its caches without asking here. Here everything is done as the volume's owner.
-//! * **The kernel may believe what it was told for ever**: whatever changes a mounted volume comes through the mount, or the kernel is
-//!   told of it.
-//! * **An inode that the kernel knows is held** in the volume, as often as it was told of it, until it forgets.
-//! * **Nothing is said to be written that is not in the volume**: the kernel keeps no dirty data, save those of shared mappings.
+//! * **The kernel checks permissions** (`default_permissions`): it knows the caller's groups and
+//!   capabilities, and replies from its caches without a request. This crate does everything as the volume's
+//!   owner.
+//! * **The kernel may cache replies without limit**: every change of a mounted volume is a request of the
+//!   kernel, or the kernel is notified of it.
+//! * **Inodes known to the kernel are held** in the volume, once for each lookup, until the kernel forgets
+//!   them.
+//! * **Data reported as written are in the volume**: the kernel keeps no dirty data, except those of shared
+//!   mappings.
 //!
-//! What this crate does not know: how a volume works inside; the command line.
-// One call of `control` has to, with its reason.
+//! This crate knows neither the inside of a volume nor the command line.
+// One call in `control` is unsafe, with its reason.
 #![deny(unsafe_code)]
 
 mod attributes;
@@ -32,18 +39,18 @@ pub mod logging;
 mod names;
 mod notify;
 mod options;
+pub mod processes;
 mod served;
 mod server;
 mod session;
 mod statistics;
 pub mod table;
 pub mod unmount;
-pub mod users;
 mod wire;
 mod xattrs;
 
-pub use control::{Request, Service};
+pub use control::{CommandRequest, Service};
 pub use error::{Error, Result};
 pub use options::Options;
 pub use session::{Ended, Mount, Stopper, directory};
-pub use statistics::{Operation, STEPS, Snapshot, Statistics};
+pub use statistics::{BUCKETS, Operation, OperationCounts, Statistics};

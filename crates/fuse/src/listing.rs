@@ -1,9 +1,9 @@
 //! Listings of directories.
 //!
-//! The kernel's offset says where to go on: 0 is `.`, 1 is `..`, and from 2 on it is the volume's cookie and 2. A cookie stays good
-//! whatever comes and goes, so no handle has to remember anything.
+//! The kernel's offset says where to continue: 0 is `.`, 1 is `..`, and from 2 on the offset is the volume's
+//! cookie plus 2. A cookie stays valid while names are added and removed, so a handle has no state.
 
-use crate::convert::{FOR_EVER, generation, kind};
+use crate::convert::{CACHE_TIMEOUT, generation, kind};
 use crate::errno::{Errno, FuseResult};
 use crate::served::Served;
 use fuser::{INodeNo, ReplyDirectory, ReplyDirectoryPlus};
@@ -14,134 +14,163 @@ use std::os::unix::ffi::OsStrExt;
 const OWNER: Caller = Caller::OWNER;
 /// Offsets below this one belong to `.` and `..`.
 const DOTS: u64 = 2;
-/// Entries fetched at a time: about what fits into one answer.
-const NAMES: usize = 128;
-const ENTRIES: usize = 28;
+/// Entries that one call reads from the volume: about as many as fit into one reply.
+const NAMES_PER_CALL: usize = 128;
+const ENTRIES_PER_CALL: usize = 28;
 
-/// What a listing is written to.
-pub(crate) enum Page<'r> {
+/// Reply to which a listing is written.
+pub(crate) enum ListReply<'r> {
     /// Names alone.
     Names(&'r mut ReplyDirectory),
-    /// Names with attributes; each counts as a lookup.
+    /// Names with attributes; the kernel counts each as a lookup.
     Entries(&'r mut ReplyDirectoryPlus),
 }
 
-/// Why there are no more entries.
-enum Done {
-    /// That was all.
-    Listed,
-    Refused(Errno),
+/// Reason why a listing ends.
+enum ListEnd {
+    /// All entries are listed.
+    Complete,
+    Failed(Errno),
 }
 
-impl From<lanefs::Error> for Done {
+impl From<lanefs::Error> for ListEnd {
     fn from(error: lanefs::Error) -> Self {
-        Done::Refused(error.into())
+        ListEnd::Failed(error.into())
     }
 }
 
-/// Whether an entry found room.
+/// Outcome of offering an entry to the reply.
 #[derive(PartialEq, Eq)]
-enum Room {
-    Enough,
-    None,
+enum Offer {
+    Added,
+    /// The name was removed meanwhile.
+    Vanished,
+    /// The reply is full and did not take the entry.
+    Full,
+}
+
+impl Offer {
+    fn new(full: bool) -> Self {
+        if full { Offer::Full } else { Offer::Added }
+    }
 }
 
 impl Served {
+    /// Writes entries from `offset` on to the reply until it is full.
     pub(crate) fn list(
         &self,
         volume: &Volume,
         dir: INodeNo,
         offset: u64,
-        page: &mut Page<'_>,
+        reply: &mut ListReply<'_>,
     ) -> FuseResult<()> {
         let dir = self.numbers.ino(dir);
-        if offset == 0 && self.put_dots(volume, dir, page, 0)? == Room::None {
+        if offset == 0 && self.put_dots(volume, dir, reply, 0)? == Offer::Full {
             return Ok(());
         }
-        if offset < DOTS && self.put_dots(volume, dir, page, 1)? == Room::None {
+        if offset < DOTS && self.put_dots(volume, dir, reply, 1)? == Offer::Full {
             return Ok(());
         }
         let mut cookie = offset.saturating_sub(DOTS);
         let mut put_any = offset < DOTS;
         loop {
-            match self.put_some(volume, dir, page, &mut cookie) {
-                Ok(Room::Enough) => put_any = true,
-                Ok(Room::None) => return Ok(()),
-                Err(Done::Listed) => {
+            match self.put_some(volume, dir, reply, &mut cookie, &mut put_any) {
+                Ok(Offer::Full) => return Ok(()),
+                Ok(_) => {}
+                Err(ListEnd::Complete) => {
                     self.accessed(volume, dir);
                     return Ok(());
                 }
-                // What was put counts, and what is held for it the kernel must come to know. It will ask again from here.
-                Err(Done::Refused(_)) if put_any => return Ok(()),
-                Err(Done::Refused(errno)) => return Err(errno),
+                // The reply must reach the kernel with the entries that it has, because they are held for the
+                // kernel. The kernel continues from here.
+                Err(ListEnd::Failed(_)) if put_any => return Ok(()),
+                Err(ListEnd::Failed(errno)) => return Err(errno),
             }
         }
     }
 
-    /// The entries behind `cookie`, which moves on with each.
+    /// Adds the entries after `cookie`, which advances with each. Sets `put_any` once the reply has an entry.
     fn put_some(
         &self,
         volume: &Volume,
         dir: Ino,
-        page: &mut Page<'_>,
+        reply: &mut ListReply<'_>,
         cookie: &mut u64,
-    ) -> Result<Room, Done> {
-        let most = if matches!(page, Page::Names(_)) { NAMES } else { ENTRIES };
+        put_any: &mut bool,
+    ) -> Result<Offer, ListEnd> {
+        let most = if matches!(reply, ListReply::Names(_)) { NAMES_PER_CALL } else { ENTRIES_PER_CALL };
         let entries = volume.readdir(&OWNER, dir, *cookie, most)?;
         if entries.is_empty() {
-            return Err(Done::Listed);
+            return Err(ListEnd::Complete);
         }
         for entry in &entries {
-            if self.put(volume, dir, page, entry)? == Room::None {
-                return Ok(Room::None);
+            match self.put(volume, dir, reply, entry)? {
+                Offer::Full => return Ok(Offer::Full),
+                Offer::Added => *put_any = true,
+                Offer::Vanished => {}
             }
             *cookie = entry.cookie;
         }
-        Ok(Room::Enough)
+        Ok(Offer::Added)
     }
 
-    /// One of the two entries that every directory has.
-    fn put_dots(&self, volume: &Volume, dir: Ino, page: &mut Page<'_>, offset: u64) -> FuseResult<Room> {
+    /// Adds `.` or `..`.
+    fn put_dots(
+        &self,
+        volume: &Volume,
+        dir: Ino,
+        reply: &mut ListReply<'_>,
+        offset: u64,
+    ) -> FuseResult<Offer> {
         let (name, ino) = match offset {
             0 => (".", dir),
             _ => ("..", volume.lookup(&OWNER, dir, b"..")?.0),
         };
-        let full = match page {
-            Page::Names(reply) => {
+        let full = match reply {
+            ListReply::Names(reply) => {
                 reply.add(self.numbers.number(ino), offset + 1, kind(FileKind::Directory), name)
             }
-            Page::Entries(reply) => {
-                // These two are not lookups: the kernel does not count them.
+            ListReply::Entries(reply) => {
+                // The kernel does not count these two as lookups.
                 let attr = volume.getattr(ino)?;
                 let number = self.numbers.number(ino);
                 let to = self.numbers.attr(&attr);
-                reply.add(number, offset + 1, name, &FOR_EVER, &to, generation(&attr))
+                reply.add(number, offset + 1, name, &CACHE_TIMEOUT, &to, generation(&attr))
             }
         };
-        Ok(if full { Room::None } else { Room::Enough })
+        Ok(Offer::new(full))
     }
 
-    fn put(&self, volume: &Volume, dir: Ino, page: &mut Page<'_>, entry: &DirEntry) -> Result<Room, Done> {
+    /// Adds one entry. An entry with attributes is held for the kernel, unless the reply is full.
+    fn put(
+        &self,
+        volume: &Volume,
+        dir: Ino,
+        reply: &mut ListReply<'_>,
+        entry: &DirEntry,
+    ) -> Result<Offer, ListEnd> {
         let next = entry.cookie.saturating_add(DOTS);
         let shown = OsStr::from_bytes(&entry.name);
-        let full = match page {
-            Page::Names(reply) => reply.add(self.numbers.number(entry.ino), next, kind(entry.kind), shown),
-            Page::Entries(reply) => {
-                let attr = match volume.lookup_held(&OWNER, dir, &entry.name) {
+        let full = match reply {
+            ListReply::Names(reply) => {
+                reply.add(self.numbers.number(entry.ino), next, kind(entry.kind), shown)
+            }
+            ListReply::Entries(reply) => {
+                let attr = match self.lookup_held(volume, dir, &entry.name) {
                     Ok(attr) => attr,
-                    // Removed since it was listed.
-                    Err(error) if error.code() == Code::NotFound => return Ok(Room::Enough),
+                    // Another thread removed the name meanwhile.
+                    Err(error) if error.code() == Code::NotFound => return Ok(Offer::Vanished),
                     Err(error) => return Err(error.into()),
                 };
                 let number = self.numbers.number(attr.ino);
                 let to = self.numbers.attr(&attr);
-                let full = reply.add(number, next, shown, &FOR_EVER, &to, generation(&attr));
+                let full = reply.add(number, next, shown, &CACHE_TIMEOUT, &to, generation(&attr));
                 if full {
-                    volume.release(attr.ino, 1)?;
+                    self.release(volume, attr.ino, 1)?;
                 }
                 full
             }
         };
-        Ok(if full { Room::None } else { Room::Enough })
+        Ok(Offer::new(full))
     }
 }

@@ -1,4 +1,4 @@
-//! Where messages of a server go: standard error, a file, or the system's log.
+//! Destinations of a server's messages: standard error, a file, or the system's log.
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::fs::File;
@@ -7,41 +7,43 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where the system's log listens.
+/// Socket of the system's log.
 const SYSLOG: &str = "/dev/log";
-/// The facility of daemons, times 8.
+/// Facility of daemons, shifted by the three bits of the severity.
 const DAEMON: u8 = 3 << 3;
 
-enum Target {
+/// Destination of messages.
+enum LogTarget {
     Stderr,
     File(File),
     Syslog(UnixDatagram),
 }
 
-struct Logger(OnceLock<Target>);
+struct Logger(OnceLock<LogTarget>);
 
 static LOGGER: Logger = Logger(OnceLock::new());
 
-/// Sends messages to `target`: a file, to which they are appended, or `syslog`; standard error without one. Returns the file.
+/// Sends messages to `target`: a file, to which they are appended, or `syslog`; without one, to standard
+/// error. Returns the file.
 ///
 /// # Errors
 /// The host's, for a file that cannot be opened or a system without a log.
 pub fn start(target: Option<&str>) -> io::Result<Option<File>> {
     let mut file = None;
     let target = match target {
-        None => Target::Stderr,
+        None => LogTarget::Stderr,
         Some("syslog") => {
             let socket = UnixDatagram::unbound()?;
             socket.connect(SYSLOG)?;
-            Target::Syslog(socket)
+            LogTarget::Syslog(socket)
         }
         Some(path) => {
             let opened = File::options().append(true).create(true).open(path)?;
             file = Some(opened.try_clone()?);
-            Target::File(opened)
+            LogTarget::File(opened)
         }
     };
-    // Both fail only for the second mount of one process, which shares the first one's log.
+    // Both calls fail only for the second mount of a process, which shares the log of the first one.
     let _ = LOGGER.0.set(target);
     if log::set_logger(&LOGGER).is_ok() {
         log::set_max_level(LevelFilter::Info);
@@ -51,7 +53,7 @@ pub fn start(target: Option<&str>) -> io::Result<Option<File>> {
 
 impl Log for Logger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // The library tells more than anybody wants to know.
+        // Informational messages of the library are of no use to administrators.
         metadata.level() <= if metadata.target().starts_with("fuser") { Level::Warn } else { Level::Info }
     }
 
@@ -60,16 +62,16 @@ impl Log for Logger {
             return;
         }
         let text = record.args();
-        // A log that cannot be written has nowhere to complain to.
+        // An error in writing the log cannot be reported anywhere.
         let _ = match self.0.get() {
-            None | Some(Target::Stderr) => writeln!(io::stderr(), "lanefs: {text}"),
-            Some(Target::File(file)) => {
+            None | Some(LogTarget::Stderr) => writeln!(io::stderr(), "lanefs: {text}"),
+            Some(LogTarget::File(file)) => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let line = format!("{} {}: {text}\n", now.as_secs(), record.level());
                 let mut file = file;
                 file.write_all(line.as_bytes())
             }
-            Some(Target::Syslog(socket)) => {
+            Some(LogTarget::Syslog(socket)) => {
                 let severity = match record.level() {
                     Level::Error => 3,
                     Level::Warn => 4,

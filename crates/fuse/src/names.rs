@@ -1,4 +1,4 @@
-//! Names: looking up, making, renaming and removing them.
+//! Names: lookup, creation, renaming and removal.
 
 use crate::errno::{Errno, FuseResult};
 use crate::served::Served;
@@ -6,21 +6,23 @@ use fuser::{INodeNo, RenameFlags, Request};
 use lanefs::{Attr, Caller, Code, FileKind, Ino, RenameMode, SetAttr, Volume};
 
 const OWNER: Caller = Caller::OWNER;
-/// Write and search permission of one class.
+/// Write and search permission of one class of users.
 const WRITE_SEARCH: u16 = 0o3;
 const SETGID: u16 = 0o2000;
 /// `O_EXCL` of `open(2)`.
 const O_EXCL: i32 = 0o200;
 
-/// The permission bits of a mode.
+/// Returns the permission bits of a mode.
 fn perm(mode: u32) -> u16 {
     (mode & 0o7777) as u16
 }
 
-/// As whom the volume is to make something in `dir`, so that it belongs to whoever asked.
+/// Returns the identity under which the volume creates a file in `dir`, so that the file belongs to the
+/// caller.
 ///
-/// The kernel has decided already that this is allowed, but the volume will look at the permissions again, and does not know the
-/// caller's groups. So it is told of the group that explains the kernel's decision. `None` where only a privilege does.
+/// The kernel has already permitted the operation. The volume checks the permissions again and does not know
+/// the caller's groups, so the identity has the group that explains the kernel's decision. `None` where only
+/// a privilege explains it.
 fn creator(volume: &Volume, request: &Request, dir: Ino) -> FuseResult<Option<Caller>> {
     let (uid, gid) = (request.uid(), request.gid());
     if uid == 0 {
@@ -38,21 +40,21 @@ fn creator(volume: &Volume, request: &Request, dir: Ino) -> FuseResult<Option<Ca
 }
 
 impl Served {
-    /// The attributes of what a name stands for, which is held from now on; `None` where there is no such name.
+    /// Returns the attributes of the named inode and holds it; `None` where there is no such name.
     pub(crate) fn lookup(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> FuseResult<Option<Attr>> {
         let dir = self.numbers.ino(dir);
-        // Asked for by NFS, of any inode whatever.
+        // NFS looks up `.` in any inode, also in files.
         if name == b"." {
-            return Ok(Some(volume.hold(dir)?));
+            return Ok(Some(self.hold(volume, dir)?));
         }
-        match volume.lookup_held(&OWNER, dir, name) {
+        match self.lookup_held(volume, dir, name) {
             Ok(attr) => Ok(Some(attr)),
             Err(error) if error.code() == Code::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Makes something in `dir` that belongs to whoever asked, and holds it.
+    /// Creates a file in `dir` that belongs to the caller, and holds it.
     fn make(
         &self,
         volume: &Volume,
@@ -61,11 +63,11 @@ impl Served {
         privileged: bool,
         make: impl Fn(&Caller) -> lanefs::Result<Attr>,
     ) -> FuseResult<Attr> {
-        let who = if privileged { None } else { creator(volume, request, dir)? };
-        let made = match who {
-            Some(who) => make(&who)?,
+        let identity = if privileged { None } else { creator(volume, request, dir)? };
+        let made = match identity {
+            Some(identity) => make(&identity)?,
             None => {
-                // Two steps, where a crash between them leaves what root owns: right, if not yet whole.
+                // In two steps. A crash between them leaves a file of root, which grants nobody a right.
                 let made = make(&OWNER)?;
                 let inherits = volume.getattr(dir)?.perm & SETGID != 0;
                 let gid = if inherits { made.gid } else { request.gid() };
@@ -78,7 +80,7 @@ impl Served {
                 volume.setattr(&OWNER, made.ino, &set)?
             }
         };
-        Ok(volume.hold(made.ino)?)
+        Ok(self.hold(volume, made.ino)?)
     }
 
     pub(crate) fn mknod(
@@ -91,12 +93,12 @@ impl Served {
         rdev: u32,
     ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
-        // Without a type it is a regular file, as mknod(2) says.
+        // A mode without a type means a regular file (mknod(2)).
         let bits = if mode & 0o170_000 == 0 { mode | 0o100_000 } else { mode };
         let kind = FileKind::from_mode(bits as u16).ok_or(Errno::EINVAL)?;
         let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-        self.make(volume, request, dir, device && request.uid() != 0, |who| {
-            volume.mknod(who, dir, name, kind, perm(mode), rdev.into())
+        self.make(volume, request, dir, device && request.uid() != 0, |identity| {
+            volume.mknod(identity, dir, name, kind, perm(mode), rdev.into())
         })
     }
 
@@ -109,7 +111,7 @@ impl Served {
         mode: u32,
     ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
-        self.make(volume, request, dir, false, |who| volume.mkdir(who, dir, name, perm(mode)))
+        self.make(volume, request, dir, false, |identity| volume.mkdir(identity, dir, name, perm(mode)))
     }
 
     pub(crate) fn symlink(
@@ -121,7 +123,7 @@ impl Served {
         target: &[u8],
     ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
-        self.make(volume, request, dir, false, |who| volume.symlink(who, dir, name, target))
+        self.make(volume, request, dir, false, |identity| volume.symlink(identity, dir, name, target))
     }
 
     pub(crate) fn create(
@@ -134,12 +136,13 @@ impl Served {
         flags: i32,
     ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
-        let made =
-            self.make(volume, request, dir, false, |who| volume.create_file(who, dir, name, perm(mode)));
+        let made = self.make(volume, request, dir, false, |identity| {
+            volume.create_file(identity, dir, name, perm(mode))
+        });
         match made {
-            // Somebody else may have made it meanwhile, which is well unless it must not exist.
+            // Another process may have created the file meanwhile, which is an error only with `O_EXCL`.
             Err(errno) if errno == Errno::EEXIST && flags & O_EXCL == 0 => {
-                Ok(volume.lookup_held(&OWNER, dir, name)?)
+                Ok(self.lookup_held(volume, dir, name)?)
             }
             made => made,
         }
@@ -148,7 +151,7 @@ impl Served {
     pub(crate) fn link(&self, volume: &Volume, ino: INodeNo, dir: INodeNo, name: &[u8]) -> FuseResult<Attr> {
         let (ino, dir) = (self.numbers.ino(ino), self.numbers.ino(dir));
         volume.link(&OWNER, ino, dir, name)?;
-        Ok(volume.hold(ino)?)
+        Ok(self.hold(volume, ino)?)
     }
 
     pub(crate) fn unlink(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> FuseResult<()> {

@@ -1,14 +1,17 @@
-//! Tells the kernel what changed beside the mount, so that it forgets what it has cached of that.
+//! Invalidation of the kernel's caches after changes beside the mount.
 //!
-//! A command changes the volume in a thread of its own; the requests of the kernel, which knows what it asked for, come in threads
-//! that [serve the kernel](serves_the_kernel). Notes are sent by one more thread: the kernel may hold locks for a request
-//! while it takes one in, and that request must find its answer.
+//! A command changes the volume in a thread of its own. Threads that [serve the kernel](serves_the_kernel)
+//! need no invalidation: the kernel knows what it requested. One more thread sends the notifications, because
+//! the kernel may take locks for a request while it handles a notification, and another thread must serve
+//! that request.
 //!
-//! The kernel passes over a note of an inode that it does not know. But attributes may have been read, and be on their way to it, when
-//! they change; it would believe them for ever. So a note of an inode that is held, and yet unknown, is sent again until it is one or the
-//! other. (Names need no such care: while the kernel asks for one it holds the lock of the directory, which a note of a name takes.)
+//! The kernel ignores a notification of an inode that it does not know. But a reply with the inode's old
+//! attributes may still be on its way when they change, and the kernel would cache them without limit. So the
+//! thread repeats a notification of an inode that is held and yet unknown, until the kernel knows the inode
+//! or it is no longer held. Names need no such care: the kernel locks the directory for a lookup, and the
+//! notification of a name takes the same lock.
 
-use crate::convert::Numbers;
+use crate::convert::InodeNumbers;
 use crate::served::{Served, serves_the_kernel};
 use fuser::Notifier;
 use lanefs::{Changed, Ino, Volume};
@@ -20,38 +23,42 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Between two notes of an inode that is on its way to the kernel.
-const PAUSE: Duration = Duration::from_micros(50);
-/// How long an inode may be on its way; or on its way back, when the kernel has forgotten it.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Pause between two notifications of an inode that the kernel does not know yet.
+const RETRY_PAUSE: Duration = Duration::from_micros(50);
+/// Longest time in which a reply reaches the kernel, or the server receives that the kernel has forgotten an
+/// inode.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 
-enum Note {
+enum Invalidation {
+    /// A name in a directory.
     Name(Ino, OsString),
+    /// Attributes and content of an inode.
     Inode(Ino),
-    /// All notes before this one have been sent.
-    Flushed(Sender<()>),
+    /// The sender is answered once all notifications before this one have been sent.
+    Flush(Sender<()>),
 }
 
-/// Notes on their way.
+/// Queue of invalidations to be sent.
 #[derive(Clone)]
-pub(crate) struct Notes(Sender<Note>);
+pub(crate) struct Invalidations(Sender<Invalidation>);
 
-impl Notes {
-    /// Begins to tell of the changes of `volume`.
+impl Invalidations {
+    /// Starts the thread that sends invalidations of changes of `volume`.
     ///
     /// # Errors
-    /// The host's, when it has no more threads.
+    /// The host's, when it cannot start a thread.
     pub(crate) fn start(
         volume: &Volume,
         served: &Arc<Served>,
         notifier: Notifier,
         connection: OwnedFd,
-    ) -> std::io::Result<Notes> {
-        let (sender, notes) = channel();
-        let kernel = Kernel { notifier, connection, numbers: served.numbers, served: Arc::downgrade(served) };
+    ) -> std::io::Result<Invalidations> {
+        let (sender, queue) = channel();
+        let kernel =
+            KernelCache { notifier, connection, numbers: served.numbers, served: Arc::downgrade(served) };
         let numbers = served.numbers;
-        let work = move || send(&notes, &kernel);
-        std::thread::Builder::new().name("lanefs-notes".to_owned()).spawn(work)?;
+        let work = move || send_all(&queue, &kernel);
+        std::thread::Builder::new().name("lanefs-invalidate".to_owned()).spawn(work)?;
         let to = sender.clone();
         let root = numbers.root;
         volume.on_change(move |volume, changed| {
@@ -59,53 +66,53 @@ impl Notes {
                 return;
             }
             let knows = |ino: Ino| ino == root || volume.is_held(ino);
-            let note = match changed {
+            let invalidation = match changed {
                 Changed::Name { dir, name } if knows(dir) => {
-                    Note::Name(dir, OsString::from_vec(name.to_vec()))
+                    Invalidation::Name(dir, OsString::from_vec(name.to_vec()))
                 }
-                Changed::Inode(ino) if knows(ino) => Note::Inode(ino),
+                Changed::Inode(ino) if knows(ino) => Invalidation::Inode(ino),
                 _ => return,
             };
-            // Without a receiver the mount has ended.
-            let _ = to.send(note);
+            // Fails only after the mount has ended.
+            let _ = to.send(invalidation);
         });
-        Ok(Notes(sender))
+        Ok(Invalidations(sender))
     }
 
-    /// Returns when the kernel has heard of everything that this thread has changed.
+    /// Returns when the kernel has been notified of all changes of this thread.
     pub(crate) fn flush(&self) {
         let (sender, flushed) = channel();
-        if self.0.send(Note::Flushed(sender)).is_ok() {
+        if self.0.send(Invalidation::Flush(sender)).is_ok() {
             let _ = flushed.recv();
         }
     }
 }
 
-/// Who is told.
-struct Kernel {
+/// The kernel's caches of one mount.
+struct KernelCache {
     notifier: Notifier,
     connection: OwnedFd,
-    numbers: Numbers,
-    /// Not for good: the volume, which is in there, has the sender of the notes.
+    numbers: InodeNumbers,
+    /// Weak, because the volume in it has the sender of the queue.
     served: Weak<Served>,
 }
 
-impl Kernel {
-    // Both may be refused: then the kernel knows no such thing, or the mount has ended.
+impl KernelCache {
+    // The kernel refuses both where it does not know the name or inode, or the mount has ended.
 
-    fn forget_name(&self, dir: Ino, name: &OsStr) {
+    fn invalidate_name(&self, dir: Ino, name: &OsStr) {
         let _ = self.notifier.inval_entry(self.numbers.number(dir), name);
     }
 
-    fn forget_inode(&self, ino: Ino) {
+    fn invalidate_inode(&self, ino: Ino) {
         let begin = Instant::now();
-        // Not by the notifier, which does not say whether the inode is known.
-        let note = inode_note(self.numbers.number(ino).0);
-        while rustix::io::write(&self.connection, &note) == Err(Errno::NOENT) {
-            if !self.is_held(ino) || begin.elapsed() > PATIENCE {
+        // The library's notifier does not return whether the kernel knows the inode.
+        let message = inode_notification(self.numbers.number(ino).0);
+        while rustix::io::write(&self.connection, &message) == Err(Errno::NOENT) {
+            if !self.is_held(ino) || begin.elapsed() > RETRY_TIMEOUT {
                 return;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RETRY_PAUSE);
         }
     }
 
@@ -115,28 +122,32 @@ impl Kernel {
     }
 }
 
-/// The kernel's `struct fuse_out_header` for a note, and `fuse_notify_inval_inode_out` for all attributes and content.
-fn inode_note(number: u64) -> [u8; 40] {
-    const INODE: u32 = 2;
-    let mut note = [0; 40];
-    let size = note.len() as u32;
-    note[..4].copy_from_slice(&size.to_ne_bytes());
-    note[4..8].copy_from_slice(&INODE.to_ne_bytes());
-    // No request (8..16): it is a note. From offset 0 (24..32), of any length (32..40).
-    note[16..24].copy_from_slice(&number.to_ne_bytes());
-    note
+/// Encodes a `struct fuse_out_header` and a `fuse_notify_inval_inode_out` for all attributes and content of
+/// an inode.
+fn inode_notification(number: u64) -> [u8; 40] {
+    const FUSE_NOTIFY_INVAL_INODE: u32 = 2;
+    let mut message = [0; 40];
+    let size = message.len() as u32;
+    message[..4].copy_from_slice(&size.to_ne_bytes());
+    message[4..8].copy_from_slice(&FUSE_NOTIFY_INVAL_INODE.to_ne_bytes());
+    // The request number (8..16) is 0 for a notification. Range: offset 0 (24..32), any length (32..40).
+    message[16..24].copy_from_slice(&number.to_ne_bytes());
+    message
 }
 
-fn send(notes: &Receiver<Note>, kernel: &Kernel) {
-    // Many changes of one directory follow each other: it is told of once.
+/// Sends invalidations until the queue closes.
+fn send_all(queue: &Receiver<Invalidation>, kernel: &KernelCache) {
+    // Changes of one directory often follow each other; one notification of its inode is enough for them.
     let mut last = None;
-    for note in notes {
-        match note {
-            Note::Name(dir, name) => kernel.forget_name(dir, &name),
-            Note::Inode(ino) if last == Some(ino) => {}
-            Note::Inode(ino) => last.replace(ino).into_iter().for_each(|before| kernel.forget_inode(before)),
-            Note::Flushed(done) => {
-                last.take().into_iter().for_each(|before| kernel.forget_inode(before));
+    for invalidation in queue {
+        match invalidation {
+            Invalidation::Name(dir, name) => kernel.invalidate_name(dir, &name),
+            Invalidation::Inode(ino) if last == Some(ino) => {}
+            Invalidation::Inode(ino) => {
+                last.replace(ino).into_iter().for_each(|before| kernel.invalidate_inode(before));
+            }
+            Invalidation::Flush(done) => {
+                last.take().into_iter().for_each(|before| kernel.invalidate_inode(before));
                 let _ = done.send(());
             }
         }

@@ -3,28 +3,28 @@
 use crate::{Error, Result};
 use std::path::PathBuf;
 
-/// How a volume is mounted.
+/// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Nothing may be changed.
+    /// True to refuse all changes.
     pub read_only: bool,
-    /// Reading changes times of access, as `relatime` has it; without it they stay.
+    /// True where reading changes times of access by the rules of `relatime`; otherwise they stay.
     pub access_times: bool,
-    /// Other users than the one who mounts may come in, as far as permissions let them. Always so where root mounts.
+    /// True to let other users use the mount, as far as permissions allow. Mounts of root always do.
     pub allow_other: bool,
-    /// Device files are devices.
+    /// True to let device files act as devices.
     pub devices: bool,
-    /// Set-id bits count.
+    /// True to honour set-id bits.
     pub set_id: bool,
-    /// Programs may be run.
+    /// True to let programs be executed.
     pub execute: bool,
-    /// Threads that answer the kernel; `None` for a number that suits the machine.
+    /// Number of threads that serve the kernel; `None` for the default.
     pub threads: Option<usize>,
-    /// Where the log goes, as given: a file, or `syslog`.
+    /// Destination of messages, as given: a file, or `syslog`.
     pub log: Option<String>,
-    /// Memory for blocks of the volume, as given.
+    /// Size of the block cache, as given.
     pub cache: Option<String>,
-    /// What the table of mounts shows as mounted.
+    /// Source that the table of mounts shows: the image.
     pub source: PathBuf,
 }
 
@@ -45,8 +45,8 @@ impl Default for Options {
     }
 }
 
-/// Said to others than the file system: to `mount(8)`, to systemd, to whoever boots.
-const NOT_FOR_US: [&str; 19] = [
+/// Options for `mount(8)`, systemd and the boot process, which a file system ignores.
+const IGNORED: [&str; 19] = [
     "defaults",
     "auto",
     "noauto",
@@ -68,19 +68,21 @@ const NOT_FOR_US: [&str; 19] = [
     "nomand",
 ];
 
-/// Most threads that may be asked for.
-const MOST_THREADS: usize = 256;
+/// Largest accepted number of threads.
+const MAX_THREADS: usize = 256;
 
 impl Options {
-    /// Takes a list as it stands behind `-o`: `ro,noatime,threads=8`. Of several that contradict each other the last counts.
+    /// Applies a list in the form of `-o`: `ro,noatime,threads=8`. Of options that contradict each other the
+    /// last one counts.
     ///
     /// # Errors
-    /// [`Error::Option`] names what is not known, or not possible, and says what is.
+    /// [`Error::Option`] names the option that is unknown or impossible, and the possible ones.
     pub fn apply(&mut self, list: &str) -> Result<()> {
-        list.split(',').filter(|option| !option.is_empty()).try_for_each(|option| self.one(option))
+        list.split(',').filter(|option| !option.is_empty()).try_for_each(|option| self.apply_one(option))
     }
 
-    fn one(&mut self, option: &str) -> Result<()> {
+    /// Applies one option.
+    fn apply_one(&mut self, option: &str) -> Result<()> {
         let (name, value) = match option.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (option, None),
@@ -101,7 +103,7 @@ impl Options {
             ("log", Some(log)) => self.log = Some(log.to_owned()),
             ("cache", Some(size)) => self.cache = Some(size.to_owned()),
             ("relatime", None) => self.access_times = true,
-            (name, None) if NOT_FOR_US.contains(&name) => {}
+            (name, None) if IGNORED.contains(&name) => {}
             ("user" | "comment" | "helper" | "uhelper", Some(_)) => {}
             (name, _) if name.starts_with("x-") || name.starts_with("X-") => {}
             _ => return Err(unknown(option)),
@@ -109,50 +111,50 @@ impl Options {
         Ok(())
     }
 
-    /// The same as a list, which [`apply`](Self::apply) reads.
+    /// Returns the options as a list, which [`apply`](Self::apply) accepts.
     pub fn list(&self) -> String {
         let mut list = vec![if self.read_only { "ro" } else { "rw" }.to_owned()];
-        let mut say = |wanted: bool, text: &str| {
+        let mut add = |wanted: bool, text: &str| {
             if wanted {
                 list.push(text.to_owned());
             }
         };
-        say(!self.access_times, "noatime");
-        say(self.allow_other, "allow_other");
-        say(!self.devices, "nodev");
-        say(!self.set_id, "nosuid");
-        say(!self.execute, "noexec");
+        add(!self.access_times, "noatime");
+        add(self.allow_other, "allow_other");
+        add(!self.devices, "nodev");
+        add(!self.set_id, "nosuid");
+        add(!self.execute, "noexec");
         list.extend(self.threads.map(|number| format!("threads={number}")));
         list.extend(self.log.iter().map(|log| format!("log={log}")));
         list.extend(self.cache.iter().map(|size| format!("cache={size}")));
         list.join(",")
     }
 
-    /// How many threads answer the kernel. More than processors, for some wait for the device.
+    /// Returns the number of threads that serve the kernel.
     pub(crate) fn thread_count(&self) -> usize {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         self.threads.unwrap_or_else(|| processors().clamp(2, 32))
     }
 }
 
+/// Parses a number of threads.
 fn threads(number: &str) -> Result<usize> {
-    let number = number.parse().ok().filter(|number| (1..=MOST_THREADS).contains(number));
-    number.ok_or_else(|| Error::Option(format!("threads: give a number from 1 to {MOST_THREADS}")))
+    let number = number.parse().ok().filter(|number| (1..=MAX_THREADS).contains(number));
+    number.ok_or_else(|| Error::Option(format!("threads: give a number from 1 to {MAX_THREADS}")))
 }
 
+/// Builds the error for an option that is unknown or not supported.
 fn unknown(option: &str) -> Error {
     Error::Option(match option.split('=').next().unwrap_or_default() {
         "remount" => "remount: options cannot change while mounted; unmount, and mount again".to_owned(),
         "strictatime" | "diratime" | "nodiratime" | "lazytime" => {
-            format!(
-                "{option}: not supported; times of access are kept as relatime has it, or not at all (noatime)"
-            )
+            format!("{option}: not supported; times of access follow relatime, or stay unchanged (noatime)")
         }
-        "sync" | "dirsync" => format!("{option}: not supported; fsync makes durable what must be"),
+        "sync" | "dirsync" => format!("{option}: not supported; use fsync for data that must be durable"),
         "acl" => "acl: access lists are not supported".to_owned(),
         _ => format!(
             "{option}: no such option; there are ro, rw, noatime, relatime, allow_other, nodev, nosuid, noexec, \
-                      threads=N, log=FILE, cache=SIZE, and those that are for mount(8) alone"
+                      threads=N, log=FILE, cache=SIZE, and those for mount(8) alone"
         ),
     })
 }

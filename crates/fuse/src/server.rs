@@ -1,10 +1,10 @@
-//! Requests of the kernel, each handed to the module that knows what it means, counted, and answered.
+//! Requests of the kernel: each is counted, passed to the module that implements it, and replied to.
 
-use crate::convert::{FOR_EVER, Numbers, from_system, generation};
+use crate::convert::{CACHE_TIMEOUT, InodeNumbers, from_system, generation};
 use crate::data::with_buffer;
 use crate::errno::{Errno, FuseResult};
 use crate::kernel::MAX_WRITE;
-use crate::listing::Page;
+use crate::listing::ListReply;
 use crate::served::Served;
 use crate::statistics::Operation;
 use fuser::{
@@ -21,58 +21,61 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Requests that the kernel may have under way without anybody waiting for each: reading ahead, mostly.
+/// Most requests in progress for which no process waits, mostly readahead.
 const MAX_BACKGROUND: u16 = 64;
 
-/// Of `open(2)`: reading shall not change the time of access.
+/// `O_NOATIME` of `open(2)`: reading does not change the time of access.
 const O_NOATIME: i32 = 0o1_000_000;
 
-/// What the kernel is asked for, where it has it.
-const WANTED: [InitFlags; 9] = [
-    // Lookups and listings of one directory run side by side.
+/// Capabilities requested of the kernel.
+const CAPABILITIES: [InitFlags; 9] = [
+    // Lookups and listings of one directory run in parallel.
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_DO_READDIRPLUS,
-    // Attributes come with a listing as long as somebody asks for them.
+    // Listings have attributes as long as processes read them.
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_CACHE_SYMLINKS,
-    // Cached pages stay, whatever the times say: nothing changes behind the kernel's back.
+    // Cached pages stay valid whatever the times are: the kernel is notified of all changes.
     InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-    // Without it the kernel asks for an extended attribute before each write.
+    // Without it the kernel requests an extended attribute before each write.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_EXPORT_SUPPORT,
     InitFlags::FUSE_MAX_PAGES,
 ];
 
-/// The requests of one mount, as the library hands them over.
+/// Request handler of one mount, which the library calls.
 pub(crate) struct Server {
     served: Arc<Served>,
-    /// The kernel needs no answer to opening and closing: there is nothing to be remembered.
-    opens_alone: bool,
+    /// True where the kernel opens and closes files without a request: a handle has no state.
+    no_open: bool,
 }
 
 impl Server {
     pub(crate) fn new(served: Arc<Served>) -> Self {
-        Server { served, opens_alone: false }
+        Server { served, no_open: false }
     }
 
-    fn entry(&self, answer: FuseResult<Attr>, reply: ReplyEntry) {
-        match answer {
-            Ok(attr) => reply.entry(&FOR_EVER, &self.served.numbers.attr(&attr), generation(&attr)),
+    /// Replies with the entry of an inode, which the handler holds for the kernel.
+    fn reply_entry(&self, result: FuseResult<Attr>, reply: ReplyEntry) {
+        match result {
+            Ok(attr) => reply.entry(&CACHE_TIMEOUT, &self.served.numbers.attr(&attr), generation(&attr)),
             Err(errno) => reply.error(errno.into()),
         }
     }
 
-    fn attr(&self, answer: FuseResult<Attr>, reply: ReplyAttr) {
-        match answer {
-            Ok(attr) => reply.attr(&FOR_EVER, &self.served.numbers.attr(&attr)),
+    /// Replies with attributes.
+    fn reply_attr(&self, result: FuseResult<Attr>, reply: ReplyAttr) {
+        match result {
+            Ok(attr) => reply.attr(&CACHE_TIMEOUT, &self.served.numbers.attr(&attr)),
             Err(errno) => reply.error(errno.into()),
         }
     }
 
-    /// "Not implemented" makes the kernel open by itself from now on, and keep what it has cached.
-    fn opened(&self, reply: ReplyOpen, flags: FopenFlags) {
-        if self.opens_alone {
+    /// Replies to an open. "Not implemented" makes the kernel open files without a request from now on, and
+    /// keep its caches.
+    fn reply_open(&self, reply: ReplyOpen, flags: FopenFlags) {
+        if self.no_open {
             reply.error(Errno::ENOSYS.into());
         } else {
             reply.opened(FileHandle(0), flags);
@@ -80,23 +83,25 @@ impl Server {
     }
 }
 
-fn empty(answer: FuseResult<()>, reply: ReplyEmpty) {
-    match answer {
+/// Replies without data.
+fn reply_empty(result: FuseResult<()>, reply: ReplyEmpty) {
+    match result {
         Ok(()) => reply.ok(),
         Err(errno) => reply.error(errno.into()),
     }
 }
 
-fn written(answer: FuseResult<u32>, reply: ReplyWrite) {
-    match answer {
+/// Replies with a number of bytes.
+fn reply_written(result: FuseResult<u32>, reply: ReplyWrite) {
+    match result {
         Ok(bytes) => reply.written(bytes),
         Err(errno) => reply.error(errno.into()),
     }
 }
 
-/// The value itself, or its size where only that is asked for.
-fn sized(answer: FuseResult<Vec<u8>>, size: u32, reply: ReplyXattr) {
-    match answer {
+/// Replies with a value, or with its size where the kernel requests only that.
+fn reply_xattr(result: FuseResult<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match result {
         Ok(value) if size == 0 => reply.size(value.len() as u32),
         Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE.into()),
         Ok(value) => reply.data(&value),
@@ -106,18 +111,18 @@ fn sized(answer: FuseResult<Vec<u8>>, size: u32, reply: ReplyXattr) {
 
 impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        for wanted in WANTED {
+        for wanted in CAPABILITIES {
             if config.add_capabilities(wanted).is_err() {
                 log::info!("the kernel lacks {wanted:?}");
             }
         }
-        let alone = InitFlags::FUSE_NO_OPEN_SUPPORT | InitFlags::FUSE_NO_OPENDIR_SUPPORT;
-        self.opens_alone = config.capabilities().contains(alone);
-        // Each of these is corrected to what is possible, and nothing depends on which that is.
+        let no_open = InitFlags::FUSE_NO_OPEN_SUPPORT | InitFlags::FUSE_NO_OPENDIR_SUPPORT;
+        self.no_open = config.capabilities().contains(no_open);
+        // The library reduces each value to a possible one, and nothing depends on it.
         let _ = config.set_max_write(MAX_WRITE);
         let _ = config.set_max_background(MAX_BACKGROUND);
-        if let Err(most) = config.set_max_readahead(MAX_WRITE) {
-            let _ = config.set_max_readahead(most);
+        if let Err(largest) = config.set_max_readahead(MAX_WRITE) {
+            let _ = config.set_max_readahead(largest);
         }
         Ok(())
     }
@@ -125,22 +130,22 @@ impl Filesystem for Server {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let served = &self.served;
         match served.with(Operation::Lookup, |volume| served.lookup(volume, parent, name.as_bytes())) {
-            // Inode 0 says that there is none, and that this may be remembered.
-            Ok(None) => reply.entry(&FOR_EVER, &nothing(), Generation(0)),
-            Ok(Some(attr)) => self.entry(Ok(attr), reply),
+            // Inode 0 means that the name does not exist, which the kernel may cache.
+            Ok(None) => reply.entry(&CACHE_TIMEOUT, &no_entry(), Generation(0)),
+            Ok(Some(attr)) => self.reply_entry(Ok(attr), reply),
             Err(errno) => reply.error(errno.into()),
         }
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
         let ino = self.served.numbers.ino(ino);
-        // There is nobody to tell of an error, save the log.
-        let _ = self.served.with(Operation::Forget, |volume| Ok(volume.release(ino, times)?));
+        // The request has no reply; the log has the error.
+        let _ = self.served.with(Operation::Forget, |volume| Ok(self.served.release(volume, ino, times)?));
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let ino = self.served.numbers.ino(ino);
-        self.attr(self.served.with(Operation::Getattr, |volume| Ok(volume.getattr(ino)?)), reply);
+        self.reply_attr(self.served.with(Operation::Getattr, |volume| Ok(volume.getattr(ino)?)), reply);
     }
 
     fn setattr(
@@ -153,7 +158,8 @@ impl Filesystem for Server {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        // Comes only with a cache of dirty pages in the kernel, which is not asked for; the volume stamps it by itself.
+        // Set only with a cache of dirty pages in the kernel, which this server does not request; the volume
+        // stamps the time.
         _ctime: Option<SystemTime>,
         _: Option<FileHandle>,
         _: Option<SystemTime>,
@@ -172,7 +178,7 @@ impl Filesystem for Server {
             mtime: mtime.map(|time| from_system(time, now)),
         };
         let served = &self.served;
-        self.attr(
+        self.reply_attr(
             served.with(Operation::Setattr, |volume| served.setattr(volume, request, ino, &set)),
             reply,
         );
@@ -197,42 +203,49 @@ impl Filesystem for Server {
         reply: ReplyEntry,
     ) {
         let served = &self.served;
-        let made = served.with(Operation::Mknod, |volume| {
+        let created = served.with(Operation::Mknod, |volume| {
             served.mknod(volume, request, parent, name.as_bytes(), mode, rdev)
         });
-        self.entry(made, reply);
+        self.reply_entry(created, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
         let served = &self.served;
-        let made = served
+        let created = served
             .with(Operation::Mkdir, |volume| served.mkdir(volume, request, parent, name.as_bytes(), mode));
-        self.entry(made, reply);
+        self.reply_entry(created, reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let served = &self.served;
         let target = target.as_os_str().as_bytes();
-        let made = served.with(Operation::Symlink, |volume| {
+        let created = served.with(Operation::Symlink, |volume| {
             served.symlink(volume, request, parent, name.as_bytes(), target)
         });
-        self.entry(made, reply);
+        self.reply_entry(created, reply);
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let served = &self.served;
-        let made = served.with(Operation::Link, |volume| served.link(volume, ino, parent, name.as_bytes()));
-        self.entry(made, reply);
+        let created =
+            served.with(Operation::Link, |volume| served.link(volume, ino, parent, name.as_bytes()));
+        self.reply_entry(created, reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let served = &self.served;
-        empty(served.with(Operation::Unlink, |volume| served.unlink(volume, parent, name.as_bytes())), reply);
+        reply_empty(
+            served.with(Operation::Unlink, |volume| served.unlink(volume, parent, name.as_bytes())),
+            reply,
+        );
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let served = &self.served;
-        empty(served.with(Operation::Rmdir, |volume| served.rmdir(volume, parent, name.as_bytes())), reply);
+        reply_empty(
+            served.with(Operation::Rmdir, |volume| served.rmdir(volume, parent, name.as_bytes())),
+            reply,
+        );
     }
 
     fn rename(
@@ -247,7 +260,7 @@ impl Filesystem for Server {
     ) {
         let served = &self.served;
         let (from, to) = ((parent, name.as_bytes()), (new_parent, new_name.as_bytes()));
-        empty(served.with(Operation::Rename, |volume| served.rename(volume, from, to, flags)), reply);
+        reply_empty(served.with(Operation::Rename, |volume| served.rename(volume, from, to, flags)), reply);
     }
 
     fn create(
@@ -261,27 +274,27 @@ impl Filesystem for Server {
         reply: ReplyCreate,
     ) {
         let served = &self.served;
-        let made = served.with(Operation::Create, |volume| {
+        let created = served.with(Operation::Create, |volume| {
             served.create(volume, request, parent, name.as_bytes(), mode, flags)
         });
-        match made {
+        match created {
             Ok(attr) => {
                 let (to, generation) = (served.numbers.attr(&attr), generation(&attr));
-                reply.created(&FOR_EVER, &to, generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+                reply.created(&CACHE_TIMEOUT, &to, generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
             }
             Err(errno) => reply.error(errno.into()),
         }
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.opened(reply, FopenFlags::FOPEN_KEEP_CACHE);
+        self.reply_open(reply, FopenFlags::FOPEN_KEEP_CACHE);
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.opened(reply, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR);
+        self.reply_open(reply, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR);
     }
 
-    /// Closing writes nothing: what was written is in the volume already. Said once, the kernel asks no more.
+    /// Refuses the request: closing has nothing to write. The kernel sends no further ones.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS.into());
     }
@@ -298,9 +311,9 @@ impl Filesystem for Server {
         reply: ReplyData,
     ) {
         let served = &self.served;
-        let leaves_no_trace = flags.0 & O_NOATIME != 0;
+        let keeps_access_time = flags.0 & O_NOATIME != 0;
         with_buffer(size, |buffer| {
-            let read = |volume: &Volume| served.read(volume, ino, offset, buffer, leaves_no_trace);
+            let read = |volume: &Volume| served.read(volume, ino, offset, buffer, keeps_access_time);
             match served.with(Operation::Read, read) {
                 Ok(bytes) => reply.data(buffer.get(..bytes).unwrap_or_default()),
                 Err(errno) => reply.error(errno.into()),
@@ -322,7 +335,7 @@ impl Filesystem for Server {
     ) {
         let served = &self.served;
         let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        written(
+        reply_written(
             served.with(Operation::Write, |volume| served.write(volume, ino, offset, data, kills)),
             reply,
         );
@@ -330,7 +343,7 @@ impl Filesystem for Server {
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
         let ino = self.served.numbers.ino(ino);
-        empty(self.served.with(Operation::Fsync, |volume| Ok(volume.fsync(ino, data_only)?)), reply);
+        reply_empty(self.served.with(Operation::Fsync, |volume| Ok(volume.fsync(ino, data_only)?)), reply);
     }
 
     fn fsyncdir(
@@ -347,7 +360,7 @@ impl Filesystem for Server {
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let served = &self.served;
         let listed = served.with(Operation::Readdir, |volume| {
-            served.list(volume, ino, offset, &mut Page::Names(&mut reply))
+            served.list(volume, ino, offset, &mut ListReply::Names(&mut reply))
         });
         match listed {
             Ok(()) => reply.ok(),
@@ -365,7 +378,7 @@ impl Filesystem for Server {
     ) {
         let served = &self.served;
         let listed = served.with(Operation::Readdir, |volume| {
-            served.list(volume, ino, offset, &mut Page::Entries(&mut reply))
+            served.list(volume, ino, offset, &mut ListReply::Entries(&mut reply))
         });
         match listed {
             Ok(()) => reply.ok(),
@@ -396,7 +409,7 @@ impl Filesystem for Server {
     ) {
         let served = &self.served;
         let name = name.as_bytes();
-        empty(
+        reply_empty(
             served.with(Operation::Setxattr, |volume| served.setxattr(volume, ino, name, value, flags)),
             reply,
         );
@@ -405,12 +418,16 @@ impl Filesystem for Server {
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let served = &self.served;
         let name = name.as_bytes();
-        sized(served.with(Operation::Getxattr, |volume| served.getxattr(volume, ino, name)), size, reply);
+        reply_xattr(
+            served.with(Operation::Getxattr, |volume| served.getxattr(volume, ino, name)),
+            size,
+            reply,
+        );
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let served = &self.served;
-        sized(
+        reply_xattr(
             served.with(Operation::Listxattr, |volume| served.listxattr(volume, request, ino)),
             size,
             reply,
@@ -420,7 +437,10 @@ impl Filesystem for Server {
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let served = &self.served;
         let name = name.as_bytes();
-        empty(served.with(Operation::Removexattr, |volume| served.removexattr(volume, ino, name)), reply);
+        reply_empty(
+            served.with(Operation::Removexattr, |volume| served.removexattr(volume, ino, name)),
+            reply,
+        );
     }
 
     fn fallocate(
@@ -435,7 +455,7 @@ impl Filesystem for Server {
     ) {
         let served = &self.served;
         let range = (offset, length);
-        empty(
+        reply_empty(
             served.with(Operation::Fallocate, |volume| served.fallocate(volume, request, ino, range, mode)),
             reply,
         );
@@ -466,10 +486,10 @@ impl Filesystem for Server {
         let (from, to) = ((from, from_offset), (to, to_offset));
         let copied =
             served.with(Operation::CopyRange, |volume| served.copy_range(volume, request, from, to, len));
-        written(copied, reply);
+        reply_written(copied, reply);
     }
 
-    /// There are none; "not implemented" would be reported with each call.
+    /// Refuses all controls; "not implemented" would reach the caller.
     fn ioctl(
         &self,
         _: &Request,
@@ -484,7 +504,7 @@ impl Filesystem for Server {
         reply.error(Errno::ENOTTY.into());
     }
 
-    /// Files are always ready: the kernel need not ask.
+    /// Refuses the request: files are always ready. The kernel sends no further ones.
     fn poll(
         &self,
         _: &Request,
@@ -499,8 +519,8 @@ impl Filesystem for Server {
     }
 }
 
-/// The entry of a name that does not exist.
-fn nothing() -> FileAttr {
+/// Returns the attributes for a name that does not exist.
+fn no_entry() -> FileAttr {
     let zero = Time::default();
     let attr = Attr {
         ino: lanefs::Ino(0),
@@ -518,5 +538,5 @@ fn nothing() -> FileAttr {
         btime: zero,
         generation: 0,
     };
-    Numbers { root: lanefs::Ino(u64::MAX) }.attr(&attr)
+    InodeNumbers { root: lanefs::Ino(u64::MAX) }.attr(&attr)
 }

@@ -1,11 +1,11 @@
-//! A mount from its beginning to its end.
+//! Mounts: start, service, end.
 
-use crate::control::{Control, Service};
-use crate::kernel::{self, Force};
-use crate::notify::Notes;
+use crate::control::{CommandSocket, Service};
+use crate::kernel::{self, UnmountMode};
+use crate::notify::Invalidations;
 use crate::served::Served;
 use crate::server::Server;
-use crate::{Error, Options, Result, Statistics, table, users};
+use crate::{Error, Options, Result, Statistics, processes, table};
 use fuser::{Config, Notifier, Session, SessionACL};
 use lanefs::Volume;
 use parking_lot::Mutex;
@@ -17,90 +17,106 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How long whoever has files open is waited for once the mount is to end.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Default time for which a stopped mount waits for processes with open files.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 enum Event {
-    /// The kernel has closed the connection: nothing is in use any more.
-    Ended,
-    /// The mount is to end.
+    /// The kernel has closed the connection: the mount is no longer in use.
+    Disconnected,
+    /// A caller stops the mount.
     Stop,
 }
 
-/// How a mount ended.
+/// Way in which a mount ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was unmounted.
+    /// A user unmounted it.
     Unmounted,
-    /// It was told to stop, and nothing was in use, or not for long.
+    /// A caller stopped it, and all files were closed, at once or within some seconds.
     Stopped,
-    /// It was told to stop while files were open. What was written is kept; further use of those files fails.
+    /// A caller stopped it while files were open. Data written is kept; further use of those files fails.
     CutOff,
 }
 
-/// A volume that is served below a directory.
+/// Phase of a mount. It only advances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// The mount is visible and serves the kernel.
+    Serving,
+    /// The mount is being unmounted, and still serves open files.
+    Leaving,
+    /// The kernel has closed the connection, or open files are cut off; no command executes.
+    Ended,
+    /// The volume is taken out and closed.
+    Closed,
+}
+
+/// A volume that is mounted on a directory.
 pub struct Mount {
     served: Arc<Served>,
     dir: PathBuf,
     sender: Sender<Event>,
     events: Mutex<Receiver<Event>>,
     notifier: Notifier,
-    /// For notes, until somebody sends any.
+    /// Connection for notifications, until the mount serves commands.
     connection: Option<OwnedFd>,
-    control: Option<Control>,
-    ended: bool,
+    commands: Option<CommandSocket>,
+    stop_timeout: Duration,
+    phase: Phase,
 }
 
-/// Tells a mount to end, from any thread.
+/// Handle that stops a mount, from any thread.
 #[derive(Clone)]
 pub struct Stopper(Sender<Event>);
 
 impl Stopper {
-    /// The mount ends as soon as nothing is in use, or after some seconds; told twice, at once.
+    /// Stops the mount: it ends when all files are closed, or after some seconds. A second call ends it at
+    /// once.
     pub fn stop(&self) {
-        // Whoever would hear it has gone, and the mount with him.
+        // Fails only after the mount has ended.
         let _ = self.0.send(Event::Stop);
     }
 }
 
 impl Mount {
-    /// Mounts `volume` on `dir`. On return it works.
+    /// Mounts `volume` on `dir`. On return the mount works.
     ///
     /// # Errors
-    /// [`Error::Directory`] where `dir` is none that can be mounted on; [`Error::Host`] and [`Error::Helper`] where the host
-    /// refuses.
+    /// [`Error::Directory`]: `dir` cannot serve as a mount point. [`Error::Host`], [`Error::Helper`]: the
+    /// host refuses.
     pub fn start(volume: Volume, dir: &Path, options: &Options) -> Result<Mount> {
         let dir = directory(dir)?;
         let served = Arc::new(Served::new(volume, options.access_times && !options.read_only));
         let connection = kernel::mount(&dir, options)?;
-        let for_notes = connection.try_clone().map_err(|error| Error::io("the connection", &error))?;
+        let notifications = connection.try_clone().map_err(|error| Error::io("the connection", &error))?;
         let (sender, events) = channel();
         let mut config = Config::default();
         config.n_threads = Some(options.thread_count());
-        // Each thread has a connection of its own, so that answers do not share a queue.
+        // Each thread has a connection of its own, so that replies do not share a queue.
         config.clone_fd = true;
         let server = Server::new(Arc::clone(&served));
-        let greeted = Session::from_fd(server, connection, SessionACL::All, config);
-        let session = greeted.map_err(|error| {
-            let _ = kernel::unmount(&dir, Force::Lazy);
-            Error::io("greeting the kernel", &error)
+        let started = Session::from_fd(server, connection, SessionACL::All, config);
+        let session = started.map_err(|error| {
+            let _ = kernel::unmount(&dir, UnmountMode::Lazy);
+            Error::io("initialising the connection to the kernel", &error)
         })?;
-        let (notifier, ended) = (session.notifier(), sender.clone());
+        let (notifier, disconnected) = (session.notifier(), sender.clone());
         let mount = Mount {
             served,
             dir,
             sender,
             events: Mutex::new(events),
             notifier,
-            connection: Some(for_notes),
-            control: None,
-            ended: false,
+            connection: Some(notifications),
+            commands: None,
+            stop_timeout: STOP_TIMEOUT,
+            phase: Phase::Serving,
         };
         let serve = move || {
             if let Err(error) = session.run() {
-                log::error!("serving ended: {error}");
+                log::error!("the connection to the kernel failed: {error}");
             }
-            let _ = ended.send(Event::Ended);
+            let _ = disconnected.send(Event::Disconnected);
         };
         std::thread::Builder::new()
             .name("lanefs-mount".to_owned())
@@ -109,63 +125,72 @@ impl Mount {
         rustix::fs::statfs(&mount.dir)
             .map_err(|errno| Error::host(format!("trying the mount at {}", mount.dir.display()), errno))?;
         if let Ok(stat) = rustix::fs::stat(&mount.dir) {
-            kernel::read_far_ahead(stat.st_dev);
+            kernel::raise_readahead(stat.st_dev);
         }
         Ok(mount)
     }
 
-    /// Has `service` run the commands that come through the mount's socket.
+    /// Opens the mount's socket and lets `service` execute its commands.
     ///
     /// # Errors
-    /// The host's: no threads, or somebody else has that socket.
+    /// The host's: a thread cannot be started, or another process has that socket.
     pub fn serve_commands(&mut self, service: Arc<dyn Service>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("the socket for commands", &error);
         let stat = rustix::fs::stat(&self.dir).map_err(|errno| failed(errno.into()))?;
-        let notes = match (self.served.volume.read().as_ref(), self.connection.take()) {
+        let invalidations = match (self.served.volume.read().as_ref(), self.connection.take()) {
             (Some(volume), Some(connection)) => {
-                Notes::start(volume, &self.served, self.notifier.clone(), connection).map_err(failed)?
+                Invalidations::start(volume, &self.served, self.notifier.clone(), connection)
+                    .map_err(failed)?
             }
             _ => return Ok(()),
         };
         let served = Arc::clone(&self.served);
-        self.control = Some(Control::start(stat.st_dev, served, notes, service).map_err(failed)?);
+        let socket = CommandSocket::start(stat.st_dev, served, invalidations, service);
+        self.commands = Some(socket.map_err(failed)?);
         Ok(())
     }
 
-    /// Where it is mounted, absolute.
+    /// Sets the time for which a stopped mount waits for processes with open files; by default 5 seconds.
+    pub fn set_stop_timeout(&mut self, timeout: Duration) {
+        self.stop_timeout = timeout;
+    }
+
+    /// Returns the mount point, an absolute path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What was asked of it so far.
+    /// Returns the counters of requests.
     pub fn statistics(&self) -> &Statistics {
         &self.served.statistics
     }
 
-    /// What can end it from elsewhere.
+    /// Returns a handle that stops the mount.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.sender.clone())
     }
 
-    /// Serves until the mount ends, and closes the volume: everything is durable then.
+    /// Serves until the mount ends, and closes the volume, which makes everything durable.
     ///
     /// # Errors
-    /// The volume's: what was changed since the last sync may be lost.
+    /// The volume's: changes since the last sync may be lost.
     pub fn wait(mut self) -> Result<Ended> {
-        let ended = self.until_the_end();
-        self.ended = true;
-        // No more commands; those that run are told to end, and waited for.
-        self.control = None;
+        let ended = self.wait_for_end();
+        // No more commands: this cancels those that execute, and waits for them.
+        self.commands = None;
         self.connection = None;
-        // Requests that are under way are waited for; later ones find no volume.
+        self.advance(Phase::Ended);
+        // Waits for requests in progress; later ones fail.
         let volume = self.served.volume.write().take();
+        debug_assert!(volume.is_some(), "the volume is taken out once");
+        self.advance(Phase::Closed);
         if let Some(volume) = volume {
             volume.close()?;
         }
         Ok(ended)
     }
 
-    /// Ends the mount, as [`Stopper::stop`] does, and waits for that.
+    /// Stops the mount, as [`Stopper::stop`] does, and waits for its end.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -174,32 +199,41 @@ impl Mount {
         self.wait()
     }
 
-    fn until_the_end(&self) -> Ended {
-        let events = self.events.lock();
-        match events.recv() {
+    fn advance(&mut self, phase: Phase) {
+        debug_assert!(self.phase < phase, "a mount in phase {:?} cannot enter {phase:?}", self.phase);
+        debug_assert!(phase < Phase::Ended || self.commands.is_none(), "commands end before the mount");
+        self.phase = phase;
+    }
+
+    fn wait_for_end(&mut self) -> Ended {
+        let event = self.events.lock().recv();
+        match event {
             Ok(Event::Stop) => {}
-            Ok(Event::Ended) | Err(_) => return Ended::Unmounted,
+            Ok(Event::Disconnected) | Err(_) => return Ended::Unmounted,
         }
+        self.advance(Phase::Leaving);
         self.leave();
-        match events.recv_timeout(PATIENCE) {
-            Ok(Event::Ended) => Ended::Stopped,
+        let event = self.events.lock().recv_timeout(self.stop_timeout);
+        match event {
+            Ok(Event::Disconnected) => Ended::Stopped,
             Ok(Event::Stop) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                log::warn!("{}: files are still open; they are cut off", self.dir.display());
+                log::warn!("{}: files are still open; their further use fails", self.dir.display());
                 Ended::CutOff
             }
         }
     }
 
-    /// Goes from sight, at once or, if something is in use, with what shared mappings have changed written first.
+    /// Unmounts the directory. If it is in use, first writes the changes of shared mappings, then detaches
+    /// it.
     fn leave(&self) {
-        if kernel::unmount(&self.dir, Force::None) != Err(Errno::BUSY) {
+        if kernel::unmount(&self.dir, UnmountMode::Normal) != Err(Errno::BUSY) {
             return;
         }
-        log::warn!("{}: in use by {}", self.dir.display(), users::inside(&self.dir));
+        log::warn!("{}: in use by {}", self.dir.display(), processes::inside(&self.dir));
         if let Ok(top) = rustix::fs::open(&self.dir, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
             let _ = rustix::fs::syncfs(&top);
         }
-        if let Err(errno) = kernel::unmount(&self.dir, Force::Lazy) {
+        if let Err(errno) = kernel::unmount(&self.dir, UnmountMode::Lazy) {
             log::error!("{}: cannot be unmounted: {errno}", self.dir.display());
         }
     }
@@ -207,19 +241,20 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if !self.ended {
-            let _ = kernel::unmount(&self.dir, Force::Lazy);
+        if self.phase < Phase::Ended {
+            let _ = kernel::unmount(&self.dir, UnmountMode::Lazy);
         }
     }
 }
 
-/// The directory to mount on, by its absolute name.
+/// Returns the absolute path of a directory that can serve as a mount point.
 ///
 /// # Errors
-/// [`Error::Directory`] where it is none, or a mount whose server has ended; the host's.
+/// [`Error::Directory`]: `dir` is no directory, or a mount whose server has ended. The host's.
 pub fn directory(dir: &Path) -> Result<PathBuf> {
     if table::is_dead(dir) {
-        let why = "a mount whose server has ended is still there; take it away with `lanefs umount`, then mount again";
+        let why =
+            "a mount whose server has ended is still there; remove it with `lanefs umount`, then mount again";
         return Err(Error::directory(dir, why));
     }
     let absolute = std::fs::canonicalize(dir)

@@ -1,20 +1,20 @@
-//! What was asked how often, how long it took and how often it failed. Read by whoever shows it; counting never waits.
+//! Counters of requests: number, failures and duration. Counting never waits.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 macro_rules! operations {
     ($($name:ident = $text:literal,)*) => {
-        /// A request of the kernel's.
+        /// Kind of a request of the kernel.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[expect(missing_docs, reason = "each is the request that bears its name")]
+        #[expect(missing_docs, reason = "each is the request of that name")]
         pub enum Operation { $($name,)* }
 
         impl Operation {
-            /// All of them, in order.
+            /// All kinds, in order.
             pub const ALL: &'static [Operation] = &[$(Operation::$name),*];
 
-            /// The name for people.
+            /// Returns the name in output.
             pub const fn name(self) -> &'static str {
                 match self { $(Operation::$name => $text,)* }
             }
@@ -30,14 +30,15 @@ operations! {
     Fallocate = "fallocate", Seek = "seek", CopyRange = "copy_range",
 }
 
-/// Steps of a histogram: the first counts what took less than 1 µs, each further one twice as long, the last all beyond.
-pub const STEPS: usize = 24;
+/// Buckets of a histogram of durations: the first counts those below 1 µs, each further one those below twice
+/// the limit before, the last all longer ones.
+pub const BUCKETS: usize = 24;
 
 #[derive(Default)]
 struct Counters {
     errors: AtomicU64,
     nanoseconds: AtomicU64,
-    steps: [AtomicU64; STEPS],
+    buckets: [AtomicU64; BUCKETS],
 }
 
 /// Counters of one mount.
@@ -45,19 +46,19 @@ pub struct Statistics {
     operations: Vec<Counters>,
 }
 
-/// One operation's counters at one moment.
+/// Values of one operation's counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Which.
+pub struct OperationCounts {
+    /// Kind of request.
     pub operation: Operation,
-    /// How often it was asked for.
+    /// Number of requests.
     pub count: u64,
-    /// How often it failed.
+    /// Number of failed requests.
     pub errors: u64,
-    /// Time taken in all.
+    /// Total duration.
     pub time: Duration,
-    /// How many took less than 1 µs, 2 µs, 4 µs and so on; the last one has all that took longer.
-    pub steps: [u64; STEPS],
+    /// Requests by duration: below 1 µs, 2 µs, 4 µs and so on; the last bucket has all longer ones.
+    pub buckets: [u64; BUCKETS],
 }
 
 impl Default for Statistics {
@@ -67,7 +68,7 @@ impl Default for Statistics {
 }
 
 impl Statistics {
-    /// Does something and counts it.
+    /// Calls `work` and counts it.
     pub(crate) fn count<T, E>(
         &self,
         operation: Operation,
@@ -75,39 +76,40 @@ impl Statistics {
     ) -> Result<T, E> {
         let begin = Instant::now();
         let outcome = work();
+        debug_assert_eq!(self.operations.len(), Operation::ALL.len(), "every operation has counters");
         if let Some(counters) = self.operations.get(operation as usize) {
             let nanoseconds = begin.elapsed().as_nanos() as u64;
             counters.nanoseconds.fetch_add(nanoseconds, Relaxed);
             counters.errors.fetch_add(u64::from(outcome.is_err()), Relaxed);
-            if let Some(step) = counters.steps.get(step(nanoseconds)) {
-                step.fetch_add(1, Relaxed);
+            if let Some(bucket) = counters.buckets.get(bucket(nanoseconds)) {
+                bucket.fetch_add(1, Relaxed);
             }
         }
         outcome
     }
 
-    /// All counters. Those of operations that run meanwhile may be there in part.
-    pub fn snapshot(&self) -> Vec<Snapshot> {
+    /// Returns all counters. Requests in progress may be counted in part.
+    pub fn snapshot(&self) -> Vec<OperationCounts> {
         let each = Operation::ALL.iter().zip(&self.operations);
         each.map(|(operation, counters)| {
-            let steps: [u64; STEPS] =
-                std::array::from_fn(|i| counters.steps.get(i).map_or(0, |step| step.load(Relaxed)));
-            Snapshot {
+            let buckets: [u64; BUCKETS] =
+                std::array::from_fn(|i| counters.buckets.get(i).map_or(0, |bucket| bucket.load(Relaxed)));
+            OperationCounts {
                 operation: *operation,
-                count: steps.iter().sum(),
+                count: buckets.iter().sum(),
                 errors: counters.errors.load(Relaxed),
                 time: Duration::from_nanos(counters.nanoseconds.load(Relaxed)),
-                steps,
+                buckets,
             }
         })
         .collect()
     }
 }
 
-/// Which step of the histogram a time belongs to.
-fn step(nanoseconds: u64) -> usize {
+/// Returns the bucket of a duration.
+fn bucket(nanoseconds: u64) -> usize {
     let microseconds = nanoseconds / 1000;
-    (u64::BITS - microseconds.leading_zeros()).min(STEPS as u32 - 1) as usize
+    (u64::BITS - microseconds.leading_zeros()).min(BUCKETS as u32 - 1) as usize
 }
 
 #[cfg(test)]
@@ -116,8 +118,8 @@ mod tests {
 
     #[test]
     fn what_is_done_is_counted_where_it_belongs() {
-        assert_eq!([0, 999, 1000, 1999, 2000, 4000].map(step), [0, 0, 1, 1, 2, 3]);
-        assert_eq!(step(u64::MAX), STEPS - 1);
+        assert_eq!([0, 999, 1000, 1999, 2000, 4000].map(bucket), [0, 0, 1, 1, 2, 3]);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
         let statistics = Statistics::default();
         let _ = statistics.count(Operation::Lookup, || Ok::<_, ()>(()));
         let _ = statistics.count(Operation::Lookup, || Err::<(), _>(()));

@@ -1,51 +1,52 @@
-//! What is mounted, from the kernel's table.
+//! The kernel's table of mounts.
 
+use crate::kernel::FILE_SYSTEM_TYPE;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// One line of the table.
+/// A mount in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Where it is mounted.
+pub struct MountEntry {
+    /// The mount point.
     pub dir: PathBuf,
-    /// The type of file system.
+    /// Type of the file system.
     pub kind: String,
-    /// What is mounted: of a mount of LaneFS the image.
+    /// Source of the mount; for LaneFS the image.
     pub source: PathBuf,
-    /// True where nothing may be changed.
+    /// True for a read-only mount.
     pub read_only: bool,
 }
 
-impl Entry {
+impl MountEntry {
     /// True for a mount of LaneFS.
     pub fn is_lanefs(&self) -> bool {
-        self.kind == crate::kernel::TYPE
+        self.kind == FILE_SYSTEM_TYPE
     }
 }
 
-/// All mounts that this process sees, the newest last.
+/// Returns all mounts that this process sees, the newest last.
 ///
 /// # Errors
-/// Where `/proc` is not there.
-pub fn mounts() -> std::io::Result<Vec<Entry>> {
+/// `/proc` is missing.
+pub fn mounts() -> std::io::Result<Vec<MountEntry>> {
     let text = std::fs::read("/proc/self/mountinfo")?;
     Ok(text.split(|byte| *byte == b'\n').filter_map(parse).collect())
 }
 
-/// What is mounted on `dir`, the uppermost if there are several.
+/// Returns the mount on `dir`, the topmost of several.
 ///
 /// # Errors
 /// As [`mounts`].
-pub fn find(dir: &Path) -> std::io::Result<Option<Entry>> {
+pub fn find(dir: &Path) -> std::io::Result<Option<MountEntry>> {
     let dir = absolute(dir)?;
     Ok(mounts()?.into_iter().rev().find(|entry| entry.dir == dir))
 }
 
-/// The absolute name of a directory, also of one that no longer answers.
+/// Returns the absolute path of a directory, also of a mount whose server has ended.
 ///
 /// # Errors
-/// Where there is no such directory.
+/// The directory does not exist.
 pub fn absolute(dir: &Path) -> std::io::Result<PathBuf> {
     match std::fs::canonicalize(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -57,37 +58,38 @@ pub fn absolute(dir: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// True for a mount whose server has ended. Attributes would come from the kernel's memory; this always goes to the server.
+/// True for a mount whose server has ended. The kernel may have attributes in its cache; statfs(2) always
+/// reaches the server.
 pub(crate) fn is_dead(dir: &Path) -> bool {
     rustix::fs::statfs(dir).is_err_and(|errno| errno == rustix::io::Errno::NOTCONN)
 }
 
-/// A line such as `36 35 0:59 / /mnt rw,relatime shared:1 - fuse.lanefs /v.lane rw,user_id=0`.
-fn parse(line: &[u8]) -> Option<Entry> {
+/// Parses a line such as `36 35 0:59 / /mnt rw,relatime shared:1 - fuse.lanefs /v.lane rw,user_id=0`.
+fn parse(line: &[u8]) -> Option<MountEntry> {
     let mut words = line.split(|byte| *byte == b' ');
     let dir = path(words.nth(4)?);
     let options = words.next()?;
-    let mut behind = words.skip_while(|word| *word != b"-").skip(1);
-    let kind = String::from_utf8_lossy(behind.next()?).into_owned();
-    let source = path(behind.next()?);
+    let mut source_words = words.skip_while(|word| *word != b"-").skip(1);
+    let kind = String::from_utf8_lossy(source_words.next()?).into_owned();
+    let source = path(source_words.next()?);
     let read_only = options.split(|byte| *byte == b',').any(|option| option == b"ro");
-    Some(Entry { dir, kind, source, read_only })
+    Some(MountEntry { dir, kind, source, read_only })
 }
 
-/// A name as it is: spaces, tabs, newlines and backslashes stand there as octal numbers.
+/// Decodes a path, in which spaces, tabs, newlines and backslashes are octal numbers.
 fn path(word: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;
-    while let Some((first, behind)) = rest.split_first() {
-        let number = behind.get(..3).filter(|_| *first == b'\\');
+    while let Some((first, after)) = rest.split_first() {
+        let number = after.get(..3).filter(|_| *first == b'\\');
         let number = number.and_then(|n| u8::from_str_radix(std::str::from_utf8(n).ok()?, 8).ok());
         bytes.push(number.unwrap_or(*first));
-        rest = if number.is_some() { behind.get(3..).unwrap_or_default() } else { behind };
+        rest = if number.is_some() { after.get(3..).unwrap_or_default() } else { after };
     }
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// True where `below` is `dir` or lies in it, by name.
+/// True where the path `below` is `dir` or lies in it.
 pub(crate) fn lies_in(below: &Path, dir: &Path) -> bool {
     let (below, dir) = (below.as_os_str().as_bytes(), dir.as_os_str().as_bytes());
     below.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))

@@ -1,6 +1,7 @@
 //! Extended attributes.
 //!
-//! The kernel has checked who may do what, by name space. What it does not keep from sight is `trusted.` in a list.
+//! The kernel has checked permissions by name space. Only hiding `trusted.` in lists is left to the file
+//! system.
 
 use crate::errno::{Errno, FuseResult};
 use crate::served::Served;
@@ -8,16 +9,17 @@ use fuser::{INodeNo, Request};
 use lanefs::{Caller, Code, Volume, XattrMode};
 
 const OWNER: Caller = Caller::OWNER;
-/// Name spaces that a volume keeps. Of `system.` there would be access lists, which are not supported.
+/// Name spaces that a volume keeps. `system.` would have access control lists, which are not supported.
 const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
-/// SELinux's label of a file.
+/// Attribute with the SELinux label of a file.
 const LABEL: &[u8] = b"security.selinux";
 
 // Of `setxattr(2)`.
 const CREATE: i32 = 1;
 const REPLACE: i32 = 2;
 
+/// Refuses names outside the name spaces.
 fn check_space(name: &[u8]) -> FuseResult<()> {
     let known = SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len());
     if known { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
@@ -45,15 +47,16 @@ impl Served {
     pub(crate) fn getxattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> FuseResult<Vec<u8>> {
         check_space(name)?;
         match volume.getxattr(&OWNER, self.numbers.ino(ino), name) {
-            // Programs ask for it with each file that they list, until they hear that there is no such thing.
+            // Programs request the label of each file that they list, until the error says that labels are
+            // not supported.
             Err(error) if error.code() == Code::NoAttribute && name == LABEL && !self.host_has_labels => {
                 Err(Errno::EOPNOTSUPP)
             }
-            answer => Ok(answer?),
+            value => Ok(value?),
         }
     }
 
-    /// The names, each with a NUL behind it.
+    /// Returns the names, each with a NUL after it.
     pub(crate) fn listxattr(&self, volume: &Volume, request: &Request, ino: INodeNo) -> FuseResult<Vec<u8>> {
         let sees_trusted = request.uid() == 0;
         let mut list = Vec::new();

@@ -1,8 +1,8 @@
-//! A mounted volume that is changed from both sides: through the mount, and by commands beside it. What the kernel has cached must be
-//! what there is, each time a command has returned.
+//! A mounted volume that changes from both sides: through the mount, and by commands beside it. Each time a
+//! command has returned, the kernel's caches must agree with the volume.
 
 use lanefs::{Attr, Caller, CreateOptions, FileKind, Ino, RenameMode, SetAttr, Volume};
-use lanefs_fuse::{Mount, Options, Request, Service, Statistics, client};
+use lanefs_fuse::{CommandRequest, Mount, Options, Service, Statistics, client};
 use lanefs_testkit::settings::Seeds;
 use rustix::fs::{CWD, Mode, OFlags};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 const OWNER: Caller = Caller::OWNER;
 
-/// A change, to be made on either side. Paths are `name` or `dir/name`.
+/// A change, which either side can make. Paths are `name` or `dir/name`.
 #[derive(Clone, Debug)]
 enum Op {
     Create(String),
@@ -32,7 +32,7 @@ enum Op {
 }
 
 impl Op {
-    /// In a directory, through system calls.
+    /// Makes the change in a directory, by system calls.
     fn through_files(&self, top: &Path) -> io::Result<()> {
         let open = |path: &str, flags| {
             let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -56,9 +56,9 @@ impl Op {
         Ok(())
     }
 
-    /// As a command does it.
+    /// Makes the change as a command does.
     fn on(&self, volume: &Volume) -> lanefs::Result<()> {
-        let place = |path: &str| -> lanefs::Result<(Ino, String)> {
+        let split = |path: &str| -> lanefs::Result<(Ino, String)> {
             match path.split_once('/') {
                 Some((dir, name)) => {
                     Ok((volume.lookup(&OWNER, volume.root(), dir.as_bytes())?.0, name.to_string()))
@@ -67,41 +67,41 @@ impl Op {
             }
         };
         let find = |path: &str| {
-            let (dir, name) = place(path)?;
+            let (dir, name) = split(path)?;
             volume.lookup(&OWNER, dir, name.as_bytes())
         };
-        // What open(2) with O_NOFOLLOW does not open.
+        // open(2) with O_NOFOLLOW does not open a symbolic link.
         let file = |path: &str| match find(path)? {
             (_, FileKind::Symlink) => Err(lanefs::Error::Code(lanefs::Code::SymlinkLoop)),
             (ino, _) => Ok(ino),
         };
         match self {
             Op::Create(path) => {
-                let (dir, name) = place(path)?;
+                let (dir, name) = split(path)?;
                 volume.create_file(&OWNER, dir, name.as_bytes(), 0o644)?;
             }
             Op::Mkdir(path) => {
-                let (dir, name) = place(path)?;
+                let (dir, name) = split(path)?;
                 volume.mkdir(&OWNER, dir, name.as_bytes(), 0o777)?;
             }
             Op::Symlink(path, target) => {
-                let (dir, name) = place(path)?;
+                let (dir, name) = split(path)?;
                 volume.symlink(&OWNER, dir, name.as_bytes(), target.as_bytes())?;
             }
             Op::Link(from, to) => {
-                let (from, (dir, name)) = (find(from)?.0, place(to)?);
+                let (from, (dir, name)) = (find(from)?.0, split(to)?);
                 volume.link(&OWNER, from, dir, name.as_bytes())?;
             }
             Op::Unlink(path) => {
-                let (dir, name) = place(path)?;
+                let (dir, name) = split(path)?;
                 volume.unlink(&OWNER, dir, name.as_bytes())?;
             }
             Op::Rmdir(path) => {
-                let (dir, name) = place(path)?;
+                let (dir, name) = split(path)?;
                 volume.rmdir(&OWNER, dir, name.as_bytes())?;
             }
             Op::Rename(from, to) => {
-                let (from, to) = (place(from)?, place(to)?);
+                let (from, to) = (split(from)?, split(to)?);
                 let (name, new) = (from.1.as_bytes(), to.1.as_bytes());
                 volume.rename(&OWNER, from.0, name, to.0, new, RenameMode::Replace)?;
             }
@@ -119,32 +119,32 @@ impl Op {
     }
 }
 
-/// Runs changes that are left for it; the words of a command say nothing.
+/// Service that makes the changes left for it; the arguments of a command are ignored.
 #[derive(Default)]
 struct Beside {
     ops: Mutex<Vec<Op>>,
-    /// What the volume itself says, by path.
+    /// Attributes in the volume, by path.
     truth: Mutex<BTreeMap<String, Attr>>,
 }
 
 impl Beside {
-    fn look(&self, volume: &Volume, dir: Ino, at: &str) {
+    fn read_tree(&self, volume: &Volume, dir: Ino, prefix: &str) {
         for entry in volume.readdir(&OWNER, dir, 0, usize::MAX).unwrap() {
-            let path = format!("{at}{}", String::from_utf8(entry.name.to_vec()).unwrap());
+            let path = format!("{prefix}{}", String::from_utf8(entry.name.to_vec()).unwrap());
             self.truth.lock().unwrap().insert(path.clone(), volume.getattr(entry.ino).unwrap());
             if entry.kind == FileKind::Directory {
-                self.look(volume, entry.ino, &format!("{path}/"));
+                self.read_tree(volume, entry.ino, &format!("{path}/"));
             }
         }
     }
 }
 
 impl Service for Beside {
-    fn run(&self, volume: &Volume, _: Request) -> u8 {
+    fn execute(&self, volume: &Volume, _: CommandRequest) -> u8 {
         let ops = std::mem::take(&mut *self.ops.lock().unwrap());
         if ops.is_empty() {
             self.truth.lock().unwrap().clear();
-            self.look(volume, volume.root(), "");
+            self.read_tree(volume, volume.root(), "");
         }
         let failed = ops.iter().filter(|op| op.on(volume).is_err()).count();
         u8::from(failed > 0)
@@ -155,7 +155,7 @@ impl Service for Beside {
     }
 }
 
-/// A mount that takes such commands.
+/// A mount with this service.
 struct Both {
     beside: Arc<Beside>,
     mount: Mount,
@@ -180,10 +180,10 @@ impl Both {
         self.dir.path().join(name)
     }
 
-    /// Makes changes by a command. True where all succeeded.
+    /// Makes changes by a command; true where all succeeded.
     fn command(&self, ops: &[Op]) -> bool {
         self.beside.ops.lock().unwrap().extend_from_slice(ops);
-        let code = client::find(self.dir.path()).unwrap().run(&[OsString::from("x")], &|| false).unwrap();
+        let code = client::find(self.dir.path()).unwrap().execute(&[OsString::from("x")], &|| false).unwrap();
         code == 0
     }
 }
@@ -204,7 +204,7 @@ impl Random {
         format!("d{}", self.below(3))
     }
 
-    /// Of few, so that most meet something.
+    /// One of few paths, so that most operations find a file.
     fn path(&mut self) -> String {
         let name = ["a", "b", "c", "e"][self.below(4)];
         match self.below(3) {
@@ -235,16 +235,16 @@ impl Random {
     }
 }
 
-/// What two file systems must agree on.
+/// Attributes in which two file systems must agree.
 fn shown(meta: &Metadata) -> (u32, u64, u64) {
-    // Sizes and links of directories are each file system's own affair.
+    // Sizes and link counts of directories differ between file systems.
     match meta.is_dir() {
         true => (meta.mode(), 0, 0),
         false => (meta.mode(), meta.nlink(), meta.size()),
     }
 }
 
-/// Everything below a directory, with content.
+/// Reads everything below a directory, with content.
 fn tree(top: &Path, at: &str, found: &mut BTreeMap<String, (u32, u64, u64, Vec<u8>)>) {
     for entry in fs::read_dir(top.join(at)).unwrap() {
         let path = format!("{at}{}", entry.unwrap().file_name().into_string().unwrap());
@@ -264,7 +264,7 @@ fn tree(top: &Path, at: &str, found: &mut BTreeMap<String, (u32, u64, u64, Vec<u
     }
 }
 
-/// The mount shows what the volume says, to the nanosecond.
+/// Compares the mount's attributes with those of the volume, to the nanosecond.
 fn compare_with_the_volume(both: &Both) {
     both.command(&[]);
     for (path, attr) in both.beside.truth.lock().unwrap().iter() {
@@ -297,7 +297,7 @@ fn sequence(seed: u64, steps: usize) {
             assert_eq!(errno(&op.through_files(both.dir.path())), errno(&expected), "{}", what());
         }
         done += usize::from(expected.is_ok());
-        // A few names, so that much stays in the kernel's memory over many changes.
+        // Only a few names, so that the kernel's caches keep others over many changes.
         for _ in 0..4 {
             let path = random.path();
             let look = |top: &Path| fs::symlink_metadata(top.join(&path)).map(|meta| shown(&meta)).ok();
@@ -351,17 +351,21 @@ fn both_sides_see_each_others_changes() {
     }
 }
 
-/// Attributes that are on their way to the kernel when they change must not stay there.
+/// The kernel must not keep attributes that changed while their reply was on its way.
 #[test]
 fn what_changes_while_the_kernel_asks_is_seen() {
     let both = Both::new();
     let (now, end) = (AtomicUsize::new(0), AtomicBool::new(false));
+    // Requests that each thread has finished.
+    let finished = [AtomicUsize::new(0), AtomicUsize::new(0)];
     std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
+        for finished in &finished {
+            let (both, now, end) = (&both, &now, &end);
+            scope.spawn(move || {
                 while !end.load(Ordering::Relaxed) {
                     let name = format!("f{}", now.load(Ordering::Relaxed));
                     let _ = fs::symlink_metadata(both.path(&name));
+                    finished.fetch_add(1, Ordering::Release);
                 }
             });
         }
@@ -370,10 +374,14 @@ fn what_changes_while_the_kernel_asks_is_seen() {
             now.store(number, Ordering::Relaxed);
             assert!(both.command(&[Op::Create(name.clone())]));
             assert!(both.command(&[Op::Truncate(name.clone(), 1000)]));
-            // The kernel marks attributes as known before it writes the size, and whoever asks in between is told the old one. That lasts
-            // for some instructions; what this test is about would last for ever.
-            let size = || fs::symlink_metadata(both.path(&name)).map(|meta| meta.size()).ok();
-            let size = (0..3).map(|_| size()).find(|size| *size == Some(1000)).flatten();
+            // A request that began before the command returned may still show the old size for some
+            // instructions: the kernel marks attributes as valid before it writes the size. So those requests
+            // must end first; the error that this test looks for stays for ever.
+            let begin = [0, 1].map(|thread: usize| finished[thread].load(Ordering::Acquire));
+            while (0..2).any(|thread| finished[thread].load(Ordering::Acquire) < begin[thread] + 2) {
+                std::thread::yield_now();
+            }
+            let size = fs::symlink_metadata(both.path(&name)).map(|meta| meta.size()).ok();
             if size != Some(1000) {
                 end.store(true, Ordering::Relaxed);
             }

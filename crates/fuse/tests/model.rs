@@ -1,5 +1,6 @@
-//! A mounted volume against the model: the runner that puts the model's idea of POSIX and Linux to the host's file systems takes
-//! a mounted directory for one of them. All goes through the kernel: its caches, its permissions, its idea of a name.
+//! A mounted volume compared with the model. The runner that compares the model with the host's file systems
+//! runs on a mounted directory, so every operation passes the kernel with its caches, permissions and name
+//! rules.
 
 use lanefs::{CreateOptions, Volume};
 use lanefs_fuse::{Mount, Options};
@@ -9,7 +10,7 @@ use lanefs_testkit::ops::{PROFILES, Profile};
 use lanefs_testkit::run::{Setup, sequence};
 use lanefs_testkit::settings::Seeds;
 
-/// The volume is for all profiles one after another; it is not to be filled up.
+/// The profiles without the one that fills the volume, because all of them use one volume in turn.
 fn profiles() -> impl Iterator<Item = Profile> {
     PROFILES.into_iter().filter(|profile| profile.name != "full")
 }

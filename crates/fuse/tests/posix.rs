@@ -1,9 +1,9 @@
-//! What a mounted volume must do, seen by a program that uses it: each test mounts a volume of its own.
+//! Behaviour of a mounted volume, as programs see it. Each test mounts a volume of its own.
 //!
-//! They need /dev/fuse, and root or fusermount3. Where either lacks they fail and say so.
+//! The tests need /dev/fuse, and root or fusermount3. Without them they fail with a message that says so.
 
 use lanefs::{Caller, CreateOptions, Volume};
-use lanefs_fuse::{Ended, Mount, Operation, Options};
+use lanefs_fuse::{Ended, Mount, Operation, Options, table};
 use rustix::fs::{
     Access, AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom,
     XattrFlags,
@@ -40,9 +40,11 @@ impl Mounted {
         if volume.access() != lanefs::Access::Read {
             volume.setattr(&Caller::OWNER, volume.root(), &set).unwrap();
         }
-        let mount = Mount::start(volume, dir.path(), options).unwrap_or_else(|error| {
+        let mut mount = Mount::start(volume, dir.path(), options).unwrap_or_else(|error| {
             panic!("this test needs /dev/fuse, and root or fusermount3 (package fuse3): {error}")
         });
+        // The tests stop a mount or end its use; none depends on the speed of the machine.
+        mount.set_stop_timeout(Duration::from_secs(3600));
         Mounted { mount: Some(mount), dir }
     }
 
@@ -54,7 +56,7 @@ impl Mounted {
         self.mount.as_ref().unwrap()
     }
 
-    /// Nothing is open any more.
+    /// Stops the mount, of which no file is open any more.
     fn end(mut self) {
         assert_eq!(self.mount.take().unwrap().stop().unwrap(), Ended::Stopped);
     }
@@ -73,7 +75,7 @@ fn pattern(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Runs something as another user, on a thread of its own, whose identity is then gone with it.
+/// Calls `work` as another user, in a thread of its own, so that the test keeps its identity.
 fn as_user<T: Send>(uid: u32, gid: u32, groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
     let groups: Vec<Gid> = groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     std::thread::scope(|scope| {
@@ -89,6 +91,15 @@ fn as_user<T: Send>(uid: u32, gid: u32, groups: &[u32], work: impl FnOnce() -> T
     })
 }
 
+/// Waits until the kernel's coarse clock, from which it takes times of files, has advanced.
+fn wait_for_clock() {
+    let now = || rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    let begin = now();
+    while now() == begin {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_file_lives_on_while_it_is_open() {
     let m = Mounted::new();
@@ -96,7 +107,7 @@ fn a_file_lives_on_while_it_is_open() {
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(m.path("f")).unwrap();
     file.write_all(b"here").unwrap();
     fs::remove_file(m.path("f")).unwrap();
-    // Whatever is made now must not take its place.
+    // New files must not reuse the inode.
     for number in 0..100 {
         fs::write(m.path(&number.to_string()), vec![b'x'; 5000]).unwrap();
     }
@@ -323,7 +334,7 @@ fn what_a_user_makes_is_his_and_groups_count() {
     dir("shared", 0o2770, 0, 2000);
     dir("open", 0o777, 0, 0);
     dir("closed", 0o755, 0, 0);
-    // All but the group may write there, which is odd but possible.
+    // All users but the group may write there, which is odd but possible.
     dir("odd", 0o707, 0, 2000);
     let make = |name: &str| {
         let path = m.path(name);
@@ -427,8 +438,8 @@ fn times_of_access_are_kept_as_relatime_has_it_or_not_at_all() {
         let file = File::open(m.path("f")).unwrap();
         let changed = |meta: fs::Metadata| (meta.ctime(), meta.ctime_nsec());
         let before = changed(file.metadata().unwrap());
-        std::thread::sleep(Duration::from_millis(20));
-        // What the kernel has in its cache it does not ask for.
+        wait_for_clock();
+        // The kernel reads cached pages without a request.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         let mut bytes = [0; 4];
         file.read_exact_at(&mut bytes, 0).unwrap();
@@ -468,7 +479,7 @@ fn changes_are_seen_at_once_for_all_that_the_kernel_remembers() {
     fs::write(&b, b"three").unwrap();
     assert_eq!((fs::metadata(&a).unwrap().len(), fs::read(&a).unwrap()), (5, b"three".to_vec()));
     let before = fs::metadata(m.path("")).unwrap();
-    std::thread::sleep(Duration::from_millis(20));
+    wait_for_clock();
     fs::remove_file(&b).unwrap();
     let after = fs::metadata(m.path("")).unwrap();
     assert!(after.mtime_nsec() != before.mtime_nsec() || after.mtime() != before.mtime());
@@ -546,7 +557,7 @@ fn many_threads_make_rename_and_remove_at_once() {
                     if number % 3 == 0 {
                         fs::remove_file(&there).unwrap();
                     }
-                    // All threads fight for one name.
+                    // All threads compete for one name.
                     let _ = fs::hard_link(
                         m.path(&format!("all/{thread}-{}", number.saturating_sub(1))),
                         m.path("prize"),
@@ -581,12 +592,14 @@ fn what_was_written_is_there_when_the_mount_has_ended() {
 fn open_files_are_waited_for_and_then_cut_off() {
     let m = Mounted::new();
     let file = File::create(m.path("f")).unwrap();
-    let Mounted { mut mount, dir: _dir } = m;
+    let Mounted { mut mount, dir } = m;
     let mount = mount.take().unwrap();
     let stopper = mount.stopper();
     let waiter = std::thread::spawn(move || mount.wait().unwrap());
     stopper.stop();
-    std::thread::sleep(Duration::from_millis(300));
+    while table::find(dir.path()).unwrap().is_some() {
+        std::thread::yield_now();
+    }
     file.write_all_at(b"still there", 0).unwrap();
     stopper.stop();
     assert_eq!(waiter.join().unwrap(), Ended::CutOff);

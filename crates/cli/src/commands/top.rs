@@ -4,7 +4,7 @@ use crate::exit::{self, Failure};
 use crate::metrics::Values;
 use crate::{console, context, interrupt, mounting, size};
 use clap::Args;
-use lanefs_fuse::client::{self, Found};
+use lanefs_fuse::client::{self, MountedVolume};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// The mount that is meant.
-fn found(what: &Path) -> Result<Found, Failure> {
+fn found(what: &Path) -> Result<MountedVolume, Failure> {
     client::find(what).ok_or_else(|| {
         let name = crate::bytes::of_path(what);
         Failure::new(exit::PARTIAL, name, "no mounted volume", "mount it with `lanefs mount`")

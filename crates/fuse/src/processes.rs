@@ -1,4 +1,4 @@
-//! Processes that have an image locked, or files of a mount open: whom to ask, or to end.
+//! Processes that have an image locked or use files of a mount, for messages.
 
 use crate::table::lies_in;
 use std::fmt;
@@ -6,15 +6,18 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How many are named.
-const MOST_NAMED: usize = 5;
+/// Most processes that a message names.
+const MAX_NAMED: usize = 5;
 
-/// Processes, for people. Whoever belongs to other users may be out of sight.
+/// Most characters of a command line in a message.
+const MAX_COMMAND_CHARS: usize = 100;
+
+/// A list of processes for messages. Processes of other users may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processes(Vec<(u32, String)>);
 
 impl Processes {
-    /// True where none was found.
+    /// True for an empty list.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -31,35 +34,35 @@ impl fmt::Display for Processes {
         if self.is_empty() {
             return f.write_str("a process that cannot be seen from here");
         }
-        for (index, (number, command)) in self.0.iter().take(MOST_NAMED).enumerate() {
+        for (index, (number, command)) in self.0.iter().take(MAX_NAMED).enumerate() {
             let comma = if index > 0 { ", " } else { "" };
             write!(f, "{comma}process {number} ({command})")?;
         }
-        match self.0.len().saturating_sub(MOST_NAMED) {
+        match self.0.len().saturating_sub(MAX_NAMED) {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
         }
     }
 }
 
-/// The beginning of a process's command line.
+/// Returns the beginning of a process's command line.
 fn command(number: u32) -> String {
     let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
     let text = String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ");
     match text.is_empty() {
         true => fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default().trim().to_owned(),
-        false => text.chars().take(100).filter(|c| !c.is_control()).collect(),
+        false => text.chars().take(MAX_COMMAND_CHARS).filter(|c| !c.is_control()).collect(),
     }
 }
 
-/// Who has an image locked.
+/// Returns the processes that have an image locked.
 pub fn of_image(image: &Path) -> Processes {
     let (Ok(meta), Ok(locks)) = (fs::metadata(image), fs::read_to_string("/proc/locks")) else {
         return Processes::default();
     };
     let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let wanted = format!("{major:02x}:{minor:02x}:{}", meta.ino());
-    // Such as `1: FLOCK  ADVISORY  WRITE 713 fe:00:4711 0 EOF`.
+    // A line is such as `1: FLOCK  ADVISORY  WRITE 713 fe:00:4711 0 EOF`.
     let holder = |line: &str| {
         let mut words = line.split_whitespace().skip(1).filter(|word| *word != "->");
         let flock = words.next() == Some("FLOCK");
@@ -69,7 +72,7 @@ pub fn of_image(image: &Path) -> Processes {
     Processes::of(locks.lines().filter_map(holder).collect())
 }
 
-/// Who has something open in a mounted directory, or works there.
+/// Returns the processes with open files or a working directory in a mounted directory.
 pub fn inside(dir: &Path) -> Processes {
     let Ok(processes) = fs::read_dir("/proc") else { return Processes::default() };
     let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
