@@ -1,13 +1,16 @@
 #!/bin/sh
-# What others expect of a file system, asked of a mounted volume: pjdfstest (every test that applies, docs/semantics.md lists
-# the others) and fsx (all its operations; several seeds, alone and two at once) on volumes in memory and in a file; and, where fio is
-# there, what it wrote at random with checksums, in mixed sizes, past the kernel's cache and through it.
+# Runs the test suites of other projects on mounted volumes, in memory and in a file.
 #
 #   [SEEDS="1 2 3"] [IMAGES="mem:4G FILE"] scripts/mount-conformance.sh LANEFS TOOLS [STEPS]
 #
-# the program, where to install the testers, steps of each fsx (1,000,000); seeds of fsx; volumes, of which files are made anew.
+# LANEFS is the program, TOOLS the folder to install the testers in, STEPS the steps of each fsx [default:
+# 1,000,000], SEEDS the seeds of fsx, IMAGES the volumes; files among them are made anew.
 #
-# As root, for pjdfstest changes users. Exit code 0: all passed, and fsck found nothing.
+# * pjdfstest: every test that applies; docs/semantics.md lists the others.
+# * fsx: all its operations, with several seeds, alone and two at once.
+# * fio, if installed: random writes with checksums, in mixed sizes, past the kernel's cache and through it.
+#
+# It needs root, because pjdfstest changes users. Exit code 0: all passed, and fsck found nothing.
 set -u
 lanefs=$1 tools=$2 steps=${3:-1000000}
 seeds=${SEEDS:-1 2 3}
@@ -48,11 +51,14 @@ allow_remount = false
 entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 TOML
 
-# All of fsx's operations, on files of its usual length (longer ones make a step dearer, and find no more); what a file system may refuse (posix_fadvise, sendfile) is the kernel's here, and asked for as well.
+# All of fsx's operations, on files of its usual length: longer ones make a step more expensive and find no
+# more. The kernel implements those that a file system may refuse (posix_fadvise, sendfile), so they run as
+# well.
 cat >"$work/fsx.toml" <<'TOML'
 flen = 262144
 [opsize]
-# posix_fallocate of nothing is an error wherever it is asked for, and fsx takes it for a file system that has none.
+# posix_fallocate of an empty range is an error everywhere, and fsx takes it for a file system without the
+# call.
 min = 1
 max = 65536
 [weights]
@@ -72,7 +78,8 @@ posix_fadvise = 0.3
 copy_file_range = 0.5
 TOML
 
-# In parts with seeds of their own: fsx leaves mappings behind, and after some hundred thousand steps the host gives it no more.
+# In parts with seeds of their own: fsx leaks mappings, and after some hundred thousand steps the host grants
+# no more.
 one_fsx() { # directory, name, seed
     part=0
     while [ $((part * 100000)) -lt "$steps" ]; do
