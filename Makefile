@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-build setup-sanitize setup-bench build build-bench demo test lint docs sanitize aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
+.PHONY: help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -53,7 +53,7 @@ demo: build ## import a real tree, resolve every path, export, compare, check
 	@echo "==> demo: $(LANEFS) demo"
 	@$(LANEFS) demo $(if $(TREE),--tree $(TREE))
 
-test: setup lint ## set-up, format, lints, release build, every test, documentation
+test: setup lint msrv user-crate ## set-up, lints, oldest Rust, release build, every test, documentation
 	@echo "==> test: release build of the command line"
 	@$(CARGO) build --release --locked --bin lanefs
 	@echo "==> test: every test of the workspace, those in the documentation included"
@@ -68,11 +68,24 @@ test: setup lint ## set-up, format, lints, release build, every test, documentat
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude lanefs-alloc-c --lib --no-deps --locked
 	@echo "==> test: all passed"
 
-lint: ## rustfmt and clippy, warnings refused
+lint: ## rustfmt, clippy, prose, licences and duplicates of dependencies
 	@echo "==> lint: rustfmt"
 	@$(CARGO) fmt --all --check
 	@echo "==> lint: clippy"
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@echo "==> lint: prose"
+	@sh scripts/prose.sh --self-test
+	@sh scripts/prose.sh
+	@echo "==> lint: dependencies"
+	@sh scripts/deny.sh
+
+msrv: ## check with the oldest Rust that Cargo.toml promises
+	@echo "==> msrv: rust-version of Cargo.toml"
+	@sh scripts/msrv.sh
+
+user-crate: ## a program that uses LaneFS as a library, with newer dependencies of its own
+	@echo "==> user-crate: a program of another workspace"
+	@sh scripts/user-crate.sh $(or $(CARGO_TARGET_DIR),target)
 
 sanitize: setup-sanitize ## Miri, ThreadSanitizer, AddressSanitizer, fuzz targets in short, aarch64 (PARTS="miri tsan")
 	@sh scripts/sanitize.sh $(PARTS)
@@ -92,7 +105,7 @@ bench-concurrency: build-bench ## threads at once, against ext4, tmpfs, fio and 
 	@echo "==> bench-concurrency: $(BENCH) concurrency $(ARGS)"
 	@$(BENCH) concurrency $(ARGS)
 
-# A peer that cannot be built is told of and left out.
+# A peer that cannot be built is left out, which the output says.
 PEERS = $(abspath $(or $(CARGO_TARGET_DIR),target)/peers)
 
 bench-alloc: build-bench ## the allocator against glibc, mimalloc, jemalloc and others (ARGS="--quick")

@@ -1,14 +1,15 @@
 #!/bin/sh
-# Installs what LaneFS needs beside a Rust toolchain, and only what is missing.
+# Installs the missing ones of the tools that LaneFS needs beside a Rust toolchain.
 #
 #   scripts/setup.sh [build] [test] [bench] [sanitize]     (default: build test)
 #
-# As root, or where `sudo -n` works, missing packages come from apt-get. Otherwise they are named, with what each is
-# for, and the work goes on: a test that needs one says so when it runs. The exit code is 0 unless nothing can be built.
+# As root, or if `sudo -n` works, missing packages come from apt-get. Otherwise the script names them, each
+# with its purpose, and goes on: a test that needs one says so when it runs. The exit code is 0 unless nothing
+# can be built.
 set -u
 
-# One row: probe, Debian package, purpose, why. The probe is a command, or a file (a pattern) where it begins with '/'.
-# Where several packages are needed for one thing, give one row each.
+# One row: probe, Debian package, purpose, why. The probe is a command, or a pattern of files if it begins
+# with '/'. A tool that needs several packages has one row for each.
 needs() {
     cat <<'ROWS'
 cc                      gcc         build  links the programs
@@ -34,7 +35,7 @@ sqlite3                 sqlite3     test   runs on the heap
 gcc                     gcc         test   runs on the heap, and compiles the C programs that use it
 sort                    coreutils   test   runs on the heap, in threads
 valgrind                valgrind    bench  counts instructions
-fio                     fio         bench  reads beside which the filling of the cache is measured
+fio                     fio         bench  the peer of the rows that fill the cache
 c++                     g++         bench  builds snmalloc, a peer of the allocator
 cmake                   cmake       bench  configures snmalloc
 /usr/lib/*/libtcmalloc_minimal.so.4 libtcmalloc-minimal4 bench tcmalloc, a peer of the allocator
@@ -66,7 +67,7 @@ for purpose in $purposes; do
     esac
 done
 
-# The rows that were asked for and whose probe fails, as they stand in the table.
+# Prints the rows of the requested purposes whose probe fails.
 missing() {
     needs | while read -r probe package purpose why; do
         case " $purposes " in *" $purpose "*) ;; *) continue ;; esac
@@ -133,7 +134,7 @@ if [ -n "$rows" ]; then
     rows=$(missing)
 fi
 
-# Where udev does not run, as in a container, the kernel's device for mounts belongs to root alone.
+# Without udev, as in a container, only root may use the kernel's device for mounts.
 case " $purposes " in
     *" test "*)
         if [ -c /dev/fuse ] && [ "$(stat -c %a /dev/fuse)" != 666 ]; then
@@ -161,6 +162,11 @@ else
                 cargo "$component" --version >/dev/null 2>&1 ||
                     say "missing: $package: 'make test' checks the code with it"
             done
+            if ! cargo deny --version >/dev/null 2>&1; then
+                say "installing: cargo-deny, which takes some minutes"
+                cargo install --quiet --locked cargo-deny >/dev/null 2>&1 ||
+                    say "missing: cargo-deny: 'make lint' checks licences and duplicates with it"
+            fi
             ;;
     esac
     case " $purposes " in *" sanitize "*) toolchains ;; esac
