@@ -1,9 +1,11 @@
 //! Changing attributes.
 
-use crate::edit::{Edit, Outcome};
+use crate::data;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::Node;
 use crate::perm::{self, WRITE, access};
-use crate::{Attr, Caller, SetAttr, Time, data};
+use crate::types::{Attr, Caller, SetAttr, Time};
 use lanefs_format::{Code, FileKind, inode as f};
 
 /// `chmod`, `chown`, `truncate` and `utimensat` in one.
@@ -69,7 +71,8 @@ fn check(who: &Caller, node: &Node<'_>, set: &SetAttr) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileKind, Ino};
+    use crate::types::Ino;
+    use lanefs_format::FileKind;
 
     #[test]
     fn a_time_of_access_is_news_after_a_change_and_after_a_day() {

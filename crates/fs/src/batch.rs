@@ -5,11 +5,14 @@
 //! others go on in between. Names are hashed side by side first. What is not plain (links, `.` and `..`, a caller with
 //! an identity) goes the ordinary way, path by path, with the same answers.
 
+use crate::attempt::Core;
 use crate::dir::{self, Entry, Name};
-use crate::edit::{Core, Outcome};
+use crate::error::Outcome;
+use crate::error::{Error, Result};
 use crate::inode::Node;
 use crate::resolve::{self, Start};
-use crate::{Error, Ino, Resolution, ResolveOptions, Result, Volume};
+use crate::types::{Ino, Resolution, ResolveOptions};
+use crate::volume::Volume;
 use lanefs_format::dir::entry as e;
 use lanefs_format::{
     BlockKind, Code, DirRoot, FileKind, HASH_LANES, HashSeed, MAX_NAME, UNIT, half_md4_lanes, inode as f,
@@ -75,15 +78,15 @@ impl Volume {
         block: &[P],
         answers: &mut [Resolution],
     ) {
-        let store = &self.shared.store;
+        let store = &self.shared.state.store;
         let run = if Reader::reading(store).is_quiet() { BLOCK_OF_PATHS } else { LANES };
         for (paths, answers) in block.chunks(run).zip(answers.chunks_mut(run)) {
-            let core = Core::new(&self.shared, Reader::reading(store));
+            let core = Core::new(&self.shared.state, Reader::reading(store));
             Batch::new(start, attributes).interleave(&core, paths, answers);
             if core.store.validate().is_err() {
                 answers.fill_with(|| Resolution::failed(Code::NotResident));
             } else if !core.store.is_quiet() {
-                self.shared.gate.look_around(store);
+                self.shared.state.gate.look_around(store);
             }
         }
     }

@@ -1,9 +1,12 @@
 //! Path-level calls, for programs that use a volume as a library. They act as [`Caller::OWNER`], and their errors name
 //! the path.
 
+use crate::error::{Error, Result};
 use crate::inode::Node;
+use crate::path;
 use crate::resolve::{self, Start};
-use crate::{Attr, Caller, Ino, Result, SetAttr, Volume, path};
+use crate::types::{Attr, Caller, Ino, SetAttr};
+use crate::volume::Volume;
 use lanefs_format::{Code, FileKind};
 
 /// Content read at a time by [`Volume::read_file`].
@@ -48,11 +51,11 @@ impl Volume {
     /// # Errors
     /// [`Code::Invalid`] for a path without one (`/`); those of [`resolve`](Self::resolve) for the directory.
     pub fn resolve_parent<'p>(&self, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
-        let invalid = || crate::Error::from(Code::Invalid).at(show(path));
+        let invalid = || Error::from(Code::Invalid).at(show(path));
         let (dir, name) = path::split_last(path).ok_or_else(invalid)?;
         let parent = if dir.is_empty() { self.getattr(self.root())? } else { self.resolve(dir)? };
         if parent.kind != FileKind::Directory {
-            return Err(crate::Error::from(Code::NotDirectory).at(show(dir)));
+            return Err(Error::from(Code::NotDirectory).at(show(dir)));
         }
         Ok((parent.ino, name))
     }
@@ -65,7 +68,7 @@ impl Volume {
         let path = path.as_ref();
         let attr = self.resolve(path)?;
         if attr.size > MAX_WHOLE {
-            return Err(crate::Error::from(Code::FileTooLarge).at(show(path)));
+            return Err(Error::from(Code::FileTooLarge).at(show(path)));
         }
         let mut content = Vec::new();
         loop {
@@ -86,7 +89,7 @@ impl Volume {
     /// Those of [`create_file`](Self::create_file) and [`write`](Self::write).
     pub fn write_file(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> Result<Attr> {
         let path = path.as_ref();
-        let named = |e: crate::Error| e.at(show(path));
+        let named = |e: Error| e.at(show(path));
         let who = &Caller::OWNER;
         let attr = match self.resolve(path) {
             Ok(attr) => self

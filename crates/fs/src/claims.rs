@@ -3,7 +3,7 @@
 //! A writer that takes blocks from a chunk, inodes from a block or room in a leaf says so; others go elsewhere for a while.
 //! The table may forget: nothing but speed depends on it.
 
-use crate::Time;
+use crate::types::Time;
 use lanefs_format::BLOCK;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,8 +1,11 @@
 //! When changes become durable.
 
-use crate::edit::{Core, Edit, Freed, Outcome, Writer};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::{Error, Outcome, Result};
 use crate::shared::Shared;
-use crate::{Error, Result};
+use crate::transaction::{free_deferred, put_back};
+use crate::writer::{Freed, Writer};
 use lanefs_format::BLOCK;
 use lanefs_store::{Closed, Fault, Reader, Snapshot};
 use std::sync::atomic::Ordering;
@@ -15,7 +18,7 @@ impl Shared {
     /// # Errors
     /// The device's; the volume is then open for reading only.
     pub(crate) fn commit(&self) -> Result<()> {
-        if self.store.is_memory() {
+        if self.state.store.is_memory() {
             return Ok(());
         }
         // A snapshot that begins from now on has all that was done before this call.
@@ -23,18 +26,18 @@ impl Shared {
         let Some(_turn) = self.turn_unless(|| self.durable.load(Ordering::SeqCst) >= wanted) else {
             return Ok(());
         };
-        if self.store.has_failed() {
+        if self.state.store.has_failed() {
             return Err(Error::write_failed());
         }
         self.write_data_early()?;
         let (snapshot, freed) = {
-            let mut closed = self.gate.close_to_change(&self.store);
+            let mut closed = self.state.gate.close_to_change(&self.state.store);
             let writer = self.recall(&mut closed)?;
             self.snapshot(writer)?
         };
-        self.store.commit(snapshot)?;
+        self.state.store.commit(snapshot)?;
         if !freed.is_empty() {
-            self.free(gather(&mut self.gate.close_to_change(&self.store)), &freed)?;
+            self.free(gather(&mut self.state.gate.close_to_change(&self.state.store)), &freed)?;
         }
         self.durable.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
         Ok(())
@@ -69,14 +72,14 @@ impl Shared {
     /// what the writers left [recalled](Self::recall).
     pub(crate) fn commit_alone(&self, writer: &mut Writer) -> Result<()> {
         self.put_back(writer)?;
-        if self.store.is_memory() {
+        if self.state.store.is_memory() {
             return Ok(());
         }
-        if self.store.has_failed() {
+        if self.state.store.has_failed() {
             return Err(Error::write_failed());
         }
         let (snapshot, freed) = self.snapshot(writer)?;
-        self.store.commit(snapshot)?;
+        self.state.store.commit(snapshot)?;
         self.free(writer, &freed)?;
         self.durable.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
         Ok(())
@@ -105,10 +108,10 @@ impl Shared {
             return Ok(());
         }
         runs.sort_unstable();
-        let core = Core::new(self, Reader::alone(&self.store, Some(0)));
+        let core = Core::new(&self.state, Reader::alone(&self.state.store, Some(0)));
         loop {
-            match Edit::new(&core, writer, 0).put_back(&runs) {
-                Err(Fault::Miss { at, want }) => self.store.fetch(at, want)?,
+            match put_back(Edit::new(&core, writer, 0), &runs) {
+                Err(Fault::Miss { at, want }) => self.state.store.fetch(at, want)?,
                 done => return Ok(done?),
             }
         }
@@ -117,9 +120,9 @@ impl Shared {
     /// Most file data go to the device before the gate is closed.
     fn write_data_early(&self) -> Result<()> {
         let mut changed = Vec::new();
-        self.gate.each(|writer| changed.append(&mut writer.log.take_changed()));
-        let written = self.store.write_data_early(&mut changed);
-        self.gate.first(|writer| writer.log.put_back_changed(changed));
+        self.state.gate.each(|writer| changed.append(&mut writer.log.take_changed()));
+        let written = self.state.store.write_data_early(&mut changed);
+        self.state.gate.first(|writer| writer.log.put_back_changed(changed));
         Ok(written?)
     }
 
@@ -132,21 +135,21 @@ impl Shared {
         if done.is_err() {
             // A damaged volume. What cannot be freed stays used, for fsck to find.
             writer.log.put_back_changed(changed);
-            self.waiting_frees.fetch_sub(freed.len(), Ordering::Relaxed);
+            self.state.deferred_frees.fetch_sub(freed.len(), Ordering::Relaxed);
         }
         Ok((done?, freed))
     }
 
     fn snapshot_with(&self, writer: &mut Writer, freed: &[Freed], changed: &[u64]) -> Outcome<Snapshot> {
-        let core = Core::new(self, Reader::alone(&self.store, Some(0)));
+        let core = Core::new(&self.state, Reader::alone(&self.state.store, Some(0)));
         loop {
             let mut edit = Edit::new(&core, writer, 0);
-            match edit.free_deferred(freed) {
+            match free_deferred(&mut edit, freed) {
                 Ok(()) => {
                     let (blocks, runs) = places(edit.freed);
                     let mut all = changed.to_vec();
                     all.append(&mut edit.tx.take_changed());
-                    return self.store.snapshot(all, &blocks, &runs);
+                    return self.state.store.snapshot(all, &blocks, &runs);
                 }
                 Err(fault) => {
                     drop(edit);
@@ -161,23 +164,23 @@ impl Shared {
         match fault {
             // What is out of use now that all was taken back had been freed and was met a second time: damage, which fetching
             // would only bring about again.
-            Fault::Miss { at, .. } if self.store.is_retired(at) => {
+            Fault::Miss { at, .. } if self.state.store.is_retired(at) => {
                 Err(Fault::damaged(at, "a block is freed twice"))
             }
-            Fault::Miss { at, want } => self.store.fetch(at, want),
+            Fault::Miss { at, want } => self.state.store.fetch(at, want),
             fault => Err(fault),
         }
     }
 
     /// What a durable commit freed may be used again.
     fn free(&self, writer: &mut Writer, freed: &[Freed]) -> Result<()> {
-        let core = Core::new(self, Reader::alone(&self.store, Some(0)));
+        let core = Core::new(&self.state, Reader::alone(&self.state.store, Some(0)));
         loop {
             let mut edit = Edit::new(&core, writer, 0);
-            match edit.free_deferred(freed) {
+            match free_deferred(&mut edit, freed) {
                 Ok(()) => {
                     edit.keep_free();
-                    self.waiting_frees.fetch_sub(freed.len(), Ordering::Relaxed);
+                    self.state.deferred_frees.fetch_sub(freed.len(), Ordering::Relaxed);
                     return Ok(());
                 }
                 Err(fault) => {
@@ -190,11 +193,11 @@ impl Shared {
 
     /// After a change: has the committer work when much has gathered, and waits for it when too much has.
     pub(crate) fn see_to_commits(&self) -> Result<()> {
-        if self.store.must_commit() {
+        if self.state.store.must_commit() {
             return self.commit();
         }
-        let (commit, write) = (self.store.should_commit(), self.store.should_write_data());
-        if (commit || write) && !self.store.is_memory() {
+        let (commit, write) = (self.state.store.should_commit(), self.state.store.should_write_data());
+        if (commit || write) && !self.state.store.is_memory() {
             let mut work = self.work.lock();
             if commit && !work.commit || write && !work.write {
                 work.commit |= commit;
@@ -226,21 +229,21 @@ impl Shared {
             let (commit, write) = (std::mem::take(&mut work.commit), std::mem::take(&mut work.write));
             drop(work);
             if write && !commit && Instant::now() < due {
-                if !self.store.has_failed() {
+                if !self.state.store.has_failed() {
                     self.write_ahead();
                 }
                 continue;
             }
             due = Instant::now() + self.commit_every;
             // A failure is told to whoever changes or syncs next.
-            if self.store.has_changes() && !self.store.has_failed() {
+            if self.state.store.has_changes() && !self.state.store.has_failed() {
                 let _ = self.commit();
             }
-            if self.store.should_checkpoint() {
+            if self.state.store.should_checkpoint() {
                 let _turn = self.turn();
                 // Who had the turn before may have done it; a flush that fails behind a close would be heard by nobody.
-                if self.store.should_checkpoint() {
-                    let _ = self.store.checkpoint();
+                if self.state.store.should_checkpoint() {
+                    let _ = self.state.store.checkpoint();
                 }
             }
         }

@@ -1,9 +1,13 @@
 //! Copying within a volume, as `copy_file_range(2)`.
 
-use crate::edit::Outcome;
+use crate::data;
+use crate::error::Outcome;
+use crate::error::Result;
+use crate::notice::Changed;
 use crate::ops::regular;
 use crate::perm::{self, READ, WRITE, access};
-use crate::{Allocate, Caller, Changed, Ino, Result, Seek, Volume, data};
+use crate::types::{Allocate, Caller, Ino, Seek};
+use crate::volume::Volume;
 use lanefs_format::{BLOCK, Code, MAX_FILE_SIZE};
 use lanefs_store::Fault;
 

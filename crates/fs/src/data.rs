@@ -3,10 +3,12 @@
 //! What lies behind the end of a file in its last block, or in the inode, is zero, but for what a write left that a crash cut
 //! off; so it is cleared when the file grows over it.
 
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::{Node, set_flags, touch};
 use crate::map::{self, State};
-use crate::{Allocate, FileExtent, Seek};
+use crate::types::{Allocate, FileExtent, Seek};
 use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, Pointer, inode as f};
 use lanefs_store::{Fault, Want};
 use std::borrow::Cow;

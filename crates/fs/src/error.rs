@@ -1,9 +1,13 @@
 //! Errors of the volume's operations.
 
 use lanefs_format::{BlockKind, Code};
+use lanefs_store::{Fault, Want};
 
 /// Result of a volume's operation.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Result of one attempt of an operation.
+pub(crate) type Outcome<T> = std::result::Result<T, Fault>;
 
 /// Why an operation did not happen. Every error has a [`Code`], and through it an errno.
 #[derive(Debug, thiserror::Error)]
@@ -87,5 +91,22 @@ impl Error {
 impl From<Code> for Error {
     fn from(code: Code) -> Self {
         Error::Code(code)
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Code(code) => Error::Code(code),
+            Fault::Damaged { at, why } => Error::Damaged { at, why: why.into() },
+            Fault::Miss { at, want: Want::Block(kind) } => Error::wrong_kind(at, kind),
+            Fault::Miss { at, .. } => Error::Damaged { at, why: "no file data there".into() },
+            // A run that was alone met a writer: its own notes were wrong.
+            Fault::Conflict { .. } | Fault::Crowd => Error::Code(Code::InvariantViolated),
+            Fault::Io { at, doing, errno } => Error::Io {
+                what: format!("{doing} the volume at byte {at}"),
+                source: std::io::Error::from_raw_os_error(errno),
+            },
+        }
     }
 }

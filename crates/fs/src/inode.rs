@@ -1,8 +1,10 @@
 //! Inodes as the engine handles them.
 
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::space;
-use crate::{Attr, Ino, Time};
+use crate::types::{Attr, Ino, Time};
 use lanefs_format::{
     BLOCK, Code, Field, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, INODE_INLINE, MAX_LINKS,
     MAX_MAP_DEPTH, Word, inode as f,
@@ -190,6 +192,14 @@ pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Node<'v>>
     edit.tx.init(view, 0, &bytes[..view.len()]);
     edit.tx.put(view, f::MODE, new.kind.mode() | new.perm & 0o7777);
     Ok(Node { view, ino })
+}
+
+/// Makes a directory that no other one names, so it is its own parent. Returns its inode number.
+pub(crate) fn nameless_directory(edit: &mut Edit<'_>, perm: u16) -> Outcome<u64> {
+    let new = NewInode { kind: FileKind::Directory, perm, uid: 0, gid: 0, rdev: 0, parent: 0 };
+    let node = make(edit, &new)?;
+    edit.tx.put(node.view, f::PARENT_OR_DEVICE, node.ino);
+    Ok(node.ino)
 }
 
 /// One name more or less. Returns the new count.

@@ -1,6 +1,8 @@
 //! Decoding any block for people.
 
-use crate::{Error, Result, Volume};
+use crate::error::{Error, Result};
+use crate::space;
+use crate::volume::Volume;
 use lanefs_format::{
     BLOCK, BlockKind, INODE_CORE, Layout, Pointer, chunk_entry, chunk_header, dir, group, inode,
     journal_commit, journal_descriptor, journal_header, superblock, xattr_block,
@@ -14,19 +16,19 @@ impl Volume {
     /// [`Error::Image`] for a position outside the volume; the device's.
     pub fn inspect(&self, position: u64) -> Result<String> {
         let at = position & !(BLOCK - 1);
-        if at >= self.shared.store.bytes() {
-            let why = format!("outside the volume, which has {} bytes", self.shared.store.bytes());
+        if at >= self.shared.state.store.bytes() {
+            let why = format!("outside the volume, which has {} bytes", self.shared.state.store.bytes());
             return Err(Error::Image { what: format!("position {position:#x}"), why });
         }
         let mut block = [0; BLOCK as usize];
-        self.shared.store.read_raw(at, &mut block)?;
+        self.shared.state.store.read_raw(at, &mut block)?;
         Ok(self.describe(at, &block))
     }
 
     fn describe(&self, at: u64, block: &[u8]) -> String {
         let mut text = String::new();
         let table = self.view(|core| {
-            let entry = crate::space::table_entry(core, at)?;
+            let entry = space::table_entry(core, at)?;
             Ok((entry.get(chunk_entry::KIND), entry.get(chunk_entry::USED), entry.get(chunk_entry::OWNER)))
         });
         // The table's word is worth something only for blocks of metadata chunks; others open with their kind.
@@ -106,7 +108,7 @@ impl Volume {
     }
 
     fn inodes(&self, text: &mut String, at: u64, block: &[u8]) {
-        let size = self.shared.store.inode_size().bytes() as usize;
+        let size = self.shared.state.store.inode_size().bytes() as usize;
         for (i, one) in block.chunks_exact(size).enumerate() {
             if inode::MODE.read(one) != Some(0) {
                 let _ = writeln!(text, "  inode {}:", (at as usize + i * size) / size);

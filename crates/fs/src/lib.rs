@@ -20,6 +20,23 @@
 //! # }
 //! ```
 //!
+//! # Modules
+//!
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
+//!
+//! | layer | modules |
+//! |---|---|
+//! | vocabulary | `types`, `options`, `error`, [`path`] |
+//! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`; `writer`: what one writer keeps; `state`: all of it |
+//! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
+//! | space | `space`: blocks and inodes; `transaction`: the end of a change, which frees what it freed |
+//! | files | `inode`, `perm`, `map`, `data`, `xattr`, `attr` |
+//! | names | `dir`, `orphans`, `namespace`, `resolve` |
+//! | running operations | `notice`, `shared`: what threads share; `commit`: durability; `run`: attempts until one counts; `volume` |
+//! | calls by inode number | `ops`, `copy`, `reclaim`, `hold`, `read_many` |
+//! | calls by path | `by_path`, `tree`, `batch`, [`bulk`] |
+//! | the volume as a whole | `mkfs`, `grow`, `mount`, `inspect`, `watch`, `unchecked`, `check` |
+//!
 //! # Invariants
 //!
 //! * Every change is one transaction: when a call fails, nothing of it has happened.
@@ -27,6 +44,7 @@
 //! * What this crate does not know: which device holds the bytes (`lanefs-store` does), and anything of kernels, GPUs or
 //!   command lines.
 
+mod attempt;
 mod attr;
 mod batch;
 pub mod bulk;
@@ -35,30 +53,42 @@ mod check;
 mod claims;
 mod commit;
 mod copy;
+mod counts;
 mod data;
 mod dir;
 mod edit;
 mod error;
+mod grow;
+mod hints;
 mod hold;
+mod holds;
 mod inode;
 mod inspect;
 mod map;
 mod mkfs;
+mod mount;
 mod namespace;
 mod notice;
 mod ops;
+mod options;
 mod orphans;
 pub mod path;
 mod perm;
+mod prealloc;
 mod read_many;
+mod reclaim;
 mod resolve;
+mod run;
 mod shared;
 mod space;
+mod state;
+mod transaction;
 mod tree;
 mod types;
 mod unchecked;
 mod volume;
 mod watch;
+mod writer;
 mod xattr;
 
 pub use check::{CheckReport, Finding};
@@ -70,14 +100,13 @@ pub use lanefs_store::{
     Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
 };
 pub use notice::Changed;
+pub use options::{Access, CreateOptions, OpenOptions};
 pub use read_many::ReadAt;
 pub use tree::MkdirAll;
 pub use types::*;
 pub use unchecked::Unchecked;
-pub use volume::{Access, CreateOptions, OpenOptions, Volume};
+pub use volume::Volume;
 pub use watch::Watch;
-
-use mkfs::recount;
 
 // The example of the README is compiled with the other examples.
 #[cfg(doctest)]

@@ -4,7 +4,9 @@
 //! A slot holds a block of its own size, a pointer block one level down, or nothing. The depth is in the inode's flags;
 //! at depth 0 the root is a single 4 KiB block or nothing.
 
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::{Node, add_blocks, set_depth};
 use crate::space;
 use lanefs_format::{

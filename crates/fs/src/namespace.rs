@@ -1,10 +1,13 @@
 //! Operations on names: create, link, unlink, rename.
 
+use crate::attempt::Core;
 use crate::dir::{self, Name, Region};
-use crate::edit::{Core, Edit, Outcome};
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::{self, NewInode, Node, add_links};
 use crate::perm::{self, SEARCH, WRITE, access};
-use crate::{Caller, RenameMode, data, map, orphans, space, xattr};
+use crate::types::{Caller, RenameMode};
+use crate::{data, map, orphans, space, xattr};
 use lanefs_format::{Code, FileKind, MAX_NAME, MAX_SYMLINK, inode as f};
 use lanefs_store::Fault;
 
@@ -89,7 +92,7 @@ pub(crate) fn create<'v>(
     if kind == FileKind::Directory {
         add_links(edit, parent, 1)?;
     }
-    edit.stamp(parent);
+    edit.stamp(parent.view);
     Ok(node)
 }
 
@@ -160,14 +163,14 @@ pub(crate) fn link<'v>(
     }
     if node.view.get(f::LINKS) == 0 {
         // What had a name and lost it gets none again; what was made without may.
-        if !edit.core.shared.holds.may_be_linked(ino) {
+        if !edit.core.state.holds.may_be_linked(ino) {
             return Err(Code::NotFound.into());
         }
         orphans::unlist(edit, ino)?;
     }
     add_links(edit, node, 1)?;
     dir::insert(edit, parent, name, ino, kind)?;
-    edit.stamp(parent);
+    edit.stamp(parent.view);
     Ok(node)
 }
 
@@ -180,7 +183,7 @@ pub(crate) fn drop_name(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     }
     // From here on nobody can come to hold it unseen.
     edit.tx.hold(node.view)?;
-    if edit.core.shared.holds.keeps(node.ino) { orphans::list(edit, node) } else { free(edit, node) }
+    if edit.core.state.holds.keeps(node.ino) { orphans::list(edit, node) } else { free(edit, node) }
 }
 
 /// Frees an inode and all that it owns. A directory must be empty.
@@ -211,7 +214,7 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
         return Err(Code::IsDirectory.into());
     }
     dir::remove(edit, parent, entry)?;
-    edit.stamp(parent);
+    edit.stamp(parent.view);
     drop_name(edit, node)?;
     Ok(node.ino)
 }
@@ -236,7 +239,7 @@ pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) ->
     }
     dir::remove(edit, parent, entry)?;
     add_links(edit, parent, -1)?;
-    edit.stamp(parent);
+    edit.stamp(parent.view);
     drop_name(edit, node)?;
     Ok(node.ino)
 }
@@ -362,7 +365,7 @@ fn finish<'v>(edit: &mut Edit<'v>, moved: Node<'_>, from: Node<'v>, to: Node<'v>
         edit.tx.put(moved.view, f::PARENT_OR_DEVICE, to.ino);
     }
     edit.tx.put(moved.view, f::CTIME, edit.now.0);
-    edit.stamp(from);
-    edit.stamp(to);
+    edit.stamp(from.view);
+    edit.stamp(to.view);
     Ok(())
 }

@@ -1,6 +1,7 @@
-//! Telling of changes, to whoever keeps copies of names and attributes: a kernel under which the volume is mounted.
+//! Changes as they are told to a listener: whoever keeps copies of names and attributes, such as a kernel under which the
+//! volume is mounted.
 
-use crate::{Ino, Volume};
+use crate::types::Ino;
 
 /// What was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,87 +15,4 @@ pub enum Changed<'a> {
     },
     /// Attributes or content of an inode.
     Inode(Ino),
-}
-
-/// Who is told.
-pub(crate) type Listener = Box<dyn Fn(&Volume, Changed<'_>) + Send + Sync>;
-
-impl Volume {
-    /// Has `tell` called after each change that succeeds, in the thread that made it, which waits meanwhile. False where
-    /// somebody is told already.
-    ///
-    /// Without a listener a change costs one look at a word.
-    pub fn on_change(&self, tell: impl Fn(&Volume, Changed<'_>) + Send + Sync + 'static) -> bool {
-        self.shared.listener.set(Box::new(tell)).is_ok()
-    }
-
-    pub(crate) fn is_heard(&self) -> bool {
-        self.shared.listener.get().is_some()
-    }
-
-    pub(crate) fn tell(&self, changes: &[Changed<'_>]) {
-        if let Some(tell) = self.shared.listener.get() {
-            changes.iter().for_each(|change| tell(self, *change));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Allocate, Caller, CreateOptions, FileKind, RenameMode, SetAttr, XattrMode};
-    use std::sync::{Arc, Mutex};
-
-    #[test]
-    fn every_change_is_told_once_it_has_succeeded() {
-        let volume = Volume::create_memory(&CreateOptions::default()).expect("a volume");
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&heard);
-        let listen = move |_: &Volume, changed: Changed<'_>| {
-            told.lock().expect("nobody fails with it").push(match changed {
-                Changed::Name { dir, name } => (dir, String::from_utf8_lossy(name).into_owned()),
-                Changed::Inode(ino) => (ino, String::new()),
-            });
-        };
-        assert!(volume.on_change(listen) && !volume.on_change(|_, _| ()));
-        let (who, root) = (&Caller::OWNER, volume.root());
-        let name = |name: &str| (root, name.to_string());
-        let inode = |ino| (ino, String::new());
-        let take = || std::mem::take(&mut *heard.lock().expect("nobody fails with it"));
-
-        let file = volume.create_file(who, root, b"f", 0o644).expect("created").ino;
-        assert_eq!(take(), [name("f"), inode(root)]);
-        volume.mkdir(who, root, b"d", 0o755).expect("made");
-        assert_eq!(take(), [name("d"), inode(root)]);
-        volume.mknod(who, root, b"p", FileKind::Fifo, 0o644, 0).expect("made");
-        assert_eq!(take(), [name("p"), inode(root)]);
-        volume.symlink(who, root, b"s", b"f").expect("made");
-        assert_eq!(take(), [name("s"), inode(root)]);
-        volume.link(who, file, root, b"g").expect("linked");
-        assert_eq!(take(), [name("g"), inode(root), inode(file)]);
-        volume.write(who, file, 0, b"text").expect("written");
-        assert_eq!(take(), [inode(file)]);
-        volume.fallocate(who, file, Allocate::Extend, 0, 9000).expect("allocated");
-        assert_eq!(take(), [inode(file)]);
-        volume.setattr(who, file, &SetAttr { perm: Some(0o600), ..SetAttr::default() }).expect("changed");
-        assert_eq!(take(), [inode(file)]);
-        volume.setxattr(who, file, b"user.a", b"b", XattrMode::Set).expect("set");
-        volume.removexattr(who, file, b"user.a").expect("removed");
-        assert_eq!(take(), [inode(file), inode(file)]);
-        volume.rename(who, root, b"g", root, b"h", RenameMode::Replace).expect("renamed");
-        assert_eq!(take(), [name("g"), name("h"), inode(root), inode(root), inode(file)]);
-        volume.create_file(who, root, b"i", 0o644).expect("created");
-        take();
-        volume.rename(who, root, b"i", root, b"h", RenameMode::Replace).expect("renamed");
-        assert!(take().contains(&inode(file)), "what was replaced has one link less");
-        volume.unlink(who, root, b"f").expect("removed");
-        assert_eq!(take(), [name("f"), inode(root), inode(file)]);
-        volume.rmdir(who, root, b"d").expect("removed");
-        assert_eq!(take()[..2], [name("d"), inode(root)]);
-
-        assert!(
-            volume.unlink(who, root, b"absent").is_err() && volume.mkdir(who, root, b"h", 0o755).is_err()
-        );
-        assert!(take().is_empty(), "what failed has changed nothing");
-    }
 }

@@ -1,12 +1,18 @@
 //! Inode-level calls: each is one operation, atomic, by inode number and single names.
 
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::error::Result;
 use crate::inode::Node;
+use crate::notice::Changed;
+use crate::options::Access;
 use crate::perm::{self, READ, WRITE, access};
-use crate::{
-    Access, Allocate, Attr, Caller, Changed, DirEntry, FileExtent, Ino, RenameMode, Result, Seek, SetAttr,
-    Time, Volume, XattrMode, attr, data, dir, namespace, xattr,
+use crate::types::{
+    Allocate, Attr, Caller, DirEntry, FileExtent, Ino, RenameMode, Seek, SetAttr, Time, XattrMode,
 };
+use crate::volume::Volume;
+use crate::{attr, data, dir, namespace, xattr};
 use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
 
@@ -244,7 +250,7 @@ impl Volume {
         let made = self.change(|edit| namespace::link(edit, who, ino.0, dir.0, name)?.attr());
         let made = self.named(dir, name, made)?;
         if made.links == 1 {
-            self.shared.holds.was_linked(ino.0);
+            self.shared.state.holds.was_linked(ino.0);
         }
         self.tell(&[Changed::Inode(ino)]);
         Ok(made)

@@ -8,17 +8,14 @@
 //! A volume that is full has perhaps no room for an entry. Then only a flag of the directory says that there are inodes without a
 //! name, and that open looks for them.
 
+use crate::attempt::Core;
 use crate::dir::{self, Name};
-use crate::edit::{Core, Edit, Outcome};
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::{FLAG_UNLISTED, Node, set_flags};
-use crate::{Volume, namespace, space};
-use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, CHUNK, CHUNK_HEADER_BLOCKS, Code, FileKind, group as g, inode as f,
-};
+use crate::types::DirEntry;
+use lanefs_format::{FileKind, inode as f};
 use lanefs_store::Fault;
-
-/// Entries that are listed at a time when all are freed.
-const PAGE: usize = 256;
 
 /// The name of an inode's entry.
 pub(crate) fn name_of(ino: u64) -> String {
@@ -27,7 +24,7 @@ pub(crate) fn name_of(ino: u64) -> String {
 
 /// The orphan directory.
 fn directory<'v>(core: &Core<'v>) -> Outcome<Node<'v>> {
-    match Node::directory(core, core.shared.orphans()) {
+    match Node::directory(core, core.state.orphans()) {
         Err(Fault::Code(_)) => Err(Fault::damaged(0, "the superblock names no orphan directory")),
         found => found,
     }
@@ -62,99 +59,19 @@ pub(crate) fn unlist(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
     }
 }
 
-/// Frees an inode that has no name, unless somebody holds it.
-pub(crate) fn let_go(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
-    let node = match Node::load(edit.core, ino) {
-        Err(Fault::Code(Code::StaleInode)) => return Ok(()),
-        found => found?,
-    };
-    if node.view.get(f::LINKS) != 0 {
-        return Ok(());
-    }
-    // From here on nobody can come to hold it unseen.
-    edit.tx.hold(node.view)?;
-    if edit.core.shared.holds.keeps(ino) {
-        return Ok(());
-    }
-    if node.kind()? == FileKind::Directory && !dir::is_empty(&node)? {
-        return Err(Fault::damaged(node.view.at(), "a directory without a name has entries"));
-    }
-    unlist(edit, ino)?;
-    namespace::free(edit, node)
+/// True where the orphan directory does not list all inodes without a name.
+pub(crate) fn some_unlisted(core: &Core<'_>) -> Outcome<bool> {
+    Ok(directory(core)?.flags() & FLAG_UNLISTED != 0)
 }
 
-/// The inodes without a name in the block at `at`; `None` outside metadata chunks.
-fn nameless_in(core: &Core<'_>, at: u64) -> Outcome<Option<Vec<u64>>> {
-    let (group, bit) = space::of_chunk(core, at & !(CHUNK - 1))?;
-    if group.get(g::METADATA) & bit == 0 {
-        return Ok(None);
-    }
-    if !space::may_hold_inodes(core, at)? {
-        return Ok(Some(Vec::new()));
-    }
-    let size = core.store.inode_size().bytes();
-    let mut nameless = Vec::new();
-    for ino in at / size..(at + BLOCK) / size {
-        match Node::load(core, ino) {
-            Ok(node) if node.view.get(f::LINKS) == 0 => nameless.push(ino),
-            Ok(_) | Err(Fault::Code(Code::StaleInode)) => {}
-            Err(fault) => return Err(fault),
-        }
-    }
-    Ok(Some(nameless))
+/// All inodes without a name are listed again.
+pub(crate) fn clear_unlisted(edit: &mut Edit<'_>) -> Outcome<()> {
+    let dir = directory(edit.core)?;
+    set_flags(edit, dir, FLAG_UNLISTED, 0);
+    Ok(())
 }
 
-impl Volume {
-    /// Frees all inodes without a name, each in a transaction of its own. What is damaged stays, for fsck. The caller is the only
-    /// one about.
-    pub(crate) fn free_orphans(&self) {
-        let mut cookie = 0;
-        let mut any = false;
-        while let Ok(page) = self.view(|core| dir::list(core, directory(core)?, cookie, PAGE)) {
-            let Some(last) = page.last() else { break };
-            cookie = last.cookie;
-            for entry in page.iter().filter(|entry| entry.ino.0 != self.superblock().orphans) {
-                any = true;
-                if entry.name == name_of(entry.ino.0).as_bytes() {
-                    let _ = self.change(|edit| let_go(edit, entry.ino.0));
-                }
-            }
-        }
-        let unlisted = self.view(|core| Ok(directory(core)?.flags() & FLAG_UNLISTED != 0)).unwrap_or(false);
-        if unlisted {
-            self.free_unlisted();
-        }
-        if any || unlisted {
-            // Blocks that turn out not to be theirs to free stay used; whoever commits next is not to hear of it. A device that
-            // fails tells him again.
-            let _ = self.shared.commit();
-        }
-    }
-
-    /// Looks at all inodes, and frees those without a name.
-    fn free_unlisted(&self) {
-        let mut complete = true;
-        for chunk in 0..self.shared.store.bytes() / CHUNK {
-            for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                let at = chunk * CHUNK + place * BLOCK;
-                let Ok(found) = self.view(|core| nameless_in(core, at)) else {
-                    complete = false;
-                    continue;
-                };
-                if place == CHUNK_HEADER_BLOCKS && found.is_none() {
-                    break;
-                }
-                for ino in found.unwrap_or_default() {
-                    complete &= self.change(|edit| let_go(edit, ino)).is_ok();
-                }
-            }
-        }
-        if complete {
-            let _ = self.change(|edit| {
-                let dir = directory(edit.core)?;
-                set_flags(edit, dir, FLAG_UNLISTED, 0);
-                Ok(())
-            });
-        }
-    }
+/// Up to `max` entries of the orphan directory behind `cookie`.
+pub(crate) fn entries(core: &Core<'_>, cookie: u64, max: usize) -> Outcome<Vec<DirEntry>> {
+    dir::list(core, directory(core)?, cookie, max)
 }

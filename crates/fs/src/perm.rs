@@ -1,8 +1,9 @@
 //! Permissions, as Linux checks them.
 
-use crate::edit::{Edit, Outcome};
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::Node;
-use crate::{Caller, User};
+use crate::types::{Caller, User};
 use lanefs_format::{Code, FileKind, inode as f};
 
 /// Search a directory, or execute.

@@ -1,7 +1,10 @@
 //! Many reads in one call.
 
-use crate::edit::Core;
-use crate::{Caller, Error, Ino, Result, Volume, ops};
+use crate::attempt::Core;
+use crate::error::{Error, Result};
+use crate::ops;
+use crate::types::{Caller, Ino};
+use crate::volume::Volume;
 use lanefs_store::{Fault, Reader};
 use parking_lot::Mutex;
 
@@ -38,7 +41,7 @@ impl Volume {
     /// Does many reads, each as [`read`](Self::read) would, with as many fetches in flight as the device takes.
     pub fn read_many(&self, who: &Caller, requests: &mut [ReadAt<'_>]) {
         let threads = requests.len() / TOGETHER;
-        if self.shared.store.is_memory() || threads < 2 {
+        if self.shared.state.store.is_memory() || threads < 2 {
             return requests.chunks_mut(TOGETHER).for_each(|part| self.read_together(who, part));
         }
         // While one thread waits for the device, another copies what has come.
@@ -66,7 +69,7 @@ impl Volume {
             let mut misses = Vec::new();
             open.retain(|i| {
                 let request = &mut requests[*i];
-                let core = Core::new(shared, Reader::reading(&shared.store));
+                let core = Core::new(&shared.state, Reader::reading(&shared.state.store));
                 let done = ops::read(&core, who, request.ino, request.offset, request.buffer);
                 match core.store.validate().and(done) {
                     Ok(bytes) => request.result = Ok(bytes),
@@ -82,7 +85,7 @@ impl Volume {
             if misses.is_empty() {
                 break;
             }
-            shared.store.fetch_many(&misses);
+            shared.state.store.fetch_many(&misses);
         }
         for i in open {
             let request = &mut requests[i];

@@ -1,10 +1,12 @@
 //! The resolution of one path, component by component.
 
-use crate::edit::{Core, Outcome};
+use crate::attempt::Core;
+use crate::error::Outcome;
 use crate::inode::Node;
+use crate::namespace;
 use crate::path::split_first;
 use crate::perm::{SEARCH, access};
-use crate::{Caller, namespace};
+use crate::types::Caller;
 use lanefs_format::{Code, FileKind, MAX_SYMLINKS_FOLLOWED};
 use std::borrow::Cow;
 

@@ -1,8 +1,11 @@
 //! Whole trees of directories: `mkdir -p` and `rm -r`.
 
 use crate::by_path::show;
+use crate::error::{Error, Result};
+use crate::path;
 use crate::resolve::{self, Start};
-use crate::{Attr, Caller, DirEntry, Error, Ino, Result, Volume, path};
+use crate::types::{Attr, Caller, DirEntry, Ino};
+use crate::volume::Volume;
 use lanefs_format::{Code, FileKind};
 
 /// Entries read at a time when a tree is removed.
@@ -259,7 +262,7 @@ impl Removal<'_> {
     /// [`Error::Damaged`] for a directory that contains itself.
     fn open(&mut self, dir: Ino, entry: &DirEntry) -> Result<()> {
         if self.open.iter().any(|open| open.ino == entry.ino) {
-            let at = entry.ino.0.saturating_mul(self.volume.shared.store.inode_size().bytes());
+            let at = entry.ino.0.saturating_mul(self.volume.shared.state.store.inode_size().bytes());
             return Err(Error::Damaged { at, why: "a directory that contains itself".into() });
         }
         self.open.push(OpenDirectory::new(dir, &entry.name, entry.ino, self.path.len(), entry.cookie));

@@ -1,23 +1,28 @@
 //! Reads without concurrency control, to measure what that costs.
 
-use crate::edit::{Core, Outcome, Writer};
+use crate::attempt::Core;
+use crate::error::Outcome;
+use crate::error::Result;
 use crate::resolve::{self, Start};
-use crate::shared::Tries;
-use crate::{Attr, Caller, DirEntry, FileKind, Ino, Result, StatFs, Volume, namespace, ops};
-use lanefs_store::{Closed, Reader};
+use crate::types::{Attr, Caller, DirEntry, Ino, StatFs};
+use crate::volume::Volume;
+use crate::writer::Writer;
+use crate::{namespace, ops};
+use lanefs_format::FileKind;
+use lanefs_store::Closed;
 
 /// The volume's reads as they would be in a program of one thread: nothing is noted, nothing is looked at again. Changes by
 /// anybody wait while this lives, so do not change the volume in the thread that holds it.
 pub struct Unchecked<'v> {
     volume: &'v Volume,
-    _closed: Closed<'v, Writer>,
+    closed: Closed<'v, Writer>,
 }
 
 impl Volume {
     /// Holds off all changes, and reads without looking for them.
     pub fn unchecked(&self) -> Unchecked<'_> {
         let shared = &self.shared;
-        Unchecked { volume: self, _closed: shared.gate.close(&shared.store) }
+        Unchecked { volume: self, closed: shared.state.gate.close(&shared.state.store) }
     }
 }
 
@@ -25,15 +30,8 @@ impl Volume {
 #[expect(missing_docs, clippy::missing_errors_doc, reason = "described there")]
 impl Unchecked<'_> {
     #[inline(always)]
-    pub(crate) fn run<T>(&self, mut operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
-        let shared = &self.volume.shared;
-        let mut tries = Tries::default();
-        loop {
-            match operation(&Core::new(shared, Reader::alone(&shared.store, None))) {
-                Ok(value) => return Ok(value),
-                Err(fault) => shared.after(fault, &mut tries)?,
-            }
-        }
+    fn run<T>(&self, operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
+        self.volume.shared.view_alone(&self.closed, operation)
     }
 
     pub fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {

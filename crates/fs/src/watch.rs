@@ -1,7 +1,11 @@
 //! For an engine that has the metadata in a memory of its own: what changed since it looked last.
 
-use crate::edit::{Core, Outcome};
-use crate::{DirEntry, Error, Ino, Result, Volume};
+use crate::attempt::Core;
+use crate::error::Outcome;
+use crate::error::{Error, Result};
+use crate::types::{DirEntry, Ino};
+use crate::volume::Volume;
+use crate::{dir, space};
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, chunk_entry, group as g,
 };
@@ -19,8 +23,8 @@ impl Volume {
     /// The host's, without address space.
     pub fn watch(&self) -> Result<Option<Watch<'_>>> {
         let shared = &self.shared;
-        let _closed = shared.gate.close(&shared.store);
-        let kept = shared.store.keep_watch();
+        let _closed = shared.state.gate.close(&shared.state.store);
+        let kept = shared.state.store.keep_watch();
         let kept = kept.map_err(|source| Error::Io { what: "watching the metadata".into(), source })?;
         Ok(kept.then_some(Watch { volume: self }))
     }
@@ -35,11 +39,12 @@ impl Volume {
         known: &dyn Fn(u64) -> bool,
         take: &mut dyn FnMut(Ino, Vec<DirEntry>),
     ) -> Result<()> {
-        let unchecked = self.unchecked();
-        for group in 0..self.shared.group_count() {
-            for (at, kind) in unchecked.run(|core| metadata_of(core, group))? {
+        let shared = &self.shared;
+        let closed = shared.state.gate.close(&shared.state.store);
+        for group in 0..shared.state.group_count() {
+            for (at, kind) in shared.view_alone(&closed, |core| metadata_of(core, group))? {
                 if kind == BlockKind::Leaf && !known(at) {
-                    let (dir, entries) = unchecked.run(|core| crate::dir::leaf_entries(core, at))?;
+                    let (dir, entries) = shared.view_alone(&closed, |core| dir::leaf_entries(core, at))?;
                     take(Ino(dir), entries);
                 }
             }
@@ -53,7 +58,7 @@ impl Volume {
     /// # Errors
     /// The device's. Damaged blocks are left out.
     pub fn load_metadata(&self, progress: &dyn Fn(u64, u64) -> bool) -> Result<u64> {
-        let groups = self.shared.group_count();
+        let groups = self.shared.state.group_count();
         let mut count = 0;
         for group in 0..groups {
             if !progress(group, groups) {
@@ -61,7 +66,7 @@ impl Volume {
             }
             let wanted = self.view(|core| metadata_of(core, group))?;
             count += wanted.len() as u64;
-            let store = &self.shared.store;
+            let store = &self.shared.state.store;
             for (at, kind) in wanted {
                 if !store.is_resident(at, kind)
                     && let Err(fault @ lanefs_store::Fault::Io { .. }) = store.fetch(at, Want::Block(kind))
@@ -76,13 +81,13 @@ impl Volume {
 
 /// The metadata blocks of a group: where they are, and what.
 fn metadata_of(core: &Core<'_>, group: u64) -> Outcome<Vec<(u64, BlockKind)>> {
-    let view = crate::space::group(core, group)?;
+    let view = space::group(core, group)?;
     let mut found = Vec::new();
     for chunk in (0..CHUNKS_PER_GROUP).filter(|chunk| view.get(g::METADATA) >> chunk & 1 != 0) {
         let at = (group * CHUNKS_PER_GROUP + chunk) * BLOCKS_PER_CHUNK * BLOCK;
         for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
             let at = at + place * BLOCK;
-            let kind = crate::space::table_entry(core, at)?.get(chunk_entry::KIND);
+            let kind = space::table_entry(core, at)?.get(chunk_entry::KIND);
             found.extend(BlockKind::from_number(kind).map(|kind| (at, kind)));
         }
     }
@@ -99,13 +104,13 @@ impl Watch<'_> {
     /// memory. They are as they were at one moment, which is now: changes wait meanwhile.
     pub fn changes(&mut self, take: &mut dyn FnMut(Watched<'_>)) {
         let shared = &self.volume.shared;
-        let _closed = shared.gate.close(&shared.store);
-        shared.store.watched(take);
+        let _closed = shared.state.gate.close(&shared.state.store);
+        shared.state.store.watched(take);
     }
 }
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.volume.shared.store.end_watch();
+        self.volume.shared.state.store.end_watch();
     }
 }

@@ -1,9 +1,11 @@
 //! Extended attributes: a chain of blocks that is written anew with each change.
 
-use crate::XattrMode;
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::{Node, add_blocks};
 use crate::space;
+use crate::types::XattrMode;
 use lanefs_format::{BLOCK, BlockKind, Code, inode as f, xattr_block as x};
 use lanefs_store::Fault;
 

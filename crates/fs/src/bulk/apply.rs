@@ -1,13 +1,19 @@
 //! A planned batch, carried out as one transaction.
 
 use super::change::{Applied, Change};
-use super::engine::{Batch, DirEngine, Rebuilt, Sought, Still};
+use super::engine::{DirEngine, Rebuilt, Sought, Still};
 use super::plan::{self, Object, Plan};
-use crate::dir::{self, Entry, Wanted};
-use crate::edit::{Edit, Outcome};
+use crate::dir::{self, Batch, Entry, Wanted};
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::error::{Error, Result};
 use crate::inode::{self, NewInode, Node, add_links};
-use crate::shared::{Shared, Tries};
-use crate::{Changed, Error, Ino, Result, Volume, data, namespace};
+use crate::notice::Changed;
+use crate::run::Tries;
+use crate::shared::Shared;
+use crate::types::Ino;
+use crate::volume::Volume;
+use crate::{data, namespace};
 use lanefs_format::dir::{index, leaf};
 use lanefs_format::{BLOCK, BlockKind, Code, Field, FileKind, INODE_CORE, inode as f};
 use lanefs_store::Fault;
@@ -55,7 +61,7 @@ impl Volume {
         changes: &[Change<'_>],
     ) -> Result<(Vec<Applied>, Shares)> {
         let (mut answers, mut shares) = (Vec::with_capacity(changes.len()), Shares::default());
-        let room = self.shared.store.room_for_changes().saturating_mul(FOR_A_BLOCK);
+        let room = self.shared.state.store.room_for_changes().saturating_mul(FOR_A_BLOCK);
         let mut most = room.clamp(FEW as u64, MOST as u64) as usize;
         while let rest @ [first, ..] = &changes[answers.len()..] {
             if !plan::is_plain(first) {
@@ -64,7 +70,7 @@ impl Volume {
                 continue;
             }
             let plain = rest.iter().take(most).take_while(|change| plan::is_plain(change)).count();
-            match self.shared.apply_together(engine, base, &rest[..plain]) {
+            match self.shared.apply_together(engine, base, &rest[..plain], self.is_heard()) {
                 // More than the journal holds would not be atomic.
                 Ok(None) if plain > FEW => most = (plain / 2).max(FEW),
                 Ok(Some(done)) => {
@@ -102,17 +108,18 @@ impl Shared {
         engine: &mut dyn DirEngine,
         base: Ino,
         changes: &[Change<'_>],
+        is_heard: bool,
     ) -> Result<Option<Done>> {
         self.begin_changes()?;
-        if self.store.should_commit() && !self.store.is_memory() {
+        if self.state.store.should_commit() && !self.state.store.is_memory() {
             self.commit()?;
         }
         let (mut tries, mut is_too_large) = (Tries::default(), false);
         loop {
-            let mut closed = self.gate.close_to_change(&self.store);
+            let mut closed = self.state.gate.close_to_change(&self.state.store);
             let outcome = self.change_alone(&mut closed, &mut |edit| {
-                let done = together(edit, engine, base.0, changes)?;
-                is_too_large = self.store.room_for_changes() == 0;
+                let done = together(edit, engine, base.0, changes, is_heard)?;
+                is_too_large = self.state.store.room_for_changes() == 0;
                 if is_too_large { Err(unable(())) } else { Ok(done) }
             });
             drop(closed);
@@ -123,7 +130,7 @@ impl Shared {
             }
             match outcome {
                 Ok(done) => {
-                    if !self.store.is_memory() {
+                    if !self.state.store.is_memory() {
                         self.see_to_commits()?;
                     }
                     return Ok(Some(done));
@@ -145,10 +152,11 @@ fn together(
     engine: &mut dyn DirEngine,
     base: u64,
     changes: &[Change<'_>],
+    is_heard: bool,
 ) -> Outcome<Done> {
-    let shared = edit.core.shared;
-    engine.begin(&Still { store: &shared.store }).map_err(unable)?;
-    let mut plan = Plan::new(edit.core, shared.root(), base)?;
+    let state = edit.core.state;
+    engine.begin(&Still { store: &state.store }).map_err(unable)?;
+    let mut plan = Plan::new(edit.core, state.root(), base)?;
     plan.load(edit.core, engine, changes)?;
     let made = plan.go_through(edit.core, changes)?;
     let inos = make_inodes(edit, &plan)?;
@@ -164,7 +172,7 @@ fn together(
     let mut done =
         Done { answers: plan.answers.iter().map(answer).collect(), names: Vec::new(), inodes: Vec::new() };
     debug_assert_eq!(done.answers.len(), made);
-    if shared.listener.get().is_some() {
+    if is_heard {
         let changed = plan.slots.iter().filter(|slot| slot.before != slot.now);
         done.names = changed.map(|slot| (Ino(inos[slot.dir as usize]), slot.name.to_vec())).collect();
         let touched =
@@ -323,7 +331,7 @@ fn settle(edit: &mut Edit<'_>, inos: &[u64], object: &Object<'_>) -> Outcome<()>
         edit.tx.put(node.view, f::PARENT_OR_DEVICE, inos[object.parent as usize]);
     }
     if object.is_stamped {
-        edit.stamp(node);
+        edit.stamp(node.view);
     }
     Ok(())
 }

@@ -1,7 +1,11 @@
 //! Changes by path, many in a call: what they are, and how they are made one by one.
 
+use crate::error::{Error, Result};
+use crate::path;
 use crate::resolve::{self, Start};
-use crate::{Caller, Error, Ino, MkdirAll, RenameMode, Result, Volume, path};
+use crate::tree::MkdirAll;
+use crate::types::{Caller, Ino, RenameMode};
+use crate::volume::Volume;
 use lanefs_format::{Code, FileKind};
 
 /// One change of a batch. Paths are those of [`Volume::resolve_batch`](crate::Volume::resolve_batch): symbolic links before the last place

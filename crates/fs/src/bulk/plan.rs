@@ -5,11 +5,13 @@
 //! any order, and at the same time.
 
 use super::change::Change;
-use super::engine::{DirEngine, Seen, Sought};
-use crate::dir::{self, Entry, Name};
-use crate::edit::{Core, Outcome};
+use super::engine::{DirEngine, Sought};
+use crate::attempt::Core;
+use crate::dir::{self, Entry, Name, Seen};
+use crate::error::Outcome;
 use crate::inode::Node;
-use crate::{RenameMode, path};
+use crate::path;
+use crate::types::RenameMode;
 use lanefs_format::{Code, FileKind, MAX_NAME, inode as f};
 use lanefs_store::Fault;
 use std::collections::HashMap;

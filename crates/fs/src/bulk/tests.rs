@@ -1,10 +1,13 @@
 //! Batches with an engine that does everything in the plainest way.
 
 use super::*;
+use crate::attempt::Core;
 use crate::dir::{self, Entry, Name};
-use crate::edit::{Core, Outcome};
+use crate::error::Outcome;
 use crate::inode::Node;
-use crate::{Caller, CreateOptions, Ino, RenameMode, Volume};
+use crate::options::CreateOptions;
+use crate::types::{Caller, Ino, RenameMode};
+use crate::volume::Volume;
 use lanefs_format::dir::{BUCKET_SLOTS, BUCKETS, Slot, entry as e, index as x, small_tag};
 use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, InodeSize, UNIT};
 use lanefs_store::Reader;
@@ -15,7 +18,7 @@ struct Plain<'v>(&'v Volume);
 impl Plain<'_> {
     fn core<T>(&self, work: impl FnOnce(&Core<'_>) -> Outcome<T>) -> Result<T, Unable> {
         let shared = &self.0.shared;
-        work(&Core::new(shared, Reader::alone(&shared.store, None))).map_err(|_| Unable)
+        work(&Core::new(&shared.state, Reader::alone(&shared.state.store, None))).map_err(|_| Unable)
     }
 }
 

@@ -7,7 +7,7 @@ use super::lists::List;
 use super::pass::{Pass, Saved};
 use super::trees::Tree;
 use crate::dir::Entry;
-use crate::edit::Outcome;
+use crate::error::Outcome;
 use crate::inode::FLAG_MAP_HOLES;
 use crate::orphans;
 use lanefs_format::INODE_CORE;

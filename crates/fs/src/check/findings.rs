@@ -1,7 +1,7 @@
 //! Collecting what is wrong.
 
-use super::Finding;
 use super::invariants::Invariant;
+use super::report::Finding;
 
 /// Findings that a report lists at most, so that a volume of nothing but faults does not fill memory.
 const LISTED: usize = 100_000;

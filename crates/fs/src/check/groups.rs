@@ -1,9 +1,9 @@
 //! The group table and the chunk tables: what they say before anything is walked.
 
-use super::inodes::InodeBlock;
+use super::inode_table::InodeBlock;
 use super::invariants as iv;
 use super::pass::{Claim, Pass};
-use crate::edit::Outcome;
+use crate::error::Outcome;
 use crate::space;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, FileKind, GROUP,

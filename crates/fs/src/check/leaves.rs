@@ -5,7 +5,7 @@ use super::findings::Tally;
 use super::invariants as iv;
 use super::pass::Pass;
 use crate::dir::Entry;
-use crate::edit::Outcome;
+use crate::error::Outcome;
 use crate::space;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, LEAF_UNITS, entry as e, leaf as l};
 use lanefs_format::{

@@ -6,7 +6,7 @@ use super::invariants as iv;
 use super::leaves::{Dir, is_name};
 use super::pass::Pass;
 use crate::dir::Entry;
-use crate::edit::Outcome;
+use crate::error::Outcome;
 use lanefs_format::dir::{REGION_MAX, entry as e, leaf as l};
 use lanefs_format::{BlockKind, half_md4};
 

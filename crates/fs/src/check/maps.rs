@@ -3,7 +3,7 @@
 use super::findings::Tally;
 use super::invariants as iv;
 use super::pass::Pass;
-use crate::edit::Outcome;
+use crate::error::Outcome;
 use lanefs_format::{Array, BLOCK, BlockKind, BlockSize, POINTERS_PER_BLOCK, Pointer};
 
 const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);

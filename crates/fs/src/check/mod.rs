@@ -30,6 +30,7 @@ mod bits;
 mod directories;
 mod findings;
 mod groups;
+mod inode_table;
 mod inodes;
 mod invariants;
 mod leaves;
@@ -37,46 +38,24 @@ mod lists;
 mod maps;
 mod names;
 mod pass;
+mod report;
 mod space;
 mod trees;
 mod volume;
 mod walk;
 mod xattrs;
 
-use crate::edit::{Core, Hints, Writer};
-use crate::space::Stock;
-use crate::{Result, Volume};
+use crate::attempt::Core;
+use crate::error::Result;
+use crate::hints::Hints;
+use crate::prealloc::Stock;
+use crate::volume::Volume;
+use crate::writer::Writer;
+use lanefs_format::BLOCK;
 use lanefs_store::Reader;
 use pass::Pass;
+pub use report::{CheckReport, Finding};
 use std::collections::BTreeSet;
-
-/// What a check found.
-#[derive(Clone, Debug, Default)]
-pub struct CheckReport {
-    /// What is wrong.
-    pub findings: Vec<Finding>,
-    /// Inodes in use.
-    pub inodes: u64,
-    /// Directories among them.
-    pub directories: u64,
-    /// Those without a name, which somebody held.
-    pub orphans: u64,
-    /// Blocks in use.
-    pub blocks: u64,
-}
-
-/// One fault.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// Byte position.
-    pub at: u64,
-    /// Stable name of the invariant in kebab-case, such as `link-count`.
-    pub invariant: &'static str,
-    /// What is wrong, for people.
-    pub text: String,
-    /// True once mended.
-    pub repaired: bool,
-}
 
 /// Passes that mend at most: what one brings to light the next mends.
 const ROUNDS: usize = 8;
@@ -105,7 +84,7 @@ impl Volume {
         }
         let shared = &self.shared;
         let _turn = shared.turn();
-        let mut closed = shared.gate.close_to_change(&shared.store);
+        let mut closed = shared.state.gate.close_to_change(&shared.state.store);
         let writer = shared.recall(&mut closed)?;
         // What others freed since counts as used until the device knows.
         shared.commit_alone(writer)?;
@@ -145,8 +124,8 @@ impl Volume {
         suspects: BTreeSet<u64>,
         progress: &dyn Fn(u64, u64),
     ) -> Result<Look> {
-        let core = Core::new(&self.shared, Reader::alone(&self.shared.store, Some(0)));
-        let mut pass = Pass::new(&core, mends.then_some(writer), self.superblock(), suspects);
+        let core = Core::new(&self.shared.state, Reader::alone(&self.shared.state.store, Some(0)));
+        let mut pass = Pass::new(&core, &self.shared, mends.then_some(writer), self.superblock(), suspects);
         self.check_superblock(&mut pass)?;
         pass.read_groups()?;
         pass.read_chunks()?;
@@ -154,11 +133,11 @@ impl Volume {
         pass.walk_inodes(progress)?;
         let free = pass.check_space()?;
         let inodes = pass.inodes.used;
-        pass.check_counts(self.shared.counts(), free);
+        pass.check_counts(self.shared.state.counts.sum(), free);
         if let Some(writer) = pass.writer.as_deref_mut() {
             // The bitmaps were made anew from what is in use: what was in stock is free.
             (writer.hints, writer.stock) = (Hints::default(), Stock::default());
-            self.shared.set_counts(free, inodes);
+            self.shared.state.counts.set(free, inodes);
             // What is free now may be used from here on, so the device must know.
             self.shared.commit_alone(writer)?;
         }
@@ -180,7 +159,7 @@ impl Volume {
         if let Some(last) = findings.last_mut().filter(|_| more > 0) {
             last.text = format!("{} (and {more} more findings)", last.text);
         }
-        let blocks = self.shared.store.bytes() / lanefs_format::BLOCK - free;
+        let blocks = self.shared.state.store.bytes() / BLOCK - free;
         let orphans = pass.inodes.listed.iter().filter(|listed| **listed).count() as u64;
         let report = CheckReport { findings, inodes, directories: pass.directories, orphans, blocks };
         Ok(Look { report, suspects: pass.suspects })

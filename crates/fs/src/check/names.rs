@@ -2,12 +2,13 @@
 
 use super::invariants as iv;
 use super::pass::Pass;
-use crate::Caller;
 use crate::dir::{self, Name};
-use crate::edit::{Edit, Outcome};
-use crate::inode::{Node, add_blocks, add_links};
-use crate::mkfs::nameless_directory;
-use crate::{XattrMode, namespace, orphans, xattr};
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::inode::{Node, add_blocks, add_links, nameless_directory};
+use crate::types::Caller;
+use crate::types::XattrMode;
+use crate::{namespace, orphans, xattr};
 use lanefs_format::{Code, FileKind, inode as f};
 use lanefs_store::Fault;
 

@@ -2,11 +2,15 @@
 
 use super::bits::Bits;
 use super::findings::{Findings, Tally};
-use super::inodes::Inodes;
+use super::inode_table::Inodes;
 use super::invariants as iv;
-use crate::edit::{Core, Edit, Outcome, Writer};
-use crate::shared::run;
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::shared::Shared;
 use crate::space;
+use crate::transaction::run;
+use crate::writer::Writer;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Checksummer, Code,
@@ -39,6 +43,7 @@ const PATIENCE: u64 = 64;
 /// A pass. With a writer it mends as it goes; without, it only looks.
 pub(super) struct Pass<'v, 'w> {
     pub(super) core: &'v Core<'v>,
+    shared: &'v Shared,
     pub(super) writer: Option<&'w mut Writer>,
     pub(super) sums: Checksummer,
     pub(super) superblock: Superblock,
@@ -68,6 +73,7 @@ pub(super) struct Pass<'v, 'w> {
 impl<'v, 'w> Pass<'v, 'w> {
     pub(super) fn new(
         core: &'v Core<'v>,
+        shared: &'v Shared,
         writer: Option<&'w mut Writer>,
         superblock: Superblock,
         suspects: BTreeSet<u64>,
@@ -75,6 +81,7 @@ impl<'v, 'w> Pass<'v, 'w> {
         let blocks = core.store.bytes() / BLOCK;
         Pass {
             core,
+            shared,
             writer,
             sums: Checksummer::new(&superblock.uuid),
             superblock,
@@ -103,7 +110,7 @@ impl<'v, 'w> Pass<'v, 'w> {
         &mut self,
         mut step: impl FnMut(&mut Edit<'_>) -> Outcome<T>,
     ) -> Outcome<Option<T>> {
-        let core = self.core;
+        let (core, shared) = (self.core, self.shared);
         let Some(writer) = self.writer.as_deref_mut() else { return Ok(None) };
         loop {
             match run(core, writer, 0, &mut step) {
@@ -111,7 +118,7 @@ impl<'v, 'w> Pass<'v, 'w> {
                 Err(Fault::Miss { at, want }) => core.store.fetch(at, want)?,
                 // What was freed may be used again once the device knows that it was.
                 Err(Fault::Code(Code::NoSpace)) if !writer.deferred.is_empty() => {
-                    core.shared.commit_alone(writer).map_err(|_| Fault::Code(Code::NoSpace))?;
+                    shared.commit_alone(writer).map_err(|_| Fault::Code(Code::NoSpace))?;
                 }
                 Err(fault) => return Err(fault),
             }

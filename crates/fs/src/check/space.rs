@@ -2,7 +2,7 @@
 
 use super::invariants as iv;
 use super::pass::{Claim, Pass};
-use crate::edit::Outcome;
+use crate::error::Outcome;
 use crate::space;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP,

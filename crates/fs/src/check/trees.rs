@@ -6,7 +6,7 @@ use super::leaves::Dir;
 use super::lists::{List, Region};
 use super::pass::Pass;
 use crate::dir::Entry;
-use crate::edit::Outcome;
+use crate::error::Outcome;
 use lanefs_format::dir::{
     BUCKET_SLOTS, BUCKETS, MAX_TREE_LEVEL, Slot, TREE_MAX, index as x, small_tag, tree as t,
 };

@@ -2,8 +2,10 @@
 
 use super::invariants as iv;
 use super::pass::Pass;
-use crate::edit::{Counts, Outcome};
-use crate::{Result, Volume};
+use crate::counts::Counts;
+use crate::error::Outcome;
+use crate::error::Result;
+use crate::volume::Volume;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, BlockKind, SUPERBLOCK_COPY};
 
@@ -12,7 +14,7 @@ impl Volume {
     pub(super) fn check_superblock(&self, pass: &mut Pass<'_, '_>) -> Result<()> {
         let mut copies = [const { [0; BLOCK as usize] }; 2];
         for (copy, at) in copies.iter_mut().zip([0, SUPERBLOCK_COPY]) {
-            self.shared.store.read_raw(at, copy)?;
+            self.shared.state.store.read_raw(at, copy)?;
             if let Err(why) = Superblock::decode(copy) {
                 pass.findings.add(at, &iv::SUPERBLOCK_COPY, format!("{why:?}"));
             }

@@ -5,7 +5,7 @@ use super::inodes::check_fields;
 use super::invariants as iv;
 use super::maps::Map;
 use super::pass::Pass;
-use crate::edit::Outcome;
+use crate::error::Outcome;
 use lanefs_format::INODE_DEPTH_SHIFT;
 use lanefs_format::{FileKind, INODE_INLINE, inode as f};
 

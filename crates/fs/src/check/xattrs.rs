@@ -3,7 +3,7 @@
 use super::findings::Tally;
 use super::invariants as iv;
 use super::pass::{Attribute, Pass};
-use crate::edit::Outcome;
+use crate::error::Outcome;
 use lanefs_format::{BLOCK, BlockKind, xattr_block as x};
 
 /// Bytes before the name of an attribute: lengths of name and value.

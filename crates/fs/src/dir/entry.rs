@@ -1,6 +1,8 @@
 //! Directory entries and the split-ordered list that they form.
 
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units};
 use lanefs_format::{BLOCK, BlockKind, Field, FileKind, HashSeed, UNIT, half_md4};
 use lanefs_store::{Fault, View};

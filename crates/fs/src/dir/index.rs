@@ -4,7 +4,9 @@
 //! overflowed past the hole comes back, so the bit is exact and lookups stay at one or two lines.
 
 use super::entry::{Entry, Name};
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use lanefs_format::dir::{BUCKET_SLOTS, BUCKETS, Slot, index as x};
 use lanefs_format::{BlockKind, Word};
 use lanefs_store::{Fault, View};

@@ -3,7 +3,9 @@
 //! A directory's leaves are the blocks of its file map. Those with room form a list from the inode on; new entries go to
 //! its first leaf that takes them.
 
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::{FLAG_MAP_HOLES, Node, set_flags};
 use crate::map::{self, State};
 use crate::space;

@@ -1,10 +1,11 @@
 //! Listing: the leaves in order of their place in the directory's file map.
 
 use super::entry::Entry;
-use crate::edit::{Core, Outcome};
+use crate::attempt::Core;
+use crate::error::Outcome;
 use crate::inode::Node;
 use crate::map::{self, State};
-use crate::{DirEntry, Ino};
+use crate::types::{DirEntry, Ino};
 use lanefs_format::dir::{LEAF_HEADER_UNITS, leaf as l};
 use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF};
 use lanefs_store::{Fault, View};

@@ -3,11 +3,15 @@
 //! An engine sorts, divides and links; units of leaf blocks, index blocks and the tree are dealt with here, a few for some hundred
 //! entries.
 
+use super::batch::{Added, Batch, Built, Head, Home, Seen, Source, Task};
 use super::entry::{self, Entry, Name};
+use super::lookup::find;
+use super::root::{root, set_root};
 use super::tree::{self, Child, REGION};
-use super::{leaf, region, root, set_root, small};
-use crate::bulk::{Added, Batch, Built, Head, Home, Seen, Source, Task};
-use crate::edit::{Core, Edit, Outcome};
+use super::{leaf, region, small, update};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::Node;
 use lanefs_format::dir::{
     REGION_LOW, REGION_MAX, REGION_MERGED, entry as e, entry_units, index as x, tree as t,
@@ -29,7 +33,7 @@ pub(crate) fn look(core: &Core<'_>, node: &Node<'_>, name: Name<'_>) -> Outcome<
             (Home::Region(index), entry::dummy(core, view.get(x::DUMMY))?)
         }
     };
-    let entry = match super::find(core, node, name)? {
+    let entry = match find(core, node, name)? {
         Some(entry) => Some((entry.view.at(), entry.ino(), entry.kind()?)),
         None => None,
     };
@@ -155,7 +159,7 @@ pub(crate) fn prepare(
 fn begin(edit: &mut Edit<'_>, node: Node<'_>, group: &Group<'_, '_>) -> Outcome<()> {
     for one in group.wanted {
         if let Some((ino, kind)) = one.names {
-            super::insert(edit, node, Name { bytes: one.name, hash: one.seen.hash }, ino, kind)?;
+            update::insert(edit, node, Name { bytes: one.name, hash: one.seen.hash }, ino, kind)?;
         }
     }
     Ok(())

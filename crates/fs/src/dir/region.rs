@@ -1,9 +1,11 @@
 //! Hash regions: insertion, removal, split and merge.
 
 use super::entry::{self, Entry, Name};
+use super::root::{root, set_root};
 use super::tree::{self, Child, Path, REGION};
 use super::{index, leaf, small};
-use crate::edit::{Edit, Outcome};
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::{Node, add_blocks};
 use crate::space;
 use lanefs_format::dir::{REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e, entry_units, index as x};
@@ -42,7 +44,7 @@ pub(super) fn from_small(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64) -> Outc
     }
     small::set_index(edit, node, &[]);
     edit.tx.put(dummy.view, e::INODE, view.at());
-    super::set_root(edit, node, DirRoot::Region(view.at()));
+    set_root(edit, node, DirRoot::Region(view.at()));
     Ok(())
 }
 
@@ -51,7 +53,7 @@ fn to_small(edit: &mut Edit<'_>, node: Node<'_>, dummy: Entry<'_>, index: u64) -
     let members = small::members(edit.core, dummy)?;
     small::set_index(edit, node, &members);
     edit.tx.put(dummy.view, e::INODE, 0);
-    super::set_root(edit, node, DirRoot::Small(dummy.view.at() & !(BLOCK - 1)));
+    set_root(edit, node, DirRoot::Small(dummy.view.at() & !(BLOCK - 1)));
     free_index(edit, node, index)
 }
 
@@ -179,10 +181,10 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, entry: Entry<'_>) -> O
 
 /// A single region that became small or empty changes its form.
 pub(super) fn shrink(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
-    let DirRoot::Region(at) = super::root(&node)? else { return Ok(()) };
+    let DirRoot::Region(at) = root(&node)? else { return Ok(()) };
     let (_, dummy) = region(edit, at)?;
     if dummy.count() == 0 {
-        super::set_root(edit, node, DirRoot::Empty);
+        set_root(edit, node, DirRoot::Empty);
         free_index(edit, node, at)?;
         return leaf::free(edit, node, dummy.view, entry_units(0));
     }

@@ -4,7 +4,10 @@
 
 use super::entry::{self, Entry, Name};
 use super::leaf;
-use crate::edit::{Core, Edit, Outcome};
+use super::root::set_root;
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::Node;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units, small_tag};
 use lanefs_format::{BLOCK, DirRoot, Field, FileKind, InodeSize, UNIT};
@@ -49,7 +52,7 @@ pub(super) fn begin(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     let view = leaf::alloc_in(edit, node, leaf, entry_units(0))?;
     let view = view.ok_or(Fault::damaged(leaf.at(), "a new leaf block without room"))?;
     entry::write(edit, view, Name { bytes: b"", hash: 0 }, 0, 0);
-    super::set_root(edit, node, DirRoot::Small(leaf.at()));
+    set_root(edit, node, DirRoot::Small(leaf.at()));
     Ok(())
 }
 
@@ -98,7 +101,7 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64, entry: Entr
     let left = entry::add_count(edit, dummy, -1)?;
     leaf::free(edit, node, entry.view, units)?;
     if left == 0 {
-        super::set_root(edit, node, DirRoot::Empty);
+        set_root(edit, node, DirRoot::Empty);
         leaf::free(edit, node, dummy.view, entry_units(0))?;
     }
     Ok(())

@@ -1,6 +1,9 @@
 //! Tree blocks: from a hash to the index block of its region.
 
-use crate::edit::{Core, Edit, Outcome};
+use super::root::{root, set_root};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use crate::inode::{Node, add_blocks};
 use crate::space;
 use lanefs_format::dir::{MAX_TREE_LEVEL, TREE_MAX, TREE_MERGED, tree as t};
@@ -117,7 +120,7 @@ pub(crate) fn descend(core: &Core, root: u64, hash: u32) -> Outcome<u64> {
 /// The way to the region of `hash`, and its index block.
 pub(super) fn locate(core: &Core, node: &Node<'_>, hash: u32) -> Outcome<(Path, u64)> {
     let mut path = Path::EMPTY;
-    let mut at = match super::root(node)? {
+    let mut at = match root(node)? {
         DirRoot::Region(index) => return Ok((path, index)),
         DirRoot::Tree(at) => at,
         _ => return Err(Fault::damaged(node.view.at(), "a directory without a region")),
@@ -161,7 +164,7 @@ fn free_block(edit: &mut Edit<'_>, node: Node<'_>, at: u64) -> Outcome<()> {
 /// Makes a region's place in the tree name another index block.
 pub(super) fn set_position(edit: &mut Edit<'_>, node: Node<'_>, path: Path, index: u64) -> Outcome<()> {
     match path.last() {
-        None => super::set_root(edit, node, DirRoot::Region(index)),
+        None => set_root(edit, node, DirRoot::Region(index)),
         Some(step) => {
             let (view, _) = tree_block(edit.core, step.block, None)?;
             edit.tx.put(view, t::POSITIONS.index(step.child), index);
@@ -190,7 +193,7 @@ pub(super) fn insert(
         put(edit, view, 0, left);
         put(edit, view, 1, new);
         edit.tx.put(view, t::COUNT, 2);
-        super::set_root(edit, node, DirRoot::Tree(view.at()));
+        set_root(edit, node, DirRoot::Tree(view.at()));
         return tell_root(edit, node);
     };
     let (view, count) = tree_block(edit.core, step.block, None)?;
@@ -246,14 +249,14 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, path: Path, gone: usiz
 
 /// While the root has a single child, that one becomes the root.
 fn lower_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
-    while let DirRoot::Tree(at) = super::root(&node)? {
+    while let DirRoot::Tree(at) = root(&node)? {
         let (view, count) = tree_block(edit.core, at, None)?;
         if count > 1 {
             break;
         }
         let only = child(view, 0);
         let root = if only.form == REGION { DirRoot::Region(only.at) } else { DirRoot::Tree(only.at) };
-        super::set_root(edit, node, root);
+        set_root(edit, node, root);
         free_block(edit, node, at)?;
     }
     tell_root(edit, node)
@@ -261,7 +264,7 @@ fn lower_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
 
 /// Has the inode tell what the root block is, after that has changed.
 fn tell_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
-    if let DirRoot::Tree(at) = super::root(&node)? {
+    if let DirRoot::Tree(at) = root(&node)? {
         let (view, count) = tree_block(edit.core, at, None)?;
         let word = DirRoot::tree_word(at, view.get(t::LEVEL), count as u8);
         edit.tx.put(node.view, edit.store().inode_size().dir_root(), word);

@@ -2,7 +2,10 @@
 
 use super::groups::{alloc_chunk, chunk_at, clear_run, free_chunk, glance, of_chunk};
 use super::runs::free_data;
-use crate::edit::{Core, Edit, Freed, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::writer::Freed;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, chunk_entry, chunk_header,
     group as f,

@@ -1,7 +1,10 @@
 //! Block groups: bitmaps of 4 KiB blocks.
 
-use super::stock::Run;
-use crate::edit::{Core, Edit, Freed, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::prealloc::Run;
+use crate::writer::Freed;
 use lanefs_alloc::bitmap;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNKS_PER_GROUP, Code, group as f,

@@ -2,7 +2,9 @@
 
 use super::chunks::{alloc_block, chunk_table, free_block, table_entry};
 use super::groups::{chunk_at, glance, group, of_chunk};
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, InodeSize, chunk_entry, group as f, inode,
 };

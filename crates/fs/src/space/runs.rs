@@ -8,8 +8,10 @@
 //!   in the shortest run that is long enough for what the file may come to, else in the longest.
 
 use super::groups::{clear_run, glance, next, seem_used, seize};
-use super::stock::{Run, SMALL};
-use crate::edit::{Core, Edit, Outcome};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::prealloc::{Run, SMALL};
 use lanefs_format::{BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, Code, group as f};
 use lanefs_store::Fault;
 
@@ -158,7 +160,7 @@ fn carve_group(edit: &mut Edit<'_>, number: u64, least: u64, limit: u64) -> Outc
 
 /// Blocks of one carve.
 fn carve_limit(edit: &Edit<'_>) -> u64 {
-    let free = edit.core.shared.counts().free_blocks.max(0) as u64;
+    let free = edit.core.state.counts.sum().free_blocks.max(0) as u64;
     (free / CARVED_PART).clamp(1, BLOCKS_PER_CHUNK)
 }
 

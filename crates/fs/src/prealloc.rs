@@ -10,7 +10,7 @@
 use lanefs_alloc::policy::{Bump, OwnMagazine};
 
 /// Ranges for files that begin: so many runs of one group are carved in one pass.
-pub(super) const SMALL: usize = 8;
+pub(crate) const SMALL: usize = 8;
 
 /// Ranges for files that grow: so many at a time do so in place.
 const GROWING: usize = 4;
@@ -98,7 +98,7 @@ impl<'w> Draw<'w> {
     }
 
     /// Up to `want` blocks from `goal` on, where a range goes on there.
-    pub(super) fn at(&mut self, goal: u64, want: u64) -> Option<Run> {
+    pub(crate) fn at(&mut self, goal: u64, want: u64) -> Option<Run> {
         let ranges = &self.stock.ranges;
         let goes_on = |range: &Bump| range.next as u64 == goal && !range.is_empty();
         if let Some(i) = ranges.growing.iter().position(goes_on) {
@@ -109,20 +109,20 @@ impl<'w> Draw<'w> {
     }
 
     /// `want` blocks for a file that begins.
-    pub(super) fn small(&mut self, want: u64) -> Option<Run> {
+    pub(crate) fn small(&mut self, want: u64) -> Option<Run> {
         let i = self.stock.ranges.small.iter().position(|range| (range.end - range.next) as u64 >= want)?;
         take(&mut self.ranges().small[i], want)
     }
 
     /// The longest run for a file that begins, at most `want` blocks of it.
-    pub(super) fn rest(&mut self, want: u64) -> Option<Run> {
+    pub(crate) fn rest(&mut self, want: u64) -> Option<Run> {
         let small = &self.stock.ranges.small;
         let i = (0..SMALL).max_by_key(|i| small[*i].end - small[*i].next)?;
         take(&mut self.ranges().small[i], want)
     }
 
     /// A block that came back.
-    pub(super) fn single(&mut self) -> Option<u64> {
+    pub(crate) fn single(&mut self) -> Option<u64> {
         if self.stock.singles.len() <= self.leaving {
             return None;
         }
@@ -131,14 +131,14 @@ impl<'w> Draw<'w> {
     }
 
     /// Puts carved blocks into stock for files that begin. Returns what had to make room: the shortest run.
-    pub(super) fn add_small(&mut self, (first, count): Run) -> Option<Run> {
+    pub(crate) fn add_small(&mut self, (first, count): Run) -> Option<Run> {
         let ranges = self.ranges();
         let i = (0..SMALL).min_by_key(|i| ranges.small[*i].end - ranges.small[*i].next)?;
         replace(&mut ranges.small[i], first, count)
     }
 
     /// Puts carved blocks into stock for a file that grows. Returns what had to make room.
-    pub(super) fn add_growing(&mut self, (first, count): Run) -> Option<Run> {
+    pub(crate) fn add_growing(&mut self, (first, count): Run) -> Option<Run> {
         let ranges = self.ranges();
         let i = match ranges.growing.iter().position(Bump::is_empty) {
             Some(free) => free,
@@ -152,7 +152,7 @@ impl<'w> Draw<'w> {
 
     /// Takes a block back. Where the magazine is full, its older half must go to the bitmaps first: see
     /// [`make_room`](Self::make_room).
-    pub(super) fn put(&mut self, block: u64) -> bool {
+    pub(crate) fn put(&mut self, block: u64) -> bool {
         let stock = &mut *self.stock;
         let has_room = stock.singles.len() - self.leaving + stock.came.len() < stock.singles.capacity();
         if has_room {
@@ -162,7 +162,7 @@ impl<'w> Draw<'w> {
     }
 
     /// Singles that leave to make room, once in a change; the caller gives them back to the bitmaps.
-    pub(super) fn make_room(&mut self) -> Vec<u64> {
+    pub(crate) fn make_room(&mut self) -> Vec<u64> {
         if self.leaving > 0 {
             return Vec::new();
         }

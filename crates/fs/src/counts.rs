@@ -1,0 +1,80 @@
+//! Free blocks and inodes in use, as the writers count them.
+
+use lanefs_store::SLOTS;
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Blocks and inodes, as one writer's changes added to them or took from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Free blocks, those in a writer's stock too.
+    pub(crate) free_blocks: i64,
+    /// Inodes in use.
+    pub(crate) inodes: i64,
+    /// Blocks of file data that will be free with the next commit.
+    pub(crate) deferred: i64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        // A hostile superblock may begin with any count.
+        self.free_blocks = self.free_blocks.wrapping_add(more.free_blocks);
+        self.inodes = self.inodes.wrapping_add(more.inodes);
+        self.deferred = self.deferred.wrapping_add(more.deferred);
+    }
+}
+
+/// The counts of one writer, in a cache line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct WriterCounts {
+    free_blocks: AtomicI64,
+    inodes: AtomicI64,
+    deferred: AtomicI64,
+}
+
+/// The counts of a volume: the sum of what each writer added to what they were at first.
+pub(crate) struct VolumeCounts {
+    /// One line for each writer, and one for the start.
+    lines: Box<[WriterCounts]>,
+}
+
+impl VolumeCounts {
+    /// Starts from the counts of the superblock.
+    pub(crate) fn new(free_blocks: u64, inodes: u64) -> Self {
+        let counts = VolumeCounts { lines: (0..=SLOTS).map(|_| WriterCounts::default()).collect() };
+        let start = &counts.lines[SLOTS];
+        start.free_blocks.store(free_blocks as i64, Ordering::Relaxed);
+        start.inodes.store(inodes as i64, Ordering::Relaxed);
+        counts
+    }
+
+    /// Sets the counts to what was counted. The caller has exclusive access.
+    pub(crate) fn set(&self, free_blocks: u64, inodes: u64) {
+        let now = self.sum();
+        let start = &self.lines[SLOTS];
+        start.free_blocks.fetch_add((free_blocks as i64).wrapping_sub(now.free_blocks), Ordering::Relaxed);
+        start.inodes.fetch_add((inodes as i64).wrapping_sub(now.inodes), Ordering::Relaxed);
+    }
+
+    /// Free blocks, inodes in use, blocks that will be free.
+    pub(crate) fn sum(&self) -> Counts {
+        let mut sum = Counts::default();
+        for line in &self.lines {
+            sum += Counts {
+                free_blocks: line.free_blocks.load(Ordering::Relaxed),
+                inodes: line.inodes.load(Ordering::Relaxed),
+                deferred: line.deferred.load(Ordering::Relaxed),
+            };
+        }
+        sum
+    }
+
+    /// What writer `number` added so far.
+    pub(crate) fn publish(&self, number: u8, counts: Counts) {
+        let line = &self.lines[usize::from(number)];
+        line.free_blocks.store(counts.free_blocks, Ordering::Relaxed);
+        line.inodes.store(counts.inodes, Ordering::Relaxed);
+        line.deferred.store(counts.deferred, Ordering::Relaxed);
+    }
+}

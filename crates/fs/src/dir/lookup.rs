@@ -1,0 +1,84 @@
+//! Finding a name in a directory, and asking for the memory that a change of it will touch.
+
+use super::entry::{Entry, Name};
+use super::root::root;
+use super::{index, small, tree};
+use crate::attempt::Core;
+use crate::error::Outcome;
+use crate::inode::Node;
+use lanefs_format::{BLOCK, BlockKind, DirRoot};
+use lanefs_store::Store;
+
+/// Finds a name.
+pub(crate) fn find<'a>(core: &Core<'a>, node: &Node<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+    match root(node)? {
+        DirRoot::Empty => Ok(None),
+        DirRoot::Small(leaf) => small::find(core, node, leaf, name),
+        DirRoot::Region(index) => index::find(core, index, name),
+        DirRoot::Tree(block) => index::find(core, tree::descend(core, block, name.hash)?, name),
+    }
+}
+
+/// The region in which a name belongs, and what is known of the memory that a change of it will touch.
+///
+/// A change waits for a chain of lines: the region's index block, the dummy that its header names, the entry behind the
+/// dummy. Each call asks the processor for the next of them, as early as it can be known; all are hints.
+#[derive(Clone, Copy)]
+pub(crate) struct Region {
+    index: Option<u64>,
+}
+
+impl Region {
+    /// Finds the region and asks for its header.
+    pub(crate) fn of(core: &Core, node: &Node<'_>, name: Name<'_>) -> Outcome<Region> {
+        let index = match root(node)? {
+            DirRoot::Region(index) => Some(index),
+            DirRoot::Tree(block) => Some(tree::descend(core, block, name.hash)?),
+            DirRoot::Empty | DirRoot::Small(_) => None,
+        };
+        core.store.prefetch(index.unwrap_or(0));
+        Ok(Region { index })
+    }
+
+    /// Finds the name in its region.
+    pub(crate) fn find<'a>(
+        self,
+        core: &Core<'a>,
+        node: &Node<'a>,
+        name: Name<'_>,
+    ) -> Outcome<Option<Entry<'a>>> {
+        match self.index {
+            Some(index) => index::find(core, index, name),
+            None => find(core, node, name),
+        }
+    }
+
+    fn dummy(self, core: &Core) -> Option<u64> {
+        let view = core.store.block(self.index?, BlockKind::Index).ok()?;
+        Some(view.get(lanefs_format::dir::index::DUMMY))
+    }
+
+    /// Asks for the region's dummy.
+    pub(crate) fn await_dummy(self, core: &Core) {
+        core.store.prefetch(self.dummy(core).unwrap_or(0));
+    }
+
+    /// Asks for the entry behind the dummy.
+    pub(crate) fn await_first(self, core: &Core) {
+        let first = self.dummy(core).and_then(|at| Entry::at(core, at).ok()).map(|dummy| dummy.next());
+        core.store.prefetch(first.unwrap_or(0));
+    }
+}
+
+/// Asks for the lines that the removal of an entry and of the inode that it names will touch.
+pub(crate) fn anticipate_removal(core: &Core, entry: &Entry<'_>) {
+    use lanefs_format::dir::entry as e;
+    let at = entry.view.at();
+    let inode = entry.ino().wrapping_mul(core.store.inode_size().bytes());
+    let (table, offset) = Store::table_entry(inode & !(BLOCK - 1));
+    let neighbours = [entry.view.get(e::NEXT), entry.view.get(e::PREVIOUS)];
+    let leaf = at & !(BLOCK - 1);
+    for line in neighbours.into_iter().chain([leaf, leaf + 64, inode, inode + 64, table + offset as u64]) {
+        core.store.prefetch(line);
+    }
+}

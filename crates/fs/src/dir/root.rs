@@ -1,0 +1,30 @@
+//! The root of a directory's lookups: a word in its inode.
+
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::inode::Node;
+use lanefs_format::{DirRoot, InodeSize};
+use lanefs_store::View;
+
+/// The root of a directory's lookups.
+#[inline(always)]
+pub(crate) fn root(node: &Node<'_>) -> Outcome<DirRoot> {
+    root_in(node.view)
+}
+
+/// As [`root`], of an inode that is known to be a directory's.
+#[inline(always)]
+pub(crate) fn root_in(inode: View<'_>) -> Outcome<DirRoot> {
+    // The inode's size is its view's.
+    let size = if inode.len() == InodeSize::B128 as usize { InodeSize::B128 } else { InodeSize::B256 };
+    Ok(DirRoot::decode(inode.get(size.dir_root()))?)
+}
+
+pub(super) fn set_root(edit: &mut Edit<'_>, node: Node<'_>, root: DirRoot) {
+    edit.tx.put(node.view, edit.store().inode_size().dir_root(), root.word());
+}
+
+/// True for a directory without entries.
+pub(crate) fn is_empty(node: &Node<'_>) -> Outcome<bool> {
+    Ok(root(node)? == DirRoot::Empty)
+}

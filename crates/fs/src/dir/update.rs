@@ -1,0 +1,47 @@
+//! Adding, removing and replacing an entry of a directory.
+
+use super::entry::{Entry, Name};
+use super::root::root;
+use super::{region, small};
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::inode::Node;
+use lanefs_format::{DirRoot, FileKind};
+
+/// Adds a name that is not there.
+///
+/// # Errors
+/// No space, a full tree, too many collisions, or a damaged directory.
+pub(crate) fn insert(
+    edit: &mut Edit<'_>,
+    node: Node<'_>,
+    name: Name<'_>,
+    ino: u64,
+    kind: FileKind,
+) -> Outcome<()> {
+    if root(&node)? == DirRoot::Empty {
+        small::begin(edit, node)?;
+    }
+    if let DirRoot::Small(leaf) = root(&node)? {
+        if small::insert(edit, node, leaf, name, ino, kind)? {
+            return Ok(());
+        }
+        region::from_small(edit, node, leaf)?;
+    }
+    region::insert(edit, node, name, ino, kind)
+}
+
+/// Removes an entry that [`find`](super::find) returned. Gives back what it no longer needs.
+pub(crate) fn remove(edit: &mut Edit<'_>, node: Node<'_>, entry: Entry<'_>) -> Outcome<()> {
+    match root(&node)? {
+        DirRoot::Small(leaf) => small::remove(edit, node, leaf, entry),
+        _ => region::remove(edit, node, entry),
+    }
+}
+
+/// Makes an entry name another inode (rename onto an existing name, exchange).
+pub(crate) fn replace(edit: &mut Edit<'_>, entry: Entry<'_>, ino: u64, kind: FileKind) {
+    use lanefs_format::dir::entry as e;
+    edit.tx.put(entry.view, e::INODE, ino);
+    edit.tx.put(entry.view, e::KIND, kind as u8);
+}

@@ -1,0 +1,122 @@
+//! Growing a volume.
+
+use crate::edit::Edit;
+use crate::error::{Error, Outcome, Result};
+use crate::space;
+use crate::volume::Volume;
+use lanefs_format::{BLOCK, BlockKind, Code, GROUP, MAX_VOLUME};
+use lanefs_store::Fault;
+
+impl Volume {
+    /// Grows the volume to `size` bytes (rounded down to a multiple of 4096).
+    ///
+    /// # Errors
+    /// [`Error::Image`] for a size below the present one or too large; no room for the longer group table; the device's.
+    pub fn grow(&self, size: u64) -> Result<()> {
+        let refuse = |why: String| Error::Image { what: "cannot grow".into(), why };
+        let bytes = size & !(BLOCK - 1);
+        let old = self.shared.state.store.bytes();
+        if bytes < old {
+            return Err(refuse(format!("the volume has {old} bytes already; it cannot shrink to {bytes}")));
+        }
+        if bytes > MAX_VOLUME {
+            return Err(refuse(format!("a volume ends at {} TiB", MAX_VOLUME >> 40)));
+        }
+        if bytes == old {
+            return Ok(());
+        }
+        let shared = &self.shared;
+        shared.begin_changes()?;
+        // Nobody else is about while the volume's shape changes, and the volume as it is must be on the device before.
+        let _turn = shared.turn();
+        let mut closed = shared.state.gate.close_to_change(&shared.state.store);
+        shared.commit_alone(shared.recall(&mut closed)?)?;
+        let old_table = (shared.state.groups(), shared.state.group_count());
+        let count = bytes.div_ceil(GROUP);
+        shared
+            .state
+            .store
+            .grow(bytes)
+            .map_err(|source| Error::Io { what: "growing the volume".into(), source })?;
+        let grown = loop {
+            let done =
+                shared.change_alone(&mut closed, &mut |edit| grow(edit, old_table, (old, bytes), count));
+            match done {
+                Err(Fault::Miss { at, want }) => shared.state.store.fetch(at, want)?,
+                done => break done,
+            }
+        };
+        if let Err(fault) = grown {
+            shared.state.set_groups(old_table.0, old_table.1);
+            shared
+                .state
+                .store
+                .grow(old)
+                .map_err(|source| Error::Io { what: "shrinking back".into(), source })?;
+            return Err(fault.into());
+        }
+        shared.commit_alone(shared.recall(&mut closed)?)?;
+        // The superblock may name the new table only when that is in its place.
+        shared.state.store.checkpoint()?;
+        let (groups, group_count) = (shared.state.groups(), shared.state.group_count());
+        self.update_superblock(|s| {
+            (s.volume_bytes, s.groups, s.group_count) = (bytes, groups, group_count);
+        })
+    }
+}
+
+/// Makes the volume's tables fit its new size.
+fn grow(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64), count: u64) -> Outcome<()> {
+    let ((old_at, old_count), (old, bytes)) = (old_table, size);
+    let core = edit.core;
+    let at = if count == old_count { old_at } else { place_table(edit, old, bytes, count)? };
+    if at != old_at {
+        for number in 0..old_count {
+            let from = space::group(core, number)?;
+            let mut block = [0; BLOCK as usize];
+            from.copy_to(0, &mut block);
+            let to = edit.tx.fresh(at + number * BLOCK, BlockKind::Group, number)?;
+            edit.tx.fill(to, 0, &block);
+        }
+        for number in 0..old_count {
+            edit.tx.vacate(old_at + number * BLOCK);
+        }
+    }
+    core.set_groups(at, count);
+    let outcome = extend(edit, old_table, size);
+    if outcome.is_err() {
+        // It may run again, when all that it missed was fetched.
+        core.set_groups(old_at, old_count);
+    }
+    outcome
+}
+
+/// A place for a table of `count` blocks: at the start of the new space when it has room there, else what is free.
+fn place_table(edit: &mut Edit<'_>, old: u64, bytes: u64, count: u64) -> Outcome<u64> {
+    if (bytes - old) / BLOCK > count {
+        return Ok(old);
+    }
+    let (first, got) = space::alloc_straight(edit, None, count, count)?;
+    if got < count {
+        return Err(Code::NoSpace.into());
+    }
+    Ok(first * BLOCK)
+}
+
+/// Makes the new groups, lets the last old one reach its new end, and takes the table's own blocks into account.
+fn extend(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64)) -> Outcome<()> {
+    let ((old_at, old_count), (old, bytes)) = (old_table, size);
+    let (at, count) = (edit.core.groups(), edit.core.group_count());
+    let partial = (old_count * GROUP).min(bytes) - old;
+    if partial > 0 {
+        space::clear_run(edit, old / BLOCK, partial / BLOCK)?;
+    }
+    space::init_groups(edit, old_count, count, bytes)?;
+    if at != old_at {
+        if at >= old {
+            space::reserve(edit, at / BLOCK, count)?;
+        }
+        space::free_run(edit, old_at / BLOCK, old_count)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! The table of holders: which inodes are held, and how often. It is in memory only.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+
+/// Parts of the table, so that threads seldom meet.
+const SHARDS: usize = 64;
+
+/// What is known of an inode that is held.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    times: u64,
+    /// It may have lost its last name since. Never false where it has.
+    perhaps_nameless: bool,
+    /// It was made without a name, and may get one.
+    may_be_linked: bool,
+}
+
+/// Who holds what, by inode number.
+pub(crate) struct Holds {
+    shards: [Shard; SHARDS],
+}
+
+impl Default for Holds {
+    fn default() -> Self {
+        Holds { shards: std::array::from_fn(|_| Shard::default()) }
+    }
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard {
+    /// Inodes in the map, for those who only want to know that there is none.
+    count: AtomicUsize,
+    map: Mutex<HashMap<u64, Held, BuildHasherDefault<Spread>>>,
+}
+
+/// Inode numbers are dense, and those of one shard differ in their upper bits: one multiplication spreads them.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Holds {
+    fn shard(&self, ino: u64) -> &Shard {
+        &self.shards[ino as usize % SHARDS]
+    }
+
+    /// Counts one holder more.
+    pub(crate) fn add(&self, ino: u64) {
+        let shard = self.shard(ino);
+        let mut map = shard.map.lock();
+        map.entry(ino).or_default().times += 1;
+        shard.count.store(map.len(), Ordering::Relaxed);
+        drop(map);
+        // Counted first, and looked at the inode then.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes holders away. True where none is left and the inode may have no name.
+    pub(crate) fn remove(&self, ino: u64, times: u64) -> bool {
+        let shard = self.shard(ino);
+        let mut map = shard.map.lock();
+        let Some(held) = map.get_mut(&ino) else { return false };
+        held.times = held.times.saturating_sub(times);
+        if held.times > 0 {
+            return false;
+        }
+        let perhaps_nameless = held.perhaps_nameless;
+        map.remove(&ino);
+        shard.count.store(map.len(), Ordering::Relaxed);
+        drop(map);
+        fence(Ordering::SeqCst);
+        perhaps_nameless
+    }
+
+    fn with<T: Default>(&self, ino: u64, look: impl FnOnce(&mut Held) -> T) -> T {
+        fence(Ordering::SeqCst);
+        let shard = self.shard(ino);
+        if shard.count.load(Ordering::Relaxed) == 0 {
+            return T::default();
+        }
+        shard.map.lock().get_mut(&ino).map(look).unwrap_or_default()
+    }
+
+    pub(crate) fn has(&self, ino: u64) -> bool {
+        self.with(ino, |_| true)
+    }
+
+    /// True where the inode is held, and must live on without a name. The caller holds the inode's record.
+    pub(crate) fn keeps(&self, ino: u64) -> bool {
+        self.with(ino, |held| {
+            held.perhaps_nameless = true;
+            true
+        })
+    }
+
+    /// True for an inode that was made without a name and never had one.
+    pub(crate) fn may_be_linked(&self, ino: u64) -> bool {
+        self.with(ino, |held| held.may_be_linked)
+    }
+
+    /// An inode was made without a name, and may get one.
+    pub(crate) fn let_be_linked(&self, ino: u64) {
+        self.with(ino, |held| held.may_be_linked = true);
+    }
+
+    /// An inode that was made without a name has one.
+    pub(crate) fn was_linked(&self, ino: u64) {
+        self.with(ino, |held| held.may_be_linked = false);
+    }
+
+    /// Nobody holds anything any more.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            shard.map.lock().clear();
+            shard.count.store(0, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Making, opening and closing volumes.
+
+use crate::error::{Error, Result};
+use crate::mkfs;
+use crate::options::{Access, CreateOptions, OpenOptions};
+use crate::shared::Shared;
+use crate::space::recount;
+use crate::volume::Volume;
+use lanefs_format::superblock::{NotASuperblock, Superblock};
+use lanefs_format::{BLOCK, MAX_VOLUME, SUPERBLOCK_COPY};
+use lanefs_store::{Backing, Device, Fault, FileDevice, FileOptions, MemoryDevice, Store};
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+/// Threads that read ahead: while one waits for the device, another makes memory ready.
+const READERS_AHEAD: usize = 3;
+
+/// An open volume can grow to this many times its size at once: address space is all that it costs.
+const GROWTH: u64 = 16;
+
+/// A quarter of the machine's memory, in bytes.
+fn default_cache() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))) / 4
+}
+
+impl Volume {
+    /// Makes a volume in a file, which is created sparse, or on a raw device.
+    ///
+    /// # Errors
+    /// [`Error::Image`] when there is a file already (without `force`), or a size that cannot be; the host's errors.
+    pub fn create(image: impl AsRef<Path>, options: &CreateOptions) -> Result<Volume> {
+        let image = image.as_ref();
+        let name = image.display().to_string();
+        let superblock =
+            mkfs::superblock(options, true).map_err(|why| Error::Image { what: name.clone(), why })?;
+        if !options.force && Self::looks_used(image) {
+            let why = "exists already or holds something; give --force (force: true) to overwrite it".into();
+            return Err(Error::Image { what: name, why });
+        }
+        let device = FileDevice::create(image, superblock.volume_bytes, options.force)
+            .map_err(|source| open_error(&name, source))?;
+        Self::make(Backing::Device(Box::new(device)), superblock)
+    }
+
+    /// True for a file that is there, and for a raw device that holds anything where file systems and partition tables
+    /// begin.
+    fn looks_used(image: &Path) -> bool {
+        use std::os::unix::fs::FileTypeExt;
+        let Ok(meta) = std::fs::metadata(image) else { return false };
+        if !meta.file_type().is_block_device() {
+            return meta.is_file();
+        }
+        let mut start = vec![0; 68 << 10];
+        let read = FileDevice::open(image, false).and_then(|device| device.read_slice(0, &mut start));
+        read.is_ok() && start.iter().any(|byte| *byte != 0)
+    }
+
+    /// Makes a volume on any device, which is at least as large.
+    ///
+    /// # Errors
+    /// [`Error::Image`] for a size that cannot be; the device's errors.
+    pub fn create_device(device: Box<dyn Device>, options: &CreateOptions) -> Result<Volume> {
+        let refuse = |why| Error::Image { what: "volume".into(), why };
+        let superblock = mkfs::superblock(options, true).map_err(refuse)?;
+        if device.len() < superblock.volume_bytes {
+            return Err(refuse(format!("the device has only {} bytes", device.len())));
+        }
+        Self::make(Backing::Device(device), superblock)
+    }
+
+    /// Makes a volume in memory. It ends with the returned value.
+    ///
+    /// # Errors
+    /// [`Error::Image`] for a size that cannot be; the host's error when it has no address space left.
+    pub fn create_memory(options: &CreateOptions) -> Result<Volume> {
+        let superblock = mkfs::superblock(options, false)
+            .map_err(|why| Error::Image { what: "memory volume".into(), why })?;
+        Self::make(Backing::Memory, superblock)
+    }
+
+    fn make(backing: Backing, superblock: Superblock) -> Result<Volume> {
+        let journal = (superblock.journal, superblock.journal_blocks);
+        let volume = Self::with(backing, superblock, &OpenOptions::default())?;
+        let shared = &volume.shared;
+        shared.marked.store(true, Ordering::Relaxed);
+        if journal.1 > 0 {
+            shared.state.store.use_journal(journal.0, journal.1, true)?;
+        }
+        let made = shared.superblock.lock().clone();
+        let (root, orphans) = volume.change(|edit| mkfs::fill(edit, &made))?;
+        volume.set_root(root);
+        volume.set_orphans(orphans);
+        volume.finish()?;
+        Ok(volume)
+    }
+
+    fn with(backing: Backing, superblock: Superblock, options: &OpenOptions) -> Result<Volume> {
+        let bytes = superblock.volume_bytes;
+        let room = bytes.saturating_mul(GROWTH).min(MAX_VOLUME).min(1 << 45).max(bytes);
+        let cache = options.cache.unwrap_or_else(default_cache);
+        let store =
+            Store::new(backing, bytes, room, cache, &superblock.uuid, superblock.inode_size).map_err(
+                |source| Error::Io { what: format!("reserving {bytes} bytes of address space"), source },
+            )?;
+        let volume = Volume { shared: Shared::new(store, superblock, options), listener: OnceLock::new() };
+        volume.read_ahead();
+        Ok(volume)
+    }
+
+    /// Opens a volume in a file or on a raw device.
+    ///
+    /// # Errors
+    /// [`Error::Image`] saying what is wrong: not a LaneFS volume, a newer version, cut off, in use; the host's errors.
+    pub fn open(image: impl AsRef<Path>, options: impl Into<OpenOptions>) -> Result<Volume> {
+        let options = options.into();
+        let name = image.as_ref().display().to_string();
+        let open = |access: Access| {
+            let file = FileOptions { write: access != Access::Read, ..options.file.clone() };
+            let device = FileDevice::open_with(image.as_ref(), &file).map_err(|e| open_error(&name, e))?;
+            Self::open_device_named(Box::new(device), &OpenOptions { access, ..options.clone() }, &name)
+        };
+        let volume = open(options.access);
+        if options.access != Access::Read || volume.as_ref().is_ok_and(|volume| volume.superblock().clean) {
+            return volume;
+        }
+        // After a crash the journal must be applied once, which only a writer can; where it has nothing, that is well.
+        drop(volume);
+        let _ = open(Access::Write);
+        open(Access::Read)
+    }
+
+    /// Opens a volume on any device.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_device(device: Box<dyn Device>, options: impl Into<OpenOptions>) -> Result<Volume> {
+        Self::open_device_named(device, &options.into(), "volume")
+    }
+
+    /// Opens a volume whose bytes are given. Changes stay in memory; see [`to_bytes`](Self::to_bytes).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Volume> {
+        Self::open_device(Box::new(MemoryDevice::new(bytes)), Access::Write)
+    }
+
+    fn open_device_named(device: Box<dyn Device>, options: &OpenOptions, name: &str) -> Result<Volume> {
+        let image = |why: String| Error::Image { what: name.into(), why };
+        let access = options.access;
+        let (superblock, torn) = read_superblock(device.as_ref())?.map_err(|e| image(explain(e)))?;
+        if device.len() < superblock.volume_bytes {
+            return Err(image(format!(
+                "the volume has {} bytes but the image only {}; it was cut off",
+                superblock.volume_bytes,
+                device.len()
+            )));
+        }
+        let (clean, journal) = (superblock.clean, (superblock.journal, superblock.journal_blocks));
+        let volume = Self::with(Backing::Device(device), superblock, options)?;
+        let store = &volume.shared.state.store;
+        // A closed volume has nothing in its journal; one that was not may, and recovery writes.
+        if journal.1 > 0 && (access != Access::Read || !clean) {
+            let mut used = store.use_journal(journal.0, journal.1, false);
+            let unreadable = matches!(used, Err(Fault::Damaged { .. } | Fault::Io { doing: "reading", .. }));
+            if access == Access::Repair && unreadable {
+                used = store.use_journal(journal.0, journal.1, true);
+            }
+            if access == Access::Read && matches!(used, Err(Fault::Io { doing: "writing", .. })) {
+                return Err(image(
+                    "not closed cleanly; it must be opened for writing once (lanefs fsck)".into(),
+                ));
+            }
+            used?;
+        }
+        if torn && access != Access::Read {
+            volume.write_superblock(clean)?;
+        }
+        if !clean {
+            let (free_blocks, inodes) = volume.view(recount)?;
+            volume.shared.state.counts.set(free_blocks, inodes);
+        }
+        if access == Access::Write {
+            volume.free_orphans();
+        }
+        Ok(volume)
+    }
+
+    /// Has threads read ahead of those who read in order.
+    fn read_ahead(&self) {
+        let me = Arc::downgrade(&self.shared);
+        self.shared.state.store.read_ahead_by(move || {
+            let (helper, runs) = std::sync::mpsc::channel();
+            let runs = Arc::new(Mutex::new(runs));
+            for _ in 0..READERS_AHEAD {
+                let runs = Arc::clone(&runs);
+                if let Some(shared) = me.upgrade() {
+                    shared.help("lanefs-readahead", move |shared| {
+                        loop {
+                            let run = runs.lock().recv();
+                            let Ok(run) = run else { break };
+                            shared.state.store.read_ahead(run);
+                        }
+                    });
+                }
+            }
+            helper
+        });
+    }
+
+    /// Makes everything durable and marks the volume as closed.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn close(self) -> Result<()> {
+        self.finish()
+    }
+
+    fn finish(&self) -> Result<()> {
+        let shared = &self.shared;
+        if shared.state.store.has_failed() {
+            // The device keeps the last commit, which the next open finds.
+            return Err(Error::Io {
+                what: "a write failed, and what was changed since the last sync is lost".into(),
+                source: std::io::Error::other("the volume is as it was then"),
+            });
+        }
+        if shared.marked.load(Ordering::Acquire) {
+            // The volume goes, and all who held something with it.
+            shared.state.holds.clear();
+            self.free_orphans();
+            shared.commit()?;
+            let _turn = shared.turn();
+            shared.state.store.checkpoint()?;
+            self.write_superblock(true)?;
+            shared.marked.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        // A failed close leaves the volume marked as open, which the next opener sees.
+        let _ = self.finish();
+        self.shared.dismiss();
+    }
+}
+
+/// The better of the two copies, and whether both are good but a crash came between their writing.
+fn read_superblock(device: &dyn Device) -> Result<std::result::Result<(Superblock, bool), NotASuperblock>> {
+    // A file that ends before a copy has none; any other error is the device's.
+    let read = |at: u64| {
+        let mut block = vec![0; BLOCK as usize];
+        match device.read_slice(at, &mut block) {
+            Ok(()) => Ok(Superblock::decode(&block)),
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Err(NotASuperblock::Magic)),
+            Err(source) => Err(Error::Io { what: format!("reading the volume at byte {at}"), source }),
+        }
+    };
+    let both = match (read(0), read(SUPERBLOCK_COPY)) {
+        (Ok(a), Ok(b)) => (a, b),
+        // One good copy is enough.
+        (Ok(Ok(one)), Err(_)) | (Err(_), Ok(Ok(one))) => return Ok(Ok((one, false))),
+        (Err(e), _) | (_, Err(e)) => return Err(e),
+    };
+    Ok(match both {
+        (Ok(a), Ok(b)) => {
+            let newer = b.sequence > a.sequence && a.uuid == b.uuid;
+            // The first copy is written first, so only it may be ahead.
+            let torn = a.sequence > b.sequence && a.uuid == b.uuid;
+            Ok((if newer { b } else { a }, torn))
+        }
+        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok((one, false)),
+        (Err(NotASuperblock::Magic), Err(why)) | (Err(why), Err(_)) => Err(why),
+    })
+}
+
+fn explain(why: NotASuperblock) -> String {
+    match why {
+        NotASuperblock::Magic => "not a LaneFS volume (make one with `lanefs mkfs`)".into(),
+        NotASuperblock::Version(v) => {
+            format!("format version {v}, this software reads version {}", lanefs_format::superblock::VERSION)
+        }
+        NotASuperblock::Features(f) => format!("uses features {f:#x} that this software does not know"),
+        NotASuperblock::Checksum => "both copies of the superblock are damaged".into(),
+        NotASuperblock::Field(name) => format!("the superblock has an impossible {name}"),
+    }
+}
+
+fn open_error(name: &str, source: std::io::Error) -> Error {
+    match source.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            Error::Image { what: name.into(), why: "in use by another process".into() }
+        }
+        std::io::ErrorKind::ResourceBusy => {
+            Error::Image { what: name.into(), why: "in use: mounted, or open elsewhere".into() }
+        }
+        std::io::ErrorKind::AlreadyExists => {
+            Error::Image { what: name.into(), why: "exists already; give --force to overwrite it".into() }
+        }
+        // Neither a file nor a block device, or a device that is too small.
+        std::io::ErrorKind::InvalidInput => Error::Image { what: name.into(), why: source.to_string() },
+        _ => Error::Io { what: format!("cannot open {name}"), source },
+    }
+}

@@ -1,0 +1,29 @@
+//! Counting what is free and in use, after a crash.
+
+use super::chunks::table_entry;
+use super::groups::group;
+use crate::attempt::Core;
+use crate::error::Outcome;
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, GROUP, chunk_entry,
+    group as g,
+};
+
+/// Free blocks and inodes in use, counted.
+pub(crate) fn recount(core: &Core) -> Outcome<(u64, u64)> {
+    let (mut free, mut inodes) = (0u64, 0u64);
+    for number in 0..core.group_count() {
+        let view = group(core, number)?;
+        free = free.saturating_add(view.get(g::FREE));
+        for chunk in (0..CHUNKS_PER_GROUP).filter(|c| view.get(g::METADATA) >> c & 1 != 0) {
+            let at = number * GROUP + chunk * CHUNK;
+            for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                let entry = table_entry(core, at + place * BLOCK)?;
+                if entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8 {
+                    inodes += u64::from(entry.get(chunk_entry::USED));
+                }
+            }
+        }
+    }
+    Ok((free, inodes))
+}

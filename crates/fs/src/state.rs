@@ -1,0 +1,81 @@
+//! The state of a mounted volume that operations read and change, whoever runs them.
+
+use crate::claims::Claims;
+use crate::counts::VolumeCounts;
+use crate::holds::Holds;
+use crate::writer::Writer;
+use lanefs_format::HashSeed;
+use lanefs_format::superblock::Superblock;
+use lanefs_store::{Gate, Store};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The state of a mounted volume.
+pub(crate) struct VolumeState {
+    pub(crate) store: Store,
+    pub(crate) seed: HashSeed,
+    groups: AtomicU64,
+    group_count: AtomicU64,
+    pub(crate) gate: Gate<Writer>,
+    pub(crate) claims: Claims,
+    pub(crate) counts: VolumeCounts,
+    /// Things that were freed and become free with the next commit.
+    pub(crate) deferred_frees: AtomicUsize,
+    root: AtomicU64,
+    orphans: AtomicU64,
+    pub(crate) holds: Holds,
+}
+
+impl VolumeState {
+    pub(crate) fn new(store: Store, superblock: &Superblock) -> Self {
+        VolumeState {
+            store,
+            seed: superblock.seed,
+            groups: superblock.groups.into(),
+            group_count: superblock.group_count.into(),
+            gate: Gate::new(Writer::default),
+            claims: Claims::default(),
+            counts: VolumeCounts::new(superblock.free_blocks, superblock.inodes),
+            deferred_frees: AtomicUsize::new(0),
+            root: superblock.root.into(),
+            orphans: superblock.orphans.into(),
+            holds: Holds::default(),
+        }
+    }
+
+    /// Position of the group table.
+    pub(crate) fn groups(&self) -> u64 {
+        self.groups.load(Ordering::Relaxed)
+    }
+
+    /// Blocks in the group table.
+    pub(crate) fn group_count(&self) -> u64 {
+        self.group_count.load(Ordering::Relaxed)
+    }
+
+    /// Moves the group table. The caller has exclusive access.
+    pub(crate) fn set_groups(&self, at: u64, count: u64) {
+        self.groups.store(at, Ordering::Relaxed);
+        self.group_count.store(count, Ordering::Relaxed);
+    }
+
+    /// Number of the root directory's inode.
+    #[inline(always)]
+    pub(crate) fn root(&self) -> u64 {
+        self.root.load(Ordering::Relaxed)
+    }
+
+    /// Makes another inode the root directory.
+    pub(crate) fn set_root(&self, root: u64) {
+        self.root.store(root, Ordering::Relaxed);
+    }
+
+    /// Number of the orphan directory's inode.
+    pub(crate) fn orphans(&self) -> u64 {
+        self.orphans.load(Ordering::Relaxed)
+    }
+
+    /// Makes another inode the orphan directory.
+    pub(crate) fn set_orphans(&self, orphans: u64) {
+        self.orphans.store(orphans, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,65 @@
+//! The end of a transaction: its frees reach the bitmaps, and its changes stay.
+
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::prealloc::Run;
+use crate::space;
+use crate::writer::{Freed, Writer};
+
+/// One run of a change: kept when it comes to a good end, else taken back.
+#[inline(always)]
+pub(crate) fn run<T>(
+    core: &Core<'_>,
+    writer: &mut Writer,
+    number: u8,
+    operation: &mut impl FnMut(&mut Edit<'_>) -> Outcome<T>,
+) -> Outcome<T> {
+    let mut edit = Edit::new(core, writer, number);
+    match operation(&mut edit) {
+        Ok(value) => commit(edit).map(|()| value),
+        Err(fault) => Err(edit.verdict(fault)),
+    }
+}
+
+/// Ends the transaction: all its changes stay. On a volume in memory its frees are free at once.
+///
+/// # Errors
+/// As any change; nothing has happened then.
+fn commit(mut edit: Edit<'_>) -> Outcome<()> {
+    if edit.core.store.is_memory()
+        && let Err(fault) = make_free(&mut edit)
+    {
+        return Err(edit.verdict(fault));
+    }
+    edit.commit()
+}
+
+/// Makes free what was deferred, which is about to be committed or has been. Dropped, the change takes it back;
+/// [`Edit::keep_free`] keeps it.
+pub(crate) fn free_deferred(edit: &mut Edit<'_>, list: &[Freed]) -> Outcome<()> {
+    edit.freed.extend_from_slice(list);
+    make_free(edit)
+}
+
+/// Gives what writers had in stock back to the bitmaps, and keeps it so. The caller has exclusive access.
+///
+/// # Errors
+/// As any change; nothing has happened then.
+pub(crate) fn put_back(mut edit: Edit<'_>, runs: &[Run]) -> Outcome<()> {
+    for run in runs {
+        space::put_back(&mut edit, *run)?;
+    }
+    edit.end();
+    Ok(())
+}
+
+fn make_free(edit: &mut Edit<'_>) -> Outcome<()> {
+    // What this frees in turn (an emptied chunk) comes at the end of the list.
+    let mut next = 0;
+    while let Some(freed) = edit.freed.get(next).copied() {
+        space::make_free(edit, freed)?;
+        next += 1;
+    }
+    Ok(())
+}
