@@ -35,7 +35,11 @@
 //! | running operations | `notice`, `shared`: what threads share; `commit`: durability; `run`: attempts until one counts; `volume` |
 //! | calls by inode number | `ops`, `copy`, `reclaim`, `hold`, `read_many` |
 //! | calls by path | `by_path`, `tree`, `batch`, [`bulk`] |
-//! | the volume as a whole | `mkfs`, `grow`, `mount`, `inspect`, `watch`, `unchecked`, `check` |
+//! | the volume as a whole | `mkfs`, `grow`, `mount`, `inspect`, `watch`, `check`; with the feature `testing`: `unchecked` |
+//!
+//! # Features
+//!
+//! `testing` adds calls that only tests and measurements need: reads without concurrency control, and emptying the cache.
 //!
 //! # Invariants
 //!
@@ -85,6 +89,7 @@ mod state;
 mod transaction;
 mod tree;
 mod types;
+#[cfg(feature = "testing")]
 mod unchecked;
 mod volume;
 mod watch;
@@ -104,6 +109,7 @@ pub use options::{Access, CreateOptions, OpenOptions};
 pub use read_many::ReadAt;
 pub use tree::MkdirAll;
 pub use types::*;
+#[cfg(feature = "testing")]
 pub use unchecked::Unchecked;
 pub use volume::Volume;
 pub use watch::Watch;

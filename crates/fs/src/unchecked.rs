@@ -1,4 +1,4 @@
-//! Reads without concurrency control, to measure what that costs.
+//! Calls that only tests and measurements need (feature `testing`).
 
 use crate::attempt::Core;
 use crate::error::Outcome;
@@ -19,6 +19,16 @@ pub struct Unchecked<'v> {
 }
 
 impl Volume {
+    /// Lets go of all blocks in memory that are as they are on the device, for measurements that begin with a cold cache. Returns
+    /// how many went.
+    ///
+    /// # Errors
+    /// The device's, for what was changed is made durable first.
+    pub fn drop_caches(&self) -> Result<u64> {
+        self.shared.commit()?;
+        Ok(self.shared.state.store.drop_clean())
+    }
+
     /// Holds off all changes, and reads without looking for them.
     pub fn unchecked(&self) -> Unchecked<'_> {
         let shared = &self.shared;

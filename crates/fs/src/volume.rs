@@ -148,16 +148,6 @@ impl Volume {
         self.shared.state.store.stats()
     }
 
-    /// Lets go of all blocks in memory that are as they are on the device, for measurements that begin with a cold cache. Returns
-    /// how many went.
-    ///
-    /// # Errors
-    /// The device's, for what was changed is made durable first.
-    pub fn drop_caches(&self) -> Result<u64> {
-        self.shared.commit()?;
-        Ok(self.shared.state.store.drop_clean())
-    }
-
     /// Has `tell` called after each change that succeeds, in the thread that made it, which waits meanwhile. False where
     /// somebody is told already.
     ///
