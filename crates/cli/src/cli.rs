@@ -1,22 +1,21 @@
-//! What can be written on the command line. The commands that work on an open volume are listed once, in
-//! `volume_commands!`, and serve both `lanefs COMMAND IMAGE ...` and a line of the shell.
+//! The command line as clap parses it. `volume_commands!` lists the commands on an open volume once, for both
+//! `lanefs COMMAND IMAGE ...` and a line of the shell.
 
+use crate::command::Command;
 use crate::commands::*;
 use crate::context::Context;
-use crate::demo::DemoArgs;
-use crate::exit::{self, Outcome};
+use crate::exit;
+use crate::failure::Outcome;
 use crate::image::{self, Image};
-use crate::import_export::{Export, Import};
-use crate::shell::Shell;
 use clap::{Args, Parser, Subcommand};
 
 /// A file system in one file: volumes of files and directories whose paths resolve in batches
 ///
-/// A LaneFS volume lives in one file, raw device or block of memory. These commands make it, fill it, look into it and
-/// check it, without root and without mounting anything; `lanefs mount` makes it a directory for all programs. IMAGE is always the volume's file or device; `mem:SIZE` is a
-/// fresh volume in memory that lasts for one command (most useful with `shell`). Paths inside a volume start at its
-/// root directory, with or without a leading slash. They may hold any bytes but NUL; on a terminal and in
-/// tab-separated output control characters and invalid UTF-8 appear as \xNN and a backslash as \\.
+/// A LaneFS volume lives in one file, raw device or block of memory. These commands create, fill, inspect and check it
+/// without root and without mounting; `lanefs mount` makes it a directory for all programs. IMAGE is always the volume's
+/// file or device; `mem:SIZE` is a new volume in memory that lasts for one command (most useful with `shell`). Paths
+/// inside a volume start at its root directory, with or without a leading slash. They may hold any bytes but NUL; on a
+/// terminal and in tab-separated output control characters and invalid UTF-8 appear as \xNN and a backslash as \\.
 #[derive(Debug, Parser)]
 #[command(
     name = "lanefs",
@@ -28,12 +27,12 @@ use clap::{Args, Parser, Subcommand};
     after_help = "`lanefs --help` explains more; `lanefs COMMAND --help` explains a command, with examples."
 )]
 pub struct Cli {
-    /// Memory for blocks of the volume, beside what was changed: 256M, 8G (a quarter of the machine's without it)
+    /// Memory for unchanged blocks of the volume: 256M, 8G [default: a quarter of the machine's memory]
     #[arg(long, global = true, value_name = "SIZE", value_parser = crate::size::parse_size)]
     pub cache: Option<u64>,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Program,
 }
 
 fn after_help() -> String {
@@ -48,16 +47,16 @@ fn after_help() -> String {
   lanefs shell mem:1G
 
 {}",
-        exit::TABLE
+        exit::table()
     )
 }
 
-// The arguments of a command on a volume: the image, then what the command itself takes. Documentation here would
-// take the place of each command's own in the help.
+// A command on a volume: the image, then the arguments of the command. Doc comments here would replace each command's
+// own in the help.
 #[derive(Debug, Args)]
 #[allow(missing_docs, reason = "see above")]
-pub struct On<A: Args> {
-    /// The volume: a file, a raw device, or mem:SIZE for a fresh one in memory
+pub struct OnImage<A: Args> {
+    /// Volume: a file, a raw device, or mem:SIZE for a new one in memory
     #[arg(value_name = "IMAGE", value_parser = image::parser())]
     pub image: Image,
     /// The command's own arguments.
@@ -65,40 +64,26 @@ pub struct On<A: Args> {
     pub args: A,
 }
 
-/// A command on an open volume.
-pub trait Run {
-    /// Does it. What fails for one name is reported to the context, and the rest is done.
-    ///
-    /// # Errors
-    /// What ends the whole command.
-    fn run(&self, context: &mut Context<'_>) -> Outcome;
-
-    /// True where the volume must be open for writing.
-    fn changes(&self) -> bool {
-        false
-    }
-}
-
 macro_rules! volume_commands {
     ($($(#[$meta:meta])* $name:ident($args:ty),)*) => {
-        /// A command on an open volume, as a line of the shell has it.
+        /// A command on an open volume, as on a line of the shell.
         #[derive(Debug, Subcommand)]
         pub enum VolumeCommand { $($(#[$meta])* #[allow(missing_docs)] $name($args),)* }
 
         /// The same commands, each with its IMAGE.
         #[derive(Debug, Subcommand)]
-        pub enum ImageCommand { $($(#[$meta])* #[allow(missing_docs)] $name(On<$args>),)* }
+        pub enum ImageCommand { $($(#[$meta])* #[allow(missing_docs)] $name(OnImage<$args>),)* }
 
         impl ImageCommand {
-            /// The image, and the command on it.
+            /// Splits the command into the image and the command on it.
             pub fn split(self) -> (Image, VolumeCommand) {
                 match self { $(ImageCommand::$name(on) => (on.image, VolumeCommand::$name(on.args)),)* }
             }
         }
 
-        impl Run for VolumeCommand {
-            fn run(&self, context: &mut Context<'_>) -> Outcome {
-                match self { $(VolumeCommand::$name(command) => command.run(context),)* }
+        impl Command for VolumeCommand {
+            fn execute(&self, context: &mut Context<'_>) -> Outcome {
+                match self { $(VolumeCommand::$name(command) => command.execute(context),)* }
             }
 
             fn changes(&self) -> bool {
@@ -110,8 +95,8 @@ macro_rules! volume_commands {
 
 volume_commands! {
     Info(info::Info),
-    Import(Import),
-    Export(Export),
+    Import(import::Import),
+    Export(export::Export),
     Ls(ls::Ls),
     Tree(tree::Tree),
     Find(find::Find),
@@ -136,18 +121,18 @@ volume_commands! {
     Grow(grow::Grow),
 }
 
-/// Everything that `lanefs` does. Each command is described where its arguments are.
+/// All commands of the program. Each is described where its arguments are.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs, reason = "a description here would take the place of the command's own in the help")]
-pub enum Command {
+#[allow(missing_docs, reason = "a doc comment here would replace the command's own in the help")]
+pub enum Program {
     Mkfs(mkfs::Mkfs),
     #[command(flatten)]
-    On(ImageCommand),
+    Volume(ImageCommand),
     Mount(mount::Mount),
     Umount(umount::Umount),
     Top(top::Top),
-    Shell(Shell),
-    Demo(DemoArgs),
+    Shell(shell::Shell),
+    Demo(demo::Demo),
     Gpu(gpu::GpuArgs),
     Completions(completions::Completions),
     Man(man::Man),

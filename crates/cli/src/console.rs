@@ -1,7 +1,7 @@
-//! Where a command reads and writes: the process's own standard streams, or those of a client for whom it runs (a command on a
-//! volume that is mounted runs in the process that serves the mount).
+//! Standard streams of a command: those of the process, or those of a client. A command on a mounted volume runs in
+//! the process that serves the mount, with the streams of the client that sent it.
 //!
-//! Whose streams they are is known to the thread; [`carried`] takes it along to another.
+//! The client is a property of the thread; [`carried`] passes it on to another thread.
 
 use indicatif::ProgressDrawTarget;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,8 +13,8 @@ use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Redraws of a client's progress bar in a second.
-const REDRAWS: u8 = 10;
+/// Redraws of a client's progress bar per second.
+const REDRAWS_PER_SECOND: u8 = 10;
 
 /// The streams of a client.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub struct Streams {
     pub output: File,
     /// Standard error.
     pub errors: File,
-    /// Set once the client wants no more.
-    pub gone: Arc<AtomicBool>,
+    /// Set once the client has ended or asked to stop.
+    pub cancelled: Arc<AtomicBool>,
 }
 
 std::thread_local! {
@@ -37,59 +37,55 @@ fn client() -> Option<Arc<Streams>> {
     CLIENT.with_borrow(Clone::clone)
 }
 
-/// Does something for a client.
-pub fn for_client<T>(streams: Arc<Streams>, work: impl FnOnce() -> T) -> T {
+/// Calls `work` with the streams of a client.
+pub fn as_client<T>(streams: Arc<Streams>, work: impl FnOnce() -> T) -> T {
     let before = CLIENT.replace(Some(streams));
-    let done = work();
+    let result = work();
     CLIENT.set(before);
-    done
+    result
 }
 
-/// `work`, to be done in another thread with the streams of this one.
+/// Wraps `work` so that another thread calls it with the streams of this one.
 pub fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let streams = client();
     move || match streams {
-        Some(streams) => for_client(streams, work),
+        Some(streams) => as_client(streams, work),
         None => work(),
     }
 }
 
-/// Whether the client of this thread wants no more; `None` without a client.
-pub fn client_is_gone() -> Option<bool> {
-    CLIENT.with_borrow(|client| client.as_ref().map(|client| client.gone.load(Ordering::Relaxed)))
+/// True once the client of this thread has ended or asked to stop; `None` without a client.
+pub fn client_is_cancelled() -> Option<bool> {
+    CLIENT.with_borrow(|client| client.as_ref().map(|client| client.cancelled.load(Ordering::Relaxed)))
 }
 
-/// Tells in any thread whether the user of this one asked to stop.
-pub fn stop() -> impl Fn() -> bool + Sync {
-    let client = client();
-    move || match &client {
-        Some(client) => client.gone.load(Ordering::Relaxed),
-        None => crate::interrupt::raised(),
-    }
+/// The flag behind [`client_is_cancelled`], for use in any thread.
+pub fn client_cancelled_flag() -> Option<Arc<AtomicBool>> {
+    client().map(|client| Arc::clone(&client.cancelled))
 }
 
-/// Standard input, to be read in any thread; see [`Input`](crate::input::Input) for one that Ctrl-C ends.
+/// Standard input for any thread. [`Input`](crate::input::Input) is one that Ctrl-C ends.
 pub fn input() -> Box<dyn Read + Send> {
     match client() {
-        Some(client) => Box::new(In(client)),
+        Some(client) => Box::new(ClientInput(client)),
         None => Box::new(io::stdin()),
     }
 }
 
-/// How often whoever waits for a stream looks whether its client has gone.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Bytes for which a pipe that can be written to has room.
+/// Longest wait for a stream before the thread checks again whether the client is cancelled.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Bytes that a pipe takes without blocking once poll(2) calls it writable (`PIPE_BUF`).
 const PIPE_ROOM: usize = 4096;
 
 impl Streams {
-    /// Waits until a stream is ready. The process of a mount must not wait for ever for whoever reads a client's output.
+    /// Waits until a stream is ready. A reader of the client's output must not block the mount's process for ever.
     fn await_ready(&self, stream: &File, what: PollFlags) -> io::Result<()> {
         loop {
-            if self.gone.load(Ordering::Relaxed) {
-                // Not `ErrorKind::Interrupted`, at which the callers in std try again.
+            if self.cancelled.load(Ordering::Relaxed) {
+                // Not `ErrorKind::Interrupted`: callers in std retry on that.
                 return Err(io::Error::new(ErrorKind::ConnectionAborted, "interrupted"));
             }
-            match poll(&mut [PollFd::new(stream, what)], Some(&LOOK)) {
+            match poll(&mut [PollFd::new(stream, what)], Some(&POLL_INTERVAL)) {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(()),
                 Err(errno) => return Err(errno.into()),
@@ -97,7 +93,7 @@ impl Streams {
         }
     }
 
-    /// Writes some of it.
+    /// Writes a part of `bytes`; returns its length.
     fn write(&self, mut stream: &File, bytes: &[u8]) -> io::Result<usize> {
         if stream.metadata().is_ok_and(|meta| meta.is_file()) {
             return stream.write(bytes);
@@ -107,17 +103,17 @@ impl Streams {
     }
 }
 
-/// A client's input, which lives as long as it is read.
-struct In(Arc<Streams>);
+/// A client's standard input.
+struct ClientInput(Arc<Streams>);
 
-impl Read for In {
+impl Read for ClientInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.await_ready(&self.0.input, PollFlags::IN)?;
         (&self.0.input).read(buffer)
     }
 }
 
-/// Does something with the descriptor of standard input.
+/// Calls `work` with the descriptor of standard input.
 pub fn with_input<T>(work: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
     match client() {
         Some(client) => work(client.input.as_fd()),
@@ -128,15 +124,15 @@ pub fn with_input<T>(work: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
 /// Standard output.
 pub fn output() -> Box<dyn Write + Send> {
     match client() {
-        Some(client) => Box::new(Out(client)),
+        Some(client) => Box::new(ClientOutput(client)),
         None => Box::new(io::stdout()),
     }
 }
 
-/// A client's output, which lives as long as it is written to.
-struct Out(Arc<Streams>);
+/// A client's standard output.
+struct ClientOutput(Arc<Streams>);
 
-impl Write for Out {
+impl Write for ClientOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(&self.0.output, bytes)
     }
@@ -147,12 +143,12 @@ impl Write for Out {
 }
 
 /// A client's standard error.
-struct Errors<'c>(&'c Streams);
+struct ClientErrors<'c>(&'c Streams);
 
-impl Write for Errors<'_> {
+impl Write for ClientErrors<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.write(&self.0.errors, bytes) {
-            // Whoever stopped a command wants to know what was done, if there is room to tell.
+            // A user who stopped a command wants its last message, if the pipe has room.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => self.write_now(bytes),
             other => other,
         }
@@ -163,7 +159,7 @@ impl Write for Errors<'_> {
     }
 }
 
-impl Errors<'_> {
+impl ClientErrors<'_> {
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut stream = &self.0.errors;
         match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
@@ -173,25 +169,26 @@ impl Errors<'_> {
     }
 }
 
-/// Writes to standard error. A closed one is no reason to stop.
-pub fn complain(bytes: &[u8]) {
+/// Writes a message to standard error, after the program's name. A closed standard error is no reason to stop.
+pub fn say(text: &str) {
+    let line = format!("lanefs: {text}\n");
     let _ = match client() {
-        Some(client) => Errors(&client).write_all(bytes),
-        None => io::stderr().write_all(bytes),
+        Some(client) => ClientErrors(&client).write_all(line.as_bytes()),
+        None => io::stderr().write_all(line.as_bytes()),
     };
 }
 
-/// True where standard output is a terminal.
+/// True if standard output is a terminal.
 pub fn output_is_terminal() -> bool {
     client().map_or_else(|| io::stdout().is_terminal(), |client| client.output.is_terminal())
 }
 
-/// True where standard error is a terminal.
-pub fn errors_are_seen() -> bool {
+/// True if standard error is a terminal.
+pub fn errors_are_terminal() -> bool {
     client().map_or_else(|| io::stderr().is_terminal(), |client| client.errors.is_terminal())
 }
 
-/// Columns of the terminal that standard output is.
+/// Width in columns of the terminal on standard output.
 pub fn columns() -> Option<usize> {
     let size = match client() {
         Some(client) => rustix::termios::tcgetwinsize(&client.output),
@@ -200,12 +197,12 @@ pub fn columns() -> Option<usize> {
     size.ok().map(|size| usize::from(size.ws_col))
 }
 
-/// Where progress is drawn.
+/// Target of progress bars: standard error.
 pub fn progress_target() -> ProgressDrawTarget {
     let Some(client) = client() else { return ProgressDrawTarget::stderr() };
     match (client.errors.try_clone(), client.errors.try_clone()) {
         (Ok(read), Ok(write)) => {
-            ProgressDrawTarget::term(console::Term::read_write_pair(read, write), REDRAWS)
+            ProgressDrawTarget::term(console::Term::read_write_pair(read, write), REDRAWS_PER_SECOND)
         }
         _ => ProgressDrawTarget::hidden(),
     }
@@ -223,31 +220,29 @@ mod tests {
             File::options().read(true).write(true).create(true).truncate(false).open(path).expect("a file")
         };
         std::fs::write(dir.path().join("in"), "question").expect("written");
-        let gone = Arc::new(AtomicBool::new(false));
-        let streams =
-            Streams { input: open("in"), output: open("out"), errors: open("err"), gone: Arc::clone(&gone) };
-        let streams = Arc::new(streams);
-        for_client(streams, || {
-            let stop = stop();
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let streams = Streams {
+            input: open("in"),
+            output: open("out"),
+            errors: open("err"),
+            cancelled: Arc::clone(&cancelled),
+        };
+        as_client(Arc::new(streams), || {
             std::thread::scope(|scope| {
                 scope.spawn(carried(|| {
                     let mut text = String::new();
-                    input_to(&mut text);
+                    input().read_to_string(&mut text).expect("read");
                     output().write_all(text.as_bytes()).expect("written");
-                    complain(b"complaint");
-                    assert_eq!(client_is_gone(), Some(false));
+                    say("complaint");
+                    assert_eq!(client_is_cancelled(), Some(false));
                 }));
             });
-            assert!(!stop() && !output_is_terminal() && !errors_are_seen() && columns().is_none());
-            gone.store(true, Ordering::Relaxed);
-            assert!(stop() && client_is_gone() == Some(true) && crate::interrupt::raised());
+            assert!(!output_is_terminal() && !errors_are_terminal() && columns().is_none());
+            cancelled.store(true, Ordering::Relaxed);
+            assert!(client_is_cancelled() == Some(true));
         });
-        assert_eq!(client_is_gone(), None);
+        assert_eq!(client_is_cancelled(), None);
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("read");
-        assert_eq!((read("out"), read("err")), ("question".to_string(), "complaint".to_string()));
-    }
-
-    fn input_to(text: &mut String) {
-        input().read_to_string(text).expect("read");
+        assert_eq!((read("out"), read("err")), ("question".to_string(), "lanefs: complaint\n".to_string()));
     }
 }

@@ -1,9 +1,9 @@
-//! Names as text: any byte survives, and none of them moves the cursor.
+//! Names as text that keeps every byte and never moves a terminal's cursor.
 
 /// Appends `bytes` to `out` with control characters and invalid UTF-8 as `\xNN` (lower case) and a backslash as `\\`.
-/// What [`unescape`] makes of it are the same bytes again.
+/// [`unescape`] returns the same bytes.
 pub fn escape_into(out: &mut Vec<u8>, bytes: &[u8]) {
-    // Nearly every name is plain ASCII, and a batch has millions of them.
+    // Nearly all names are plain ASCII, and a batch has millions of them.
     if bytes.iter().all(|b| (0x20..0x7f).contains(b) && *b != b'\\') {
         out.extend_from_slice(bytes);
         return;
@@ -14,8 +14,8 @@ pub fn escape_into(out: &mut Vec<u8>, bytes: &[u8]) {
             let encoded = c.encode_utf8(&mut buffer).as_bytes();
             match c {
                 '\\' => out.extend_from_slice(b"\\\\"),
-                // Line and paragraph separators and bidirectional controls are no control characters to Unicode,
-                // but they do to a terminal what control characters do.
+                // Unicode does not count line and paragraph separators and bidirectional controls as control
+                // characters, but they have the same effect on a terminal.
                 '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => push_hex(out, encoded),
                 c if c.is_control() => push_hex(out, encoded),
                 _ => out.extend_from_slice(encoded),
@@ -36,18 +36,18 @@ fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 pub fn escape(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     escape_into(&mut out, bytes);
-    // Everything that is not valid was replaced, so nothing is lost here.
+    // The text is valid UTF-8, so nothing is lost.
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The byte that `\xNN` stands for, where `rest` begins behind the backslash.
+/// The byte that `\xNN` stands for; `rest` begins after the backslash.
 pub fn hex_escape(rest: &[u8]) -> Option<u8> {
     let [b'x', high, low, ..] = rest else { return None };
     let digit = |b: u8| char::from(b).to_digit(16);
     u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
 }
 
-/// The bytes that an escaped text stands for. A backslash before anything else than `xNN` stands for what follows.
+/// The bytes that an escaped text stands for. A backslash before anything but `xNN` stands for the next character.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;

@@ -1,7 +1,7 @@
-//! Which volume a command works on.
+//! The image of a volume: the IMAGE argument, opening and closing.
 
-use crate::exit::{self, Failure};
-use crate::{bytes, size};
+use crate::failure::{self, Failure, exit_code};
+use crate::{bytes, exit, size};
 use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 /// The IMAGE of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
-    /// `mem:SIZE`: a fresh volume in memory, gone when the command ends. Size in bytes.
+    /// `mem:SIZE`: a new volume in memory, gone when the command ends. Size in bytes.
     Memory(u64),
     /// A file or a raw device.
     Path(PathBuf),
@@ -21,7 +21,7 @@ impl Image {
     /// Parses an argument. A file whose name begins with `mem:` is given as `./mem:...`.
     ///
     /// # Errors
-    /// Where the size behind `mem:` is none.
+    /// The text after `mem:` is not a size.
     pub fn parse(text: OsString) -> Result<Self, String> {
         match bytes::of(&text).strip_prefix(b"mem:") {
             Some(size) => size::parse_size(&String::from_utf8_lossy(size)).map(Image::Memory),
@@ -38,7 +38,7 @@ impl Image {
         }
     }
 
-    /// True where `file` is the image itself, by whatever name it was opened.
+    /// True if `file` is the image itself, under any name.
     pub fn is(&self, file: &std::fs::File) -> bool {
         let Image::Path(path) = self else { return false };
         match (std::fs::metadata(path), file.metadata()) {
@@ -47,10 +47,10 @@ impl Image {
         }
     }
 
-    /// Opens the volume, or makes the one in memory.
+    /// Opens the volume, or creates the one in memory.
     ///
     /// # Errors
-    /// With the image's name and what to do.
+    /// Names the image and what to do.
     pub fn open(&self, access: Access) -> Result<Volume, Failure> {
         match self {
             Image::Memory(size) => {
@@ -64,33 +64,45 @@ impl Image {
         .map_err(|error| self.failure(&error))
     }
 
-    /// A failure to open or make this image. What ails the image as a whole leads to [`exit::IMAGE`].
+    /// Closes a volume of this image and returns the exit code. Changes of a volume that was open for writing are durable
+    /// then, or the failure is printed.
+    pub fn close(&self, volume: Volume, access: Access) -> u8 {
+        match access {
+            // Nothing was changed, so nothing can be lost.
+            Access::Read => exit::OK,
+            Access::Write | Access::Repair => {
+                exit_code(volume.close().map(|()| exit::OK).map_err(|error| self.failure(&error)))
+            }
+        }
+    }
+
+    /// Converts a failure to open or create this image. A defect of the whole image leads to [`exit::IMAGE`].
     pub fn failure(&self, error: &Error) -> Failure {
         let name = self.name();
         match error {
             Error::Code(code) | Error::At { code, .. } if *code != Code::Io => {
-                Failure::new(exit::IMAGE, name, code.text(), exit::advice(*code))
+                Failure::new(exit::IMAGE, name, code.text(), &failure::advice(*code))
             }
             Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Failure::new(
                 exit::HOST,
                 name,
                 "no such image",
-                "check the path, or make one with `lanefs mkfs`",
+                "check the path, or create one with `lanefs mkfs`",
             ),
             _ => Failure::volume(name, error),
         }
     }
 }
 
-/// Memory for the blocks of volumes that are opened, in bytes, where the command line says so.
+/// Memory for the blocks of a volume in bytes, if the command line sets it.
 static CACHE: OnceLock<u64> = OnceLock::new();
 
-/// Gives volumes that are opened from now on this much memory, in bytes.
+/// Sets the memory in bytes for volumes that are opened from now on.
 pub fn set_cache(bytes: u64) {
     let _ = CACHE.set(bytes);
 }
 
-/// That memory, where the command line says how much.
+/// The memory that [`set_cache`] set.
 pub fn cache() -> Option<u64> {
     CACHE.get().copied()
 }

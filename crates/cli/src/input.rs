@@ -1,19 +1,23 @@
 //! Standard input that Ctrl-C can end.
 
+use crate::{console, interrupt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Standard input, without a buffer. A read that waits looks every tenth of a second whether the user asked to stop,
-/// because the signal alone does not end a read that the system restarts.
+/// Longest wait for input before the thread checks again whether to stop. A signal alone does not end the wait: the
+/// system restarts the call, or delivers the signal to another thread.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Standard input, without a buffer. Reads end soon after the user asked to stop.
 #[derive(Debug, Default)]
 pub struct Input {
     stop: Arc<AtomicBool>,
 }
 
 impl Input {
-    /// Once this is set, reads end as if the user had asked to stop: for a reader whose results nobody takes any more.
+    /// A flag that ends reads as if the user had asked to stop, for a reader whose results are no longer needed.
     pub fn stopper(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -21,15 +25,14 @@ impl Input {
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        crate::console::with_input(|stdin| {
+        console::with_input(|stdin| {
             loop {
-                if crate::interrupt::raised() || self.stop.load(Ordering::Relaxed) {
-                    // Not `ErrorKind::Interrupted`, at which the callers in std try again.
+                if interrupt::raised() || self.stop.load(Ordering::Relaxed) {
+                    // Not `ErrorKind::Interrupted`: callers in std retry on that.
                     return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "interrupted"));
                 }
                 let mut fds = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
-                let tenth = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-                match poll(&mut fds, Some(&tenth)) {
+                match poll(&mut fds, Some(&POLL_INTERVAL)) {
                     Ok(0) | Err(rustix::io::Errno::INTR) => {}
                     Ok(_) => return Ok(rustix::io::read(stdin, &mut *buffer)?),
                     Err(error) => return Err(error.into()),

@@ -1,42 +1,75 @@
-//! Ctrl-C and requests to terminate: noted here, acted on where a command can stop cleanly.
+//! Ctrl-C and requests to terminate. The handler only counts them; commands check the count where they can stop cleanly.
 
-use crate::exit::{self, Failure, Outcome};
+use crate::{console, exit};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Requests since the last [`clear`]. Relaxed: a request guards no data, it only has to be seen soon.
+/// Requests since the last [`clear`]. Relaxed: a request guards no data, threads only have to see it soon.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
 
-/// After so many requests in one command the process ends at once, for a device that no longer answers.
-const IMPATIENT: u32 = 3;
+/// Number of requests in one command that ends the process at once, for a device that no longer answers.
+const FORCED_EXIT_REQUESTS: u32 = 3;
 
-/// Installs the handler. Without one (a host that refuses it) Ctrl-C ends the process as ever.
+/// Installs the handler. If the host refuses it, Ctrl-C ends the process as usual.
 pub fn install() {
     let _ = ctrlc::set_handler(|| {
-        if REQUESTS.fetch_add(1, Ordering::Relaxed) + 1 >= IMPATIENT {
+        if REQUESTS.fetch_add(1, Ordering::Relaxed) + 1 >= FORCED_EXIT_REQUESTS {
             std::process::exit(i32::from(exit::INTERRUPTED));
         }
     });
 }
 
-/// Has requests do something else than be noted, in place of [`install`].
+/// Calls `on_request` for each request, in place of [`install`].
 pub fn install_instead(on_request: impl FnMut() + Send + 'static) {
     let _ = ctrlc::set_handler(on_request);
 }
 
-/// True once the user asked to stop, or the client for whom this thread works.
+/// True once the user, or the client of this thread, asked to stop.
 pub fn raised() -> bool {
-    if let Some(is_gone) = crate::console::client_is_gone() {
-        return is_gone;
+    match console::client_is_cancelled() {
+        Some(is_cancelled) => is_cancelled,
+        None => process_is_interrupted(),
     }
+}
+
+/// [`raised`] as seen by this thread, for use in any thread.
+pub fn flag() -> impl Fn() -> bool + Sync {
+    let client_is_cancelled = console::client_cancelled_flag();
+    move || match &client_is_cancelled {
+        Some(cancelled) => cancelled.load(Ordering::Relaxed),
+        None => process_is_interrupted(),
+    }
+}
+
+fn process_is_interrupted() -> bool {
     REQUESTS.load(Ordering::Relaxed) > 0
 }
 
-/// Forgets the requests: the next command of a shell starts afresh.
+/// Forgets the requests, so that the next command of a shell starts afresh.
 pub fn clear() {
     REQUESTS.store(0, Ordering::Relaxed);
 }
 
-/// [`Failure::Interrupted`] once the user asked to stop.
-pub fn check() -> Outcome {
-    if raised() { Err(Failure::Interrupted) } else { Ok(()) }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::{Streams, as_client};
+    use std::fs::File;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_client_that_is_gone_interrupts_every_thread_of_its_command() {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let null = || File::options().read(true).write(true).open("/dev/null").expect("the null device");
+        let streams =
+            Streams { input: null(), output: null(), errors: null(), cancelled: Arc::clone(&cancelled) };
+        as_client(Arc::new(streams), || {
+            let stop = flag();
+            assert!(!stop() && !raised());
+            cancelled.store(true, Ordering::Relaxed);
+            assert!(raised());
+            assert!(std::thread::scope(|scope| scope.spawn(&stop).join().expect("no panic")));
+        });
+        assert!(!raised());
+    }
 }

@@ -1,34 +1,40 @@
-//! The command line of LaneFS: one function for each command, over an open volume, a working directory, parsed
-//! arguments and an output, so that a one-shot command and the shell run the same code.
+//! The command line of LaneFS.
 //!
-//! [`cli`] defines what can be written, [`run`] does it, [`exit`] says what comes of it. What must never be known here
-//! is the format of a volume: everything goes through the [`lanefs`] API.
+//! [`cli`] defines the command tree, [`run`] executes it, [`exit`] and [`failure`] define how it ends. Each module of
+//! [`commands`] is one command: a function over an open volume, a working directory, parsed arguments and an output.
+//! One-shot commands, the shell and commands on mounted volumes therefore run the same code. Commands do not depend on
+//! the tree above them, nor on each other: code that they share lies in the modules beside [`commands`].
+//!
+//! This crate does not know the format of a volume; it uses the [`lanefs`] API only.
 #![forbid(unsafe_code)]
 
-mod ahead;
 pub mod bytes;
 pub mod cli;
+pub mod command;
 pub mod commands;
 pub mod console;
 pub mod context;
-pub mod demo;
-mod engine;
+pub mod engine;
 pub mod escape;
 pub mod exit;
+pub mod failure;
 pub mod image;
-pub mod import_export;
 pub mod input;
 pub mod interrupt;
-mod maker;
+pub mod json;
 pub mod metrics;
 pub mod mode;
-pub mod mounting;
+mod mount_helper;
+pub mod mounted;
+pub mod output_file;
 pub mod progress;
 pub mod run;
-pub mod shell;
+pub mod set_attributes;
 pub mod size;
 pub mod time;
+pub mod transfer;
 pub mod users;
 pub mod walk;
+pub mod words;
 
 pub use run::main;

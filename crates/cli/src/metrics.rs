@@ -1,88 +1,92 @@
-//! Counters of a mounted volume, in the text format of Prometheus, and back.
+//! Counters of a mounted volume in the text format of Prometheus: writing and parsing.
 
 use lanefs::Volume;
 use lanefs_fuse::{BUCKETS, Statistics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// All counters, as <https://prometheus.io/docs/instrumenting/exposition_formats/> has them.
+/// All counters, in the format of <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 pub fn text(volume: &Volume, counters: &Statistics) -> String {
     let mut out = String::new();
-    let operations = counters.snapshot();
-    head(&mut out, "lanefs_errors_total", "counter", "Requests of the kernel that were refused.");
-    for one in &operations {
-        let _ = writeln!(out, "lanefs_errors_total{{operation=\"{}\"}} {}", one.operation.name(), one.errors);
-    }
-    head(&mut out, "lanefs_operation_seconds", "histogram", "Time that requests of the kernel took.");
-    for one in &operations {
-        let name = one.operation.name();
-        let mut below = 0;
-        for (step, count) in one.buckets.iter().enumerate() {
-            below += count;
-            let bound = match step {
-                last if last + 1 == BUCKETS => "+Inf".to_string(),
-                // The first step ends at a microsecond, each further one at twice the last.
-                step => format!("{}", 1e-6 * (1u64 << step) as f64),
-            };
-            let _ = writeln!(
-                out,
-                "lanefs_operation_seconds_bucket{{operation=\"{name}\",le=\"{bound}\"}} {below}"
-            );
-        }
-        let _ =
-            writeln!(out, "lanefs_operation_seconds_sum{{operation=\"{name}\"}} {}", one.time.as_secs_f64());
-        let _ = writeln!(out, "lanefs_operation_seconds_count{{operation=\"{name}\"}} {}", one.count);
-    }
-    let stats = volume.stats();
-    for (name, kind, what, value) in [
-        (
-            "fetched_blocks_total",
-            "counter",
-            "Blocks of 4 KiB read from the device: cache misses.",
-            stats.blocks_fetched,
-        ),
-        ("resident_blocks", "gauge", "Blocks of 4 KiB in memory.", stats.blocks_resident),
-        ("allowed_blocks", "gauge", "Blocks of 4 KiB that may be in memory.", stats.blocks_allowed),
-        ("commits_total", "counter", "Commits of the journal.", stats.commits),
-        ("data_bytes_total", "counter", "Bytes of file data written to the device.", stats.data_bytes),
-        ("journal_bytes_total", "counter", "Bytes written to the journal.", stats.journal_bytes),
-        (
-            "in_place_bytes_total",
-            "counter",
-            "Bytes that went from the journal to their places.",
-            stats.in_place_bytes,
-        ),
-    ] {
-        one(&mut out, name, kind, what, value);
-    }
-    if let Ok(space) = volume.statfs() {
-        for (name, what, value) in [
-            ("size_bytes", "Size of the volume.", space.blocks * space.block_size),
-            ("free_bytes", "Free space.", space.free_blocks * space.block_size),
-            ("inodes", "Inodes in use.", space.inodes),
-        ] {
-            one(&mut out, name, "gauge", what, value);
-        }
-    }
+    push_operations(&mut out, counters);
+    push_cache(&mut out, volume);
+    push_space(&mut out, volume);
     out
 }
 
-fn head(out: &mut String, name: &str, kind: &str, what: &str) {
-    let _ = writeln!(out, "# HELP {name} {what}\n# TYPE {name} {kind}");
+fn push_operations(out: &mut String, counters: &Statistics) {
+    let operations = counters.snapshot();
+    head(out, "lanefs_errors_total", "counter", "Requests of the kernel that failed.");
+    for one in &operations {
+        let _ = writeln!(out, "lanefs_errors_total{{operation=\"{}\"}} {}", one.operation.name(), one.errors);
+    }
+    head(out, "lanefs_operation_seconds", "histogram", "Time to serve requests of the kernel.");
+    for one in &operations {
+        let (name, count, seconds) = (one.operation.name(), one.count, one.time.as_secs_f64());
+        let mut below = 0;
+        for (bucket, count) in one.buckets.iter().enumerate() {
+            below += count;
+            let bound = match bucket {
+                last if last + 1 == BUCKETS => "+Inf".to_string(),
+                // The first bucket ends at a microsecond, each further one at twice the previous.
+                bucket => format!("{}", 1e-6 * (1u64 << bucket) as f64),
+            };
+            let labels = format!("operation=\"{name}\",le=\"{bound}\"");
+            let _ = writeln!(out, "lanefs_operation_seconds_bucket{{{labels}}} {below}");
+        }
+        let _ = writeln!(out, "lanefs_operation_seconds_sum{{operation=\"{name}\"}} {seconds}");
+        let _ = writeln!(out, "lanefs_operation_seconds_count{{operation=\"{name}\"}} {count}");
+    }
 }
 
-fn one(out: &mut String, name: &str, kind: &str, what: &str, value: u64) {
+fn push_cache(out: &mut String, volume: &Volume) {
+    let stats = volume.stats();
+    let (counter, gauge) = ("counter", "gauge");
+    for (name, kind, help, value) in [
+        ("fetched_blocks_total", counter, "Blocks read from the device: cache misses.", stats.blocks_fetched),
+        ("resident_blocks", gauge, "Blocks in memory.", stats.blocks_resident),
+        ("allowed_blocks", gauge, "Blocks that may be in memory.", stats.blocks_allowed),
+        ("commits_total", counter, "Commits of the journal.", stats.commits),
+        ("data_bytes_total", counter, "Bytes of file data written to the device.", stats.data_bytes),
+        ("journal_bytes_total", counter, "Bytes written to the journal.", stats.journal_bytes),
+        (
+            "in_place_bytes_total",
+            counter,
+            "Bytes copied from the journal to their positions.",
+            stats.in_place_bytes,
+        ),
+    ] {
+        one(out, name, kind, help, value);
+    }
+}
+
+fn push_space(out: &mut String, volume: &Volume) {
+    let Ok(space) = volume.statfs() else { return };
+    for (name, help, value) in [
+        ("size_bytes", "Size of the volume.", space.blocks * space.block_size),
+        ("free_bytes", "Free space.", space.free_blocks * space.block_size),
+        ("inodes", "Inodes in use.", space.inodes),
+    ] {
+        one(out, name, "gauge", help, value);
+    }
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn one(out: &mut String, name: &str, kind: &str, help: &str, value: u64) {
     let name = format!("lanefs_{name}");
-    head(out, &name, kind, what);
+    head(out, &name, kind, help);
     let _ = writeln!(out, "{name} {value}");
 }
 
-/// The values of such a text, by name and labels as they stand there.
+/// The values of such a text, by name with labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values(BTreeMap<String, f64>);
 
 impl Values {
-    /// Reads a text; lines that are none of it are left out.
+    /// Parses a text; ignores lines that do not fit the format.
     pub fn parse(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let pair = |line: &str| {
@@ -92,12 +96,12 @@ impl Values {
         Values(lines.filter_map(pair).collect())
     }
 
-    /// A value; 0 where it is missing.
+    /// A value; 0 if it is missing.
     pub fn get(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// The operations, with how many there were, what they took in seconds, and how many failed.
+    /// The operations: name, count, seconds, errors.
     pub fn operations(&self) -> impl Iterator<Item = (&str, f64, f64, f64)> {
         let counts = self.0.iter().filter_map(|(name, count)| {
             let name = name.strip_prefix("lanefs_operation_seconds_count{operation=\"")?;
@@ -109,13 +113,13 @@ impl Values {
         })
     }
 
-    /// What was counted since an earlier moment.
+    /// The differences from earlier values.
     pub fn since(&self, before: &Values) -> Values {
         Values(self.0.iter().map(|(name, value)| (name.clone(), value - before.get(name))).collect())
     }
 
-    /// The time in seconds below which this share of an operation's requests stayed, to a factor of two; `None` without any, or
-    /// where the histogram ends below.
+    /// The quantile of an operation's time in seconds, rounded up to the end of its bucket. `None` without requests, or if it
+    /// lies in the last bucket.
     pub fn quantile(&self, operation: &str, share: f64) -> Option<f64> {
         let start = format!("lanefs_operation_seconds_bucket{{operation=\"{operation}\",le=\"");
         let steps = self.0.iter().filter_map(|(name, count)| {

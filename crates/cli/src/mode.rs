@@ -1,4 +1,4 @@
-//! Permissions as text: `drwxr-xr-x`, and what `chmod` is given.
+//! Permissions as text: `drwxr-xr-x`, and the argument of `chmod`.
 
 use lanefs::FileKind;
 
@@ -28,19 +28,24 @@ pub fn text(kind: FileKind, perm: u16) -> String {
     out
 }
 
-/// A change of permissions: octal, or symbolic as chmod(1) takes it (`u+rw,go-x`, `a=rX`). Who is left out means `a`;
-/// there is no umask inside a volume.
+/// Major and minor number of a device, as Linux packs them into `dev_t`.
+pub fn device_numbers(rdev: u64) -> (u32, u32) {
+    (rustix::fs::major(rdev), rustix::fs::minor(rdev))
+}
+
+/// A change of permissions: octal, or symbolic as in chmod(1) (`u+rw,go-x`, `a=rX`). A clause without
+/// `u`, `g`, `o` or `a` changes all three; a volume has no umask.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModeChange(Vec<Step>);
+pub struct ModeChange(Vec<ModeClause>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum ModeClause {
     Set(u16),
-    Symbolic { who: u16, op: u8, what: What },
+    Symbolic { classes: u16, op: u8, bits: PermBits },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
+enum PermBits {
     Letters(String),
     CopyOf(u16),
 }
@@ -53,66 +58,69 @@ impl ModeChange {
     /// Parses octal or symbolic notation.
     ///
     /// # Errors
-    /// Says how to write it.
+    /// Tells how to write it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let bad = || format!("`{text}` is not a mode; write it like 755, 0644 or u+rw,go-w");
         if text.starts_with(|c: char| c.is_ascii_digit()) {
             let octal = u16::from_str_radix(text, 8).ok().filter(|m| *m <= 0o7777).ok_or_else(bad)?;
-            return Ok(ModeChange(vec![Step::Set(octal)]));
+            return Ok(ModeChange(vec![ModeClause::Set(octal)]));
         }
-        let mut steps = Vec::new();
-        for clause in text.split(',') {
-            let mut rest = clause.trim_start_matches(['u', 'g', 'o', 'a']);
-            let who = clause[..clause.len() - rest.len()].chars().fold(0, |who, c| who | class(c));
-            let who = if who == 0 { 0o7777 } else { who };
-            if rest.is_empty() {
-                return Err(bad());
-            }
-            while let [op @ (b'+' | b'-' | b'='), ..] = rest.as_bytes() {
-                rest = &rest[1..];
-                let end = rest.find(['+', '-', '=']).unwrap_or(rest.len());
-                let (letters, next) = rest.split_at(end);
-                let what = match letters {
-                    "u" | "g" | "o" => What::CopyOf(class(letters.chars().next().unwrap_or('a'))),
-                    _ if letters.chars().all(|c| "rwxXst".contains(c)) => What::Letters(letters.to_string()),
-                    _ => return Err(bad()),
-                };
-                steps.push(Step::Symbolic { who, op: *op, what });
-                rest = next;
-            }
-            if !rest.is_empty() {
-                return Err(bad());
-            }
+        let mut clauses = Vec::new();
+        for text in text.split(',') {
+            parse_symbolic(text, &mut clauses).ok_or_else(bad)?;
         }
-        Ok(ModeChange(steps))
+        Ok(ModeChange(clauses))
     }
 
-    /// The permissions that the change makes of `perm`.
+    /// Applies the change to the permissions `perm`.
     pub fn apply(&self, kind: FileKind, perm: u16) -> u16 {
-        self.0.iter().fold(perm, |perm, step| match step {
-            Step::Set(octal) => *octal,
-            Step::Symbolic { who, op, what } => {
-                let bits = who & what.bits(kind, perm);
+        self.0.iter().fold(perm, |perm, clause| match clause {
+            ModeClause::Set(octal) => *octal,
+            ModeClause::Symbolic { classes, op, bits } => {
+                let bits = classes & bits.of(kind, perm);
                 match op {
                     b'+' => perm | bits,
                     b'-' => perm & !bits,
-                    _ => perm & !(who & clearable(kind)) | bits,
+                    _ => perm & !(classes & clearable(kind)) | bits,
                 }
             }
         })
     }
 }
 
-/// `g=rx` on a directory keeps its set-group-id bit, as chmod(1) does.
+/// Parses one clause such as `u+rw` or `g=u-w`; `None` if it is wrong.
+fn parse_symbolic(text: &str, clauses: &mut Vec<ModeClause>) -> Option<()> {
+    let mut rest = text.trim_start_matches(['u', 'g', 'o', 'a']);
+    let classes = text[..text.len() - rest.len()].chars().fold(0, |classes, c| classes | class(c));
+    let classes = if classes == 0 { 0o7777 } else { classes };
+    if rest.is_empty() {
+        return None;
+    }
+    while let [op @ (b'+' | b'-' | b'='), ..] = rest.as_bytes() {
+        rest = &rest[1..];
+        let end = rest.find(['+', '-', '=']).unwrap_or(rest.len());
+        let (letters, next) = rest.split_at(end);
+        let bits = match letters {
+            "u" | "g" | "o" => PermBits::CopyOf(class(letters.chars().next().unwrap_or('a'))),
+            _ if letters.chars().all(|c| "rwxXst".contains(c)) => PermBits::Letters(letters.to_string()),
+            _ => return None,
+        };
+        clauses.push(ModeClause::Symbolic { classes, op: *op, bits });
+        rest = next;
+    }
+    rest.is_empty().then_some(())
+}
+
+/// Bits that `=` clears. On a directory `g=rx` keeps the set-group-id bit, as chmod(1) does.
 fn clearable(kind: FileKind) -> u16 {
     if kind == FileKind::Directory { 0o1777 } else { 0o7777 }
 }
 
-impl What {
-    /// The bits for all three classes; the caller masks them.
-    fn bits(&self, kind: FileKind, perm: u16) -> u16 {
+impl PermBits {
+    /// Returns the bits for all three classes; the caller masks them.
+    fn of(&self, kind: FileKind, perm: u16) -> u16 {
         match self {
-            What::CopyOf(class) => {
+            PermBits::CopyOf(class) => {
                 let shift = match *class {
                     USER => 6,
                     GROUP => 3,
@@ -120,7 +128,7 @@ impl What {
                 };
                 (perm >> shift & 7) * 0o111
             }
-            What::Letters(letters) => letters.chars().fold(0, |bits, c| {
+            PermBits::Letters(letters) => letters.chars().fold(0, |bits, c| {
                 bits | match c {
                     'r' => 0o444,
                     'w' => 0o222,

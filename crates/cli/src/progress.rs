@@ -1,71 +1,78 @@
-//! Progress of long work, on standard error where that is a terminal.
+//! Progress of long work, drawn on standard error if that is a terminal.
 
 use crate::console;
+use crate::size::human;
 use indicatif::{ProgressBar, ProgressStyle};
+use lanefs_transfer::ProgressState;
 use std::time::{Duration, Instant};
 
-/// Work shorter than this shows nothing.
+/// Shorter work draws nothing.
 const DELAY: Duration = Duration::from_millis(400);
+/// Units between two readings of the clock: a unit may take less than a microsecond.
+const UNITS_PER_CHECK: u64 = 256;
 
-/// A bar or a count that appears once the work has taken a moment, and leaves no trace.
+/// A bar or a counter that appears after a delay and is erased at the end.
 pub struct Progress {
-    what: &'static str,
+    label: &'static str,
     start: Instant,
     bar: Option<ProgressBar>,
-    shown: bool,
+    is_drawn: bool,
     done: u64,
 }
 
 impl Progress {
-    /// For a command that prints as it goes: nothing is shown where its lines go to a terminal too.
-    pub fn beside_output(what: &'static str) -> Self {
-        let mut progress = Self::new(what);
-        progress.shown &= !console::output_is_terminal();
+    /// Progress of a command that prints while it works: drawn only if its output is not on a terminal too.
+    pub fn beside_output(label: &'static str) -> Self {
+        let mut progress = Self::new(label);
+        progress.is_drawn &= !console::output_is_terminal();
         progress
     }
 
-    /// For a command that prints at its end, if at all.
-    pub fn new(what: &'static str) -> Self {
-        Progress { what, start: Instant::now(), bar: None, shown: console::errors_are_seen(), done: 0 }
+    /// Progress of a command that prints nothing before its end.
+    pub fn new(label: &'static str) -> Self {
+        Progress {
+            label,
+            start: Instant::now(),
+            bar: None,
+            is_drawn: console::errors_are_terminal(),
+            done: 0,
+        }
     }
 
-    /// One unit more.
+    /// Counts one unit.
     pub fn tick(&mut self) {
         self.done += 1;
-        // The clock is asked rarely: a unit may take less than a microsecond.
-        if self.shown && self.done.is_multiple_of(256) {
-            self.show(self.done, 0);
+        if self.is_drawn && self.done.is_multiple_of(UNITS_PER_CHECK) {
+            self.draw(self.done, 0);
         }
     }
 
-    /// `done` of `total` units; a total of 0 is unknown.
+    /// Sets the progress to `done` of `total` units; a total of 0 is unknown.
     pub fn set(&mut self, done: u64, total: u64) {
-        if self.shown {
-            self.show(done, total);
+        if self.is_drawn {
+            self.draw(done, total);
         }
     }
 
-    fn show(&mut self, done: u64, total: u64) {
-        if self.bar.is_none() {
-            if self.start.elapsed() < DELAY {
-                return;
-            }
-            let (bar, template) = match total {
-                0 => (ProgressBar::new_spinner(), "{spinner} {msg}: {human_pos}"),
-                total => (ProgressBar::new(total), "{msg} {wide_bar} {human_pos}/{human_len} {eta}"),
-            };
-            let style =
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            bar.set_draw_target(console::progress_target());
-            self.bar = Some(bar.with_style(style).with_message(self.what));
+    fn draw(&mut self, done: u64, total: u64) {
+        if self.bar.is_none() && self.start.elapsed() < DELAY {
+            return;
         }
-        if let Some(bar) = &self.bar {
-            if total > 0 {
-                bar.set_length(total);
-            }
-            bar.set_position(done);
+        let bar = self.bar.get_or_insert_with(|| new_bar(total).with_message(self.label));
+        if total > 0 {
+            bar.set_length(total);
         }
+        bar.set_position(done);
     }
+}
+
+fn new_bar(total: u64) -> ProgressBar {
+    let (bar, template) = match total {
+        0 => (ProgressBar::new_spinner(), "{spinner} {msg}: {human_pos}"),
+        total => (ProgressBar::new(total), "{msg} {wide_bar} {human_pos}/{human_len} {eta}"),
+    };
+    bar.set_draw_target(console::progress_target());
+    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 impl Drop for Progress {
@@ -73,5 +80,49 @@ impl Drop for Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Progress of a transfer between a volume and the host.
+pub struct TransferProgress {
+    bar: ProgressBar,
+    label: &'static str,
+}
+
+impl TransferProgress {
+    /// Starts the display of a transfer.
+    pub fn new(label: &'static str) -> Self {
+        let bar =
+            if console::errors_are_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        if console::errors_are_terminal() {
+            bar.set_draw_target(console::progress_target());
+        }
+        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+        TransferProgress {
+            bar: bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner())),
+            label,
+        }
+    }
+
+    /// Erases the display.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl lanefs_transfer::Progress for TransferProgress {
+    fn update(&self, now: &ProgressState) {
+        if now.elapsed < DELAY || self.bar.is_hidden() {
+            return;
+        }
+        let seconds = now.elapsed.as_secs_f64();
+        let (names, bytes) = (now.counts.entries(), now.counts.bytes);
+        let (rate, speed) = (names as f64 / seconds, human((bytes as f64 / seconds) as u64));
+        let label = if now.syncing { "writing out" } else { self.label };
+        self.bar.set_message(format!(
+            "{label}: {names} names, {}B ({rate:.0} names/s, {speed}B/s)",
+            human(bytes)
+        ));
+        self.bar.tick();
     }
 }

@@ -1,68 +1,71 @@
-//! From the command line to the exit code.
+//! The program: parses the command line, opens the volume, executes the command and returns the exit code.
 
-use crate::cli::{Cli, Command, Run, VolumeCommand};
+use crate::cli::{Cli, Program, VolumeCommand};
+use crate::command::Command;
 use crate::context::Context;
-use crate::exit::{self, Failure, Outcome};
+use crate::failure::{Failure, Outcome, exit_code, print_clap};
 use crate::image::Image;
-use crate::{context, demo, interrupt, mounting};
-use clap::Parser;
+use crate::{exit, interrupt, mount_helper, mounted};
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use lanefs::{Access, Volume};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Runs the program on the process's own arguments.
 pub fn main() -> ExitCode {
-    if let Some(code) = mounting::as_helper() {
+    if let Some(code) = mount_helper::run_if_called() {
         return ExitCode::from(code);
     }
     let code = match Cli::try_parse() {
         Ok(cli) => {
-            // A mount has a handler of its own.
-            if !matches!(cli.command, Command::Mount(_)) {
+            // A mount installs a handler of its own.
+            if !matches!(cli.command, Program::Mount(_)) {
                 interrupt::install();
             }
             cli.cache.into_iter().for_each(crate::image::set_cache);
-            dispatch(cli.command)
+            execute(cli.command)
         }
         Err(error) => {
-            exit::show_clap(&error);
+            print_clap(&error);
             usage_code(&error)
         }
     };
     ExitCode::from(code)
 }
 
-/// Help that was asked for is success; `fsck` has its own code for wrong usage.
+/// The exit code for an error of clap. Help is success; `fsck` has its own code for wrong usage.
 fn usage_code(error: &clap::Error) -> u8 {
-    let for_fsck = std::env::args_os().nth(1).is_some_and(|first| first == "fsck");
+    let is_fsck = std::env::args_os().nth(1).is_some_and(|first| first == "fsck");
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit::OK,
-        _ if for_fsck => crate::commands::fsck::USAGE,
+        _ if is_fsck => exit::fsck::USAGE,
         _ => exit::USAGE,
     }
 }
 
-fn dispatch(command: Command) -> u8 {
+fn execute(command: Program) -> u8 {
     match command {
-        Command::Mkfs(mkfs) => plain(mkfs.run().map(|()| exit::OK)),
-        Command::On(on) => {
-            let (image, command) = on.split();
+        Program::Mkfs(mkfs) => exit_code(mkfs.execute().map(|()| exit::OK)),
+        Program::Volume(command) => {
+            let (image, command) = command.split();
             match &command {
-                VolumeCommand::Fsck(fsck) => fsck.run_on(&image),
-                command => on_volume(&image, access(command.changes()), |context| command.run(context)),
+                VolumeCommand::Fsck(fsck) => fsck.execute_on(&image),
+                command => on_volume(&image, access(command.changes()), |context| command.execute(context)),
             }
         }
-        Command::Shell(shell) => {
-            on_volume(&shell.image, access(!shell.read_only), |context| shell.run(context))
+        Program::Shell(shell) => on_volume(&shell.image, access(!shell.read_only), |context| {
+            shell.execute::<VolumeCommand>(context)
+        }),
+        Program::Mount(mount) => exit_code(mount.execute(on_mounted)),
+        Program::Umount(umount) => exit_code(umount.execute().map(|()| exit::OK)),
+        Program::Top(top) => exit_code(top.execute()),
+        Program::Demo(demo) => exit_code(demo.execute()),
+        Program::Gpu(gpu) => exit_code(gpu.execute().map(|()| exit::OK)),
+        Program::Completions(completions) => {
+            exit_code(completions.execute(Cli::command()).map(|()| exit::OK))
         }
-        Command::Mount(mount) => plain(mount.run()),
-        Command::Umount(umount) => plain(umount.run().map(|()| exit::OK)),
-        Command::Top(top) => plain(top.run()),
-        Command::Demo(args) => plain(demo::run_demo(&args)),
-        Command::Gpu(gpu) => plain(gpu.run().map(|()| exit::OK)),
-        Command::Completions(completions) => plain(completions.run().map(|()| exit::OK)),
-        Command::Man(man) => plain(man.run().map(|()| exit::OK)),
+        Program::Man(man) => exit_code(man.execute(Cli::command()).map(|()| exit::OK)),
     }
 }
 
@@ -70,63 +73,40 @@ fn access(changes: bool) -> Access {
     if changes { Access::Write } else { Access::Read }
 }
 
-/// The exit code of a command that has no context: its own, or that of the failure, which is told.
-pub(crate) fn plain(outcome: Result<u8, Failure>) -> u8 {
-    match outcome {
-        Ok(code) => code,
-        Err(failure) => {
-            if let Failure::Message { text, .. } = &failure {
-                context::say(text);
-            }
-            failure.exit()
-        }
-    }
-}
-
-/// Opens the volume, runs a command on it and closes it, whatever the command came to.
+/// Opens the volume, executes a command on it and closes it even if the command failed.
 fn on_volume(image: &Image, access: Access, command: impl FnOnce(&mut Context<'_>) -> Outcome) -> u8 {
     let volume = match image.open(access) {
         Ok(volume) => volume,
-        Err(failure) => return plain(mounting::pass_on(image).unwrap_or(Err(failure))),
+        Err(failure) => return exit_code(mounted::forward(image).unwrap_or(Err(failure))),
     };
     let mut context = Context::new(&volume, image);
     let outcome = command(&mut context);
     let status = context.finish(outcome);
     drop(context);
-    status.max(close(image, volume, access))
+    status.max(image.close(volume, access))
 }
 
-/// Runs a client's command line (the words behind the program's name) on a volume that is mounted. What it changed is durable then.
-pub(crate) fn on_mounted(image: &Image, volume: &Volume, words: &[OsString]) -> u8 {
+/// Executes a client's command line (the words after the program's name) on a mounted volume. Its changes are durable
+/// when it returns.
+fn on_mounted(image: &Image, volume: &Volume, words: &[OsString]) -> u8 {
     let words = [OsString::from("lanefs")].into_iter().chain(words.iter().cloned());
     let command = match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::On(on)) => on.split().1,
-        Ok(Command::Shell(_)) => {
+        Ok(Program::Volume(command)) => command.split().1,
+        Ok(Program::Shell(_)) => {
             let advice = "use single commands, or unmount it with `lanefs umount` first";
-            return plain(Err(Failure::new(exit::IMAGE, image.name(), "is mounted", advice)));
+            return exit_code(Err(Failure::new(exit::IMAGE, image.name(), "is mounted", advice)));
         }
         // The client has parsed the same words.
         Ok(_) | Err(_) => return exit::USAGE,
     };
     if matches!(command, VolumeCommand::Fsck(_) | VolumeCommand::Grow(_)) {
-        return plain(Err(mounting::in_use(image)));
+        return exit_code(Err(mounted::in_use(image)));
     }
     let mut context = Context::new(volume, image);
-    let outcome = command.run(&mut context);
+    let outcome = command.execute(&mut context);
     let outcome = match command.changes() {
         true => outcome.and(volume.sync().map_err(|error| image.failure(&error))),
         false => outcome,
     };
     context.finish(outcome)
-}
-
-/// Closes a volume; what was open for writing is durable then, or an error is told.
-pub fn close(image: &Image, volume: Volume, access: Access) -> u8 {
-    match access {
-        // Nothing changed, so nothing can be lost: a volume that is only read need not be closed with care.
-        Access::Read => exit::OK,
-        Access::Write | Access::Repair => {
-            plain(volume.close().map(|()| exit::OK).map_err(|error| image.failure(&error)))
-        }
-    }
 }

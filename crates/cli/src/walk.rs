@@ -1,54 +1,55 @@
-//! Walks a tree of the volume without recursion, so that no depth overflows the stack, and without trusting that
-//! directories form a tree, so that no damaged volume keeps it forever.
+//! Walk of a tree of the volume. It does not recurse, so no depth overflows the stack; it remembers the directories that
+//! it entered, so no damaged volume keeps it for ever.
 
-use crate::ahead::Ahead;
 use crate::context::OWNER;
-use crate::exit::{self, Failure};
-use lanefs::{Attr, DirEntry, FileKind, Ino, Volume};
+use crate::engine::Prefetched;
+use crate::failure::{Failure, check_interrupt};
+use lanefs::{Attr, DirEntry, FileKind, Ino, Volume, path};
 use std::collections::HashSet;
 
-/// Entries read at once where the order does not matter.
+/// Entries in one read of a directory.
 const PAGE: usize = 4096;
 
-/// Which entries a walk shows, and in which order.
+/// Entries that a walk visits, and their order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WalkOptions {
-    /// Entries sorted by name; else in the order of the directory.
+    /// Sorts entries by name; otherwise they come in the order of the directory.
     pub sorted: bool,
     /// Leaves out names that begin with a dot.
     pub skip_hidden: bool,
-    /// Shows directories only.
+    /// Visits directories only.
     pub only_directories: bool,
     /// Enters no directory at this depth or deeper; the start has depth 0.
     pub max_depth: Option<usize>,
 }
 
-/// What a walk shows.
+/// Kind of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// A directory, before its entries; or anything else.
+    /// A directory before its entries, or any other file.
     Enter,
-    /// A directory, after its entries.
+    /// A directory after its entries.
     Leave,
 }
 
-/// One step of a walk. [`Walk::path`] is the path of what is visited.
+/// One step of a walk. [`Walk::path`] is its path.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub struct WalkStep {
     /// Before or after the entries.
     pub visit: Visit,
     /// Inode number.
     pub ino: Ino,
     /// Type.
     pub kind: FileKind,
-    /// Directories between it and the start.
+    /// Number of directories between it and the start.
     pub depth: usize,
-    /// True for the last entry that the walk shows in its directory. Known in sorted walks only.
+    /// True for the last entry that the walk visits in its directory. Known in sorted walks only.
     pub last: bool,
 }
 
-struct Frame {
-    step: Step,
+/// A directory that the walk is inside.
+struct OpenDirectory {
+    step: WalkStep,
     cookie: u64,
     entries: std::vec::IntoIter<DirEntry>,
     exhausted: bool,
@@ -60,46 +61,46 @@ pub struct Walk<'v> {
     volume: &'v Volume,
     options: WalkOptions,
     path: Vec<u8>,
-    frames: Vec<Frame>,
+    open: Vec<OpenDirectory>,
     start: Option<(Ino, FileKind)>,
-    pending: Option<Step>,
-    seen: HashSet<Ino>,
-    ahead: Ahead,
+    pending: Option<WalkStep>,
+    entered: HashSet<Ino>,
+    prefetched: Prefetched,
 }
 
 impl<'v> Walk<'v> {
-    /// A walk from an inode that was reached as `path`.
+    /// Starts a walk at an inode that was reached as `path`.
     pub fn new(volume: &'v Volume, path: &[u8], ino: Ino, kind: FileKind, options: WalkOptions) -> Self {
         Walk {
             volume,
             options,
             path: path.to_vec(),
-            frames: Vec::new(),
+            open: Vec::new(),
             start: Some((ino, kind)),
             pending: None,
-            seen: HashSet::new(),
-            ahead: Ahead::default(),
+            entered: HashSet::new(),
+            prefetched: Prefetched::default(),
         }
     }
 
-    /// Takes from what was listed ahead what is there.
-    pub(crate) fn with(self, ahead: Ahead) -> Self {
-        Walk { ahead, ..self }
+    /// Takes entries from `prefetched` where it has them.
+    pub fn with(self, prefetched: Prefetched) -> Self {
+        Walk { prefetched, ..self }
     }
 
-    /// Attributes that were read ahead.
-    pub(crate) fn attr(&self, ino: Ino) -> Option<Attr> {
-        self.ahead.attr(ino)
+    /// Attributes that were prefetched.
+    pub fn prefetched_attr(&self, ino: Ino) -> Option<Attr> {
+        self.prefetched.attr(ino)
     }
 
-    /// The path of what was visited last: the start's path and the names below it.
+    /// Path of the last visit: the path of the start and the names below it.
     pub fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// The name of what was visited last; empty for the root directory.
+    /// Name of the last visit; empty for the root directory.
     pub fn name(&self) -> &[u8] {
-        crate::context::split(&self.path).1
+        path::file_name(&self.path).unwrap_or_default()
     }
 
     /// Does not enter the directory that was visited last; no [`Visit::Leave`] follows.
@@ -107,81 +108,87 @@ impl<'v> Walk<'v> {
         self.pending = None;
     }
 
-    /// The next step; `None` at the end. After an error (a directory that cannot be read) the walk goes on.
+    /// Returns the next step; `None` at the end. After an error (a directory that cannot be read) the walk continues.
     #[allow(
         clippy::should_implement_trait,
-        reason = "the path is borrowed from the walk, which an Iterator cannot say"
+        reason = "the path is borrowed from the walk, which an Iterator cannot express"
     )]
-    pub fn next(&mut self) -> Option<Result<Step, Failure>> {
+    pub fn next(&mut self) -> Option<Result<WalkStep, Failure>> {
         if let Some((ino, kind)) = self.start.take() {
-            return Some(Ok(self.enter(Step { visit: Visit::Enter, ino, kind, depth: 0, last: true })));
+            return Some(Ok(self.visit(WalkStep { visit: Visit::Enter, ino, kind, depth: 0, last: true })));
         }
         if let Some(step) = self.pending.take()
-            && let Err(failure) = self.push(step)
+            && let Err(failure) = self.enter(step)
         {
             return Some(Err(failure));
         }
         loop {
-            let frame = self.frames.last_mut()?;
-            self.path.truncate(frame.path_len);
-            if let Some(entry) = frame.entries.next() {
-                if !is_possible(&entry.name) {
-                    return Some(Err(impossible(crate::context::join(&self.path, &entry.name))));
-                }
-                let last = self.options.sorted && frame.entries.len() == 0;
-                let depth = frame.step.depth + 1;
-                if !self.path.is_empty() && !self.path.ends_with(b"/") {
-                    self.path.push(b'/');
-                }
-                self.path.extend_from_slice(&entry.name);
-                let step = Step { visit: Visit::Enter, ino: entry.ino, kind: entry.kind, depth, last };
-                return Some(Ok(self.enter(step)));
+            let dir = self.open.last_mut()?;
+            self.path.truncate(dir.path_len);
+            if let Some(entry) = dir.entries.next() {
+                return Some(self.visit_entry(entry));
             }
-            if frame.exhausted {
-                let step = Step { visit: Visit::Leave, ..frame.step };
-                self.frames.pop();
+            if dir.exhausted {
+                let step = WalkStep { visit: Visit::Leave, ..dir.step };
+                self.open.pop();
                 return Some(Ok(step));
             }
-            if let Err(failure) = self.fill() {
+            if let Err(failure) = self.read_page() {
                 return Some(Err(failure));
             }
         }
     }
 
-    fn enter(&mut self, step: Step) -> Step {
+    /// Visits an entry of the innermost directory, which is at the end of the path.
+    fn visit_entry(&mut self, entry: DirEntry) -> Result<WalkStep, Failure> {
+        if !is_possible(&entry.name) {
+            return Err(impossible(path::join(&self.path, &entry.name)));
+        }
+        let (depth, last) = match self.open.last() {
+            Some(dir) => (dir.step.depth + 1, self.options.sorted && dir.entries.len() == 0),
+            None => (0, true),
+        };
+        if !self.path.is_empty() && !self.path.ends_with(b"/") {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(&entry.name);
+        Ok(self.visit(WalkStep { visit: Visit::Enter, ino: entry.ino, kind: entry.kind, depth, last }))
+    }
+
+    fn visit(&mut self, step: WalkStep) -> WalkStep {
         if step.kind == FileKind::Directory && self.options.max_depth.is_none_or(|max| step.depth < max) {
             self.pending = Some(step);
         }
         step
     }
 
-    fn push(&mut self, step: Step) -> Result<(), Failure> {
-        if !self.seen.insert(step.ino) {
-            let what = "the directory has more than one name";
-            return Err(Failure::new(exit::IMAGE, &self.path, what, "run `lanefs fsck` on the image"));
+    fn enter(&mut self, step: WalkStep) -> Result<(), Failure> {
+        if !self.entered.insert(step.ino) {
+            return Err(Failure::damage(&self.path, "the directory has more than one name"));
         }
         let entries = Vec::new().into_iter();
-        self.frames.push(Frame { step, cookie: 0, entries, exhausted: false, path_len: self.path.len() });
+        let path_len = self.path.len();
+        self.open.push(OpenDirectory { step, cookie: 0, entries, exhausted: false, path_len });
         Ok(())
     }
 
-    /// Reads the next page of the innermost directory, or all of it where it is to be sorted.
-    fn fill(&mut self) -> Result<(), Failure> {
-        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+    /// Reads the next page of the innermost directory, or all of it if entries are sorted.
+    fn read_page(&mut self) -> Result<(), Failure> {
+        let Some(dir) = self.open.last_mut() else { return Ok(()) };
         let mut entries = Vec::new();
-        if let Some(listed) = self.ahead.take(frame.step.ino) {
+        if let Some(listed) = self.prefetched.take(dir.step.ino) {
             entries.extend(listed.into_iter().filter(|entry| self.options.shows(entry)));
-            frame.exhausted = true;
+            dir.exhausted = true;
         }
-        while !frame.exhausted && (entries.is_empty() || self.options.sorted) {
-            match self.volume.readdir(&OWNER, frame.step.ino, frame.cookie, PAGE) {
+        while !dir.exhausted && (entries.is_empty() || self.options.sorted) {
+            match self.volume.readdir(&OWNER, dir.step.ino, dir.cookie, PAGE) {
                 Ok(page) => {
-                    frame.exhausted = page.is_empty();
-                    frame.cookie = page.last().map_or(frame.cookie, |entry| entry.cookie);
+                    dir.exhausted = page.is_empty();
+                    dir.cookie = page.last().map_or(dir.cookie, |entry| entry.cookie);
                     entries.extend(page.into_iter().filter(|entry| self.options.shows(entry)));
                 }
                 Err(error) => {
-                    frame.exhausted = true;
+                    dir.exhausted = true;
                     return Err(Failure::volume(&self.path, &error));
                 }
             }
@@ -189,19 +196,19 @@ impl<'v> Walk<'v> {
         if self.options.sorted {
             entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
-        frame.entries = entries.into_iter();
+        dir.entries = entries.into_iter();
         Ok(())
     }
 }
 
-/// False for a name that no sound volume has: it would lead its reader to another place.
+/// False for a name that no sound volume has: it would lead its reader out of the directory.
 pub fn is_possible(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
 }
 
-/// The volume holds such a name.
+/// The failure for such a name.
 pub fn impossible(path: impl AsRef<[u8]>) -> Failure {
-    Failure::new(exit::IMAGE, path, "the volume holds an impossible name", "run `lanefs fsck` on the image")
+    Failure::damage(path, "the volume holds an impossible name")
 }
 
 impl WalkOptions {
@@ -211,10 +218,10 @@ impl WalkOptions {
     }
 }
 
-/// All entries of one directory, sorted by name.
+/// Lists one directory, sorted by name.
 ///
 /// # Errors
-/// Name the path.
+/// Names the path.
 pub fn list(volume: &Volume, path: &[u8], dir: Ino) -> Result<Vec<DirEntry>, Failure> {
     let mut entries: Vec<DirEntry> = Vec::new();
     loop {
@@ -224,7 +231,7 @@ pub fn list(volume: &Volume, path: &[u8], dir: Ino) -> Result<Vec<DirEntry>, Fai
             break;
         }
         entries.extend(page);
-        crate::interrupt::check()?;
+        check_interrupt()?;
     }
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)

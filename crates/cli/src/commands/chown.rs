@@ -1,8 +1,9 @@
 //! `lanefs chown`.
 
-use crate::cli::Run;
+use crate::command::Command;
 use crate::context::Context;
-use crate::exit::Outcome;
+use crate::failure::Outcome;
+use crate::set_attributes::Scope;
 use crate::users::Owner;
 use clap::Args;
 use lanefs::SetAttr;
@@ -15,27 +16,28 @@ use std::ffi::OsString;
   lanefs chown v.lane -R alice /home/alice
   lanefs chown v.lane :users /shared")]
 pub struct Chown {
-    /// Change all below directories too
+    /// Change all files below directories too
     #[arg(short = 'R', long)]
     recursive: bool,
     /// Change a symbolic link itself
     #[arg(long)]
     no_dereference: bool,
-    /// USER, USER:GROUP or :GROUP, each a name of this host or a number
+    /// USER, USER:GROUP or :GROUP; each is a name of this host or a number
     #[arg(value_name = "OWNER", value_parser = Owner::parse)]
     owner: Owner,
-    /// What to change
+    /// Files to change
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 }
 
-impl Run for Chown {
+impl Command for Chown {
     fn changes(&self) -> bool {
         true
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let set = SetAttr { uid: self.owner.uid, gid: self.owner.gid, ..SetAttr::default() };
-        super::chmod::apply(context, &self.paths, self.recursive, !self.no_dereference, &|_| Some(set))
+        let scope = Scope { paths: &self.paths, recursive: self.recursive, follow: !self.no_dereference };
+        scope.apply(context, &|_| Some(set))
     }
 }

@@ -1,7 +1,7 @@
 //! `lanefs completions`.
 
-use crate::exit::Outcome;
-use clap::{Args, CommandFactory};
+use crate::failure::Outcome;
+use clap::Args;
 use std::io::Write;
 
 /// Print a completion script for a shell
@@ -16,13 +16,13 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Prints the script.
+    /// Prints the script that completes the commands of `program`.
     ///
     /// # Errors
-    /// Where standard output cannot be written.
-    pub fn run(&self) -> Outcome {
+    /// Standard output cannot be written.
+    pub fn execute(&self, mut program: clap::Command) -> Outcome {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut crate::cli::Cli::command(), "lanefs", &mut script);
+        clap_complete::generate(self.shell, &mut program, "lanefs", &mut script);
         Ok(std::io::stdout().write_all(&script)?)
     }
 }

@@ -1,25 +1,25 @@
 //! `lanefs du`.
 
-use crate::ahead::Ahead;
-use crate::bytes;
-use crate::cli::Run;
-use crate::context::{Context, json_name};
-use crate::engine::EngineArgs;
+use crate::command::Command;
+use crate::context::Context;
+use crate::engine::{EngineArgs, Prefetched};
 use crate::escape::escape_into;
-use crate::exit::Outcome;
+use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::progress::Progress;
 use crate::size::human;
-use crate::walk::{Visit, Walk, WalkOptions};
+use crate::walk::{Visit, Walk, WalkOptions, WalkStep};
+use crate::{bytes, json};
 use clap::Args;
-use lanefs::FileKind;
+use lanefs::format::BLOCK;
+use lanefs::{FileKind, Ino};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::Write;
 
 /// Show the space that directories take
 ///
-/// One line a directory, the deepest first: the space of all below it in KiB, a tab, the path (escaped). A file with
-/// several names counts once.
+/// Prints one line per directory, the deepest first: the space of all files below it in KiB, a tab, the path (escaped). A
+/// file with several names counts once.
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,
@@ -29,39 +29,39 @@ use std::io::Write;
   lanefs du v.lane -s --engine gpu"
 )]
 pub struct Du {
-    /// Only the total of each PATH
+    /// Print only the total of each PATH
     #[arg(short, long, conflicts_with = "max_depth")]
     summarize: bool,
-    /// Sizes like 1.5K and 8.0G
+    /// Print sizes like 1.5K and 8.0G
     #[arg(short = 'h', long)]
     human_readable: bool,
-    /// Show directories down to this depth only; all are counted
+    /// Print directories down to this depth only; deeper ones are counted
     #[arg(short = 'd', long, value_name = "DEPTH")]
     max_depth: Option<usize>,
-    /// Show files too
+    /// Print files too
     #[arg(short, long)]
     all: bool,
-    /// Sizes in bytes as `ls` shows them, instead of the space taken
+    /// Count file sizes in bytes, as `ls` shows them, instead of the space taken
     #[arg(short = 'b', long)]
     bytes: bool,
-    /// A last line with the sum of all PATHs
+    /// Print a last line with the sum of all PATHs
     #[arg(short = 'c', long)]
     total: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// One JSON object a line: bytes, path
+    /// Print one JSON object per line: bytes, path
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     engine: EngineArgs,
-    /// Where to start; the root directory (in a shell: the working directory) without it
+    /// Directories to start at [default: the root directory; in a shell the working directory]
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
 }
 
-impl Run for Du {
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+impl Command for Du {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let here = [OsString::from(".")];
         let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
         let mut counted = HashSet::new();
@@ -73,31 +73,54 @@ impl Run for Du {
             context.go_on(outcome)?;
         }
         if self.total {
-            self.line(context, total, b"total")?;
+            self.print(context, total, b"total")?;
         }
         Ok(())
     }
 }
 
+/// Sums of the directories that the walk is inside, the outermost first.
+#[derive(Default)]
+struct Sums {
+    open: Vec<u64>,
+    total: u64,
+}
+
+impl Sums {
+    /// Adds bytes to the innermost directory, or to the total outside of all directories.
+    fn add(&mut self, bytes: u64) {
+        let sum = self.open.last_mut().unwrap_or(&mut self.total);
+        *sum = sum.saturating_add(bytes);
+    }
+
+    /// Closes directories until `depth` are open; each sum is added to the directory above.
+    fn close_to(&mut self, depth: usize) {
+        while self.open.len() > depth
+            && let Some(sum) = self.open.pop()
+        {
+            self.add(sum);
+        }
+    }
+}
+
 impl Du {
+    /// Prints the directories below `path` and returns their sum.
     fn count(
         &self,
         context: &mut Context<'_>,
         path: &[u8],
-        counted: &mut HashSet<lanefs::Ino>,
+        counted: &mut HashSet<Ino>,
         progress: &mut Progress,
-    ) -> Result<u64, crate::exit::Failure> {
+    ) -> Result<u64, Failure> {
         let start = context.resolve(path, false)?;
         let shown_depth = if self.summarize { 0 } else { self.max_depth.unwrap_or(usize::MAX) };
-        let ahead = match start.kind {
-            FileKind::Directory => Ahead::load(&self.engine, context, &[start.ino], None, true)?,
-            _ => Ahead::default(),
+        let prefetched = match start.kind {
+            FileKind::Directory => Prefetched::load(&self.engine, context, &[start.ino], None, true)?,
+            _ => Prefetched::default(),
         };
         let walk = Walk::new(context.volume, path, start.ino, start.kind, WalkOptions::default());
-        let mut walk = walk.with(ahead);
-        // The sums of the directories that are open, the outermost first.
-        let mut sums: Vec<u64> = Vec::new();
-        let mut whole = 0;
+        let mut walk = walk.with(prefetched);
+        let mut sums = Sums::default();
         while let Some(step) = walk.next() {
             let step = match step {
                 Ok(step) => step,
@@ -106,55 +129,58 @@ impl Du {
                     continue;
                 }
             };
-            crate::interrupt::check()?;
-            // What a directory that cannot be entered left behind counts for the one above it.
-            while sums.len() > step.depth + usize::from(step.visit == Visit::Leave) {
-                fold(&mut sums, &mut whole);
-            }
+            check_interrupt()?;
+            // A directory that could not be entered has no `Leave`; its sum goes to the directory above.
+            sums.close_to(step.depth + usize::from(step.visit == Visit::Leave));
             if step.visit == Visit::Leave {
-                let sum = sums.last().copied().unwrap_or(0);
                 if step.depth <= shown_depth {
-                    self.line(context, sum, walk.path())?;
+                    self.print(context, sums.open.last().copied().unwrap_or(0), walk.path())?;
                 }
                 continue;
             }
             progress.tick();
-            let attr = walk.attr(step.ino).map_or_else(|| context.attr(walk.path(), step.ino), Ok);
-            let mut own = match attr {
-                Ok(attr)
-                    if attr.kind != FileKind::Directory && attr.links > 1 && !counted.insert(attr.ino) =>
-                {
-                    continue;
-                }
-                Ok(attr) if self.bytes => attr.size,
-                Ok(attr) => attr.blocks.saturating_mul(lanefs::format::BLOCK),
-                Err(failure) => {
-                    context.go_on(Err(failure))?;
-                    0
-                }
-            };
+            let Some(own) = self.own_bytes(context, &walk, step, counted)? else { continue };
             if step.kind == FileKind::Directory {
-                sums.push(own);
+                sums.open.push(own);
                 continue;
             }
             if step.depth == 0 || self.all && step.depth <= shown_depth {
-                self.line(context, own, walk.path())?;
+                self.print(context, own, walk.path())?;
             }
-            let sum = sums.last_mut().unwrap_or(&mut whole);
-            own = own.saturating_add(*sum);
-            *sum = own;
+            sums.add(own);
         }
-        while !sums.is_empty() {
-            fold(&mut sums, &mut whole);
-        }
-        Ok(whole)
+        sums.close_to(0);
+        Ok(sums.total)
     }
 
-    fn line(&self, context: &mut Context<'_>, bytes: u64, path: &[u8]) -> Outcome {
+    /// Bytes of one file itself; `None` for a file that was counted under another name.
+    fn own_bytes(
+        &self,
+        context: &mut Context<'_>,
+        walk: &Walk<'_>,
+        step: WalkStep,
+        counted: &mut HashSet<Ino>,
+    ) -> Result<Option<u64>, Failure> {
+        let attr = walk.prefetched_attr(step.ino).map_or_else(|| context.attr(walk.path(), step.ino), Ok);
+        let attr = match attr {
+            Ok(attr) => attr,
+            Err(failure) => {
+                context.go_on(Err(failure))?;
+                return Ok(Some(0));
+            }
+        };
+        let has_other_names = attr.kind != FileKind::Directory && attr.links > 1;
+        if has_other_names && !counted.insert(attr.ino) {
+            return Ok(None);
+        }
+        Ok(Some(if self.bytes { attr.size } else { attr.blocks.saturating_mul(BLOCK) }))
+    }
+
+    fn print(&self, context: &mut Context<'_>, bytes: u64, path: &[u8]) -> Outcome {
         if self.json {
             let mut object = serde_json::Map::new();
             object.insert("bytes".to_string(), bytes.into());
-            json_name(&mut object, "path", path);
+            json::add_name(&mut object, "path", path);
             return Ok(writeln!(context.out, "{}", serde_json::Value::Object(object))?);
         }
         let number = match () {
@@ -167,13 +193,5 @@ impl Du {
         escape_into(&mut line, path);
         line.push(b'\n');
         Ok(context.out.write_all(&line)?)
-    }
-}
-
-/// Adds the innermost sum to the one above it.
-fn fold(sums: &mut Vec<u64>, whole: &mut u64) {
-    if let Some(sum) = sums.pop() {
-        let above = sums.last_mut().unwrap_or(whole);
-        *above = above.saturating_add(sum);
     }
 }

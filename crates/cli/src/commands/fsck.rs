@@ -1,64 +1,60 @@
 //! `lanefs fsck`, with the exit codes of e2fsck.
 
-use crate::cli::Run;
-use crate::context::{Context, say};
+use crate::command::Command;
+use crate::context::Context;
 use crate::escape::escape;
-use crate::exit::{Failure, Outcome};
+use crate::exit::fsck::{CANCELLED, CORRECTED, LEFT, OPERATIONAL};
+use crate::failure::{Failure, Outcome};
 use crate::image::Image;
 use crate::progress::Progress;
-use crate::{interrupt, mounting};
+use crate::{exit, interrupt, mounted};
 use clap::Args;
 use lanefs::{Access, CheckReport, Volume};
 use std::io::Write;
 use std::sync::Mutex;
 
-/// Errors were corrected.
-const CORRECTED: u8 = 1;
-/// Errors are left.
-const LEFT: u8 = 4;
-/// The check could not be done.
-const OPERATIONAL: u8 = 8;
-/// The command line makes no sense.
-pub const USAGE: u8 = 16;
-/// Stopped by the user.
-const CANCELLED: u8 = 32;
-
 /// Check a volume, and repair it on request
 ///
-/// Checks every invariant of the format: that all is reachable, link counts, bitmaps, no block owned twice, the order
-/// of lists and trees, region counts and indexes, checksums, the bounds of file maps. Without --repair nothing is
-/// changed.
+/// Checks every invariant of the format: reachability, link counts, bitmaps, blocks with two owners, the order of lists
+/// and trees, region counts and indexes, checksums, the bounds of file maps. Changes nothing without --repair.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  lanefs fsck v.lane
-  lanefs fsck v.lane --repair
-  lanefs fsck v.lane --json | jq '.findings[].invariant'
-
-Exit codes: 0 clean, 1 errors corrected, 4 errors left, 8 operational error, 16 usage error, 32 interrupted.")]
+#[command(after_help = after_help())]
 pub struct Fsck {
-    /// Mend what is wrong; what has lost its name goes to lost+found
+    /// Repair errors; files without a name go to lost+found
     #[arg(long, short)]
     repair: bool,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
+fn after_help() -> String {
+    format!(
+        "Examples:
+  lanefs fsck v.lane
+  lanefs fsck v.lane --repair
+  lanefs fsck v.lane --json | jq '.findings[].invariant'
+
+Exit codes: {}.",
+        exit::fsck::list()
+    )
+}
+
 impl Fsck {
-    /// The one-shot command: opens the image, checks it and closes it. Returns the exit code.
-    pub fn run_on(&self, image: &Image) -> u8 {
+    /// Executes the one-shot command: opens the image, checks it and closes it. Returns the exit code.
+    pub fn execute_on(&self, image: &Image) -> u8 {
         let access = if self.repair { Access::Repair } else { Access::Read };
         let volume = match image.open(access) {
             Ok(volume) => volume,
-            Err(_) if mounting::is_mounted(image) => return told(&mounting::in_use(image)),
-            Err(failure) => return told(&failure),
+            Err(_) if mounted::is_mounted(image) => return report(&mounted::in_use(image)),
+            Err(failure) => return report(&failure),
         };
         let mut context = Context::new(&volume, image);
-        let outcome = self.run(&mut context);
+        let outcome = self.execute(&mut context);
         let status = context.finish(outcome);
         drop(context);
-        match crate::run::close(image, volume, access) {
-            0 => status,
+        match image.close(volume, access) {
+            exit::OK => status,
             _ => status.max(OPERATIONAL),
         }
     }
@@ -67,13 +63,13 @@ impl Fsck {
         let progress = Mutex::new(Progress::new("checking"));
         volume.check(self.repair, &|done, total| {
             if interrupt::raised() && !self.repair {
-                // The check has no other way to stop. Nothing was changed, so nothing needs to be put in order.
+                // The check has no other way to stop. It changed nothing, so nothing needs to be undone.
                 if let Ok(mut progress) = progress.lock() {
                     *progress = Progress::new("");
                 }
                 std::process::exit(i32::from(CANCELLED));
             }
-            // A thread that finds the bar in use leaves it to the other.
+            // If another thread is drawing, this update is skipped.
             if let Ok(mut progress) = progress.try_lock() {
                 progress.set(done, total);
             }
@@ -81,77 +77,73 @@ impl Fsck {
     }
 
     fn print(&self, context: &mut Context<'_>, report: &CheckReport) -> Outcome {
-        let left = report.findings.iter().filter(|finding| !finding.repaired).count();
-        let corrected = report.findings.len() - left;
         let out = &mut context.out;
         if self.json {
-            let findings: Vec<serde_json::Value> = report
-                .findings
-                .iter()
-                .map(|f| serde_json::json!({"at": f.at, "invariant": f.invariant, "text": f.text, "repaired": f.repaired}))
-                .collect();
-            let object = serde_json::json!({
-                "clean": report.findings.is_empty(),
-                "corrected": corrected,
-                "left": left,
-                "inodes": report.inodes,
-                "directories": report.directories,
-                "blocks": report.blocks,
-                "findings": findings,
-            });
-            return Ok(writeln!(out, "{object}")?);
+            return Ok(writeln!(out, "{}", as_json(report))?);
         }
         for finding in &report.findings {
-            let done = if finding.repaired { " (repaired)" } else { "" };
-            writeln!(
-                out,
-                "{:#x}: {}: {}{done}",
-                finding.at,
-                finding.invariant,
-                escape(finding.text.as_bytes())
-            )?;
+            let (at, invariant, text) = (finding.at, finding.invariant, escape(finding.text.as_bytes()));
+            let repaired = if finding.repaired { " (repaired)" } else { "" };
+            writeln!(out, "{at:#x}: {invariant}: {text}{repaired}")?;
         }
-        let verdict = match (corrected, left) {
+        let verdict = match corrected_and_left(report) {
             (0, 0) => "clean".to_string(),
             (n, 0) => format!("{n} errors corrected"),
             (0, n) => format!("{n} errors left; run `lanefs fsck --repair`"),
             (n, m) => format!("{n} errors corrected, {m} left; run `lanefs fsck --repair` again"),
         };
         let (inodes, directories, blocks) = (report.inodes, report.directories, report.blocks);
-        Ok(writeln!(
-            out,
-            "{verdict}: {inodes} inodes, {directories} of them directories, {blocks} blocks in use"
-        )?)
+        let counts = format!("{inodes} inodes, {directories} of them directories, {blocks} blocks in use");
+        Ok(writeln!(out, "{verdict}: {counts}")?)
     }
 }
 
-impl Run for Fsck {
+/// Numbers of errors that were corrected and that are left.
+fn corrected_and_left(report: &CheckReport) -> (usize, usize) {
+    let corrected = report.findings.iter().filter(|finding| finding.repaired).count();
+    (corrected, report.findings.len() - corrected)
+}
+
+fn as_json(report: &CheckReport) -> serde_json::Value {
+    let (corrected, left) = corrected_and_left(report);
+    let findings = report.findings.iter().map(
+        |f| serde_json::json!({"at": f.at, "invariant": f.invariant, "text": f.text, "repaired": f.repaired}),
+    );
+    serde_json::json!({
+        "clean": report.findings.is_empty(),
+        "corrected": corrected,
+        "left": left,
+        "inodes": report.inodes,
+        "directories": report.directories,
+        "blocks": report.blocks,
+        "findings": findings.collect::<Vec<_>>(),
+    })
+}
+
+impl Command for Fsck {
     fn changes(&self) -> bool {
         self.repair
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
-        let report = match self.check(context.volume) {
-            Ok(report) => report,
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
+        let checked = match self.check(context.volume) {
+            Ok(checked) => checked,
             Err(error) => {
-                context.status = context.status.max(told(&Failure::volume("fsck", &error)));
+                context.raise_status(report(&Failure::volume("fsck", &error)));
                 return Ok(());
             }
         };
-        let status =
-            match (report.findings.is_empty(), report.findings.iter().all(|finding| finding.repaired)) {
-                (true, _) => 0,
-                (_, true) => CORRECTED,
-                _ => LEFT,
-            };
-        context.status = context.status.max(status);
+        context.raise_status(match corrected_and_left(&checked) {
+            (0, 0) => exit::OK,
+            (_, 0) => CORRECTED,
+            _ => LEFT,
+        });
         if interrupt::raised() {
-            context.status = context.status.max(CANCELLED);
+            context.raise_status(CANCELLED);
         }
-        match self.print(context, &report) {
-            Err(Failure::Message { text, .. }) => {
-                say(&text);
-                context.status = context.status.max(OPERATIONAL);
+        match self.print(context, &checked) {
+            Err(failure @ Failure::Message { .. }) => {
+                context.raise_status(report(&failure));
                 Ok(())
             }
             other => other,
@@ -159,14 +151,12 @@ impl Run for Fsck {
     }
 }
 
-/// Tells of what kept the check from being done.
-fn told(failure: &Failure) -> u8 {
+/// Prints a failure that prevented the check, and returns its exit code.
+fn report(failure: &Failure) -> u8 {
+    failure.print();
     match failure {
-        Failure::Message { text, .. } => {
-            say(text);
-            OPERATIONAL
-        }
-        Failure::BrokenPipe => 0,
+        Failure::Message { .. } => OPERATIONAL,
+        Failure::BrokenPipe => exit::OK,
         Failure::Interrupted => CANCELLED,
     }
 }

@@ -1,54 +1,65 @@
-//! `lanefs gpu`: the devices of the GPU engine.
+//! `lanefs gpu`.
 
-use crate::exit::{self, Failure, Outcome};
+use crate::engine::gpu_failure;
+use crate::exit;
+use crate::failure::Outcome;
 use clap::{Args, Subcommand};
 use lanefs_gpu::{Choice, DeviceInfo, Error, Gpu, devices};
 use std::io::Write;
 
 /// List and check the devices of the GPU engine
 ///
-/// The GPU engine runs on any Vulkan 1.2 device, also on a program for the processor such as Mesa's llvmpipe. A machine without
-/// one is a normal machine: the CPU engine gives the same answers.
+/// The GPU engine runs on any Vulkan 1.2 device, including software devices such as Mesa's llvmpipe. A machine without a
+/// device needs none: the CPU engine gives the same answers.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  lanefs gpu list
-  lanefs gpu check
-  lanefs gpu check --device llvmpipe
-
-Exit codes: 0 there is a device that works, 2 wrong usage, 4 there is none, or a kernel answers wrongly on it.")]
+#[command(after_help = after_help())]
 pub struct GpuArgs {
     #[command(subcommand)]
     command: GpuCommand,
 }
 
+fn after_help() -> String {
+    format!(
+        "Examples:
+  lanefs gpu list
+  lanefs gpu check
+  lanefs gpu check --device llvmpipe
+
+Exit codes: {} a device works, {} wrong usage, {} there is no device, or a kernel answers wrongly on it.",
+        exit::OK,
+        exit::USAGE,
+        exit::HOST
+    )
+}
+
 #[derive(Debug, Subcommand)]
 enum GpuCommand {
-    /// The devices of this machine, and what each lacks
+    /// List the devices of this machine, and the features that each lacks
     List {
-        /// One JSON object a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Make every kernel, and ask each a question whose answer is known
+    /// Build every kernel and run its known-answer test
     Check {
-        /// The device: its number, or a part of its name; the best one without it
+        /// Device: a number or a part of a name from `lanefs gpu list` [default: the best one]
         #[arg(long, value_name = "DEVICE")]
         device: Option<Choice>,
     },
 }
 
 impl GpuArgs {
-    /// Does it.
+    /// Executes the command.
     ///
     /// # Errors
-    /// No device that works; output that fails.
-    pub fn run(&self) -> Outcome {
+    /// No device works, or the output fails.
+    pub fn execute(&self) -> Outcome {
         let mut out = std::io::stdout().lock();
         match &self.command {
             GpuCommand::List { json } => {
-                let all = devices().map_err(|error| failure(&error))?;
+                let all = devices().map_err(|error| gpu_failure(&error))?;
                 if all.is_empty() {
-                    return Err(failure(&Error::NoDevice(None)));
+                    return Err(gpu_failure(&Error::NoDevice(None)));
                 }
                 for device in &all {
                     let line = if *json { as_json(device) } else { as_text(device) };
@@ -56,15 +67,12 @@ impl GpuArgs {
                 }
             }
             GpuCommand::Check { device } => {
-                let gpu = Gpu::open(&device.clone().unwrap_or_default()).map_err(|error| failure(&error))?;
+                let gpu =
+                    Gpu::open(&device.clone().unwrap_or_default()).map_err(|error| gpu_failure(&error))?;
                 writeln!(out, "{}", as_text(gpu.info()))?;
                 for probed in gpu.probes() {
-                    writeln!(
-                        out,
-                        "  {}: right, in {:.1} ms",
-                        probed.kernels,
-                        probed.took.as_secs_f64() * 1e3
-                    )?;
+                    let milliseconds = probed.took.as_secs_f64() * 1e3;
+                    writeln!(out, "  {}: correct, in {milliseconds:.1} ms", probed.kernels)?;
                 }
             }
         }
@@ -102,14 +110,4 @@ fn as_json(device: &DeviceInfo) -> String {
         "lacks": device.lacks,
     })
     .to_string()
-}
-
-/// What the user is told.
-pub fn failure(error: &Error) -> Failure {
-    let hint = match error {
-        Error::Wrong { .. } => "use --engine cpu, and tell us which device and driver this is",
-        Error::NoSuchDevice { .. } => "`lanefs gpu list` names them",
-        _ => "--engine cpu gives the same answers",
-    };
-    Failure::new(exit::HOST, b"gpu", &error.to_string(), hint)
 }

@@ -1,26 +1,26 @@
 //! `lanefs grow`.
 
-use crate::cli::Run;
+use crate::command::Command;
 use crate::context::Context;
-use crate::exit::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::size::{human, parse_size};
 use clap::Args;
 use std::io::Write;
 
 /// Make a volume larger
 ///
-/// A file grows sparse; a device must have room already. What the volume holds stays as it is.
+/// A file grows sparse; a device must have the room already. The content stays as it is.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs grow v.lane 16G
   lanefs grow v.lane +4G")]
 pub struct Grow {
-    /// The new size, or +SIZE for so much more
+    /// New size, or +SIZE to add to the present one
     #[arg(value_name = "SIZE", value_parser = parse)]
     size: NewSize,
 }
 
-/// The size asked for, in bytes.
+/// A size in bytes, absolute or relative.
 #[derive(Clone, Copy, Debug)]
 enum NewSize {
     To(u64),
@@ -34,12 +34,12 @@ fn parse(text: &str) -> Result<NewSize, String> {
     }
 }
 
-impl Run for Grow {
+impl Command for Grow {
     fn changes(&self) -> bool {
         true
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let now = context.volume.superblock().volume_bytes;
         let target = match self.size {
             NewSize::To(size) => Some(size),

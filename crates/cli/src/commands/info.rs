@@ -1,8 +1,8 @@
 //! `lanefs info`.
 
-use crate::cli::Run;
+use crate::command::Command;
 use crate::context::Context;
-use crate::exit::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::size::human;
 use crate::time;
 use clap::Args;
@@ -15,13 +15,13 @@ use std::io::Write;
   lanefs info v.lane
   lanefs info v.lane --json | jq .free_bytes")]
 pub struct Info {
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-impl Run for Info {
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+impl Command for Info {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let superblock = context.volume.superblock();
         let space = context.volume.statfs().map_err(|e| Failure::volume("volume", &e))?;
         let uuid = uuid::Uuid::from_bytes(superblock.uuid).to_string();

@@ -1,27 +1,26 @@
 //! `lanefs inspect`.
 
-use crate::cli::Run;
+use crate::command::Command;
 use crate::context::Context;
-use crate::exit::{self, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use clap::Args;
 use std::io::Write;
 
 /// Decode the block at a position of the volume
 ///
-/// Shows what the format says about the bytes there: a superblock, a group, inodes, pointers, or a block of a
-/// directory.
+/// Prints the fields of the structure there: a superblock, a group, inodes, pointers, or a block of a directory.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs inspect v.lane 0             the superblock
   lanefs inspect v.lane 0x200000      the block at 2 MiB
   lanefs inspect v.lane inode:9216    an inode, as `lanefs stat` numbers it")]
 pub struct Inspect {
-    /// A byte offset, decimal or 0x hexadecimal, or inode:N
+    /// Byte address, decimal or 0x hexadecimal, or inode:N
     #[arg(value_name = "POSITION", value_parser = parse)]
     position: Position,
 }
 
-/// What is to be decoded.
+/// Structure to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
     Byte(u64),
@@ -42,8 +41,8 @@ fn parse(text: &str) -> Result<Position, String> {
         .map_err(|_| format!("`{text}` is not a position; write it like 4096, 0x200000 or inode:9216"))
 }
 
-impl Run for Inspect {
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+impl Command for Inspect {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let superblock = context.volume.superblock();
         let (name, byte) = match self.position {
             Position::Byte(byte) => (format!("position {byte:#x}"), Some(byte)),
@@ -51,7 +50,7 @@ impl Run for Inspect {
         };
         let Some(byte) = byte.filter(|byte| *byte < superblock.volume_bytes) else {
             let advice = format!("the volume ends at {:#x}", superblock.volume_bytes);
-            return Err(Failure::new(exit::PARTIAL, name, "lies behind the end of the volume", &advice));
+            return Err(Failure::partial(name, "lies behind the end of the volume", &advice));
         };
         let text = context.volume.inspect(byte).map_err(|e| Failure::volume(name, &e))?;
         context.out.write_all(text.as_bytes())?;

@@ -1,17 +1,17 @@
 //! `lanefs ln`.
 
 use crate::bytes;
-use crate::cli::Run;
-use crate::context::{Context, OWNER, join, split};
-use crate::exit::{Failure, Outcome};
+use crate::command::Command;
+use crate::context::{Context, OWNER};
+use crate::failure::{Failure, Outcome};
 use clap::Args;
-use lanefs::{Code, FileKind};
+use lanefs::{Code, FileKind, path};
 use std::ffi::OsString;
 
 /// Give files another name, or make symbolic links
 ///
-/// Of two PATHs the second is the new name, or a directory that takes it; of more the last is the directory. With -s
-/// the target may be any text; a relative one is followed from where the link lies.
+/// Of two PATHs the second is the new name, or a directory that takes it; of more PATHs the last is the directory. With
+/// -s the target may be any text; a relative one starts at the directory of the link.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs ln v.lane /a /b               /b is another name of /a
@@ -21,10 +21,10 @@ pub struct Ln {
     /// Make symbolic links
     #[arg(short, long)]
     symbolic: bool,
-    /// Remove a file that has the new name
+    /// Remove an existing file with the new name
     #[arg(short, long)]
     force: bool,
-    /// Take the last PATH as the new name even where it is a directory
+    /// Use the last PATH as the new name even if it is a directory
     #[arg(short = 'T', long)]
     no_target_directory: bool,
     /// Targets, then the new name or the directory
@@ -32,21 +32,25 @@ pub struct Ln {
     paths: Vec<OsString>,
 }
 
-impl Run for Ln {
+impl Command for Ln {
     fn changes(&self) -> bool {
         true
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let Some((last, targets)) = self.paths.split_last() else { return Ok(()) };
         let last = bytes::of(last);
-        let into = !self.no_target_directory && super::mv::is_directory(context, last)?;
+        let into = !self.no_target_directory && context.is_directory(last)?;
         if targets.len() > 1 && !into {
             return Err(Failure::code(last, Code::NotDirectory));
         }
         for target in targets {
             let target = bytes::of(target);
-            let new = if into { join(last, split(target).1) } else { last.to_vec() };
+            let new = if into {
+                path::join(last, path::file_name(target).unwrap_or_default())
+            } else {
+                last.to_vec()
+            };
             let outcome = self.link(context, target, &new);
             context.go_on(outcome)?;
         }
@@ -57,11 +61,11 @@ impl Run for Ln {
 impl Ln {
     fn link(&self, context: &Context<'_>, target: &[u8], new: &[u8]) -> Outcome {
         let failure = |e: lanefs::Error| Failure::volume(new, &e);
-        // Everything that can be known is checked before a file in the way goes.
+        // Check everything before the existing file is removed.
         let source = if self.symbolic { None } else { Some(context.resolve(target, false)?) };
         if source.is_some_and(|attr| attr.kind == FileKind::Directory) {
             let advice = "only symbolic links (-s) lead to directories";
-            return Err(Failure::new(crate::exit::PARTIAL, target, "is a directory", advice));
+            return Err(Failure::partial(target, "is a directory", advice));
         }
         let (dir, name) = context.parent(new)?;
         if self.force

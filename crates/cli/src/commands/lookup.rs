@@ -1,43 +1,41 @@
-//! `lanefs lookup`: the batch call.
+//! `lanefs lookup`.
 
 mod format;
 mod pipeline;
+mod totals;
 
-use crate::bytes;
-use crate::cli::Run;
+use crate::command::Command;
 use crate::context::{Context, OWNER};
-use crate::engine::{Engine, EngineArgs};
-use crate::exit::{self, Failure, Outcome};
+use crate::engine::{BatchResolver, EngineArgs};
+use crate::failure::{Failure, Outcome};
 use crate::input::Input;
+use crate::{bytes, exit};
 use clap::Args;
-use format::Format;
-use lanefs::ResolveOptions;
-use pipeline::{Counts, Pipeline, Source};
+use format::LineFormat;
+use lanefs::{Code, ResolveOptions};
+use pipeline::{PathInput, Pipeline};
 use std::ffi::OsString;
-use std::io::Cursor;
+use std::io::{Cursor, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
+use totals::LookupTotals;
+
+/// Largest number of threads.
+const MAX_THREADS: i64 = 1024;
 
 /// Resolve many paths at once
 ///
-/// Answers one line for each path, in the order given, whatever the threads do: result code, inode, type, size, path,
-/// separated by tabs. Code 0 is success, 4 not found, 5 a directory on the way not found, 9 a component is not a
-/// directory; docs/cli.md lists all. With --stat octal mode, links, uid, gid and mtime (seconds since 1970 with nine
-/// decimals) come before the path. `-` stands for what an error leaves empty. The rate goes to standard error.
+/// Prints one line for each path, in the order of the input: result code, inode, type, size, path, separated by tabs.
+/// --stat adds octal mode, links, uid, gid and mtime (seconds since 1970 with nine decimals) before the path. `-` stands
+/// for a column that an error leaves empty. The rate goes to standard error.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  lanefs lookup v.lane /etc/passwd /etc/nothing
-  find /share | lanefs lookup v.lane --paths - --stat
-  lanefs lookup v.lane --paths manifest.txt | grep -v '^0'     what is missing
-  find /share -print0 | lanefs lookup v.lane -0 --paths - --json > answers
-
-Exit codes: 0 all were found, 1 some were not, 2 wrong usage, 3 the volume is damaged,
-4 input or output failed, 130 interrupted.")]
+#[command(after_help = after_help())]
 pub struct Lookup {
-    /// Read paths from FILE, one a line; `-` is standard input. They come before those on the command line
+    /// Read paths from FILE, one per line; `-` is standard input. They precede those of the command line
     #[arg(long, value_name = "FILE")]
     paths: Option<OsString>,
-    /// Paths in the input end with NUL, not with a newline
+    /// Paths of the input end with NUL instead of a newline
     #[arg(short = '0', long, requires = "paths")]
     null: bool,
     #[command(flatten)]
@@ -45,16 +43,16 @@ pub struct Lookup {
     /// Add mode, links, uid, gid and mtime
     #[arg(long)]
     stat: bool,
-    /// Do not follow a symbolic link in the last place
+    /// Do not follow a symbolic link in the last component
     #[arg(long)]
     no_follow: bool,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// Threads; one for each processor without it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// Number of threads [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
     threads: Option<u16>,
-    /// Say nothing about the rate
+    /// Do not print the rate
     #[arg(long, short)]
     quiet: bool,
     /// Paths to resolve
@@ -62,96 +60,118 @@ pub struct Lookup {
     more: Vec<OsString>,
 }
 
-impl Run for Lookup {
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+fn after_help() -> String {
+    format!(
+        "Result codes: {} success, {} not found, {} a component of the path not found, {} not a directory;
+docs/cli.md lists all.
+
+Examples:
+  lanefs lookup v.lane /etc/passwd /etc/nothing
+  find /share | lanefs lookup v.lane --paths - --stat
+  lanefs lookup v.lane --paths manifest.txt | grep -v '^0'     missing paths
+  find /share -print0 | lanefs lookup v.lane -0 --paths - --json > answers
+
+Exit codes: {} all paths were found, {} some were not, {} wrong usage, {} the volume is damaged,
+{} input or output failed, {} interrupted.",
+        Code::Success.number(),
+        Code::NotFound.number(),
+        Code::ComponentNotFound.number(),
+        Code::NotDirectory.number(),
+        exit::OK,
+        exit::PARTIAL,
+        exit::USAGE,
+        exit::IMAGE,
+        exit::HOST,
+        exit::INTERRUPTED,
+    )
+}
+
+impl Command for Lookup {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let start = Instant::now();
-        let threads = match self.threads {
+        let input = self.input_file()?;
+        let gpu = self.engine.open()?;
+        let threads = self.threads();
+        let resolver = BatchResolver::new(&self.engine, gpu.as_ref(), context, threads)?;
+        let mut totals = LookupTotals::default();
+        let outcome = self.resolve_all(context, &resolver, threads, input, &mut totals);
+        if matches!(outcome, Err(Failure::BrokenPipe)) {
+            return outcome;
+        }
+        let outcome = outcome.and_then(|()| Ok(context.out.flush()?));
+        // Lines that were printed before a failure count too.
+        context.raise_status(totals.status);
+        if !self.quiet {
+            totals.print(&BatchResolver::name(gpu.as_ref()), start.elapsed());
+        }
+        outcome
+    }
+}
+
+impl Lookup {
+    fn threads(&self) -> usize {
+        match self.threads {
             Some(threads) => usize::from(threads),
             None => std::thread::available_parallelism().map_or(1, usize::from),
-        };
+        }
+    }
+
+    fn resolve_all(
+        &self,
+        context: &mut Context<'_>,
+        resolver: &BatchResolver<'_, '_>,
+        threads: usize,
+        input: Option<PathInput>,
+        totals: &mut LookupTotals,
+    ) -> Outcome {
         let options = ResolveOptions {
             base: Some(context.cwd_ino),
             follow: !self.no_follow,
             attributes: true,
             caller: OWNER,
         };
-        let format = Format { stat: self.stat, json: self.json };
-        let gpu = self.engine.open()?;
-        let engine = self.engine.on(gpu.as_ref(), context, threads)?;
-        let name = Engine::name(gpu.as_ref());
-        let threads = engine.threads(threads);
-        let pipeline = Pipeline { engine: &engine, options, format, threads };
-        let mut counts = Counts::default();
-        if let Some(file) = &self.paths {
-            let delimiter = if self.null { 0 } else { b'\n' };
-            let source_name: &[u8] = if file == "-" { b"standard input" } else { bytes::of(file) };
-            let source = open(file)?;
-            let outcome = pipeline.run(source, delimiter, source_name, &mut context.out, &mut counts);
-            self.finish(context, outcome, &counts, &name, start)?;
+        let format = LineFormat { stat: self.stat, json: self.json };
+        let pipeline = Pipeline { resolver, options, format, threads: resolver.threads(threads) };
+        if let Some(input) = input {
+            pipeline.run(input, &mut context.out, totals)?;
         }
-        if !self.more.is_empty() {
-            // Arguments hold no NUL, so that NUL separates them whatever else they hold.
-            let mut text = Vec::new();
-            for path in &self.more {
-                text.extend_from_slice(bytes::of(path));
-                text.push(0);
-            }
-            let pipeline = Pipeline { threads: 1, ..pipeline };
-            let outcome = pipeline.run(
-                Source::ready(Cursor::new(text)),
-                0,
-                b"arguments",
-                &mut context.out,
-                &mut counts,
-            );
-            self.finish(context, outcome, &counts, &name, start)?;
-        }
-        std::io::Write::flush(&mut context.out)?;
-        context.status = context.status.max(counts.status);
-        if !self.quiet {
-            counts.tell(&name, start.elapsed());
+        if let Some(input) = self.arguments() {
+            Pipeline { threads: 1, ..pipeline }.run(input, &mut context.out, totals)?;
         }
         Ok(())
     }
-}
 
-impl Lookup {
-    /// What was answered before a failure is counted and told all the same.
-    fn finish(
-        &self,
-        context: &mut Context<'_>,
-        outcome: Outcome,
-        counts: &Counts,
-        engine: &str,
-        start: Instant,
-    ) -> Outcome {
-        if outcome.is_err() && !matches!(outcome, Err(Failure::BrokenPipe)) {
-            context.status = context.status.max(counts.status);
-            if !self.quiet {
-                counts.tell(engine, start.elapsed());
-            }
+    /// Paths of the file that --paths names.
+    fn input_file(&self) -> Result<Option<PathInput>, Failure> {
+        let Some(file) = &self.paths else { return Ok(None) };
+        let delimiter = if self.null { 0 } else { b'\n' };
+        if file == "-" {
+            let input = Input::default();
+            let stop = input.stopper();
+            let name = b"standard input".to_vec();
+            return Ok(Some(PathInput { reader: Box::new(input), stop, delimiter, name }));
         }
-        outcome
+        let (path, name) = (Path::new(file), bytes::of(file).to_vec());
+        let failure = |error: std::io::Error| Failure::host(path, &error);
+        let opened = std::fs::File::open(path).map_err(failure)?;
+        if opened.metadata().map_err(failure)?.is_dir() {
+            return Err(Failure::new(exit::HOST, name, "is a directory", "name a file of paths, or -"));
+        }
+        Ok(Some(PathInput { reader: Box::new(opened), stop: Arc::default(), delimiter, name }))
     }
-}
 
-/// The source of the paths.
-fn open(file: &OsString) -> Result<Source, Failure> {
-    if file == "-" {
-        let input = Input::default();
-        let stop = input.stopper();
-        return Ok(Source { reader: Box::new(input), stop });
+    /// Paths of the command line.
+    fn arguments(&self) -> Option<PathInput> {
+        if self.more.is_empty() {
+            return None;
+        }
+        let mut text = Vec::new();
+        for path in &self.more {
+            text.extend_from_slice(bytes::of(path));
+            // Arguments hold no NUL, so NUL can separate them.
+            text.push(0);
+        }
+        let (reader, name) = (Box::new(Cursor::new(text)), b"arguments".to_vec());
+        Some(PathInput { reader, stop: Arc::default(), delimiter: 0, name })
     }
-    let path = Path::new(file);
-    let failure = |error: std::io::Error| Failure::host(path, &error);
-    let opened = std::fs::File::open(path).map_err(failure)?;
-    if opened.metadata().map_err(failure)?.is_dir() {
-        return Err(Failure::new(
-            exit::HOST,
-            bytes::of(file),
-            "is a directory",
-            "name a file of paths, or -",
-        ));
-    }
-    Ok(Source::ready(opened))
 }

@@ -1,7 +1,7 @@
 //! `lanefs man`.
 
-use crate::exit::{Failure, Outcome};
-use clap::{Args, CommandFactory};
+use crate::failure::{Failure, Outcome};
+use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -11,27 +11,26 @@ use std::path::PathBuf;
   lanefs man | man -l -
   lanefs man ~/.local/share/man/man1")]
 pub struct Man {
-    /// Where lanefs.1 and a page for each command go; made where it does not exist
+    /// Directory for lanefs.1 and a page for each command; created if it is missing
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
 impl Man {
-    /// Prints or writes the pages.
+    /// Prints or writes the pages of `program`.
     ///
     /// # Errors
-    /// Where the host fails.
-    pub fn run(&self) -> Outcome {
-        let command = crate::cli::Cli::command();
+    /// The host fails.
+    pub fn execute(&self, program: clap::Command) -> Outcome {
         match &self.dir {
             Some(dir) => {
                 std::fs::create_dir_all(dir)
-                    .and_then(|()| clap_mangen::generate_to(command, dir))
+                    .and_then(|()| clap_mangen::generate_to(program, dir))
                     .map_err(|error| Failure::host(dir, &error))?;
             }
             None => {
                 let mut page = Vec::new();
-                clap_mangen::Man::new(command).render(&mut page)?;
+                clap_mangen::Man::new(program).render(&mut page)?;
                 std::io::stdout().write_all(&page)?;
             }
         }

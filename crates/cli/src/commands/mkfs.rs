@@ -1,50 +1,55 @@
 //! `lanefs mkfs`.
 
-use crate::exit::{self, Failure, Outcome};
+use crate::escape::escape;
+use crate::exit;
+use crate::failure::{self, Failure, Outcome};
 use crate::image::{self, Image};
-use crate::{context, size};
+use crate::{bytes, size};
 use clap::Args;
+use lanefs::format::{MAX_VOLUME, MIN_VOLUME, superblock};
 use lanefs::{CreateOptions, InodeSize, Volume};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Make a volume
+/// Longest label in bytes.
+const MAX_LABEL: usize = superblock::fields::LABEL.len;
+
+/// Create a volume
 ///
-/// Makes an empty volume in IMAGE. A file is made sparse: it takes the space of what is put into it. What exists is
-/// overwritten with --force only.
+/// Creates an empty volume in IMAGE. A file is sparse: it takes the space of its content only. An existing volume or file
+/// is overwritten with --force only.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs mkfs v.lane --size 8G
   lanefs mkfs v.lane --size 500G --inode-size 128 --label dataset
   lanefs mkfs /dev/sdx1 --force")]
 pub struct Mkfs {
-    /// The file (made where it does not exist) or raw device
+    /// File (created if it is missing) or raw device
     #[arg(value_name = "IMAGE", value_parser = image::parser())]
     image: Image,
-    /// Size of the volume: 512M, 8G, 1.5T. A device is taken whole without it
+    /// Size of the volume: 512M, 8G, 1.5T [default: all of a device]
     #[arg(long, value_parser = size::parse_size)]
     size: Option<u64>,
-    /// Size of an inode in bytes: 256 keeps small files and directories inside it, 128 saves space
+    /// Size of an inode in bytes: 256 keeps small files and directories inside inodes, 128 saves space
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = ["128", "256"])]
     inode_size: String,
-    /// A name for people, at most 64 bytes
-    #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_label)]
+    #[arg(long, help = format!("Label of the volume, at most {MAX_LABEL} bytes"), default_value = "", hide_default_value = true, value_parser = parse_label)]
     label: String,
-    /// Identity of the volume; random without it
+    /// Identity of the volume [default: random]
     #[arg(long, value_parser = parse_uuid)]
     uuid: Option<[u8; 16]>,
-    /// Overwrite what IMAGE holds
+    /// Overwrite the content of IMAGE
     #[arg(long, short)]
     force: bool,
-    /// Say nothing on success
+    /// Print nothing on success
     #[arg(long, short)]
     quiet: bool,
 }
 
 fn parse_label(text: &str) -> Result<String, String> {
     match text.len() {
-        0..=64 if !text.contains('\0') => Ok(text.to_string()),
-        bytes => Err(format!("a label has at most 64 bytes, this one {bytes}")),
+        0..=MAX_LABEL if !text.contains('\0') => Ok(text.to_string()),
+        bytes => Err(format!("a label has at most {MAX_LABEL} bytes, this one has {bytes}")),
     }
 }
 
@@ -55,13 +60,13 @@ fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
 }
 
 impl Mkfs {
-    /// Makes the volume.
+    /// Creates the volume.
     ///
     /// # Errors
-    /// Where the size is missing or impossible, something is in the way, or the host fails.
-    pub fn run(&self) -> Outcome {
+    /// The size is missing or impossible, IMAGE exists, or the host fails.
+    pub fn execute(&self) -> Outcome {
         let options = CreateOptions {
-            size: self.bytes()?,
+            size: self.volume_bytes()?,
             inode_size: if self.inode_size == "128" { InodeSize::B128 } else { InodeSize::B256 },
             force: self.force,
             label: self.label.clone(),
@@ -79,32 +84,26 @@ impl Mkfs {
             let uuid = uuid::Uuid::from_bytes(superblock.uuid);
             let bytes = size::human(superblock.volume_bytes);
             let inode = superblock.inode_size.bytes();
-            let line = format!(
-                "{}: {bytes}, inodes of {inode} bytes, uuid {uuid}\n",
-                context::shown(&self.image.name())
-            );
+            let line =
+                format!("{}: {bytes}, inodes of {inode} bytes, uuid {uuid}\n", escape(&self.image.name()));
             std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes())?;
         }
         Ok(())
     }
 
-    fn bytes(&self) -> Result<u64, Failure> {
+    fn volume_bytes(&self) -> Result<u64, Failure> {
         let size = match (&self.image, self.size) {
             (Image::Memory(size), _) => *size,
             (_, Some(size)) => size,
             (Image::Path(path), None) => device_bytes(path)?,
         };
-        let name = self.image.name();
-        let (least, most) = (lanefs::format::MIN_VOLUME, lanefs::format::MAX_VOLUME);
-        if size < least {
-            let what = format!("{} is too small for a volume", size::human(size));
-            return Err(Failure::usage(name, &what, &format!("give at least --size {}", size::human(least))));
-        }
-        if size > most {
-            let what = format!("{} is too large for a volume", size::human(size));
-            return Err(Failure::usage(name, &what, &format!("give at most --size {}", size::human(most))));
-        }
-        Ok(size)
+        let (problem, advice) = match size {
+            MIN_VOLUME..=MAX_VOLUME => return Ok(size),
+            0..MIN_VOLUME => ("small", format!("give at least --size {}", size::human(MIN_VOLUME))),
+            _ => ("large", format!("give at most --size {}", size::human(MAX_VOLUME))),
+        };
+        let what = format!("{} is too {problem} for a volume", size::human(size));
+        Err(Failure::usage(self.image.name(), &what, &advice))
     }
 }
 
@@ -112,15 +111,13 @@ impl Mkfs {
 fn device_bytes(path: &Path) -> Result<u64, Failure> {
     let is_device = std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device());
     if !is_device {
-        let advice = "say how large the volume shall be, as in --size 8G";
-        return Err(Failure::usage(crate::bytes::of_path(path), "no size given", advice));
+        let advice = "give the size of the volume, as in --size 8G";
+        return Err(Failure::usage(bytes::of_path(path), "no size given", advice));
     }
     std::fs::File::open(path)
         .and_then(|mut device| std::io::Seek::seek(&mut device, std::io::SeekFrom::End(0)))
         .map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => Failure::host(path, &error),
-            _ => {
-                Failure::new(exit::HOST, crate::bytes::of_path(path), &exit::host_text(&error), "give --size")
-            }
+            _ => Failure::new(exit::HOST, bytes::of_path(path), &failure::host_text(&error), "give --size"),
         })
 }

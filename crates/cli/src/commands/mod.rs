@@ -1,15 +1,18 @@
-//! The commands, one module each. Those on a volume implement [`crate::cli::Run`].
+//! The commands, one module each. Those on an open volume implement [`Command`](crate::command::Command).
 
 pub mod cat;
 pub mod chmod;
 pub mod chown;
 pub mod completions;
 pub mod cp;
+pub mod demo;
 pub mod du;
+pub mod export;
 pub mod find;
 pub mod fsck;
 pub mod gpu;
 pub mod grow;
+pub mod import;
 pub mod info;
 pub mod inspect;
 pub mod ln;
@@ -22,6 +25,7 @@ pub mod mount;
 pub mod mv;
 pub mod rm;
 pub mod rmdir;
+pub mod shell;
 pub mod stat;
 pub mod top;
 pub mod touch;

@@ -1,29 +1,29 @@
 //! `lanefs mv`.
 
 use crate::bytes;
-use crate::cli::Run;
-use crate::context::{Context, OWNER, join, split};
-use crate::exit::{self, Failure, Outcome};
+use crate::command::Command;
+use crate::context::{Context, OWNER};
+use crate::failure::{Failure, Outcome};
 use clap::Args;
-use lanefs::{Code, FileKind, RenameMode};
+use lanefs::{Code, FileKind, RenameMode, path};
 use std::ffi::OsString;
 
 /// Rename or move files and directories
 ///
-/// The last PATH is the new name, or a directory that takes what comes before it.
+/// The last PATH is the new name, or a directory that takes all others.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs mv v.lane /old /new
   lanefs mv v.lane /a.txt /b.txt /texts
   lanefs mv v.lane --exchange /current /next")]
 pub struct Mv {
-    /// Do not replace what exists
+    /// Do not replace existing files
     #[arg(short, long)]
     no_clobber: bool,
-    /// Let two existing names change places, in one step
+    /// Exchange two existing names atomically
     #[arg(long, conflicts_with = "no_clobber")]
     exchange: bool,
-    /// Take the last PATH as the new name even where it is a directory
+    /// Use the last PATH as the new name even if it is a directory
     #[arg(short = 'T', long)]
     no_target_directory: bool,
     /// Sources, then the new name or the directory
@@ -31,28 +31,29 @@ pub struct Mv {
     paths: Vec<OsString>,
 }
 
-impl Run for Mv {
+impl Command for Mv {
     fn changes(&self) -> bool {
         true
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let Some((target, sources)) = self.paths.split_last() else { return Ok(()) };
         let target = bytes::of(target);
         if (self.exchange || self.no_target_directory) && sources.len() > 1 {
-            return Err(Failure::usage(
-                target,
-                "more than one source for one name",
-                "name one source and one target",
-            ));
+            let advice = "name one source and one target";
+            return Err(Failure::usage(target, "more than one source for one name", advice));
         }
-        let into = !self.exchange && !self.no_target_directory && is_directory(context, target)?;
+        let into = !self.exchange && !self.no_target_directory && context.is_directory(target)?;
         if sources.len() > 1 && !into {
             return Err(Failure::code(target, Code::NotDirectory));
         }
         for source in sources {
             let source = bytes::of(source);
-            let new = if into { join(target, split(source).1) } else { target.to_vec() };
+            let new = if into {
+                path::join(target, path::file_name(source).unwrap_or_default())
+            } else {
+                target.to_vec()
+            };
             let outcome = self.rename(context, source, &new);
             context.go_on(outcome)?;
         }
@@ -75,21 +76,13 @@ impl Mv {
         }
         context.volume.rename(&OWNER, from, name, to, new_name, mode).map_err(|error| match error.code() {
             Code::Invalid if attr.kind == FileKind::Directory => {
-                Failure::new(exit::PARTIAL, source, "cannot go into itself", "choose a target outside of it")
+                Failure::partial(source, "cannot move into itself", "choose a target outside of it")
             }
-            // These are about what is in the way, not about what is moved.
+            // The target causes these, not the source.
             Code::Exists | Code::NotEmpty | Code::IsDirectory | Code::NotDirectory | Code::NameTooLong => {
                 Failure::volume(new, &error)
             }
             _ => Failure::volume(source, &error),
         })
     }
-}
-
-/// True where `path` leads to a directory.
-///
-/// # Errors
-/// Where the volume could not answer.
-pub fn is_directory(context: &Context<'_>, path: &[u8]) -> Result<bool, Failure> {
-    Ok(context.try_resolve(path, true)?.is_ok_and(|attr| attr.kind == FileKind::Directory))
 }

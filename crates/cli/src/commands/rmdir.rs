@@ -1,9 +1,9 @@
 //! `lanefs rmdir`.
 
 use crate::bytes;
-use crate::cli::Run;
+use crate::command::Command;
 use crate::context::{Context, OWNER};
-use crate::exit::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use clap::Args;
 use std::ffi::OsString;
 
@@ -12,17 +12,17 @@ use std::ffi::OsString;
 #[command(after_help = "Example:
   lanefs rmdir v.lane /old /older")]
 pub struct Rmdir {
-    /// What to remove
+    /// Directories to remove
     #[arg(value_name = "DIR", required = true)]
     paths: Vec<OsString>,
 }
 
-impl Run for Rmdir {
+impl Command for Rmdir {
     fn changes(&self) -> bool {
         true
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         for path in &self.paths {
             let path = bytes::of(path);
             let outcome = context.parent(path).and_then(|(dir, name)| {

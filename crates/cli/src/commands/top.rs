@@ -1,34 +1,41 @@
-//! `top`: what a mounted volume is doing.
+//! `lanefs top`.
 
-use crate::exit::{self, Failure};
+use crate::escape::escape;
+use crate::failure::Failure;
 use crate::metrics::Values;
-use crate::{console, context, interrupt, mounting, size};
+use crate::{bytes, console, exit, interrupt, mounted, size};
 use clap::Args;
-use lanefs_fuse::client::{self, MountedVolume};
+use lanefs::format::BLOCK;
+use lanefs_fuse::client;
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the user wants to stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// Longest sleep before the program checks again whether the user asked to stop.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Seconds that an interval may have.
+const INTERVALS: RangeInclusive<f64> = 0.1..=3600.0;
+/// Moves the cursor of a terminal to the top left corner and erases the rest of the screen.
+const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 
-/// Show what a mounted volume is doing
+/// Show the activity of a mounted volume
 ///
-/// Requests of the kernel by kind, how long they take, what the cache fetches and the journal commits, anew each second until Ctrl-C.
-/// Where standard output is no terminal each picture follows the last.
+/// Shows the kernel's requests by kind, their latency, cache misses and commits of the journal, once per second until
+/// Ctrl-C. If standard output is not a terminal, each screen follows the last one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs top /mnt
   lanefs top v.lane --interval 5
   lanefs top /mnt --prometheus > /var/lib/node_exporter/lanefs.prom")]
 pub struct Top {
-    /// The directory on which it is mounted, or the image
+    /// Directory on which the volume is mounted, or its image
     #[arg(value_name = "DIR|IMAGE")]
-    what: PathBuf,
-    /// Seconds between two pictures
+    volume: PathBuf,
+    /// Seconds between two screens
     #[arg(long, short, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     interval: f64,
-    /// End after so many pictures
+    /// End after this many screens
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
     /// Print all counters once, in the text format of Prometheus
@@ -37,107 +44,119 @@ pub struct Top {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "not a number".to_string())?;
-    if (0.1..=3600.0).contains(&value) { Ok(value) } else { Err("between 0.1 and 3600".into()) }
-}
-
-/// The mount that is meant.
-fn found(what: &Path) -> Result<MountedVolume, Failure> {
-    client::find(what).ok_or_else(|| {
-        let name = crate::bytes::of_path(what);
-        Failure::new(exit::PARTIAL, name, "no mounted volume", "mount it with `lanefs mount`")
-    })
+    let value: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
+    match INTERVALS.contains(&value) {
+        true => Ok(value),
+        false => Err(format!("give {} to {} seconds", INTERVALS.start(), INTERVALS.end())),
+    }
 }
 
 impl Top {
-    /// Shows pictures until it has shown enough.
+    /// Shows screens until the count is reached or the user stops it.
     ///
     /// # Errors
-    /// Where nothing is mounted there, or the mount does not answer.
-    pub fn run(&self) -> Result<u8, Failure> {
-        let found = found(&self.what)?;
-        let ask = || found.statistics().map_err(|error| mounting::plain_failure(&error));
+    /// No volume is mounted there, or the server does not reply.
+    pub fn execute(&self) -> Result<u8, Failure> {
+        let mount = client::find(&self.volume).ok_or_else(|| {
+            let name = bytes::of_path(&self.volume);
+            Failure::partial(name, "is no mounted volume", "mount it with `lanefs mount`")
+        })?;
+        let statistics = || mount.statistics().map_err(|error| mounted::mount_failure(&error));
         let mut out = console::output();
         if self.prometheus {
-            out.write_all(ask()?.as_bytes())?;
+            out.write_all(statistics()?.as_bytes())?;
             return Ok(exit::OK);
         }
-        let terminal = console::output_is_terminal();
-        let (mut before, mut then) = (Values::parse(&ask()?), Instant::now());
+        let clear = if console::output_is_terminal() { CLEAR_SCREEN } else { "" };
+        let (mut before, mut start) = (Values::parse(&statistics()?), Instant::now());
         let mut shown = 0;
         while self.count.is_none_or(|count| shown < count) {
-            let next = then + Duration::from_secs_f64(self.interval);
-            while Instant::now() < next {
-                if interrupt::raised() {
-                    return Ok(exit::OK);
-                }
-                std::thread::sleep(LOOK.min(next.saturating_duration_since(Instant::now())));
+            if !sleep_until(start + Duration::from_secs_f64(self.interval)) {
+                return Ok(exit::OK);
             }
-            let (now, moment) = (Values::parse(&ask()?), Instant::now());
-            let text = picture(&found.dir, &now, &now.since(&before), (moment - then).as_secs_f64());
-            // To the top left corner, and nothing below.
-            let clear = if terminal { "\x1b[H\x1b[2J" } else { "" };
+            let (now, end) = (Values::parse(&statistics()?), Instant::now());
+            let text = screen(&mount.dir, &now, &now.since(&before), (end - start).as_secs_f64());
             out.write_all(format!("{clear}{text}").as_bytes())?;
             out.flush()?;
-            (before, then) = (now, moment);
+            (before, start) = (now, end);
             shown += 1;
         }
         Ok(exit::OK)
     }
 }
 
-/// One picture: the values as they are, what came in the last `seconds`.
-fn picture(dir: &Path, now: &Values, came: &Values, seconds: f64) -> String {
-    let bytes = |name: &str| size::human(now.get(name) as u64);
-    let rate = |name: &str| came.get(name) / seconds;
-    let speed = |name: &str| size::human(rate(name) as u64);
-    let mut text = format!(
-        "{}: {}B, {}B free, {:.0} inodes; {}B in memory\n",
-        context::shown(crate::bytes::of_path(dir)),
-        bytes("lanefs_size_bytes"),
-        bytes("lanefs_free_bytes"),
-        now.get("lanefs_inodes"),
-        size::human(4096 * now.get("lanefs_resident_blocks") as u64),
-    );
-    let (mut all, mut failed) = (0.0, 0.0);
-    let mut lines = Vec::new();
-    for (name, count, spent, errors) in came.operations() {
-        all += count;
-        failed += errors;
-        if count > 0.0 {
-            let at =
-                |share| came.quantile(name, share).map_or("-".to_string(), |s| format!("{:.0}", s * 1e6));
-            let mean = spent / count * 1e6;
-            lines.push((
-                count,
-                format!(
-                    "{name:<12} {:>10.0} {mean:>10.1} {:>10} {:>10} {:>10.0}\n",
-                    count / seconds,
-                    at(0.5),
-                    at(0.99),
-                    errors / seconds
-                ),
-            ));
+/// Sleeps until `end`. Returns false if the user asked to stop.
+fn sleep_until(end: Instant) -> bool {
+    while Instant::now() < end {
+        if interrupt::raised() {
+            return false;
         }
+        std::thread::sleep(CHECK_INTERVAL.min(end.saturating_duration_since(Instant::now())));
     }
-    let hits = (all - came.get("lanefs_fetched_blocks_total")).max(0.0);
-    text += &format!(
-        "requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s; commits {:.1}/s; written: data {}B/s, journal {}B/s\n\n",
-        all / seconds,
-        failed / seconds,
+    true
+}
+
+/// One screen: the current values, and the rates of `change` over `seconds`.
+fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
+    let size = |name: &str| size::human(now.get(name) as u64);
+    let rate = |name: &str| change.get(name) / seconds;
+    let speed = |name: &str| size::human(rate(name) as u64);
+    let requests = RequestTable::new(change, seconds);
+    let misses = change.get("lanefs_fetched_blocks_total");
+    let hits = (requests.count - misses).max(0.0);
+    format!(
+        "{}: {}B, {}B free, {:.0} inodes; {}B in memory\n\
+         requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s; commits {:.1}/s; \
+         written: data {}B/s, journal {}B/s\n\n{}",
+        escape(bytes::of_path(dir)),
+        size("lanefs_size_bytes"),
+        size("lanefs_free_bytes"),
+        now.get("lanefs_inodes"),
+        size::human(BLOCK * now.get("lanefs_resident_blocks") as u64),
+        requests.count / seconds,
+        requests.errors / seconds,
         hits / seconds,
-        rate("lanefs_fetched_blocks_total"),
+        misses / seconds,
         rate("lanefs_commits_total"),
         speed("lanefs_data_bytes_total"),
         speed("lanefs_journal_bytes_total"),
-    );
-    text += &format!(
-        "{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-        "request", "per second", "mean us", "median <", "99 % <", "errors/s"
-    );
-    lines.sort_by(|a, b| b.0.total_cmp(&a.0));
-    lines.into_iter().for_each(|(_, line)| text += &line);
-    text
+        requests.text,
+    )
+}
+
+/// The requests of an interval, one line for each kind, the most frequent first.
+struct RequestTable {
+    count: f64,
+    errors: f64,
+    text: String,
+}
+
+impl RequestTable {
+    fn new(change: &Values, seconds: f64) -> Self {
+        let (mut all, mut all_errors) = (0.0, 0.0);
+        let mut lines = Vec::new();
+        for (name, count, spent, errors) in change.operations() {
+            all += count;
+            all_errors += errors;
+            if count > 0.0 {
+                let micros = |share| {
+                    change.quantile(name, share).map_or("-".to_string(), |s| format!("{:.0}", s * 1e6))
+                };
+                let (mean, median, slow) = (spent / count * 1e6, micros(0.5), micros(0.99));
+                let (rate, errors) = (count / seconds, errors / seconds);
+                let line =
+                    format!("{name:<12} {rate:>10.0} {mean:>10.1} {median:>10} {slow:>10} {errors:>10.0}\n");
+                lines.push((count, line));
+            }
+        }
+        lines.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut text = format!(
+            "{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+            "request", "per second", "mean us", "median <", "99 % <", "errors/s"
+        );
+        lines.into_iter().for_each(|(_, line)| text += &line);
+        RequestTable { count: all, errors: all_errors, text }
+    }
 }
 
 #[cfg(test)]
@@ -145,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_shows_rates_of_what_was_asked() {
+    fn a_screen_shows_the_rates_of_requests() {
         let text = "lanefs_operation_seconds_bucket{operation=\"read\",le=\"0.000004\"} 100\n\
                     lanefs_operation_seconds_bucket{operation=\"read\",le=\"+Inf\"} 100\n\
                     lanefs_operation_seconds_sum{operation=\"read\"} 0.0003\n\
@@ -153,12 +172,12 @@ mod tests {
                     lanefs_operation_seconds_count{operation=\"write\"} 0\n\
                     lanefs_fetched_blocks_total 40\nlanefs_size_bytes 1073741824\n";
         let values = Values::parse(text);
-        let picture = picture(Path::new("/m"), &values, &values, 2.0);
-        assert!(picture.starts_with("/m: 1.0G"), "{picture}");
-        assert!(picture.contains("requests 50/s") && picture.contains("hits 30/s, misses 20/s"), "{picture}");
-        let read = picture.lines().find(|line| line.starts_with("read")).expect("a line");
+        let screen = screen(Path::new("/m"), &values, &values, 2.0);
+        assert!(screen.starts_with("/m: 1.0G"), "{screen}");
+        assert!(screen.contains("requests 50/s") && screen.contains("hits 30/s, misses 20/s"), "{screen}");
+        let read = screen.lines().find(|line| line.starts_with("read")).expect("a line");
         assert_eq!(read.split_whitespace().collect::<Vec<_>>(), ["read", "50", "3.0", "4", "4", "0"]);
-        assert!(!picture.contains("write "), "what did not happen has no line: {picture}");
+        assert!(!screen.contains("write "), "what did not happen has no line: {screen}");
     }
 
     #[test]

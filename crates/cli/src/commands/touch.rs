@@ -1,45 +1,45 @@
 //! `lanefs touch`.
 
-use crate::cli::Run;
+use crate::command::Command;
 use crate::context::{Context, OWNER};
-use crate::exit::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::{bytes, time};
 use clap::Args;
 use lanefs::{Code, SetAttr, Time};
 use std::ffi::OsString;
 
-/// Set times, making empty files where there are none
+/// Set times, and create empty files for missing names
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs touch v.lane /a /b
   lanefs touch v.lane -d '2026-05-01 09:30' /a")]
 pub struct Touch {
-    /// Make no files
+    /// Create no files
     #[arg(short = 'c', long)]
     no_create: bool,
-    /// The time of access only
+    /// Set the time of the last access only
     #[arg(short = 'a', long)]
     access: bool,
-    /// The time of modification only
+    /// Set the time of the last modification only
     #[arg(short = 'm', long)]
     modification: bool,
-    /// This time (UTC) instead of now: 2026-05-01, '2026-05-01 09:30:15.5' or @SECONDS
+    /// Time in UTC: 2026-05-01, '2026-05-01 09:30:15.5' or @SECONDS since 1970 [default: now]
     #[arg(short, long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     date: Option<Time>,
     /// Set the times of a symbolic link itself
     #[arg(long)]
     no_dereference: bool,
-    /// What to touch
+    /// Files to touch
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 }
 
-impl Run for Touch {
+impl Command for Touch {
     fn changes(&self) -> bool {
         true
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let time = self.date.unwrap_or_else(Time::now);
         let both = self.access == self.modification;
         let set = SetAttr {

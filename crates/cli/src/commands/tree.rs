@@ -1,10 +1,10 @@
 //! `lanefs tree`.
 
-use crate::bytes;
-use crate::cli::Run;
-use crate::context::{Context, json_name};
-use crate::exit::{Failure, Outcome};
-use crate::walk::{Visit, Walk, WalkOptions};
+use crate::command::Command;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome, check_interrupt};
+use crate::walk::{Visit, Walk, WalkOptions, WalkStep};
+use crate::{bytes, json};
 use clap::Args;
 use lanefs::FileKind;
 use std::ffi::OsString;
@@ -16,36 +16,36 @@ use std::io::Write;
   lanefs tree v.lane -L 2
   lanefs tree v.lane -d /usr /etc")]
 pub struct Tree {
-    /// Levels to show
+    /// Show at most this many levels
     #[arg(short = 'L', long = "level", value_name = "DEPTH")]
     level: Option<usize>,
-    /// Directories only
+    /// Show directories only
     #[arg(short, long)]
     directories: bool,
     /// Show names that begin with a dot
     #[arg(short, long)]
     all: bool,
-    /// One JSON object a line instead: path, type, inode, depth
+    /// Print one JSON object per line instead: path, type, inode, depth
     #[arg(long)]
     json: bool,
-    /// Where to start; the root directory (in a shell: the working directory) without it
+    /// Directories to start at [default: the root directory; in a shell the working directory]
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
 }
 
-impl Run for Tree {
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+impl Command for Tree {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let here = [OsString::from(".")];
         let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
-        let mut count = (0u64, 0u64);
+        let mut totals = Totals::default();
         for path in paths {
-            let outcome = self.show(context, bytes::of(path), &mut count);
+            let outcome = self.show(context, bytes::of(path), &mut totals);
             context.go_on(outcome)?;
         }
         if self.json {
             return Ok(());
         }
-        let (directories, files) = count;
+        let Totals { directories, files } = totals;
         let plural = |n: u64, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
         write!(context.out, "\n{}", plural(directories, "directory", "directories"))?;
         if !self.directories {
@@ -56,7 +56,7 @@ impl Run for Tree {
 }
 
 impl Tree {
-    fn show(&self, context: &mut Context<'_>, path: &[u8], count: &mut (u64, u64)) -> Outcome {
+    fn show(&self, context: &mut Context<'_>, path: &[u8], totals: &mut Totals) -> Outcome {
         let start = context.resolve(path, true)?;
         let options = WalkOptions {
             sorted: true,
@@ -65,8 +65,7 @@ impl Tree {
             max_depth: self.level,
         };
         let mut walk = Walk::new(context.volume, path, start.ino, start.kind, options);
-        // One element for each level above the current one: does a line go on there?
-        let mut open: Vec<bool> = Vec::new();
+        let mut branches = Branches::default();
         while let Some(step) = walk.next() {
             let step = match step {
                 Ok(step) => step,
@@ -75,47 +74,82 @@ impl Tree {
                     continue;
                 }
             };
-            crate::interrupt::check()?;
+            check_interrupt()?;
             if step.visit == Visit::Leave {
                 continue;
             }
-            if step.depth > 0 {
-                match step.kind {
-                    FileKind::Directory => count.0 += 1,
-                    _ => count.1 += 1,
-                }
+            match step.kind {
+                _ if step.depth == 0 => {}
+                FileKind::Directory => totals.directories += 1,
+                _ => totals.files += 1,
             }
             if self.json {
-                let mut object = serde_json::Map::new();
-                json_name(&mut object, "path", walk.path());
-                object.insert("type".to_string(), step.kind.word().into());
-                object.insert("inode".to_string(), step.ino.0.into());
-                object.insert("depth".to_string(), step.depth.into());
-                writeln!(context.out, "{}", serde_json::Value::Object(object))?;
-                continue;
+                print_json(context, walk.path(), step)?;
+            } else {
+                let name = if step.depth == 0 { path } else { walk.name() };
+                print_line(context, &mut branches, walk.path(), name, step)?;
             }
-            let mut line = Vec::new();
-            open.truncate(step.depth.saturating_sub(1));
-            for goes_on in &open {
-                line.extend_from_slice(if *goes_on { "│   ".as_bytes() } else { b"    " });
-            }
-            if step.depth > 0 {
-                line.extend_from_slice(if step.last { "└── " } else { "├── " }.as_bytes());
-                open.push(!step.last);
-            }
-            context.push_name(&mut line, if step.depth == 0 { path } else { walk.name() });
-            if step.kind == FileKind::Symlink {
-                match context.volume.readlink(step.ino) {
-                    Ok(target) => {
-                        line.extend_from_slice(b" -> ");
-                        context.push_name(&mut line, &target);
-                    }
-                    Err(error) => context.go_on(Err(Failure::volume(walk.path(), &error)))?,
-                }
-            }
-            line.push(b'\n');
-            context.out.write_all(&line)?;
         }
         Ok(())
     }
+}
+
+/// Directories and files below the starts.
+#[derive(Default)]
+struct Totals {
+    directories: u64,
+    files: u64,
+}
+
+/// The lines of the drawing left of a name.
+#[derive(Default)]
+struct Branches {
+    /// One element for each level above the current one: true if more entries follow there.
+    continues: Vec<bool>,
+}
+
+impl Branches {
+    /// Appends the drawing for a step.
+    fn push(&mut self, line: &mut Vec<u8>, step: WalkStep) {
+        self.continues.truncate(step.depth.saturating_sub(1));
+        for continues in &self.continues {
+            line.extend_from_slice(if *continues { "│   ".as_bytes() } else { b"    " });
+        }
+        if step.depth > 0 {
+            line.extend_from_slice(if step.last { "└── " } else { "├── " }.as_bytes());
+            self.continues.push(!step.last);
+        }
+    }
+}
+
+fn print_line(
+    context: &mut Context<'_>,
+    branches: &mut Branches,
+    path: &[u8],
+    name: &[u8],
+    step: WalkStep,
+) -> Outcome {
+    let mut line = Vec::new();
+    branches.push(&mut line, step);
+    context.push_name(&mut line, name);
+    if step.kind == FileKind::Symlink {
+        match context.volume.readlink(step.ino) {
+            Ok(target) => {
+                line.extend_from_slice(b" -> ");
+                context.push_name(&mut line, &target);
+            }
+            Err(error) => context.go_on(Err(Failure::volume(path, &error)))?,
+        }
+    }
+    line.push(b'\n');
+    Ok(context.out.write_all(&line)?)
+}
+
+fn print_json(context: &mut Context<'_>, path: &[u8], step: WalkStep) -> Outcome {
+    let mut object = serde_json::Map::new();
+    json::add_name(&mut object, "path", path);
+    object.insert("type".to_string(), step.kind.word().into());
+    object.insert("inode".to_string(), step.ino.0.into());
+    object.insert("depth".to_string(), step.depth.into());
+    Ok(writeln!(context.out, "{}", serde_json::Value::Object(object))?)
 }

@@ -1,39 +1,39 @@
 //! `lanefs truncate`.
 
 use crate::bytes;
-use crate::cli::Run;
+use crate::command::Command;
 use crate::context::{Context, OWNER};
-use crate::exit::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::size::parse_size;
 use clap::Args;
 use lanefs::{Code, FileKind, SetAttr};
 use std::ffi::OsString;
 
-/// Cut files off, or lengthen them with a hole
+/// Truncate files, or extend them with a hole
 ///
-/// A file that does not exist is made.
+/// A file that does not exist is created.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs truncate v.lane -s 0 /log
   lanefs truncate v.lane -s 10G /sparse")]
 pub struct Truncate {
-    /// The new size
+    /// New size: 0, 4096, 512M, 1.5T
     #[arg(short, long, value_parser = parse_size)]
     size: u64,
-    /// Make no files
+    /// Create no files
     #[arg(short = 'c', long)]
     no_create: bool,
-    /// What to resize
+    /// Files to resize
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 }
 
-impl Run for Truncate {
+impl Command for Truncate {
     fn changes(&self) -> bool {
         true
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         for path in &self.paths {
             let outcome = self.resize(context, bytes::of(path));
             context.go_on(outcome)?;

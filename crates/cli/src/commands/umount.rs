@@ -1,42 +1,42 @@
 //! `lanefs umount`.
 
-use crate::exit::{Failure, Outcome};
-use crate::{interrupt, mounting};
+use crate::failure::{Failure, Outcome};
+use crate::{interrupt, mounted};
 use clap::Args;
+use lanefs_fuse::unmount;
 use std::path::PathBuf;
 
-/// Unmount a volume, and wait until everything is durable
+/// Unmount a volume and wait until all changes are durable
 ///
-/// A mount whose server has ended ("Transport endpoint is not connected") is taken away; what had not been synced is lost, and the
-/// next mount goes on from there.
+/// A mount whose server has ended ("Transport endpoint is not connected") is removed. Changes that had not been synced
+/// are lost; the next mount recovers the volume.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs umount /mnt
   lanefs umount --lazy /mnt")]
 pub struct Umount {
-    /// Where it is mounted
+    /// Directories on which volumes are mounted
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
-    /// Also while it is in use: gone from sight at once, closed when the last user is done, and not waited for
+    /// Unmount even if the volume is in use: it disappears at once, is closed after its last user, and is not waited for
     #[arg(long, short)]
     lazy: bool,
 }
 
 impl Umount {
-    /// Unmounts.
+    /// Unmounts the volumes.
     ///
     /// # Errors
     /// The first one: no mount of LaneFS, in use, not closed well.
-    pub fn run(&self) -> Outcome {
+    pub fn execute(&self) -> Outcome {
         self.dirs.iter().try_for_each(|dir| {
-            let done = if self.lazy {
-                lanefs_fuse::unmount::detach(dir)
-            } else {
-                lanefs_fuse::unmount::unmount(dir, &interrupt::raised)
+            let unmounted = match self.lazy {
+                true => unmount::detach(dir),
+                false => unmount::unmount(dir, &interrupt::raised),
             };
-            done.map_err(|error| match interrupt::raised() {
+            unmounted.map_err(|error| match interrupt::raised() {
                 true => Failure::Interrupted,
-                false => mounting::plain_failure(&error),
+                false => mounted::mount_failure(&error),
             })
         })
     }

@@ -1,17 +1,17 @@
 //! `lanefs xattr`.
 
 use crate::bytes;
-use crate::cli::Run;
+use crate::command::Command;
 use crate::context::{Context, OWNER};
 use crate::escape::escape_into;
-use crate::exit::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::input::Input;
 use clap::{Args, Subcommand};
 use lanefs::{Ino, XattrMode};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 
-/// Largest value read from standard input, in bytes; the volume may refuse less.
+/// Largest value that is read from standard input, in bytes. The volume may have a lower limit.
 const MAX_VALUE: u64 = 1 << 24;
 
 /// Read and change extended attributes
@@ -25,87 +25,86 @@ pub struct Xattr {
     /// Work on a symbolic link itself
     #[arg(long, global = true)]
     no_dereference: bool,
-    /// What to do
+    /// The action.
     #[command(subcommand)]
-    action: Action,
+    action: XattrAction,
 }
 
-/// What is done with attributes.
+/// An action on attributes.
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Print the value of an attribute, its very bytes
+enum XattrAction {
+    /// Print the value of an attribute unchanged
     Get {
-        /// The attribute, such as user.origin
+        /// Attribute, such as user.origin
         #[arg(value_name = "NAME")]
         name: OsString,
-        /// The file
+        /// File
         #[arg(value_name = "PATH")]
         path: OsString,
     },
     /// Set an attribute
     Set {
-        /// Fail where the attribute exists
+        /// Fail if the attribute exists
         #[arg(long)]
         create: bool,
-        /// Fail where the attribute does not exist
+        /// Fail if the attribute does not exist
         #[arg(long, conflicts_with = "create")]
         replace: bool,
-        /// The attribute, such as user.origin
+        /// Attribute, such as user.origin
         #[arg(value_name = "NAME")]
         name: OsString,
-        /// The value; `-` reads it from standard input
+        /// Value; `-` reads it from standard input
         #[arg(value_name = "VALUE")]
         value: OsString,
-        /// The files
+        /// Files
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<OsString>,
     },
-    /// Print the names of all attributes, one a line (escaped)
+    /// Print the names of all attributes, one per line (escaped)
     List {
-        /// Values too, behind a tab (escaped)
+        /// Print values too, after a tab (escaped)
         #[arg(short, long)]
         values: bool,
-        /// The file
+        /// File
         #[arg(value_name = "PATH")]
         path: OsString,
     },
     /// Remove an attribute
     Rm {
-        /// The attribute
+        /// Attribute, such as user.origin
         #[arg(value_name = "NAME")]
         name: OsString,
-        /// The files
+        /// Files
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<OsString>,
     },
 }
 
-impl Run for Xattr {
+impl Command for Xattr {
     fn changes(&self) -> bool {
-        matches!(self.action, Action::Set { .. } | Action::Rm { .. })
+        matches!(self.action, XattrAction::Set { .. } | XattrAction::Rm { .. })
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Outcome {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let volume = context.volume;
         match &self.action {
-            Action::Get { name, path } => {
+            XattrAction::Get { name, path } => {
                 let path = bytes::of(path);
                 let ino = self.ino(context, path)?;
-                let value =
-                    volume.getxattr(&OWNER, ino, bytes::of(name)).map_err(|e| Failure::volume(path, &e))?;
-                Ok(context.out.write_all(&value)?)
+                let value = volume.getxattr(&OWNER, ino, bytes::of(name));
+                Ok(context.out.write_all(&value.map_err(|e| Failure::volume(path, &e))?)?)
             }
-            Action::List { values, path } => self.list(context, bytes::of(path), *values),
-            Action::Set { create, replace, name, value, paths } => {
+            XattrAction::List { values, path } => self.list(context, bytes::of(path), *values),
+            XattrAction::Set { create, replace, name, value, paths } => {
                 let mode = match (create, replace) {
                     (true, _) => XattrMode::Create,
                     (_, true) => XattrMode::Replace,
                     _ => XattrMode::Set,
                 };
-                let value = if value == "-" { from_input()? } else { bytes::of(value).to_vec() };
+                let value = if value == "-" { read_value()? } else { bytes::of(value).to_vec() };
                 self.each(context, paths, &|ino| volume.setxattr(&OWNER, ino, bytes::of(name), &value, mode))
             }
-            Action::Rm { name, paths } => {
+            XattrAction::Rm { name, paths } => {
                 self.each(context, paths, &|ino| volume.removexattr(&OWNER, ino, bytes::of(name)))
             }
         }
@@ -152,11 +151,8 @@ impl Xattr {
     }
 }
 
-fn from_input() -> Result<Vec<u8>, Failure> {
+fn read_value() -> Result<Vec<u8>, Failure> {
     let mut value = Vec::new();
-    Input::default()
-        .take(MAX_VALUE)
-        .read_to_end(&mut value)
-        .map_err(|error| super::write::input_failure(&error))?;
+    Input::default().take(MAX_VALUE).read_to_end(&mut value).map_err(|error| Failure::input(&error))?;
     Ok(value)
 }

@@ -216,7 +216,7 @@ fn mv_moves() {
     v.run("mv", "/dir/c /none /dir/a /dir/sub").ends(1).says("/none");
     assert_eq!(v.run("ls", "/dir/sub").ends(0).out(), "a\nc\n");
     v.run("mv", "/dir/link /dir/twin /nowhere").ends(1).says("not a directory");
-    v.run("mv", "/dir /dir/sub").ends(1).says("cannot go into itself");
+    v.run("mv", "/dir /dir/sub").ends(1).says("cannot move into itself");
     v.run("mv", "/dir/twin /dir/sub/a/x").ends(1);
     v.run("mv", "/dir/twin").ends(2);
     v.run("mkdir", "/empty").ends(0);
@@ -238,7 +238,7 @@ fn ln_links() {
     assert_eq!(v.run("cat", "/dir/a").ends(0).out(), "beta\n");
     v.run("ln", "-s ../nowhere /dir/dangling").ends(0);
     v.run("cat", "/dir/dangling").ends(1).says("not found");
-    v.run_with("write", &["/dir/dangling"], b"x").ends(1).says("leads nowhere");
+    v.run_with("write", &["/dir/dangling"], b"x").ends(1).says("without a target");
     v.run("ln", "-s loop /loop").ends(0);
     v.run("cat", "/loop").ends(1).says("symbolic links");
     v.run("ln", "/none /x").ends(1);
@@ -356,7 +356,7 @@ fn cp_reports_and_goes_on() {
     assert_eq!(v.run("cat", "/d/good").out(), "new");
     // A file in the way of a directory, and the other way round.
     v.run("mkdir", "-p /t/good").ends(0);
-    v.run("cp", &format!("-r :/t/good {good}")).ends(1).says("in the way");
+    v.run("cp", &format!("-r :/t/good {good}")).ends(1).says("is not a directory");
     v.run("cp", &format!("{good} :/t")).ends(1).says("is a directory");
     // A link of the volume must not lead a copy out of its target.
     let outside = v.host("outside");
@@ -365,7 +365,7 @@ fn cp_reports_and_goes_on() {
     std::os::unix::fs::symlink(&outside, v.host("target/x")).unwrap();
     v.run("mkdir", "-p /evil/x").ends(0);
     v.run_with("write", &["/evil/x/file"], b"x").ends(0);
-    v.run("cp", &format!("-r :/evil/. {}", text(&v.host("target")))).ends(1).says("in the way");
+    v.run("cp", &format!("-r :/evil/. {}", text(&v.host("target")))).ends(1).says("is not a directory");
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
     // The image itself is neither read nor written.
     v.run("mkdir", "/host").ends(0);

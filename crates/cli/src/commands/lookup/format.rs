@@ -1,20 +1,20 @@
-//! One answer as a line. Written by hand: there are millions of them.
+//! Lines of the output. Formatted by hand for speed: a batch has millions of them.
 
 use crate::escape::escape_into;
 use crate::time;
-use lanefs::{Code, Resolution, Time};
+use lanefs::{Attr, Code, Resolution, Time};
 use std::io::Write;
 
-/// Which form the lines have.
+/// Form of the lines.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Format {
-    /// Mode, links, uid, gid and mtime too.
+pub(super) struct LineFormat {
+    /// Adds mode, links, uid, gid and mtime.
     pub(super) stat: bool,
     /// JSON objects instead of columns.
     pub(super) json: bool,
 }
 
-impl Format {
+impl LineFormat {
     /// Appends the line for one path.
     pub(super) fn push(self, out: &mut Vec<u8>, path: &[u8], answer: &Resolution) {
         if self.json { self.push_json(out, path, answer) } else { self.push_columns(out, path, answer) }
@@ -64,7 +64,24 @@ impl Format {
             }
             _ => out.extend_from_slice(b",\"inode\":null,\"type\":null"),
         }
-        match answer.attr.filter(|_| found) {
+        self.push_json_attributes(out, answer.attr.filter(|_| found));
+        if !found {
+            let _ = write!(out, ",\"error\":\"{}\"", answer.code.text());
+        }
+        out.extend_from_slice(b",\"path\":");
+        push_json_text(out, &String::from_utf8_lossy(path));
+        if std::str::from_utf8(path).is_err() {
+            out.extend_from_slice(b",\"path_hex\":\"");
+            for byte in path {
+                let _ = write!(out, "{byte:02x}");
+            }
+            out.push(b'"');
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn push_json_attributes(self, out: &mut Vec<u8>, attr: Option<Attr>) {
+        match attr {
             Some(attr) => {
                 let _ = write!(out, ",\"size\":{}", attr.size);
                 if self.stat {
@@ -85,24 +102,11 @@ impl Format {
                 }
             }
         }
-        if !found {
-            let _ = write!(out, ",\"error\":\"{}\"", answer.code.text());
-        }
-        out.extend_from_slice(b",\"path\":");
-        push_json_text(out, &String::from_utf8_lossy(path));
-        if std::str::from_utf8(path).is_err() {
-            out.extend_from_slice(b",\"path_hex\":\"");
-            for byte in path {
-                let _ = write!(out, "{byte:02x}");
-            }
-            out.push(b'"');
-        }
-        out.extend_from_slice(b"}\n");
     }
 }
 
 fn push_json_text(out: &mut Vec<u8>, text: &str) {
-    // Writing into a vector does not fail.
+    // Writing to a vector cannot fail.
     let _ = serde_json::to_writer(out, text);
 }
 
@@ -119,7 +123,7 @@ fn push_time(out: &mut Vec<u8>, time: Time) {
     }
     push_number(out, time.0.unsigned_abs() / SECOND);
     let point = out.len();
-    // A one before the nine digits keeps their zeros; the point takes its place.
+    // A one before the nine digits keeps their zeros; the point then overwrites it.
     push_number(out, SECOND + time.0.unsigned_abs() % SECOND);
     out[point] = b'.';
 }
@@ -142,9 +146,9 @@ fn push_number(out: &mut Vec<u8>, mut number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lanefs::{Attr, FileKind, Ino};
+    use lanefs::{FileKind, Ino};
 
-    fn line(format: Format, path: &[u8], answer: &Resolution) -> String {
+    fn line(format: LineFormat, path: &[u8], answer: &Resolution) -> String {
         let mut out = Vec::new();
         format.push(&mut out, path, answer);
         String::from_utf8(out).unwrap()
@@ -175,8 +179,8 @@ mod tests {
 
     #[test]
     fn columns_are_as_documented() {
-        let plain = Format { stat: false, json: false };
-        let stat = Format { stat: true, json: false };
+        let plain = LineFormat { stat: false, json: false };
+        let stat = LineFormat { stat: true, json: false };
         assert_eq!(line(plain, b"/a\tb\\\xff", &found()), "0\t9216\tfile\t1234\t/a\\x09b\\\\\\xff\n");
         assert_eq!(line(plain, b"", &MISSING), "4\t-\t-\t-\t\n");
         assert_eq!(
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn json_lines_parse() {
-        let stat = Format { stat: true, json: true };
+        let stat = LineFormat { stat: true, json: true };
         let object: serde_json::Value = serde_json::from_str(&line(stat, b"a\"\n", &found())).unwrap();
         assert_eq!(object["path"], "a\"\n");
         assert_eq!(object["mode"], "4755");

@@ -1,12 +1,12 @@
-//! A line of the shell as words.
+//! Words of a line of the shell.
 
-use crate::escape::hex_escape;
+use crate::escape::{escape, hex_escape};
 
 /// Splits a line at spaces and tabs. Quotes and backslashes work as `lanefs shell --help` says.
 ///
 /// # Errors
-/// Where a quote is not closed.
-pub(super) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
+/// A quote is not closed.
+pub fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
     let mut at = 0;
@@ -43,7 +43,7 @@ pub(super) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     Ok(words)
 }
 
-/// Appends what the backslash at the start of `rest` stands for; returns the bytes taken.
+/// Appends the byte that the backslash at the start of `rest` stands for; returns the number of bytes taken.
 fn escaped(rest: &[u8], word: &mut Vec<u8>) -> usize {
     let behind = rest.get(1..).unwrap_or_default();
     if let Some(byte) = hex_escape(behind) {
@@ -54,10 +54,10 @@ fn escaped(rest: &[u8], word: &mut Vec<u8>) -> usize {
     2.min(rest.len())
 }
 
-/// A word as it can be typed, with every byte that the shell would take for itself escaped.
-pub(super) fn quote(word: &[u8]) -> String {
+/// A word as a user can type it: every byte with a meaning to the shell is escaped.
+pub fn quote(word: &[u8]) -> String {
     let mut out = Vec::new();
-    for c in crate::escape::escape(word).bytes() {
+    for c in escape(word).bytes() {
         if matches!(c, b' ' | b'\'' | b'"') || c == b'#' && out.is_empty() {
             out.push(b'\\');
         }

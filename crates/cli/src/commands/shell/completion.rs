@@ -1,16 +1,17 @@
 //! Completion at the prompt: commands, their options, and paths inside the volume.
 
-use super::words;
 use crate::context::OWNER;
+use crate::escape::escape;
+use crate::words;
 use lanefs::{FileKind, Ino, ResolveOptions, Volume};
 use rustyline::completion::{Completer, Pair};
 use rustyline::{Context, Helper, Highlighter, Hinter, Validator};
 use std::collections::BTreeMap;
 
-/// Entries of a directory that completion looks at: enough for a person, and no wait in a directory of millions.
-const MOST: usize = 20_000;
+/// Entries of a directory that completion reads: enough for a person, and no wait in a directory of millions.
+const MAX_ENTRIES: usize = 20_000;
 
-/// What the line editor asks.
+/// The completer of the line editor.
 #[derive(Helper, Highlighter, Hinter, Validator)]
 pub(super) struct ShellHelper<'v> {
     volume: &'v Volume,
@@ -23,7 +24,7 @@ pub(super) struct ShellHelper<'v> {
 }
 
 impl<'v> ShellHelper<'v> {
-    /// Knows the commands of `line`.
+    /// Completes the subcommands of `line`.
     pub(super) fn new(volume: &'v Volume, line: &clap::Command) -> Self {
         let mut commands = BTreeMap::new();
         for command in line.get_subcommands() {
@@ -36,14 +37,14 @@ impl<'v> ShellHelper<'v> {
     }
 
     fn paths(&self, word: &[u8]) -> Vec<Pair> {
-        // `cp` marks the volume's side by a colon.
+        // `cp` marks paths inside the volume with a colon.
         let (mark, path) = word.strip_prefix(b":").map_or((&b""[..], word), |path| (b":", path));
         let at = path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
         let (head, start) = path.split_at(at);
         let mut pairs = Vec::new();
         for (name, kind) in self.names(head, start) {
             let mut whole = [mark, head, &name].concat();
-            let mut display = crate::escape::escape(&name);
+            let mut display = escape(&name);
             if kind == FileKind::Directory {
                 whole.push(b'/');
                 display.push('/');
@@ -61,10 +62,10 @@ impl<'v> ShellHelper<'v> {
         else {
             return Vec::new();
         };
-        let entries = self.volume.readdir(&OWNER, dir, 0, MOST).unwrap_or_default();
+        let entries = self.volume.readdir(&OWNER, dir, 0, MAX_ENTRIES).unwrap_or_default();
         let mut names: Vec<_> = entries
             .into_iter()
-            // Hidden names come when they are asked for.
+            // Hidden names need a typed dot.
             .filter(|e| e.name.starts_with(start) && (!start.is_empty() || !e.name.starts_with(b".")))
             .map(|e| (e.name, e.kind))
             .collect();
@@ -80,7 +81,7 @@ impl Completer for ShellHelper<'_> {
         let before = line.get(..pos).unwrap_or(line);
         let start = word_start(before);
         let typed = &before[start..];
-        // An open quote is closed for the sake of reading the word; what replaces it is quoted with backslashes.
+        // Close an open quote to read the word; its replacement is quoted with backslashes.
         let word = ["", "'", "\""]
             .iter()
             .find_map(|end| words::split(format!("{typed}{end}").as_bytes()).ok())
@@ -105,7 +106,7 @@ impl Completer for ShellHelper<'_> {
     }
 }
 
-/// Where the last word of an unfinished line begins.
+/// Start of the last word of an unfinished line.
 fn word_start(line: &str) -> usize {
     let mut start = 0;
     let mut quote = None;

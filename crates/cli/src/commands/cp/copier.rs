@@ -1,0 +1,148 @@
+//! Copying of one file or tree.
+
+use super::location::Location;
+use super::sink::Sink;
+use super::source::{CopySource, SourceStep};
+use crate::context::{Context, OWNER};
+use crate::failure::{Failure, Outcome, check_interrupt};
+use crate::progress::Progress;
+use crate::walk::Visit;
+use lanefs::{FileKind, Ino};
+use std::collections::HashSet;
+
+/// Bytes in one read and write.
+const CHUNK: usize = 1 << 20;
+
+/// Options of a copy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CopyOptions {
+    /// Copies directories with all their entries, and special files as such.
+    pub(super) recursive: bool,
+    /// Keeps owner, permissions and times.
+    pub(super) preserve: bool,
+    /// Leaves existing files unchanged.
+    pub(super) no_clobber: bool,
+}
+
+/// Copies files and trees.
+pub(super) struct Copier {
+    options: CopyOptions,
+    buffer: Vec<u8>,
+    progress: Progress,
+}
+
+impl Copier {
+    /// Creates a copier.
+    pub(super) fn new(options: CopyOptions) -> Self {
+        Copier { options, buffer: vec![0; CHUNK], progress: Progress::new("copied") }
+    }
+
+    /// Copies a file or a tree to the exact name `to`.
+    ///
+    /// # Errors
+    /// Failures that end the copy; a failure for one file is reported.
+    pub(super) fn copy(&mut self, context: &mut Context<'_>, from: &Location, to: &Location) -> Outcome {
+        let mut source = CopySource::open(context, from, !self.options.recursive)?;
+        if source.meta().kind == FileKind::Directory {
+            if !self.options.recursive {
+                let advice = "use -r to copy it with all its entries";
+                return Err(Failure::partial(from.argument(), "is a directory", advice));
+            }
+            if let (true, true, Some(ino)) = (from.inside, to.inside, source.meta().ino) {
+                refuse_into_itself(context, from, to, ino)?;
+            }
+        }
+        while let Some(step) = source.next(context) {
+            check_interrupt()?;
+            let outcome = step.and_then(|step| self.copy_step(context, &mut source, &step, to));
+            context.go_on(outcome)?;
+        }
+        Ok(())
+    }
+
+    fn copy_step(
+        &mut self,
+        context: &Context<'_>,
+        source: &mut CopySource<'_>,
+        step: &SourceStep,
+        to: &Location,
+    ) -> Outcome {
+        let location = Location { inside: to.inside, path: [&to.path[..], &step.below].concat() };
+        let sink = Sink::new(&location, step.below.is_empty());
+        if step.visit == Visit::Leave {
+            return sink.finish(context, &step.meta, self.options.preserve);
+        }
+        self.progress.tick();
+        let outcome = self.copy_one(context, step, &sink);
+        if outcome.is_err() && step.meta.kind == FileKind::Directory {
+            source.skip();
+        }
+        outcome
+    }
+
+    /// Copies one file, or creates one directory.
+    fn copy_one(&mut self, context: &Context<'_>, step: &SourceStep, sink: &Sink<'_>) -> Outcome {
+        let meta = &step.meta;
+        match meta.kind {
+            FileKind::Directory => return sink.directory(context, meta, self.options.preserve),
+            _ if self.options.no_clobber && sink.exists(context)? => return Ok(()),
+            FileKind::File => self.copy_content(context, step, sink)?,
+            FileKind::Symlink => sink.symlink(context, &step.target(context)?)?,
+            _ if !self.options.recursive => {
+                let what = format!("is a {}", meta.kind.word());
+                return Err(Failure::partial(step.from.argument(), &what, "use -r to copy it as such"));
+            }
+            _ => sink.special(context, meta)?,
+        }
+        sink.finish(context, meta, self.options.preserve)
+    }
+
+    fn copy_content(&mut self, context: &Context<'_>, step: &SourceStep, sink: &Sink<'_>) -> Outcome {
+        let reader = step.reader(context)?;
+        let mut writer = sink.file(context, &step.meta)?;
+        if writer.is_same_file(&reader) {
+            let what = "source and target are the same file";
+            return Err(Failure::partial(step.from.argument(), what, "choose another target"));
+        }
+        let outcome = writer.clear(context).and_then(|()| {
+            let mut offset = 0;
+            while let Some((start, end)) = reader.data(context, offset)? {
+                offset = start;
+                while offset < end {
+                    check_interrupt()?;
+                    let len = usize::try_from(end - offset).unwrap_or(CHUNK).min(CHUNK);
+                    let count = reader.read(context, offset, &mut self.buffer[..len])?;
+                    let Some(data) = self.buffer.get(..count).filter(|data| !data.is_empty()) else {
+                        // Another process truncated the source during the copy.
+                        return writer.finish(context, offset);
+                    };
+                    writer.write(context, offset, data)?;
+                    offset += count as u64;
+                }
+            }
+            writer.finish(context, reader.size(context)?.max(offset))
+        });
+        if outcome.is_err() {
+            writer.abandon(context);
+        }
+        outcome
+    }
+}
+
+/// Refuses to copy a directory into itself, which would never end.
+fn refuse_into_itself(context: &Context<'_>, from: &Location, to: &Location, source: Ino) -> Outcome {
+    let mut dir = match context.try_resolve(&to.path, true)? {
+        Ok(attr) => attr.ino,
+        Err(_) => context.parent(&to.path)?.0,
+    };
+    // The parents of a damaged volume may form a circle.
+    let mut visited = HashSet::new();
+    while visited.insert(dir) {
+        if dir == source {
+            let advice = "choose a target outside of it";
+            return Err(Failure::partial(from.argument(), "cannot be copied into itself", advice));
+        }
+        dir = context.volume.lookup(&OWNER, dir, b"..").map_err(|e| Failure::volume(&to.path, &e))?.0;
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Writing of copies.
+
+use super::reader::Reader;
+use crate::context::{Context, OWNER};
+use crate::failure::{Failure, Outcome};
+use crate::output_file::OutputFile;
+use lanefs::SetAttr;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// A regular file to write.
+pub(super) enum Writer {
+    /// Inside the volume.
+    Inside {
+        /// The file.
+        file: OutputFile,
+        /// Its path, for messages.
+        path: Vec<u8>,
+    },
+    /// On the host.
+    Host {
+        /// The open file.
+        file: File,
+        /// Its path, for messages.
+        path: PathBuf,
+        /// True if the copy created it.
+        created: bool,
+    },
+}
+
+impl Writer {
+    /// Drops the old content.
+    ///
+    /// # Errors
+    /// Names the file.
+    pub(super) fn clear(&mut self, context: &Context<'_>) -> Outcome {
+        match self {
+            Writer::Inside { file, path } => file.truncate(context, path, 0),
+            Writer::Host { created: true, .. } => Ok(()),
+            Writer::Host { file, path, .. } => file.set_len(0).map_err(|error| Failure::host(path, &error)),
+        }
+    }
+
+    /// Writes all of `data`.
+    ///
+    /// # Errors
+    /// Names the file.
+    pub(super) fn write(&mut self, context: &Context<'_>, offset: u64, data: &[u8]) -> Outcome {
+        match self {
+            Writer::Inside { file, path } => {
+                let written = context.volume.write(&OWNER, file.attr.ino, offset, data);
+                written.map(drop).map_err(|e| Failure::volume(path, &e))
+            }
+            Writer::Host { file, path, .. } => {
+                file.write_all_at(data, offset).map_err(|error| Failure::host(path, &error))
+            }
+        }
+    }
+
+    /// Sets the size of the complete content to `size`; it may end with a hole.
+    ///
+    /// # Errors
+    /// Names the file.
+    pub(super) fn finish(&mut self, context: &Context<'_>, size: u64) -> Outcome {
+        match self {
+            Writer::Inside { file, path } => {
+                if context.attr(path, file.attr.ino)?.size == size {
+                    return Ok(());
+                }
+                let set = SetAttr { size: Some(size), ..SetAttr::default() };
+                let done = context.volume.setattr(&OWNER, file.attr.ino, &set);
+                done.map(drop).map_err(|e| Failure::volume(path, &e))
+            }
+            Writer::Host { file, path, .. } => {
+                let meta = file.metadata().map_err(|error| Failure::host(path, &error))?;
+                // Devices and pipes have no size to set.
+                if !meta.is_file() || meta.len() == size {
+                    return Ok(());
+                }
+                file.set_len(size).map_err(|error| Failure::host(path, &error))
+            }
+        }
+    }
+
+    /// Removes the file after a failure, if the copy created it.
+    pub(super) fn abandon(&self, context: &Context<'_>) {
+        match self {
+            Writer::Inside { file, .. } => file.abandon(context),
+            Writer::Host { path, created: true, .. } => {
+                // The user needs the first failure, not one of this call.
+                let _ = fs::remove_file(path);
+            }
+            Writer::Host { .. } => {}
+        }
+    }
+
+    /// True if `reader` reads the same file of the volume.
+    pub(super) fn is_same_file(&self, reader: &Reader) -> bool {
+        match (reader, self) {
+            (Reader::Inside { ino, .. }, Writer::Inside { file, .. }) => *ino == file.attr.ino,
+            _ => false,
+        }
+    }
+}

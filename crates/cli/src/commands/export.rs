@@ -1,0 +1,106 @@
+//! `lanefs export`.
+
+use crate::command::Command;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::progress::TransferProgress;
+use crate::transfer::{self, TransferArgs};
+use crate::{bytes, console, interrupt};
+use clap::Args;
+use lanefs_transfer::{
+    ArchiveTarget, Control, ExportOptions, Report, export_archive, export_tree, is_archive_name,
+};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Export a directory tree of the volume to the host or into a tar archive
+///
+/// The entries of the directory SRC go into the directory DEST of the host, which is created with its parents if it is
+/// missing. A single file goes to the path DEST, or into the directory DEST. A DEST whose name ends in .tar, .tar.gz,
+/// .tgz, .tar.zst or .tzst (and is no directory) is written as an archive, compressed as its name says.
+///
+/// Everything that `import` keeps is kept. Owners and devices need root; without it set-id bits of other users' files
+/// are dropped. The export never writes through symbolic links of the host, and removes a file that it could not
+/// finish. Archives hold no sockets.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  lanefs export v.lane /share ./share
+  lanefs export v.lane /share share.tar.gz
+  lanefs export v.lane /share share.tar.zst
+  lanefs export v.lane /share --tar - | xz > share.tar.xz")]
+pub struct Export {
+    /// Directory or file in the volume
+    #[arg(value_name = "SRC")]
+    source: OsString,
+    /// Path on the host
+    #[arg(value_name = "DEST", required_unless_present = "tar", conflicts_with = "tar")]
+    dest: Option<PathBuf>,
+    /// Write a tar archive (POSIX pax) to FILE, or to standard output for -
+    #[arg(long, value_name = "FILE")]
+    tar: Option<PathBuf>,
+    /// Replace existing files of the host instead of reporting and keeping them
+    #[arg(long)]
+    overwrite: bool,
+    /// Do not wait until everything is on the host's disk
+    #[arg(long)]
+    no_sync: bool,
+    #[command(flatten)]
+    transfer: TransferArgs,
+}
+
+impl Command for Export {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
+        let report = self.export(context)?;
+        self.transfer.report("exported", &report, context)
+    }
+}
+
+impl Export {
+    fn export(&self, context: &Context<'_>) -> Result<Report, Failure> {
+        let volume = context.volume;
+        let source = &transfer::volume_path(context, &self.source)[..];
+        let progress = TransferProgress::new("exporting");
+        let interrupt = interrupt::flag();
+        let control = Control { interrupt: &interrupt, progress: &progress };
+        let outcome = match (self.archive()?, &self.dest) {
+            (Some(target), _) => export_archive(volume, source, target, self.overwrite, control),
+            (None, Some(dest)) => {
+                let options = ExportOptions {
+                    overwrite: self.overwrite,
+                    threads: self.transfer.threads(),
+                    sync: !self.no_sync,
+                };
+                export_tree(volume, source, dest, &options, control)
+            }
+            (None, None) => {
+                return Err(Failure::usage("DEST", "is missing", "name a directory, or use --tar"));
+            }
+        };
+        progress.clear();
+        outcome.map_err(|error| transfer::failure(&error))
+    }
+
+    /// The archive to write; `None` for a tree.
+    fn archive(&self) -> Result<Option<ArchiveTarget<'_>>, Failure> {
+        match (&self.tar, &self.dest) {
+            (Some(file), _) if file == Path::new("-") => self.archive_to_output().map(Some),
+            (Some(file), _) => Ok(Some(ArchiveTarget::File(file))),
+            (None, Some(dest)) if is_archive_name(bytes::of_path(dest)) && !dest.is_dir() => {
+                Ok(Some(ArchiveTarget::File(dest)))
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
+    fn archive_to_output(&self) -> Result<ArchiveTarget<'_>, Failure> {
+        if self.transfer.is_json() {
+            let what = "writes to standard output, as the archive does";
+            return Err(Failure::usage("--json", what, "leave one out"));
+        }
+        if console::output_is_terminal() {
+            let advice = "redirect standard output, or name a file";
+            return Err(Failure::usage("--tar -", "an archive cannot go to a terminal", advice));
+        }
+        Ok(ArchiveTarget::StandardOutput(console::output()))
+    }
+}

@@ -1,0 +1,112 @@
+//! `lanefs import`.
+
+use crate::command::Command;
+use crate::context::Context;
+use crate::engine::{EngineArgs, ImportEngine};
+use crate::failure::{Failure, Outcome};
+use crate::image::Image;
+use crate::progress::TransferProgress;
+use crate::transfer::{self, TransferArgs};
+use crate::{bytes, console, interrupt};
+use clap::Args;
+use lanefs_transfer::{
+    ArchiveSource, Control, FileId, ImportOptions, Report, import_archive, import_tree, is_archive_name,
+};
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Import a directory tree or a tar archive of the host into the volume
+///
+/// The entries of the directory SRC go into the directory DEST, which is created with its parents if it is missing:
+/// `lanefs import v.lane /usr/share /share` puts /usr/share/doc at /share/doc. A single file goes to the path DEST, or
+/// into the directory DEST. A file whose name ends in .tar, .tar.gz, .tgz, .tar.zst or .tzst is unpacked.
+///
+/// Type, mode, owner, times to the nanosecond, symbolic and hard links, extended attributes, access control lists,
+/// holes, fifos, sockets and devices are kept. Files that cannot be read are named at the end, the others are imported,
+/// and the exit code is 1. Ctrl-C stops cleanly: every file imported so far is complete. A full volume ends the import
+/// at once.
+///
+/// With --engine gpu a device makes the small files of a tree in batches of thousands; the result is the same. auto does
+/// so if there is a GPU and the tree has thousands of files.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  lanefs import v.lane /usr/share /share
+  lanefs import v.lane linux.tar.gz /src
+  xz -dc linux.tar.xz | lanefs import --tar v.lane - /src")]
+pub struct Import {
+    /// Directory, file or archive of the host; with --tar, - is standard input
+    #[arg(value_name = "SRC")]
+    source: PathBuf,
+    /// Path in the volume
+    #[arg(value_name = "DEST", default_value = "/")]
+    dest: OsString,
+    /// Read SRC as a tar archive whatever its name; gzip and zstd are recognised by content
+    #[arg(long, conflicts_with = "no_tar")]
+    tar: bool,
+    /// Import SRC as a file even if its name is that of an archive
+    #[arg(long)]
+    no_tar: bool,
+    /// Replace existing files of the volume instead of reporting and keeping them
+    #[arg(long)]
+    overwrite: bool,
+    /// Do not enter directories on which another file system is mounted
+    #[arg(long, short = 'x')]
+    one_file_system: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
+    #[command(flatten)]
+    transfer: TransferArgs,
+}
+
+impl Command for Import {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
+        let report = self.import(context)?;
+        self.transfer.report("imported", &report, context)
+    }
+}
+
+impl Import {
+    fn import(&self, context: &Context<'_>) -> Result<Report, Failure> {
+        let volume = context.volume;
+        let gpu = self.engine.open()?;
+        let maker = gpu.as_ref().map(|gpu| ImportEngine::new(&self.engine, gpu, context)).transpose()?;
+        let options = ImportOptions {
+            overwrite: self.overwrite,
+            one_file_system: self.one_file_system,
+            threads: self.transfer.threads(),
+            skip: image_file(context.image),
+            maker: maker.as_ref().map(|maker| maker as &dyn lanefs_transfer::Maker),
+        };
+        let dest = &transfer::volume_path(context, &self.dest)[..];
+        let progress = TransferProgress::new("importing");
+        let interrupt = interrupt::flag();
+        let control = Control { interrupt: &interrupt, progress: &progress };
+        let outcome = match self.archive() {
+            Some(archive) => import_archive(volume, archive, dest, &options, control),
+            None => import_tree(volume, &self.source, dest, &options, control),
+        };
+        progress.clear();
+        outcome.map_err(|error| transfer::failure(&error))
+    }
+
+    /// The archive to read; `None` for a tree or a single file.
+    fn archive(&self) -> Option<ArchiveSource<'_>> {
+        if self.tar && self.source == Path::new("-") {
+            return Some(ArchiveSource::StandardInput(console::input()));
+        }
+        let is_archive = || is_archive_name(bytes::of_path(&self.source)) && self.source.is_file();
+        (self.tar || !self.no_tar && is_archive()).then_some(ArchiveSource::File(&self.source))
+    }
+}
+
+/// The image's file, which must not be imported into itself.
+fn image_file(image: &Image) -> Vec<FileId> {
+    let Image::Path(path) = image else { return Vec::new() };
+    let meta = std::fs::metadata(path);
+    meta.map_or_else(|_| Vec::new(), |meta| vec![FileId { dev: meta.dev(), ino: meta.ino() }])
+}

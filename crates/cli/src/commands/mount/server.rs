@@ -1,0 +1,180 @@
+//! Starting and serving a mount.
+
+use crate::console::{self, Streams};
+use crate::escape::escape;
+use crate::failure::Failure;
+use crate::image::Image;
+use crate::mounted::{image_mount_failure, mount_failure};
+use crate::{bytes, exit, image, interrupt, metrics, size};
+use lanefs::{Access, Caller, SetAttr, Volume};
+use lanefs_fuse::daemon::{self, Started};
+use lanefs_fuse::{CommandRequest, Ended, Mount, Options, Service, Statistics, Stopper, logging, processes};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Executes a client's command line on a mounted volume and returns the exit code. The command tree passes it down.
+pub type CommandLineRunner = fn(&Image, &Volume, &[OsString]) -> u8;
+
+/// A volume to mount on a directory.
+pub struct MountRequest {
+    /// The volume.
+    pub image: Image,
+    /// The directory.
+    pub dir: PathBuf,
+    /// Options of the mount.
+    pub options: Options,
+    /// Prints nothing on success.
+    pub quiet: bool,
+}
+
+impl MountRequest {
+    /// Starts a process that serves the mount, and returns when the mount works.
+    ///
+    /// # Errors
+    /// The process cannot be started. It prints its own errors; the exit code says so.
+    pub fn start(&self) -> Result<u8, Failure> {
+        let image = match &self.image {
+            Image::Memory(bytes) => OsString::from(format!("mem:{bytes}")),
+            Image::Path(path) => path.clone().into(),
+        };
+        let mut options = self.options.clone();
+        options.cache = options.cache.or_else(|| image::cache().map(|bytes| bytes.to_string()));
+        let arguments = ["mount", "--background", "-o", &options.list(), "--"].map(OsString::from);
+        let arguments = arguments.into_iter().chain([image, self.dir.clone().into()]);
+        let started = daemon::start(arguments);
+        match started.map_err(|error| Failure::host(Path::new("starting a process"), &error))? {
+            Started::Failed(code) => Ok(code),
+            Started::Ready(process) => {
+                if !self.quiet {
+                    let (image, dir) = (escape(&self.image.name()), escape(bytes::of_path(&self.dir)));
+                    writeln!(std::io::stdout(), "{image}: mounted on {dir} (process {process})")?;
+                }
+                Ok(exit::OK)
+            }
+        }
+    }
+
+    /// Mounts the volume and serves it until it is unmounted. `runner` executes commands of clients.
+    ///
+    /// # Errors
+    /// The image cannot be opened, mounted or closed.
+    pub fn serve(&self, background: bool, runner: CommandLineRunner) -> Result<u8, Failure> {
+        let log = self.options.log.as_deref();
+        let file = logging::start(log)
+            .map_err(|error| Failure::host(Path::new(log.unwrap_or("standard error")), &error))?;
+        let stopper = stop_on_signals();
+        let mount = self.mount(runner)?;
+        let _ = stopper.set(mount.stopper());
+        abort_on_panic();
+        let name = escape(&self.image.name());
+        if background {
+            daemon::detach(file.as_ref())
+                .map_err(|error| Failure::host(Path::new("leaving the terminal"), &error))?;
+        }
+        log::info!("{name}: mounted on {}", mount.dir().display());
+        match mount.wait() {
+            Ok(Ended::CutOff) => log::warn!("{name}: closed, with files still open"),
+            Ok(Ended::Unmounted | Ended::Stopped) => log::info!("{name}: unmounted and closed"),
+            Err(error) => {
+                // In the foreground the log goes to standard error, so the message is not printed again.
+                log::error!("{name}: {error}");
+                return Ok(image_mount_failure(&self.image, &error).exit());
+            }
+        }
+        Ok(exit::OK)
+    }
+
+    fn mount(&self, runner: CommandLineRunner) -> Result<Mount, Failure> {
+        let mut options = self.options.clone();
+        if let Some(cache) = &options.cache {
+            let bytes = size::parse_size(cache).map_err(|why| Failure::usage("cache", &why, ""))?;
+            image::set_cache(bytes);
+        }
+        options.source = self.source();
+        // The directory is checked first: opening the image takes longer.
+        lanefs_fuse::directory(&self.dir).map_err(|error| mount_failure(&error))?;
+        let volume = self.open()?;
+        let mut mount = Mount::start(volume, &self.dir, &options)
+            .map_err(|error| image_mount_failure(&self.image, &error))?;
+        if let Err(error) = mount.serve_commands(Arc::new(MountService { image: self.image.clone(), runner }))
+        {
+            log::warn!("no commands beside the mount: {error}");
+        }
+        Ok(mount)
+    }
+
+    /// The source that the mount table shows.
+    fn source(&self) -> PathBuf {
+        match &self.image {
+            Image::Memory(_) => PathBuf::from(String::from_utf8_lossy(&self.image.name()).into_owned()),
+            Image::Path(path) => std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()),
+        }
+    }
+
+    fn open(&self) -> Result<Volume, Failure> {
+        let access = if self.options.read_only { Access::Read } else { Access::Write };
+        let volume = self.image.open(access).map_err(|failure| self.name_users(failure))?;
+        if let Image::Memory(_) = self.image {
+            // The user who mounts a fresh volume owns its root.
+            let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+            let set = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
+            let owned = volume.setattr(&Caller::OWNER, volume.root(), &set);
+            owned.map_err(|error| self.image.failure(&error))?;
+        }
+        Ok(volume)
+    }
+
+    /// Adds the processes that use the image, if there are any, to a failure to open it.
+    fn name_users(&self, failure: Failure) -> Failure {
+        let Image::Path(path) = &self.image else { return failure };
+        let users = processes::of_image(path);
+        match failure {
+            Failure::Message { exit: exit::IMAGE, text, ends } if !users.is_empty() => {
+                let users = escape(users.to_string().as_bytes());
+                Failure::Message { exit: exit::IMAGE, text: format!("{text}: {users}"), ends }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Has SIGINT and SIGTERM stop the mount, once there is one.
+fn stop_on_signals() -> Arc<OnceLock<Stopper>> {
+    let stopper = Arc::new(OnceLock::<Stopper>::new());
+    let mount = Arc::clone(&stopper);
+    interrupt::install_instead(move || match mount.get() {
+        Some(stopper) => stopper.stop(),
+        // Nothing is mounted yet.
+        None => std::process::exit(i32::from(exit::INTERRUPTED)),
+    });
+    stopper
+}
+
+/// Aborts the process if a thread panics. Its requests would otherwise stay without a reply for ever. To the volume an
+/// abort is a crash, which it survives; users see that the server ended.
+fn abort_on_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        log::error!("aborted because of a bug: {panic}");
+        std::process::abort();
+    }));
+}
+
+/// Executes the commands of clients.
+struct MountService {
+    image: Image,
+    runner: CommandLineRunner,
+}
+
+impl Service for MountService {
+    fn execute(&self, volume: &Volume, request: CommandRequest) -> u8 {
+        let CommandRequest { arguments, input, output, errors, cancelled } = request;
+        let streams = Arc::new(Streams { input, output, errors, cancelled });
+        console::as_client(streams, || (self.runner)(&self.image, volume, &arguments))
+    }
+
+    fn statistics(&self, volume: &Volume, counters: &Statistics) -> String {
+        metrics::text(volume, counters)
+    }
+}

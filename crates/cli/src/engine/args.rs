@@ -1,0 +1,96 @@
+//! Arguments that choose an engine.
+
+use crate::context::Context;
+use crate::exit;
+use crate::failure::{Failure, Outcome, check_interrupt};
+use crate::interrupt;
+use clap::{Args, ValueEnum};
+use lanefs_gpu::{Choice, DeviceKind, Error, Gpu, MirrorOptions, Mirrored, devices};
+
+/// The arguments that choose an engine.
+#[derive(Clone, Debug, Args)]
+pub struct EngineArgs {
+    /// Engine to use; results are identical
+    #[arg(long, value_name = "ENGINE", value_enum, default_value_t = EngineName::Auto)]
+    engine: EngineName,
+    /// Device of the GPU engine: a number or a part of a name from `lanefs gpu list` [default: the best one]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<Choice>,
+}
+
+/// An engine, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum EngineName {
+    /// The engine with the lower measured cost for each batch; the CPU engine on a machine without a GPU
+    Auto,
+    /// The CPU engine
+    Cpu,
+    /// The GPU engine
+    Gpu,
+}
+
+impl EngineArgs {
+    /// Opens the device for a command whose work is worth one: always with `gpu`; with `auto` if there is a GPU.
+    ///
+    /// # Errors
+    /// The user asked for the GPU engine and there is no device, or a kernel answers wrongly on it.
+    pub fn open(&self) -> Result<Option<Gpu>, Failure> {
+        let choice = self.device.clone().unwrap_or_default();
+        match self.engine {
+            EngineName::Cpu => Ok(None),
+            EngineName::Auto => {
+                // A software device cannot be faster than the CPU engine, and takes time to open.
+                let has_gpu = devices().is_ok_and(|all| {
+                    all.iter().any(|device| device.lacks.is_empty() && device.kind != DeviceKind::Software)
+                });
+                Ok(has_gpu.then(|| Gpu::open(&choice).ok()).flatten())
+            }
+            EngineName::Gpu => Gpu::open(&choice).map(Some).map_err(|error| gpu_failure(&error)),
+        }
+    }
+
+    /// Opens the device for a single search or listing. One of these does not pay for a mirror, so only `gpu` opens
+    /// a device.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_for_one_pass(&self) -> Result<Option<Gpu>, Failure> {
+        if self.is_gpu() { self.open() } else { Ok(None) }
+    }
+
+    /// True if the user asked for the GPU engine by name.
+    pub fn is_gpu(&self) -> bool {
+        self.engine == EngineName::Gpu
+    }
+
+    /// True if the engine is chosen by measured cost.
+    pub(super) fn is_auto(&self) -> bool {
+        self.engine == EngineName::Auto
+    }
+
+    /// Reads all metadata of the volume and mirrors them on the device.
+    ///
+    /// # Errors
+    /// The device's and the volume's; the user stops it.
+    pub fn mirror<'g, 'v>(gpu: &'g Gpu, context: &Context<'v>) -> Result<Mirrored<'g, 'v>, Failure> {
+        load_metadata(context)?;
+        gpu.mirror(context.volume, &MirrorOptions::default()).map_err(|error| gpu_failure(&error))
+    }
+}
+
+/// Reads all metadata of the volume into memory.
+pub(super) fn load_metadata(context: &Context<'_>) -> Outcome {
+    let loaded = context.volume.load_metadata(&|_, _| !interrupt::raised());
+    loaded.map_err(|error| Failure::volume("reading the metadata", &error))?;
+    check_interrupt()
+}
+
+/// Converts an error of the GPU engine.
+pub fn gpu_failure(error: &Error) -> Failure {
+    let advice = match error {
+        Error::Wrong { .. } => "use --engine cpu, and report the device and its driver",
+        Error::NoSuchDevice { .. } => "`lanefs gpu list` names them",
+        _ => "--engine cpu gives the same answers",
+    };
+    Failure::new(exit::HOST, b"gpu", &error.to_string(), advice)
+}

@@ -1,0 +1,110 @@
+//! The program under the names by which mount(8) and umount(8) call their helpers.
+
+use crate::commands::mount::MountRequest;
+use crate::failure::{Failure, exit_code, print_clap};
+use crate::image::{self, Image};
+use crate::mounted::mount_failure;
+use crate::{exit, interrupt};
+use clap::Parser;
+use lanefs_fuse::{Options, unmount};
+use std::path::PathBuf;
+
+/// `mount.fuse.lanefs IMAGE DIR [-sfnv] [-o OPTIONS]`, as mount(8) calls it.
+#[derive(Debug, Parser)]
+#[command(name = "mount.fuse.lanefs")]
+struct MountHelper {
+    #[arg(value_parser = image::parser())]
+    image: Image,
+    dir: PathBuf,
+    /// Ignore unknown options
+    #[arg(short)]
+    sloppy: bool,
+    /// Check the options and do nothing else
+    #[arg(short)]
+    fake: bool,
+    /// Do not write /etc/mtab
+    #[arg(short)]
+    no_mtab: bool,
+    /// Print a message on success
+    #[arg(short)]
+    verbose: bool,
+    #[arg(short)]
+    options: Vec<String>,
+    #[arg(short = 't')]
+    of_type: Option<String>,
+    #[arg(short = 'N')]
+    namespace: Option<String>,
+}
+
+/// `umount.fuse.lanefs DIR [-flnrv]`, as umount(8) calls it.
+#[derive(Debug, Parser)]
+#[command(name = "umount.fuse.lanefs")]
+struct UnmountHelper {
+    dir: PathBuf,
+    /// Unmount even if the volume is in use
+    #[arg(short)]
+    lazy: bool,
+    #[arg(short)]
+    force: bool,
+    #[arg(short)]
+    no_mtab: bool,
+    #[arg(short)]
+    read_only: bool,
+    #[arg(short)]
+    verbose: bool,
+    #[arg(short = 't')]
+    of_type: Option<String>,
+    #[arg(short = 'N')]
+    namespace: Option<String>,
+}
+
+/// Exit code of a helper for wrong usage, as mount(8) defines it.
+const HELPER_USAGE: u8 = 1;
+/// Exit code of a helper for any other failure, as mount(8) defines it.
+const HELPER_FAILED: u8 = 32;
+
+/// Runs the helper, if mount(8) or umount(8) called the program by its name. Returns the exit code.
+pub(crate) fn run_if_called() -> Option<u8> {
+    let called = PathBuf::from(std::env::args_os().next()?);
+    let outcome = match called.file_name()?.to_str()? {
+        "mount.fuse.lanefs" | "mount.lanefs" => MountHelper::try_parse().map(MountHelper::mount),
+        "umount.fuse.lanefs" | "umount.lanefs" => UnmountHelper::try_parse().map(UnmountHelper::unmount),
+        _ => return None,
+    };
+    Some(match outcome.map(exit_code) {
+        Ok(exit::OK) => exit::OK,
+        Ok(exit::USAGE) => HELPER_USAGE,
+        Ok(_) => HELPER_FAILED,
+        Err(error) => {
+            print_clap(&error);
+            if error.use_stderr() { HELPER_USAGE } else { exit::OK }
+        }
+    })
+}
+
+impl MountHelper {
+    fn mount(self) -> Result<u8, Failure> {
+        let mut options = Options::default();
+        for option in self.options.iter().flat_map(|list| list.split(',')) {
+            match options.apply(option) {
+                Err(error) if !self.sloppy => return Err(mount_failure(&error)),
+                _ => {}
+            }
+        }
+        if self.fake {
+            return Ok(exit::OK);
+        }
+        MountRequest { image: self.image, dir: self.dir, options, quiet: !self.verbose }.start()
+    }
+}
+
+impl UnmountHelper {
+    fn unmount(self) -> Result<u8, Failure> {
+        interrupt::install();
+        let unmounted = match self.lazy || self.force {
+            true => unmount::detach(&self.dir),
+            false => unmount::unmount(&self.dir, &interrupt::raised),
+        };
+        unmounted.map(|()| exit::OK).map_err(|error| mount_failure(&error))
+    }
+}

@@ -1,0 +1,153 @@
+//! Arguments and report that `import` and `export` share.
+
+use crate::bytes;
+use crate::console::say;
+use crate::context::Context;
+use crate::exit;
+use crate::failure::{Failure, Outcome};
+use crate::size::human;
+use clap::Args;
+use lanefs_transfer::{Error, Problem, Report};
+use serde_json::json;
+use std::ffi::OsStr;
+use std::io::Write;
+
+/// Problems that a report names without --verbose.
+pub const NAMED_PROBLEMS: usize = 20;
+/// Largest number of threads.
+const MAX_THREADS: i64 = 1024;
+
+/// Arguments that import and export share.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TransferArgs {
+    /// Number of threads [default: two per CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
+    threads: Option<u16>,
+    #[arg(long, short, help = format!("Name every file that was not transferred, not only the first {NAMED_PROBLEMS}"))]
+    verbose: bool,
+    /// Print the counts as one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+impl TransferArgs {
+    /// Number of threads; `None` for the default.
+    pub fn threads(&self) -> Option<usize> {
+        self.threads.map(usize::from)
+    }
+
+    /// True if the report goes to standard output.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Reports what was transferred and what was not. `verb` is "imported" or "exported".
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn report(&self, verb: &str, report: &Report, context: &mut Context<'_>) -> Outcome {
+        let limit = if self.verbose { usize::MAX } else { NAMED_PROBLEMS };
+        for problem in report.problems.iter().take(limit) {
+            say(&problem.to_string());
+        }
+        if report.problems.len() > limit {
+            say(&format!("{} more of them (--verbose names all)", report.problems.len() - limit));
+        }
+        for note in &report.notes {
+            say(&format!("note: {note}"));
+        }
+        report_end(verb, report);
+        if self.json {
+            writeln!(context.out, "{}", as_json(report))?;
+        } else {
+            say(&format!("{verb} {}", summary(report)));
+        }
+        context.raise_status(report.exit_code());
+        Ok(())
+    }
+}
+
+/// Reports why a transfer ended early.
+fn report_end(verb: &str, report: &Report) {
+    if let Some(error) = &report.stopped {
+        say(&format!("{error}; stopped, all files {verb} so far are complete"));
+        if matches!(error, Error::Volume { source, .. } if source.code() == lanefs::Code::NoSpace) {
+            say(
+                "enlarge the volume with `lanefs grow` and import again; without --overwrite existing files stay",
+            );
+        }
+    } else if report.interrupted {
+        say(&format!("interrupted; all files {verb} so far are complete"));
+    }
+}
+
+/// A path of the volume, taken from the working directory.
+pub fn volume_path(context: &Context<'_>, path: &OsStr) -> Vec<u8> {
+    let path = bytes::of(path);
+    match path {
+        [b'/', ..] => path.to_vec(),
+        _ => [&context.cwd[..], b"/", path].concat(),
+    }
+}
+
+/// Converts an error that kept a transfer from starting.
+pub fn failure(error: &Error) -> Failure {
+    let exit = match error {
+        Error::Usage(_) => exit::USAGE,
+        Error::Volume { source: lanefs::Error::Damaged { .. } | lanefs::Error::Image { .. }, .. } => {
+            exit::IMAGE
+        }
+        Error::Volume { source: lanefs::Error::Code(_) | lanefs::Error::At { .. }, .. } => exit::PARTIAL,
+        Error::Host { .. } | Error::Volume { .. } | Error::Archive { .. } => exit::HOST,
+    };
+    Failure::Message { exit, text: error.to_string(), ends: true }
+}
+
+/// One line: names by kind, bytes, time and rates.
+fn summary(report: &Report) -> String {
+    let c = &report.counts;
+    let kinds = [
+        (c.files, "file", "files"),
+        (c.directories, "directory", "directories"),
+        (c.symlinks, "symbolic link", "symbolic links"),
+        (c.hard_links, "hard link", "hard links"),
+        (c.specials, "special file", "special files"),
+    ];
+    let mut parts = Vec::new();
+    for (count, one, many) in kinds {
+        match count {
+            0 => (),
+            1 => parts.push(format!("1 {one}")),
+            _ => parts.push(format!("{count} {many}")),
+        }
+    }
+    let problems = report.problems.len();
+    format!(
+        "{}, {}B in {:.2} s ({:.0} names/s, {}B/s){}",
+        if parts.is_empty() { "nothing".to_string() } else { parts.join(", ") },
+        human(c.bytes),
+        report.elapsed.as_secs_f64(),
+        report.entries_per_second(),
+        human(report.bytes_per_second() as u64),
+        if problems == 0 { String::new() } else { format!("; {problems} missing or changed") },
+    )
+}
+
+fn as_json(report: &Report) -> serde_json::Value {
+    let c = &report.counts;
+    let problem = |p: &Problem| json!({"path": lanefs_transfer::shown(&p.path), "what": p.what});
+    json!({
+        "files": c.files,
+        "directories": c.directories,
+        "symlinks": c.symlinks,
+        "hard_links": c.hard_links,
+        "specials": c.specials,
+        "xattrs": c.xattrs,
+        "bytes": c.bytes,
+        "elapsed_s": report.elapsed.as_secs_f64(),
+        "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
+        "notes": report.notes,
+        "interrupted": report.interrupted,
+        "stopped": report.stopped.as_ref().map(ToString::to_string),
+    })
+}
