@@ -237,7 +237,7 @@ mod mapping {
 mod tests {
     use super::*;
 
-    const LEN: usize = if cfg!(miri) { 64 << 10 } else { 4 << 20 };
+    const LEN: usize = if cfg!(miri) { 8 << 10 } else { 4 << 20 };
 
     #[test]
     fn what_is_written_to_memory_that_the_host_may_have_stays() {

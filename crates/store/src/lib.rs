@@ -35,6 +35,8 @@ mod fetch;
 mod gate;
 mod journal;
 mod planted;
+#[cfg(all(test, not(feature = "shuttle")))]
+mod races;
 mod raw;
 mod readahead;
 mod reader;
