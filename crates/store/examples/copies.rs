@@ -33,12 +33,20 @@ fn main() {
         let times = unsafe {
             [
                 least(|| {
-                    std::ptr::copy_nonoverlapping(black_box(shared), black_box(private), black_box(len))
+                    std::ptr::copy_nonoverlapping(black_box(shared), black_box(private), black_box(len));
                 }),
-                least(|| words::copy_out(black_box(shared), black_box(private), black_box(len))),
-                least(|| words::copy_in(black_box(private), black_box(shared), black_box(len))),
-                least(|| std::ptr::write_bytes(black_box(shared), 0, black_box(len))),
-                least(|| words::zero(black_box(shared), black_box(len))),
+                least(|| {
+                    words::copy_out(black_box(shared), black_box(private), black_box(len));
+                }),
+                least(|| {
+                    words::copy_in(black_box(private), black_box(shared), black_box(len));
+                }),
+                least(|| {
+                    std::ptr::write_bytes(black_box(shared), 0, black_box(len));
+                }),
+                least(|| {
+                    words::zero(black_box(shared), black_box(len));
+                }),
             ]
         };
         let [memcpy, out, into, memset, zero] = times;

@@ -81,6 +81,7 @@ impl Behind {
     }
 
     fn hand_over(&self, piece: Piece) {
+        debug_assert!(piece.data.len().is_multiple_of(BLOCK as usize) && !piece.data.is_empty());
         let mut queue = self.queue.lock();
         queue.waiting.push(piece);
         queue.handed_over += 1;
@@ -105,6 +106,8 @@ impl Behind {
         let mut queue = self.queue.lock();
         queue.written += pieces.len() as u64;
         queue.idle.extend(pieces.into_iter().map(|piece| piece.data));
+        debug_assert!(queue.written <= queue.handed_over);
+        debug_assert!(queue.idle.len() <= queue.buffers && queue.buffers <= BUFFERS);
         self.changed.notify_all();
     }
 

@@ -86,7 +86,8 @@ impl Cache {
 
     /// `count` blocks are no longer resident. The queues learn of it when their turn comes.
     pub(crate) fn forget(&self, count: u64) {
-        self.resident.fetch_sub(count, Ordering::Relaxed);
+        let before = self.resident.fetch_sub(count, Ordering::Relaxed);
+        debug_assert!(before >= count, "{before} blocks resident, {count} forgotten");
     }
 
     /// Lets go of `count` blocks if there are as many that can go: `judge` decides on each, and takes it out of memory where it
@@ -104,7 +105,8 @@ impl Cache {
             match judge(block, from_small) {
                 Verdict::Out => {
                     left -= 1;
-                    self.resident.fetch_sub(1, Ordering::Relaxed);
+                    let before = self.resident.fetch_sub(1, Ordering::Relaxed);
+                    debug_assert!(before > 0);
                     if from_small {
                         queues.remember(block, self.budget);
                     }
@@ -122,6 +124,7 @@ impl Queues {
         if self.gone_set.insert(block) {
             self.gone.push_back(block);
         }
+        debug_assert!(self.gone.len() >= self.gone_set.len());
         while self.gone.len() as u64 > budget {
             if let Some(old) = self.gone.pop_front() {
                 self.gone_set.remove(&old);

@@ -325,6 +325,7 @@ impl Store {
             Sealer::new(self).copy(index * BLOCK, image);
         }
         let positions: Vec<u64> = list.iter().map(|index| index * BLOCK).collect();
+        debug_assert!(positions.is_sorted_by(|a, b| a < b), "copies ascend");
         let copies = Copies { positions: positions.into(), images: Arc::new(images) };
         // From now on the blocks may leave memory, and come back from here.
         if !planted::is(planted::Fault::NoUnderWay) {
@@ -350,6 +351,7 @@ impl Store {
         self.commits.changed_data.store(data.len() as u64, Ordering::Relaxed);
         // What was freed and taken into use again has its new copy.
         revoked.retain(|at| copies.get(*at).is_none());
+        debug_assert!(revoked.is_sorted_by(|a, b| a < b));
         Ok(Snapshot { copies, revoked, data: data.into_iter().collect() })
     }
 
@@ -463,7 +465,9 @@ impl Store {
             requests.push(Write { at: first * BLOCK, data });
             rest = &rest[run..];
         }
+        debug_assert!(requests.is_sorted_by(|a, b| a.at + a.data.len() as u64 <= b.at));
         self.write_data_to(device, &requests)?;
+        debug_assert!(left.is_sorted());
         for index in data.iter() {
             if planted::is(planted::Fault::CleanAfterWriting) {
                 self.dirt(*index).store(Dirt::CLEAN, Ordering::SeqCst);
@@ -523,6 +527,7 @@ impl Store {
         loop {
             let batch = self.commits.pending.lock().batch(from, last, BATCH);
             let Some(end) = batch.last() else { break };
+            debug_assert!(batch[0].position >= from, "batches ascend");
             from = end.position + BLOCK;
             let requests: Vec<Write<'_>> = batch
                 .iter()

@@ -47,6 +47,7 @@ impl Store {
         let mut leaving = Vec::with_capacity(count as usize);
         let gone = self.cache.shrink(count, |index, small| self.judge(index, small, &mut leaving));
         leaving.sort_unstable();
+        debug_assert!(leaving.is_sorted_by(|a, b| a < b), "a block is claimed once");
         let mut rest = &leaving[..];
         while let Some(first) = rest.first().copied() {
             let run = (0..rest.len()).take_while(|i| rest[*i] == first + *i as u64).count();

@@ -242,6 +242,7 @@ impl Store {
     /// The memory of blocks, to be read into. The caller has set their state to [`FETCHING`], so it alone writes them; runs that
     /// will not count may read them.
     pub(crate) fn frame(&self, at: u64, len: u64) -> IoBufMut<'_> {
+        debug_assert!((at / BLOCK..(at + len) / BLOCK).all(|index| self.state_is(index, FETCHING)));
         self.arena.target(at, len as usize)
     }
 
@@ -289,6 +290,7 @@ impl Store {
                 continue;
             }
             if let Some(waiting) = failures.get_mut(&index) {
+                debug_assert!(waiting.threads > 0);
                 waiting.threads -= 1;
                 if waiting.threads == 0 {
                     failures.remove(&index);

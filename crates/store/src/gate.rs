@@ -69,7 +69,8 @@ impl Epochs {
     fn calm(&self) {
         let now = self.word.load(Ordering::Relaxed);
         point();
-        self.word.store(now + (now & 1), Ordering::SeqCst);
+        let before = self.word.swap(now + (now & 1), Ordering::SeqCst);
+        debug_assert!(before <= now + (now & 1), "the epoch only rises");
     }
 }
 
@@ -125,6 +126,8 @@ impl<S> Gate<S> {
     /// Waits until nobody changes anything, and keeps it so.
     pub fn close<'g>(&'g self, store: &'g crate::Store) -> Closed<'g, S> {
         let states = self.slots.iter().map(|slot| slot.state.lock()).collect();
+        let states: Vec<_> = states;
+        debug_assert_eq!(states.len(), SLOTS);
         Closed { states, _no_eviction: store.epochs().evicting.lock() }
     }
 

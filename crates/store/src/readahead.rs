@@ -155,9 +155,11 @@ impl Stream {
             runs.push(Run { first: self.next, count: count as u32 });
             self.next += count;
         }
+        debug_assert!(runs.is_sorted_by(|a, b| a.first + u64::from(a.count) == b.first));
         if runs.is_empty() {
             self.marker = u64::MAX;
         }
+        debug_assert!(self.distance > 0, "a stream that is followed");
         self.distance = (self.distance * 2).min(DISTANCE.1);
         runs
     }

@@ -78,6 +78,7 @@ impl Notes {
     fn add_to_index(&mut self) {
         let first = if self.index.is_some() { self.list.len() - 1 } else { 0 };
         let index = self.index.get_or_insert_with(|| Box::new([0; Self::INDEX]));
+        debug_assert!(self.list.len() <= CROWD);
         for (place, (record, _)) in self.list.iter().enumerate().skip(first) {
             let mut at = *record as usize % Self::INDEX;
             while index[at] != 0 {
@@ -312,6 +313,7 @@ impl<'s> Reader<'s> {
             self.doom.set(Some(Fault::Conflict { holder, record }));
             return false;
         }
+        debug_assert!(held.iter().rev().take(8).all(|(other, _)| *other != record));
         held.push((record, word));
         true
     }
@@ -365,6 +367,11 @@ impl<'s> Reader<'s> {
         for (record, before) in self.held.borrow_mut().drain(..) {
             self.store.versions().let_go(record, before);
         }
+    }
+
+    /// True where no record is held.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.held.borrow().is_empty()
     }
 }
 

@@ -44,6 +44,7 @@ impl<'s> Sealer<'s> {
             list.insert(table / BLOCK);
         }
         let tables = self.of_kind(list, BlockKind::ChunkHeader);
+        debug_assert!(tables.is_sorted());
         for second in tables.into_iter().filter(|at| at & (CHUNK - 1) != 0) {
             let first = second & !(CHUNK - 1);
             debug_assert_eq!(second - first, (CHUNK_HEADER_BLOCKS - 1) * BLOCK);
@@ -57,6 +58,7 @@ impl<'s> Sealer<'s> {
 
     /// Copies a block and seals the copy.
     pub(crate) fn copy(&self, at: u64, out: &mut [u8]) {
+        debug_assert!(at.is_multiple_of(BLOCK) && out.len() as u64 == BLOCK);
         self.store.view(at).copy_to(0, out);
         let Some(kind) = state::kind(self.store.state(at / BLOCK)) else { return };
         match kind {

@@ -30,10 +30,7 @@ const KIND: u8 = 0x1f;
 /// What a resident block is: the number of its kind, or [`DATA`].
 #[inline(always)]
 pub(crate) fn content(state: u8) -> Option<u8> {
-    match state {
-        ABSENT | FETCHING | EVICTING | RETIRED | FREE | FIXED => None,
-        state => Some(state & KIND),
-    }
+    is_content(state).then_some(state & KIND)
 }
 
 /// The metadata that a resident block holds.
@@ -49,4 +46,64 @@ pub(crate) fn used(state: u8) -> u8 {
 /// True where the cache should rather let this block go than one in steady use.
 pub(crate) fn is_cold(state: u8) -> bool {
     state & (FRESH | ONCE) != 0
+}
+
+/// True where a block of state `from` may become one of state `to`.
+///
+/// ```text
+///   ABSENT, FREE ──> FETCHING ──> data, metadata ──> EVICTING ──> ABSENT, FREE
+///        │               │        │        ^  ^          │
+///        │               └─> ABSENT        │  └──────────┘ (claimed in vain)
+///        └─> metadata ─────────────────────┘
+/// ```
+///
+/// A transaction takes any block that is not [`FIXED`] out of use (`RETIRED`, then `FREE`), and its undo puts the old state back.
+pub(crate) const fn is_legal(from: u8, to: u8) -> bool {
+    let from_kind = from & KIND;
+    match (is_content(from), is_content(to)) {
+        // More or less dear, or taken into use after it was read ahead as data.
+        (true, true) => from_kind == (to & KIND) || from_kind == DATA,
+        (true, false) => !matches!(to, FETCHING | FIXED),
+        (false, true) => match from {
+            ABSENT | FREE => (to & KIND) != DATA,
+            FIXED => false,
+            _ => true,
+        },
+        (false, false) => match (from, to) {
+            (ABSENT | FREE, FETCHING) | (FETCHING | EVICTING, ABSENT) | (EVICTING, FREE) => true,
+            // At mkfs and when a volume is opened; a journal that moves leaves its old blocks free.
+            (ABSENT | FIXED, FIXED) | (FIXED, FREE) | (FREE, FIXED) => true,
+            (ABSENT | FETCHING | EVICTING | FREE | RETIRED, RETIRED | FREE | ABSENT) => true,
+            _ => false,
+        },
+    }
+}
+
+#[inline(always)]
+const fn is_content(state: u8) -> bool {
+    !matches!(state, ABSENT | FETCHING | EVICTING | RETIRED | FREE | FIXED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_becomes_resident_and_leaves_by_way_of_a_claim() {
+        let inodes = BlockKind::Inodes as u8;
+        let tree = BlockKind::Tree as u8;
+        for content in [DATA | ONCE, DATA | FRESH | MARKER, inodes | FRESH, tree] {
+            assert!(
+                is_legal(FETCHING, content) && is_legal(content, EVICTING) && is_legal(EVICTING, content)
+            );
+            assert!(!is_legal(content, FETCHING) && !is_legal(content, FIXED) && !is_legal(FIXED, content));
+        }
+        assert!(is_legal(ABSENT, FETCHING) && is_legal(EVICTING, ABSENT) && is_legal(ABSENT, inodes));
+        assert!(is_legal(DATA | FRESH, inodes) && !is_legal(inodes, DATA) && !is_legal(inodes, tree));
+        assert!(!is_legal(ABSENT, DATA) && !is_legal(FREE, DATA) && !is_legal(ABSENT, EVICTING));
+        assert!(
+            !is_legal(FETCHING, EVICTING) && !is_legal(FETCHING, FETCHING) && !is_legal(EVICTING, FETCHING)
+        );
+        assert!(!is_legal(RETIRED, FETCHING) && !is_legal(RETIRED, EVICTING) && !is_legal(FIXED, RETIRED));
+    }
 }

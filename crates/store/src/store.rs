@@ -170,6 +170,7 @@ impl Store {
     /// # Errors
     /// The device's error, or `OutOfMemory` where the reserved address space ends.
     pub fn grow(&self, bytes: u64) -> std::io::Result<()> {
+        debug_assert!(bytes.is_multiple_of(BLOCK));
         if bytes > self.arena.capacity() as u64 {
             return Err(std::io::Error::new(
                 std::io::ErrorKind::OutOfMemory,
@@ -246,15 +247,22 @@ impl Store {
         self.byte(&self.states, index).load(Ordering::Acquire)
     }
 
+    /// The state without a point of schedule tests: for assertions.
+    pub(crate) fn state_is(&self, index: u64, state: u8) -> bool {
+        self.byte(&self.states, index).load(Ordering::Relaxed) == state
+    }
+
     pub(crate) fn set_state(&self, index: u64, state: u8) -> u8 {
         point();
         let old = self.byte(&self.states, index).swap(state, Ordering::SeqCst);
+        debug_assert!(state::is_legal(old, state), "block {index} from state {old:#x} to {state:#x}");
         self.note_for_watch(index);
         old
     }
 
     pub(crate) fn change_state(&self, index: u64, from: u8, to: u8) -> bool {
         point();
+        debug_assert!(state::is_legal(from, to), "block {index} from state {from:#x} to {to:#x}");
         let bytes = self.byte(&self.states, index);
         let done = bytes.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         // Behind the change: who collects the mark sees it, or finds the mark the next time.
@@ -372,6 +380,7 @@ impl Store {
 
     pub(crate) fn zero(&self, at: u64, len: u64) {
         point();
+        debug_assert!(at.is_multiple_of(BLOCK) && len.is_multiple_of(BLOCK));
         self.arena.zero(at, len as usize);
     }
 

@@ -52,7 +52,7 @@ pub struct Tx<'v> {
 impl<'v> Tx<'v> {
     /// Begins a transaction with an empty log.
     pub fn new(reader: &'v Reader<'v>, log: &'v mut Log) -> Self {
-        debug_assert!(log.undo.is_empty());
+        debug_assert!(log.undo.is_empty() && reader.holds_nothing());
         Tx { reader, log }
     }
 
@@ -254,8 +254,10 @@ impl<'v> Tx<'v> {
     /// Keeps the changes.
     #[inline(always)]
     pub fn commit(self) {
+        debug_assert!(self.reader.is_sound(), "a doomed transaction commits");
         self.log.undo.clear();
         self.reader.let_go();
+        debug_assert!(self.reader.holds_nothing());
     }
 }
 
@@ -273,5 +275,6 @@ impl Drop for Tx<'_> {
             }
         }
         self.reader.let_go();
+        debug_assert!(self.log.undo.is_empty() && self.reader.holds_nothing());
     }
 }

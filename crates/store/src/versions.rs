@@ -113,6 +113,7 @@ impl Versions {
     #[inline(always)]
     pub(crate) fn try_hold(&self, record: Record, expected: Word, holder: u8, place: usize) -> bool {
         point();
+        debug_assert!(expected.holder().is_none());
         let held = Word::held(holder, place).0;
         let word = &self.table[record as usize];
         let taken = word.compare_exchange(expected.0, held, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -126,6 +127,9 @@ impl Versions {
     #[inline(always)]
     pub(crate) fn let_go(&self, record: Record, before: Word) {
         point();
-        self.table[record as usize].store(before.next().0, Ordering::Release);
+        let word = &self.table[record as usize];
+        debug_assert!(Word(word.load(Ordering::Relaxed)).holder().is_some(), "a record that is not held");
+        debug_assert!(before.next().0 > before.0, "versions only rise");
+        word.store(before.next().0, Ordering::Release);
     }
 }

@@ -77,7 +77,10 @@ impl Drop for Lent<'_> {
         let mut rings = self.pool.rings.lock();
         // After a panic or a refusal a ring may hold requests that must never be taken: it ends here.
         match self.ring.take().filter(Ring::is_sound) {
-            Some(ring) => rings.idle.push(ring),
+            Some(ring) => {
+                rings.idle.push(ring);
+                debug_assert!(rings.idle.len() <= rings.count && rings.count <= MOST);
+            }
             None => rings.count -= 1,
         }
         drop(rings);

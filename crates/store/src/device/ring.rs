@@ -254,6 +254,7 @@ impl<'m> Flight<'_, 'm> {
 
     fn release(&mut self, slot: u8) -> Option<Transfer<'m>> {
         let transfer = self.slots[usize::from(slot)].take()?;
+        debug_assert!(self.ring.free.len() < DEPTH && self.ring.free.last() != Some(&slot));
         self.ring.free.push(slot);
         Some(transfer)
     }

@@ -87,6 +87,7 @@ impl<'m> Transfer<'m> {
                 Memory::Write(_) => io::ErrorKind::WriteZero.into(),
             });
         };
+        debug_assert!(count <= self.left());
         self.done += count;
         if self.left() == 0 { Step::Done } else { Step::More }
     }

@@ -216,6 +216,7 @@ impl Journal {
         self.used += blocks;
         self.head = (self.head + blocks) % self.ring.len();
         self.next += 1;
+        self.assert_whole();
         Ok(())
     }
 
@@ -235,6 +236,7 @@ impl Journal {
             return Ok(());
         }
         self.used -= self.log.drain(..gone).map(|(_, blocks)| blocks).sum::<u64>();
+        self.assert_whole();
         self.guarded(|journal| journal.write_header(device, sums))
     }
 
@@ -246,6 +248,19 @@ impl Journal {
         let done = write(self);
         self.failed = done.is_err();
         done
+    }
+
+    /// The log is a part of the ring that ends at the head, and its numbers ascend to the last.
+    fn assert_whole(&self) {
+        debug_assert!(self.head < self.ring.len() && self.used <= self.ring.len());
+        debug_assert_eq!(self.used, self.log.iter().map(|(_, blocks)| blocks).sum::<u64>());
+        debug_assert!(
+            self.log
+                .iter()
+                .map(|(sequence, _)| *sequence)
+                .rev()
+                .eq((0..self.next).rev().take(self.log.len()))
+        );
     }
 
     /// Writes where the log begins now; durable on return.
@@ -270,6 +285,7 @@ pub(crate) fn write_in_place(
     positions: &[u64],
     copy: impl Fn(u64, &mut [u8]),
 ) -> Result<(), Fault> {
+    debug_assert!(positions.is_sorted_by(|a, b| a < b), "positions ascend");
     let mut buffer = AlignedBuffer::default();
     let mut rest = positions;
     while let Some(first) = rest.first().copied() {

@@ -54,7 +54,8 @@ pub(crate) struct Pending {
 impl Pending {
     /// Adds a block of the commit `sequence`, which is durable and newer than all before.
     pub(crate) fn add(&mut self, sequence: u64, position: u64, image: Image) {
-        self.blocks.insert(position, (sequence, image));
+        let before = self.blocks.insert(position, (sequence, image));
+        debug_assert!(before.is_none_or(|(older, _)| older <= sequence), "numbers of commits rise");
     }
 
     /// Forgets a block that a commit freed, when that commit is durable.

@@ -28,6 +28,7 @@ fn never(_: usize, error: io::Error) -> bool {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn short_answers_are_continued_until_all_is_there() {
     let Some(mut ring) = ring() else { return };
     let (file, bytes) = file(300_000);
@@ -42,6 +43,7 @@ fn short_answers_are_continued_until_all_is_there() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_part_that_ends_within_a_grain_is_asked_for_again() {
     let Some(mut ring) = ring() else { return };
     let (file, bytes) = file(100_000);
@@ -52,6 +54,7 @@ fn a_part_that_ends_within_a_grain_is_asked_for_again() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_ring_that_is_refused_at_any_moment_leaves_the_work_to_system_calls() {
     let (file, bytes) = file(1_000_000);
     for patience in [0, 1, 2, 3, 5, 8, 12] {
@@ -66,6 +69,7 @@ fn a_ring_that_is_refused_at_any_moment_leaves_the_work_to_system_calls() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_panic_leaves_no_request_behind() {
     let (file, bytes) = file(1_000_000);
     for panics_at in [0, 1, 50, 127, 128, 129, 500] {
@@ -84,6 +88,7 @@ fn a_panic_leaves_no_request_behind() {
 
 /// A pipe answers when somebody writes into it, so the moments are known.
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_panic_waits_for_what_the_kernel_holds() {
     let Some(mut ring) = ring() else { return };
     let (reader, mut writer) = io::pipe().expect("a pipe");
@@ -109,6 +114,7 @@ fn a_panic_waits_for_what_the_kernel_holds() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_failure_that_makes_the_rest_pointless_stops_the_rest() {
     let Some(mut ring) = ring() else { return };
     let (file, _) = file(1000);
@@ -125,6 +131,7 @@ fn a_failure_that_makes_the_rest_pointless_stops_the_rest() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn writes_arrive_and_may_be_short_as_well() {
     let Some(mut ring) = ring() else { return };
     let (_, bytes) = file(200_000);
