@@ -382,7 +382,7 @@ fn missing(lane: &Lane, answers: &mut [Resolution]) {
 
 /// Hashes all names, [`HASH_LANES`] at a time, with the widest vectors that the processor has.
 fn hash_all(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(lanefs_no_asm)))]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
             // SAFETY: the processor has the features.
@@ -396,13 +396,13 @@ fn hash_all(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
     hash_each(seed, names, hashes);
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(lanefs_no_asm)))]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
 fn hash_avx512(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
     hash_each(seed, names, hashes);
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(lanefs_no_asm)))]
 #[target_feature(enable = "avx2")]
 fn hash_avx2(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
     hash_each(seed, names, hashes);

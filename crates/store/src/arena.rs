@@ -87,6 +87,8 @@ impl Arena {
     #[inline]
     pub(crate) fn copy_out(&self, at: u64, out: &mut [u8]) {
         let from = self.range(at, out.len());
+        #[cfg(feature = "planted-race")]
+        crate::undefined::read_plainly(from);
         // SAFETY: inside the mapping, whose size is whole words; atomic by words. `out` is borrowed exclusively.
         unsafe { words::copy_out(from.as_ptr(), out.as_mut_ptr(), out.len()) }
     }
@@ -95,6 +97,10 @@ impl Arena {
     #[inline]
     pub(crate) fn copy_in(&self, at: u64, data: &[u8]) {
         let to = self.range(at, data.len());
+        #[cfg(feature = "planted-overrun")]
+        crate::undefined::read_past_the_end(data);
+        #[cfg(feature = "planted-alias")]
+        crate::undefined::write_through_a_stale_reference(to, data);
         // SAFETY: inside the mapping, whose size is whole words; atomic by words. The caller owns the words, or has locked
         // their ownership records.
         unsafe { words::copy_in(data.as_ptr(), to.as_ptr(), data.len()) }

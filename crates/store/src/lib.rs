@@ -46,6 +46,8 @@ mod seal;
 mod state;
 mod store;
 mod tx;
+#[cfg(any(feature = "planted-race", feature = "planted-overrun", feature = "planted-alias"))]
+mod undefined;
 mod versions;
 mod view;
 mod watch;

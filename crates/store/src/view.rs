@@ -192,7 +192,7 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub fn positions_of(&self, offset: usize, byte: u8) -> u32 {
         let words: [u64; 4] = std::array::from_fn(|i| self.load(offset + 8 * i, 8));
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(lanefs_no_asm)))]
         {
             use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
             // SAFETY: these are SSE2, which every x86-64 has; they compute on values.
@@ -203,7 +203,7 @@ impl<'a> View<'a> {
             };
             half(words[0], words[1]) | half(words[2], words[3]) << 16
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(all(target_arch = "x86_64", not(lanefs_no_asm))))]
         {
             const ONES: u64 = 0x0101_0101_0101_0101;
             let mut bits = 0;
@@ -250,11 +250,11 @@ impl<'a> View<'a> {
 /// Has the line at an address brought into the processor's cache: a hint, which never faults.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(lanefs_no_asm)))]
     // SAFETY: a prefetch has no effect that a program can see, whatever the address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(lanefs_no_asm))))]
     let _ = address;
 }
