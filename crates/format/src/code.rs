@@ -1,9 +1,9 @@
 //! Result codes, the same on every engine.
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])* $name:ident = $number:literal, $errno:literal, $text:literal;)*) => {
-        /// The outcome of an operation. 0 to 8 are the codes of the directory commands, the others continue from 9;
-        /// the numbers are part of the interface and the same on both engines.
+    ($($(#[doc = $doc:literal])* $name:ident = $number:literal, $errno:literal, $text:expr $(, $reserved:ident)?;)*) => {
+        /// The outcome of an operation. 0 to 8 are the codes of the directory commands, the others continue from 9.
+        /// The numbers are part of the interface and the same on both engines.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Code { $($(#[doc = $doc])* $name = $number,)* }
@@ -13,12 +13,16 @@ macro_rules! codes {
             pub const ALL: &'static [Code] = &[$(Code::$name),*];
             /// The errno (Linux numbers) that a caller of the POSIX interface sees; 0 for success.
             pub const fn errno(self) -> i32 { match self { $(Code::$name => $errno),* } }
-            /// What happened, in words.
+            /// The outcome in words.
             pub const fn text(self) -> &'static str { match self { $(Code::$name => $text),* } }
-            /// The code's number.
+            /// True for a number that no operation returns today.
+            pub const fn is_reserved(self) -> bool { match self { $(Code::$name => codes!(@reserved $($reserved)?)),* } }
+            /// The number of the code.
             pub const fn number(self) -> u8 { self as u8 }
         }
     };
+    (@reserved) => { false };
+    (@reserved reserved) => { true };
 }
 
 codes! {
@@ -34,35 +38,35 @@ codes! {
     NotFound = 4, 2, "not found";
     /// A component before the last one does not exist.
     ComponentNotFound = 5, 2, "a component of the path was not found";
-    /// A pointer or position read from the volume is not one.
+    /// A word of the volume that must be a pointer or a position is none.
     InvalidPointer = 6, 117, "invalid pointer in the volume";
-    /// More than 256 names of one directory share a 32-bit hash.
-    TooManyCollisions = 7, 28, "more than 256 names with one hash";
+    /// More names of one directory share a 32-bit hash than a region holds ([`REGION_MAX`](crate::dir::REGION_MAX)).
+    TooManyCollisions = 7, 28, concat!("more than ", region_max!(), " names with one hash");
     /// A structure of the volume contradicts itself.
     InvariantViolated = 8, 117, "the volume is inconsistent";
     /// A component before the last one, or the target, is not a directory.
     NotDirectory = 9, 20, "not a directory";
-    /// A name is longer than 255 bytes.
-    NameTooLong = 10, 36, "name too long (255 bytes at most)";
-    /// A block that is needed is not in memory; the caller fetches it and runs the operation again.
+    /// A name is longer than [`MAX_NAME`](crate::MAX_NAME) bytes.
+    NameTooLong = 10, 36, concat!("name too long (", max_name!(), " bytes at most)");
+    /// A block that the operation needs is not in memory. The caller fetches it and attempts the operation again.
     NotResident = 11, 11, "not resident";
     /// No space is left on the volume.
     NoSpace = 12, 28, "no space left on the volume";
-    /// The answer was computed from an older state than asked for.
-    StaleEpoch = 13, 116, "stale";
+    /// Reserved: an older state than the caller asked for.
+    StaleEpoch = 13, 116, "stale", reserved;
     /// The target is a directory.
     IsDirectory = 14, 21, "is a directory";
     /// The directory is not empty.
     NotEmpty = 15, 39, "directory not empty";
-    /// The caller may not search, read or write here (EACCES).
+    /// The caller has no permission to search, read or write the target (EACCES).
     AccessDenied = 16, 13, "permission denied";
     /// Only the owner or a privileged caller may do this (EPERM).
     NotPermitted = 17, 1, "operation not permitted";
-    /// An argument makes no sense.
+    /// An argument that the operation does not accept.
     Invalid = 18, 22, "invalid argument";
     /// The link count cannot grow further.
     TooManyLinks = 19, 31, "too many links";
-    /// More than 40 symbolic links on the way.
+    /// More symbolic links in one resolution than [`MAX_SYMLINKS_FOLLOWED`](crate::MAX_SYMLINKS_FOLLOWED).
     SymlinkLoop = 20, 40, "too many levels of symbolic links";
     /// The volume is open for reading only.
     ReadOnly = 21, 30, "the volume is open for reading only";
@@ -72,22 +76,22 @@ codes! {
     FileTooLarge = 23, 27, "file too large";
     /// No such extended attribute.
     NoAttribute = 24, 61, "no such attribute";
-    /// A seek past the end, or no data or hole there.
+    /// A seek past the end, or no data or hole behind the offset.
     NoSuchRange = 25, 6, "no such data or hole";
     /// The result does not fit in the buffer.
     BufferTooSmall = 26, 34, "buffer too small";
-    /// Not supported.
-    Unsupported = 27, 95, "operation not supported";
+    /// Reserved: an operation that the volume does not support.
+    Unsupported = 27, 95, "operation not supported", reserved;
     /// An extended attribute's value or the attributes together are too large.
     AttributeTooLarge = 28, 7, "attribute too large";
-    /// The inode is not in use (any more).
+    /// The inode is not in use, or no longer.
     StaleInode = 29, 116, "no such inode";
     /// Out of memory.
     NoMemory = 30, 12, "out of memory";
-    /// A file's content is executable and busy, or the volume is in use elsewhere.
+    /// Another process executes the file, or another engine or process has the volume.
     Busy = 31, 16, "in use";
-    /// The path is longer than the interface allows.
-    PathTooLong = 32, 36, "path too long";
+    /// Reserved: a path that is longer than the interface allows.
+    PathTooLong = 32, 36, "path too long", reserved;
 }
 
 impl Code {
@@ -108,5 +112,12 @@ mod tests {
             assert_eq!(Code::from_number(i as u8), Some(*code));
             assert_eq!(code.errno() == 0, *code == Code::Success);
         }
+    }
+
+    #[test]
+    fn texts_name_the_limits_of_the_format() {
+        let names = |code: Code, limit: usize| code.text().contains(&format!(" {limit} "));
+        assert!(names(Code::TooManyCollisions, crate::dir::REGION_MAX));
+        assert!(Code::NameTooLong.text().contains(&format!("({} bytes", crate::MAX_NAME)));
     }
 }

@@ -87,7 +87,7 @@ layout! {
 }
 
 /// Most entries in one region.
-pub const REGION_MAX: usize = 256;
+pub const REGION_MAX: usize = region_max!();
 /// A region below this looks for a neighbour to merge with.
 pub const REGION_LOW: usize = 48;
 /// Two neighbours merge when together they hold at most this many entries, far enough below [`REGION_MAX`] that a

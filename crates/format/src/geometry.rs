@@ -21,7 +21,7 @@ pub const MAX_MAP_DEPTH: u8 = 5;
 /// Largest size of a file in bytes.
 pub const MAX_FILE_SIZE: u64 = 1 << 57;
 /// Longest name in bytes.
-pub const MAX_NAME: usize = 255;
+pub const MAX_NAME: usize = max_name!();
 /// Longest target of a symbolic link in bytes.
 pub const MAX_SYMLINK: usize = 4095;
 /// Symbolic links followed in one resolution, as Linux has it.

@@ -6,6 +6,9 @@
 //! All words are little-endian. The format's version is [`superblock::VERSION`], apart from the software's.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod numbers;
+
 mod checksum;
 mod code;
 pub mod dir;
@@ -18,6 +21,7 @@ mod layout;
 mod pointer;
 mod space;
 pub mod superblock;
+mod ties;
 mod xattr;
 
 pub use checksum::Checksummer;

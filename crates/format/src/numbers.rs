@@ -1,0 +1,13 @@
+//! Numbers that messages name, as literals for `concat!`. The constants are made of them.
+
+macro_rules! max_name {
+    () => {
+        255
+    };
+}
+
+macro_rules! region_max {
+    () => {
+        256
+    };
+}
