@@ -33,6 +33,9 @@ pub mod daemon;
 mod data;
 mod errno;
 mod error;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod kernel;
 mod listing;
 pub mod logging;
