@@ -70,7 +70,7 @@ miri() {
 # Tests of memory, threads and directories that are small enough. SCHEDULES is how many schedules of the threads Miri tries.
 part_miri() {
     miri "" -p lanefs-format --lib &&
-        miri "$HEAP" -p lanefs-alloc --lib -- policy bitmap remote &&
+        miri "$HEAP" -p lanefs-alloc --lib -- policy bitmap ring &&
         miri "$HEAP" -p lanefs-alloc --test random &&
         miri "$FILES" -p lanefs-store --lib -- words arena buffer pending aligned &&
         miri "$FILES -Zmiri-many-seeds=0..$SCHEDULES" -p lanefs --test threads

@@ -1,17 +1,17 @@
 //! Size classes.
 //!
-//! Eight for each doubling above 64 bytes: what an object has too much is at most an eighth of its class. Up to 64 bytes
-//! they are 8 bytes apart.
+//! Classes are 8 bytes apart up to 64 bytes. Above, each doubling has eight classes, so an object wastes at most an eighth of
+//! its class.
 
 use crate::os::PAGE;
 
-/// Bytes of the largest object of a slab; larger ones have units of their own.
+/// Bytes of the largest object of a slab; a larger one has units of its own.
 pub const LARGEST: usize = 32 << 10;
 
-/// Classes.
+/// Number of classes.
 pub(crate) const CLASSES: usize = 80;
 
-/// Bytes of the largest object whose class the first table has.
+/// Bytes of the largest object whose class is in the first table.
 pub(crate) const TINY: usize = 1024;
 
 /// Distance of sizes in the second table.
@@ -33,6 +33,55 @@ pub(crate) const SIZES: [u32; CLASSES] = {
     sizes
 };
 
+const _: () = {
+    assert!(SIZES[CLASSES - 1] as usize == LARGEST, "the last class is for the largest object");
+    assert!(TINY.is_multiple_of(8) && TINY < LARGEST, "the first table has the sizes up to TINY");
+    assert!(CLASSES <= u8::MAX as usize + 1, "tables hold a class in a byte");
+    let mut class = 1;
+    while class < CLASSES {
+        assert!(
+            SIZES[class - 1] < SIZES[class] && SIZES[class].is_multiple_of(8),
+            "classes ascend, in words"
+        );
+        let is_in_second_table = SIZES[class - 1] as usize >= TINY;
+        assert!(
+            !is_in_second_table || (SIZES[class] as usize).is_multiple_of(MIDDLE_STEP),
+            "a step has one class"
+        );
+        class += 1;
+    }
+};
+
+/// Bytes that a magazine may keep of its class, and the bounds of its capacity.
+const MAGAZINE_BYTES: usize = 32 << 10;
+const MIN_MAGAZINE: usize = 2;
+const MAX_MAGAZINE: usize = 128;
+
+const _: () =
+    assert!(MIN_MAGAZINE >= 2 && MIN_MAGAZINE <= MAX_MAGAZINE, "a full magazine gives back its older half");
+
+/// Number of objects for which a magazine of this class has room.
+pub(crate) const fn magazine_capacity(class: usize) -> usize {
+    let count = MAGAZINE_BYTES / SIZES[class] as usize;
+    if count < MIN_MAGAZINE {
+        MIN_MAGAZINE
+    } else if count > MAX_MAGAZINE {
+        MAX_MAGAZINE
+    } else {
+        count
+    }
+}
+
+/// Sum of the capacities of all classes.
+pub(crate) const MAGAZINE_TOTAL: usize = {
+    let (mut sum, mut class) = (0, 0);
+    while class < CLASSES {
+        sum += magazine_capacity(class);
+        class += 1;
+    }
+    sum
+};
+
 const fn class_for(size: usize) -> u8 {
     let mut class = 0;
     while (SIZES[class] as usize) < size {
@@ -52,7 +101,7 @@ pub(crate) static WORDS: [u8; TINY / 8 + 1] = {
     table
 };
 
-/// The same, for an alignment of 16 where the size is more than 8, as C wants it.
+/// Class by size in words of 8 bytes, for the alignment of C: 16 above a word.
 pub(crate) static C_WORDS: [u8; TINY / 8 + 1] = {
     let mut table = [0; TINY / 8 + 1];
     let mut words = 2;
@@ -77,12 +126,13 @@ static MIDDLE: [u8; LARGEST / MIDDLE_STEP + 1] = {
     table
 };
 
-/// The class of objects of `size` bytes, from [`TINY`] up to [`LARGEST`]; all of them are multiples of 128.
+/// Returns the class of objects of `size` bytes, from [`TINY`] up to [`LARGEST`].
 pub(crate) fn middle(size: usize) -> usize {
     usize::from(MIDDLE[size.div_ceil(MIDDLE_STEP).min(MIDDLE.len() - 1)])
 }
 
-/// The smallest class for `size` bytes at a multiple of `align`, a power of two. Objects of slabs are aligned to a page at most.
+/// Returns the smallest class for `size` bytes at a multiple of `align`, a power of two. Slabs align their objects to a page at
+/// most.
 pub(crate) fn aligned(size: usize, align: usize) -> Option<usize> {
     if size > LARGEST || align > PAGE {
         return None;

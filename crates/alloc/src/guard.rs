@@ -1,104 +1,87 @@
-//! What is checked, and what a program that failed a check is told.
+//! Guard bytes, in the grade [`Checks::Full`](crate::Checks::Full).
 //!
-//! Objects are guarded in the grade [`Checks::Full`](crate::Checks::Full): behind what was asked for comes a margin with known bytes, at the end of the object the
-//! size that was asked for, mixed with the address. What is free has other known bytes.
+//! Behind the requested bytes of an object lie guard bytes of a known value, and at its end the requested size, mixed with the
+//! address. A free object is filled with another known value.
 
-use crate::os;
+use crate::misuse;
 use std::slice;
 
-/// Bytes of an object that are not its user's: eight of margin at least, and the size.
-pub(crate) const MARGIN: usize = 16;
+/// Bytes of an object that are not its user's: eight guard bytes at least, and the size.
+pub(crate) const GUARD_BYTES: usize = 2 * size_of::<usize>();
 
-const BEHIND: u8 = 0xfb;
+const GUARD: u8 = 0xfb;
 const FREED: u8 = 0xdf;
 const SIZE_MIX: usize = 0x5a17_c0de_0bad_f00d;
 
-/// # Safety
-/// `object` has `room` bytes, `MARGIN` more than `size` at least.
-unsafe fn size_place(object: usize, room: usize) -> *mut usize {
-    std::ptr::with_exposed_provenance_mut(object + room - size_of::<usize>())
+/// Address of the size at an object's end, which is not aligned.
+fn size_word(object: *mut u8, room: usize) -> *mut usize {
+    object.wrapping_add(room - size_of::<usize>()).cast()
 }
 
-/// Sets the margin of an object that is given to somebody; fails when anybody wrote to it since it was freed.
+/// Writes the guard bytes of an object that is allocated; fails if the program wrote to it since it was freed.
 ///
 /// # Safety
-/// The object has `room` bytes, and nobody else has it.
-pub(crate) unsafe fn dress(object: usize, room: usize, size: usize) {
-    let bytes = std::ptr::with_exposed_provenance_mut::<u8>(object);
+/// The object has `room` bytes, [`GUARD_BYTES`] more than `size` at least, is filled as a free one, and nothing else uses it.
+pub(crate) unsafe fn write_guards(object: *mut u8, room: usize, size: usize) {
+    debug_assert!(size + GUARD_BYTES <= room, "{size} bytes and the guard bytes in {room}");
     // SAFETY: the caller's object.
     unsafe {
-        must_be_undressed(object, room);
-        let all = slice::from_raw_parts_mut(bytes, room);
-        all[size..].fill(BEHIND);
-        size_place(object, room).write_unaligned(size ^ object ^ SIZE_MIX);
+        assert_unwritten(object, room);
+        let all = slice::from_raw_parts_mut(object, room);
+        all[size..].fill(GUARD);
+        size_word(object, room).write_unaligned(size ^ object.addr() ^ SIZE_MIX);
     }
 }
 
-/// The size that was asked for; fails when the margin was written to.
+/// Returns the requested size of an object in use; fails if the program wrote to the guard bytes.
 ///
 /// # Safety
-/// As [`dress`], which was called for it.
-pub(crate) unsafe fn size_of_dressed(object: usize, room: usize) -> usize {
+/// The object has `room` bytes and was given [guard bytes](write_guards).
+pub(crate) unsafe fn requested_size(object: *mut u8, room: usize) -> usize {
     // SAFETY: the caller's object.
     unsafe {
-        let word = size_place(object, room).read_unaligned();
-        if word.to_ne_bytes() == [FREED; 8] {
-            freed_twice(object);
+        let word = size_word(object, room).read_unaligned();
+        if word.to_ne_bytes() == [FREED; size_of::<usize>()] {
+            misuse::freed_twice(object);
         }
-        let size = word ^ object ^ SIZE_MIX;
-        if size > room - MARGIN {
-            os::fail("memory was written to behind the end of an object", object);
+        let size = word ^ object.addr() ^ SIZE_MIX;
+        if size > room - GUARD_BYTES {
+            misuse::written_behind_end(object);
         }
-        let margin =
-            slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(object), room - size_of::<usize>());
-        if margin[size..].iter().any(|byte| *byte != BEHIND) {
-            os::fail("memory was written to behind the end of an object", object);
+        let all = slice::from_raw_parts(object, room - size_of::<usize>());
+        if all[size..].iter().any(|byte| *byte != GUARD) {
+            misuse::written_behind_end(object);
         }
         size
     }
 }
 
-/// Marks an object as free.
+/// Fills a free object.
 ///
 /// # Safety
-/// As [`dress`].
-pub(crate) unsafe fn undress(object: usize, room: usize) {
+/// The object has `room` bytes, and nothing else uses it.
+pub(crate) unsafe fn fill_freed(object: *mut u8, room: usize) {
     // SAFETY: the caller's object.
-    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(object).write_bytes(FREED, room) };
+    unsafe { object.write_bytes(FREED, room) };
 }
 
-/// Looks whether anybody wrote to an object since it was marked as free.
+/// Fails if the program wrote to an object since it was [filled](fill_freed).
 ///
 /// # Safety
-/// As [`undress`], which was called for it.
-pub(crate) unsafe fn must_be_undressed(object: usize, room: usize) {
+/// The object has `room` bytes, and nothing else uses it.
+pub(crate) unsafe fn assert_unwritten(object: *mut u8, room: usize) {
     // SAFETY: the caller's object.
-    let all = unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(object), room) };
+    let all = unsafe { slice::from_raw_parts(object, room) };
     if all.iter().any(|byte| *byte != FREED) {
-        written_after_free(object);
+        misuse::written_after_free(object);
     }
 }
 
-/// Marks the first bytes again, which held the link of a list meanwhile.
+/// Fills the first word of a free object again, which was the link of a list.
 ///
 /// # Safety
-/// As [`undress`], which was called for it.
-pub(crate) unsafe fn undress_link(object: usize) {
-    // SAFETY: the caller's object, which is longer.
-    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(object).write_bytes(FREED, size_of::<usize>()) };
-}
-
-#[cold]
-pub(crate) fn written_after_free(object: usize) -> ! {
-    os::fail("memory was written to after it was freed", object)
-}
-
-#[cold]
-pub(crate) fn freed_twice(object: usize) -> ! {
-    os::fail("memory was freed twice", object)
-}
-
-#[cold]
-pub(crate) fn not_ours(object: usize) -> ! {
-    os::fail("there is no object in use at an address that was freed or resized,", object)
+/// Nothing else uses the object, which has a word at least.
+pub(crate) unsafe fn fill_link(object: *mut u8) {
+    // SAFETY: the caller's object.
+    unsafe { object.write_bytes(FREED, size_of::<usize>()) };
 }

@@ -1,29 +1,31 @@
-//! Objects too large for a slab, or with too large an alignment: units of their own.
+//! Large objects: too large for a slab, or with too large an alignment. Each has units of its own.
 
-use crate::guard;
+use crate::backend::Backend;
+use crate::checks::Checks;
+use crate::header::Header;
+use crate::misuse;
 use crate::os;
-use crate::pool::{HEADER, UNIT, Units};
-use crate::slab::Header;
-use crate::world::{Checks, World};
+use crate::unit::{HEADER_BYTES, UNIT, Units};
 use std::ptr::{NonNull, null_mut};
 
-/// An object of `size` bytes at a multiple of `align`, a power of two, and whether it reads as zeros; null without memory.
-pub(crate) fn malloc(world: &World, size: usize, align: usize) -> (*mut u8, bool) {
+/// Allocates `size` bytes at a multiple of `align`, a power of two; returns the object, and whether all bytes are zero. Null without
+/// memory.
+pub(crate) fn malloc(backend: &Backend, size: usize, align: usize) -> (*mut u8, bool) {
     let none = (null_mut(), false);
-    // Behind the header, or at the start of the next unit, whose aligned place the pool finds.
-    let (offset, unit_align) = (align.clamp(HEADER, UNIT), (align / UNIT).max(1));
+    // The object lies behind the header, or, with a large alignment, at the start of the next unit, which the pool aligns.
+    let (offset, unit_align) = (align.clamp(HEADER_BYTES, UNIT), (align / UNIT).max(1));
     let Some(bytes) = size.checked_add(offset).filter(|bytes| *bytes <= isize::MAX as usize) else {
         return none;
     };
-    let wanted = if unit_align > 1 { size.div_ceil(UNIT).max(1) } else { bytes.div_ceil(UNIT) };
-    let Some(units) = world.pool.lock().take(wanted, unit_align) else { return none };
+    let count = if unit_align > 1 { size.div_ceil(UNIT).max(1) } else { bytes.div_ceil(UNIT) };
+    let Some(units) = backend.pool.lock().take(count, unit_align) else { return none };
     if !units.is_zero {
         release_behind(units, offset + size);
     }
-    (dress(units, offset), units.is_zero)
+    (place_object(units, offset), units.is_zero)
 }
 
-/// Gives back to the host what earlier users left behind the end of an object, where that is more than an eighth of it.
+/// Gives memory of earlier users behind the end of an object back to the kernel, if it is more than an eighth of the object.
 fn release_behind(units: Units, end: usize) {
     let (start, stop) = (end.next_multiple_of(os::PAGE), units.count * UNIT);
     if start < stop && stop - start > end / 8 {
@@ -32,12 +34,11 @@ fn release_behind(units: Units, end: usize) {
     }
 }
 
-fn dress(units: Units, offset: usize) -> *mut u8 {
+fn place_object(units: Units, offset: usize) -> *mut u8 {
     let Units { base, count, .. } = units;
-    let header = base.cast::<Header>();
-    // SAFETY: the units are ours; the offset is inside them.
+    // SAFETY: the units belong to this thread, and the offset lies inside.
     unsafe {
-        header.write(Header::new(base.as_ptr() as usize, null_mut(), 0, count * UNIT - offset, count));
+        base.cast().write(Header::of_large(base, count, count * UNIT - offset));
         base.as_ptr().add(offset)
     }
 }
@@ -45,21 +46,17 @@ fn dress(units: Units, offset: usize) -> *mut u8 {
 /// Frees an object.
 ///
 /// # Safety
-/// The header is of a large object, and nobody uses it any more.
-pub(crate) unsafe fn free(world: &World, mut header: NonNull<Header>, object: usize) {
+/// The header is that of a large object, and nothing uses the object any more.
+pub(crate) unsafe fn free(backend: &Backend, header: NonNull<Header>, object: *mut u8) {
     // SAFETY: the caller's promise.
-    let head = unsafe { header.as_mut() };
-    if world.checks() != Checks::Off && !is_start(head, object) {
-        guard::not_ours(object);
+    let (units, size) = unsafe { (header.as_ref().units, header.as_ref().size) };
+    let is_start = object.addr() - header.addr().get() == units * UNIT - size;
+    if backend.checks() != Checks::Off && !is_start {
+        misuse::not_an_object(object);
     }
-    let count = head.units;
-    head.erase();
     // SAFETY: as above.
-    unsafe { world.pool.lock().give_back(header.cast(), count) };
-}
-
-/// True for the address that [`malloc`] gave.
-fn is_start(head: &Header, object: usize) -> bool {
-    let base = std::ptr::from_ref(head) as usize;
-    head.units > 0 && object - base == head.units * UNIT - head.size
+    unsafe {
+        Header::erase(header);
+        backend.pool.lock().give_back(header.cast(), units);
+    }
 }

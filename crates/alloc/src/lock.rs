@@ -1,70 +1,80 @@
-//! A lock that allocates nothing.
+//! A lock that allocates nothing: the heap cannot use one that may allocate.
 
+use crate::message::debug_assert_state;
 use crate::planted::PlantedBug;
 use lanefs_sync::atomic::{AtomicU32, Ordering};
 use lanefs_sync::is_planted;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
-/// Looks at a lock before its holder is given the processor.
+/// Attempts to take a lock before the thread yields the processor.
 const SPINS: u32 = 100;
 
-/// A lock that allocates nothing, which the locks of the standard library may do.
+/// A spinning lock.
 pub(crate) struct Lock<T> {
-    taken: AtomicU32,
+    is_locked: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: one thread at a time has the value.
+// SAFETY: the value is used by the thread that has locked it only.
 unsafe impl<T: Send> Sync for Lock<T> {}
 // SAFETY: as the value itself.
 unsafe impl<T: Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Lock { taken: AtomicU32::new(0), value: UnsafeCell::new(value) }
+        Lock { is_locked: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
-    pub(crate) fn lock(&self) -> Locked<'_, T> {
-        self.take();
-        Locked { lock: self }
+    /// Locks until the guard is dropped.
+    pub(crate) fn lock(&self) -> LockGuard<'_, T> {
+        self.acquire();
+        LockGuard { lock: self }
     }
 
-    /// Takes the lock for good, until [`release`](Self::release).
-    pub(crate) fn take(&self) {
+    /// Locks until [`release`](Self::release).
+    pub(crate) fn acquire(&self) {
         if is_planted(PlantedBug::OpenLock) {
             return;
         }
         let mut spins = 0;
-        while self.taken.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while self.is_locked.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             spins += 1;
             if spins < SPINS && cfg!(not(feature = "shuttle")) {
                 std::hint::spin_loop();
             } else {
-                rest();
+                yield_now();
             }
         }
     }
 
-    /// The value of a lock that was [taken](Self::take).
+    /// Returns the value of a lock that was [acquired](Self::acquire).
     ///
     /// # Safety
-    /// The caller has taken the lock, and does not let go of it as long as this is used.
+    /// The caller has acquired the lock, and does not release it while the reference is used.
     #[cfg(all(test, feature = "shuttle"))]
     pub(crate) unsafe fn peek(&self) -> &T {
         // SAFETY: the caller's promise.
         unsafe { &*self.value.get() }
     }
 
-    /// Lets go of a lock that was [taken](Self::take). Only for who has it.
+    /// Unlocks. Only for the thread that has [acquired](Self::acquire) the lock, or its copy after a fork.
     pub(crate) fn release(&self) {
-        self.taken.store(0, Ordering::Release);
+        if cfg!(debug_assertions) {
+            let was_locked = self.is_locked.swap(0, Ordering::Release);
+            debug_assert_state!(
+                was_locked == 1 || is_planted(PlantedBug::OpenLock),
+                "only the owner of a lock releases it"
+            );
+        } else {
+            self.is_locked.store(0, Ordering::Release);
+        }
     }
 }
 
-fn rest() {
+fn yield_now() {
     #[cfg(feature = "shuttle")]
-    shuttle::thread::yield_now();
+    lanefs_sync::yield_now();
     #[cfg(not(feature = "shuttle"))]
     // SAFETY: no arguments, no memory.
     unsafe {
@@ -72,28 +82,28 @@ fn rest() {
     }
 }
 
-/// The value of a lock that is taken.
-pub(crate) struct Locked<'l, T> {
+/// Access to the value of a lock; dropping it unlocks.
+pub(crate) struct LockGuard<'l, T> {
     lock: &'l Lock<T>,
 }
 
-impl<T> Deref for Locked<'_, T> {
+impl<T> Deref for LockGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is taken.
+        // SAFETY: this thread has locked the value.
         unsafe { &*self.lock.value.get() }
     }
 }
 
-impl<T> DerefMut for Locked<'_, T> {
+impl<T> DerefMut for LockGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is taken, and this is borrowed.
+        // SAFETY: this thread has locked the value, and the guard is borrowed exclusively.
         unsafe { &mut *self.lock.value.get() }
     }
 }
 
-impl<T> Drop for Locked<'_, T> {
+impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.release();
     }

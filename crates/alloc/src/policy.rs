@@ -1,175 +1,255 @@
-//! The policy, whatever is allocated: a *magazine* of items that came back, a *bump* range of items that nobody had yet, and
-//! a carve of many at once from what stands behind both.
+//! The allocation policy, for any kind of item: a *magazine* of items that came back, a *bump* range of fresh items, and a
+//! [`Source`] from which one call refills both.
 //!
-//! An item is a number: an address of the heap, a block of a volume. Both layers belong to one thread. Items are taken from the
-//! magazine first, which are warm, then from the range; when both are empty, one [`Source::carve`] fills either, whatever
-//! lies there: a run of free items becomes the range, as long as it is, without a step for each; single ones go into the
-//! magazine. What comes back goes into the magazine, and when that is full, its older half goes back in one call.
+//! An item is an address of the heap or the number of a volume's block. Both layers belong to one thread. An item comes from
+//! the magazine first, because it is warm in the cache, then from the range. When both are empty, one [`Source::carve`]
+//! refills them: a long run of free items becomes the range, without a step for each item, and short runs go into the
+//! magazine. A freed item goes into the magazine. When the magazine is full, its older half goes back in one call.
 //!
-//! After Bonwick and Adams, "Magazines and Vmem" (USENIX 2001), with the range as a second layer. An earlier allocator of three
-//! layers, which called the slab once for each item of a refill and whose bump layer never had anything, was slower than
-//! what it replaced; here a refill is one call, and a range is what a refill gives wherever there is one.
+//! After Bonwick and Adams, "Magazines and Vmem" (USENIX 2001), with the range as a second layer. An earlier allocator with
+//! three layers called the slab once for each item of a refill, and its bump layer was always empty: it was slower than the
+//! allocator that it replaced. Here a refill is one call, and it fills the range wherever there is a run.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Items one behind the other, `step` apart, that nobody had since they were carved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bump {
-    /// The next one.
-    pub next: usize,
-    /// Behind the last one.
-    pub end: usize,
+/// An allocated thing: a number, or a pointer to memory.
+pub trait Item: Copy + Ord {
+    /// The item that nothing is before.
+    const LOWEST: Self;
+
+    /// The item `distance` behind this one.
+    #[must_use]
+    fn advanced_by(self, distance: usize) -> Self;
+
+    /// The distance from an earlier item to this one.
+    fn distance_from(self, earlier: Self) -> usize;
 }
 
-impl Bump {
-    /// True without any.
+impl Item for usize {
+    const LOWEST: usize = 0;
+
+    #[inline(always)]
+    fn advanced_by(self, distance: usize) -> usize {
+        self + distance
+    }
+
+    #[inline(always)]
+    fn distance_from(self, earlier: usize) -> usize {
+        self - earlier
+    }
+}
+
+impl Item for *mut u8 {
+    const LOWEST: *mut u8 = std::ptr::null_mut();
+
+    #[inline(always)]
+    fn advanced_by(self, distance: usize) -> *mut u8 {
+        self.wrapping_add(distance)
+    }
+
+    #[inline(always)]
+    fn distance_from(self, earlier: *mut u8) -> usize {
+        self.addr() - earlier.addr()
+    }
+}
+
+/// Consecutive items, `step` apart, that were not in use since they were carved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bump<T = usize> {
+    /// The next item.
+    pub next: T,
+    /// The end of the range, behind the last item.
+    pub end: T,
+}
+
+impl<T: Item> Default for Bump<T> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl<T: Item> Bump<T> {
+    /// A range without items.
+    pub const EMPTY: Self = Bump { next: T::LOWEST, end: T::LOWEST };
+
+    /// Returns true if no item is left.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.next >= self.end
     }
 
-    /// The next item.
+    /// Returns the number of items that are left.
+    pub fn len(&self, step: usize) -> usize {
+        if self.is_empty() { 0 } else { self.end.distance_from(self.next) / step }
+    }
+
+    /// Takes the next item.
     #[inline(always)]
-    pub fn take(&mut self, step: usize) -> Option<usize> {
+    pub fn take(&mut self, step: usize) -> Option<T> {
         let item = self.next;
         if item >= self.end {
             return None;
         }
-        self.next = item + step;
+        self.next = item.advanced_by(step);
         Some(item)
     }
 
-    /// Up to `most` items that follow each other: the first, and how many.
-    pub fn take_run(&mut self, step: usize, most: usize) -> Option<(usize, usize)> {
-        let count = ((self.end - self.next) / step).min(most);
+    /// Takes up to `most` consecutive items, and returns the first one and their number.
+    pub fn take_run(&mut self, step: usize, most: usize) -> Option<(T, usize)> {
+        let count = self.len(step).min(most);
         let first = self.next;
-        self.next += count * step;
+        self.next = first.advanced_by(count * step);
         (count > 0).then_some((first, count))
     }
 }
 
-/// Items that came back, the last one on top, in memory that somebody else owns.
+/// A stack of items that came back, in memory that its creator owns.
 #[derive(Debug)]
-pub struct Magazine {
-    top: *mut usize,
-    base: *mut usize,
-    limit: *mut usize,
+pub struct Magazine<T = usize> {
+    top: *mut T,
+    base: *mut T,
+    limit: *mut T,
 }
 
-// SAFETY: a magazine is the only one that uses its memory (`over`).
-unsafe impl Send for Magazine {}
+// SAFETY: a magazine has exclusive use of its memory (`over`).
+unsafe impl<T: Send> Send for Magazine<T> {}
 
-impl Magazine {
-    /// A magazine that takes nothing and has nothing.
+impl<T: Item> Magazine<T> {
+    /// Creates a magazine without capacity.
     pub const fn none() -> Self {
         let nowhere = NonNull::dangling().as_ptr();
         Magazine { top: nowhere, base: nowhere, limit: nowhere }
     }
 
-    /// An empty magazine.
+    /// Creates an empty magazine.
     ///
     /// # Safety
-    /// `room` is good for `capacity` items, and nobody else's, as long as the magazine is used.
-    pub const unsafe fn over(room: NonNull<usize>, capacity: usize) -> Self {
+    /// `room` is valid for `capacity` items, and nothing else uses it, as long as the magazine is used.
+    pub const unsafe fn over(room: NonNull<T>, capacity: usize) -> Self {
         let base = room.as_ptr();
         // SAFETY: the end of the caller's memory.
         Magazine { top: base, base, limit: unsafe { base.add(capacity) } }
     }
 
-    /// Items in it.
+    /// Returns the number of items.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        // SAFETY: both point into the same memory, top at base or behind.
+        // SAFETY: both point into the same memory, and the top is never below the base.
         unsafe { self.top.offset_from_unsigned(self.base) }
     }
 
-    /// True without any.
+    /// Returns true if the magazine has no item.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.top == self.base
     }
 
-    /// Items that it can have.
+    /// Returns the number of items for which there is room.
     pub fn capacity(&self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: both point into the same memory, and the limit is never below the base.
         unsafe { self.limit.offset_from_unsigned(self.base) }
     }
 
-    /// The last one that came.
+    /// Takes the item that came last.
     #[inline(always)]
-    pub fn take(&mut self) -> Option<usize> {
-        if self.top == self.base {
-            return None;
-        }
-        // SAFETY: there is one below the top.
+    pub fn take(&mut self) -> Option<T> {
+        // SAFETY: the reference is exclusive.
+        unsafe { Self::take_from(self) }
+    }
+
+    /// Takes the item that came last, without a reference to the magazine. An empty magazine is only read, so many threads may
+    /// call this for the same empty one.
+    ///
+    /// # Safety
+    /// No other thread uses the magazine, or it is empty and stays empty.
+    #[inline(always)]
+    pub unsafe fn take_from(magazine: *mut Self) -> Option<T> {
+        // SAFETY: the caller's promise; an item lies below the top, unless that is the base.
         unsafe {
-            self.top = self.top.sub(1);
-            Some(*self.top)
+            let top = (*magazine).top;
+            if top == (*magazine).base {
+                return None;
+            }
+            let top = top.sub(1);
+            (*magazine).top = top;
+            Some(*top)
         }
     }
 
-    /// Puts an item on top; false where there is no room.
+    /// Puts an item on top; returns false if the magazine is full.
     #[inline(always)]
-    pub fn put(&mut self, item: usize) -> bool {
-        if self.top == self.limit {
-            return false;
-        }
-        // SAFETY: there is room at the top.
+    pub fn put(&mut self, item: T) -> bool {
+        // SAFETY: the reference is exclusive.
+        unsafe { Self::put_into(self, item) }
+    }
+
+    /// Puts an item on top, without a reference to the magazine; returns false if the magazine is full.
+    ///
+    /// # Safety
+    /// No other thread uses the magazine.
+    #[inline(always)]
+    pub unsafe fn put_into(magazine: *mut Self, item: T) -> bool {
+        // SAFETY: the caller's promise; there is room at the top, unless that is the limit.
         unsafe {
-            *self.top = item;
-            self.top = self.top.add(1);
+            let top = (*magazine).top;
+            if top == (*magazine).limit {
+                return false;
+            }
+            *top = item;
+            // (Read again, which is an addition in memory: one instruction less.)
+            (*magazine).top = (*magazine).top.add(1);
         }
         true
     }
 
-    /// All items, the oldest first.
-    pub fn items(&self) -> &[usize] {
-        // SAFETY: those up to the top were written.
+    /// Returns all items, the oldest first.
+    pub fn items(&self) -> &[T] {
+        // SAFETY: all items up to the top were written.
         unsafe { std::slice::from_raw_parts(self.base, self.len()) }
     }
 
-    /// Forgets the `count` oldest items.
+    /// Removes the `count` oldest items.
     pub fn forget_oldest(&mut self, count: usize) {
+        debug_assert!(count <= self.len(), "{count} of {} items", self.len());
         let count = count.min(self.len());
-        // SAFETY: moves what is behind them to the front.
+        // SAFETY: both ranges lie below the top.
         unsafe {
             std::ptr::copy(self.base.add(count), self.base, self.len() - count);
             self.top = self.top.sub(count);
         }
     }
 
-    /// Forgets all that came after the first `len`, or has the items back that were taken since there were `len`, if none came
-    /// since.
+    /// Sets the number of items: drops those above it, or restores those that were taken, if none came since.
     pub fn set_len(&mut self, len: usize) {
-        debug_assert!(len <= self.capacity());
-        // SAFETY: inside the memory; what lies there was an item once.
+        debug_assert!(len <= self.capacity(), "{len} of {} items", self.capacity());
+        // SAFETY: inside the memory; each slot below the top was an item before.
         self.top = unsafe { self.base.add(len.min(self.capacity())) };
     }
 }
 
-/// A magazine with memory of its own, for whoever may allocate some.
+/// A magazine that owns its memory.
 #[derive(Debug)]
 pub struct OwnMagazine {
     magazine: Magazine,
     room: NonNull<[usize]>,
 }
 
-// SAFETY: the memory is the magazine's, and goes where it goes.
+// SAFETY: the memory belongs to the magazine, and moves with it.
 unsafe impl Send for OwnMagazine {}
 
 impl OwnMagazine {
-    /// An empty magazine.
+    /// Creates an empty magazine.
     pub fn new(capacity: usize) -> Self {
         let room = NonNull::from(Box::leak(vec![0; capacity].into_boxed_slice()));
-        // SAFETY: the memory was just allocated for it, and is freed with it.
+        // SAFETY: the memory was allocated for this magazine, and is freed with it.
         OwnMagazine { magazine: unsafe { Magazine::over(room.cast(), capacity) }, room }
     }
 }
 
 impl Drop for OwnMagazine {
     fn drop(&mut self) {
-        // SAFETY: from a box, and nobody uses it any more.
+        // SAFETY: the memory came from a box, and nothing uses it any more.
         drop(unsafe { Box::from_raw(self.room.as_ptr()) });
     }
 }
@@ -188,53 +268,81 @@ impl DerefMut for OwnMagazine {
     }
 }
 
-/// Both layers.
+/// Both layers of a thread.
 #[derive(Debug)]
-pub struct Layers {
-    /// What came back.
-    pub magazine: Magazine,
-    /// What nobody had.
-    pub bump: Bump,
+#[repr(C)]
+pub struct Layers<T = usize> {
+    /// Items that came back.
+    pub magazine: Magazine<T>,
+    /// Fresh items.
+    pub bump: Bump<T>,
 }
 
-/// What stands behind the layers: a slab of the heap, a bitmap of a volume.
-pub trait Source {
-    /// Why there are no more.
+/// The supply behind the layers: slabs of the heap, or a bitmap.
+pub trait Source<T: Item = usize> {
+    /// Reason why no item can be carved or taken back.
     type Error;
 
-    /// Distance of two items.
+    /// Returns the distance of two consecutive items.
     fn step(&self) -> usize;
 
-    /// Puts items into empty layers, in one pass: a long run into the range, others into the magazine; at least one.
+    /// Refills empty layers in one pass, with one item at least: a long run becomes the range, other items go into the magazine.
     ///
     /// # Errors
-    /// There are no more.
-    fn carve(&mut self, layers: &mut Layers) -> Result<(), Self::Error>;
+    /// Fails when there are no more items.
+    fn carve(&mut self, layers: &mut Layers<T>) -> Result<(), Self::Error>;
 
     /// Takes items back, in one pass.
     ///
     /// # Errors
-    /// One of them cannot be.
-    fn give_back(&mut self, items: &[usize]) -> Result<(), Self::Error>;
+    /// Fails when an item is not one that was carved.
+    fn give_back(&mut self, items: &[T]) -> Result<(), Self::Error>;
 }
 
-impl Layers {
-    /// Without any item, and without room for one.
+impl<T: Item> Layers<T> {
+    /// Creates layers without items and without capacity.
     pub const fn none() -> Self {
-        Layers { magazine: Magazine::none(), bump: Bump { next: 0, end: 0 } }
+        Layers { magazine: Magazine::none(), bump: Bump::EMPTY }
     }
 
-    /// An item.
+    /// Takes an item from either layer, without a reference to them. Empty layers are only read, so many threads may call this
+    /// for the same empty ones.
+    ///
+    /// # Safety
+    /// No other thread uses the layers, or they are empty and stay empty.
+    #[inline(always)]
+    pub unsafe fn take_from(layers: *mut Self, step: usize) -> Option<T> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(item) = Magazine::take_from(&raw mut (*layers).magazine) {
+                return Some(item);
+            }
+            let next = (*layers).bump.next;
+            if next >= (*layers).bump.end {
+                return None;
+            }
+            (*layers).bump.next = next.advanced_by(step);
+            Some(next)
+        }
+    }
+
+    /// Returns true if neither layer has an item.
+    pub fn is_empty(&self) -> bool {
+        self.magazine.is_empty() && self.bump.is_empty()
+    }
+
+    /// Takes an item, and refills the layers first if they are empty.
     ///
     /// # Errors
     /// As [`Source::carve`].
     #[inline(always)]
-    pub fn take<S: Source>(&mut self, source: &mut S) -> Result<usize, S::Error> {
+    pub fn take<S: Source<T>>(&mut self, source: &mut S) -> Result<T, S::Error> {
         loop {
             if let Some(item) = self.magazine.take().or_else(|| self.bump.take(source.step())) {
                 return Ok(item);
             }
             source.carve(self)?;
+            debug_assert!(!self.is_empty(), "a carve gives an item at least");
         }
     }
 
@@ -243,7 +351,7 @@ impl Layers {
     /// # Errors
     /// As [`Source::give_back`].
     #[inline(always)]
-    pub fn put<S: Source>(&mut self, source: &mut S, item: usize) -> Result<(), S::Error> {
+    pub fn put<S: Source<T>>(&mut self, source: &mut S, item: T) -> Result<(), S::Error> {
         if self.magazine.put(item) {
             return Ok(());
         }
@@ -251,12 +359,12 @@ impl Layers {
         if self.magazine.put(item) { Ok(()) } else { source.give_back(&[item]) }
     }
 
-    /// Gives the older half of a full magazine back.
+    /// Gives the older half of a full magazine back to the source.
     ///
     /// # Errors
     /// As [`Source::give_back`].
     #[cold]
-    pub fn make_room<S: Source>(&mut self, source: &mut S) -> Result<(), S::Error> {
+    pub fn make_room<S: Source<T>>(&mut self, source: &mut S) -> Result<(), S::Error> {
         let half = self.magazine.len().div_ceil(2);
         source.give_back(&self.magazine.items()[..half])?;
         self.magazine.forget_oldest(half);

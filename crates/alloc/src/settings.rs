@@ -1,30 +1,33 @@
-//! What the environment asks for, and the line of counters at a program's end. Nothing here allocates.
+//! Settings from the environment. Nothing here allocates.
 
-use crate::heap::Stats;
-use crate::os::Line;
-use crate::world::{Checks, World};
+use crate::backend::Backend;
+use crate::checks::Checks;
+use crate::message::Line;
 use std::ffi::CStr;
 
-/// The value of a variable; empty where it is not set.
+/// Returns the value of a variable, or nothing if it is not set.
 fn value(name: &CStr) -> &'static [u8] {
-    // SAFETY: the name is a C string, and so is what the environment has.
+    if cfg!(miri) {
+        return b"";
+    }
+    // SAFETY: the name is a C string, and so is a value in the environment.
     unsafe {
         let text = libc::getenv(name.as_ptr());
         if text.is_null() { b"" } else { CStr::from_ptr(text).to_bytes() }
     }
 }
 
-/// Sets what `LANEFS_ALLOC_CHECKS` says. What it cannot mean is named, and changes nothing.
-pub(crate) fn read(world: &World) {
+/// Sets the grade of `LANEFS_ALLOC_CHECKS`. A value that is no grade is printed, and changes nothing.
+pub(crate) fn read_checks(backend: &Backend) {
     match value(c"LANEFS_ALLOC_CHECKS") {
         b"" => {}
-        b"off" => world.set_checks(Checks::Off),
-        b"cheap" => world.set_checks(Checks::Cheap),
-        b"full" => world.set_checks(Checks::Full),
+        b"off" => backend.set_checks(Checks::Off),
+        b"cheap" => backend.set_checks(Checks::Cheap),
+        b"full" => backend.set_checks(Checks::Full),
         other => {
             let mut line = Line::new();
             line.add(
-                b"LANEFS_ALLOC_CHECKS is off, cheap or full; it stays cheap, for nobody knows what this is: ",
+                b"LANEFS_ALLOC_CHECKS is off, cheap or full; it stays cheap, for this is none of them: ",
             );
             line.add(other);
             line.print();
@@ -32,30 +35,7 @@ pub(crate) fn read(world: &World) {
     }
 }
 
-/// True with `LANEFS_ALLOC_STATS=1`.
-pub(crate) fn asks_for_stats() -> bool {
+/// Returns true with `LANEFS_ALLOC_STATS=1`.
+pub(crate) fn wants_stats() -> bool {
     value(c"LANEFS_ALLOC_STATS") == b"1"
-}
-
-impl Stats {
-    /// Prints all counters in a line on standard error.
-    pub(crate) fn print(&self) {
-        let mut line = Line::new();
-        line.add(b"stats:");
-        let mut add = |name: &str, count: u64| {
-            line.add(b" ");
-            line.add(name.as_bytes());
-            line.add(b"=");
-            line.number(count as usize, 10);
-        };
-        if cfg!(feature = "stats") {
-            add("magazine_hits", self.magazine_hits);
-            add("bump_hits", self.bump_hits);
-        }
-        add("refills", self.refills);
-        add("refilled", self.refilled);
-        add("overflows", self.overflows);
-        add("from_others", self.from_others);
-        line.print();
-    }
 }

@@ -1,18 +1,16 @@
-//! Which heap is whose: a word of each thread, what happens when a thread ends, and when the process is copied.
+//! The heap of each thread: a word of the thread, the end of a thread, and copies of the process.
 
 use crate::heap::{Heap, NO_HEAP};
+use crate::registry::Registry;
 use crate::settings;
-use crate::world::World;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What all heaps of the process share.
-pub(crate) static WORLD: World = World::new();
+/// All heaps of the process.
+pub(crate) static REGISTRY: Registry = Registry::new();
 
-const NO_HEAP_AT: *mut Heap = std::ptr::from_ref(&NO_HEAP).cast_mut();
-
-/// The word lies at a fixed offset from the thread's pointer also in a shared library, so that it takes two instructions; what
-/// the language offers calls a function there.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+/// The word is at a fixed offset from the thread pointer, also in a shared library: two instructions read it. A thread-local variable
+/// of the language calls a function there.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri), not(lanefs_no_asm)))]
 mod word {
     use super::{Heap, NO_HEAP};
 
@@ -57,18 +55,18 @@ mod word {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri), not(lanefs_no_asm))))]
 mod word {
-    use super::{Heap, NO_HEAP_AT};
+    use super::{Heap, no_heap};
     use std::cell::Cell;
 
     std::thread_local! {
-        static HEAP: Cell<*mut Heap> = const { Cell::new(NO_HEAP_AT) };
+        static HEAP: Cell<*mut Heap> = const { Cell::new(no_heap()) };
     }
 
     #[inline(always)]
     pub(crate) fn get() -> *mut Heap {
-        HEAP.try_with(Cell::get).unwrap_or(NO_HEAP_AT)
+        HEAP.try_with(Cell::get).unwrap_or(no_heap())
     }
 
     pub(crate) fn set(heap: *mut Heap) {
@@ -76,80 +74,93 @@ mod word {
     }
 }
 
-/// The thread's heap, or [`NO_HEAP`].
+const fn no_heap() -> *mut Heap {
+    (&raw const NO_HEAP).cast_mut()
+}
+
+/// Returns the heap of the calling thread, or [`NO_HEAP`].
 #[inline(always)]
 pub(crate) fn heap() -> *mut Heap {
     word::get()
 }
 
-/// The heap of a thread that had none; null without memory.
+/// Returns the heap of the calling thread, if it has one.
+pub(crate) fn own_heap() -> Option<*mut Heap> {
+    Some(heap()).filter(|heap| Heap::is_real(*heap))
+}
+
+/// Gives a heap to a thread that has none; null without memory.
 #[cold]
 pub(crate) fn attach() -> *mut Heap {
-    begin();
-    let heap = WORLD.adopt();
+    initialize();
+    let heap = REGISTRY.adopt();
     if !heap.is_null() {
-        // First, for what follows may allocate.
+        // First, because the calls below may allocate.
         word::set(heap);
         let key = KEY.load(Ordering::Acquire);
         if key != NO_KEY {
-            // SAFETY: a key of ours. Where it fails, the heap stays with the thread for good.
+            // SAFETY: a key of this module. If it fails, the heap stays with the thread, and no other adopts it.
             unsafe { libc::pthread_setspecific(key, heap.cast()) };
         }
-        watch();
+        register_handlers();
     }
     heap
 }
 
 const NO_KEY: u32 = u32::MAX;
 
-/// Has a thread's heap given back when it ends.
+/// Key of the thread-specific value whose destructor abandons the heap.
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
-static BEGUN: AtomicU32 = AtomicU32::new(0);
-static WATCHED: AtomicU32 = AtomicU32::new(0);
+static INITIALIZATION: AtomicU32 = AtomicU32::new(NOT_BEGUN);
+static HAS_HANDLERS: AtomicU32 = AtomicU32::new(0);
 
-/// Once in the process, by the first thread that allocates.
-fn begin() {
-    if BEGUN.load(Ordering::Acquire) == 2 {
+/// Values of `INITIALIZATION`, which only rises.
+const NOT_BEGUN: u32 = 0;
+const BEGUN: u32 = 1;
+const DONE: u32 = 2;
+
+/// Reads the settings and creates the key, in the first thread that allocates; other threads wait for it.
+fn initialize() {
+    if INITIALIZATION.load(Ordering::Acquire) == DONE {
         return;
     }
-    if BEGUN.compare_exchange(0, 1, Ordering::Acquire, Ordering::Acquire).is_err() {
-        // Whoever began it is a moment ahead. (It does not allocate, so it is another thread.)
-        while BEGUN.load(Ordering::Acquire) != 2 {
+    if INITIALIZATION.compare_exchange(NOT_BEGUN, BEGUN, Ordering::Acquire, Ordering::Acquire).is_err() {
+        // (The first thread does not allocate meanwhile, so this is another one.)
+        while INITIALIZATION.load(Ordering::Acquire) != DONE {
             std::hint::spin_loop();
         }
         return;
     }
-    settings::read(&WORLD);
+    settings::read_checks(&REGISTRY.backend);
     let mut key = 0;
-    // SAFETY: a place for the key, and a function for it.
-    if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
+    // SAFETY: a variable for the key, and a destructor.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
         KEY.store(key, Ordering::Release);
     }
-    BEGUN.store(2, Ordering::Release);
+    INITIALIZATION.store(DONE, Ordering::Release);
 }
 
-/// A thread ends.
-extern "C" fn end(heap: *mut libc::c_void) {
+/// Abandons the heap of a thread that ends.
+extern "C" fn thread_ends(heap: *mut libc::c_void) {
     let heap = heap.cast::<Heap>();
     if word::get() == heap {
-        // What the thread allocates from now on comes from a heap that it adopts anew.
-        word::set(NO_HEAP_AT);
+        // If the thread allocates again, it adopts another heap.
+        word::set(no_heap());
     }
     // SAFETY: the thread's own, which nothing uses any more.
-    unsafe { WORLD.abandon(heap) };
+    unsafe { REGISTRY.abandon(heap) };
 }
 
-/// Sees to it that no lock is taken when the process is copied, and that its end is reported if somebody asked for that.
-fn watch() {
-    // Miri runs no second process, and has no functions for one.
-    if cfg!(miri) {
-        return;
-    }
-    if WATCHED.load(Ordering::Relaxed) == 0 && WATCHED.swap(1, Ordering::Relaxed) == 0 {
+/// Registers handlers for copies of the process, and for its end if the environment asks for counters.
+fn register_handlers() {
+    if HAS_HANDLERS.load(Ordering::Relaxed) == 0
+        && HAS_HANDLERS.swap(1, Ordering::Relaxed) == 0
+        && cfg!(not(miri))
+    {
         // SAFETY: functions without arguments that live as long as the code.
         unsafe {
             libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child));
-            if settings::asks_for_stats() {
+            if settings::wants_stats() {
                 libc::atexit(at_exit);
             }
         }
@@ -157,20 +168,18 @@ fn watch() {
 }
 
 extern "C" fn at_exit() {
-    let own = heap();
-    WORLD.stats((own != NO_HEAP_AT).then_some(own)).print();
+    REGISTRY.stats(own_heap()).print();
 }
 
 extern "C" fn before_fork() {
-    WORLD.hold();
+    REGISTRY.lock_for_fork();
 }
 
 extern "C" fn after_fork() {
-    WORLD.go_on();
+    REGISTRY.unlock_after_fork();
 }
 
 extern "C" fn after_fork_in_child() {
-    WORLD.go_on();
-    let own = heap();
-    WORLD.mend((own != NO_HEAP_AT).then_some(own));
+    REGISTRY.unlock_after_fork();
+    REGISTRY.drop_unfilled(own_heap());
 }

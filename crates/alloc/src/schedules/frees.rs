@@ -2,8 +2,8 @@
 
 use super::explorer::{explore, finds};
 use super::stage::{BIG, GUARDED, Object, Stage};
+use crate::checks::Checks;
 use crate::planted::PlantedBug::{EarlyReuse, LostUpdate, Miscount, NoSwap, SameSlot};
-use crate::world::Checks;
 use lanefs_sync::point;
 use shuttle::thread;
 use std::sync::Mutex;

@@ -22,7 +22,7 @@ fn a_counter() {
         }
         scope.spawn(|| {
             for _ in 0..2 {
-                lock.take();
+                lock.acquire();
                 point();
                 lock.release();
             }

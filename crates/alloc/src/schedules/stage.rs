@@ -1,9 +1,12 @@
-//! What a schedule plays on: a world of its own, threads with heaps of it, and objects whose contents tell whose they are.
+//! What a schedule plays on: a registry of its own, threads with heaps of it, and objects whose contents tell whose they are.
 
+use crate::bin::Bin;
+use crate::checks::Checks;
 use crate::class;
+use crate::header::from_caller;
 use crate::heap::Heap;
 use crate::large;
-use crate::world::{Checks, World};
+use crate::registry::Registry;
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,9 +17,9 @@ pub(super) const BIG: usize = 32 << 10;
 /// The same, of which a magazine holds two and a slab nine, also with margins.
 pub(super) const GUARDED: usize = 27 << 10;
 
-/// A world, and what is true of it.
+/// A registry, and what is true of it.
 pub(super) struct Stage {
-    pub(super) world: &'static World,
+    pub(super) registry: &'static Registry,
     /// What the test knows. (Its locks are not the explorer's: nobody is overtaken while he has one.)
     known: Mutex<Known>,
 }
@@ -50,12 +53,12 @@ unsafe impl Send for Lane<'_> {}
 
 impl Stage {
     pub(super) fn new() -> Self {
-        Stage { world: Box::leak(Box::new(World::new())), known: Mutex::default() }
+        Stage { registry: Box::leak(Box::new(Registry::new())), known: Mutex::default() }
     }
 
     pub(super) fn with_checks(checks: Checks) -> Self {
         let stage = Stage::new();
-        stage.world.set_checks(checks);
+        stage.registry.backend.set_checks(checks);
         stage
     }
 
@@ -65,11 +68,11 @@ impl Stage {
 
     /// A thread begins.
     pub(super) fn begin(&self) -> Lane<'_> {
-        let heap = self.world.adopt();
+        let heap = self.registry.adopt();
         assert!(!heap.is_null(), "memory");
         let mut known = self.known();
-        known.heaps.insert(heap as usize);
-        assert!(known.busy.insert(heap as usize), "two threads have one heap");
+        known.heaps.insert(heap.expose_provenance());
+        assert!(known.busy.insert(heap.expose_provenance()), "two threads have one heap");
         Lane { stage: self, heap }
     }
 
@@ -84,13 +87,13 @@ impl Stage {
             assert_eq!(self.known().heaps.len(), count, "a heap was lost");
             lanes.into_iter().for_each(Lane::end);
         }
-        assert_eq!(self.world.pool.lock().in_use(), 0, "units in use: objects were lost");
+        assert_eq!(self.registry.backend.pool.lock().in_use(), 0, "units in use: objects were lost");
         for heap in std::mem::take(&mut self.known().heaps) {
             // SAFETY: nothing is in use any more.
-            unsafe { Heap::unmake(std::ptr::with_exposed_provenance_mut(heap)) };
+            unsafe { Heap::destroy(std::ptr::with_exposed_provenance_mut(heap)) };
         }
-        // SAFETY: made by `new`, and nobody has it any more. (A schedule that fails leaves its world.)
-        drop(unsafe { Box::from_raw(std::ptr::from_ref(self.world).cast_mut()) });
+        // SAFETY: made by `new`, and nobody has it any more. (A schedule that fails leaves its registry.)
+        drop(unsafe { Box::from_raw(std::ptr::from_ref(self.registry).cast_mut()) });
     }
 }
 
@@ -100,11 +103,11 @@ impl Lane<'_> {
         // SAFETY: the heap is this thread's. With an address of a heap as with an exposed one.
         let at = unsafe {
             match class {
-                Some(class) => match (*Heap::bin(self.heap, class)).take() {
-                    Some(object) => object.as_ptr(),
-                    None => Heap::slow(self.heap, class, size),
+                Some(class) => match Bin::take(Heap::bin(self.heap, class)) {
+                    Some(object) => object,
+                    None => Heap::slow_malloc(self.heap, class, size),
                 },
-                None => large::malloc(self.stage.world, size, 16).0,
+                None => large::malloc(&self.stage.registry.backend, size, 16).0,
             }
         };
         let at = NonNull::new(at).expect("memory").as_ptr().expose_provenance();
@@ -124,22 +127,23 @@ impl Lane<'_> {
         assert!(self.stage.known().live.remove(&object.at), "a test frees an object once");
         // SAFETY: the heap is this thread's, the object nobody's any more.
         unsafe {
-            if !Heap::quick_free(self.heap, object.at) {
-                Heap::slow_free(self.heap, self.stage.world, object.at);
+            let at = from_caller(std::ptr::without_provenance(object.at));
+            if !Heap::quick_free(self.heap, at) {
+                Heap::slow_free(self.heap, &self.stage.registry.backend, at);
             }
         }
     }
 
     /// Gives memory back to the host.
     pub(super) fn release(&self) {
-        self.stage.world.release(Some(self.heap));
+        self.stage.registry.release(Some(self.heap));
     }
 
     /// The thread ends.
     pub(super) fn end(self) {
-        assert!(self.stage.known().busy.remove(&(self.heap as usize)));
+        assert!(self.stage.known().busy.remove(&(self.heap.expose_provenance())));
         // SAFETY: this thread's, which is over.
-        unsafe { self.stage.world.abandon(self.heap) };
+        unsafe { self.stage.registry.abandon(self.heap) };
     }
 }
 

@@ -69,7 +69,7 @@ fn generations_and_releases() {
         own.into_iter().for_each(|object| lane.free(object));
         lane.release();
         lane.end();
-        stage.world.release(None);
+        stage.registry.release(None);
     });
 }
 
@@ -81,7 +81,7 @@ fn an_heir_and_a_release() {
     first.end();
     objects.into_iter().for_each(|object| second.free(object));
     thread::scope(|scope| {
-        scope.spawn(|| stage.world.release(None));
+        scope.spawn(|| stage.registry.release(None));
         scope.spawn(|| {
             let lane = stage.begin();
             for _ in 0..2 {
@@ -121,15 +121,15 @@ fn an_end_and_a_beginning() {
 fn generations_and_forks() {
     generations_and(|stage| {
         for _ in 0..2 {
-            stage.world.hold();
+            stage.registry.lock_for_fork();
             // SAFETY: held, so that nobody else may have the pool.
-            let pool = unsafe { stage.world.pool.peek() };
+            let pool = unsafe { stage.registry.backend.pool.peek() };
             let before = pool.in_use();
             for _ in 0..5 {
                 point();
                 assert_eq!(pool.in_use(), before, "units were taken or given back while all is held");
             }
-            stage.world.go_on();
+            stage.registry.unlock_after_fork();
         }
     });
 }
@@ -139,13 +139,13 @@ fn after_a_fork() {
     let stage = Stage::new();
     let lane = stage.begin();
     let own = some(&lane, 3);
-    stage.world.hold();
-    stage.world.go_on();
+    stage.registry.lock_for_fork();
+    stage.registry.unlock_after_fork();
     thread::scope(|scope| {
         scope.spawn(|| heir(&stage, &Mutex::default()));
         scope.spawn(|| {
-            stage.world.hold();
-            stage.world.go_on();
+            stage.registry.lock_for_fork();
+            stage.registry.unlock_after_fork();
         });
     });
     own.into_iter().for_each(|object| lane.free(object));
