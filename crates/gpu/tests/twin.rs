@@ -215,8 +215,8 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("lookup.comp", "has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND", "CODE_NOT_FOUND"),
         (
             "lookup.comp",
-            "return failed(CODE_NOT_DIRECTORY);\n    }\n    return Answer",
-            "}\n    return Answer",
+            "return failed(CODE_NOT_DIRECTORY);\n    }\n    return LookupAnswer",
+            "}\n    return LookupAnswer",
         ),
         ("lookup.comp", "followed > MAX_FOLLOWED", "followed >= MAX_FOLLOWED"),
         ("lookup.comp", "rest = outer[depth];", "rest = outer[0];"),
