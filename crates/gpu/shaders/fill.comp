@@ -4,20 +4,20 @@
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
 
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Notes {
-    NotesHeader header;
-    Note note[];
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Fills {
+    FillsHeader header;
+    FillRequest request[];
 };
 
 void main() {
     uint i = invocation();
-    if (i >= min(Notes(p.notes).header.count, p.note_room)) {
+    if (i >= min(Fills(p.fills).header.count, p.room)) {
         return;
     }
     fuel = p.fuel;
-    Note note = Notes(p.notes).note[i];
+    FillRequest request = Fills(p.fills).request[i];
     // Found by a lookup before, so it is there, and whole.
-    uint64_t address = address_of(note.entry);
+    uint64_t address = address_of(request.entry);
     if (address == 0UL) {
         return;
     }
@@ -30,5 +30,5 @@ void main() {
     for (uint k = 0u; k < CACHED_NAME_WORDS; k++) {
         name.first[k] = text_word(address + ENTRY_SIZE, 4u * k, length);
     }
-    insert(note.dir, name, Entry(FOUND, rest >> 8 & 0xffu, Quads(address + ENTRY_INODE).quad[0], note.entry));
+    insert(request.dir, name, Entry(FOUND, rest >> 8 & 0xffu, Quads(address + ENTRY_INODE).quad[0], request.entry));
 }

@@ -109,7 +109,7 @@ void main() {
         return;
     }
     uint to = atomicAdd(Counter(p.answers).count, needed, gl_ScopeQueueFamily, 0, 0);
-    if (to > p.note_room || needed > p.note_room - to) {
+    if (to > p.room || needed > p.room - to) {
         return;
     }
     // Behind the count, in units.

@@ -10,9 +10,9 @@
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict buffer Answers { LookupAnswer answer[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly buffer Cores { uint64_t quad[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer Notes {
-    NotesHeader header;
-    Note note[];
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Fills {
+    FillsHeader header;
+    FillRequest request[];
 };
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Paths { PathRange path[]; };
 
@@ -28,14 +28,14 @@ struct Rest {
 };
 
 // Has an entry that was found in the tree put into the cache, as far as there is room to tell.
-void note(uint64_t dir, Entry entry, uint length) {
-    if (p.note_room == 0u || entry.at == 0UL || length > CACHED_NAME) {
+void request_fill(uint64_t dir, Entry entry, uint length) {
+    if (p.room == 0u || entry.at == 0UL || length > CACHED_NAME) {
         return;
     }
-    Notes notes = Notes(p.notes);
-    uint i = atomicAdd(notes.header.count, 1u, gl_ScopeQueueFamily, 0, 0);
-    if (i < p.note_room) {
-        notes.note[i] = Note(dir, entry.at);
+    Fills fills = Fills(p.fills);
+    uint i = atomicAdd(fills.header.count, 1u, gl_ScopeQueueFamily, 0, 0);
+    if (i < p.room) {
+        fills.request[i] = FillRequest(dir, entry.at);
     }
 }
 
@@ -156,7 +156,7 @@ LookupAnswer resolve(uint start, uint length, LookupAnswer state) {
         if (entry.state == MISSING) {
             return failed(has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND);
         }
-        note(dir, entry, name.bytes);
+        request_fill(dir, entry, name.bytes);
         if (entry.kind == KIND_SYMLINK && (p.follow != 0u || must_be_dir)) {
             followed++;
             if (followed > MAX_FOLLOWED) {

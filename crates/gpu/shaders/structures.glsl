@@ -20,8 +20,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint64_t answers;
     // Address of the first INODE_SIZE bytes of each inode found; 0 where no caller wants them.
     uint64_t cores;
-    // Address of `NotesHeader` and the notes behind it.
-    uint64_t notes;
+    // Address of `FillsHeader` and the fill requests behind it.
+    uint64_t fills;
     // Inode number of the root directory; for `find` of the directory of inodes without a name.
     uint64_t root;
     // Inode number of the directory where relative paths begin; for `warm` the position of the first block.
@@ -38,11 +38,11 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint buckets;
     // Versions at `versions`.
     uint version_count;
-    // Notes that there is room for; for `find` units of output.
-    uint note_room;
+    // Fill requests that there is room for; for `find` units of output.
+    uint room;
     // Rounds of all loops of an invocation.
     uint fuel;
-    // 1: the dispatch resumes the lookups that the last one left unfinished.
+    // 1: the dispatch resumes the lookups that the last one left unfinished, and no others.
     uint resume;
     // 1: permissions are checked, for the user and the groups below.
     uint is_checked;
@@ -66,8 +66,8 @@ struct PathRange {
     uint bytes;
 };
 
-// Result of a lookup. Of an unfinished one: CODE_UNFINISHED with the links followed (8 bits) and whether only slashes are left behind
-// a target (1 bit) above it, the offset where the text continues, and the directory.
+// Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and whether only
+// slashes remain behind a target (1 bit); the offset where the text continues; and the directory.
 struct LookupAnswer {
     // CODE_SUCCESS, or why not.
     uint code;
@@ -77,16 +77,16 @@ struct LookupAnswer {
     uint64_t ino;
 };
 
-// Header of the notes.
-struct NotesHeader {
-    // Notes that the lookups had; those beyond the room are not written.
+// Header of the fill requests.
+struct FillsHeader {
+    // Requests that the lookups had; those beyond the room are not written.
     uint count;
     // Unused.
     uint spare[3];
 };
 
-// An entry that a lookup found in the tree, for the directory cache.
-struct Note {
+// An entry that a lookup found in the tree, for `fill` to put into the directory cache.
+struct FillRequest {
     // Inode number of the directory.
     uint64_t dir;
     // Position of the entry.
@@ -145,7 +145,7 @@ struct SeekRequest {
 
 // Result of `seek`.
 struct SeekAnswer {
-    // Root of a directory that has only the region of the hash: its form, and the position of leaf or index block.
+    // Root of a directory that has only the region of the hash: form, and position of the leaf or index block.
     uint64_t home;
     // Position of the region's dummy.
     uint64_t dummy;

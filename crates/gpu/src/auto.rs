@@ -1,8 +1,8 @@
 //! The choice of an engine for each batch, by what both have been measured to cost.
 
-use crate::engine::{Mirrored, Report};
+use crate::mirrored::{Mirrored, Report};
 use lanefs::{Caller, Resolution, ResolveOptions, Volume};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Paths of the batch with which costs are measured first, and attempts, of which the fastest counts.
@@ -145,7 +145,7 @@ impl<'g, 'v> Auto<'g, 'v> {
     }
 
     fn costs(&self) -> MutexGuard<'_, Costs> {
-        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.costs.lock()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Searches below a directory, with paths, in the order in which one who walks through the tree comes past.
 
-use crate::engine::{Mirrored, Report};
 use crate::filter::Filter;
 use crate::find::{Candidate, Match};
+use crate::mirrored::{Mirrored, Report};
 use lanefs::{FileKind, Ino};
 use std::collections::HashSet;
 

@@ -1,10 +1,9 @@
 //! The directory cache in device memory: entries by directory and name, shared by all batches.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::layout::CACHE_BUCKET_WORDS;
 use crate::twin::cache::Cache;
-use crate::vulkan::{Buffer, Commands, Device, Place};
-use ash::vk;
+use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -31,7 +30,7 @@ impl DirectoryCache {
         // Two buckets for each entry: of a hundred entries some three find both places of theirs taken.
         let mut buckets = (2 * entries).max(BUCKETS).min(room / BUCKET).min(1 << 31);
         while buckets > 0 {
-            match Buffer::new(device, buckets * BUCKET, Place::Device) {
+            match Buffer::new(device, buckets * BUCKET, MemoryLocation::Device) {
                 Ok(slots) => {
                     let mut work = Commands::new(device)?;
                     work.record(|commands| commands.fill(&slots, slots.len, 0))?;
@@ -72,18 +71,5 @@ impl DirectoryCache {
         let (words, _) = host.as_chunks::<4>();
         let words = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
         Ok(Cache { words, claim: self.claims.load(Ordering::Relaxed) })
-    }
-}
-
-impl Error {
-    /// Less memory might do.
-    pub(crate) fn is_short_of_memory(&self) -> bool {
-        matches!(
-            self,
-            Error::Device {
-                code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY,
-                ..
-            }
-        )
     }
 }

@@ -1,23 +1,23 @@
 //! Changes of directories: where names are, and how hash regions are to look, for the volume's batches of changes.
 
-use crate::batch::{PARAMETERS, Tables};
-use crate::engine::{Mirrored, State};
-use crate::error;
+use crate::error::Result;
 use crate::layout::{FORM_REGION, FORM_SMALL};
 use crate::mirror::Mirror;
+use crate::mirrored::{EngineState, Mirrored};
 use crate::structures::{
     BuiltRecord, ChangeLists, ChangedWord, EntryRecord, HeadRecord, Parameters, SeekAnswer, SeekRequest,
     TaskRecord, WordsHeader,
 };
-use crate::tasks::{Part, Tasks};
-use crate::vulkan::{Buffer, Commands, Direction, Place, Staged};
+use crate::tables::{MirrorTables, PARAMETERS};
+use crate::tasks::{TaskView, Tasks};
+use crate::vulkan::{Buffer, Commands, Direction, MemoryLocation, Staged};
 use lanefs::bulk::{
     Applied, Batch, Built, Change, DirEngine, Head, Home, Rebuilt, Seen, Shares, Sought, Source, Still,
     Unable,
 };
 use lanefs::format::{BLOCK, FileKind, MAX_NAME};
 use lanefs::{Ino, ResolveOptions};
-use std::sync::MutexGuard;
+use parking_lot::MutexGuard;
 
 /// Names of one dispatch.
 const NAMES: usize = 1 << 16;
@@ -31,7 +31,7 @@ const WORD: u64 = ChangedWord::SIZE as u64;
 pub struct Changes<'m, 'g, 'v> {
     mirrored: &'m Mirrored<'g, 'v>,
     // Taken before the volume stands still, never then: who has it may be waiting for the volume to go on.
-    state: MutexGuard<'m, State<'v>>,
+    state: MutexGuard<'m, EngineState<'v>>,
     /// Words that there is room for at first, where not as many as are to be expected.
     room: Option<u64>,
 }
@@ -53,15 +53,15 @@ impl<'g, 'v> Mirrored<'g, 'v> {
 }
 
 impl DirEngine for Changes<'_, '_, '_> {
-    fn begin(&mut self, still: &Still<'_>) -> Result<(), Unable> {
+    fn begin(&mut self, still: &Still<'_>) -> std::result::Result<(), Unable> {
         self.state.attempt(|mirror, _| mirror.refresh(|take| still.changes(take))).ok_or(Unable)
     }
 
-    fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
+    fn seek(&mut self, names: &[Sought<'_>]) -> std::result::Result<Vec<Seen>, Unable> {
         self.seen(names)?.into_iter().collect::<Option<_>>().ok_or(Unable)
     }
 
-    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable> {
+    fn rebuild(&mut self, batch: &Batch) -> std::result::Result<Rebuilt, Unable> {
         let (mirrored, room) = (self.mirrored, self.room);
         let tasks = Tasks::of(batch)?;
         if tasks.parts.is_empty() {
@@ -76,7 +76,7 @@ impl Changes<'_, '_, '_> {
     ///
     /// # Errors
     /// [`Unable`] where the device failed, or one of the names is none.
-    pub fn seen(&mut self, names: &[Sought<'_>]) -> Result<Vec<Option<Seen>>, Unable> {
+    pub fn seen(&mut self, names: &[Sought<'_>]) -> std::result::Result<Vec<Option<Seen>>, Unable> {
         let mirrored = self.mirrored;
         let mut seen = Vec::with_capacity(names.len());
         for some in names.chunks(NAMES) {
@@ -99,7 +99,7 @@ impl Changes<'_, '_, '_> {
     ///
     /// # Errors
     /// [`Unable`] where the device failed.
-    pub fn look(&mut self) -> Result<(), Unable> {
+    pub fn look(&mut self) -> std::result::Result<(), Unable> {
         let refresh =
             |mirror: &mut Mirror, watch: &mut lanefs::Watch<'_>| mirror.refresh(|take| watch.changes(take));
         self.state.attempt(refresh).ok_or(Unable)
@@ -108,19 +108,19 @@ impl Changes<'_, '_, '_> {
 
 impl Mirrored<'_, '_> {
     /// What the kernel `seek` answers; `None` for names of which it is not certain.
-    fn seek(&self, mirror: &Mirror, names: &[Sought<'_>]) -> error::Result<Vec<Option<Seen>>> {
+    fn seek(&self, mirror: &Mirror, names: &[Sought<'_>]) -> Result<Vec<Option<Seen>>> {
         let list = (names.len() * SeekRequest::SIZE) as u64;
         let text: u64 = names.iter().map(|sought| sought.name.len().next_multiple_of(4) as u64).sum();
-        let mut input = Staged::new(self.device(), PARAMETERS + list + text, Direction::In)?;
-        let output = Staged::new(self.device(), (names.len() * SeekAnswer::SIZE) as u64, Direction::Out)?;
+        let mut input = Staged::new(self.device(), PARAMETERS + list + text, Direction::ToDevice)?;
+        let output = Staged::new(self.device(), (names.len() * SeekAnswer::SIZE) as u64, Direction::ToHost)?;
         let here = input.address();
-        let question = self.question(&ResolveOptions::default());
+        let query = self.query(&ResolveOptions::default());
         let parameters = Parameters {
             starts: here + PARAMETERS,
             text: here + PARAMETERS + list,
             count: names.len() as u32,
             answers: output.address(),
-            ..Tables::of(mirror).parameters(&question, self.cache())
+            ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
         let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (records, text) = rest.split_at_mut(list as usize);
@@ -134,9 +134,9 @@ impl Mirrored<'_, '_> {
         }
         let mut work = Commands::new(self.device())?;
         work.record(|commands| {
-            input.bring(commands, input.len());
-            commands.run(&self.gpu().kernels().seek, here, names.len() as u64);
-            output.bring(commands, output.len());
+            input.transfer(commands, input.len());
+            commands.dispatch(&self.kernels().seek, here, names.len() as u64);
+            output.transfer(commands, output.len());
         })?;
         work.submit()?;
         work.wait()?;
@@ -144,12 +144,7 @@ impl Mirrored<'_, '_> {
     }
 
     /// What the kernels `gather`, `merge` and `build` answer; `None` where they are not certain of one of the tasks.
-    fn rebuild(
-        &self,
-        mirror: &Mirror,
-        tasks: &Tasks<'_>,
-        room: Option<u64>,
-    ) -> error::Result<Option<Rebuilt>> {
+    fn rebuild(&self, mirror: &Mirror, tasks: &Tasks<'_>, room: Option<u64>) -> Result<Option<Rebuilt>> {
         let most = tasks.most_words();
         // The kernels count them in 32 bits.
         if most > u64::from(u32::MAX) {
@@ -158,31 +153,37 @@ impl Mirrored<'_, '_> {
         let mut room = room.unwrap_or_else(|| tasks.parts.iter().map(expected).sum()).min(most);
         loop {
             match self.attempt_rebuild(mirror, tasks, room)? {
-                Answer::Unable => return Ok(None),
-                Answer::Rebuilt(rebuilt) => return Ok(Some(rebuilt)),
-                Answer::Needs(more) => room = more,
+                RebuildOutcome::Unable => return Ok(None),
+                RebuildOutcome::Rebuilt(rebuilt) => return Ok(Some(rebuilt)),
+                RebuildOutcome::Needs(more) => room = more,
             }
         }
     }
 
     /// With room for so many words.
-    fn attempt_rebuild(&self, mirror: &Mirror, tasks: &Tasks<'_>, room: u64) -> error::Result<Answer> {
+    fn attempt_rebuild(&self, mirror: &Mirror, tasks: &Tasks<'_>, room: u64) -> Result<RebuildOutcome> {
         let device = self.device();
         let lists = Lists::of(tasks);
-        let mut input = Staged::new(device, PARAMETERS + lists.bytes.len() as u64, Direction::In)?;
-        let made =
-            |count: u32, bytes: usize| Buffer::new(device, u64::from(count) * bytes as u64, Place::Device);
+        let mut input = Staged::new(device, PARAMETERS + lists.bytes.len() as u64, Direction::ToDevice)?;
+        let made = |count: u32, bytes: usize| {
+            Buffer::new(device, u64::from(count) * bytes as u64, MemoryLocation::Device)
+        };
         let (items, merged) = (made(tasks.items, EntryRecord::SIZE)?, made(tasks.merged, EntryRecord::SIZE)?);
         let (task_count, head_count) = (tasks.parts.len() as u32, tasks.batch.heads.len() as u32);
         let ends = made(task_count, size_of::<u64>())?;
         // The header, the words, and the facts about each new region.
         let heads_at = HEADER + room * WORD;
-        let output =
-            Staged::new(device, heads_at + (head_count as usize * BuiltRecord::SIZE) as u64, Direction::Out)?;
+        let output = Staged::new(
+            device,
+            heads_at + (head_count as usize * BuiltRecord::SIZE) as u64,
+            Direction::ToHost,
+        )?;
         let here = input.address();
-        let question = self.question(&ResolveOptions::default());
-        let parameters =
-            Parameters { text: here + PARAMETERS, ..Tables::of(mirror).parameters(&question, self.cache()) };
+        let query = self.query(&ResolveOptions::default());
+        let parameters = Parameters {
+            text: here + PARAMETERS,
+            ..MirrorTables::of(mirror).parameters(&query, self.cache())
+        };
         let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
         parameters.write(told);
         rest[..lists.bytes.len()].copy_from_slice(&lists.bytes);
@@ -200,14 +201,14 @@ impl Mirrored<'_, '_> {
         };
         change.write(rest);
         let mut work = Commands::new(device)?;
-        let kernels = self.gpu().kernels();
+        let kernels = self.kernels();
         work.record(|commands| {
-            input.bring(commands, input.len());
+            input.transfer(commands, input.len());
             output.clear(commands, HEADER);
-            commands.run_groups(&kernels.gather, here, task_count.into());
-            commands.run(&kernels.merge, here, tasks.merged.into());
-            commands.run_groups(&kernels.build, here, head_count.into());
-            output.bring(commands, output.len());
+            commands.dispatch_groups(&kernels.gather, here, task_count.into());
+            commands.dispatch(&kernels.merge, here, tasks.merged.into());
+            commands.dispatch_groups(&kernels.build, here, head_count.into());
+            output.transfer(commands, output.len());
         })?;
         work.submit()?;
         work.wait()?;
@@ -215,14 +216,14 @@ impl Mirrored<'_, '_> {
         let (words, heads) = bytes.split_at(bytes.len().min(heads_at as usize));
         let WordsHeader { count, is_bad, .. } = WordsHeader::read(words);
         if is_bad != 0 || words.len() < WordsHeader::SIZE {
-            return Ok(Answer::Unable);
+            return Ok(RebuildOutcome::Unable);
         }
         if u64::from(count) > room {
-            return Ok(Answer::Needs(count.into()));
+            return Ok(RebuildOutcome::Needs(count.into()));
         }
         let words = ChangedWord::read_all(&words[WordsHeader::SIZE..]).take(count as usize);
         let heads = BuiltRecord::read_all(heads).take(head_count as usize);
-        Ok(Answer::Rebuilt(Rebuilt {
+        Ok(RebuildOutcome::Rebuilt(Rebuilt {
             words: words.map(|word| (word.at, word.value)).collect(),
             heads: heads.map(|BuiltRecord { lowest, count }| Built { lowest, count }).collect(),
         }))
@@ -230,7 +231,7 @@ impl Mirrored<'_, '_> {
 }
 
 /// What came of a submission.
-enum Answer {
+enum RebuildOutcome {
     Unable,
     /// There was no room for so many words.
     Needs(u64),
@@ -307,7 +308,7 @@ impl Lists {
     }
 }
 
-fn task_record(part: &Part<'_>) -> TaskRecord {
+fn task_record(part: &TaskView<'_>) -> TaskRecord {
     let of = &part.ranges;
     TaskRecord {
         inode: part.inode,
@@ -341,7 +342,7 @@ fn write_quads(to: &mut [u8], quads: impl Iterator<Item = u64>) {
 }
 
 /// Words that a task takes in most cases: two links and a slot for each entry that comes or goes, or for all where all is made anew.
-fn expected(part: &Part<'_>) -> u64 {
+fn expected(part: &TaskView<'_>) -> u64 {
     let is_new = part.heads.len() > 1 || part.heads.iter().any(|head| head.is_new);
     let written = if is_new { part.ranges.merged.len() } else { part.added.len() };
     3 * (written + part.removed.len()) as u64 + 16

@@ -1,32 +1,32 @@
-//! Why the GPU is not used.
+//! Errors of the GPU engine.
 
 use ash::vk;
 
-/// Why the GPU is not used, or stopped.
+/// Reason why the GPU is not used, or not used any more.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no Vulkan loader.
+    /// The machine has no Vulkan loader.
     #[error(
         "no Vulkan on this machine: {0} (Debian: apt install libvulkan1, and mesa-vulkan-drivers or the GPU's own driver)"
     )]
     NoLoader(String),
-    /// There is a loader, and no device that can be used.
+    /// The machine has a loader, but no device that can be used.
     #[error("no Vulkan device that can be used{}", .0.as_deref().map(|why| format!(": {why}")).unwrap_or_default())]
     NoDevice(Option<String>),
-    /// No device of that name or number.
+    /// No device has that name or number.
     #[error("no Vulkan device {asked}; there are: {present}")]
     NoSuchDevice {
-        /// What was asked for.
+        /// Name or number that the caller gave.
         asked: String,
-        /// Names of those that are there.
+        /// Names of the devices of the machine.
         present: String,
     },
     /// The device, or its driver, failed.
-    #[error("{doing}: the Vulkan device failed: {code}")]
+    #[error("{operation}: the Vulkan device failed: {code}")]
     Device {
-        /// What was being done.
-        doing: &'static str,
+        /// Operation that failed.
+        operation: &'static str,
         /// Vulkan's result.
         code: vk::Result,
     },
@@ -35,10 +35,13 @@ pub enum Error {
     Wrong {
         /// Its name, or the names of kernels that are probed together.
         kernel: String,
-        /// What was wrong.
+        /// Description of the answer.
         what: String,
     },
-    /// The volume.
+    /// Another engine mirrors the volume already; one does so at a time. (The result code `Busy`, `EBUSY`.)
+    #[error("another engine mirrors this volume already")]
+    Busy,
+    /// The volume failed.
     #[error(transparent)]
     Volume(#[from] lanefs::Error),
 }
@@ -46,12 +49,38 @@ pub enum Error {
 /// Result of the GPU engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
-pub(crate) trait Doing<T> {
-    fn doing(self, what: &'static str) -> Result<T>;
+impl Error {
+    /// Tells whether the operation might succeed with less memory.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        matches!(
+            self,
+            Error::Device {
+                code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+                ..
+            }
+        )
+    }
 }
 
-impl<T> Doing<T> for ash::prelude::VkResult<T> {
-    fn doing(self, doing: &'static str) -> Result<T> {
-        self.map_err(|code| Error::Device { doing, code })
+impl From<Error> for lanefs::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Volume(error) => error,
+            Error::Busy => lanefs::Code::Busy.into(),
+            error => {
+                lanefs::Error::Io { what: "GPU".into(), source: std::io::Error::other(error.to_string()) }
+            }
+        }
+    }
+}
+
+/// Adds the operation to a result of Vulkan.
+pub(crate) trait During<T> {
+    fn during(self, operation: &'static str) -> Result<T>;
+}
+
+impl<T> During<T> for ash::prelude::VkResult<T> {
+    fn during(self, operation: &'static str) -> Result<T> {
+        self.map_err(|code| Error::Device { operation, code })
     }
 }

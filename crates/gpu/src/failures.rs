@@ -1,10 +1,12 @@
 //! Every call of Vulkan fails once: the answers stay right, and nothing is lost.
 
-use crate::proof::batches::Maker;
-use crate::twin::change::{Setting, rebuilt};
+use crate::context::GpuOptions;
+use crate::random_batches::Maker;
+use crate::twin::KernelSettings;
+use crate::twin::change::rebuilt;
 use crate::twin::host::HostCopy;
 use crate::vulkan::{Choice, calls, fail_call};
-use crate::{Filter, Gpu, GpuOptions, MirrorOptions};
+use crate::{Filter, Gpu, MirrorOptions};
 use ash::vk;
 use lanefs::bulk::{Batch, DirEngine, Rebuilt, Sought};
 use lanefs::{Caller, CreateOptions, ResolveOptions, Volume};
@@ -24,13 +26,13 @@ fn volume() -> Volume {
 fn changes(gpu: &Gpu, volume: &Volume) -> (Batch, Rebuilt) {
     let copy = HostCopy::of(volume).expect("copied");
     let superblock = volume.superblock();
-    let (seed, inode_size, workgroup) = (superblock.seed, superblock.inode_size, crate::engine::WORKGROUP);
+    let (seed, inode_size, workgroup) = (superblock.seed, superblock.inode_size, crate::limits::WORKGROUP);
     let mut maker = Maker::new(&copy, inode_size, 1);
     while maker.is_empty() {
         maker.add(volume.root().0 * inode_size.bytes());
     }
     let batch = maker.batch();
-    let setting = Setting { seed, inode_size, fuel: gpu.fuel(), workgroup };
+    let setting = KernelSettings { seed, inode_size, fuel: gpu.fuel(), workgroup };
     let mut rebuilt = rebuilt(&copy, &setting, &batch).expect("able");
     rebuilt.words.sort_unstable();
     (batch, rebuilt)

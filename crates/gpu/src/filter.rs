@@ -28,7 +28,7 @@ impl Default for Names {
 }
 
 /// A part of a pattern.
-enum Part {
+enum PatternPart {
     Star,
     /// A byte for which this holds.
     One(Box<[bool; 256]>),
@@ -41,7 +41,7 @@ impl Names {
     #[must_use]
     pub fn and(&mut self, pattern: &str, ignore_case: bool) -> bool {
         let Some(parts) = parts(pattern, ignore_case) else { return false };
-        let places = 1 + parts.iter().filter(|part| matches!(part, Part::One(_))).count() as u32;
+        let places = 1 + parts.iter().filter(|part| matches!(part, PatternPart::One(_))).count() as u32;
         if self.states + places > u64::BITS {
             return false;
         }
@@ -49,8 +49,8 @@ impl Names {
         self.start |= state;
         for part in &parts {
             match part {
-                Part::Star => self.stays |= state,
-                Part::One(bytes) => {
+                PatternPart::Star => self.stays |= state,
+                PatternPart::One(bytes) => {
                     let leads = self.leads.iter_mut().zip(bytes.iter());
                     leads.filter(|(_, holds)| **holds).for_each(|(leads, _)| *leads |= state);
                     state <<= 1;
@@ -70,21 +70,21 @@ impl Names {
     }
 }
 
-fn parts(pattern: &str, ignore_case: bool) -> Option<Vec<Part>> {
+fn parts(pattern: &str, ignore_case: bool) -> Option<Vec<PatternPart>> {
     let mut parts = Vec::new();
     let mut chars = pattern.chars().peekable();
     while let Some(c) = chars.next() {
         let part = match c {
             '*' if chars.peek() == Some(&'*') => return None,
-            '*' => Part::Star,
-            '?' => Part::One(Box::new([true; 256])),
-            '[' => Part::One(set(&mut chars, ignore_case)?),
+            '*' => PatternPart::Star,
+            '?' => PatternPart::One(Box::new([true; 256])),
+            '[' => PatternPart::One(set(&mut chars, ignore_case)?),
             '{' | '}' | '/' => return None,
             c => {
                 let c = if c == '\\' { chars.next()? } else { c };
                 let mut text = [0; 4];
                 for byte in c.encode_utf8(&mut text).bytes() {
-                    parts.push(Part::One(either_case(ignore_case, |other| other == byte)));
+                    parts.push(PatternPart::One(either_case(ignore_case, |other| other == byte)));
                 }
                 continue;
             }

@@ -1,14 +1,14 @@
 //! Searches: entries by name, type, size and time, all leaf blocks of a volume at once.
 
-use crate::batch::{PARAMETERS, Tables};
-use crate::engine::{Mirrored, Report};
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::layout::{ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED};
 use crate::mirror::Mirror;
+use crate::mirrored::{Mirrored, Report};
+use crate::query::LookupQuery;
 use crate::structures::{Field, FilterProgram, FindRecord, Parameters};
-use crate::twin::find::{Search, Unit};
-use crate::twin::lookup::Question;
+use crate::tables::{MirrorTables, PARAMETERS};
+use crate::twin::find::{LeafSearch, Unit};
 use crate::vulkan::{Commands, Direction, Staged};
 use lanefs::format::dir::{LEAF_UNITS, entry, entry_units};
 use lanefs::format::{FileKind, UNIT};
@@ -88,10 +88,10 @@ impl Mirrored<'_, '_> {
     }
 
     /// What the kernel is asked.
-    pub(crate) fn search<'f>(&self, filter: &'f Filter, directories: bool) -> Search<'f> {
+    pub(crate) fn search<'f>(&self, filter: &'f Filter, directories: bool) -> LeafSearch<'f> {
         let superblock = self.volume().superblock();
-        let Question { inode_size, fuel, .. } = self.question(&ResolveOptions::default());
-        Search { filter, directories, orphans: superblock.orphans, inode_size, fuel }
+        let LookupQuery { inode_size, fuel, .. } = self.query(&ResolveOptions::default());
+        LeafSearch { filter, directories, orphans: superblock.orphans, inode_size, fuel }
     }
 
     /// All entries of these leaf blocks, in any order, and those of the blocks that the host must look at.
@@ -101,7 +101,7 @@ impl Mirrored<'_, '_> {
         everything: &Filter,
         leaves: &[u64],
     ) -> Result<(Vec<Match>, Vec<u64>)> {
-        let search = Search { orphans: 0, ..self.search(everything, false) };
+        let search = LeafSearch { orphans: 0, ..self.search(everything, false) };
         let records = self.records(mirror, &search, leaves)?;
         let (mut found, mut decided) = (Vec::new(), leaves.iter().copied().collect());
         self.take(&records, &search, &mut found, &mut decided);
@@ -115,7 +115,12 @@ impl Mirrored<'_, '_> {
     }
 
     /// Has the device look through leaf blocks, and gives what it wrote: entries of a block behind one another, blocks in any order.
-    pub(crate) fn records(&self, mirror: &Mirror, search: &Search<'_>, leaves: &[u64]) -> Result<Vec<Unit>> {
+    pub(crate) fn records(
+        &self,
+        mirror: &Mirror,
+        search: &LeafSearch<'_>,
+        leaves: &[u64],
+    ) -> Result<Vec<Unit>> {
         let program = search.filter.program(search.directories);
         let mut records = Vec::new();
         let mut room = ROOM;
@@ -136,26 +141,26 @@ impl Mirrored<'_, '_> {
     fn dispatch(
         &self,
         mirror: &Mirror,
-        search: &Search<'_>,
+        search: &LeafSearch<'_>,
         program: &FilterProgram,
         leaves: &[u64],
         room: u64,
     ) -> Result<(Vec<Unit>, u64)> {
         let device = self.device();
         let list = leaves.len() as u64 * 8;
-        let mut input = Staged::new(device, PARAMETERS + PROGRAM + list, Direction::In)?;
+        let mut input = Staged::new(device, PARAMETERS + PROGRAM + list, Direction::ToDevice)?;
         // The count has a unit of its own.
-        let output = Staged::new(device, (1 + room) * UNIT, Direction::Out)?;
+        let output = Staged::new(device, (1 + room) * UNIT, Direction::ToHost)?;
         let here = input.address();
-        let question =
-            Question { root: search.orphans, fuel: search.fuel, ..self.question(&ResolveOptions::default()) };
+        let query =
+            LookupQuery { root: search.orphans, fuel: search.fuel, ..self.query(&ResolveOptions::default()) };
         let parameters = Parameters {
             text: here + PARAMETERS,
             starts: here + PARAMETERS + PROGRAM,
             count: leaves.len() as u32,
             answers: output.address(),
-            note_room: room as u32,
-            ..Tables::of(mirror).parameters(&question, self.cache())
+            room: room as u32,
+            ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
         let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (told_program, told_leaves) = rest.split_at_mut(PROGRAM as usize);
@@ -166,10 +171,10 @@ impl Mirrored<'_, '_> {
         }
         let mut work = Commands::new(device)?;
         work.record(|commands| {
-            input.bring(commands, input.len());
+            input.transfer(commands, input.len());
             output.clear(commands, UNIT);
-            commands.run(&self.gpu().kernels().find, here, leaves.len() as u64);
-            output.bring(commands, output.len());
+            commands.dispatch(&self.kernels().find, here, leaves.len() as u64);
+            output.transfer(commands, output.len());
         })?;
         work.submit()?;
         work.wait()?;
@@ -187,7 +192,7 @@ impl Mirrored<'_, '_> {
     fn take(
         &self,
         mut records: &[Unit],
-        search: &Search<'_>,
+        search: &LeafSearch<'_>,
         found: &mut Vec<Candidate>,
         decided: &mut BTreeSet<u64>,
     ) {

@@ -1,25 +1,13 @@
 //! The format for shaders: `shaders/layout.glsl` is written from the declarations of the format, and a test proves that it is up
 //! to date.
 
+use crate::limits::{COMPONENT_FUEL, COPY_FUEL, MAX_DEPTH, MAX_PATH};
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
     BLOCK, BlockKind, BlockSize, CHUNK, Code, DirRoot, FileKind, INODE_INLINE, InodeSize, MAX_MAP_DEPTH,
     MAX_NAME, MAX_SYMLINKS_FOLLOWED, POINTERS_PER_BLOCK, Pointer, UNIT, inode,
 };
 use std::fmt::Write;
-
-/// Bytes of a path at most; longer ones are left to the host.
-pub(crate) const MAX_PATH: usize = 16_384;
-
-/// Texts that a lookup keeps the rest of while it follows links; deeper ones are left to the host.
-pub(crate) const MAX_DEPTH: usize = 8;
-
-/// Rounds of loops that one component may take on a sound volume, permissions of [`MAX_GROUPS`] included. With less left, a lookup
-/// stops before the next component, and another dispatch goes on.
-pub(crate) const COMPONENT_FUEL: u32 = 1000;
-
-/// Supplementary groups that a kernel looks through.
-pub(crate) const MAX_GROUPS: usize = 64;
 
 /// Names that the directory cache takes: of up to so many bytes, compared as words.
 pub(crate) const CACHED_NAME: usize = 24;
@@ -50,9 +38,6 @@ pub(crate) const LEAF_DEPTH_SHIFT: u32 = 56;
 /// Bits of a pointer that are no position, and bits of the number of a pointer in its block.
 pub(crate) const POINTER_TAGS: u64 = 0x7f;
 pub(crate) const POINTER_SLOT_BITS: u32 = POINTERS_PER_BLOCK.trailing_zeros();
-
-/// Rounds of loops that it takes to write down all entries of a leaf block.
-pub(crate) const COPY_FUEL: u32 = 400;
 
 /// Of a record of a search: the entry fulfils all conditions; some of them the host must look at; all of the leaf block it must.
 pub(crate) const ENTRY_MATCHES: u64 = 1;
@@ -203,3 +188,22 @@ pub(crate) fn glsl() -> String {
     }
     text
 }
+
+// A code is a byte of an unfinished lookup's state, and none is `UNFINISHED`.
+const _: () = assert!(Code::ALL.len() <= UNFINISHED as usize && UNFINISHED < 256);
+
+// A bucket of the cache is three sectors: one with all that is needed to choose a slot, in two quads of words, and one for each slot.
+const _: () = {
+    const SECTOR: usize = 8;
+    assert!(CACHE_SLOTS == SECTOR && CACHE_SLOT_WORDS == SECTOR && CACHE_BUCKET_WORDS == 3 * SECTOR);
+    assert!(CACHE_TAGS / 4 == CACHE_BLOCKS / 4 && CACHE_VERSIONS / 4 == CACHE_CLAIMS / 4);
+    assert!(CACHED_NAME_WORDS == 6, "the kernel compares six words");
+    assert!(CACHED_NAME < 1 << (64 - CACHE_LENGTH_SHIFT) && CACHE_DIR_SHIFT + 12 == CACHE_KIND_SHIFT);
+    assert!(CACHE_KIND_SHIFT + 3 == CACHE_LENGTH_SHIFT, "a type has three bits without its lowest one");
+};
+
+// The bits of a pointer that are no position are below a block; a request to `leaves` has room for any block of a map.
+const _: () = {
+    assert!(POINTER_TAGS < BLOCK && POINTER_INDIRECT <= POINTER_TAGS && POINTER_BLOCK <= POINTER_TAGS);
+    assert!(POINTER_SLOT_BITS * (MAX_MAP_DEPTH as u32) < LEAF_DEPTH_SHIFT);
+};

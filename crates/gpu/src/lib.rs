@@ -1,13 +1,16 @@
 //! The GPU engine: lookups and searches on Vulkan compute, on the same bytes and with the same answers as the CPU engine.
 //!
-//! * [`devices`]: what there is; [`Gpu`]: a device that is ready, its kernels probed.
-//! * [`Mirrored`]: a volume whose metadata the device has; it resolves batches of paths, several of them at a time ([`Pending`]).
-//!   It finds entries by name, type, size and time ([`Filter`]).
-//! * [`Changes`]: the directories' part of a batch of changes.
-//! * [`Auto`]: both engines, of which each batch goes to the faster one.
-//! * [`twin`]: the kernels in Rust.
+//! * [`devices`] lists the devices of the machine; a [`Gpu`] is a device whose kernels have been probed.
+//! * [`Mirrored`] is a volume whose metadata the device has. It resolves batches of paths, several of them at a time ([`Pending`]), and finds
+//!   entries by name, type, size and time ([`Filter`]).
+//! * [`Changes`] is the directories' part of a batch of changes.
+//! * [`Auto`] gives each batch to the faster of both engines.
+//! * The feature `testing` adds the twins (the kernels in Rust) and the interface for tests.
 //!
-//! `docs/gpu.md` says how they work together.
+//! `docs/gpu.md` describes how they work together.
+
+// The twins that no probe calls, and the generator of GLSL, are for tests; they are compiled in any case, so that they exist.
+#![cfg_attr(not(feature = "testing"), allow(dead_code, unreachable_pub))]
 
 #[macro_use]
 mod kernel_list;
@@ -17,40 +20,50 @@ mod batch;
 mod below;
 mod cache;
 mod change;
-mod engine;
+mod context;
+mod direct;
 mod error;
 #[cfg(test)]
 mod failures;
 mod filter;
 mod find;
+mod gpu;
 mod kernels;
 mod layout;
+mod limits;
 mod list;
 mod mirror;
+mod mirrored;
 mod pending;
 mod probe;
-pub mod proof;
-mod resident;
+mod query;
+mod random_batches;
 mod structures;
+mod tables;
 mod tasks;
+#[cfg(feature = "testing")]
+pub mod testing;
+#[cfg(feature = "testing")]
 pub mod twin;
+#[cfg(not(feature = "testing"))]
+mod twin;
+mod uploaded;
 mod vulkan;
+mod warm;
 
 pub use auto::{Auto, Cost, Engine};
 pub use below::Below;
 pub use change::Changes;
-pub use engine::{Gpu, GpuOptions, MirrorOptions, Mirrored, Report};
+#[cfg(feature = "testing")]
+pub use context::GpuOptions;
 pub use error::{Error, Result};
 pub use filter::{Filter, Names};
 pub use find::Match;
+pub use gpu::Gpu;
 pub use kernels::{KERNELS, KernelInfo};
 pub use list::Listed;
+pub use mirrored::{MirrorOptions, Mirrored, Report};
 pub use pending::Pending;
 pub use probe::Probed;
-pub use resident::Resident;
+pub use uploaded::UploadedPaths;
 pub use vulkan::{Choice, DeviceInfo, DeviceKind, devices};
-
-/// Returns the GLSL files that are generated, by name.
-pub fn generated_glsl() -> [(&'static str, String); 2] {
-    [("layout.glsl", layout::glsl()), ("structures.glsl", structures::glsl())]
-}

@@ -1,14 +1,14 @@
 //! Whole directories, many at a time: their entries, and the attributes of what these name.
 
-use crate::batch::{PARAMETERS, Tables};
-use crate::engine::{Mirrored, Report};
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::find::Match;
 use crate::layout::LEAF_DEPTH_SHIFT;
 use crate::mirror::Mirror;
+use crate::mirrored::{Mirrored, Report};
 use crate::structures::{LeafRequest, Parameters};
-use crate::twin::leaves::Place;
+use crate::tables::{MirrorTables, PARAMETERS};
+use crate::twin::leaves::MapBlock;
 use crate::vulkan::{Commands, Direction, Kernel, Staged};
 use lanefs::format::{BLOCK, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, inode as f};
 use lanefs::{Attr, Caller, DirEntry, Ino, ResolveOptions};
@@ -71,7 +71,7 @@ impl Mirrored<'_, '_> {
             }
             numbers.insert(inos[number], number);
             known[number] = Some(Vec::new());
-            places.extend((0..end).map(|place| Place { map, depth, place }));
+            places.extend((0..end).map(|place| MapBlock { map, depth, place }));
             asked.resize(places.len(), number);
         }
         let mut leaves = HashMap::new();
@@ -129,24 +129,24 @@ impl Mirrored<'_, '_> {
                 }
             };
             let asked = (some.len(), size_of::<u64>());
-            let answers = self.ask(mirror, &self.gpu().kernels().stat, asked, write, INODE_CORE)?;
+            let answers = self.ask(mirror, &self.kernels().stat, asked, write, INODE_CORE)?;
             cores.extend_from_slice(answers.as_chunks().0);
         }
         Ok(cores)
     }
 
     /// Positions of the blocks in places of file maps, 0 for holes.
-    pub(crate) fn leaves_at(&self, mirror: &Mirror, places: &[Place]) -> Result<Vec<Option<u64>>> {
+    pub(crate) fn leaves_at(&self, mirror: &Mirror, places: &[MapBlock]) -> Result<Vec<Option<u64>>> {
         let mut found = Vec::with_capacity(places.len());
         for some in places.chunks(ASKED) {
-            let request = |place: &Place| LeafRequest {
+            let request = |place: &MapBlock| LeafRequest {
                 map: place.map,
                 block: place.place | u64::from(place.depth) << LEAF_DEPTH_SHIFT,
             };
             let requests: Vec<LeafRequest> = some.iter().map(request).collect();
             let write = |to: &mut [u8]| LeafRequest::write_all(to, &requests);
             let asked = (some.len(), LeafRequest::SIZE);
-            let answers = self.ask(mirror, &self.gpu().kernels().leaves, asked, write, size_of::<u64>())?;
+            let answers = self.ask(mirror, &self.kernels().leaves, asked, write, size_of::<u64>())?;
             let positions = answers.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight));
             found.extend(positions.map(|at| Some(at).filter(|at| *at != u64::MAX)));
         }
@@ -166,24 +166,24 @@ impl Mirrored<'_, '_> {
             return Ok(Vec::new());
         }
         let device = self.device();
-        let mut input = Staged::new(device, PARAMETERS + (count * size) as u64, Direction::In)?;
-        let output = Staged::new(device, (count * bytes) as u64, Direction::Out)?;
+        let mut input = Staged::new(device, PARAMETERS + (count * size) as u64, Direction::ToDevice)?;
+        let output = Staged::new(device, (count * bytes) as u64, Direction::ToHost)?;
         let here = input.address();
-        let question = self.question(&ResolveOptions::default());
+        let query = self.query(&ResolveOptions::default());
         let parameters = Parameters {
             starts: here + PARAMETERS,
             count: count as u32,
             answers: output.address(),
-            ..Tables::of(mirror).parameters(&question, self.cache())
+            ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
         let (told, asked) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
         parameters.write(told);
         write(asked);
         let mut work = Commands::new(device)?;
         work.record(|commands| {
-            input.bring(commands, input.len());
-            commands.run(kernel, here, count as u64);
-            output.bring(commands, output.len());
+            input.transfer(commands, input.len());
+            commands.dispatch(kernel, here, count as u64);
+            output.transfer(commands, output.len());
         })?;
         work.submit()?;
         work.wait()?;

@@ -10,7 +10,7 @@
 //! between changes. So a batch sees the volume as it was at that moment.
 
 use crate::error::{Error, Result};
-use crate::vulkan::{Buffer, Commands, Device, Place};
+use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
 use ash::vk;
 use lanefs::Watched;
 use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK};
@@ -52,8 +52,8 @@ pub(crate) struct Mirror {
     raised: Vec<u32>,
     staging: Buffer,
     version_staging: Buffer,
-    /// Blocks copied so far.
-    pub(crate) copied: u64,
+    /// Blocks copied so far: the generation. It rises whenever the device sees other bytes.
+    generation: u64,
     /// A copy failed.
     is_stale: bool,
 }
@@ -93,14 +93,14 @@ impl Mirror {
             taken: SLAB,
             room,
             count,
-            table: Buffer::new(device, count * 12, Place::Device)?,
-            table_staging: Buffer::new(device, count * 12, Place::Upload)?,
-            versions: Buffer::new(device, blocks * 4, Place::Device)?,
+            table: Buffer::new(device, count * 12, MemoryLocation::Device)?,
+            table_staging: Buffer::new(device, count * 12, MemoryLocation::Upload)?,
+            versions: Buffer::new(device, blocks * 4, MemoryLocation::Device)?,
             raised: vec![0; blocks as usize],
-            staging: Buffer::new(device, STAGING, Place::Upload)?,
-            version_staging: Buffer::new(device, STAGING / BLOCK * 4, Place::Upload)?,
+            staging: Buffer::new(device, STAGING, MemoryLocation::Upload)?,
+            version_staging: Buffer::new(device, STAGING / BLOCK * 4, MemoryLocation::Upload)?,
             work: Commands::new(device)?,
-            copied: 0,
+            generation: 0,
             is_stale: false,
         };
         let Mirror { table, versions, work, .. } = &mut mirror;
@@ -126,6 +126,11 @@ impl Mirror {
         (self.versions.address, self.raised.len() as u32)
     }
 
+    /// Returns the generation: the number of blocks copied so far.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The versions as the device has them, and the number of each chunk's copy.
     pub(crate) fn snapshot(&self) -> (Vec<u32>, BTreeMap<u64, u32>) {
         (
@@ -142,7 +147,10 @@ impl Mirror {
     pub(crate) fn refresh(&mut self, changes: impl FnOnce(Take<'_>)) -> Result<()> {
         if self.is_stale {
             let code = vk::Result::ERROR_DEVICE_LOST;
-            return Err(Error::Device { doing: "using a mirror that could not be kept up to date", code });
+            return Err(Error::Device {
+                operation: "using a mirror that could not be kept up to date",
+                code,
+            });
         }
         // Until all has been copied.
         self.is_stale = true;
@@ -182,7 +190,7 @@ impl Mirror {
             push(load.parts.entry(slab).or_default(), load.used, chunk * CHUNK + block.at % CHUNK, BLOCK);
             self.raise(number_of((slab, chunk)) * BLOCKS_PER_CHUNK + block.at % CHUNK / BLOCK, &mut load);
             load.used += BLOCK;
-            self.copied += 1;
+            self.generation += 1;
         });
         outcome?;
         self.send(&mut load, is_new)
@@ -236,7 +244,7 @@ impl Mirror {
 
     /// Room for more chunks, all ones.
     fn grow(&mut self) -> Result<()> {
-        let slab = Buffer::new(&self.device, SLAB * CHUNK, Place::Device)?;
+        let slab = Buffer::new(&self.device, SLAB * CHUNK, MemoryLocation::Device)?;
         self.work.record(|commands| commands.fill(&slab, slab.len, u32::MAX))?;
         self.work.submit()?;
         self.work.wait()?;

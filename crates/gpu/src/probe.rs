@@ -5,15 +5,15 @@ pub(crate) mod directories;
 mod known;
 pub(crate) mod paths;
 
-use crate::engine::Gpu;
+use crate::context::DeviceContext;
 use crate::error::Result;
 use crate::kernels::names_probed_by;
-use known::{Known, SEED};
+use known::{KnownPaths, SEED};
 use lanefs::{CreateOptions, InodeSize, Volume};
 use std::time::{Duration, Instant};
 
 /// A probe: its path in the list of kernels, and the function.
-type Probe = (&'static str, fn(&Gpu, &Volume, &Known) -> Result<()>);
+type Probe = (&'static str, fn(&DeviceContext, &Volume, &KnownPaths) -> Result<()>);
 
 /// Collects the probe of each kernel.
 macro_rules! define_probes {
@@ -44,7 +44,7 @@ pub struct Probed {
 }
 
 /// Probes every kernel; kernels that share a probe are probed once.
-pub(crate) fn all(gpu: &Gpu) -> Result<Vec<Probed>> {
+pub(crate) fn all(context: &DeviceContext) -> Result<Vec<Probed>> {
     let mut probes = PROBES.to_vec();
     probes.dedup_by_key(|(path, _)| *path);
     let name = |(path, _): &Probe| Probed { kernels: names_probed_by(path), took: Duration::ZERO };
@@ -53,10 +53,10 @@ pub(crate) fn all(gpu: &Gpu) -> Result<Vec<Probed>> {
         let options =
             CreateOptions { size: 16 << 20, inode_size: size, seed: Some(SEED), ..CreateOptions::default() };
         let volume = Volume::create_memory(&options)?;
-        let known = Known::new(&volume)?;
+        let known = KnownPaths::new(&volume)?;
         for ((_, probe), probed) in probes.iter().zip(&mut probed) {
             let begin = Instant::now();
-            probe(gpu, &volume, &known)?;
+            probe(context, &volume, &known)?;
             probed.took += begin.elapsed();
         }
     }

@@ -22,7 +22,7 @@ const REGIONS: usize = 1000;
 
 /// A region that there is.
 #[derive(Clone, Debug)]
-pub struct Region {
+pub struct ExistingRegion {
     /// Where its index is.
     pub source: Source,
     /// The entry that opens it.
@@ -34,7 +34,7 @@ pub struct Region {
 }
 
 /// The regions of a directory, as far as its structures make sense.
-pub fn regions<M: Memory>(memory: &M, size: InodeSize, inode: u64) -> Option<Vec<Region>> {
+pub fn regions<M: Memory>(memory: &M, size: InodeSize, inode: u64) -> Option<Vec<ExistingRegion>> {
     let root = memory.quad(inode + size.dir_root().offset as u64)?;
     let mut regions = Vec::new();
     match DirRoot::decode(root).ok()? {
@@ -59,7 +59,7 @@ pub fn regions<M: Memory>(memory: &M, size: InodeSize, inode: u64) -> Option<Vec
     Some(regions)
 }
 
-fn walk<M: Memory>(memory: &M, block: u64, levels: u8, regions: &mut Vec<Region>) -> Option<()> {
+fn walk<M: Memory>(memory: &M, block: u64, levels: u8, regions: &mut Vec<ExistingRegion>) -> Option<()> {
     let head = memory.word(block)?;
     let (level, count) = (head >> 8 & 0xff, (head >> 16).min(TREE_MAX as u32));
     for i in 0..u64::from(count) {
@@ -73,7 +73,7 @@ fn walk<M: Memory>(memory: &M, block: u64, levels: u8, regions: &mut Vec<Region>
     Some(())
 }
 
-fn region_of<M: Memory>(memory: &M, index: u64) -> Option<Region> {
+fn region_of<M: Memory>(memory: &M, index: u64) -> Option<ExistingRegion> {
     let slot = |i: u64| memory.quad(index.wrapping_add(index::SLOTS.offset as u64 + i * 8));
     let slots: Option<Vec<u64>> = (0..(BUCKETS * BUCKET_SLOTS) as u64).map(slot).collect();
     let entries = slots?.into_iter().map(|slot| Slot(slot).position()).filter(|at| *at != 0).collect();
@@ -81,11 +81,11 @@ fn region_of<M: Memory>(memory: &M, index: u64) -> Option<Region> {
     region(memory, Source::Region(index), dummy, entries)
 }
 
-fn region<M: Memory>(memory: &M, source: Source, dummy: u64, entries: Vec<u64>) -> Option<Region> {
+fn region<M: Memory>(memory: &M, source: Source, dummy: u64, entries: Vec<u64>) -> Option<ExistingRegion> {
     let hash = |at: u64| memory.word(at.checked_add(entry::HASH.offset as u64)?);
     let entries = entries.into_iter().take(REGION_MAX);
     let entries = entries.map(|at| Some(Added { hash: hash(at)?, at })).collect::<Option<_>>()?;
-    Some(Region { source, dummy, hashes: (hash(dummy)?, u32::MAX), entries })
+    Some(ExistingRegion { source, dummy, hashes: (hash(dummy)?, u32::MAX), entries })
 }
 
 /// Makes batches.
@@ -142,7 +142,7 @@ impl<'m, M: Memory> Maker<'m, M> {
     }
 
     /// A task on neighbouring regions, which may be all that the directory has.
-    fn task(&mut self, inode: u64, regions: &[Region], is_all: bool) {
+    fn task(&mut self, inode: u64, regions: &[ExistingRegion], is_all: bool) {
         let part = self.below(4);
         let (mut stay, mut removed) = (Vec::new(), Vec::new());
         for entry in regions.iter().flat_map(|region| &region.entries) {
@@ -200,7 +200,7 @@ impl<'m, M: Memory> Maker<'m, M> {
     fn push(
         &mut self,
         inode: u64,
-        regions: &[Region],
+        regions: &[ExistingRegion],
         (removed, added): (Vec<u64>, Vec<Added>),
         (heads, dummy, is_small): (usize, u64, bool),
         (stay, lowest): (usize, u32),
@@ -212,7 +212,7 @@ impl<'m, M: Memory> Maker<'m, M> {
         }
         let task = self.batch.tasks.len() as u32;
         let kept = match regions.first() {
-            Some(Region { source: Source::Region(index), .. }) => Some(*index),
+            Some(ExistingRegion { source: Source::Region(index), .. }) => Some(*index),
             _ => None,
         };
         let heads: Vec<Head> = (0..heads as u32)

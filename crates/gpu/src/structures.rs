@@ -3,7 +3,7 @@
 
 mod declare;
 
-use crate::layout::MAX_GROUPS;
+use crate::limits::MAX_GROUPS;
 use declare::structures;
 
 pub(crate) use declare::{Field, Vector};
@@ -32,8 +32,8 @@ structures! {
         answers: u64,
         /// Address of the first INODE_SIZE bytes of each inode found; 0 where no caller wants them.
         cores: u64,
-        /// Address of `NotesHeader` and the notes behind it.
-        notes: u64,
+        /// Address of `FillsHeader` and the fill requests behind it.
+        fills: u64,
         /// Inode number of the root directory; for `find` of the directory of inodes without a name.
         root: u64,
         /// Inode number of the directory where relative paths begin; for `warm` the position of the first block.
@@ -50,11 +50,11 @@ structures! {
         buckets: u32,
         /// Versions at `versions`.
         version_count: u32,
-        /// Notes that there is room for; for `find` units of output.
-        note_room: u32,
+        /// Fill requests that there is room for; for `find` units of output.
+        room: u32,
         /// Rounds of all loops of an invocation.
         fuel: u32,
-        /// 1: the dispatch resumes the lookups that the last one left unfinished.
+        /// 1: the dispatch resumes the lookups that the last one left unfinished, and no others.
         resume: u32,
         /// 1: permissions are checked, for the user and the groups below.
         is_checked: u32,
@@ -78,8 +78,8 @@ structures! {
         bytes: u32,
     }
 
-    /// Result of a lookup. Of an unfinished one: CODE_UNFINISHED with the links followed (8 bits) and whether only slashes are left behind
-    /// a target (1 bit) above it, the offset where the text continues, and the directory.
+    /// Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and whether only
+    /// slashes remain behind a target (1 bit); the offset where the text continues; and the directory.
     record LookupAnswer {
         /// CODE_SUCCESS, or why not.
         code: u32,
@@ -89,16 +89,16 @@ structures! {
         ino: u64,
     }
 
-    /// Header of the notes.
-    record NotesHeader {
-        /// Notes that the lookups had; those beyond the room are not written.
+    /// Header of the fill requests.
+    record FillsHeader {
+        /// Requests that the lookups had; those beyond the room are not written.
         count: u32,
         /// Unused.
         spare: [u32; 3],
     }
 
-    /// An entry that a lookup found in the tree, for the directory cache.
-    record Note {
+    /// An entry that a lookup found in the tree, for `fill` to put into the directory cache.
+    record FillRequest {
         /// Inode number of the directory.
         dir: u64,
         /// Position of the entry.
@@ -157,7 +157,7 @@ structures! {
 
     /// Result of `seek`.
     record SeekAnswer {
-        /// Root of a directory that has only the region of the hash: its form, and the position of leaf or index block.
+        /// Root of a directory that has only the region of the hash: form, and position of the leaf or index block.
         home: u64,
         /// Position of the region's dummy.
         dummy: u64,

@@ -6,7 +6,7 @@ use lanefs::format::{BLOCK, MAX_VOLUME, UNIT};
 use std::ops::Range;
 
 /// A task, and what it names.
-pub(crate) struct Part<'b> {
+pub(crate) struct TaskView<'b> {
     /// Position of the directory's inode.
     pub(crate) inode: u64,
     pub(crate) sources: &'b [Source],
@@ -34,7 +34,7 @@ pub(crate) struct Ranges {
 /// All tasks of a batch.
 pub(crate) struct Tasks<'b> {
     pub(crate) batch: &'b Batch,
-    pub(crate) parts: Vec<Part<'b>>,
+    pub(crate) parts: Vec<TaskView<'b>>,
     /// Entries that stay, and those with what is added.
     pub(crate) items: u32,
     pub(crate) merged: u32,
@@ -71,7 +71,7 @@ impl<'b> Tasks<'b> {
     }
 
     /// The next task; `None` where it makes no sense.
-    fn part(&self, number: usize) -> Option<Part<'b>> {
+    fn part(&self, number: usize) -> Option<TaskView<'b>> {
         fn slice<T>(list: &[T], range: (u32, u32)) -> Option<&[T]> {
             list.get(range.0 as usize..range.1 as usize)
         }
@@ -105,7 +105,7 @@ impl<'b> Tasks<'b> {
             && (first.index == 0 || keeps_block(first))
             && heads.iter().skip(1).all(|head| head.is_new);
         let range = |(start, end): (u32, u32)| start..end;
-        makes_sense.then(|| Part {
+        makes_sense.then(|| TaskView {
             inode: task.inode,
             sources,
             removed,

@@ -1,55 +1,59 @@
-//! What proofs and probes want of a device: what the kernels themselves answer, and what is in its memory.
+//! The interface for tests and benchmarks (feature `testing`): the kernels' own results, the contents of the device's memory, random
+//! batches of changes.
 
-pub mod batches;
-
-use crate::batch::{Batch, Shape, Tables};
-use crate::engine::Mirrored;
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::twin::find::{Search, Unit};
+use crate::mirrored::Mirrored;
+use crate::query::{LookupQuery, PathResult};
+use crate::twin::find::{LeafSearch, Unit};
 use crate::twin::host::Snapshot;
-use crate::twin::leaves::Place;
-use crate::twin::lookup::{Found, MAX_DISPATCHES, Note, Question};
+use crate::twin::leaves::MapBlock;
 use lanefs::ResolveOptions;
 use lanefs::format::INODE_CORE;
 
+pub use crate::random_batches::{ExistingRegion, Maker, regions};
+pub use crate::structures::FillRequest;
+
+/// Returns the GLSL files that are generated, by name.
+pub fn generated_glsl() -> [(&'static str, String); 2] {
+    [("layout.glsl", crate::layout::glsl()), ("structures.glsl", crate::structures::glsl())]
+}
+
 impl Mirrored<'_, '_> {
-    /// What the lookup kernel itself answers, and what it noted for the cache (in the last dispatch, where there were several).
+    /// Resolves paths by the lookup kernel alone. Returns its results, and its fill requests (of the last dispatch, where there are
+    /// several).
     ///
     /// # Errors
     /// The device's.
-    pub fn found<P: AsRef<[u8]>>(&self, question: &Question, paths: &[P]) -> Result<(Vec<Found>, Vec<Note>)> {
-        let tables = self.with_mirror(|mirror| Ok(Tables::of(mirror)))?;
-        let shape = Shape::of(paths, false);
-        let mut batch = Batch::new(self.device(), self.gpu().kernels(), self.cache(), shape, false)?;
-        batch.take(paths);
-        for dispatch in 0..MAX_DISPATCHES {
-            let submission = batch.submit(&tables, self.cache(), question, dispatch > 0)?;
-            self.device().wait(submission)?;
-            if !batch.is_unfinished() {
-                break;
-            }
-        }
-        Ok(((0..paths.len()).map(|i| batch.found(i)).collect(), batch.notes(self.device())?))
+    pub fn kernel_lookup<P: AsRef<[u8]>>(
+        &self,
+        query: &LookupQuery,
+        paths: &[P],
+    ) -> Result<(Vec<PathResult>, Vec<FillRequest>)> {
+        self.lookup_directly(query, paths)
     }
 
-    /// What the kernels are asked with these options.
-    pub fn question_of(&self, options: &ResolveOptions) -> Question {
-        self.question(options)
+    /// Returns the settings of the kernels for these options.
+    pub fn query_of(&self, options: &ResolveOptions) -> LookupQuery {
+        self.query(options)
     }
 
-    /// What the kernel itself gives of these leaf blocks, in any order of blocks; those of the mirror where none are named.
+    /// Returns the records that the kernel writes of these leaf blocks, in any order of blocks; without a list of all that the mirror has.
     ///
     /// # Errors
     /// The device's.
-    pub fn records_of(&self, search: &Search<'_>, leaves: Option<&[u64]>) -> Result<(Vec<Unit>, Vec<u64>)> {
+    pub fn records_of(
+        &self,
+        search: &LeafSearch<'_>,
+        leaves: Option<&[u64]>,
+    ) -> Result<(Vec<Unit>, Vec<u64>)> {
         self.with_mirror(|mirror| {
             let leaves = leaves.map_or_else(|| mirror.leaves.iter().copied().collect(), <[u64]>::to_vec);
             Ok((self.records(mirror, search, &leaves)?, leaves))
         })
     }
 
-    /// What the kernels themselves say of inodes, and of places in file maps.
+    /// Returns the kernels' results for inodes, and for blocks of file maps.
     ///
     /// # Errors
     /// The device's.
@@ -57,17 +61,17 @@ impl Mirrored<'_, '_> {
     pub fn cores_and_leaves(
         &self,
         inos: &[u64],
-        places: &[Place],
+        blocks: &[MapBlock],
     ) -> Result<(Vec<[u8; INODE_CORE]>, Vec<Option<u64>>)> {
-        self.with_mirror(|mirror| Ok((self.cores_of(mirror, inos)?, self.leaves_at(mirror, places)?)))
+        self.with_mirror(|mirror| Ok((self.cores_of(mirror, inos)?, self.leaves_at(mirror, blocks)?)))
     }
 
-    /// What the kernel is asked by a search.
-    pub fn search_of<'f>(&self, filter: &'f Filter, directories: bool) -> Search<'f> {
+    /// Returns the settings of a search.
+    pub fn search_of<'f>(&self, filter: &'f Filter, directories: bool) -> LeafSearch<'f> {
         self.search(filter, directories)
     }
 
-    /// The directory cache as it is now.
+    /// Copies the directory cache as it is now.
     ///
     /// # Errors
     /// The device's.

@@ -1,65 +1,67 @@
-//! Paths that are on the device already, and answers that stay there: what another program on the device pays for lookups.
+//! Paths that stay in device memory, and answers that stay there: the cost of lookups for another program on the device.
 
-use crate::batch::{Batch, Shape, Tables};
-use crate::engine::{Mirrored, next_batch};
+use crate::batch::{BatchShape, PathBatch};
 use crate::error::Result;
+use crate::mirrored::Mirrored;
+use crate::pending::next_batch;
+use crate::tables::MirrorTables;
 use crate::vulkan::Direction;
 use lanefs::{Resolution, ResolveOptions};
 
-/// Paths in the device's memory, to be resolved in the volume as the mirror has it.
-pub struct Resident<'m, 'g, 'v> {
+/// Paths in the device's memory, which resolve in the volume as the mirror had it when they were uploaded.
+pub struct UploadedPaths<'m, 'g, 'v> {
     mirrored: &'m Mirrored<'g, 'v>,
-    batches: Vec<(Batch, usize)>,
+    batches: Vec<(PathBatch, usize)>,
 }
 
 impl<'g, 'v> Mirrored<'g, 'v> {
-    /// Brings paths to the device.
+    /// Copies paths to the device.
     ///
     /// # Errors
-    /// The device's, for want of memory too.
-    pub fn resident<P: AsRef<[u8]>>(
+    /// The device's, also for want of memory.
+    pub fn upload<P: AsRef<[u8]>>(
         &self,
         options: &ResolveOptions,
         paths: &[P],
-    ) -> Result<Resident<'_, 'g, 'v>> {
-        let tables = self.with_mirror(|mirror| Ok(Tables::of(mirror)))?;
-        let question = self.question(options);
+    ) -> Result<UploadedPaths<'_, 'g, 'v>> {
+        let tables = self.with_mirror(|mirror| Ok(MirrorTables::of(mirror)))?;
+        let query = self.query(options);
         let (mut batches, mut rest) = (Vec::new(), paths);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(next_batch(rest));
             rest = later;
-            let shape = Shape::of(now, options.attributes);
-            let mut batch = Batch::new(self.device(), self.gpu().kernels(), self.cache(), shape, true)?;
-            batch.take(now);
-            batch.tell(&tables, self.cache(), &question, false);
-            batch.bring(self.device(), Direction::In)?;
+            let shape = BatchShape::of(now, options.attributes);
+            let mut batch = PathBatch::new(self.device(), self.kernels(), self.cache(), shape, true)?;
+            batch.set_paths(now);
+            batch.set_parameters(&tables, self.cache(), &query, false);
+            batch.transfer(self.device(), Direction::ToDevice)?;
             batches.push((batch, now.len()));
         }
-        Ok(Resident { mirrored: self, batches })
+        Ok(UploadedPaths { mirrored: self, batches })
     }
 }
 
-impl Resident<'_, '_, '_> {
-    /// Resolves them all, and waits for the device. What one dispatch does not finish stays unanswered.
+impl UploadedPaths<'_, '_, '_> {
+    /// Resolves all paths, and waits for the device. A lookup that one dispatch does not finish stays unanswered.
     ///
     /// # Errors
     /// The device's.
-    pub fn run(&mut self) -> Result<()> {
+    pub fn resolve(&mut self) -> Result<()> {
         let mut last = None;
         for (batch, _) in &mut self.batches {
-            last = Some(batch.again()?);
+            last = Some(batch.resubmit()?);
         }
-        last.map_or(Ok(()), |submission| self.mirrored.device().wait(submission))
+        last.map_or(Ok(()), |number| self.mirrored.device().wait(number))
     }
 
-    /// Brings the answers to the host; [`lanefs::Code::NotResident`] for what the device left open.
+    /// Copies the answers to the host; [`lanefs::Code::NotResident`] for a path that the device left open.
     ///
     /// # Errors
     /// The device's.
     pub fn answers(&self) -> Result<Vec<Resolution>> {
         let mut answers = Vec::new();
         for (batch, count) in &self.batches {
-            batch.bring(self.mirrored.device(), Direction::Out)?;
+            batch.transfer(self.mirrored.device(), Direction::ToHost)?;
             answers.extend((0..*count).map(|i| batch.resolution(i)));
         }
         Ok(answers)

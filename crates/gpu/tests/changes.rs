@@ -5,9 +5,10 @@ mod support;
 use lanefs::bulk::{Added, Batch, DirEngine, Head, Rebuilt, Seen, Sought, Source, Task, Unable};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, Slot, entry, index};
 use lanefs::{Caller, FileKind, Ino, InodeSize, ResolveOptions, Volume};
-use lanefs_gpu::proof::batches::{Maker, regions};
+use lanefs_gpu::testing::{Maker, regions};
+use lanefs_gpu::twin::KernelSettings;
 use lanefs_gpu::twin::Memory;
-use lanefs_gpu::twin::change::{Setting, rebuilt, seen};
+use lanefs_gpu::twin::change::{rebuilt, seen};
 use lanefs_gpu::twin::host::HostCopy;
 use lanefs_gpu::{Gpu, Mirrored};
 use lanefs_testkit::mutate::{bases, hostile};
@@ -15,9 +16,9 @@ use lanefs_testkit::seeded::Seeded;
 use std::collections::{BTreeMap, BTreeSet};
 use support::{WHO, fill, gpu, options, uncached};
 
-fn setting(mirrored: &Mirrored<'_, '_>, workgroup: u32) -> Setting {
-    let question = mirrored.question_of(&ResolveOptions::default());
-    Setting { seed: question.seed, inode_size: question.inode_size, fuel: question.fuel, workgroup }
+fn setting(mirrored: &Mirrored<'_, '_>, workgroup: u32) -> KernelSettings {
+    let query = mirrored.query_of(&ResolveOptions::default());
+    KernelSettings { seed: query.seed, inode_size: query.inode_size, fuel: query.fuel, workgroup }
 }
 
 /// The directories of a volume, as far as they can be listed.
@@ -249,7 +250,7 @@ fn what_the_twins_give_is_sound() {
         let volume = worn(seed, size);
         let memory = HostCopy::of(&volume).expect("copied");
         let setting =
-            Setting { seed: volume.superblock().seed, inode_size: size, fuel: 1 << 20, workgroup: 64 };
+            KernelSettings { seed: volume.superblock().seed, inode_size: size, fuel: 1 << 20, workgroup: 64 };
         let dirs = directories(&volume);
         for batch in (0..12).flat_map(|seed| batches(&memory, size, &dirs, seed, false)) {
             let rebuilt = rebuilt(&memory, &setting, &batch).expect("able");
@@ -291,7 +292,8 @@ fn a_word_that_is_bent_is_seen() {
     let volume = worn(12, InodeSize::B256);
     let memory = HostCopy::of(&volume).expect("copied");
     let size = InodeSize::B256;
-    let setting = Setting { seed: volume.superblock().seed, inode_size: size, fuel: 1 << 20, workgroup: 64 };
+    let setting =
+        KernelSettings { seed: volume.superblock().seed, inode_size: size, fuel: 1 << 20, workgroup: 64 };
     let numbers = &mut Seeded::new(12);
     for batch in batches(&memory, size, &directories(&volume), 2, true).into_iter().step_by(5) {
         let rebuilt = rebuilt(&memory, &setting, &batch).expect("able");

@@ -123,10 +123,10 @@ fn paths_that_stay_on_the_device_have_the_same_answers_each_time() {
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let expected = expected(&volume, &options, &asked);
     let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
-    let mut resident = mirrored.resident(&options, &asked).expect("brought");
+    let mut uploaded = mirrored.upload(&options, &asked).expect("brought");
     for _ in 0..3 {
-        resident.run().expect("run");
-        let found = resident.answers().expect("answers");
+        uploaded.resolve().expect("resolved");
+        let found = uploaded.answers().expect("answers");
         let open = found.iter().filter(|found| found.code == lanefs::Code::NotResident).count();
         assert!(open * 2 < asked.len(), "{open} are left open");
         for (found, expected) in found.iter().zip(&expected) {

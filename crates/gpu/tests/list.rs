@@ -4,7 +4,7 @@ mod support;
 
 use lanefs::{FileKind, Ino, InodeSize, Volume};
 use lanefs_gpu::twin::host::HostCopy;
-use lanefs_gpu::twin::leaves::{Place, leaves};
+use lanefs_gpu::twin::leaves::{MapBlock, leaves};
 use lanefs_gpu::twin::stat::stat;
 use lanefs_gpu::{Gpu, MirrorOptions, Mirrored};
 use lanefs_testkit::mutate::{bases, hostile};
@@ -106,7 +106,7 @@ fn compare_with_twins(gpu: &Gpu, volume: &Volume, numbers: &mut Seeded, what: &s
         for depth in 0..=6 {
             let map = numbers.pick(&[at | 7, at | 5, at | 7, at + 128, 0, u64::MAX]).to_owned();
             let place = numbers.below(1 << (4 + 9 * depth.min(4)));
-            places.push(Place { map, depth, place });
+            places.push(MapBlock { map, depth, place });
         }
     }
     let (_, found) = mirrored.cores_and_leaves(&[], &places).expect("the device");

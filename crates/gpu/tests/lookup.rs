@@ -2,7 +2,7 @@
 
 mod support;
 
-use lanefs::{Access, Caller, InodeSize, ResolveOptions, SetAttr, Volume};
+use lanefs::{Access, Caller, Code, InodeSize, ResolveOptions, SetAttr, Volume};
 use lanefs_gpu::{Choice, Error, Gpu, MirrorOptions, Mirrored};
 use lanefs_testkit::seeded::Seeded;
 use support::{WHO, cached, fill, gpu, options, questions};
@@ -134,7 +134,9 @@ fn one_engine_mirrors_a_volume_at_a_time_and_two_devices_can_be_open() {
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
     volume.mkdir_all("/dir-0", 0o755).expect("mkdir");
     let mirrored = one.mirror(&volume, &cached()).expect("mirror");
-    assert!(matches!(other.mirror(&volume, &cached()), Err(Error::Volume(_))));
+    let refused = other.mirror(&volume, &cached()).map(drop).expect_err("the volume has a mirror");
+    assert!(matches!(refused, Error::Busy), "{refused}");
+    assert_eq!(lanefs::Error::from(refused).code(), Code::Busy);
     drop(mirrored);
     compare(&other.mirror(&volume, &cached()).expect("mirror"), &volume, &[b"/dir-0".to_vec()]);
 }

@@ -2,7 +2,8 @@
 //!
 //! `UPDATE_SHADERS=1` writes the generated header and the compiled shaders anew.
 
-use lanefs_gpu::{KERNELS, generated_glsl};
+use lanefs_gpu::KERNELS;
+use lanefs_gpu::testing::generated_glsl;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

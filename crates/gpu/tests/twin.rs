@@ -3,11 +3,12 @@
 mod support;
 
 use lanefs::{Caller, CreateOptions, InodeSize, ResolveOptions, User, Volume};
+use lanefs_gpu::testing::FillRequest;
 use lanefs_gpu::twin::Memory;
 use lanefs_gpu::twin::cache::Cache;
 use lanefs_gpu::twin::fill::fill;
 use lanefs_gpu::twin::host::{Counting, HostCopy, Snapshot, WithCache};
-use lanefs_gpu::twin::lookup::{Note, lookup};
+use lanefs_gpu::twin::lookup::lookup;
 use lanefs_gpu::twin::warm::warm;
 use lanefs_gpu::{Error, Gpu, GpuOptions, MirrorOptions};
 use lanefs_testkit::mutate::{bases, hostile};
@@ -22,20 +23,20 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
     for (follow, user) in [(false, None), (true, None)].into_iter().chain(users.map(|user| (true, user))) {
         let mirrored = gpu.mirror(volume, &cached()).expect("mirror");
         let options = ResolveOptions { follow, caller: Caller { user }, ..ResolveOptions::default() };
-        let question = mirrored.question_of(&options);
+        let query = mirrored.query_of(&options);
         // Twice: the second time there is something in the cache.
         for round in 0..2 {
             let before = mirrored.snapshot().expect("snapshot");
             let cached = WithCache { memory: &memory, snapshot: &before };
-            let (found, noted) = mirrored.found(&question, asked).expect("the device");
+            let (found, noted) = mirrored.kernel_lookup(&query, asked).expect("the device");
             let mut notes = Vec::new();
             for (path, found) in asked.iter().zip(found) {
-                let twin = lookup(&cached, &question, path, &mut notes);
+                let twin = lookup(&cached, &query, path, &mut notes);
                 assert_eq!(found, twin, "{what}, {round}: {} with {options:?}", path.escape_ascii());
             }
             // Of unfinished lookups the notes of the first dispatches are not seen.
-            let all: BTreeSet<Note> = notes.into_iter().collect();
-            let noted: BTreeSet<Note> = noted.into_iter().collect();
+            let all: BTreeSet<FillRequest> = notes.into_iter().collect();
+            let noted: BTreeSet<FillRequest> = noted.into_iter().collect();
             assert!(noted.is_subset(&all), "{what}, {round}: a note of nothing");
             check_filled(&cached, &mirrored.snapshot().expect("snapshot"), &noted, &all, what);
         }
@@ -46,11 +47,11 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
 fn check_filled(
     before: &WithCache<'_>,
     after: &Snapshot,
-    noted: &BTreeSet<Note>,
-    all: &BTreeSet<Note>,
+    noted: &BTreeSet<FillRequest>,
+    all: &BTreeSet<FillRequest>,
     what: &str,
 ) {
-    let one = |note: &Note| {
+    let one = |note: &FillRequest| {
         let mut alone = Cache { words: vec![0; 24], claim: 1 };
         fill(before, &mut alone, &[*note]);
         alone.contents()
@@ -93,16 +94,16 @@ fn check_warmed(gpu: &Gpu, volume: &Volume, what: &str) {
     let cached = WithCache { memory: &memory, snapshot: &before };
     let mut twin = before.cache.clone();
     twin.claim += 1;
-    let question = mirrored.question_of(&ResolveOptions::default());
+    let query = mirrored.query_of(&ResolveOptions::default());
     let blocks = (0..volume.superblock().volume_bytes).step_by(4096);
-    warm(&cached, &question, &mut twin, blocks.clone());
+    warm(&cached, &query, &mut twin, blocks.clone());
     // Each block alone, so in whatever order.
     let mut possible = BTreeSet::new();
     for block in blocks {
         let mut one = before.cache.clone();
         one.words.truncate(if memory.word(block).is_some() { usize::MAX } else { 0 });
         one.claim += 1;
-        warm(&cached, &question, &mut one, std::iter::once(block));
+        warm(&cached, &query, &mut one, std::iter::once(block));
         possible.extend(one.contents());
     }
     assert!(found.is_subset(&possible), "{what}: the cache has what is in no leaf block");
@@ -152,13 +153,13 @@ fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
     let mirrored = gpu.mirror(&volume, options).expect("mirror");
     mirrored.warm().expect("warm");
     let snapshot = mirrored.snapshot().expect("snapshot");
-    let question = mirrored.question_of(&ResolveOptions { base: Some(dir), ..ResolveOptions::default() });
+    let query = mirrored.query_of(&ResolveOptions { base: Some(dir), ..ResolveOptions::default() });
     let (mut most, mut sum, mut count) = (0, 0, 0);
     for number in (0..files).step_by(files.div_ceil(500) as usize) {
         let memory = WithCache { memory: &memory, snapshot: &snapshot };
         let counting = Counting::new(memory);
         let mut notes = Vec::new();
-        let found = lookup(&counting, &question, name(number).as_bytes(), &mut notes);
+        let found = lookup(&counting, &query, name(number).as_bytes(), &mut notes);
         assert_eq!(found.code, lanefs::Code::Success);
         // A bucket has two places: of a thousand entries some find none.
         if notes.is_empty() || snapshot.cache.buckets() == 0 {
@@ -325,11 +326,11 @@ fn a_kernel_with_a_wrong_comparison_differs_from_its_twin() {
             GpuOptions { replaced: Some(("lookup", &code)), unprobed: true, ..GpuOptions::default() };
         let gpu = Gpu::open_with(&options).expect("a Vulkan device");
         let mirrored = gpu.mirror(&volume, &uncached()).expect("mirror");
-        let mut question = mirrored.question_of(&ResolveOptions::default());
-        question.user = user.clone().filter(|_| wrong.starts_with("uid"));
-        let (found, _) = mirrored.found(&question, &asked).expect("the device");
+        let mut query = mirrored.query_of(&ResolveOptions::default());
+        query.user = user.clone().filter(|_| wrong.starts_with("uid"));
+        let (found, _) = mirrored.kernel_lookup(&query, &asked).expect("the device");
         let is_other =
-            |(path, found): (&Vec<u8>, &_)| *found != lookup(&memory, &question, path, &mut Vec::new());
+            |(path, found): (&Vec<u8>, &_)| *found != lookup(&memory, &query, path, &mut Vec::new());
         assert!(asked.iter().zip(&found).any(is_other), "{wrong} is not seen");
     }
 }

@@ -7,7 +7,7 @@ use ash::vk;
 use lanefs::bulk::{DirEngine, Sought};
 use lanefs::{InodeSize, ResolveOptions, Volume};
 use lanefs_gpu::Filter;
-use lanefs_gpu::proof::batches::Maker;
+use lanefs_gpu::testing::Maker;
 use lanefs_gpu::twin::host::HostCopy;
 use lanefs_testkit::seeded::Seeded;
 use std::process::Command;

@@ -25,8 +25,8 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     let (lane, requests) = (&systems.lane, tree.requests());
     let all = askers(&systems, &mirrored);
     let paths: Vec<&[u8]> = requests.iter().map(CStr::to_bytes).collect();
-    let mut resident =
-        mirrored.resident(&options(lane, None)?, &paths).map_err(Error::device("bringing paths"))?;
+    let mut uploaded =
+        mirrored.upload(&options(lane, None)?, &paths).map_err(Error::device("bringing paths"))?;
     let (mut host, mut on_device, mut cores) = (Values::default(), Values::default(), Values::default());
     let threads = bench.report.machine.cores;
     bench.in_turn("paths", &all.iter().collect::<Vec<_>>(), |asker, run| {
@@ -34,9 +34,9 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
         let (mut there, mut by_all) = (elapsed, None);
         if asker.name() == LANEFS {
             let start = Instant::now();
-            resident.run().map_err(Error::device("lookups"))?;
+            uploaded.resolve().map_err(Error::device("lookups"))?;
             there = start.elapsed();
-            let found = resident.answers().map_err(Error::device("answers"))?;
+            let found = uploaded.answers().map_err(Error::device("answers"))?;
             check(&found, found.len() as u64, paths.len())?;
             by_all = Some(lane.resolve(None, &requests, threads, Expect::Found, &bench.stop)?);
         }

@@ -9,7 +9,7 @@ use crate::workload::{flat_name, flat_names, sampled};
 use crate::{Error, Result};
 use lanefs::{Code, ResolveOptions};
 use lanefs_gpu::twin::host::{Counting, HostCopy, WithCache};
-use lanefs_gpu::twin::lookup::{Question, lookup};
+use lanefs_gpu::twin::lookup::{LookupQuery, lookup};
 use lanefs_gpu::twin::warm::warm;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -65,7 +65,7 @@ fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
     let memory = HostCopy::of(volume).map_err(Error::volume("copying the metadata"))?;
     let options = ResolveOptions::default();
     let superblock = volume.superblock();
-    let question = Question {
+    let query = LookupQuery {
         root: volume.root().0,
         base: dir,
         seed: superblock.seed,
@@ -78,14 +78,14 @@ fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
     let mut full = memory.empty_cache((files as u32 * 2).max(4096));
     let mut filled = full.cache.clone();
     filled.claim += 1;
-    warm(&WithCache { memory: &memory, snapshot: &full }, &question, &mut filled, memory.blocks());
+    warm(&WithCache { memory: &memory, snapshot: &full }, &query, &mut filled, memory.blocks());
     full.cache = filled;
     let mean = |snapshot| -> Result<f64> {
         let (mut sum, mut count) = (0, 0);
         for i in sampled(files, LOOKUPS) {
             let counting = Counting::new(WithCache { memory: &memory, snapshot });
             let mut notes = Vec::new();
-            let found = lookup(&counting, &question, flat_name(i).as_bytes(), &mut notes);
+            let found = lookup(&counting, &query, flat_name(i).as_bytes(), &mut notes);
             if found.code != Code::Success {
                 return Err(Error::Wrong {
                     system: "the twin".into(),

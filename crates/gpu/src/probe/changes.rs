@@ -1,11 +1,13 @@
 //! What the kernels that change directories are asked: names that are known, and batches for which the twins say what is right.
 
-use super::known::{Known, wrong};
-use crate::engine::{Gpu, MirrorOptions, Mirrored};
+use super::known::{KnownPaths, wrong};
+use crate::context::DeviceContext;
 use crate::error::Result;
 use crate::kernels::{SEEK, names_probed_by};
-use crate::proof::batches::Maker;
-use crate::twin::change::{Setting, rebuilt, seen};
+use crate::mirrored::{MirrorOptions, Mirrored};
+use crate::random_batches::Maker;
+use crate::twin::KernelSettings;
+use crate::twin::change::{rebuilt, seen};
 use crate::twin::host::HostCopy;
 use lanefs::bulk::{DirEngine, Rebuilt, Sought, Unable};
 use lanefs::format::Code;
@@ -14,25 +16,25 @@ use lanefs::{Caller, Ino, Volume};
 /// Batches that are tried.
 const BATCHES: u64 = 4;
 
-fn setting(gpu: &Gpu, volume: &Volume) -> Setting {
+fn setting(context: &DeviceContext, volume: &Volume) -> KernelSettings {
     let superblock = volume.superblock();
-    Setting {
+    KernelSettings {
         seed: superblock.seed,
         inode_size: superblock.inode_size,
-        fuel: gpu.fuel(),
-        workgroup: gpu.kernels().gather.workgroup,
+        fuel: context.fuel(),
+        workgroup: context.kernels.gather.workgroup,
     }
 }
 
 /// A copy of the volume's metadata, and a mirror.
-fn begin<'g, 'v>(gpu: &'g Gpu, volume: &'v Volume) -> Result<(HostCopy, Mirrored<'g, 'v>)> {
+fn begin<'g, 'v>(context: &'g DeviceContext, volume: &'v Volume) -> Result<(HostCopy, Mirrored<'g, 'v>)> {
     let copy = HostCopy::of(volume)?;
-    Ok((copy, gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?))
+    Ok((copy, Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?))
 }
 
-pub(crate) fn seek(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
-    let (copy, mirrored) = begin(gpu, volume)?;
-    let setting = setting(gpu, volume);
+pub(crate) fn seek(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
+    let (copy, mirrored) = begin(context, volume)?;
+    let setting = setting(context, volume);
     let mut asked = vec![(Sought { dir: 0, name: b"in a directory to be made" }, Some(None))];
     // No directory.
     asked.push((Sought { dir: u64::MAX / 3, name: b"anything" }, None));
@@ -63,12 +65,12 @@ pub(crate) fn seek(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn rebuild(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
+pub(crate) fn rebuild(context: &DeviceContext, volume: &Volume, _: &KnownPaths) -> Result<()> {
     let kernels = names_probed_by("changes::rebuild");
     let who = Caller::OWNER;
     let empty = volume.mkdir(&who, volume.root(), b"empty", 0o755)?.ino;
-    let (copy, mirrored) = begin(gpu, volume)?;
-    let setting = setting(gpu, volume);
+    let (copy, mirrored) = begin(context, volume)?;
+    let setting = setting(context, volume);
     let mut dirs = vec![empty, volume.root()];
     for dir in ["many", "few", "links"] {
         dirs.push(volume.lookup(&who, volume.root(), dir.as_bytes())?.0);

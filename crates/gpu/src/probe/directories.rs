@@ -1,15 +1,16 @@
 //! Probes of the kernels that search a volume and list directories.
 
-use super::known::{Known, MANY, wrong};
-use crate::engine::{Gpu, MirrorOptions};
+use super::known::{KnownPaths, MANY, wrong};
+use crate::context::DeviceContext;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::kernels::{FIND, LEAVES, STAT};
+use crate::mirrored::{MirrorOptions, Mirrored};
 use lanefs::format::FileKind;
 use lanefs::{Attr, Caller, DirEntry, Ino, SetAttr, Time, Volume};
 
-pub(crate) fn find(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
-    let mirrored = gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
+pub(crate) fn find(context: &DeviceContext, volume: &Volume, _: &KnownPaths) -> Result<()> {
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
     let (who, root) = (Caller::OWNER, volume.root());
     let dir = volume.mkdir(&who, root, b"found", 0o755)?.ino;
     let make = |name: &str, size: usize, time: i64| -> Result<Ino> {
@@ -54,8 +55,8 @@ pub(crate) fn find(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn leaves(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
-    let mirrored = gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
+pub(crate) fn leaves(context: &DeviceContext, volume: &Volume, _: &KnownPaths) -> Result<()> {
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
     let who = Caller::OWNER;
     let mut dirs = vec![volume.root()];
     for name in ["many", "few", "links"] {
@@ -74,8 +75,8 @@ pub(crate) fn leaves(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn stat(gpu: &Gpu, volume: &Volume, _: &Known) -> Result<()> {
-    let mirrored = gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
+pub(crate) fn stat(context: &DeviceContext, volume: &Volume, _: &KnownPaths) -> Result<()> {
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
     let (dir, _) = volume.lookup(&Caller::OWNER, volume.root(), b"many")?;
     let inos: Vec<u64> =
         volume.readdir(&Caller::OWNER, dir, 0, 100)?.iter().map(|entry| entry.ino.0).chain([0]).collect();

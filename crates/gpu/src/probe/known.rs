@@ -1,8 +1,8 @@
 //! The volume that kernels are probed on: directories of every form, links, and paths whose answers are known.
 
-use crate::engine::Mirrored;
 use crate::error::{Error, Result};
-use crate::twin::lookup::Found;
+use crate::mirrored::Mirrored;
+use crate::query::PathResult;
 use lanefs::format::{Code, FileKind};
 use lanefs::{Caller, Ino, ResolveOptions, Volume};
 
@@ -14,16 +14,16 @@ pub(super) const SEED: [u8; 16] = [7; 16];
 pub(super) const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
 
 /// Paths whose answers are known.
-pub(crate) struct Known {
+pub(crate) struct KnownPaths {
     pub(super) paths: Vec<String>,
-    pub(super) answers: Vec<Found>,
+    pub(super) answers: Vec<PathResult>,
 }
 
-impl Known {
+impl KnownPaths {
     fn expect(&mut self, path: impl Into<String>, code: Code, found: Option<(FileKind, Ino)>) {
         let (kind, ino) = found.map_or((0, 0), |(kind, ino)| (kind as u32, ino.0));
         self.paths.push(path.into());
-        self.answers.push(Found { code, kind, ino });
+        self.answers.push(PathResult { code, kind, ino });
     }
 
     fn found(&mut self, path: impl Into<String>, kind: FileKind, ino: Ino) {
@@ -31,8 +31,8 @@ impl Known {
     }
 
     /// Fills a volume.
-    pub(super) fn new(volume: &Volume) -> Result<Known> {
-        let mut known = Known { paths: Vec::new(), answers: Vec::new() };
+    pub(super) fn new(volume: &Volume) -> Result<KnownPaths> {
+        let mut known = KnownPaths { paths: Vec::new(), answers: Vec::new() };
         let (who, root) = (Caller::OWNER, volume.root());
         let file =
             |dir, name: &str| volume.create_file(&who, dir, name.as_bytes(), 0o644).map(|attr| attr.ino);
@@ -84,18 +84,18 @@ impl Known {
 
     /// Asks all of them: how many went through the tree.
     pub(super) fn ask(&self, mirrored: &Mirrored<'_, '_>, kernel: &'static str) -> Result<usize> {
-        let question = mirrored.question(&ResolveOptions { follow: false, ..ResolveOptions::default() });
-        let (found, notes) = mirrored.found(&question, &self.paths)?;
+        let query = mirrored.query(&ResolveOptions { follow: false, ..ResolveOptions::default() });
+        let (found, fills) = mirrored.lookup_directly(&query, &self.paths)?;
         for ((path, expected), found) in self.paths.iter().zip(&self.answers).zip(found) {
             if found != *expected {
-                let size = question.inode_size.bytes();
+                let size = query.inode_size.bytes();
                 return wrong(
                     kernel,
                     format!("{path:?} with inodes of {size} B: {found:?}, not {expected:?}"),
                 );
             }
         }
-        Ok(notes.len())
+        Ok(fills.len())
     }
 }
 

@@ -1,17 +1,18 @@
 //! Probes of the kernels that resolve paths and fill the directory cache.
 
-use super::known::{Known, wrong};
-use crate::engine::{Gpu, MirrorOptions};
+use super::known::{KnownPaths, wrong};
+use crate::context::DeviceContext;
 use crate::error::Result;
 use crate::kernels::{FILL, LOOKUP, WARM};
+use crate::mirrored::{MirrorOptions, Mirrored};
 use lanefs::format::Code;
 use lanefs::{Caller, RenameMode, ResolveOptions, SetAttr, Volume};
 
 /// Of a thousand entries so many may be missing in a cache that has room for all: a bucket has two places.
 const MISSING: usize = 100;
 
-pub(crate) fn lookup(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
-    let mirrored = gpu.mirror(volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
+pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
     known.ask(&mirrored, LOOKUP)?;
     // Who may search a directory: its owner, its group, others.
     let who = Caller::OWNER;
@@ -25,8 +26,8 @@ pub(crate) fn lookup(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
             [(0, (7, 8, [0, 0])), (1, (9, 8, [0, 0])), (1, (9, 9, [5, 8])), (2, (9, 9, [5, 7]))]
         {
             let caller = Caller::user(user.0, user.1, &user.2);
-            let question = mirrored.question(&ResolveOptions { caller, ..ResolveOptions::default() });
-            let found = mirrored.found(&question, &[format!("/{name}/file")])?.0;
+            let query = mirrored.query(&ResolveOptions { caller, ..ResolveOptions::default() });
+            let found = mirrored.lookup_directly(&query, &[format!("/{name}/file")])?.0;
             let expected = if class == i { Code::Success } else { Code::AccessDenied };
             if found.iter().any(|found| found.code != expected) {
                 return wrong(LOOKUP, format!("{user:?} in a directory {name}: {found:?}"));
@@ -37,8 +38,8 @@ pub(crate) fn lookup(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn fill(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
-    let mirrored = gpu.mirror(volume, &MirrorOptions::default())?;
+pub(crate) fn fill(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions::default())?;
     let through_tree = known.ask(&mirrored, LOOKUP)?;
     let again = known.ask(&mirrored, FILL)?;
     if mirrored.cache_bytes() != 0 && again * 1000 > through_tree * MISSING {
@@ -48,8 +49,8 @@ pub(crate) fn fill(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
     let (who, root) = (Caller::OWNER, volume.root());
     let few = volume.lookup(&who, root, b"few")?.0;
     volume.rename(&who, few, b"file", few, b"another", RenameMode::Replace)?;
-    let question = mirrored.question(&ResolveOptions::default());
-    let found = mirrored.found(&question, &["/few/file", "/few/another"])?.0;
+    let query = mirrored.query(&ResolveOptions::default());
+    let found = mirrored.lookup_directly(&query, &["/few/file", "/few/another"])?.0;
     volume.rename(&who, few, b"another", few, b"file", RenameMode::Replace)?;
     if found.iter().map(|found| found.code).ne([Code::NotFound, Code::Success]) {
         return wrong(LOOKUP, format!("after a rename: {found:?}"));
@@ -57,8 +58,8 @@ pub(crate) fn fill(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn warm(gpu: &Gpu, volume: &Volume, known: &Known) -> Result<()> {
-    let mirrored = gpu.mirror(volume, &MirrorOptions::default())?;
+pub(crate) fn warm(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions::default())?;
     mirrored.warm()?;
     let missing = known.ask(&mirrored, WARM)?;
     if mirrored.cache_bytes() != 0 && missing * 1000 > known.paths.len() * MISSING {

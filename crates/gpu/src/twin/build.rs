@@ -1,9 +1,9 @@
 //! Twin of `shaders/build.comp`.
 
-use super::Memory;
-use super::change::Setting;
 use super::links::{Lanes, NEXT, PREVIOUS, Words, burn};
-use crate::tasks::Part;
+use super::memory::Memory;
+use super::settings::KernelSettings;
+use crate::tasks::TaskView;
 use lanefs::bulk::{Added, Built, Head};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, REGION_MAX, Slot, index, small_tag};
 use lanefs::format::{BLOCK, UNIT};
@@ -11,8 +11,8 @@ use lanefs::format::{BLOCK, UNIT};
 /// Builds the index of a region, and, for tasks with several heads, its part of the list. `merged` and `after` are the task's.
 pub(crate) fn build<M: Memory>(
     memory: &M,
-    setting: &Setting,
-    part: &Part<'_>,
+    setting: &KernelSettings,
+    part: &TaskView<'_>,
     head: &Head,
     (merged, after): (&[Added], u64),
     words: &mut Words,
@@ -58,8 +58,8 @@ fn home(element: &Added) -> usize {
 
 struct Build<'b, M> {
     memory: &'b M,
-    setting: &'b Setting,
-    part: &'b Part<'b>,
+    setting: &'b KernelSettings,
+    part: &'b TaskView<'b>,
     head: &'b Head,
     /// Of the region.
     elements: &'b [Added],

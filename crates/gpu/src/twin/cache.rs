@@ -1,7 +1,7 @@
 //! The directory cache, as in `shaders/cache.glsl`, where its layout is described.
 
-use super::Memory;
 use super::directory::Entry;
+use super::memory::Memory;
 use super::name::Name;
 use crate::layout::{
     CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_KIND_SHIFT, CACHE_LENGTH_SHIFT,

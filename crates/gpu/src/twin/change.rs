@@ -1,33 +1,21 @@
 //! The twins of the kernels that change directories, together an engine: for tests and proofs.
 
-use super::Memory;
 use super::build::build;
 use super::gather::gather;
 use super::host::HostCopy;
 use super::links::Words;
+use super::memory::Memory;
 use super::merge::merge;
 use super::seek::seek;
+use super::settings::KernelSettings;
+use crate::limits::{FUEL, WORKGROUP};
 use crate::tasks::Tasks;
 use lanefs::bulk::{Batch, DirEngine, Rebuilt, Seen, Sought, Still, Unable};
-use lanefs::format::{HashSeed, InodeSize};
 use lanefs::{Volume, Watch};
-
-/// What the kernels are told of a volume, and how they run.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// Of the volume's hashes.
-    pub seed: HashSeed,
-    /// Of the volume.
-    pub inode_size: InodeSize,
-    /// Rounds of all loops of an invocation.
-    pub fuel: u32,
-    /// Invocations of a workgroup, who share its rounds.
-    pub workgroup: u32,
-}
 
 /// The kernels' answers without a device, from a copy of the volume's metadata.
 pub struct TwinEngine<'v> {
-    setting: Setting,
+    setting: KernelSettings,
     watch: Watch<'v>,
     copy: HostCopy,
 }
@@ -39,11 +27,11 @@ impl<'v> TwinEngine<'v> {
     /// Somebody else watches the volume; the host's.
     pub fn of(volume: &'v Volume) -> lanefs::Result<TwinEngine<'v>> {
         let superblock = volume.superblock();
-        let setting = Setting {
+        let setting = KernelSettings {
             seed: superblock.seed,
             inode_size: superblock.inode_size,
-            fuel: crate::engine::FUEL,
-            workgroup: crate::engine::WORKGROUP,
+            fuel: FUEL,
+            workgroup: WORKGROUP,
         };
         let watch = volume.watch()?.ok_or_else(|| lanefs::Error::from(lanefs::Code::Busy))?;
         Ok(TwinEngine { setting, watch, copy: HostCopy::empty(volume) })
@@ -73,7 +61,7 @@ impl DirEngine for TwinEngine<'_> {
 }
 
 /// What the kernel `seek` answers; `None` where it is not certain.
-pub fn seen<M: Memory>(memory: &M, setting: &Setting, name: &Sought<'_>) -> Option<Seen> {
+pub fn seen<M: Memory>(memory: &M, setting: &KernelSettings, name: &Sought<'_>) -> Option<Seen> {
     seek(memory, setting, name)
 }
 
@@ -81,12 +69,12 @@ pub fn seen<M: Memory>(memory: &M, setting: &Setting, name: &Sought<'_>) -> Opti
 ///
 /// # Errors
 /// [`Unable`] where they are not certain of one of the tasks.
-pub fn rebuilt<M: Memory>(memory: &M, setting: &Setting, batch: &Batch) -> Result<Rebuilt, Unable> {
+pub fn rebuilt<M: Memory>(memory: &M, setting: &KernelSettings, batch: &Batch) -> Result<Rebuilt, Unable> {
     let tasks = Tasks::of(batch)?;
     rebuild(memory, setting, &tasks).ok_or(Unable)
 }
 
-fn rebuild<M: Memory>(memory: &M, setting: &Setting, tasks: &Tasks<'_>) -> Option<Rebuilt> {
+fn rebuild<M: Memory>(memory: &M, setting: &KernelSettings, tasks: &Tasks<'_>) -> Option<Rebuilt> {
     let mut words = Words::new();
     let mut lists = Vec::with_capacity(tasks.parts.len());
     for part in &tasks.parts {

@@ -1,7 +1,7 @@
 //! A name in a directory, by the directory's own structures, as in `shaders/entry.glsl` and `shaders/directory.glsl`.
 
-use super::Memory;
 use super::fuel::Fuel;
+use super::memory::Memory;
 use super::name::{Name, word_of};
 use crate::layout::{MODE_DIRECTORY, MODE_TYPE};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, MAX_TREE_LEVEL, Slot, TREE_MAX, entry, index, leaf, tree};

@@ -1,11 +1,12 @@
 //! Twin of `shaders/find.comp`.
 
-use super::Memory;
 use super::fuel::Fuel;
+use super::memory::Memory;
 use crate::filter::Filter;
 use crate::layout::{
-    COPY_FUEL, ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED, MODE_TYPE, WANTS_ATTRIBUTES, WANTS_DIRECTORIES,
+    ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED, MODE_TYPE, WANTS_ATTRIBUTES, WANTS_DIRECTORIES,
 };
+use crate::limits::COPY_FUEL;
 use crate::structures::FilterProgram;
 use lanefs::format::dir::{entry, leaf};
 use lanefs::format::{BLOCK, BlockKind, FileKind, InodeSize, UNIT, inode};
@@ -17,7 +18,7 @@ pub type Unit = [u32; 4];
 
 /// A search, apart from where it looks.
 #[derive(Clone, Debug)]
-pub struct Search<'f> {
+pub struct LeafSearch<'f> {
     /// What it asks for.
     pub filter: &'f Filter,
     /// All directories are given, whatever it asks for.
@@ -31,7 +32,7 @@ pub struct Search<'f> {
 }
 
 /// What the kernel gives of each of these leaf blocks.
-pub fn find<M: Memory>(memory: &M, search: &Search<'_>, leaves: &[u64]) -> Vec<Vec<Unit>> {
+pub fn find<M: Memory>(memory: &M, search: &LeafSearch<'_>, leaves: &[u64]) -> Vec<Vec<Unit>> {
     let program = search.filter.program(search.directories);
     leaves
         .iter()
@@ -41,7 +42,7 @@ pub fn find<M: Memory>(memory: &M, search: &Search<'_>, leaves: &[u64]) -> Vec<V
 
 struct Finder<'m, M> {
     memory: &'m M,
-    search: &'m Search<'m>,
+    search: &'m LeafSearch<'m>,
     program: &'m FilterProgram,
     fuel: Fuel,
 }

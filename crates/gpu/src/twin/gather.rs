@@ -1,10 +1,10 @@
 //! Twin of `shaders/gather.comp`.
 
-use super::Memory;
-use super::change::Setting;
 use super::fuel::Fuel;
 use super::links::{Lanes, Links, NEXT, PREVIOUS, Words, burn};
-use crate::tasks::Part;
+use super::memory::Memory;
+use super::settings::KernelSettings;
+use crate::tasks::TaskView;
 use lanefs::bulk::{Added, Source};
 use lanefs::format::UNIT;
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, Slot, index};
@@ -20,8 +20,8 @@ pub(crate) struct Gathered {
 /// Finds what stays, and, for tasks with one head, links it anew.
 pub(crate) fn gather<M: Memory>(
     memory: &M,
-    setting: &Setting,
-    part: &Part<'_>,
+    setting: &KernelSettings,
+    part: &TaskView<'_>,
     words: &mut Words,
 ) -> Option<Gathered> {
     let lanes = Lanes::new(setting.workgroup, setting.fuel);
@@ -34,8 +34,8 @@ pub(crate) fn gather<M: Memory>(
 }
 
 struct Gather<'g, M> {
-    setting: &'g Setting,
-    part: &'g Part<'g>,
+    setting: &'g KernelSettings,
+    part: &'g TaskView<'g>,
     links: Links<'g, M>,
     lanes: Lanes,
     words: &'g mut Words,

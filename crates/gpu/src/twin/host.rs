@@ -1,7 +1,7 @@
 //! The mirror's memory on the host, for twins, and what they read of it, counted.
 
-use super::Memory;
 use super::cache::{BUCKET_WORDS, Cache};
+use super::memory::Memory;
 use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
 use lanefs::{Volume, Watched};
 use std::cell::RefCell;

@@ -1,12 +1,12 @@
 //! Twin of `shaders/leaves.comp`.
 
-use super::Memory;
+use super::memory::Memory;
 use crate::layout::{POINTER_BLOCK, POINTER_INDIRECT, POINTER_SLOT_BITS, POINTER_TAGS};
 use lanefs::format::{BLOCK, MAX_MAP_DEPTH, POINTERS_PER_BLOCK};
 
 /// A place in a directory's file map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct MapBlock {
     /// The map's root, as the inode has it.
     pub map: u64,
     /// Levels of pointer blocks.
@@ -16,11 +16,11 @@ pub struct Place {
 }
 
 /// The position of the block in each place, 0 for a hole; `None` where that cannot be decided.
-pub fn leaves<M: Memory>(memory: &M, places: &[Place]) -> Vec<Option<u64>> {
+pub fn leaves<M: Memory>(memory: &M, places: &[MapBlock]) -> Vec<Option<u64>> {
     places.iter().map(|place| block_at(memory, place)).collect()
 }
 
-fn block_at<M: Memory>(memory: &M, place: &Place) -> Option<u64> {
+fn block_at<M: Memory>(memory: &M, place: &MapBlock) -> Option<u64> {
     let (mut pointer, depth) = (place.map, u32::from(place.depth));
     if depth > u32::from(MAX_MAP_DEPTH) {
         return None;

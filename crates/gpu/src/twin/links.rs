@@ -1,7 +1,7 @@
 //! Links of entries, as in `shaders/change.glsl`. `None` stands for the kernels' `is_bad`.
 
-use super::Memory;
 use super::fuel::Fuel;
+use super::memory::Memory;
 use lanefs::format::dir::{entry, index, leaf};
 use lanefs::format::{BLOCK, BlockKind, UNIT};
 

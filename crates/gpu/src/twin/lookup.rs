@@ -1,81 +1,44 @@
 //! Twin of `shaders/lookup.comp`.
 
-use super::Memory;
 use super::cache::cached;
 use super::directory::{Directories, Entry};
 use super::fuel::Fuel;
+use super::memory::Memory;
 use super::name::Name;
-use crate::layout::{
-    CACHED_NAME, COMPONENT_FUEL, MAX_DEPTH, MAX_PATH, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE,
-};
-use lanefs::User;
-use lanefs::format::{
-    Code, FileKind, HashSeed, INODE_CORE, INODE_INLINE, InodeSize, MAX_NAME, MAX_SYMLINKS_FOLLOWED, inode,
-};
+use crate::layout::{CACHED_NAME, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
+use crate::limits::{COMPONENT_FUEL, MAX_DEPTH, MAX_DISPATCHES, MAX_PATH};
+use crate::structures::FillRequest;
+use lanefs::format::{Code, FileKind, INODE_CORE, INODE_INLINE, MAX_NAME, MAX_SYMLINKS_FOLLOWED, inode};
 
-pub use crate::structures::Note;
+pub use crate::query::{LookupQuery, PathResult};
 
-/// Where lookups begin, and what they do.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// Inode number of the root directory.
-    pub root: u64,
-    /// Inode number of the directory where relative paths begin.
-    pub base: u64,
-    /// Of the volume's hashes.
-    pub seed: HashSeed,
-    /// Of the volume.
-    pub inode_size: InodeSize,
-    /// Symbolic links at the end are followed.
-    pub follow: bool,
-    /// Whose permissions are checked; `None`: nobody's.
-    pub user: Option<User>,
-    /// Rounds of all loops of an invocation.
-    pub fuel: u32,
-}
-
-/// What a kernel answers to a path. [`Code::NotResident`]: the host decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Success, or why not.
-    pub code: Code,
-    /// Number of the file's type (`d_type`), 0 without a file.
-    pub kind: u32,
-    /// Inode number, 0 without a file.
-    pub ino: u64,
-}
-
-impl Found {
-    fn failed(code: Code) -> Self {
-        Found { code, kind: 0, ino: 0 }
-    }
-}
-
-/// Dispatches that go on with one another's lookups, at most.
-pub const MAX_DISPATCHES: usize = 256;
-
-/// Resolves a path, in as many dispatches as it takes; what it found in the tree is added to `notes`.
-pub fn lookup<M: Memory>(memory: &M, question: &Question, path: &[u8], notes: &mut Vec<Note>) -> Found {
-    let mut state = State::default();
+/// Resolves a path, in as many dispatches as it takes; what it found in the tree is added to `fills`.
+pub fn lookup<M: Memory>(
+    memory: &M,
+    query: &LookupQuery,
+    path: &[u8],
+    fills: &mut Vec<FillRequest>,
+) -> PathResult {
+    let mut state = ResumePoint::default();
     for _ in 0..MAX_DISPATCHES {
-        let fuel = &Fuel::new(question.fuel);
-        let directories = Directories { memory, inode_size: question.inode_size, fuel };
-        let stopped = Lookup { memory, question, fuel, directories, notes }.resolve(path, &mut state);
+        let fuel = &Fuel::new(query.fuel);
+        let directories = Directories { memory, inode_size: query.inode_size, fuel };
+        let stopped = Lookup { memory, query, fuel, directories, fills }.resolve(path, &mut state);
         let found = match stopped {
             Stopped::Unfinished => continue,
-            Stopped::Failed(code) => return Found::failed(code),
+            Stopped::Failed(code) => return PathResult::failed(code),
             Stopped::Found(found) => found,
         };
-        let mode = memory.word(found.ino.wrapping_mul(question.inode_size.bytes()));
+        let mode = memory.word(found.ino.wrapping_mul(query.inode_size.bytes()));
         let mode = mode.map_or(0, |word| word & 0xffff);
-        return if mode == 0 || mode == 0xffff { Found::failed(Code::NotResident) } else { found };
+        return if mode == 0 || mode == 0xffff { PathResult::failed(Code::NotResident) } else { found };
     }
-    Found::failed(Code::NotResident)
+    PathResult::failed(Code::NotResident)
 }
 
 /// What the next dispatch of a lookup begins with.
 #[derive(Clone, Copy, Default)]
-struct State {
+struct ResumePoint {
     /// Where the text goes on, and in which directory; nothing: at the start.
     goes_on: Option<(usize, u64)>,
     followed: u32,
@@ -83,7 +46,7 @@ struct State {
 }
 
 enum Stopped {
-    Found(Found),
+    Found(PathResult),
     Failed(Code),
     Unfinished,
 }
@@ -110,25 +73,25 @@ impl Rest {
 /// A dispatch of one lookup.
 struct Lookup<'q, M> {
     memory: &'q M,
-    question: &'q Question,
+    query: &'q LookupQuery,
     fuel: &'q Fuel,
     directories: Directories<'q, M>,
-    notes: &'q mut Vec<Note>,
+    fills: &'q mut Vec<FillRequest>,
 }
 
 impl<M: Memory> Lookup<'_, M> {
     fn inode(&self, ino: u64) -> u64 {
-        ino.wrapping_mul(self.question.inode_size.bytes())
+        ino.wrapping_mul(self.query.inode_size.bytes())
     }
 
-    fn note(&mut self, dir: u64, entry: &Entry, length: usize) {
+    fn request_fill(&mut self, dir: u64, entry: &Entry, length: usize) {
         if entry.at != 0 && length <= CACHED_NAME {
-            self.notes.push(Note { dir, entry: entry.at });
+            self.fills.push(FillRequest { dir, entry: entry.at });
         }
     }
 
     fn search_permission(&self, dir: u64) -> Result<(), Code> {
-        let Some(user) = &self.question.user else { return Ok(()) };
+        let Some(user) = &self.query.user else { return Ok(()) };
         let place = self.inode(dir);
         let mode = self.memory.word(place).unwrap_or(0) as u16;
         if mode & MODE_TYPE != MODE_DIRECTORY {
@@ -156,7 +119,7 @@ impl<M: Memory> Lookup<'_, M> {
         let head = self.memory.word(place)?;
         let size = self.memory.quad(place + inode::BYTES.offset as u64)?;
         let is_inline = head as u16 & MODE_TYPE == MODE_SYMLINK && head >> 16 & u32::from(INODE_INLINE) != 0;
-        let room = self.question.inode_size.bytes() - INODE_CORE as u64;
+        let room = self.query.inode_size.bytes() - INODE_CORE as u64;
         if !is_inline || size == 0 || size > room {
             return None;
         }
@@ -183,17 +146,17 @@ impl<M: Memory> Lookup<'_, M> {
         at
     }
 
-    fn resolve(&mut self, path: &[u8], state: &mut State) -> Stopped {
+    fn resolve(&mut self, path: &[u8], state: &mut ResumePoint) -> Stopped {
         let Some(first) = path.first() else { return Code::NotFound.into() };
         if path.len() > MAX_PATH {
             return Code::NotResident.into();
         }
         let mut rest = Rest { text: path.to_vec(), at: 0 };
         let mut outer: Vec<Rest> = Vec::new();
-        let mut dir = if *first == b'/' { self.question.root } else { self.question.base };
+        let mut dir = if *first == b'/' { self.query.root } else { self.query.base };
         let mut kind = FileKind::Directory as u32;
         let (mut is_known, mut is_path) = (true, true);
-        let State { mut followed, mut has_slash, .. } = *state;
+        let ResumePoint { mut followed, mut has_slash, .. } = *state;
         if let Some((at, here)) = state.goes_on {
             (rest.at, dir, is_known) = (at, here, false);
         }
@@ -211,7 +174,7 @@ impl<M: Memory> Lookup<'_, M> {
                 return Code::NotDirectory.into();
             }
             if self.fuel.left() < COMPONENT_FUEL && outer.is_empty() && is_path {
-                *state = State { goes_on: Some((rest.at, dir)), followed, has_slash };
+                *state = ResumePoint { goes_on: Some((rest.at, dir)), followed, has_slash };
                 return Stopped::Unfinished;
             }
             if !self.fuel.burn() {
@@ -240,7 +203,7 @@ impl<M: Memory> Lookup<'_, M> {
                 }
                 _ => {}
             }
-            let name = Name::new(self.question.seed, &text, self.fuel);
+            let name = Name::new(self.query.seed, &text, self.fuel);
             let found = match cached(self.memory, dir, &name) {
                 Some(entry) => Some(Some(entry)),
                 None => self.directories.find(dir, is_known, &name),
@@ -251,8 +214,8 @@ impl<M: Memory> Lookup<'_, M> {
             let Some(entry) = found else {
                 return if has_components { Code::ComponentNotFound } else { Code::NotFound }.into();
             };
-            self.note(dir, &entry, text.len());
-            if entry.kind == FileKind::Symlink as u32 && (self.question.follow || must_be_dir) {
+            self.request_fill(dir, &entry, text.len());
+            if entry.kind == FileKind::Symlink as u32 && (self.query.follow || must_be_dir) {
                 followed += 1;
                 if followed > MAX_SYMLINKS_FOLLOWED {
                     return Code::SymlinkLoop.into();
@@ -269,7 +232,7 @@ impl<M: Memory> Lookup<'_, M> {
                 }
                 rest = target;
                 if rest.text.first() == Some(&b'/') {
-                    (dir, is_known) = (self.question.root, true);
+                    (dir, is_known) = (self.query.root, true);
                 }
                 rest.at = self.skip(&rest, 0);
                 continue;
@@ -282,6 +245,6 @@ impl<M: Memory> Lookup<'_, M> {
         if kind != FileKind::Directory as u32 && (has_slash || rest.text.last() == Some(&b'/')) {
             return Code::NotDirectory.into();
         }
-        Stopped::Found(Found { code: Code::Success, kind, ino: dir })
+        Stopped::Found(PathResult { code: Code::Success, kind, ino: dir })
     }
 }

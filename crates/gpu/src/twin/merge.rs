@@ -1,10 +1,10 @@
 //! Twin of `shaders/merge.comp`.
 
-use crate::tasks::Part;
+use crate::tasks::TaskView;
 use lanefs::bulk::Added;
 
 /// What stays and what is added, by hash and position.
-pub(crate) fn merge(part: &Part<'_>, items: &[Added]) -> Option<Vec<Added>> {
+pub(crate) fn merge(part: &TaskView<'_>, items: &[Added]) -> Option<Vec<Added>> {
     let mut merged = vec![Added { hash: 0, at: 0 }; items.len() + part.added.len()];
     for (own, others) in [(items, part.added), (part.added, items)] {
         for (number, element) in own.iter().enumerate() {

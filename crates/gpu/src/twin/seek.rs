@@ -1,18 +1,18 @@
 //! Twin of `shaders/seek.comp`.
 
-use super::Memory;
-use super::change::Setting;
 use super::directory::{Directories, is_tree};
 use super::fuel::Fuel;
 use super::links::Links;
+use super::memory::Memory;
 use super::name::Name;
+use super::settings::KernelSettings;
 use crate::layout::{MODE_DIRECTORY, MODE_TYPE};
 use lanefs::bulk::{Home, Seen, Sought};
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, entry};
 use lanefs::format::{BLOCK, DirRoot, FileKind, UNIT};
 
 /// Where a name is, or would be; `None`: the kernel's UNKNOWN.
-pub(crate) fn seek<M: Memory>(memory: &M, setting: &Setting, sought: &Sought<'_>) -> Option<Seen> {
+pub(crate) fn seek<M: Memory>(memory: &M, setting: &KernelSettings, sought: &Sought<'_>) -> Option<Seen> {
     let fuel = &Fuel::new(setting.fuel);
     let name = Name::new(setting.seed, sought.name, fuel);
     let hash = name.hash;

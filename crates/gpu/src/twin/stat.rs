@@ -1,6 +1,6 @@
 //! Twin of `shaders/stat.comp`.
 
-use super::Memory;
+use super::memory::Memory;
 use lanefs::format::{INODE_CORE, InodeSize};
 
 /// The first bytes of each of these inodes; zeros where none is there.

@@ -1,12 +1,12 @@
 //! Twin of `shaders/warm.comp`.
 
-use super::Memory;
 use super::cache::Cache;
 use super::directory::Directories;
 use super::fuel::Fuel;
-use super::lookup::Question;
+use super::memory::Memory;
 use super::name::Name;
 use crate::layout::CACHED_NAME;
+use crate::query::LookupQuery;
 use lanefs::format::dir::{entry, leaf};
 use lanefs::format::{BLOCK, BlockKind, UNIT};
 
@@ -16,20 +16,20 @@ const UNITS: u32 = (BLOCK / UNIT) as u32;
 /// Fills a directory cache with the entries of the leaf blocks among these.
 pub fn warm<M: Memory>(
     memory: &M,
-    question: &Question,
+    query: &LookupQuery,
     cache: &mut Cache,
     blocks: impl Iterator<Item = u64>,
 ) {
     for at in blocks {
-        let _ = warm_block(memory, question, cache, at);
+        let _ = warm_block(memory, query, cache, at);
     }
 }
 
-fn warm_block<M: Memory>(memory: &M, question: &Question, cache: &mut Cache, block: u64) -> Option<()> {
+fn warm_block<M: Memory>(memory: &M, query: &LookupQuery, cache: &mut Cache, block: u64) -> Option<()> {
     if memory.word(block)? & 0xff != BlockKind::Leaf as u32 {
         return None;
     }
-    let fuel = &Fuel::new(question.fuel);
+    let fuel = &Fuel::new(query.fuel);
     let dir = memory.quad(block + leaf::OWNER.offset as u64)?;
     let mut unit = (leaf::SIZE as u64 / UNIT) as u32;
     while unit < UNITS && fuel.burn() {
@@ -49,8 +49,8 @@ fn warm_block<M: Memory>(memory: &M, question: &Question, cache: &mut Cache, blo
             bytes.extend(memory.word(at + entry::SIZE as u64 + u64::from(i) * 4)?.to_le_bytes());
         }
         bytes.truncate(length as usize);
-        let name = Name::new(question.seed, &bytes, fuel);
-        let directories = Directories { memory, inode_size: question.inode_size, fuel };
+        let name = Name::new(query.seed, &bytes, fuel);
+        let directories = Directories { memory, inode_size: query.inode_size, fuel };
         let found = directories.find(dir, false, &name).flatten();
         if fuel.left() != 0
             && let Some(entry) = found.filter(|entry| entry.at == at)

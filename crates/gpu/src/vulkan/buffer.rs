@@ -1,14 +1,14 @@
 //! Memory of a device.
 
 use super::device::Device;
-use crate::error::{Doing, Error, Result};
+use crate::error::{During, Error, Result};
 use ash::vk;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Where a buffer lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MemoryLocation {
     /// In the device's own memory; the host sees it only where it happens to share it.
     Device,
     /// In memory that both see, good for writing by the host.
@@ -43,10 +43,10 @@ unsafe impl Sync for Buffer {}
 impl Buffer {
     /// # Errors
     /// [`Error::Device`], where memory is short: `ERROR_OUT_OF_DEVICE_MEMORY`.
-    pub(crate) fn new(device: &Arc<Device>, len: u64, place: Place) -> Result<Buffer> {
+    pub(crate) fn new(device: &Arc<Device>, len: u64, place: MemoryLocation) -> Result<Buffer> {
         use vk::MemoryPropertyFlags as Flags;
-        const DOING: &str = "allocating memory";
-        let too_long = Error::Device { doing: DOING, code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY };
+        const OPERATION: &str = "allocating memory";
+        let too_long = Error::Device { operation: OPERATION, code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY };
         let len = len.max(16).next_multiple_of(4);
         let guard = if device.is_guarded { GUARD } else { 0 };
         let whole = len + 2 * guard;
@@ -59,7 +59,7 @@ impl Buffer {
             | vk::BufferUsageFlags::TRANSFER_DST;
         let create = vk::BufferCreateInfo::default().size(whole).usage(usage);
         // SAFETY: the device lives.
-        let raw = unsafe { device.raw.create_buffer(&create, None) }.doing(DOING)?;
+        let raw = unsafe { device.raw.create_buffer(&create, None) }.during(OPERATION)?;
         // From here on what was made is unmade by `drop`.
         let mut buffer = Buffer {
             device: device.clone(),
@@ -74,18 +74,19 @@ impl Buffer {
         let needs = unsafe { device.raw.get_buffer_memory_requirements(raw) };
         let host = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
         let (least, better) = match place {
-            Place::Device => (Flags::DEVICE_LOCAL, host),
-            Place::Upload => (host, Flags::empty()),
-            Place::Download => (host, Flags::HOST_CACHED),
+            MemoryLocation::Device => (Flags::DEVICE_LOCAL, host),
+            MemoryLocation::Upload => (host, Flags::empty()),
+            MemoryLocation::Download => (host, Flags::HOST_CACHED),
         };
         // Where the device shares all of its memory it costs nothing to see it; else what it shares is a small window.
         let kind = match place {
-            Place::Device if device.has_own_memory => {
+            MemoryLocation::Device if device.has_own_memory => {
                 device.memory_kind(needs.memory_type_bits, least, Flags::empty())
             }
             _ => device.memory_kind(needs.memory_type_bits, least, better),
         };
-        let kind = kind.ok_or(Error::Device { doing: DOING, code: vk::Result::ERROR_FEATURE_NOT_PRESENT })?;
+        let kind =
+            kind.ok_or(Error::Device { operation: OPERATION, code: vk::Result::ERROR_FEATURE_NOT_PRESENT })?;
         let flags = device.memory.memory_types[kind as usize].property_flags;
         let mut with_address =
             vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
@@ -95,13 +96,13 @@ impl Buffer {
             .push_next(&mut with_address);
         // SAFETY: the handles are of this device; the memory is as large as the buffer needs.
         unsafe {
-            buffer.memory = device.raw.allocate_memory(&allocate, None).doing(DOING)?;
-            device.raw.bind_buffer_memory(raw, buffer.memory, 0).doing(DOING)?;
+            buffer.memory = device.raw.allocate_memory(&allocate, None).during(OPERATION)?;
+            device.raw.bind_buffer_memory(raw, buffer.memory, 0).during(OPERATION)?;
             let info = vk::BufferDeviceAddressInfo::default().buffer(raw);
             buffer.address = device.raw.get_buffer_device_address(&info) + guard;
-            if flags.contains(host) && !(device.has_own_memory && place == Place::Device) {
+            if flags.contains(host) && !(device.has_own_memory && place == MemoryLocation::Device) {
                 let at = device.raw.map_memory(buffer.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
-                buffer.host = NonNull::new(at.doing(DOING)?.cast());
+                buffer.host = NonNull::new(at.during(OPERATION)?.cast());
             }
         }
         buffer.guards(|guard| guard.fill(GUARD_BYTE));

@@ -1,9 +1,10 @@
 //! Work for a device: copies and kernels, recorded once, submitted any number of times.
 
-use super::buffer::{Buffer, Place};
+use super::buffer::{Buffer, MemoryLocation};
 use super::device::Device;
 use super::kernel::Kernel;
-use crate::error::{Doing, Result};
+use crate::error::{During, Result};
+use crate::limits::MAX_GROUPS_PER_DIMENSION;
 use ash::vk;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub(crate) struct Commands {
     submission: u64,
 }
 
-const DOING: &str = "recording commands";
+const OPERATION: &str = "recording commands";
 
 impl Commands {
     /// # Errors
@@ -30,13 +31,13 @@ impl Commands {
         unsafe {
             let mut made = Commands {
                 device: device.clone(),
-                pool: device.raw.create_command_pool(&pool, None).doing(DOING)?,
+                pool: device.raw.create_command_pool(&pool, None).during(OPERATION)?,
                 raw: vk::CommandBuffer::null(),
                 submission: 0,
             };
             let allocate =
                 vk::CommandBufferAllocateInfo::default().command_pool(made.pool).command_buffer_count(1);
-            made.raw = device.raw.allocate_command_buffers(&allocate).doing(DOING)?[0];
+            made.raw = device.raw.allocate_command_buffers(&allocate).during(OPERATION)?[0];
             Ok(made)
         }
     }
@@ -49,10 +50,10 @@ impl Commands {
         self.wait()?;
         let begin = vk::CommandBufferBeginInfo::default();
         // SAFETY: the commands are not being carried out.
-        unsafe { self.device.raw.begin_command_buffer(self.raw, &begin) }.doing(DOING)?;
+        unsafe { self.device.raw.begin_command_buffer(self.raw, &begin) }.during(OPERATION)?;
         commands(&Recording { raw: &self.device.raw, commands: self.raw });
         // SAFETY: recording was begun.
-        unsafe { self.device.raw.end_command_buffer(self.raw) }.doing(DOING)
+        unsafe { self.device.raw.end_command_buffer(self.raw) }.during(OPERATION)
     }
 
     /// Gives what was recorded to the device, which works on it meanwhile. What was submitted before is over.
@@ -87,7 +88,7 @@ impl Buffer {
     /// # Errors
     /// The device's.
     pub(crate) fn read(&self, device: &Arc<Device>) -> Result<Vec<u8>> {
-        let host = Buffer::new(device, self.len, Place::Download)?;
+        let host = Buffer::new(device, self.len, MemoryLocation::Download)?;
         let mut work = Commands::new(device)?;
         work.record(|commands| commands.copy(self, &host, &[(0, 0, self.len)]))?;
         work.submit()?;
@@ -123,14 +124,14 @@ impl Recording<'_> {
     }
 
     /// Runs a kernel with at least `invocations`; `parameters` is the address of what it is told.
-    pub(crate) fn run(&self, kernel: &Kernel, parameters: u64, invocations: u64) {
-        self.run_groups(kernel, parameters, invocations.div_ceil(u64::from(kernel.workgroup)));
+    pub(crate) fn dispatch(&self, kernel: &Kernel, parameters: u64, invocations: u64) {
+        self.dispatch_groups(kernel, parameters, invocations.div_ceil(u64::from(kernel.workgroup)));
     }
 
     /// Runs a kernel with at least so many workgroups.
-    pub(crate) fn run_groups(&self, kernel: &Kernel, parameters: u64, groups: u64) {
+    pub(crate) fn dispatch_groups(&self, kernel: &Kernel, parameters: u64, groups: u64) {
         // The kernels take the number of their workgroup from two dimensions, of which any device has 65,535 each.
-        let x = groups.clamp(1, 65_535);
+        let x = groups.clamp(1, MAX_GROUPS_PER_DIMENSION);
         let y = groups.div_ceil(x).max(1);
         // SAFETY: handles are of this device, and the caller keeps the kernel until the end.
         unsafe {

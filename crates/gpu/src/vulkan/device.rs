@@ -2,9 +2,10 @@
 
 use super::instance::{Choice, DeviceInfo, DeviceKind, Instance};
 use super::shim;
-use crate::error::{Doing, Error, Result};
+use crate::error::{During, Error, Result};
 use ash::vk;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// A device, its queue, and its kinds of memory.
 pub(crate) struct Device {
@@ -30,7 +31,7 @@ struct Queue {
     submitted: u64,
 }
 
-const DOING: &str = "working";
+const OPERATION: &str = "working";
 
 impl Device {
     /// # Errors
@@ -56,7 +57,7 @@ impl Device {
         // SAFETY: the physical device is one of the instance, which lives as long as this device.
         let (raw, memory) = unsafe {
             instance.raw.get_physical_device_properties2(physical, &mut properties);
-            let raw = instance.raw.create_device(physical, &create, None).doing("opening the device")?;
+            let raw = instance.raw.create_device(physical, &create, None).during("opening the device")?;
             (raw, instance.raw.get_physical_device_memory_properties(physical))
         };
         let raw = shim::between(raw, &instance.raw);
@@ -79,7 +80,7 @@ impl Device {
         let semaphore = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
         // SAFETY: the device lives; what is passed does until the call returns.
         device.timeline =
-            unsafe { device.raw.create_semaphore(&semaphore, None) }.doing("opening the device")?;
+            unsafe { device.raw.create_semaphore(&semaphore, None) }.during("opening the device")?;
         Ok(Arc::new(device))
     }
 
@@ -88,7 +89,7 @@ impl Device {
     /// # Errors
     /// The device's.
     pub(crate) fn submit(&self, commands: vk::CommandBuffer) -> Result<u64> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         let (commands, signals, values) = ([commands], [self.timeline], [queue.submitted + 1]);
         let mut timeline = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
         let submit = vk::SubmitInfo::default()
@@ -96,7 +97,7 @@ impl Device {
             .signal_semaphores(&signals)
             .push_next(&mut timeline);
         // SAFETY: the queue is locked; what is passed lives until the call returns.
-        unsafe { self.raw.queue_submit(queue.raw, &[submit], vk::Fence::null()) }.doing(DOING)?;
+        unsafe { self.raw.queue_submit(queue.raw, &[submit], vk::Fence::null()) }.during(OPERATION)?;
         queue.submitted += 1;
         Ok(queue.submitted)
     }
@@ -111,11 +112,11 @@ impl Device {
         // SAFETY: the semaphore is ours.
         let waited = unsafe { self.raw.wait_semaphores(&wait, u64::MAX) };
         if waited.is_err() {
-            let _queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let _queue = self.queue.lock();
             // SAFETY: the device lives, and nobody submits.
             let _ = unsafe { self.raw.device_wait_idle() };
         }
-        waited.doing(DOING)
+        waited.during(OPERATION)
     }
 
     /// Is a submission over?
@@ -124,7 +125,7 @@ impl Device {
     /// The device's.
     pub(crate) fn is_over(&self, submission: u64) -> Result<bool> {
         // SAFETY: the semaphore is ours.
-        let value = unsafe { self.raw.get_semaphore_counter_value(self.timeline) }.doing(DOING)?;
+        let value = unsafe { self.raw.get_semaphore_counter_value(self.timeline) }.during(OPERATION)?;
         Ok(value >= submission)
     }
 

@@ -1,6 +1,6 @@
 //! Which devices there are.
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{During, Error, Result};
 use ash::vk;
 use std::ffi::CStr;
 
@@ -105,14 +105,14 @@ impl Instance {
         let raw = unsafe { entry.create_instance(&create, None) };
         let raw = raw.map_err(|code| match code {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => Error::NoDevice(Some("no driver".into())),
-            code => Error::Device { doing: "beginning", code },
+            code => Error::Device { operation: "beginning", code },
         })?;
         Ok(Instance { raw, _entry: entry })
     }
 
     pub(crate) fn physical(&self) -> Result<Vec<(vk::PhysicalDevice, DeviceInfo)>> {
         // SAFETY: the instance lives.
-        let all = unsafe { self.raw.enumerate_physical_devices() }.doing("listing devices")?;
+        let all = unsafe { self.raw.enumerate_physical_devices() }.during("listing devices")?;
         Ok(all.into_iter().enumerate().map(|(number, device)| (device, self.info(number, device))).collect())
     }
 

@@ -1,7 +1,7 @@
 //! Kernels: a shader with the size of its workgroups.
 
 use super::device::Device;
-use crate::error::{Doing, Result};
+use crate::error::{During, Result};
 use ash::vk;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Kernel {
     /// # Errors
     /// The driver's.
     pub(crate) fn new(device: &Arc<Device>, shader: &Shader<'_>, workgroup: u32) -> Result<Kernel> {
-        const DOING: &str = "making a kernel";
+        const OPERATION: &str = "making a kernel";
         let workgroup = workgroup.clamp(1, device.info.workgroup);
         let code = shader.code.as_chunks::<4>().0;
         let words: Vec<u32> = code.iter().map(|four| u32::from_le_bytes(*four)).collect();
@@ -40,9 +40,10 @@ impl Kernel {
         // SAFETY: what is passed lives until the calls return; handles are of this device.
         unsafe {
             let raw = &device.raw;
-            let layout = raw.create_pipeline_layout(&layout, None).doing(DOING)?;
+            let layout = raw.create_pipeline_layout(&layout, None).during(OPERATION)?;
             let module = raw.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&words), None);
-            let module = module.inspect_err(|_| raw.destroy_pipeline_layout(layout, None)).doing(DOING)?;
+            let module =
+                module.inspect_err(|_| raw.destroy_pipeline_layout(layout, None)).during(OPERATION)?;
             let stage = vk::PipelineShaderStageCreateInfo::default()
                 .stage(vk::ShaderStageFlags::COMPUTE)
                 .module(module)
@@ -52,7 +53,8 @@ impl Kernel {
             let made = raw.create_compute_pipelines(vk::PipelineCache::null(), &[create], None);
             raw.destroy_shader_module(module, None);
             let made = made.map_err(|(_, code)| code);
-            let pipeline = made.inspect_err(|_| raw.destroy_pipeline_layout(layout, None)).doing(DOING)?[0];
+            let pipeline =
+                made.inspect_err(|_| raw.destroy_pipeline_layout(layout, None)).during(OPERATION)?[0];
             Ok(Kernel { device: device.clone(), pipeline, layout, workgroup })
         }
     }

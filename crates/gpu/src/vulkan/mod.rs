@@ -10,7 +10,7 @@ mod kernel;
 mod shim;
 mod staged;
 
-pub(crate) use buffer::{Buffer, Place};
+pub(crate) use buffer::{Buffer, MemoryLocation};
 pub(crate) use commands::Commands;
 pub(crate) use device::Device;
 pub use instance::{Choice, DeviceInfo, DeviceKind, devices};

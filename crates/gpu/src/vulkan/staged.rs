@@ -1,6 +1,6 @@
 //! Memory of the device that the host fills or reads: in place where both see it, else by a copy.
 
-use super::buffer::{Buffer, Place};
+use super::buffer::{Buffer, MemoryLocation};
 use super::commands::Recording;
 use super::device::Device;
 use crate::error::Result;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// To the device.
-    In,
+    ToDevice,
     /// To the host.
-    Out,
+    ToHost,
 }
 
 /// A buffer in the device's memory, with one of the host's beside it where the host does not see it.
@@ -26,8 +26,9 @@ impl Staged {
     /// # Errors
     /// As [`Buffer::new`].
     pub(crate) fn new(device: &Arc<Device>, len: u64, direction: Direction) -> Result<Staged> {
-        let buffer = Buffer::new(device, len, Place::Device)?;
-        let place = if direction == Direction::In { Place::Upload } else { Place::Download };
+        let buffer = Buffer::new(device, len, MemoryLocation::Device)?;
+        let place =
+            if direction == Direction::ToDevice { MemoryLocation::Upload } else { MemoryLocation::Download };
         let host = match buffer.bytes() {
             Some(_) => None,
             None => Some(Buffer::new(device, len, place)?),
@@ -46,11 +47,11 @@ impl Staged {
     }
 
     /// Brings the first `len` bytes where they are read.
-    pub(crate) fn bring(&self, recording: &Recording<'_>, len: u64) {
+    pub(crate) fn transfer(&self, recording: &Recording<'_>, len: u64) {
         match (&self.host, self.direction) {
             (None, _) => {}
-            (Some(host), Direction::In) => recording.copy(host, &self.buffer, &[(0, 0, len)]),
-            (Some(host), Direction::Out) => recording.copy(&self.buffer, host, &[(0, 0, len)]),
+            (Some(host), Direction::ToDevice) => recording.copy(host, &self.buffer, &[(0, 0, len)]),
+            (Some(host), Direction::ToHost) => recording.copy(&self.buffer, host, &[(0, 0, len)]),
         }
     }
 

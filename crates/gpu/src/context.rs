@@ -1,0 +1,47 @@
+//! A device with its kernels, and how it is opened.
+
+use crate::error::Result;
+use crate::kernels::Kernels;
+use crate::limits::{FUEL, FUEL_SOFTWARE, WORKGROUP};
+use crate::vulkan::{Choice, Device, DeviceKind};
+use std::sync::Arc;
+
+/// A device with its kernels, probed or not.
+pub(crate) struct DeviceContext {
+    pub(crate) device: Arc<Device>,
+    pub(crate) kernels: Kernels,
+}
+
+/// Options of opening a device. Only tests set more than the device.
+#[derive(Clone, Debug, Default)]
+pub struct GpuOptions<'c> {
+    /// The device.
+    pub device: Choice,
+    /// Invocations of a workgroup.
+    pub workgroup: Option<u32>,
+    /// Words round each buffer that no access may reach; dropping a buffer whose guards have changed panics.
+    pub guards: bool,
+    /// The host does not map the device's memory, as on a device with memory of its own.
+    pub own_memory: bool,
+    /// Code of a kernel, by name, in place of its own: one with a fault must not pass its probe.
+    pub replaced: Option<(&'c str, &'c [u8])>,
+    /// The device is not probed, so that other tests than the probe can find that fault.
+    pub unprobed: bool,
+}
+
+impl DeviceContext {
+    /// Opens a device and makes its kernels.
+    ///
+    /// # Errors
+    /// No Vulkan, no such device; the driver's.
+    pub(crate) fn open(options: &GpuOptions<'_>) -> Result<DeviceContext> {
+        let device = Device::open(&options.device, options.guards, options.own_memory)?;
+        let kernels = Kernels::new(&device, options.workgroup.unwrap_or(WORKGROUP), options.replaced)?;
+        Ok(DeviceContext { device, kernels })
+    }
+
+    /// Returns the rounds of all loops that an invocation has.
+    pub(crate) fn fuel(&self) -> u32 {
+        if self.device.info.kind == DeviceKind::Software { FUEL_SOFTWARE } else { FUEL }
+    }
+}

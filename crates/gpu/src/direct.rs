@@ -1,0 +1,35 @@
+//! The kernels' own results, without the host's part, for probes and tests.
+
+use crate::batch::{BatchShape, PathBatch};
+use crate::error::Result;
+use crate::limits::MAX_DISPATCHES;
+use crate::mirrored::Mirrored;
+use crate::query::{LookupQuery, PathResult};
+use crate::structures::FillRequest;
+use crate::tables::MirrorTables;
+
+impl Mirrored<'_, '_> {
+    /// Resolves paths by the kernel alone. Returns the results and the fill requests of the last dispatch.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn lookup_directly<P: AsRef<[u8]>>(
+        &self,
+        query: &LookupQuery,
+        paths: &[P],
+    ) -> Result<(Vec<PathResult>, Vec<FillRequest>)> {
+        let tables = self.with_mirror(|mirror| Ok(MirrorTables::of(mirror)))?;
+        let shape = BatchShape::of(paths, false);
+        let mut batch = PathBatch::new(self.device(), self.kernels(), self.cache(), shape, false)?;
+        batch.set_paths(paths);
+        for dispatch in 0..MAX_DISPATCHES {
+            let number = batch.submit(&tables, self.cache(), query, dispatch > 0)?;
+            self.device().wait(number)?;
+            if !batch.is_unfinished() {
+                break;
+            }
+        }
+        let results = (0..paths.len()).map(|i| batch.result(i)).collect();
+        Ok((results, batch.fill_requests(self.device())?))
+    }
+}

@@ -1,0 +1,62 @@
+//! A device that has passed its probes.
+
+use crate::context::{DeviceContext, GpuOptions};
+use crate::error::Result;
+use crate::mirrored::{MirrorOptions, Mirrored};
+use crate::probe::{self, Probed};
+use crate::vulkan::{Choice, DeviceInfo};
+use lanefs::Volume;
+
+/// A device that is ready to work: its kernels were made, and gave the right answers to known questions.
+pub struct Gpu {
+    context: DeviceContext,
+    probes: Vec<Probed>,
+}
+
+impl Gpu {
+    /// Opens a device and probes its kernels.
+    ///
+    /// # Errors
+    /// No Vulkan, no such device; [`Error::Wrong`](crate::Error::Wrong) where a kernel answers wrongly on it.
+    pub fn open(choice: &Choice) -> Result<Gpu> {
+        Self::with_options(&GpuOptions { device: choice.clone(), ..GpuOptions::default() })
+    }
+
+    /// Opens a device with options for tests.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(any(test, feature = "testing"))]
+    pub fn open_with(options: &GpuOptions<'_>) -> Result<Gpu> {
+        Self::with_options(options)
+    }
+
+    fn with_options(options: &GpuOptions<'_>) -> Result<Gpu> {
+        let context = DeviceContext::open(options)?;
+        let probes = if options.unprobed { Vec::new() } else { probe::all(&context)? };
+        Ok(Gpu { context, probes })
+    }
+
+    /// Describes the device.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.context.device.info
+    }
+
+    /// Lists the kernels that were probed, and the time of each probe.
+    pub fn probes(&self) -> &[Probed] {
+        &self.probes
+    }
+
+    /// Makes a mirror of a volume's metadata, with a directory cache.
+    ///
+    /// # Errors
+    /// The device's, the volume's; [`Error::Busy`](crate::Error::Busy) where another engine mirrors the volume already.
+    pub fn mirror<'v>(&self, volume: &'v Volume, options: &MirrorOptions) -> Result<Mirrored<'_, 'v>> {
+        Mirrored::new(&self.context, volume, options)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fuel(&self) -> u32 {
+        self.context.fuel()
+    }
+}
