@@ -29,8 +29,8 @@ use crate::blocks;
 use crate::session::{CommonArgs, Session};
 use crate::stop::Stop;
 use crate::{Error, Result};
-use allocators::Places;
-use bench::{Bench, Settings};
+use allocators::LibraryPaths;
+use bench::{AllocBench, Settings};
 use std::path::PathBuf;
 
 /// Arguments of `lanefs-bench alloc`.
@@ -71,7 +71,7 @@ pub fn run_alloc_with(args: &AllocArgs, hooks: &AllocHooks) -> Result<u8> {
     let settings = Settings { sizes, program: program.clone(), allocators: Vec::new() };
     let mut session = Session::start("alloc", common, &row_names(cores), hooks.stop.clone(), settings)?;
     if rows::heap_names(cores).iter().any(|name| session.selection.has(name)) {
-        let found = Places::of(program).find()?;
+        let found = LibraryPaths::of(program).find()?;
         session.settings.allocators = found.allocators;
         found.notes.into_iter().for_each(|note| session.note(note));
     }
@@ -79,7 +79,7 @@ pub fn run_alloc_with(args: &AllocArgs, hooks: &AllocHooks) -> Result<u8> {
 }
 
 /// All parts; fails only where it was stopped.
-fn measure(bench: &mut Bench) -> Result<()> {
+fn measure(bench: &mut AllocBench) -> Result<()> {
     bench.part("instructions", &rows::COUNTED.map(rows::instructions_name), instructions::measure)?;
     for what in rows::measurements(bench.report.machine.cores) {
         bench.part(&what.rate_row, &what.rows(), |bench| rates::measure(bench, &what))?;

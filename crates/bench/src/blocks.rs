@@ -82,7 +82,7 @@ pub(crate) fn measure<S>(bench: &mut Session<S>, sizes: &BlockSizes) -> Result<(
 
 fn measure_threads<S>(bench: &mut Session<S>, sizes: &BlockSizes, threads: &[usize]) -> Result<()> {
     let most = threads.iter().copied().max().unwrap_or(1);
-    let files = Files::new(most, sizes.files)?;
+    let files = AppendedFiles::new(most, sizes.files)?;
     let (mut times, mut busy) =
         (vec![Values::default(); threads.len()], vec![Values::default(); threads.len()]);
     bench.in_turn("block-alloc", &[&files.lane], |_, run| {
@@ -116,31 +116,31 @@ fn measure_threads<S>(bench: &mut Session<S>, sizes: &BlockSizes, threads: &[usi
 }
 
 /// What a run took.
-struct Taken {
+struct AppendTime {
     elapsed: Duration,
     /// Of all threads together.
     processor: Duration,
 }
 
 /// Files of some threads, each with a directory of its own.
-struct Files {
+struct AppendedFiles {
     lane: Lane,
     /// By thread.
     files: Vec<Vec<Ino>>,
 }
 
-impl Files {
+impl AppendedFiles {
     fn new(threads: usize, count: usize) -> Result<Self> {
         let bytes = (threads * count) as u64 * (FILE_BLOCKS * BLOCK + 8192);
         let lane = Lane::new((64 << 20) + bytes * 2)?;
         let mut files = Vec::new();
         for thread in 0..threads {
             let name = format!("thread-{thread}");
-            let dir = lane.volume().mkdir(lane.who(), lane.volume().root(), name.as_bytes(), 0o755);
+            let dir = lane.volume().mkdir(lane.caller(), lane.volume().root(), name.as_bytes(), 0o755);
             let dir = dir.map_err(Error::volume("mkdir"))?.ino;
             files.push((0..count).map(|i| create(&lane, dir, i)).collect::<Result<_>>()?);
         }
-        Ok(Files { lane, files })
+        Ok(AppendedFiles { lane, files })
     }
 
     fn blocks_of_each(&self) -> usize {
@@ -149,7 +149,7 @@ impl Files {
 
     /// Each thread appends block by block to file after file; then, and this does not count, all are emptied, so that the
     /// next run finds its memory there.
-    fn append(&self, threads: usize, stop: &Stop) -> Result<Taken> {
+    fn append(&self, threads: usize, stop: &Stop) -> Result<AppendTime> {
         let block = [0x5a; BLOCK as usize];
         let before = clock_gettime(ClockId::ProcessCPUTime);
         let done = together(threads, |thread| {
@@ -158,7 +158,7 @@ impl Files {
                 stop.check()?;
                 for file in some {
                     for at in 0..FILE_BLOCKS {
-                        let len = self.lane.volume().write(self.lane.who(), *file, at * BLOCK, &block);
+                        let len = self.lane.volume().write(self.lane.caller(), *file, at * BLOCK, &block);
                         written += u64::from(len.map_err(Error::volume("writing"))? == block.len());
                     }
                 }
@@ -172,16 +172,16 @@ impl Files {
         }
         let empty = SetAttr { size: Some(0), ..SetAttr::default() };
         for file in self.files[..threads].iter().flatten() {
-            let emptied = self.lane.volume().setattr(self.lane.who(), *file, &empty);
+            let emptied = self.lane.volume().setattr(self.lane.caller(), *file, &empty);
             emptied.map_err(Error::volume("truncating"))?;
         }
-        Ok(Taken { elapsed: done.elapsed, processor: processor.try_into().unwrap_or_default() })
+        Ok(AppendTime { elapsed: done.elapsed, processor: processor.try_into().unwrap_or_default() })
     }
 }
 
 fn create(lane: &Lane, dir: Ino, number: usize) -> Result<Ino> {
     let name = format!("file-{number}");
-    let made = lane.volume().create_file(lane.who(), dir, name.as_bytes(), 0o644);
+    let made = lane.volume().create_file(lane.caller(), dir, name.as_bytes(), 0o644);
     Ok(made.map_err(Error::volume("creating a file"))?.ino)
 }
 
@@ -238,11 +238,11 @@ impl Aged {
     /// Makes files of 4 KiB to 8 MiB, as many of each size as of twice the size, until `peak` of the volume is used. They
     /// come in steps of 4 KiB to 1 MiB, as programs write them. Nothing is written into them: where they lie is all that matters.
     fn fill(&mut self, peak: f64, stop: &Stop) -> Result<()> {
-        let (volume, who) = (self.lane.volume(), self.lane.who());
+        let (volume, caller) = (self.lane.volume(), self.lane.caller());
         while self.free_part()? > 1.0 - peak {
             stop.check()?;
             let name = format!("file-{}", self.made);
-            let ino = volume.create_file(who, volume.root(), name.as_bytes(), 0o644);
+            let ino = volume.create_file(caller, volume.root(), name.as_bytes(), 0o644);
             let ino = ino.map_err(Error::volume("creating a file"))?.ino;
             self.made += 1;
             self.files.push((ino, name));
@@ -252,7 +252,9 @@ impl Aged {
             let mut at = 0;
             while at < bytes {
                 let len = step.min(bytes - at);
-                volume.fallocate(who, ino, Allocate::Extend, at, len).map_err(Error::volume("allocating"))?;
+                volume
+                    .fallocate(caller, ino, Allocate::Extend, at, len)
+                    .map_err(Error::volume("allocating"))?;
                 at += len;
             }
         }
@@ -263,8 +265,8 @@ impl Aged {
     fn halve(&mut self) -> Result<()> {
         while self.free_part()? < 0.5 && !self.files.is_empty() {
             let (_, name) = self.files.swap_remove(self.random.random_range(0..self.files.len()));
-            let (volume, who) = (self.lane.volume(), self.lane.who());
-            volume.unlink(who, volume.root(), name.as_bytes()).map_err(Error::volume("unlink"))?;
+            let (volume, caller) = (self.lane.volume(), self.lane.caller());
+            volume.unlink(caller, volume.root(), name.as_bytes()).map_err(Error::volume("unlink"))?;
         }
         Ok(())
     }
@@ -302,15 +304,15 @@ impl Aged {
 
     /// Writes a file of `bytes`, a mebibyte at a time. Returns its extents.
     fn large_file(&self, bytes: u64, stop: &Stop) -> Result<usize> {
-        let (volume, who) = (self.lane.volume(), self.lane.who());
-        let file = volume.create_file(who, volume.root(), b"large", 0o644);
+        let (volume, caller) = (self.lane.volume(), self.lane.caller());
+        let file = volume.create_file(caller, volume.root(), b"large", 0o644);
         let file = file.map_err(Error::volume("creating a file"))?.ino;
         let part = vec![0xa5; 1 << 20];
         let mut at = 0;
         while at < bytes {
             stop.check()?;
             let len = part.len().min((bytes - at) as usize);
-            let written = volume.write(who, file, at, &part[..len]).map_err(Error::volume("writing"))?;
+            let written = volume.write(caller, file, at, &part[..len]).map_err(Error::volume("writing"))?;
             at += written as u64;
         }
         Ok(self.extents(file)?.len())
@@ -329,7 +331,7 @@ mod tests {
 
     #[test]
     fn threads_append_and_empty_their_files() {
-        let files = Files::new(2, 50).unwrap();
+        let files = AppendedFiles::new(2, 50).unwrap();
         let before = files.lane.volume().statfs().unwrap();
         for threads in [1, 2] {
             assert!(files.append(threads, &Stop::default()).unwrap().elapsed > Duration::ZERO);

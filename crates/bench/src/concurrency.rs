@@ -27,8 +27,8 @@ pub use sizes::Sizes;
 use crate::Result;
 use crate::session::{CommonArgs, Session};
 use crate::stop::Stop;
-use bench::{Bench, Settings};
-use overhead::Operation;
+use bench::{ConcurrencyBench, Settings};
+use rows::ReadCall;
 
 /// Arguments of `lanefs-bench concurrency`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -69,10 +69,10 @@ pub fn run_concurrency_with(args: &ConcurrencyArgs, hooks: &ConcurrencyHooks) ->
 }
 
 /// All parts; fails only where it was stopped.
-fn measure(bench: &mut Bench) -> Result<()> {
+fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     let sizes = bench.settings.sizes;
     bench.part("warm", &rows::warm_names(bench.report.machine.cores), warm::measure)?;
-    bench.part("overhead", &Operation::ALL.map(rows::overhead_name), overhead::measure)?;
+    bench.part("overhead", &ReadCall::ALL.map(rows::overhead_name), overhead::measure)?;
     bench.part("hits-during-misses", &["hits-during-misses"], misses::measure)?;
     bench.part("fill", &["fill-sequential", "fill-random"], fill::measure)?;
     bench.part("memfs", &rows::memfs_names(&sizes), memfs::measure)?;

@@ -21,7 +21,7 @@ use crate::session::{CommonArgs, Session};
 use crate::stop::Stop;
 use crate::workload::Sizes;
 use crate::{Error, Result};
-use bench::{Bench, Settings};
+use bench::{GpuBench, Settings};
 use lanefs_gpu::{Choice, Gpu};
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub fn run_gpu_with(args: &GpuArgs, hooks: &GpuHooks) -> Result<u8> {
 }
 
 /// All parts; fails only where it was stopped.
-fn measure(bench: &mut Bench) -> Result<()> {
+fn measure(bench: &mut GpuBench) -> Result<()> {
     bench.part("paths", &["gpu-lookup-host", "gpu-lookup-resident", "gpu-find"], paths::measure)?;
     bench.part("latency", &["gpu-latency-dispatch"], latency::measure)?;
     bench.part("chain", &["gpu-chain-lookup"], chain::measure)?;

@@ -20,7 +20,7 @@ const LISTED_AT_ONCE: usize = 1024;
 /// A volume, and its owner who calls.
 pub struct Lane {
     volume: Volume,
-    who: Caller,
+    caller: Caller,
 }
 
 impl Lane {
@@ -34,7 +34,7 @@ impl Lane {
 
     /// A volume of any kind.
     pub(crate) fn on(volume: Volume) -> Self {
-        Lane { volume, who: Caller::OWNER }
+        Lane { volume, caller: Caller::OWNER }
     }
 
     /// The volume.
@@ -43,8 +43,8 @@ impl Lane {
     }
 
     /// As whom it is called.
-    pub(crate) fn who(&self) -> &Caller {
-        &self.who
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// As [`System::resolve`] in the root with one thread, one path a call: what a program pays that has no batch.
@@ -59,13 +59,13 @@ impl Lane {
     }
 
     fn directory(&self, name: &CStr) -> Result<Ino> {
-        let found = self.volume.lookup(&self.who, self.volume.root(), name.to_bytes());
+        let found = self.volume.lookup(&self.caller, self.volume.root(), name.to_bytes());
         found.map(|(ino, _)| ino).map_err(Error::volume(format!("{}", name.to_string_lossy())))
     }
 
     fn options(&self, directory: Option<&CStr>) -> Result<ResolveOptions> {
         let base = directory.map(|name| self.directory(name)).transpose()?;
-        Ok(ResolveOptions { base, follow: false, attributes: true, caller: self.who.clone() })
+        Ok(ResolveOptions { base, follow: false, attributes: true, caller: self.caller.clone() })
     }
 
     fn check(&self, what: &'static str, found: u64, expected: usize) -> Result<()> {
@@ -132,9 +132,9 @@ impl System for Lane {
             };
             last = Some((parent, ino));
             let made = if is_directory {
-                self.volume.mkdir(&self.who, ino, name, 0o755)
+                self.volume.mkdir(&self.caller, ino, name, 0o755)
             } else {
-                self.volume.create_file(&self.who, ino, name, 0o644)
+                self.volume.create_file(&self.caller, ino, name, 0o644)
             };
             made.map_err(Error::volume("making the tree"))?;
         }
@@ -159,37 +159,38 @@ impl System for Lane {
     }
 
     fn make_directory(&self, name: &CStr) -> Result<()> {
-        let made = self.volume.mkdir(&self.who, self.volume.root(), name.to_bytes(), 0o755);
+        let made = self.volume.mkdir(&self.caller, self.volume.root(), name.to_bytes(), 0o755);
         made.map(drop).map_err(Error::volume("mkdir"))
     }
 
     fn remove_directory(&self, name: &CStr) -> Result<()> {
-        self.volume.rmdir(&self.who, self.volume.root(), name.to_bytes()).map_err(Error::volume("rmdir"))
+        self.volume.rmdir(&self.caller, self.volume.root(), name.to_bytes()).map_err(Error::volume("rmdir"))
     }
 
     fn create_files(&self, directory: &CStr, names: &Strings, how: Create, stop: &Stop) -> Result<Duration> {
         let dir = self.directory(directory)?;
         timed(names, stop, "creating files", |name| match how {
-            Create::Open => self.volume.create_file(&self.who, dir, name, 0o644).map(drop),
-            Create::Node => self.volume.mknod(&self.who, dir, name, FileKind::File, 0o644, 0).map(drop),
+            Create::Open => self.volume.create_file(&self.caller, dir, name, 0o644).map(drop),
+            Create::Node => self.volume.mknod(&self.caller, dir, name, FileKind::File, 0o644, 0).map(drop),
         })
     }
 
     fn unlink_files(&self, directory: &CStr, names: &Strings, stop: &Stop) -> Result<Duration> {
         let dir = self.directory(directory)?;
-        timed(names, stop, "unlinking files", |name| self.volume.unlink(&self.who, dir, name))
+        timed(names, stop, "unlinking files", |name| self.volume.unlink(&self.caller, dir, name))
     }
 
     fn make_subdirectories(&self, directory: &CStr, names: &Strings, stop: &Stop) -> Result<Duration> {
         let dir = self.directory(directory)?;
         timed(names, stop, "making directories", |name| {
-            self.volume.mkdir(&self.who, dir, name, 0o755).map(drop)
+            self.volume.mkdir(&self.caller, dir, name, 0o755).map(drop)
         })
     }
 
     fn remove_subdirectories(&self, directory: &CStr, names: &Strings, stop: &Stop) -> Result<()> {
         let dir = self.directory(directory)?;
-        timed(names, stop, "removing directories", |name| self.volume.rmdir(&self.who, dir, name)).map(drop)
+        timed(names, stop, "removing directories", |name| self.volume.rmdir(&self.caller, dir, name))
+            .map(drop)
     }
 
     fn make_chain(&self, directory: &CStr, depth: usize, stop: &Stop) -> Result<Duration> {
@@ -197,8 +198,11 @@ impl System for Lane {
         let name = CHAIN_NAME.to_bytes();
         let start = Instant::now();
         for _ in 0..depth {
-            ino =
-                self.volume.mkdir(&self.who, ino, name, 0o755).map_err(Error::volume("making a chain"))?.ino;
+            ino = self
+                .volume
+                .mkdir(&self.caller, ino, name, 0o755)
+                .map_err(Error::volume("making a chain"))?
+                .ino;
         }
         let elapsed = start.elapsed();
         stop.check()?;
@@ -221,12 +225,12 @@ impl System for Lane {
         let mut parents = vec![self.directory(directory)?];
         for _ in 1..depth {
             let parent = parents[parents.len() - 1];
-            let found = self.volume.lookup(&self.who, parent, name).map_err(Error::volume("a chain"))?;
+            let found = self.volume.lookup(&self.caller, parent, name).map_err(Error::volume("a chain"))?;
             parents.push(found.0);
         }
         stop.check()?;
         for parent in parents.into_iter().rev().take(depth) {
-            self.volume.rmdir(&self.who, parent, name).map_err(Error::volume("removing a chain"))?;
+            self.volume.rmdir(&self.caller, parent, name).map_err(Error::volume("removing a chain"))?;
         }
         Ok(())
     }
@@ -237,7 +241,7 @@ impl System for Lane {
         let start = Instant::now();
         loop {
             stop.check()?;
-            let entries = self.volume.readdir(&self.who, dir, cookie, LISTED_AT_ONCE);
+            let entries = self.volume.readdir(&self.caller, dir, cookie, LISTED_AT_ONCE);
             let entries = entries.map_err(Error::volume("readdir"))?;
             let Some(last) = entries.last() else { break };
             cookie = last.cookie;

@@ -21,7 +21,7 @@ pub use sizes::Sizes;
 use crate::session::{CommonArgs, Session};
 use crate::stop::Stop;
 use crate::{Error, Result};
-use bench::{Bench, Settings};
+use bench::{MountBench, Settings};
 use std::path::PathBuf;
 
 /// Arguments of `lanefs-bench mount`.
@@ -68,7 +68,7 @@ pub fn run_mount_with(args: &MountArgs, hooks: &MountHooks) -> Result<u8> {
 }
 
 /// All parts; fails only where it was stopped.
-fn measure(bench: &mut Bench) -> Result<()> {
+fn measure(bench: &mut MountBench) -> Result<()> {
     bench.part("metadata", &rows::metadata_names(bench.report.machine.cores), metadata::measure)?;
     bench.part("a large file", &rows::DATA, data::measure)?;
     bench.part("ls -lR", &[rows::LIST], list::measure)

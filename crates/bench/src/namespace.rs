@@ -7,6 +7,7 @@ mod bench;
 mod chain;
 mod flat;
 mod import;
+mod importer;
 mod listing;
 mod resolve;
 mod rows;
@@ -14,14 +15,14 @@ mod subdirectories;
 mod wide;
 
 pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
-pub use import::{Import, ImportRequest};
+pub use importer::{Import, ImportRequest};
 pub use rows::row_names;
 
 use crate::Result;
 use crate::session::{CommonArgs, Session};
 use crate::stop::Stop;
 use crate::workload::Sizes;
-use bench::{Bench, Settings};
+use bench::{NamespaceBench, Settings};
 use std::path::PathBuf;
 
 /// Arguments of `lanefs-bench namespace`.
@@ -68,7 +69,7 @@ pub fn run_namespace_with(args: &NamespaceArgs, hooks: &Hooks) -> Result<u8> {
 }
 
 /// All parts; fails only where it was stopped.
-fn measure(bench: &mut Bench) -> Result<()> {
+fn measure(bench: &mut NamespaceBench) -> Result<()> {
     bench.part(
         "resolve",
         &["resolve-random-1t", "resolve-random-2t", "resolve-absent-1t"],

@@ -8,6 +8,7 @@
 mod command;
 mod host;
 mod mount;
+mod mount_guard;
 mod probe;
 mod remove;
 
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 /// What a part of the benchmark will put on a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct SpaceRequest {
     /// Inodes.
     pub inodes: u64,
     /// Bytes of data and directories.
@@ -48,7 +49,7 @@ pub struct Peers {
 
 /// Peers ready for one part of the benchmark.
 #[derive(Default)]
-pub struct Ready {
+pub struct FreshPeers {
     /// The peers, in the order ext4, tmpfs.
     pub hosts: Vec<Host>,
     /// Why one was left out, or what is special about it.
@@ -71,8 +72,8 @@ impl Peers {
     }
 
     /// Empty file systems (or empty directories in the given ones) for one part of the benchmark.
-    pub fn fresh(&self, need: Need, medium: Medium, stop: &Stop) -> Result<Ready> {
-        let mut ready = Ready::default();
+    pub fn fresh(&self, need: SpaceRequest, medium: Medium, stop: &Stop) -> Result<FreshPeers> {
+        let mut ready = FreshPeers::default();
         let ext4 = self.ext4.as_deref();
         ready.add("ext4", medium, given_or(ext4, "ext4", || mount::ext4(need, medium, stop)))?;
         let tmpfs = self.tmpfs.as_deref();
@@ -81,7 +82,7 @@ impl Peers {
     }
 }
 
-impl Ready {
+impl FreshPeers {
     fn add(&mut self, name: &str, medium: Medium, made: Result<Host>) -> Result<()> {
         match made {
             Ok(host) => {

@@ -3,7 +3,7 @@
 //! Rows that need the same files make up a *part*. A part that fails is told and the others go on; a stop ends them all.
 
 use crate::machine::Machine;
-use crate::peers::{Host, Medium, Need, Peers};
+use crate::peers::{Host, Medium, Peers, SpaceRequest};
 use crate::progress::Progress;
 use crate::report::{Report, Row};
 use crate::selection::Selection;
@@ -165,7 +165,7 @@ impl<S> Session<S> {
     }
 
     /// Empty peers with room for `need`; a note says which could not be had.
-    pub(crate) fn hosts(&mut self, need: Need, medium: Medium) -> Result<Vec<Host>> {
+    pub(crate) fn hosts(&mut self, need: SpaceRequest, medium: Medium) -> Result<Vec<Host>> {
         self.progress.step("making file systems");
         let ready = self.peers.fresh(need, medium, &self.stop)?;
         for note in ready.notes {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// What threads that worked together did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Together {
+pub(crate) struct ThreadsOutcome {
     /// From the first thread's start to the last one's end.
     pub(crate) elapsed: Duration,
     /// The times of all threads together, each from its own start to its own end.
@@ -16,12 +16,12 @@ pub(crate) struct Together {
 }
 
 /// Runs `work` on threads that start together; each gets its number, from 0 on.
-pub(crate) fn together(threads: usize, work: impl Fn(usize) -> Result<u64> + Sync) -> Result<Together> {
+pub(crate) fn together(threads: usize, work: impl Fn(usize) -> Result<u64> + Sync) -> Result<ThreadsOutcome> {
     if threads <= 1 {
         let start = Instant::now();
         let sum = work(0)?;
         let elapsed = start.elapsed();
-        return Ok(Together { elapsed, busy: elapsed, sum });
+        return Ok(ThreadsOutcome { elapsed, busy: elapsed, sum });
     }
     let barrier = Barrier::new(threads);
     let (barrier, work) = (&barrier, &work);
@@ -37,7 +37,7 @@ pub(crate) fn together(threads: usize, work: impl Fn(usize) -> Result<u64> + Syn
             })
             .collect();
         let (mut first, mut last): (Option<Instant>, Option<Instant>) = (None, None);
-        let mut all = Together::default();
+        let mut all = ThreadsOutcome::default();
         for thread in running {
             // A panic of a worker goes on here, as it would without threads.
             let (answer, start, end) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -2,7 +2,7 @@
 
 use lanefs_bench::Error;
 use lanefs_bench::lane::Lane;
-use lanefs_bench::peers::{Host, Medium, Need, Peers};
+use lanefs_bench::peers::{Host, Medium, Peers, SpaceRequest};
 use lanefs_bench::stop::Stop;
 use lanefs_bench::system::{Create, Expect, Named, System};
 use lanefs_bench::workload::{Strings, Tree, flat_names, subdirectory_name};
@@ -82,7 +82,7 @@ fn lanefs_does_everything() {
 /// As root: own file systems, with a journal, gone afterwards. Without: each is left out with what to do about it.
 #[test]
 fn own_file_systems_come_and_go() {
-    let need = Need { inodes: 20_000, bytes: 64 << 20 };
+    let need = SpaceRequest { inodes: 20_000, bytes: 64 << 20 };
     let ready = Peers::default().fresh(need, Medium::Memory, &Stop::default()).unwrap();
     let points: Vec<_> = ready.hosts.iter().map(|host| host.path().to_path_buf()).collect();
     for host in &ready.hosts {

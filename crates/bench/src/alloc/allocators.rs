@@ -27,7 +27,7 @@ pub(super) struct Allocator {
 
 /// What there is to measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct AvailableAllocators {
     /// LaneFS's first.
     pub(super) allocators: Vec<Allocator>,
     /// Which peers are absent, and what to do.
@@ -35,7 +35,7 @@ pub(super) struct Found {
 }
 
 /// Where libraries are looked for.
-pub(super) struct Places {
+pub(super) struct LibraryPaths {
     /// The program, beside which LaneFS's library is.
     pub(super) program: PathBuf,
     /// The libraries of `peers/`.
@@ -44,21 +44,25 @@ pub(super) struct Places {
     pub(super) system: Vec<PathBuf>,
 }
 
-impl Places {
+impl LibraryPaths {
     /// The places of this program.
     pub(super) fn of(program: PathBuf) -> Self {
         let folder = program.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let peers = std::env::var_os(PEERS_VARIABLE).map(PathBuf::from);
         let peers = peers.unwrap_or_else(|| folder.join("../peers/release"));
-        Places { program, peers, system: ["/usr/lib", "/usr/lib64", "/usr/local/lib"].map(Into::into).into() }
+        LibraryPaths {
+            program,
+            peers,
+            system: ["/usr/lib", "/usr/lib64", "/usr/local/lib"].map(Into::into).into(),
+        }
     }
 
     /// All libraries that are there.
     ///
     /// # Errors
     /// [`Error::Library`] without that of LaneFS.
-    pub(super) fn find(&self) -> Result<Found> {
-        let mut found = Found::default();
+    pub(super) fn find(&self) -> Result<AvailableAllocators> {
+        let mut found = AvailableAllocators::default();
         let own = self.program.with_file_name("liblanefs_alloc.so");
         if !own.is_file() {
             return Err(Error::Library(format!(
@@ -93,7 +97,7 @@ impl Places {
     }
 }
 
-impl Found {
+impl AvailableAllocators {
     fn add(&mut self, name: &'static str, library: Option<&PathBuf>, absent: &str) {
         match library {
             Some(library) => self.allocators.push(Allocator { name, library: Some(library.clone()) }),
@@ -111,7 +115,7 @@ mod tests {
     fn libraries_are_found_and_absent_ones_told() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path();
-        let places = Places {
+        let places = LibraryPaths {
             program: root.join("release/lanefs-bench"),
             peers: root.join("release/../peers/release"),
             system: vec![root.join("nowhere"), root.join("lib")],
@@ -126,7 +130,9 @@ mod tests {
         let own = root.join("release/liblanefs_alloc.so");
         fs::write(&own, "").unwrap();
         let found = places.find().unwrap();
-        let names = |found: &Found| found.allocators.iter().map(|a| a.name).collect::<Vec<_>>().join(" ");
+        let names = |found: &AvailableAllocators| {
+            found.allocators.iter().map(|a| a.name).collect::<Vec<_>>().join(" ")
+        };
         assert_eq!(names(&found), "lanefs glibc");
         assert_eq!(found.notes.len(), PEERS - 1);
         assert!(

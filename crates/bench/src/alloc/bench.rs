@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The whole benchmark.
-pub(super) type Bench = Session<Settings>;
+pub(super) type AllocBench = Session<Settings>;
 
 /// What only this benchmark has.
 pub(super) struct Settings {

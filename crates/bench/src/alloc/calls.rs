@@ -45,7 +45,7 @@ impl Block {
 
 /// Which allocator a process calls, for all its life: a block must never go back to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Callee {
     /// `malloc` and `free`, whoever has these names.
     Real,
     /// Two functions that do nothing: what a loop costs without an allocator.
@@ -64,14 +64,14 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Arguments`] where the process has another kind already.
-    pub(super) fn of_process(kind: Kind) -> Result<Calls> {
-        static CHOSEN: OnceLock<Kind> = OnceLock::new();
+    pub(super) fn of_process(kind: Callee) -> Result<Calls> {
+        static CHOSEN: OnceLock<Callee> = OnceLock::new();
         if *CHOSEN.get_or_init(|| kind) != kind {
             return Err(Error::Arguments("a process measures one allocator".into()));
         }
         let calls = match kind {
-            Kind::Real => Calls { malloc: libc::malloc, free: libc::free },
-            Kind::Empty => Calls { malloc: nothing, free: forget },
+            Callee::Real => Calls { malloc: libc::malloc, free: libc::free },
+            Callee::Empty => Calls { malloc: nothing, free: forget },
         };
         Ok(black_box(calls))
     }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_process_measures_one_allocator() {
-        let calls = Calls::of_process(Kind::Real).unwrap();
+        let calls = Calls::of_process(Callee::Real).unwrap();
         let (mut one, two) = (calls.get(64), calls.get(64));
         assert_ne!(one.0, two.0);
         one.mark(1);
@@ -123,6 +123,6 @@ mod tests {
         // SAFETY: the pointer is a block's, and is made one once.
         let two = unsafe { Block::from_raw(two.into_raw()) };
         calls.put(two.unwrap());
-        assert!(Calls::of_process(Kind::Empty).is_err());
+        assert!(Calls::of_process(Callee::Empty).is_err());
     }
 }

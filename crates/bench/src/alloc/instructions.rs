@@ -5,7 +5,7 @@
 //! return), and is taken off.
 
 use super::allocators::Allocator;
-use super::bench::{Bench, Settings};
+use super::bench::{AllocBench, Settings};
 use super::goals::instructions_goal;
 use super::rows::{COUNTED, instructions_name};
 use super::worker::{WorkerArgs, parse};
@@ -19,12 +19,12 @@ use std::process::Command;
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counted {
+struct InstructionCount {
     instructions: u64,
     operations: u64,
 }
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut AllocBench) -> Result<()> {
     if let Err(error) = run_command("valgrind", &["--version"], &bench.stop) {
         bench.stop.check()?;
         bench.note(format!("{error}: no row of instructions. On Debian: apt-get install valgrind"));
@@ -79,7 +79,7 @@ impl Settings {
         steps: u64,
         empty: bool,
         stop: &Stop,
-    ) -> Result<Counted> {
+    ) -> Result<InstructionCount> {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--log-fd=1"]).arg(&self.program);
         let args = WorkerArgs { workload, threads: 1, steps, expect: None, empty };
@@ -94,14 +94,17 @@ impl Settings {
 }
 
 /// Instructions and operations in the output of a worker under callgrind.
-fn counted(output: &str) -> Option<Counted> {
+fn counted(output: &str) -> Option<InstructionCount> {
     let collected = output.lines().find_map(|line| line.split_once("Collected : "))?.1;
-    Some(Counted { instructions: collected.trim().parse().ok()?, operations: parse(output)?.operations })
+    Some(InstructionCount {
+        instructions: collected.trim().parse().ok()?,
+        operations: parse(output)?.operations,
+    })
 }
 
 /// Instructions for one operation that the long run did and the short one did not. The start of a process takes some ten thousand more
 /// or less each time, so for next to no work this may be below zero.
-fn per_operation(short: Counted, long: Counted) -> Option<f64> {
+fn per_operation(short: InstructionCount, long: InstructionCount) -> Option<f64> {
     let operations = long.operations.checked_sub(short.operations).filter(|&count| count > 0)?;
     Some((long.instructions as f64 - short.instructions as f64) / operations as f64)
 }
@@ -114,14 +117,14 @@ mod tests {
     fn instructions_and_operations_are_read() {
         let output = "==7== Callgrind\n{\"operations\":200,\"elapsed_ns\":9,\"resident_bytes\":0}\n\
                       ==7== Events    : Ir\n==7== Collected : 12345\n==7== \n";
-        assert_eq!(counted(output), Some(Counted { instructions: 12345, operations: 200 }));
+        assert_eq!(counted(output), Some(InstructionCount { instructions: 12345, operations: 200 }));
         assert_eq!(counted("==7== Collected : 12345\n"), None);
         assert_eq!(counted("{\"operations\":200,\"elapsed_ns\":9,\"resident_bytes\":0}\n"), None);
     }
 
     #[test]
     fn start_and_warm_up_fall_out_of_the_difference() {
-        let run = |instructions, operations| Counted { instructions, operations };
+        let run = |instructions, operations| InstructionCount { instructions, operations };
         assert_eq!(per_operation(run(1_000_100, 10), run(1_002_000, 200)), Some(10.0));
         assert_eq!(per_operation(run(5, 10), run(6, 10)), None);
         assert_eq!(per_operation(run(6, 10), run(5, 20)), Some(-0.1));

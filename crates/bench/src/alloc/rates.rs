@@ -1,6 +1,6 @@
 //! `tiny-hot-*`, `random-mixed-*` and the other workloads: operations a second, and the memory that they come to.
 
-use super::bench::Bench;
+use super::bench::AllocBench;
 use super::goals::{rate_goal, resident_goal};
 use super::rows::Measurement;
 use super::worker::WorkerArgs;
@@ -8,7 +8,7 @@ use crate::Result;
 use crate::values::Values;
 
 /// All allocators in turn, run by run, and each run begins with another one.
-pub(super) fn measure(bench: &mut Bench, what: &Measurement) -> Result<()> {
+pub(super) fn measure(bench: &mut AllocBench, what: &Measurement) -> Result<()> {
     let args = WorkerArgs {
         workload: what.workload,
         threads: what.threads as u16,

@@ -84,13 +84,13 @@ fn wait_until(mut ready: impl FnMut() -> bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::calls::{Calls, Kind};
+    use super::super::calls::{Callee, Calls};
     use super::*;
     use std::collections::HashSet;
 
     #[test]
     fn every_block_arrives_once_and_in_order() {
-        let calls = Calls::of_process(Kind::Real).unwrap();
+        let calls = Calls::of_process(Callee::Real).unwrap();
         let mut ring = Ring::new();
         let (mut sender, mut receiver) = ring.ends();
         const TIMES: usize = 3 * BATCHES;

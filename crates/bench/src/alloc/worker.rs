@@ -3,7 +3,7 @@
 //! The program starts itself again for it, with the allocator's library preloaded: so each is measured as people use
 //! it, by the same code.
 
-use super::calls::{Calls, Kind};
+use super::calls::{Callee, Calls};
 use super::crew::Outcome;
 use super::loaded::check_loaded;
 use super::workload::Workload;
@@ -57,7 +57,7 @@ pub fn run_worker(args: &WorkerArgs) -> Result<()> {
     if args.empty && args.threads > 1 {
         return Err(Error::Arguments("--empty: its only block belongs to one thread".into()));
     }
-    let kind = if args.empty { Kind::Empty } else { Kind::Real };
+    let kind = if args.empty { Callee::Empty } else { Callee::Real };
     check_loaded(args.expect.as_deref())?;
     let outcome = args.workload.run(Calls::of_process(kind)?, usize::from(args.threads), args.steps)?;
     // A structure of three numbers: serialisation cannot fail.
@@ -77,7 +77,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Program {
+    struct WorkerProgram {
         #[command(flatten)]
         worker: WorkerArgs,
     }
@@ -94,7 +94,7 @@ mod tests {
         let back = |args: &WorkerArgs| {
             let arguments = args.arguments();
             assert_eq!(arguments[0], "alloc-worker");
-            Program::try_parse_from(&arguments).map(|program| program.worker)
+            WorkerProgram::try_parse_from(&arguments).map(|program| program.worker)
         };
         assert_eq!(back(&args).unwrap(), args);
         args.empty = true;

@@ -163,7 +163,7 @@ fn random_mixed(calls: Calls, threads: usize, steps: u64) -> Result<Outcome> {
 }
 
 /// One thread of a pair.
-enum Side<'r> {
+enum PairSide<'r> {
     Producer(Sender<'r>, Random),
     Consumer(Receiver<'r>),
 }
@@ -174,8 +174,8 @@ fn producer_consumer(calls: Calls, pairs: usize, steps: u64) -> Result<Outcome> 
     let mut members = Vec::with_capacity(2 * pairs);
     for (pair, ring) in rings.iter_mut().enumerate() {
         let (sender, receiver) = ring.ends();
-        members.push(Side::Producer(sender, Random::new(pair)));
-        members.push(Side::Consumer(receiver));
+        members.push(PairSide::Producer(sender, Random::new(pair)));
+        members.push(PairSide::Consumer(receiver));
     }
     crew(
         &mut members,
@@ -184,7 +184,7 @@ fn producer_consumer(calls: Calls, pairs: usize, steps: u64) -> Result<Outcome> 
             let mut blocks = [const { None }; BATCH];
             for _ in 0..batches {
                 match side {
-                    Side::Producer(sender, random) => {
+                    PairSide::Producer(sender, random) => {
                         for place in &mut blocks {
                             let mut block = calls.get(size::<16, 512>(random.next()));
                             block.mark(1);
@@ -192,7 +192,7 @@ fn producer_consumer(calls: Calls, pairs: usize, steps: u64) -> Result<Outcome> 
                         }
                         sender.send(&mut blocks);
                     }
-                    Side::Consumer(receiver) => {
+                    PairSide::Consumer(receiver) => {
                         receiver.receive(&mut blocks);
                         blocks.iter_mut().filter_map(Option::take).for_each(|block| calls.put(block));
                     }
@@ -235,10 +235,10 @@ fn thread_churn(calls: Calls, threads: u64) -> Result<Outcome> {
     )
 }
 
-type Left = Mutex<Vec<Option<Block>>>;
+type LeftBlocks = Mutex<Vec<Option<Block>>>;
 
 /// The life of one thread of [`thread_churn`]; returns the number of operations.
-fn visit(calls: Calls, random: &mut Random, from: &Left, to: &Left) -> u64 {
+fn visit(calls: Calls, random: &mut Random, from: &LeftBlocks, to: &LeftBlocks) -> u64 {
     let mut blocks = [const { None }; CHURN_BLOCKS];
     for place in &mut blocks {
         let mut block = calls.get(size::<16, 256>(random.next()));
@@ -261,7 +261,7 @@ fn visit(calls: Calls, random: &mut Random, from: &Left, to: &Left) -> u64 {
     operations
 }
 
-fn exchange(left: &Left, blocks: &mut [Option<Block>]) {
+fn exchange(left: &LeftBlocks, blocks: &mut [Option<Block>]) {
     let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
     left.iter_mut().zip(blocks).for_each(|(one, other)| std::mem::swap(one, other));
 }
@@ -275,11 +275,11 @@ fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 #[cfg(test)]
 mod tests {
-    use super::super::calls::Kind;
+    use super::super::calls::Callee;
     use super::*;
 
     fn run(workload: Workload, threads: usize, steps: u64) -> Outcome {
-        workload.run(Calls::of_process(Kind::Real).unwrap(), threads, steps).unwrap()
+        workload.run(Calls::of_process(Callee::Real).unwrap(), threads, steps).unwrap()
     }
 
     #[test]

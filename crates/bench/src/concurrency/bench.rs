@@ -4,12 +4,12 @@ use super::sizes::Sizes;
 use crate::Result;
 use crate::error::Error;
 use crate::lane::Lane;
-use crate::peers::{Host, Medium, Need};
+use crate::peers::{Host, Medium, SpaceRequest};
 use crate::session::Session;
 use tempfile::TempDir;
 
 /// The whole benchmark.
-pub(super) type Bench = Session<Settings>;
+pub(super) type ConcurrencyBench = Session<Settings>;
 
 /// What only this benchmark has.
 pub(super) struct Settings {
@@ -17,16 +17,16 @@ pub(super) struct Settings {
 }
 
 /// New, empty systems: a memory volume of LaneFS and every peer that could be had.
-pub(super) struct Systems {
+pub(super) struct ConcurrencySystems {
     pub(super) lane: Lane,
     pub(super) hosts: Vec<Host>,
 }
 
-impl Bench {
+impl ConcurrencyBench {
     /// New systems in memory with room for `need`.
-    pub(super) fn systems(&mut self, need: Need) -> Result<Systems> {
+    pub(super) fn systems(&mut self, need: SpaceRequest) -> Result<ConcurrencySystems> {
         let hosts = self.hosts(need, Medium::Memory)?;
-        Ok(Systems { lane: Lane::new((512 << 20) + need.inodes * 1024 + need.bytes * 2)?, hosts })
+        Ok(ConcurrencySystems { lane: Lane::new((512 << 20) + need.inodes * 1024 + need.bytes * 2)?, hosts })
     }
 }
 

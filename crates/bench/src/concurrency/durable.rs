@@ -1,11 +1,11 @@
 //! `durable-*`: small files that survive a crash, one by one and many at once.
 
-use super::bench::{Bench, temp_dir};
+use super::bench::{ConcurrencyBench, temp_dir};
 use super::files::Files;
 use crate::Result;
 use crate::error::Error;
 use crate::lane::Lane;
-use crate::peers::{Host, Medium, Need, probe};
+use crate::peers::{Host, Medium, SpaceRequest, probe};
 use crate::report::Row;
 use crate::stop::Stop;
 use crate::system::{Named, System};
@@ -76,7 +76,7 @@ struct OnDisk {
 }
 
 impl OnDisk {
-    fn new(bench: &mut Bench, files: usize) -> Result<Self> {
+    fn new(bench: &mut ConcurrencyBench, files: usize) -> Result<Self> {
         let given = bench.peers.ext4.clone();
         let place = given.clone().unwrap_or_else(std::env::temp_dir);
         let temp = match &given {
@@ -86,7 +86,7 @@ impl OnDisk {
                 .map_err(Error::host(directory.display().to_string()))?,
             None => temp_dir()?,
         };
-        let need = Need { inodes: files as u64 + 100, bytes: (files * FILE_BYTES) as u64 };
+        let need = SpaceRequest { inodes: files as u64 + 100, bytes: (files * FILE_BYTES) as u64 };
         let hosts = Self::ext4(bench, &place, need)?;
         let options = CreateOptions { size: (512 << 20) + need.bytes * 4, ..CreateOptions::default() };
         let volume = Volume::create(temp.path().join("volume.lane"), &options);
@@ -96,7 +96,7 @@ impl OnDisk {
 
     /// A directory beside the volume where that is on ext4 with a journal; else an ext4 in a file beside it, and the
     /// directory, where there is one, under another name: without a journal an fsync promises less.
-    fn ext4(bench: &mut Bench, place: &Path, need: Need) -> Result<Vec<Host>> {
+    fn ext4(bench: &mut ConcurrencyBench, place: &Path, need: SpaceRequest) -> Result<Vec<Host>> {
         let found = probe(place)?;
         if found.kind == "ext4" && found.journal != Some(false) {
             return Ok(vec![Host::in_directory("ext4", place)?]);
@@ -131,7 +131,7 @@ impl OnDisk {
     }
 }
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     let sizes = bench.settings.sizes;
     let systems = OnDisk::new(bench, sizes.durable_files.max(sizes.batch_files))?;
     if bench.selection.has("durable-create-fsync") {
@@ -143,7 +143,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn one_by_one(bench: &mut Bench, systems: &OnDisk, files: usize) -> Result<()> {
+fn one_by_one(bench: &mut ConcurrencyBench, systems: &OnDisk, files: usize) -> Result<()> {
     let names = flat_names(files);
     let (mut one, mut more) = (Values::default(), Values::default());
     let mut writing = Writing::default();
@@ -170,7 +170,7 @@ fn one_by_one(bench: &mut Bench, systems: &OnDisk, files: usize) -> Result<()> {
     Ok(())
 }
 
-fn together_at_the_end(bench: &mut Bench, systems: &OnDisk, files: usize) -> Result<()> {
+fn together_at_the_end(bench: &mut ConcurrencyBench, systems: &OnDisk, files: usize) -> Result<()> {
     let names = flat_names(files);
     let mut times = Values::default();
     let mut writing = Writing::default();
@@ -237,7 +237,7 @@ mod tests {
         let lane = Lane::new(64 << 20).unwrap();
         for (threads, each) in [(1, true), (4, true), (1, false)] {
             lane.write_files(&flat_names(20), threads, each, &Stop::default()).unwrap();
-            assert_eq!(lane.volume().readdir(lane.who(), lane.volume().root(), 0, 9).unwrap(), []);
+            assert_eq!(lane.volume().readdir(lane.caller(), lane.volume().root(), 0, 9).unwrap(), []);
         }
     }
 

@@ -1,6 +1,6 @@
 //! `fill-*`: how fast a cold volume's data comes into memory, beside `fio` on the same file.
 
-use super::bench::{Bench, expect, temp_dir};
+use super::bench::{ConcurrencyBench, expect, temp_dir};
 use super::fio::Job;
 use super::stamp::{self, is_stamped, stamp};
 use crate::Result;
@@ -29,14 +29,14 @@ const RANDOM_DEPTH: u32 = 32;
 const RANDOM_BATCH: usize = 1024;
 
 /// A volume in a file, with one large file in it.
-struct Fixture {
+struct FillFixture {
     volume: Volume,
     image: File,
     file: Ino,
     bytes: u64,
 }
 
-impl Fixture {
+impl FillFixture {
     fn new(path: &Path, bytes: u64, stop: &Stop) -> Result<Self> {
         let options = CreateOptions { size: bytes + bytes / 8 + (64 << 20), ..CreateOptions::default() };
         let volume = Volume::create(path, &options).map_err(Error::volume("making a volume"))?;
@@ -54,7 +54,7 @@ impl Fixture {
         }
         volume.sync().map_err(Error::volume("sync"))?;
         let image = File::open(path).map_err(Error::host("the volume's file"))?;
-        Ok(Fixture { volume, image, file, bytes })
+        Ok(FillFixture { volume, image, file, bytes })
     }
 
     /// Empties the volume's cache, and that of the host where the volume goes through it.
@@ -130,12 +130,12 @@ fn longest_data(file: &File) -> Result<(u64, u64)> {
     Ok(longest)
 }
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     let sizes = bench.settings.sizes;
     let temp = temp_dir()?;
     let path = temp.path().join("volume.lane");
     bench.progress.step("fill: writing a file");
-    let fixture = Fixture::new(&path, sizes.fill_bytes, &bench.stop)?;
+    let fixture = FillFixture::new(&path, sizes.fill_bytes, &bench.stop)?;
     let (offset, len) = longest_data(&fixture.image)?;
     let mut blocks = shuffled((sizes.fill_bytes / BLOCK) as usize);
     blocks.truncate(sizes.fill_reads);
@@ -197,7 +197,7 @@ mod tests {
     fn a_wrong_block_is_no_rate() {
         let temp = tempfile::tempdir().unwrap();
         let stop = Stop::default();
-        let fixture = Fixture::new(&temp.path().join("volume.lane"), 4 << 20, &stop).unwrap();
+        let fixture = FillFixture::new(&temp.path().join("volume.lane"), 4 << 20, &stop).unwrap();
         let blocks = shuffled(1024);
         assert!(fixture.sequential(&stop).unwrap() > 0.0 && fixture.random(&blocks, &stop).unwrap() > 0.0);
         fixture.volume.write(&Caller::OWNER, fixture.file, STEP, b"wrong").unwrap();

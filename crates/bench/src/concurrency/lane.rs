@@ -16,7 +16,7 @@ const FILE_PERM: u16 = 0o644;
 
 impl Lane {
     fn named(&self, dir: Ino, name: &CStr) -> Result<Ino> {
-        let found = self.volume().lookup(self.who(), dir, name.to_bytes());
+        let found = self.volume().lookup(self.caller(), dir, name.to_bytes());
         found.map(|(ino, _)| ino).map_err(|e| Error::volume("lookup")(e.at(name.to_string_lossy())))
     }
 
@@ -24,7 +24,7 @@ impl Lane {
     fn entries(&self, dir: Ino, mut each: impl FnMut(Ino, FileKind) -> Result<()>) -> Result<u64> {
         let (mut cookie, mut count) = (0, 0);
         loop {
-            let entries = self.volume().readdir(self.who(), dir, cookie, LISTED_AT_ONCE);
+            let entries = self.volume().readdir(self.caller(), dir, cookie, LISTED_AT_ONCE);
             let entries = entries.map_err(Error::volume("readdir"))?;
             let Some(last) = entries.last() else { return Ok(count) };
             cookie = last.cookie;
@@ -57,12 +57,12 @@ impl Files for Lane {
     }
 
     fn make_dir(&self, dir: &Ino, name: &CStr) -> Result<()> {
-        let made = self.volume().mkdir(self.who(), *dir, name.to_bytes(), DIRECTORY_PERM);
+        let made = self.volume().mkdir(self.caller(), *dir, name.to_bytes(), DIRECTORY_PERM);
         made.map(drop).map_err(Error::volume("mkdir"))
     }
 
     fn remove_dir(&self, dir: &Ino, name: &CStr) -> Result<()> {
-        self.volume().rmdir(self.who(), *dir, name.to_bytes()).map_err(Error::volume("rmdir"))
+        self.volume().rmdir(self.caller(), *dir, name.to_bytes()).map_err(Error::volume("rmdir"))
     }
 
     fn open_dir(&self, dir: &Ino, name: &CStr) -> Result<Ino> {
@@ -70,7 +70,7 @@ impl Files for Lane {
     }
 
     fn create(&self, dir: &Ino, name: &CStr) -> Result<Ino> {
-        let made = self.volume().create_file(self.who(), *dir, name.to_bytes(), FILE_PERM);
+        let made = self.volume().create_file(self.caller(), *dir, name.to_bytes(), FILE_PERM);
         made.map(|attr| attr.ino).map_err(Error::volume("creating a file"))
     }
 
@@ -79,15 +79,15 @@ impl Files for Lane {
     }
 
     fn remove(&self, dir: &Ino, name: &CStr) -> Result<()> {
-        self.volume().unlink(self.who(), *dir, name.to_bytes()).map_err(Error::volume("unlink"))
+        self.volume().unlink(self.caller(), *dir, name.to_bytes()).map_err(Error::volume("unlink"))
     }
 
     fn read(&self, file: &Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.volume().read(self.who(), *file, offset, buffer).map_err(Error::volume("reading"))
+        self.volume().read(self.caller(), *file, offset, buffer).map_err(Error::volume("reading"))
     }
 
     fn write(&self, file: &Ino, offset: u64, data: &[u8]) -> Result<()> {
-        let written = self.volume().write(self.who(), *file, offset, data);
+        let written = self.volume().write(self.caller(), *file, offset, data);
         written.map(drop).map_err(Error::volume("writing"))
     }
 

@@ -1,12 +1,12 @@
 //! `memfs-*`: many threads create, write, read and delete small files in one directory.
 
-use super::bench::{Bench, expect};
+use super::bench::{ConcurrencyBench, expect};
 use super::files::Files;
 use super::rows::{MEMFS_OPERATIONS, memfs_name};
 use super::sizes::MEMFS_THREADS;
 use super::usage::{Memory, Reading, Usage};
 use crate::Result;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::report::{Row, Table, short};
 use crate::stop::{STRIDE, Stop};
 use crate::system::System;
@@ -79,7 +79,7 @@ impl<F: Files + System> Memfs for F {
             (0..directories).map(|i| CString::new(format!("memfs-{i}")).unwrap_or_default()).collect();
         dir_names.iter().try_for_each(|name| self.make_dir(&top, name))?;
         let dirs = dir_names.iter().map(|name| self.open_dir(&top, name)).collect::<Result<_>>()?;
-        let work = Work { files: self, names: names.iter().collect(), dirs, threads, stop };
+        let work = CycleFiles { files: self, names: names.iter().collect(), dirs, threads, stop };
         let data = [7u8; FILE_BYTES];
         let before = Memory::now();
         let create = work.phase("creating", |dir, name| self.create(dir, name).map(|_| true))?;
@@ -104,7 +104,7 @@ impl<F: Files + System> Memfs for F {
 }
 
 /// The files of one cycle.
-struct Work<'w, F: Files> {
+struct CycleFiles<'w, F: Files> {
     files: &'w F,
     names: Vec<&'w CStr>,
     dirs: Vec<F::Dir>,
@@ -112,7 +112,7 @@ struct Work<'w, F: Files> {
     stop: &'w Stop,
 }
 
-impl<F: Files> Work<'_, F> {
+impl<F: Files> CycleFiles<'_, F> {
     fn operations(&self) -> usize {
         self.names.len() * self.dirs.len()
     }
@@ -184,10 +184,11 @@ impl Cell {
     }
 }
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     let most = bench.settings.sizes.memfs_files.iter().copied().max().unwrap_or(0).max(MOST_FILES);
     // Not more than one block for each file, and one more for every directory.
-    let systems = bench.systems(Need { inodes: most as u64 + 1_000, bytes: (most as u64 + 1_000) * 4096 })?;
+    let systems =
+        bench.systems(SpaceRequest { inodes: most as u64 + 1_000, bytes: (most as u64 + 1_000) * 4096 })?;
     let hosts = systems.hosts.iter().map(|host| host as &dyn Memfs);
     let all: Vec<&dyn Memfs> = [&systems.lane as &dyn Memfs].into_iter().chain(hosts).collect();
     let mut table = vec![table_heading()];
@@ -212,7 +213,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
 }
 
 /// All numbers of threads with so many files; a cell for each.
-fn measure_files(bench: &Bench, files: usize, all: &[&dyn Memfs]) -> Result<Vec<Cell>> {
+fn measure_files(bench: &ConcurrencyBench, files: usize, all: &[&dyn Memfs]) -> Result<Vec<Cell>> {
     let least = bench.settings.sizes.memfs_least;
     let names = flat_names(files);
     let title = format!("memfs: {files} files");
@@ -247,7 +248,7 @@ fn measure_files(bench: &Bench, files: usize, all: &[&dyn Memfs]) -> Result<Vec<
     Ok(cells)
 }
 
-fn add_rows(bench: &mut Bench, files: usize, cells: &[Cell]) {
+fn add_rows(bench: &mut ConcurrencyBench, files: usize, cells: &[Cell]) {
     for (cell, &threads) in cells.iter().zip(&MEMFS_THREADS) {
         for (i, operation) in MEMFS_OPERATIONS.into_iter().enumerate() {
             let row = cell.wall[i].row(&memfs_name(operation, files, threads), "ns/op");
@@ -388,7 +389,7 @@ mod tests {
             assert_eq!(cycle.operations, 30);
             assert!(cycle.shortest() > Duration::ZERO && cycle.memory.resident > 0);
         }
-        assert_eq!(lane.volume().readdir(lane.who(), lane.volume().root(), 0, 9).unwrap(), []);
+        assert_eq!(lane.volume().readdir(lane.caller(), lane.volume().root(), 0, 9).unwrap(), []);
         assert_eq!(lane.name(), LANEFS);
     }
 
@@ -396,7 +397,7 @@ mod tests {
     fn a_file_that_is_not_as_it_must_be_is_no_time() {
         let (lane, names, stop) = (Lane::new(64 << 20).unwrap(), flat_names(10), Stop::default());
         let dirs = vec![lane.top().unwrap()];
-        let work = Work { files: &lane, names: names.iter().collect(), dirs, threads: 2, stop: &stop };
+        let work = CycleFiles { files: &lane, names: names.iter().collect(), dirs, threads: 2, stop: &stop };
         assert!(work.phase("reading", |_, _| Ok(true)).is_ok());
         let wrong = work.phase("reading", |_, name| Ok(name != names.get(7)));
         assert!(matches!(wrong, Err(Error::Wrong { found: 9, expected: 10, .. })));

@@ -1,6 +1,6 @@
 //! `hits-during-misses`: whether a thread that finds everything in memory is held up by one that waits for a device.
 
-use super::bench::{Bench, expect};
+use super::bench::{ConcurrencyBench, expect};
 use super::paired::Paired;
 use super::sizes::Sizes;
 use super::slow::{SlowDevice, expect_hits};
@@ -32,7 +32,7 @@ const REQUESTS: usize = 1 << 16;
 const TURNS_AT_ONCE: usize = 64;
 
 /// A volume on a slow device with a small cache.
-struct Fixture {
+struct MissFixture {
     device: SlowDevice,
     volume: Volume,
     dir: Ino,
@@ -45,7 +45,7 @@ struct Fixture {
     order: Vec<usize>,
 }
 
-impl Fixture {
+impl MissFixture {
     fn new(sizes: &Sizes, stop: &Stop) -> Result<Self> {
         let device = SlowDevice::new(sizes.cold_bytes + 2 * sizes.hot_bytes + (256 << 20));
         let options = CreateOptions { size: device.len(), ..CreateOptions::default() };
@@ -58,14 +58,14 @@ impl Fixture {
             Volume::open_device(Box::new(device.clone()), options).map_err(Error::volume("opening a volume"))
         };
         let volume = open()?;
-        let (who, root) = (Caller::OWNER, volume.root());
+        let (caller, root) = (Caller::OWNER, volume.root());
         let made = || -> lanefs::Result<[Ino; 3]> {
-            let dir = volume.mkdir(&who, root, b"files", 0o755)?.ino;
+            let dir = volume.mkdir(&caller, root, b"files", 0o755)?.ino;
             for name in names.iter() {
-                volume.create_file(&who, dir, name.to_bytes(), 0o644)?;
+                volume.create_file(&caller, dir, name.to_bytes(), 0o644)?;
             }
-            let hot = volume.create_file(&who, root, b"hot", 0o644)?.ino;
-            Ok([dir, hot, volume.create_file(&who, root, b"cold", 0o644)?.ino])
+            let hot = volume.create_file(&caller, root, b"hot", 0o644)?.ino;
+            Ok([dir, hot, volume.create_file(&caller, root, b"cold", 0o644)?.ino])
         };
         let [dir, hot, cold] = made().map_err(Error::volume("making files"))?;
         // The device keeps no zeros, so the cold file costs no memory.
@@ -75,7 +75,7 @@ impl Fixture {
         let volume = open()?;
         device.slow_down();
         let blocks = (sizes.hot_bytes as usize / BLOCK).max(1);
-        Ok(Fixture {
+        Ok(MissFixture {
             device,
             volume,
             dir,
@@ -152,7 +152,7 @@ impl Fixture {
         Ok(count)
     }
 
-    /// As [`Fixture::hits`], with another thread that misses all the time; also how many reads that one did.
+    /// As [`MissFixture::hits`], with another thread that misses all the time; also how many reads that one did.
     fn hits_during_misses(&self, phase: Duration, seed: u64, stop: &Stop) -> Result<(f64, u64)> {
         let end = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -183,9 +183,9 @@ fn write_file(
     Ok(())
 }
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     bench.progress.step("hits-during-misses: making files");
-    let fixture = Fixture::new(&bench.settings.sizes, &bench.stop)?;
+    let fixture = MissFixture::new(&bench.settings.sizes, &bench.stop)?;
     fixture.warm_up(&bench.stop)?;
     let phase = bench.settings.sizes.phase;
     let pairs = bench.runs * PAIRS_PER_RUN;
@@ -243,7 +243,7 @@ mod tests {
     fn hits_and_misses_are_read_and_a_wrong_byte_is_no_time() {
         let sizes = Sizes { hot_bytes: 1 << 20, cold_bytes: 4 << 20, cache_bytes: 2 << 20, ..Sizes::QUICK };
         let stop = Stop::default();
-        let fixture = Fixture::new(&sizes, &stop).unwrap();
+        let fixture = MissFixture::new(&sizes, &stop).unwrap();
         fixture.warm_up(&stop).unwrap();
         let phase = Duration::from_millis(1);
         assert!(fixture.hits(phase, &stop).unwrap() > 0.0);

@@ -1,8 +1,8 @@
 //! `overhead-*`: what concurrency control costs a single thread, against LaneFS's own code without it.
 
-use super::bench::Bench;
+use super::bench::ConcurrencyBench;
 use super::paired::Paired;
-use super::rows::overhead_name;
+use super::rows::{ReadCall, overhead_name};
 use crate::Result;
 use crate::error::Error;
 use crate::lane::Lane;
@@ -28,54 +28,15 @@ const ATTRIBUTE: &[u8] = b"user.bench";
 /// Random requests, repeated as often as a round takes.
 const REQUESTS: usize = 4096;
 
-/// A call that only reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
-    Lookup,
-    Getattr,
-    Readdir,
-    Readlink,
-    Read4k,
-    Statfs,
-    Getxattr,
-    Resolve,
-}
-
-impl Operation {
-    pub(super) const ALL: [Operation; 8] = [
-        Operation::Lookup,
-        Operation::Getattr,
-        Operation::Readdir,
-        Operation::Readlink,
-        Operation::Read4k,
-        Operation::Statfs,
-        Operation::Getxattr,
-        Operation::Resolve,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Operation::Lookup => "lookup",
-            Operation::Getattr => "getattr",
-            Operation::Readdir => "readdir",
-            Operation::Readlink => "readlink",
-            Operation::Read4k => "read4k",
-            Operation::Statfs => "statfs",
-            Operation::Getxattr => "getxattr",
-            Operation::Resolve => "resolve",
-        }
-    }
-}
-
 /// The calls of a volume, with and without concurrency control.
 trait Reads {
-    fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> lanefs::Result<(Ino, FileKind)>;
+    fn lookup(&self, caller: &Caller, dir: Ino, name: &[u8]) -> lanefs::Result<(Ino, FileKind)>;
     fn getattr(&self, ino: Ino) -> lanefs::Result<Attr>;
-    fn readdir(&self, who: &Caller, dir: Ino, cookie: u64, max: usize) -> lanefs::Result<Vec<DirEntry>>;
+    fn readdir(&self, caller: &Caller, dir: Ino, cookie: u64, max: usize) -> lanefs::Result<Vec<DirEntry>>;
     fn readlink(&self, ino: Ino) -> lanefs::Result<Vec<u8>>;
-    fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> lanefs::Result<usize>;
+    fn read(&self, caller: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> lanefs::Result<usize>;
     fn statfs(&self) -> lanefs::Result<StatFs>;
-    fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> lanefs::Result<Vec<u8>>;
+    fn getxattr(&self, caller: &Caller, ino: Ino, name: &[u8]) -> lanefs::Result<Vec<u8>>;
     fn resolve(&self, path: &[u8]) -> lanefs::Result<Attr>;
 }
 
@@ -84,8 +45,8 @@ macro_rules! reads {
     ($type:ty) => {
         impl Reads for $type {
             #[inline(always)]
-            fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> lanefs::Result<(Ino, FileKind)> {
-                <$type>::lookup(self, who, dir, name)
+            fn lookup(&self, caller: &Caller, dir: Ino, name: &[u8]) -> lanefs::Result<(Ino, FileKind)> {
+                <$type>::lookup(self, caller, dir, name)
             }
             #[inline(always)]
             fn getattr(&self, ino: Ino) -> lanefs::Result<Attr> {
@@ -94,28 +55,34 @@ macro_rules! reads {
             #[inline(always)]
             fn readdir(
                 &self,
-                who: &Caller,
+                caller: &Caller,
                 dir: Ino,
                 from: u64,
                 max: usize,
             ) -> lanefs::Result<Vec<DirEntry>> {
-                <$type>::readdir(self, who, dir, from, max)
+                <$type>::readdir(self, caller, dir, from, max)
             }
             #[inline(always)]
             fn readlink(&self, ino: Ino) -> lanefs::Result<Vec<u8>> {
                 <$type>::readlink(self, ino)
             }
             #[inline(always)]
-            fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> lanefs::Result<usize> {
-                <$type>::read(self, who, ino, offset, buffer)
+            fn read(
+                &self,
+                caller: &Caller,
+                ino: Ino,
+                offset: u64,
+                buffer: &mut [u8],
+            ) -> lanefs::Result<usize> {
+                <$type>::read(self, caller, ino, offset, buffer)
             }
             #[inline(always)]
             fn statfs(&self) -> lanefs::Result<StatFs> {
                 <$type>::statfs(self)
             }
             #[inline(always)]
-            fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> lanefs::Result<Vec<u8>> {
-                <$type>::getxattr(self, who, ino, name)
+            fn getxattr(&self, caller: &Caller, ino: Ino, name: &[u8]) -> lanefs::Result<Vec<u8>> {
+                <$type>::getxattr(self, caller, ino, name)
             }
             #[inline(always)]
             fn resolve(&self, path: &[u8]) -> lanefs::Result<Attr> {
@@ -129,7 +96,7 @@ reads!(Volume);
 reads!(Unchecked<'_>);
 
 /// What is in the volume.
-struct Made {
+struct VolumeContents {
     dir: Ino,
     files: Vec<Ino>,
     links: Vec<Ino>,
@@ -137,23 +104,23 @@ struct Made {
     large: Ino,
 }
 
-impl Made {
-    fn new(volume: &Volume, who: &Caller, names: &Strings) -> lanefs::Result<Self> {
+impl VolumeContents {
+    fn new(volume: &Volume, caller: &Caller, names: &Strings) -> lanefs::Result<Self> {
         let root = volume.root();
-        let dir = volume.mkdir(who, root, b"files", 0o755)?.ino;
-        let links_dir = volume.mkdir(who, root, b"links", 0o755)?.ino;
-        let listed = volume.mkdir(who, root, b"listed", 0o755)?.ino;
-        let large = volume.create_file(who, root, b"large", 0o644)?.ino;
-        volume.write(who, large, 0, &vec![7; LARGE_BYTES])?;
-        let mut made = Made { dir, files: Vec::new(), links: Vec::new(), listed, large };
+        let dir = volume.mkdir(caller, root, b"files", 0o755)?.ino;
+        let links_dir = volume.mkdir(caller, root, b"links", 0o755)?.ino;
+        let listed = volume.mkdir(caller, root, b"listed", 0o755)?.ino;
+        let large = volume.create_file(caller, root, b"large", 0o644)?.ino;
+        volume.write(caller, large, 0, &vec![7; LARGE_BYTES])?;
+        let mut made = VolumeContents { dir, files: Vec::new(), links: Vec::new(), listed, large };
         for (i, name) in names.iter().enumerate() {
             let name = name.to_bytes();
-            let file = volume.create_file(who, dir, name, 0o644)?.ino;
-            volume.setxattr(who, file, ATTRIBUTE, b"value", XattrMode::Set)?;
+            let file = volume.create_file(caller, dir, name, 0o644)?.ino;
+            volume.setxattr(caller, file, ATTRIBUTE, b"value", XattrMode::Set)?;
             made.files.push(file);
-            made.links.push(volume.symlink(who, links_dir, name, b"../files/target")?.ino);
+            made.links.push(volume.symlink(caller, links_dir, name, b"../files/target")?.ino);
             if i < LISTED {
-                volume.create_file(who, listed, name, 0o644)?;
+                volume.create_file(caller, listed, name, 0o644)?;
             }
         }
         Ok(made)
@@ -161,41 +128,42 @@ impl Made {
 }
 
 /// The volume, and the requests in the order made.
-struct Fixture {
+struct OverheadFixture {
     lane: Lane,
-    made: Made,
+    made: VolumeContents,
     names: Strings,
     paths: Strings,
     order: Vec<usize>,
 }
 
-impl Fixture {
+impl OverheadFixture {
     fn new(stop: &Stop) -> Result<Self> {
         let lane = Lane::new(256 << 20)?;
         let tree = Tree::new(FILES);
         lane.make_tree(&tree, stop)?;
         let names = flat_names(FILES);
-        let made = Made::new(lane.volume(), lane.who(), &names).map_err(Error::volume("making files"))?;
-        Ok(Fixture { lane, made, names, paths: tree.requests(), order: sampled(FILES, REQUESTS) })
+        let made = VolumeContents::new(lane.volume(), lane.caller(), &names)
+            .map_err(Error::volume("making files"))?;
+        Ok(OverheadFixture { lane, made, names, paths: tree.requests(), order: sampled(FILES, REQUESTS) })
     }
 
     /// Nanoseconds for one of `count` operations.
-    fn round<R: Reads>(&self, reads: &R, operation: Operation, count: usize) -> Result<f64> {
-        let (who, made) = (self.lane.who(), &self.made);
+    fn round<R: Reads>(&self, reads: &R, operation: ReadCall, count: usize) -> Result<f64> {
+        let (caller, made) = (self.lane.caller(), &self.made);
         let mut buffer = [0; BLOCK];
         let order = self.order.iter().cycle().take(count);
         let start = Instant::now();
         let done = match operation {
-            Operation::Lookup => all(order, |i| reads.lookup(who, made.dir, self.names.get(i).to_bytes())),
-            Operation::Getattr => all(order, |i| reads.getattr(made.files[i])),
-            Operation::Readdir => all(order, |_| reads.readdir(who, made.listed, 0, LISTED)),
-            Operation::Readlink => all(order, |i| reads.readlink(made.links[i])),
-            Operation::Read4k => {
-                all(order, |i| reads.read(who, made.large, (i * BLOCK % LARGE_BYTES) as u64, &mut buffer))
+            ReadCall::Lookup => all(order, |i| reads.lookup(caller, made.dir, self.names.get(i).to_bytes())),
+            ReadCall::Getattr => all(order, |i| reads.getattr(made.files[i])),
+            ReadCall::Readdir => all(order, |_| reads.readdir(caller, made.listed, 0, LISTED)),
+            ReadCall::Readlink => all(order, |i| reads.readlink(made.links[i])),
+            ReadCall::Read4k => {
+                all(order, |i| reads.read(caller, made.large, (i * BLOCK % LARGE_BYTES) as u64, &mut buffer))
             }
-            Operation::Statfs => all(order, |_| reads.statfs()),
-            Operation::Getxattr => all(order, |i| reads.getxattr(who, made.files[i], ATTRIBUTE)),
-            Operation::Resolve => all(order, |i| reads.resolve(self.paths.get(i).to_bytes())),
+            ReadCall::Statfs => all(order, |_| reads.statfs()),
+            ReadCall::Getxattr => all(order, |i| reads.getxattr(caller, made.files[i], ATTRIBUTE)),
+            ReadCall::Resolve => all(order, |i| reads.resolve(self.paths.get(i).to_bytes())),
         };
         let elapsed = start.elapsed();
         black_box(buffer);
@@ -216,12 +184,12 @@ fn all<'o, T>(
     Ok(())
 }
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     bench.progress.step("overhead: making files");
-    let fixture = Fixture::new(&bench.stop)?;
+    let fixture = OverheadFixture::new(&bench.stop)?;
     let volume = fixture.lane.volume();
     let pairs = (bench.runs * bench.settings.sizes.pairs_per_run).max(1);
-    for operation in Operation::ALL {
+    for operation in ReadCall::ALL {
         let name = overhead_name(operation);
         if !bench.selection.has(&name) {
             continue;
@@ -263,9 +231,9 @@ mod tests {
 
     #[test]
     fn every_operation_works_both_ways() {
-        let fixture = Fixture::new(&Stop::default()).unwrap();
+        let fixture = OverheadFixture::new(&Stop::default()).unwrap();
         let volume = fixture.lane.volume();
-        for operation in Operation::ALL {
+        for operation in ReadCall::ALL {
             assert!(fixture.round(volume, operation, 50).unwrap() > 0.0);
             assert!(fixture.round(&volume.unchecked(), operation, 50).unwrap() > 0.0);
         }
@@ -273,8 +241,8 @@ mod tests {
 
     #[test]
     fn a_call_that_fails_is_no_time() {
-        let mut fixture = Fixture::new(&Stop::default()).unwrap();
+        let mut fixture = OverheadFixture::new(&Stop::default()).unwrap();
         fixture.paths = std::iter::repeat_n(b"not/there".as_slice(), FILES).collect();
-        assert!(fixture.round(fixture.lane.volume(), Operation::Resolve, 50).is_err());
+        assert!(fixture.round(fixture.lane.volume(), ReadCall::Resolve, 50).is_err());
     }
 }

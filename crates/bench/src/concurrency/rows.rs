@@ -1,17 +1,89 @@
 //! Names of the rows.
 
-use super::overhead::Operation;
 use super::sizes::{MEMFS_THREADS, Sizes, warm_threads};
-use super::warm::Workload;
 
 /// The operations of the `memfs-*` rows, in the order in which a file sees them.
 pub(super) const MEMFS_OPERATIONS: [&str; 4] = ["create", "write", "read", "delete"];
+
+/// Workload of a row `warm-*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WarmWorkload {
+    /// Attributes of random names of one directory.
+    Stat,
+    /// Attributes of random paths of five to seven components.
+    Resolve,
+    /// Lists a directory.
+    Readdir,
+    /// Lists a tree and reads all attributes.
+    Traverse,
+    /// 4 KiB at random places of a file.
+    Read4k,
+}
+
+impl WarmWorkload {
+    pub(super) const ALL: [WarmWorkload; 5] = [
+        WarmWorkload::Stat,
+        WarmWorkload::Resolve,
+        WarmWorkload::Readdir,
+        WarmWorkload::Traverse,
+        WarmWorkload::Read4k,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            WarmWorkload::Stat => "stat",
+            WarmWorkload::Resolve => "resolve",
+            WarmWorkload::Readdir => "readdir",
+            WarmWorkload::Traverse => "traverse",
+            WarmWorkload::Read4k => "read4k",
+        }
+    }
+}
+
+/// Call of a row `overhead-*`, which only reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadCall {
+    Lookup,
+    Getattr,
+    Readdir,
+    Readlink,
+    Read4k,
+    Statfs,
+    Getxattr,
+    Resolve,
+}
+
+impl ReadCall {
+    pub(super) const ALL: [ReadCall; 8] = [
+        ReadCall::Lookup,
+        ReadCall::Getattr,
+        ReadCall::Readdir,
+        ReadCall::Readlink,
+        ReadCall::Read4k,
+        ReadCall::Statfs,
+        ReadCall::Getxattr,
+        ReadCall::Resolve,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            ReadCall::Lookup => "lookup",
+            ReadCall::Getattr => "getattr",
+            ReadCall::Readdir => "readdir",
+            ReadCall::Readlink => "readlink",
+            ReadCall::Read4k => "read4k",
+            ReadCall::Statfs => "statfs",
+            ReadCall::Getxattr => "getxattr",
+            ReadCall::Resolve => "resolve",
+        }
+    }
+}
 
 /// Every row of a run with these sizes on so many cores, in the order measured.
 pub fn row_names(sizes: &Sizes, cores: usize) -> Vec<String> {
     let mut names = Vec::new();
     names.extend(warm_names(cores));
-    names.extend(Operation::ALL.map(overhead_name));
+    names.extend(ReadCall::ALL.map(overhead_name));
     names.extend(["hits-during-misses", "fill-sequential", "fill-random"].map(String::from));
     names.extend(memfs_names(sizes));
     names.extend(["durable-create-fsync", "durable-batch-sync"].map(String::from));
@@ -21,14 +93,14 @@ pub fn row_names(sizes: &Sizes, cores: usize) -> Vec<String> {
 /// Rows of the part `warm`.
 pub(super) fn warm_names(cores: usize) -> Vec<String> {
     let threads = warm_threads(cores);
-    Workload::ALL.iter().flat_map(|&work| threads.iter().map(move |&t| warm_name(work, t))).collect()
+    WarmWorkload::ALL.iter().flat_map(|&work| threads.iter().map(move |&t| warm_name(work, t))).collect()
 }
 
-pub(super) fn warm_name(work: Workload, threads: usize) -> String {
+pub(super) fn warm_name(work: WarmWorkload, threads: usize) -> String {
     format!("warm-{}-{threads}t", work.name())
 }
 
-pub(super) fn overhead_name(operation: Operation) -> String {
+pub(super) fn overhead_name(operation: ReadCall) -> String {
     format!("overhead-{}", operation.name())
 }
 

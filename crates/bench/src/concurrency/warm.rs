@@ -1,12 +1,12 @@
 //! `warm-*`: reading in parallel what is all in memory.
 
-use super::bench::{Bench, expect};
+use super::bench::{ConcurrencyBench, expect};
 use super::files::Files;
-use super::rows::{warm_name, warm_names};
+use super::rows::{WarmWorkload, warm_name, warm_names};
 use super::sizes::{Sizes, warm_threads};
 use super::stamp::{BLOCK, is_stamped, stamp};
 use crate::Result;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::stop::{STRIDE, Stop};
 use crate::system::{Expect, System};
 use crate::threads::in_threads;
@@ -22,38 +22,8 @@ const LARGE: &CStr = c"large";
 /// What two threads are to reach against one.
 const GOAL_TWO_THREADS: f64 = 1.94;
 
-/// What is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Workload {
-    /// Attributes of random names of one directory.
-    Stat,
-    /// Attributes of random paths of five to seven components.
-    Resolve,
-    /// Lists a directory.
-    Readdir,
-    /// Lists a tree and reads all attributes.
-    Traverse,
-    /// 4 KiB at random places of a file.
-    Read4k,
-}
-
-impl Workload {
-    pub(super) const ALL: [Workload; 5] =
-        [Workload::Stat, Workload::Resolve, Workload::Readdir, Workload::Traverse, Workload::Read4k];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Workload::Stat => "stat",
-            Workload::Resolve => "resolve",
-            Workload::Readdir => "readdir",
-            Workload::Traverse => "traverse",
-            Workload::Read4k => "read4k",
-        }
-    }
-}
-
 /// What all systems hold and are asked for.
-struct Fixture {
+struct WarmFixture {
     tree: Tree,
     /// The directories of the tree in the root.
     tops: Strings,
@@ -68,7 +38,7 @@ struct Fixture {
     listings: usize,
 }
 
-impl Fixture {
+impl WarmFixture {
     fn new(sizes: &Sizes) -> Self {
         let tree = Tree::new(sizes.tree_files);
         let listed = flat_names(sizes.listed_files);
@@ -78,7 +48,7 @@ impl Fixture {
         let offsets =
             sampled(blocks, sizes.warm_operations).into_iter().map(|i| (i * BLOCK) as u64).collect();
         let tops = tree.directories.iter().map(CStr::to_bytes).filter(|path| !path.contains(&b'/')).collect();
-        Fixture {
+        WarmFixture {
             tree,
             tops,
             listed,
@@ -97,28 +67,29 @@ impl Fixture {
     }
 
     /// Operations of one run by so many threads.
-    fn operations(&self, work: Workload, threads: usize) -> usize {
+    fn operations(&self, work: WarmWorkload, threads: usize) -> usize {
         match work {
-            Workload::Stat => self.names.len(),
-            Workload::Resolve => self.paths.len(),
-            Workload::Read4k => self.offsets.len(),
-            Workload::Readdir => self.listings,
+            WarmWorkload::Stat => self.names.len(),
+            WarmWorkload::Resolve => self.paths.len(),
+            WarmWorkload::Read4k => self.offsets.len(),
+            WarmWorkload::Readdir => self.listings,
             // Each thread visits the whole tree.
-            Workload::Traverse => self.visited() * threads,
+            WarmWorkload::Traverse => self.visited() * threads,
         }
     }
 }
 
 /// What a system does here. (Behind one call for a whole run, so that the operations themselves are called directly.)
 trait Warm: System {
-    fn fill(&self, fixture: &Fixture, stop: &Stop) -> Result<()>;
+    fn fill(&self, fixture: &WarmFixture, stop: &Stop) -> Result<()>;
 
     /// From the first thread's start to the last one's end.
-    fn run(&self, work: Workload, fixture: &Fixture, threads: usize, stop: &Stop) -> Result<Duration>;
+    fn run(&self, work: WarmWorkload, fixture: &WarmFixture, threads: usize, stop: &Stop)
+    -> Result<Duration>;
 }
 
 impl<F: Files + System> Warm for F {
-    fn fill(&self, fixture: &Fixture, stop: &Stop) -> Result<()> {
+    fn fill(&self, fixture: &WarmFixture, stop: &Stop) -> Result<()> {
         self.make_tree(&fixture.tree, stop)?;
         let top = self.top()?;
         self.make_dir(&top, LISTED)?;
@@ -139,19 +110,25 @@ impl<F: Files + System> Warm for F {
         self.settle()
     }
 
-    fn run(&self, work: Workload, fixture: &Fixture, threads: usize, stop: &Stop) -> Result<Duration> {
+    fn run(
+        &self,
+        work: WarmWorkload,
+        fixture: &WarmFixture,
+        threads: usize,
+        stop: &Stop,
+    ) -> Result<Duration> {
         let top = self.top()?;
         let (elapsed, good) = match work {
-            Workload::Stat => {
+            WarmWorkload::Stat => {
                 let dir = self.open_dir(&top, LISTED)?;
                 let names: Vec<&CStr> = fixture.names.iter().collect();
                 in_threads(&names, threads, |share| each(share, stop, |name| self.stat_name(&dir, name)))?
             }
-            Workload::Resolve => {
+            WarmWorkload::Resolve => {
                 let paths: Vec<&CStr> = fixture.paths.iter().collect();
                 in_threads(&paths, threads, |share| each(share, stop, |path| self.stat_path(path)))?
             }
-            Workload::Read4k => {
+            WarmWorkload::Read4k => {
                 let file = self.open(&top, LARGE)?;
                 in_threads(&fixture.offsets, threads, |share| {
                     let mut buffer = [0u8; BLOCK];
@@ -161,14 +138,14 @@ impl<F: Files + System> Warm for F {
                     })
                 })?
             }
-            Workload::Readdir => {
+            WarmWorkload::Readdir => {
                 let listings = vec![(); fixture.listings];
                 let expected = fixture.listed.len() as u64;
                 in_threads(&listings, threads, |share| {
                     each(share, stop, |()| Ok(u64::from(self.list(LISTED)? == expected)))
                 })?
             }
-            Workload::Traverse => in_threads(&vec![(); threads], threads, |_| {
+            WarmWorkload::Traverse => in_threads(&vec![(); threads], threads, |_| {
                 fixture.tops.iter().try_fold(0, |visited, top| {
                     stop.check()?;
                     Ok(visited + self.walk(top)?)
@@ -192,20 +169,20 @@ fn each<T>(requests: &[T], stop: &Stop, mut operation: impl FnMut(&T) -> Result<
     Ok(good)
 }
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     let cores = bench.report.machine.cores;
-    let fixture = Fixture::new(&bench.settings.sizes);
+    let fixture = WarmFixture::new(&bench.settings.sizes);
     let inodes = (fixture.visited() + fixture.tops.len() + fixture.listed.len()) as u64 + 10;
     // A directory of ext4 takes a block at least.
     let bytes = fixture.large_bytes + fixture.tree.directories.len() as u64 * 4096 + inodes * 64;
-    let systems = bench.systems(Need { inodes, bytes })?;
+    let systems = bench.systems(SpaceRequest { inodes, bytes })?;
     let hosts = systems.hosts.iter().map(|host| host as &dyn Warm);
     let all: Vec<&dyn Warm> = [&systems.lane as &dyn Warm].into_iter().chain(hosts).collect();
     for system in &all {
         bench.progress.step(&format!("making files, {}", system.name()));
         system.fill(&fixture, &bench.stop)?;
     }
-    for work in Workload::ALL {
+    for work in WarmWorkload::ALL {
         let asked_for = warm_names(cores)
             .iter()
             .any(|row| row.starts_with(&format!("warm-{}-", work.name())) && bench.selection.has(row));
@@ -225,7 +202,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
             }
             Ok(())
         })?;
-        if work == Workload::Resolve {
+        if work == WarmWorkload::Resolve {
             for run in 0..=bench.runs {
                 for (&threads, batched) in threads.iter().zip(&mut batched) {
                     let resolve =
@@ -244,9 +221,9 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
 }
 
 fn add_row(
-    bench: &mut Bench,
-    fixture: &Fixture,
-    work: Workload,
+    bench: &mut ConcurrencyBench,
+    fixture: &WarmFixture,
+    work: WarmWorkload,
     threads: usize,
     one: &Values,
     times: &Values,
@@ -255,12 +232,12 @@ fn add_row(
     let Some(mut row) = times.row(&warm_name(work, threads), "ns/op") else { return };
     row = row.param("threads", threads).param("operations", fixture.operations(work, threads));
     row = match work {
-        Workload::Stat | Workload::Readdir => row.param("files", fixture.listed.len()),
-        Workload::Resolve | Workload::Traverse => row
+        WarmWorkload::Stat | WarmWorkload::Readdir => row.param("files", fixture.listed.len()),
+        WarmWorkload::Resolve | WarmWorkload::Traverse => row
             .param("files", fixture.tree.files.len())
             .param("directories", fixture.tree.directories.len())
             .param("depth", "5-7"),
-        Workload::Read4k => row.param("bytes", fixture.large_bytes),
+        WarmWorkload::Read4k => row.param("bytes", fixture.large_bytes),
     };
     if let Some(batched) = batched {
         row = row.extra("lanefs_batch_ns", batched);
@@ -287,7 +264,7 @@ mod tests {
     use lanefs::RenameMode;
 
     /// Breaks one thing, after which exactly one workload has no time.
-    fn broken(work: Workload, break_it: impl Fn(&Lane, &Fixture) -> lanefs::Result<()>) {
+    fn broken(work: WarmWorkload, break_it: impl Fn(&Lane, &WarmFixture) -> lanefs::Result<()>) {
         let sizes = Sizes {
             listed_files: 20,
             tree_files: 100,
@@ -296,15 +273,15 @@ mod tests {
             listings: 3,
             ..Sizes::QUICK
         };
-        let (lane, fixture, stop) = (Lane::new(64 << 20).unwrap(), Fixture::new(&sizes), Stop::default());
+        let (lane, fixture, stop) = (Lane::new(64 << 20).unwrap(), WarmFixture::new(&sizes), Stop::default());
         lane.fill(&fixture, &stop).unwrap();
         for threads in [1, 2] {
-            for work in Workload::ALL {
+            for work in WarmWorkload::ALL {
                 lane.run(work, &fixture, threads, &stop).unwrap();
             }
         }
         break_it(&lane, &fixture).unwrap();
-        for other in Workload::ALL {
+        for other in WarmWorkload::ALL {
             assert_eq!(lane.run(other, &fixture, 2, &stop).is_err(), other == work, "{other:?}");
         }
     }
@@ -312,26 +289,26 @@ mod tests {
     #[test]
     fn a_wrong_answer_of_any_workload_is_no_time() {
         let listed = |lane: &Lane| lane.volume().resolve(LISTED.to_bytes()).map(|attr| attr.ino);
-        broken(Workload::Stat, |lane, fixture| {
+        broken(WarmWorkload::Stat, |lane, fixture| {
             let (dir, name) = (listed(lane)?, fixture.listed.get(3).to_bytes());
-            lane.volume().rename(lane.who(), dir, name, dir, b"other", RenameMode::NoReplace)
+            lane.volume().rename(lane.caller(), dir, name, dir, b"other", RenameMode::NoReplace)
         });
-        broken(Workload::Readdir, |lane, _| {
-            lane.volume().create_file(lane.who(), listed(lane)?, b"more", 0o644).map(drop)
+        broken(WarmWorkload::Readdir, |lane, _| {
+            lane.volume().create_file(lane.caller(), listed(lane)?, b"more", 0o644).map(drop)
         });
-        broken(Workload::Traverse, |lane, fixture| {
+        broken(WarmWorkload::Traverse, |lane, fixture| {
             let top = lane.volume().resolve(fixture.tops.get(0).to_bytes())?.ino;
-            lane.volume().create_file(lane.who(), top, b"more", 0o644).map(drop)
+            lane.volume().create_file(lane.caller(), top, b"more", 0o644).map(drop)
         });
-        broken(Workload::Resolve, |lane, fixture| {
+        broken(WarmWorkload::Resolve, |lane, fixture| {
             let path = fixture.tree.files.get(0).to_bytes();
             let (parent, name) = path.split_at(path.iter().rposition(|&b| b == b'/').unwrap() + 1);
             let parent = lane.volume().resolve(parent)?.ino;
-            lane.volume().rename(lane.who(), parent, name, parent, b"other", RenameMode::NoReplace)
+            lane.volume().rename(lane.caller(), parent, name, parent, b"other", RenameMode::NoReplace)
         });
-        broken(Workload::Read4k, |lane, _| {
+        broken(WarmWorkload::Read4k, |lane, _| {
             let large = lane.volume().resolve(LARGE.to_bytes())?.ino;
-            lane.volume().write(lane.who(), large, 5 * BLOCK as u64, b"wrong").map(drop)
+            lane.volume().write(lane.caller(), large, 5 * BLOCK as u64, b"wrong").map(drop)
         });
     }
 

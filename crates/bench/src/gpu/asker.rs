@@ -1,6 +1,6 @@
 //! Who is asked: the device, the CPU engine, ext4.
 
-use super::bench::Systems;
+use super::bench::GpuSystems;
 use crate::lane::Lane;
 use crate::peers::Host;
 use crate::stop::Stop;
@@ -33,7 +33,7 @@ impl Named for Asker<'_, '_, '_> {
 
 /// All of them, the device first.
 pub(super) fn askers<'s, 'g, 'v>(
-    systems: &'s Systems,
+    systems: &'s GpuSystems,
     mirrored: &'s Mirrored<'g, 'v>,
 ) -> Vec<Asker<'s, 'g, 'v>> {
     let hosts = systems.hosts.iter().map(Asker::Ext4);
@@ -43,11 +43,11 @@ pub(super) fn askers<'s, 'g, 'v>(
 /// How the device is asked: as the CPU engine by [`Lane`].
 pub(super) fn options(lane: &Lane, directory: Option<&CStr>) -> Result<ResolveOptions> {
     let find = |name: &CStr| -> Result<Ino> {
-        let found = lane.volume().lookup(lane.who(), lane.volume().root(), name.to_bytes());
+        let found = lane.volume().lookup(lane.caller(), lane.volume().root(), name.to_bytes());
         Ok(found.map_err(Error::volume("a directory"))?.0)
     };
     let base = directory.map(find).transpose()?;
-    Ok(ResolveOptions { base, follow: false, attributes: true, caller: lane.who().clone() })
+    Ok(ResolveOptions { base, follow: false, attributes: true, caller: lane.caller().clone() })
 }
 
 /// Checks that every path was found, and by the device.

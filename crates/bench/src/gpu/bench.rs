@@ -1,7 +1,7 @@
 //! What the parts have in common: new systems.
 
 use crate::lane::Lane;
-use crate::peers::{Host, Medium, Need};
+use crate::peers::{Host, Medium, SpaceRequest};
 use crate::session::Session;
 use crate::system::System;
 use crate::workload::Sizes;
@@ -10,7 +10,7 @@ use lanefs_gpu::{Gpu, MirrorOptions, Mirrored};
 use std::sync::Arc;
 
 /// The whole benchmark.
-pub(super) type Bench = Session<Settings>;
+pub(super) type GpuBench = Session<Settings>;
 
 /// What only this benchmark has.
 pub(super) struct Settings {
@@ -19,12 +19,12 @@ pub(super) struct Settings {
 }
 
 /// New, empty systems: a volume for both engines, and ext4 where it could be had.
-pub(super) struct Systems {
+pub(super) struct GpuSystems {
     pub(super) lane: Lane,
     pub(super) hosts: Vec<Host>,
 }
 
-impl Systems {
+impl GpuSystems {
     /// All of them, LaneFS first.
     pub(super) fn all(&self) -> Vec<&dyn System> {
         let hosts = self.hosts.iter().map(|host| host as &dyn System);
@@ -42,12 +42,12 @@ impl Systems {
     }
 }
 
-impl Bench {
+impl GpuBench {
     /// New systems with room for `need`.
-    pub(super) fn systems(&mut self, need: Need) -> Result<Systems> {
+    pub(super) fn systems(&mut self, need: SpaceRequest) -> Result<GpuSystems> {
         let mut hosts = self.hosts(need, Medium::Memory)?;
         hosts.retain(|host| crate::system::Named::name(host) == "ext4");
         let bytes = (512 << 20) + need.inodes * 1024 + need.bytes * 2;
-        Ok(Systems { lane: Lane::new(bytes)?, hosts })
+        Ok(GpuSystems { lane: Lane::new(bytes)?, hosts })
     }
 }

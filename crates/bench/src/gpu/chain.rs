@@ -1,18 +1,18 @@
 //! `gpu-chain-lookup`: directories in one another, thousands deep.
 
 use super::asker::askers;
-use super::bench::Bench;
+use super::bench::GpuBench;
 use crate::Result;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::system::Named;
 use crate::values::Values;
 use std::ffi::CStr;
 
 const DIRECTORY: &CStr = c"chain";
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let (depth, times) = (bench.settings.sizes.chain_depth, bench.settings.sizes.chain_lookups);
-    let systems = bench.systems(Need { inodes: depth as u64 + 10, bytes: depth as u64 * 4096 })?;
+    let systems = bench.systems(SpaceRequest { inodes: depth as u64 + 10, bytes: depth as u64 * 4096 })?;
     for system in systems.all() {
         system.make_directory(DIRECTORY)?;
         system.make_chain(DIRECTORY, depth, &bench.stop)?;

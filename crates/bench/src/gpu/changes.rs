@@ -1,9 +1,9 @@
 //! `gpu-create`, `gpu-unlink`, `gpu-create-flat`, `gpu-mkdir-all`, `gpu-wide-create`, `gpu-chain-create`: changes in batches.
 
-use super::bench::Bench;
+use super::bench::GpuBench;
 use super::maker::{BATCH, Maker, makers, share_of_device};
 use crate::lane::Lane;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::report::Row;
 use crate::system::Named;
 use crate::values::Values;
@@ -15,17 +15,17 @@ use std::time::Duration;
 const CONTENT: [u8; 100] = [b'.'; 100];
 
 /// What each maker does in each run, in a new directory: the times of the rows, in their order.
-type Work<'w> = &'w dyn Fn(&Maker<'_, '_, '_>, &Stop) -> Result<Vec<Duration>>;
+type TimedChanges<'w> = &'w dyn Fn(&Maker<'_, '_, '_>, &Stop) -> Result<Vec<Duration>>;
 
 /// Rows that come from the same work, which makes so many inodes at a time.
 fn measure(
-    bench: &mut Bench,
+    bench: &mut GpuBench,
     title: &str,
     rows: &[(&str, &str)],
     count: usize,
-    work: Work<'_>,
+    work: TimedChanges<'_>,
 ) -> Result<Vec<Row>> {
-    let need = Need { inodes: count as u64 + 10, bytes: count as u64 * 4096 };
+    let need = SpaceRequest { inodes: count as u64 + 10, bytes: count as u64 * 4096 };
     let systems = bench.systems(need)?;
     let cpu = Lane::new((512 << 20) + need.inodes * 1024 + need.bytes * 2)?;
     let gpu = bench.settings.gpu.clone();
@@ -46,7 +46,7 @@ fn measure(
 }
 
 /// Files all over a tree, in random order, made and removed.
-pub(super) fn files(bench: &mut Bench) -> Result<()> {
+pub(super) fn files(bench: &mut GpuBench) -> Result<()> {
     let tree = Tree::new(bench.settings.sizes.tree_files);
     let files = tree.requests();
     let count = files.len();
@@ -62,7 +62,7 @@ pub(super) fn files(bench: &mut Bench) -> Result<()> {
 }
 
 /// Files of one directory.
-pub(super) fn flat_files(bench: &mut Bench) -> Result<()> {
+pub(super) fn flat_files(bench: &mut GpuBench) -> Result<()> {
     let count = bench.settings.sizes.flat_files;
     let names = flat_names(count);
     let rows = [("gpu-create-flat", "ns/file")];
@@ -76,7 +76,7 @@ pub(super) fn flat_files(bench: &mut Bench) -> Result<()> {
 }
 
 /// The directories of a tree of files.
-pub(super) fn directories(bench: &mut Bench) -> Result<()> {
+pub(super) fn directories(bench: &mut GpuBench) -> Result<()> {
     let all = Tree::new(bench.settings.sizes.tree_files).directories;
     // Those that have none below them, in random order.
     let names: Vec<&[u8]> = all.iter().map(std::ffi::CStr::to_bytes).collect();
@@ -97,7 +97,7 @@ pub(super) fn directories(bench: &mut Bench) -> Result<()> {
 }
 
 /// Subdirectories of one directory.
-pub(super) fn wide(bench: &mut Bench) -> Result<()> {
+pub(super) fn wide(bench: &mut GpuBench) -> Result<()> {
     let count = bench.settings.sizes.subdirectories;
     let names: Strings = (0..count).map(subdirectory_name).collect();
     let rows = [("gpu-wide-create", "ns/directory")];
@@ -110,7 +110,7 @@ pub(super) fn wide(bench: &mut Bench) -> Result<()> {
 }
 
 /// Directories in one another.
-pub(super) fn chain(bench: &mut Bench) -> Result<()> {
+pub(super) fn chain(bench: &mut GpuBench) -> Result<()> {
     let depth = bench.settings.sizes.chain_depth;
     let rows = [("gpu-chain-create", "ns/directory")];
     let rows =

@@ -1,6 +1,6 @@
 //! `gpu-find`: all entries of a large tree by a pattern of their names.
 
-use super::bench::{Bench, Systems};
+use super::bench::{GpuBench, GpuSystems};
 use crate::peers::{Host, run_command};
 use crate::stop::Stop;
 use crate::system::Named;
@@ -106,8 +106,8 @@ fn walk(
 
 /// Measures on systems with a tree that is on the device.
 pub(super) fn measure(
-    bench: &mut Bench,
-    systems: &Systems,
+    bench: &mut GpuBench,
+    systems: &GpuSystems,
     mirrored: &Mirrored<'_, '_>,
     tree: &Tree,
 ) -> Result<()> {

@@ -1,9 +1,9 @@
 //! `gpu-latency-dispatch`: one path, from the call to its answer.
 
 use super::asker::askers;
-use super::bench::Bench;
+use super::bench::GpuBench;
 use crate::Result;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::system::Named;
 use crate::values::Values;
 use crate::workload::{Tree, sampled};
@@ -12,10 +12,10 @@ use crate::workload::{Tree, sampled};
 const FILES: usize = 10_000;
 const LOOKUPS: usize = 1_000;
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let tree = Tree::new(FILES.min(bench.settings.sizes.tree_files));
     let inodes = (tree.files.len() + tree.directories.len()) as u64;
-    let systems = bench.systems(Need { inodes, bytes: tree.directories.len() as u64 * 4096 })?;
+    let systems = bench.systems(SpaceRequest { inodes, bytes: tree.directories.len() as u64 * 4096 })?;
     for system in systems.all() {
         system.make_tree(&tree, &bench.stop)?;
         system.settle()?;

@@ -1,6 +1,6 @@
 //! Who makes changes: the device, the CPU engine, ext4.
 
-use super::bench::Systems;
+use super::bench::GpuSystems;
 use crate::lane::Lane;
 use crate::peers::{Host, remove_tree};
 use crate::stop::{STRIDE, Stop};
@@ -50,7 +50,7 @@ impl Named for Maker<'_, '_, '_> {
 
 /// All of them, the device first. The CPU engine has a volume of its own, so that the mirror knows nothing of what it does.
 pub(super) fn makers<'s, 'g, 'v>(
-    systems: &'s Systems,
+    systems: &'s GpuSystems,
     cpu: &'s Lane,
     mirrored: &'s Mirrored<'g, 'v>,
 ) -> Vec<Maker<'s, 'g, 'v>> {

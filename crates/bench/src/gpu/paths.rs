@@ -1,8 +1,8 @@
 //! `gpu-lookup-host`, `gpu-lookup-resident`: random paths of a large tree, in the host's memory and on the device; and searches of it.
 
 use super::asker::{askers, check, options};
-use super::bench::Bench;
-use crate::peers::Need;
+use super::bench::GpuBench;
+use crate::peers::SpaceRequest;
 use crate::system::{Expect, Named, System};
 use crate::values::{LANEFS, Values};
 use crate::workload::Tree;
@@ -10,11 +10,11 @@ use crate::{Error, Result};
 use std::ffi::CStr;
 use std::time::Instant;
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let tree = Tree::new(bench.settings.sizes.tree_files);
     let inodes = (tree.files.len() + tree.directories.len()) as u64;
     let systems =
-        bench.systems(Need { inodes, bytes: tree.directories.len() as u64 * 4096 + inodes * 64 })?;
+        bench.systems(SpaceRequest { inodes, bytes: tree.directories.len() as u64 * 4096 + inodes * 64 })?;
     for system in systems.all() {
         bench.progress.step(&format!("making {} files, {}", tree.files.len(), system.name()));
         system.make_tree(&tree, &bench.stop)?;

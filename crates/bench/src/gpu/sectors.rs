@@ -1,6 +1,6 @@
 //! `gpu-sectors-cache`, `gpu-sectors-tree`: memory that a component of a path moves on a device, counted by the kernel's twin.
 
-use super::bench::Bench;
+use super::bench::GpuBench;
 use crate::lane::Lane;
 use crate::report::Row;
 use crate::stop::Stop;
@@ -26,7 +26,7 @@ const FUEL: u32 = 1 << 20;
 const GOAL_CACHE: f64 = 3.0;
 const GOAL_TREE: f64 = 10.0;
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let largest = bench.settings.sizes.flat_files;
     let sizes: Vec<usize> =
         [1, 100, 10_000].into_iter().filter(|files| *files < largest).chain([largest]).collect();

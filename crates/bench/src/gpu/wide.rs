@@ -1,9 +1,9 @@
 //! `gpu-wide-lookup`: many subdirectories in one directory.
 
 use super::asker::askers;
-use super::bench::Bench;
+use super::bench::GpuBench;
 use crate::Result;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::system::Named;
 use crate::values::Values;
 use crate::workload::{Strings, sampled, subdirectory_name};
@@ -11,11 +11,11 @@ use std::ffi::CStr;
 
 const DIRECTORY: &CStr = c"wide";
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let count = bench.settings.sizes.subdirectories;
     let names: Strings = (0..count).map(subdirectory_name).collect();
     let requests = names.pick(&sampled(count, count));
-    let systems = bench.systems(Need { inodes: count as u64 + 10, bytes: count as u64 * 4096 })?;
+    let systems = bench.systems(SpaceRequest { inodes: count as u64 + 10, bytes: count as u64 * 4096 })?;
     for system in systems.all() {
         system.make_directory(DIRECTORY)?;
         system.make_subdirectories(DIRECTORY, &names, &bench.stop)?;

@@ -1,9 +1,9 @@
 //! What the parts have in common: the places below which everything happens.
 
-use super::served::Served;
+use super::served::ServedMount;
 use super::sizes::Sizes;
 use crate::Result;
-use crate::peers::{Host, Medium, Need};
+use crate::peers::{Host, Medium, SpaceRequest};
 use crate::session::Session;
 use crate::system::Named;
 use crate::values::LANEFS;
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The whole benchmark.
-pub(super) type Bench = Session<Settings>;
+pub(super) type MountBench = Session<Settings>;
 
 /// What only this benchmark has.
 pub(super) struct Settings {
@@ -27,20 +27,20 @@ pub(super) struct Settings {
 pub(super) const PASSTHROUGH: &str = "passthrough";
 
 /// A directory of a mounted file system.
-pub(super) struct Place {
+pub(super) struct MountedSystem {
     name: &'static str,
     path: PathBuf,
     /// The process that serves it, if one does.
     server: Option<Pid>,
 }
 
-impl Place {
+impl MountedSystem {
     pub(super) fn new(name: &'static str, path: &Path) -> Self {
-        Place { name, path: path.into(), server: None }
+        MountedSystem { name, path: path.into(), server: None }
     }
 
-    fn served(name: &'static str, served: &Served) -> Self {
-        Place { name, path: served.path().into(), server: Some(served.process()) }
+    fn served(name: &'static str, served: &ServedMount) -> Self {
+        MountedSystem { name, path: served.path().into(), server: Some(served.process()) }
     }
 
     pub(super) fn server(&self) -> Option<Pid> {
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-impl Named for Place {
+impl Named for MountedSystem {
     fn name(&self) -> &str {
         self.name
     }
@@ -60,31 +60,32 @@ impl Named for Place {
 
 /// A volume in memory, mounted, beside ext4, tmpfs and a passthrough to that tmpfs.
 pub(super) struct InMemory {
-    lanefs: Served,
-    passthrough: Option<Served>,
+    lanefs: ServedMount,
+    passthrough: Option<ServedMount>,
     hosts: Vec<Host>,
 }
 
 impl InMemory {
-    pub(super) fn places(&self) -> Vec<Place> {
-        let mut places = vec![Place::served(LANEFS, &self.lanefs)];
-        places.extend(self.passthrough.iter().map(|served| Place::served(PASSTHROUGH, served)));
+    pub(super) fn places(&self) -> Vec<MountedSystem> {
+        let mut places = vec![MountedSystem::served(LANEFS, &self.lanefs)];
+        places.extend(self.passthrough.iter().map(|served| MountedSystem::served(PASSTHROUGH, served)));
         for host in &self.hosts {
-            places.push(Place::new(if host.name() == "ext4" { "ext4" } else { "tmpfs" }, host.path()));
+            places
+                .push(MountedSystem::new(if host.name() == "ext4" { "ext4" } else { "tmpfs" }, host.path()));
         }
         places
     }
 }
 
-impl Bench {
+impl MountBench {
     /// Mounts a volume: the image (`mem:SIZE` for one in memory).
-    pub(super) fn mount(&self, image: OsString) -> Result<Served> {
+    pub(super) fn mount(&self, image: OsString) -> Result<ServedMount> {
         let arguments: [OsString; 3] = ["mount".into(), "--foreground".into(), image];
-        Served::start(&self.settings.lanefs, &arguments, &self.stop)
+        ServedMount::start(&self.settings.lanefs, &arguments, &self.stop)
     }
 
     /// New systems in memory with room for `need`.
-    pub(super) fn in_memory(&mut self, need: Need) -> Result<InMemory> {
+    pub(super) fn in_memory(&mut self, need: SpaceRequest) -> Result<InMemory> {
         let hosts = self.hosts(need, Medium::Memory)?;
         let size = (512 << 20) + need.inodes * 1024 + need.bytes * 2;
         let lanefs = self.mount(format!("mem:{size}").into())?;
@@ -94,7 +95,7 @@ impl Bench {
             let below = tmpfs.path().join("below");
             let made = std::fs::create_dir(&below).map_err(crate::Error::host(below.display().to_string()));
             let arguments: [OsString; 2] = ["mount-passthrough".into(), below.into()];
-            match made.and_then(|()| Served::start(&self.settings.own, &arguments, &self.stop)) {
+            match made.and_then(|()| ServedMount::start(&self.settings.own, &arguments, &self.stop)) {
                 Ok(served) => passthrough = Some(served),
                 Err(crate::Error::Stopped) => return Err(crate::Error::Stopped),
                 Err(error) => self.note(format!("passthrough is left out: {error}")),

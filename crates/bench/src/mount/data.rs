@@ -1,9 +1,9 @@
 //! `mount-seq-*`: a large file written and read in order, on a disk and in memory.
 
-use super::bench::{Bench, PASSTHROUGH, Place};
+use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::rows::DATA;
-use super::served::{Served, forget};
-use crate::peers::{Host, Medium, Need, probe};
+use super::served::{ServedMount, forget};
+use crate::peers::{Host, Medium, SpaceRequest, probe};
 use crate::stop::Stop;
 use crate::system::Named;
 use crate::values::{LANEFS, Values};
@@ -23,7 +23,7 @@ const GOAL_MEMORY: f64 = 0.9;
 const NAME: &str = "large";
 
 /// All rows.
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     if DATA[..2].iter().any(|row| bench.selection.has(row)) {
         on_disk(bench)?;
     }
@@ -35,7 +35,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
 
 /// A volume in a file, beside ext4 on the same disk. Written until it is durable; read with nothing cached: the volume
 /// is mounted anew for that.
-fn on_disk(bench: &mut Bench) -> Result<()> {
+fn on_disk(bench: &mut MountBench) -> Result<()> {
     let bytes = bench.settings.sizes.large_bytes;
     let given = bench.peers.ext4.clone();
     let place = given.clone().unwrap_or_else(std::env::temp_dir);
@@ -48,30 +48,30 @@ fn on_disk(bench: &mut Bench) -> Result<()> {
     let hosts = if probe(&place)?.kind == "ext4" {
         vec![Host::in_directory("ext4", &place)?]
     } else {
-        let mut hosts = bench.hosts(Need { inodes: 100, bytes }, Medium::Disk)?;
+        let mut hosts = bench.hosts(SpaceRequest { inodes: 100, bytes }, Medium::Disk)?;
         hosts.retain(|host| host.name() == "ext4");
         hosts
     };
     let mut values = [Values::default(), Values::default()];
-    let mut places = vec![Place::new(LANEFS, &image)];
-    places.extend(hosts.iter().map(|host| Place::new("ext4", host.path())));
+    let mut places = vec![MountedSystem::new(LANEFS, &image)];
+    places.extend(hosts.iter().map(|host| MountedSystem::new("ext4", host.path())));
     bench.in_turn("a file on a disk", &places.iter().collect::<Vec<_>>(), |place, run| {
-        let again = |served: Option<Served>| -> Result<Option<Served>> {
+        let again = |served: Option<ServedMount>| -> Result<Option<ServedMount>> {
             if place.name() != LANEFS {
                 return Ok(None);
             }
-            served.map_or(Ok(()), Served::end)?;
+            served.map_or(Ok(()), ServedMount::end)?;
             bench.mount(place.path().into()).map(Some)
         };
         let served = again(None)?;
-        let dir = |served: &Option<Served>| {
+        let dir = |served: &Option<ServedMount>| {
             served.as_ref().map_or_else(|| place.path().to_owned(), |served| served.path().to_owned())
         };
         let written = write(&dir(&served), bytes, true, &bench.stop)?;
         let served = again(served)?;
         let read = read(&dir(&served), bytes, &bench.stop)?;
         remove(&dir(&served))?;
-        served.map_or(Ok(()), Served::end)?;
+        served.map_or(Ok(()), ServedMount::end)?;
         if run > 0 {
             values[0].add(place.name(), rate(bytes, written));
             values[1].add(place.name(), rate(bytes, read));
@@ -86,12 +86,12 @@ fn on_disk(bench: &mut Bench) -> Result<()> {
 }
 
 /// A volume in memory, beside the passthrough. The pages that the kernel has cached are forgotten before the reading.
-fn in_memory(bench: &mut Bench) -> Result<()> {
+fn in_memory(bench: &mut MountBench) -> Result<()> {
     let bytes = bench.settings.sizes.large_bytes;
-    let systems = bench.in_memory(Need { inodes: 100, bytes })?;
+    let systems = bench.in_memory(SpaceRequest { inodes: 100, bytes })?;
     let places = systems.places();
     let mut values = [Values::default(), Values::default()];
-    let in_memory: Vec<&Place> = places.iter().filter(|place| place.name() != "ext4").collect();
+    let in_memory: Vec<&MountedSystem> = places.iter().filter(|place| place.name() != "ext4").collect();
     bench.in_turn("a file in memory", &in_memory, |place, run| {
         let written = write(place.path(), bytes, false, &bench.stop)?;
         let read = read(place.path(), bytes, &bench.stop)?;

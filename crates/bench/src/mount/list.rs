@@ -1,10 +1,10 @@
 //! `mount-ls-lr`: `ls -lR` over a tree, with nothing cached.
 
-use super::bench::{Bench, PASSTHROUGH, Place};
+use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::LIST;
 use super::served::forget;
-use crate::peers::{Need, run_prepared};
+use crate::peers::{SpaceRequest, run_prepared};
 use crate::stop::Stop;
 use crate::system::Named;
 use crate::values::Values;
@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 const GOAL: f64 = 1.3;
 
 /// The row.
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let sizes = bench.settings.sizes;
     let files = sizes.listed_directories * sizes.listed_files;
-    let need = Need { inodes: 3 * files as u64, bytes: 256 << 20 };
+    let need = SpaceRequest { inodes: 3 * files as u64, bytes: 256 << 20 };
     let systems = bench.in_memory(need)?;
     let places = systems.places();
     for place in &places {
@@ -43,11 +43,11 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn tree(place: &Place) -> PathBuf {
+fn tree(place: &MountedSystem) -> PathBuf {
     place.path().join("tree")
 }
 
-fn make(place: &Place, directories: usize, files: usize, stop: &Stop) -> Result<()> {
+fn make(place: &MountedSystem, directories: usize, files: usize, stop: &Stop) -> Result<()> {
     for directory in 0..directories {
         stop.check()?;
         let dir = tree(place).join(format!("directory-{directory:03}"));
@@ -60,7 +60,7 @@ fn make(place: &Place, directories: usize, files: usize, stop: &Stop) -> Result<
     Ok(())
 }
 
-fn list(place: &Place, files: usize, stop: &Stop) -> Result<Duration> {
+fn list(place: &MountedSystem, files: usize, stop: &Stop) -> Result<Duration> {
     forget(false)?;
     let mut command = Command::new("ls");
     command.arg("-lR").arg(tree(place));

@@ -2,12 +2,12 @@
 //!
 //! In many short rounds, LaneFS and its peers in turn: what the host does meanwhile, and where it puts threads, changes from one second to the next.
 
-use super::bench::{Bench, PASSTHROUGH, Place};
+use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::{OPERATIONS, metadata_name};
 use super::served::forget;
 use super::sizes::threads;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::stop::{STRIDE, Stop};
 use crate::system::Named;
 use crate::threads::together;
@@ -33,11 +33,11 @@ const ROUNDS: usize = 5;
 const LISTING_BYTES: usize = 32 << 10;
 
 /// All rows.
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let files = bench.settings.sizes.files;
     let all_threads = threads(bench.report.machine.cores);
     let most = all_threads.iter().copied().max().unwrap_or(1);
-    let systems = bench.in_memory(Need { inodes: (most * files + 100) as u64, bytes: 64 << 20 })?;
+    let systems = bench.in_memory(SpaceRequest { inodes: (most * files + 100) as u64, bytes: 64 << 20 })?;
     let places = systems.places();
     let names: Vec<CString> =
         (0..files).filter_map(|number| CString::new(format!("file-{number:06}")).ok()).collect();
@@ -65,7 +65,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
 }
 
 /// Creates, finds, lists and removes; what the kernel has cached is forgotten before each.
-fn one_round(place: &Place, names: &[CString], threads: usize, stop: &Stop) -> Result<[Duration; 4]> {
+fn one_round(place: &MountedSystem, names: &[CString], threads: usize, stop: &Stop) -> Result<[Duration; 4]> {
     let failed = |what: &str| {
         let what = format!("{}: {what}", place.name());
         move |errno: Errno| Error::host(what)(errno)
@@ -119,7 +119,7 @@ fn one_round(place: &Place, names: &[CString], threads: usize, stop: &Stop) -> R
     Ok([create, stat, listed.elapsed, unlink])
 }
 
-fn expect(place: &Place, what: &str, found: u64, expected: usize) -> Result<()> {
+fn expect(place: &MountedSystem, what: &str, found: u64, expected: usize) -> Result<()> {
     let expected = expected as u64;
     if found == expected {
         return Ok(());

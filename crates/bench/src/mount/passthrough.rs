@@ -67,7 +67,7 @@ pub fn run_passthrough(args: &PassthroughArgs) -> Result<()> {
 
 /// What is known of a node: where it is.
 #[derive(Clone)]
-struct Node {
+struct PassthroughNode {
     dir: Arc<OwnedFd>,
     name: CString,
     /// A directory itself.
@@ -79,24 +79,24 @@ struct Node {
 struct Passthrough {
     top: Arc<OwnedFd>,
     top_number: u64,
-    nodes: Vec<RwLock<HashMap<u64, Node>>>,
+    nodes: Vec<RwLock<HashMap<u64, PassthroughNode>>>,
     /// Directories that are being listed: the entries, read at once.
-    listings: Mutex<HashMap<u64, Arc<Vec<Listed>>>>,
+    listings: Mutex<HashMap<u64, Arc<Vec<ListedEntry>>>>,
 }
 
-struct Listed {
+struct ListedEntry {
     number: u64,
     kind: FileType,
     name: CString,
 }
 
-type Answer<T> = std::result::Result<T, Errno>;
+type FuseResult<T> = std::result::Result<T, Errno>;
 
 fn errno(errno: rustix::io::Errno) -> Errno {
     Errno::from_i32(errno.raw_os_error())
 }
 
-fn c_name(name: &OsStr) -> Answer<CString> {
+fn c_name(name: &OsStr) -> FuseResult<CString> {
     CString::new(name.as_bytes()).map_err(|_| Errno::EINVAL)
 }
 
@@ -126,16 +126,16 @@ impl Passthrough {
         }
     }
 
-    fn shard(&self, number: u64) -> &RwLock<HashMap<u64, Node>> {
+    fn shard(&self, number: u64) -> &RwLock<HashMap<u64, PassthroughNode>> {
         &self.nodes[(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % SHARDS]
     }
 
-    fn node(&self, number: INodeNo) -> Answer<Node> {
+    fn node(&self, number: INodeNo) -> FuseResult<PassthroughNode> {
         let nodes = self.shard(number.0).read().unwrap_or_else(PoisonError::into_inner);
         nodes.get(&number.0).cloned().ok_or(Errno::ESTALE)
     }
 
-    fn dir(&self, number: INodeNo) -> Answer<Arc<OwnedFd>> {
+    fn dir(&self, number: INodeNo) -> FuseResult<Arc<OwnedFd>> {
         if number == INodeNo::ROOT {
             return Ok(Arc::clone(&self.top));
         }
@@ -164,13 +164,13 @@ impl Passthrough {
     }
 
     /// Finds a name, and remembers where.
-    fn find(&self, dir: &Arc<OwnedFd>, name: &CStr) -> Answer<FileAttr> {
+    fn find(&self, dir: &Arc<OwnedFd>, name: &CStr) -> FuseResult<FileAttr> {
         let stat = sys::statat(&**dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)?;
         self.remember(dir, name, &stat)?;
         Ok(self.attr(&stat))
     }
 
-    fn remember(&self, dir: &Arc<OwnedFd>, name: &CStr, stat: &Stat) -> Answer<()> {
+    fn remember(&self, dir: &Arc<OwnedFd>, name: &CStr, stat: &Stat) -> FuseResult<()> {
         let mut nodes = self.shard(stat.st_ino).write().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = nodes.get_mut(&stat.st_ino) {
             node.lookups += 1;
@@ -182,11 +182,14 @@ impl Passthrough {
         } else {
             None
         };
-        nodes.insert(stat.st_ino, Node { dir: Arc::clone(dir), name: name.to_owned(), own, lookups: 1 });
+        nodes.insert(
+            stat.st_ino,
+            PassthroughNode { dir: Arc::clone(dir), name: name.to_owned(), own, lookups: 1 },
+        );
         Ok(())
     }
 
-    fn stat(&self, number: INodeNo) -> Answer<FileAttr> {
+    fn stat(&self, number: INodeNo) -> FuseResult<FileAttr> {
         let stat = if number == INodeNo::ROOT {
             sys::fstat(&*self.top)
         } else {
@@ -196,7 +199,7 @@ impl Passthrough {
         Ok(self.attr(&stat.map_err(errno)?))
     }
 
-    fn list(&self, dir: &OwnedFd) -> Answer<Vec<Listed>> {
+    fn list(&self, dir: &OwnedFd) -> FuseResult<Vec<ListedEntry>> {
         // A descriptor of its own: the other one's position is shared.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = sys::openat(dir, c".", flags, Mode::empty()).map_err(errno)?;
@@ -206,13 +209,13 @@ impl Passthrough {
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(errno)?;
             let kind = kind(entry.file_type().as_raw_mode());
-            listed.push(Listed { number: entry.ino(), kind, name: entry.file_name().to_owned() });
+            listed.push(ListedEntry { number: entry.ino(), kind, name: entry.file_name().to_owned() });
         }
         Ok(listed)
     }
 
     /// The listing of an open directory, which is read when its first entry is asked for.
-    fn listing(&self, dir: INodeNo, handle: FileHandle, offset: u64) -> Answer<Arc<Vec<Listed>>> {
+    fn listing(&self, dir: INodeNo, handle: FileHandle, offset: u64) -> FuseResult<Arc<Vec<ListedEntry>>> {
         if offset > 0
             && let Some(listed) = self.listings.lock().unwrap_or_else(PoisonError::into_inner).get(&handle.0)
         {
@@ -246,21 +249,21 @@ fn close(handle: FileHandle) {
     drop(unsafe { OwnedFd::from_raw_fd(handle.0 as i32) });
 }
 
-fn empty(answer: Answer<()>, reply: ReplyEmpty) {
+fn empty(answer: FuseResult<()>, reply: ReplyEmpty) {
     match answer {
         Ok(()) => reply.ok(),
         Err(errno) => reply.error(errno),
     }
 }
 
-fn entry(answer: Answer<FileAttr>, reply: ReplyEntry) {
+fn entry(answer: FuseResult<FileAttr>, reply: ReplyEntry) {
     match answer {
         Ok(attr) => reply.entry(&FOR_EVER, &attr, Generation(0)),
         Err(errno) => reply.error(errno),
     }
 }
 
-fn attributes(answer: Answer<FileAttr>, reply: ReplyAttr) {
+fn attributes(answer: FuseResult<FileAttr>, reply: ReplyAttr) {
     match answer {
         Ok(attr) => reply.attr(&FOR_EVER, &attr),
         Err(errno) => reply.error(errno),

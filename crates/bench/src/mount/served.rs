@@ -18,19 +18,19 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(5);
 
 /// A mount, and the process that serves it.
-pub(super) struct Served {
+pub(super) struct ServedMount {
     child: Child,
     /// Where it is mounted.
     dir: TempDir,
     shown: String,
 }
 
-impl Served {
+impl ServedMount {
     /// Starts `program` with arguments, and the place to mount on as the last one; returns when it is mounted.
     ///
     /// # Errors
     /// [`Error::Command`] with what the process said where it ends before; [`Error::Stopped`].
-    pub(super) fn start(program: &Path, arguments: &[OsString], stop: &Stop) -> Result<Served> {
+    pub(super) fn start(program: &Path, arguments: &[OsString], stop: &Stop) -> Result<ServedMount> {
         let dir = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
         let mut command = Command::new(program);
         // A process group of its own: Ctrl-C reaches this process only.
@@ -43,7 +43,7 @@ impl Served {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let child =
             child.map_err(|error| Error::Command { command: shown.clone(), message: error.to_string() })?;
-        let mut served = Served { child, dir, shown };
+        let mut served = ServedMount { child, dir, shown };
         let deadline = Instant::now() + PATIENCE;
         while device(served.path())? == before {
             stop.check()?;
@@ -114,7 +114,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedMount {
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = rustix::mount::unmount(self.path(), UnmountFlags::DETACH);

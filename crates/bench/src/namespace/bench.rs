@@ -1,16 +1,16 @@
 //! What the parts have in common: new systems.
 
-use super::import::Import;
+use super::importer::Import;
 use crate::Result;
 use crate::lane::Lane;
-use crate::peers::{Host, Medium, Need};
+use crate::peers::{Host, Medium, SpaceRequest};
 use crate::session::Session;
 use crate::system::System;
 use crate::workload::Sizes;
 use std::path::PathBuf;
 
 /// The whole benchmark.
-pub(super) type Bench = Session<Settings>;
+pub(super) type NamespaceBench = Session<Settings>;
 
 /// What only this benchmark has.
 pub(super) struct Settings {
@@ -21,12 +21,12 @@ pub(super) struct Settings {
 }
 
 /// New, empty systems: LaneFS and every peer that could be had.
-pub(super) struct Systems {
+pub(super) struct NamespaceSystems {
     pub(super) lane: Lane,
     pub(super) hosts: Vec<Host>,
 }
 
-impl Systems {
+impl NamespaceSystems {
     /// All of them, LaneFS first.
     pub(super) fn all(&self) -> Vec<&dyn System> {
         let hosts = self.hosts.iter().map(|host| host as &dyn System);
@@ -34,15 +34,15 @@ impl Systems {
     }
 }
 
-impl Bench {
+impl NamespaceBench {
     /// New systems with room for `need`.
-    pub(super) fn systems(&mut self, need: Need) -> Result<Systems> {
+    pub(super) fn systems(&mut self, need: SpaceRequest) -> Result<NamespaceSystems> {
         let hosts = self.hosts(need, Medium::Memory)?;
-        Ok(Systems { lane: Lane::new(lane_bytes(need))?, hosts })
+        Ok(NamespaceSystems { lane: Lane::new(lane_bytes(need))?, hosts })
     }
 }
 
 /// Room for `need` in a volume: twice what an inode with its entry may take. Memory is taken only as it fills.
-pub(super) fn lane_bytes(need: Need) -> u64 {
+pub(super) fn lane_bytes(need: SpaceRequest) -> u64 {
     (512 << 20) + need.inodes * 1024 + need.bytes * 2
 }

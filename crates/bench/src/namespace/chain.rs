@@ -1,8 +1,8 @@
 //! `chain-create`, `chain-lookup`: directories in one another, thousands deep.
 
-use super::bench::Bench;
+use super::bench::NamespaceBench;
 use crate::Result;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::values::Values;
 use std::ffi::CStr;
 
@@ -14,9 +14,9 @@ const GOAL_CREATE: f64 = 5.0;
 /// What a lookup is to reach against ext4 through system calls: no slower.
 const GOAL_LOOKUP: f64 = 1.0;
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let (depth, times) = (bench.settings.sizes.chain_depth, bench.settings.sizes.chain_lookups);
-    let systems = bench.systems(Need { inodes: depth as u64 + 10, bytes: depth as u64 * 4096 })?;
+    let systems = bench.systems(SpaceRequest { inodes: depth as u64 + 10, bytes: depth as u64 * 4096 })?;
     let (mut created, mut looked_up) = (Values::default(), Values::default());
     bench.in_turn("chain", &systems.all(), |system, run| {
         system.make_directory(DIRECTORY)?;

@@ -1,8 +1,8 @@
 //! `create-flat`, `unlink-flat`, `bytes-per-file`: empty files in one directory, by one thread.
 
-use super::bench::Bench;
+use super::bench::NamespaceBench;
 use crate::Result;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::report::Row;
 use crate::system::{Create, Named, System};
 use crate::values::Values;
@@ -22,11 +22,11 @@ const GOAL_BYTES: f64 = 450.0;
 /// Runs of the peers' `mknodat`: it stands beside the row to show what `open` and `close` cost, so two are enough.
 const NODE_RUNS: usize = 2;
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let count = bench.settings.sizes.flat_files;
     let names = flat_names(count);
     let order = names.pick(&shuffled(count));
-    let systems = bench.systems(Need { inodes: count as u64, bytes: count as u64 * 100 })?;
+    let systems = bench.systems(SpaceRequest { inodes: count as u64, bytes: count as u64 * 100 })?;
     let (mut created, mut unlinked, mut bytes) = (Values::default(), Values::default(), Values::default());
     let timed = bench.selection.has("create-flat") || bench.selection.has("unlink-flat");
     for system in systems.all() {
@@ -67,7 +67,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-struct Round {
+struct FlatRound {
     create: Duration,
     unlink: Duration,
     /// What the files and their directory took.
@@ -80,8 +80,8 @@ fn one_round(
     names: &Strings,
     order: &Strings,
     how: Create,
-    bench: &Bench,
-) -> Result<Round> {
+    bench: &NamespaceBench,
+) -> Result<FlatRound> {
     system.make_directory(DIRECTORY)?;
     let before = system.used_bytes()?;
     let create = system.create_files(DIRECTORY, names, how, &bench.stop)?;
@@ -91,5 +91,5 @@ fn one_round(
     system.remove_directory(DIRECTORY)?;
     system.settle()?;
     let used_bytes = before.zip(after).map(|(before, after)| after.saturating_sub(before));
-    Ok(Round { create, unlink, used_bytes })
+    Ok(FlatRound { create, unlink, used_bytes })
 }

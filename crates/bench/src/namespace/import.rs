@@ -1,7 +1,8 @@
 //! `import-tree`: a real tree into a file volume, beside `cp -a` to ext4, each ended by a sync.
 
-use super::bench::Bench;
-use crate::peers::{Host, Medium, Need, run_command};
+use super::bench::NamespaceBench;
+use super::importer::{Import, ImportRequest};
+use crate::peers::{Host, Medium, SpaceRequest, run_command};
 use crate::stop::Stop;
 use crate::system::{Named, System};
 use crate::values::Values;
@@ -21,30 +22,14 @@ const MOST_RUNS: usize = 3;
 /// `cp -a` may be so many times as fast as the import.
 const GOAL_TIMES_COPY: f64 = 1.3;
 
-/// What an import is asked for.
-pub struct ImportRequest<'a> {
-    /// File to make a volume in; it does not exist yet.
-    pub image: &'a Path,
-    /// Size to make the volume with: room enough for the tree.
-    pub size_bytes: u64,
-    /// Directory whose content is imported, its own file system only (as `cp -ax` does).
-    pub source: &'a Path,
-    /// Set when the import is to end early.
-    pub stop: &'a Stop,
-}
-
-/// Makes a volume, imports a tree, and returns once everything is durable and the volume closed: the number of names
-/// imported, or what went wrong in words.
-pub type Import = Arc<dyn Fn(&ImportRequest<'_>) -> std::result::Result<u64, String> + Send + Sync>;
-
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let import = bench.settings.import.clone().unwrap_or_else(|| Arc::new(import_volume));
     let source = bench.settings.tree.clone().unwrap_or_else(|| default_tree(bench.settings.quick));
     bench.progress.step(&format!("reading {}", source.display()));
-    let content = Content::of(&source, &bench.stop)?;
+    let content = TreeContent::of(&source, &bench.stop)?;
     let temp =
         tempfile::TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
-    let need = Need { inodes: content.inodes, bytes: content.bytes + content.inodes * 4096 };
+    let need = SpaceRequest { inodes: content.inodes, bytes: content.bytes + content.inodes * 4096 };
     let mut times = Values::default();
     let runs = bench.runs.min(MOST_RUNS);
     for run in 1..=runs {
@@ -91,7 +76,13 @@ fn default_tree(quick: bool) -> PathBuf {
     PathBuf::from(if quick { "/usr/share/doc" } else { "/usr" })
 }
 
-fn import_once(import: &Import, temp: &Path, source: &Path, need: Need, bench: &Bench) -> Result<f64> {
+fn import_once(
+    import: &Import,
+    temp: &Path,
+    source: &Path,
+    need: SpaceRequest,
+    bench: &NamespaceBench,
+) -> Result<f64> {
     let image = temp.join("volume.lane");
     let size_bytes = (need.bytes + need.inodes * 1024) / 2 * 3 + (256 << 20);
     let start = Instant::now();
@@ -116,20 +107,20 @@ fn copy_once(host: &Host, source: &Path, stop: &Stop) -> Result<f64> {
 
 /// What a tree holds.
 #[derive(Debug, Default)]
-struct Content {
+struct TreeContent {
     names: u64,
     inodes: u64,
     bytes: u64,
 }
 
-impl Content {
+impl TreeContent {
     /// Walks and reads a tree, so that its size is known and every system finds it in the host's cache.
     fn of(source: &Path, stop: &Stop) -> Result<Self> {
         let top = fs::symlink_metadata(source).map_err(Error::host(source.display().to_string()))?;
         if !top.is_dir() {
             return Err(Error::Arguments(format!("--tree {}: not a directory", source.display())));
         }
-        let mut content = Content { names: 1, inodes: 1, bytes: 0 };
+        let mut content = TreeContent { names: 1, inodes: 1, bytes: 0 };
         let mut buffer = vec![0; 1 << 20];
         let mut waiting = vec![source.to_path_buf()];
         while let Some(directory) = waiting.pop() {
@@ -164,9 +155,9 @@ mod tests {
         fs::create_dir(temp.path().join("d")).unwrap();
         fs::write(temp.path().join("d/f"), "12345").unwrap();
         std::os::unix::fs::symlink("nowhere", temp.path().join("l")).unwrap();
-        let content = Content::of(temp.path(), &Stop::default()).unwrap();
+        let content = TreeContent::of(temp.path(), &Stop::default()).unwrap();
         assert_eq!((content.names, content.bytes), (4, 4096));
-        assert!(Content::of(&temp.path().join("d/f"), &Stop::default()).is_err());
-        assert!(Content::of(&temp.path().join("none"), &Stop::default()).is_err());
+        assert!(TreeContent::of(&temp.path().join("d/f"), &Stop::default()).is_err());
+        assert!(TreeContent::of(&temp.path().join("none"), &Stop::default()).is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! `readdir-stat`: list a directory and read the attributes of all of it.
 
-use super::bench::Bench;
+use super::bench::NamespaceBench;
 use crate::Result;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::system::Create;
 use crate::values::Values;
 use crate::workload::flat_names;
@@ -10,9 +10,9 @@ use std::ffi::CStr;
 
 const DIRECTORY: &CStr = c"listed";
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let count = bench.settings.sizes.listed_files;
-    let systems = bench.systems(Need { inodes: count as u64, bytes: count as u64 * 100 })?;
+    let systems = bench.systems(SpaceRequest { inodes: count as u64, bytes: count as u64 * 100 })?;
     for system in systems.all() {
         bench.progress.step(&format!("making a directory of {count}, {}", system.name()));
         system.make_directory(DIRECTORY)?;

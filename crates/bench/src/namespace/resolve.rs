@@ -1,9 +1,9 @@
 //! `resolve-random-1t`, `resolve-random-2t`, `resolve-absent-1t`: random paths of a large tree.
 
-use super::bench::Bench;
+use super::bench::NamespaceBench;
 use crate::Result;
 use crate::lane::BATCH;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::report::Row;
 use crate::system::Expect;
 use crate::values::Values;
@@ -16,12 +16,12 @@ const GOAL_TIMES_EXT4: f64 = 10.0;
 /// What two threads are to reach against one.
 const GOAL_TWO_THREADS: f64 = 1.9;
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let tree = Tree::new(bench.settings.sizes.tree_files);
     let inodes = (tree.files.len() + tree.directories.len()) as u64;
     // A leaf directory of ext4 takes a block at least.
     let bytes = tree.directories.len() as u64 * 4096 + inodes * 64;
-    let systems = bench.systems(Need { inodes, bytes })?;
+    let systems = bench.systems(SpaceRequest { inodes, bytes })?;
     for system in systems.all() {
         bench.progress.step(&format!("making {} files, {}", tree.files.len(), system.name()));
         system.make_tree(&tree, &bench.stop)?;

@@ -1,8 +1,8 @@
 //! `wide-mkdir`, `wide-lookup`: many subdirectories in one directory.
 
-use super::bench::Bench;
+use super::bench::NamespaceBench;
 use crate::Result;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::system::Expect;
 use crate::values::Values;
 use crate::workload::{Strings, sampled, subdirectory_name};
@@ -16,11 +16,11 @@ const GOAL_CREATE: f64 = 5.0;
 /// What a lookup is to reach against ext4 through system calls: no slower.
 const GOAL_LOOKUP: f64 = 1.0;
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let (count, lookups) = (bench.settings.sizes.subdirectories, bench.settings.sizes.subdirectory_lookups);
     let names: Strings = (0..count).map(subdirectory_name).collect();
     let requests = names.pick(&sampled(count, lookups));
-    let systems = bench.systems(Need { inodes: count as u64 + 10, bytes: count as u64 * 4096 })?;
+    let systems = bench.systems(SpaceRequest { inodes: count as u64 + 10, bytes: count as u64 * 4096 })?;
     let (mut created, mut looked_up) = (Values::default(), Values::default());
     bench.in_turn("wide", &systems.all(), |system, run| {
         system.make_directory(DIRECTORY)?;

@@ -1,11 +1,11 @@
 //! `lookup-wide-N`: random names of one directory of N entries.
 
-use super::bench::{Bench, lane_bytes};
+use super::bench::{NamespaceBench, lane_bytes};
 use super::rows::wide_name;
 use crate::Result;
 use crate::lane::{BATCH, Lane};
 use crate::machine::available_memory;
-use crate::peers::Need;
+use crate::peers::SpaceRequest;
 use crate::system::{Create, Expect, System};
 use crate::values::Values;
 use crate::workload::{Strings, absent_name, flat_name, flat_names, sampled};
@@ -51,7 +51,7 @@ impl Wide {
     }
 
     /// Makes the directory; returns what it takes in bytes, where the system tells.
-    fn fill(&self, system: &dyn System, bench: &Bench) -> Result<u64> {
+    fn fill(&self, system: &dyn System, bench: &NamespaceBench) -> Result<u64> {
         bench.progress.step(&format!("making a directory of {}, {}", self.entries, system.name()));
         let before = system.used_bytes()?.unwrap_or(0);
         system.make_directory(&self.name)?;
@@ -61,7 +61,7 @@ impl Wide {
     }
 }
 
-pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     // One entry is what the others are compared with, so it is always measured.
     let steps: Vec<usize> = bench
         .settings
@@ -72,7 +72,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
         .collect();
     let (shared, own): (Vec<usize>, Vec<usize>) = steps.iter().partition(|&&n| n <= PEER_ENTRIES);
     let inodes = shared.iter().sum::<usize>() as u64 + 10;
-    let systems = bench.systems(Need { inodes, bytes: inodes * 100 })?;
+    let systems = bench.systems(SpaceRequest { inodes, bytes: inodes * 100 })?;
     let mut directories: Vec<Wide> =
         shared.iter().map(|&n| Wide::new(n, bench.settings.sizes.wide_lookups)).collect();
     for wide in &mut directories {
@@ -94,7 +94,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
             continue;
         }
         let mut wide = Wide::new(entries, bench.settings.sizes.wide_lookups);
-        let lane = Lane::new(lane_bytes(Need { inodes: entries as u64, bytes: 0 }))?;
+        let lane = Lane::new(lane_bytes(SpaceRequest { inodes: entries as u64, bytes: 0 }))?;
         wide.lane_bytes = wide.fill(&lane, bench)?;
         directories.push(wide);
         lanes.push(lane);
@@ -108,7 +108,12 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
 }
 
 /// Every run goes through all sizes, so that a drift hits the small and the large alike.
-fn look_up(bench: &Bench, all: &[&dyn System], lanes: &[Lane], directories: &mut [Wide]) -> Result<()> {
+fn look_up(
+    bench: &NamespaceBench,
+    all: &[&dyn System],
+    lanes: &[Lane],
+    directories: &mut [Wide],
+) -> Result<()> {
     for run in 0..=bench.runs {
         let mut own = lanes.iter();
         for wide in directories.iter_mut() {
@@ -131,7 +136,7 @@ fn look_up(bench: &Bench, all: &[&dyn System], lanes: &[Lane], directories: &mut
     Ok(())
 }
 
-fn add_row(bench: &mut Bench, wide: &Wide, base: f64) {
+fn add_row(bench: &mut NamespaceBench, wide: &Wide, base: f64) {
     let Some(mut row) = wide.found_times.row(&wide_name(wide.entries), "ns/name") else { return };
     let cost = row.lanefs.median;
     let absent = wide.absent_times.median("lanefs").unwrap_or(0.0);

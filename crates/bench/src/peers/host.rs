@@ -1,6 +1,6 @@
 //! A file system of the host as a system under measurement, through system calls relative to open directories.
 
-use super::mount::Mount;
+use super::mount_guard::MountGuard;
 use super::probe::{FileSystem, probe};
 use super::remove::remove_tree;
 use crate::stop::{STRIDE, Stop};
@@ -45,7 +45,7 @@ pub struct Host {
 
 /// What to take away at the end.
 enum Keeper {
-    Mount { _mount: Mount },
+    Mount { _mount: MountGuard },
     Directory { _directory: OwnDirectory },
 }
 
@@ -67,7 +67,7 @@ impl Host {
         path: &Path,
         about: FileSystem,
         in_memory: bool,
-        mount: Mount,
+        mount: MountGuard,
     ) -> Result<Self> {
         let host = Host::open(name, path, about, Keeper::Mount { _mount: mount })?;
         Ok(Host { in_memory: Some(in_memory), ..host })
