@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
+.PHONY: count help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -123,6 +123,14 @@ bench-gpu: build-bench ## lookups by the GPU engine against the CPU engine and e
 bench-mount: build-bench ## a mounted volume against ext4, tmpfs and a FUSE passthrough, as root (ARGS="--quick")
 	@echo "==> bench-mount: $(BENCH) mount $(ARGS)"
 	@$(BENCH) mount $(ARGS)
+
+# The built example of another commit, to compare with.
+OTHER ?=
+
+count: setup-bench ## instructions of the engine's main operations, by callgrind (OTHER=example of another commit)
+	@$(CARGO) build --release --locked -p lanefs --example count
+	@echo "==> count: instructions by phase"
+	@sh scripts/count.sh $(or $(CARGO_TARGET_DIR),target)/release/examples/count $(OTHER)
 
 # Steps of each run of fsx.
 STEPS ?= 1000000
