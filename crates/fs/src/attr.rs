@@ -3,13 +3,13 @@
 use crate::data;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::perm::{self, WRITE, access};
 use crate::types::{Attr, Caller, SetAttr, Time};
 use lanefs_format::{Code, FileKind, inode as f};
 
 /// `chmod`, `chown`, `truncate` and `utimensat` in one.
-pub(crate) fn set(edit: &mut Edit<'_>, who: &Caller, node: Node<'_>, set: &SetAttr) -> Outcome<()> {
+pub(crate) fn set(edit: &mut Edit<'_>, who: &Caller, node: Inode<'_>, set: &SetAttr) -> Outcome<()> {
     let kind = node.kind()?;
     match kind {
         FileKind::File => {}
@@ -55,7 +55,7 @@ pub(crate) fn is_access_news(attr: &Attr, now: Time) -> bool {
     atime != now && (atime <= attr.mtime || atime <= attr.ctime || now.0.saturating_sub(atime.0) >= DAY)
 }
 
-fn check(who: &Caller, node: &Node<'_>, set: &SetAttr) -> Outcome<()> {
+fn check(who: &Caller, node: &Inode<'_>, set: &SetAttr) -> Outcome<()> {
     let Some(user) = perm::checked(who) else { return Ok(()) };
     if set.size.is_some() {
         access(who, node, WRITE)?;

@@ -9,7 +9,7 @@ use crate::attempt::Core;
 use crate::dir::{self, Entry, Name};
 use crate::error::Outcome;
 use crate::error::{Error, Result};
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::resolve::{self, Start};
 use crate::types::{Ino, Resolution, ResolveOptions};
 use crate::volume::Volume;
@@ -82,7 +82,7 @@ impl Volume {
         let run = if Reader::reading(store).is_quiet() { BLOCK_OF_PATHS } else { LANES };
         for (paths, answers) in block.chunks(run).zip(answers.chunks_mut(run)) {
             let core = Core::new(&self.shared.state, Reader::reading(store));
-            Batch::new(start, attributes).interleave(&core, paths, answers);
+            LookupBatch::new(start, attributes).interleave(&core, paths, answers);
             if core.store.validate().is_err() {
                 answers.fill_with(|| Resolution::failed(Code::NotResident));
             } else if !core.store.is_quiet() {
@@ -95,7 +95,7 @@ impl Volume {
     fn one(&self, start: &Start<'_>, attributes: bool, path: &[u8]) -> Result<Resolution> {
         let found = self.view(|core| {
             let (ino, kind) = resolve::resolve(core, start, path)?;
-            let attr = if attributes { Some(Node::load(core, ino)?.attr()?) } else { None };
+            let attr = if attributes { Some(Inode::load(core, ino)?.attr()?) } else { None };
             Ok(Resolution { code: Code::Success, ino: Some(Ino(ino)), kind: Some(kind), attr })
         });
         match found {
@@ -148,17 +148,17 @@ struct Lanes {
 }
 
 /// A block of paths, split and hashed.
-struct Batch<'s, 'p> {
+struct LookupBatch<'s, 'p> {
     start: &'s Start<'s>,
     attributes: bool,
     names: Vec<&'p [u8]>,
     hashes: Vec<u32>,
 }
 
-impl<'s, 'p> Batch<'s, 'p> {
+impl<'s, 'p> LookupBatch<'s, 'p> {
     fn new(start: &'s Start<'s>, attributes: bool) -> Self {
         let components = 8 * BLOCK_OF_PATHS;
-        Batch {
+        LookupBatch {
             start,
             attributes,
             names: Vec::with_capacity(components),
@@ -190,7 +190,8 @@ impl<'s, 'p> Batch<'s, 'p> {
 
     /// Answers what it can; the others stay [`Code::NotResident`].
     fn interleave<P: AsRef<[u8]>>(&mut self, core: &Core, paths: &'p [P], answers: &mut [Resolution]) {
-        if Node::directory(core, self.start.base).is_err() || Node::directory(core, self.start.root).is_err()
+        if Inode::directory(core, self.start.base).is_err()
+            || Inode::directory(core, self.start.root).is_err()
         {
             return;
         }
@@ -321,7 +322,7 @@ impl<'s, 'p> Batch<'s, 'p> {
     /// A candidate that was not the one: the directory's ordinary search decides.
     #[cold]
     fn slowly(&self, core: &Core, lane: Lane, lanes: &mut Lanes, answers: &mut [Resolution]) -> Outcome<()> {
-        let node = Node::directory(core, lane.ino)?;
+        let node = Inode::directory(core, lane.ino)?;
         match dir::find(core, &node, self.name(&lane))? {
             Some(entry) => self.enter(core, lane, entry.ino(), entry.kind()?, lanes, answers),
             None => missing(&lane, answers),
@@ -368,7 +369,7 @@ impl<'s, 'p> Batch<'s, 'p> {
 /// The inode found is here.
 #[inline(always)]
 fn finish(core: &Core, lane: Lane, answers: &mut [Resolution]) -> Outcome<()> {
-    let attr = Node::load(core, lane.ino)?.attr()?;
+    let attr = Inode::load(core, lane.ino)?.attr()?;
     answers[lane.path as usize] =
         Resolution { code: Code::Success, ino: Some(Ino(lane.ino)), kind: Some(lane.kind), attr: Some(attr) };
     Ok(())

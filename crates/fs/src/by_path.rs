@@ -2,7 +2,7 @@
 //! the path.
 
 use crate::error::{Error, Result};
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::path;
 use crate::resolve::{self, Start};
 use crate::types::{Attr, Caller, Ino, SetAttr};
@@ -25,7 +25,7 @@ impl Volume {
         let start = Start { root, base: root, follow, who: &Caller::OWNER };
         self.view(|core| {
             let (ino, _) = resolve::resolve(core, &start, path)?;
-            Node::load(core, ino)?.attr()
+            Inode::load(core, ino)?.attr()
         })
         .map_err(|e| e.at(show(path)))
     }

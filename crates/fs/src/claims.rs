@@ -8,7 +8,7 @@ use lanefs_format::BLOCK;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Places in the table.
-const PLACES: usize = 1024;
+const TABLE_SLOTS: usize = 1024;
 
 /// A claim ends when it was not renewed for one or two of these: 2^26 ns, a fifteenth of a second.
 const TICK_SHIFT: u32 = 26;
@@ -24,7 +24,7 @@ pub(crate) struct Claims {
 
 impl Default for Claims {
     fn default() -> Self {
-        Claims { table: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
+        Claims { table: (0..TABLE_SLOTS).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
@@ -33,23 +33,23 @@ fn tick(now: Time) -> u64 {
 }
 
 impl Claims {
-    fn place(&self, at: u64) -> &AtomicU64 {
-        &self.table[((at / BLOCK).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % PLACES]
+    fn slot(&self, at: u64) -> &AtomicU64 {
+        &self.table[((at / BLOCK).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % TABLE_SLOTS]
     }
 
     /// Claims the block or chunk at `at`, or renews the claim.
     pub(crate) fn claim(&self, at: u64, writer: u8, now: Time) {
         let word = (at / BLOCK) << LOW_BITS | tick(now) << WRITER_BITS | u64::from(writer);
-        let place = self.place(at);
+        let slot = self.slot(at);
         // Seldom written, so that the line stays shared between processors.
-        if place.load(Relaxed) != word {
-            place.store(word, Relaxed);
+        if slot.load(Relaxed) != word {
+            slot.store(word, Relaxed);
         }
     }
 
     /// True where another writer claimed it and still works there.
-    pub(crate) fn is_others(&self, at: u64, writer: u8, now: Time) -> bool {
-        let word = self.place(at).load(Relaxed);
+    pub(crate) fn is_claimed_by_other(&self, at: u64, writer: u8, now: Time) -> bool {
+        let word = self.slot(at).load(Relaxed);
         let age = tick(now).wrapping_sub(word >> WRITER_BITS) & ((1 << TICK_BITS) - 1);
         word >> LOW_BITS == at / BLOCK && word as u8 != writer && age <= 1
     }
@@ -64,9 +64,9 @@ mod tests {
         let claims = Claims::default();
         let now = Time(1 << 40);
         claims.claim(0x20_0000, 3, now);
-        assert!(claims.is_others(0x20_0000, 4, now));
-        assert!(!claims.is_others(0x20_0000, 3, now));
-        assert!(!claims.is_others(0x40_0000, 4, now));
-        assert!(!claims.is_others(0x20_0000, 4, Time(now.0 + (2 << TICK_SHIFT))));
+        assert!(claims.is_claimed_by_other(0x20_0000, 4, now));
+        assert!(!claims.is_claimed_by_other(0x20_0000, 3, now));
+        assert!(!claims.is_claimed_by_other(0x40_0000, 4, now));
+        assert!(!claims.is_claimed_by_other(0x20_0000, 4, Time(now.0 + (2 << TICK_SHIFT))));
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, Outcome, Result};
 use crate::shared::Shared;
 use crate::transaction::{free_deferred, put_back};
 use crate::writer::{Freed, Writer};
-use lanefs_format::BLOCK;
+use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK};
 use lanefs_store::{Closed, Fault, Reader, Snapshot};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -23,7 +23,7 @@ impl Shared {
         }
         // A snapshot that begins from now on has all that was done before this call.
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
-        let Some(_turn) = self.turn_unless(|| self.durable.load(Ordering::SeqCst) >= wanted) else {
+        let Some(_lock) = self.lock_commits_unless(|| self.durable.load(Ordering::SeqCst) >= wanted) else {
             return Ok(());
         };
         if self.state.store.has_failed() {
@@ -32,29 +32,29 @@ impl Shared {
         self.write_data_early()?;
         let (snapshot, freed) = {
             let mut closed = self.state.gate.close_to_change(&self.state.store);
-            let writer = self.recall(&mut closed)?;
+            let writer = self.recall_prealloc(&mut closed)?;
             self.snapshot(writer)?
         };
         self.state.store.commit(snapshot)?;
         if !freed.is_empty() {
-            self.free(gather(&mut self.state.gate.close_to_change(&self.state.store)), &freed)?;
+            self.free(gather_writers(&mut self.state.gate.close_to_change(&self.state.store)), &freed)?;
         }
         self.durable.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
         Ok(())
     }
 
     /// Waits until nobody else commits, and keeps it so.
-    pub(crate) fn turn(&self) -> Turn<'_> {
+    pub(crate) fn lock_commits(&self) -> CommitLock<'_> {
         loop {
-            if let Some(turn) = self.turn_unless(|| false) {
+            if let Some(turn) = self.lock_commits_unless(|| false) {
                 return turn;
             }
         }
     }
 
-    /// As [`turn`](Self::turn), but for `None` as soon as it is `done`. All who wait look when a commit is over: were they to queue
+    /// As [`lock_commits`](Self::lock_commits), but for `None` as soon as it is `done`. All who wait look when a commit is over: were they to queue
     /// for a lock, the thread that had it last would have it again before they wake.
-    fn turn_unless(&self, done: impl Fn() -> bool) -> Option<Turn<'_>> {
+    fn lock_commits_unless(&self, done: impl Fn() -> bool) -> Option<CommitLock<'_>> {
         let mut committing = self.committing.lock();
         loop {
             if done() {
@@ -62,15 +62,15 @@ impl Shared {
             }
             if !*committing {
                 *committing = true;
-                return Some(Turn(self));
+                return Some(CommitLock(self));
             }
             self.committed.wait(&mut committing);
         }
     }
 
-    /// As [`commit`](Self::commit), with the gate closed all the time. The caller has its [turn](Self::turn), and has
-    /// what the writers left [recalled](Self::recall).
-    pub(crate) fn commit_alone(&self, writer: &mut Writer) -> Result<()> {
+    /// As [`commit`](Self::commit), with the gate closed all the time. The caller has its [commit lock](Self::lock_commits), and has
+    /// what the writers left [recalled](Self::recall_prealloc).
+    pub(crate) fn commit_exclusive(&self, writer: &mut Writer) -> Result<()> {
         self.put_back(writer)?;
         if self.state.store.is_memory() {
             return Ok(());
@@ -89,12 +89,12 @@ impl Shared {
     ///
     /// # Errors
     /// The device's; [`Error::Damaged`] where a bitmap is, and what was in stock stays used then, for fsck to find.
-    pub(crate) fn recall<'c>(&self, closed: &'c mut Closed<'_, Writer>) -> Result<&'c mut Writer> {
+    pub(crate) fn recall_prealloc<'c>(&self, closed: &'c mut Closed<'_, Writer>) -> Result<&'c mut Writer> {
         let mut returning = Vec::new();
         for writer in &mut closed.states {
-            returning.append(&mut writer.stock.empty());
+            returning.append(&mut writer.prealloc.drain());
         }
-        let first = gather(closed);
+        let first = gather_writers(closed);
         first.returning.append(&mut returning);
         self.put_back(first)?;
         Ok(first)
@@ -103,7 +103,7 @@ impl Shared {
     /// Gives what a writer has in stock back to the bitmaps.
     fn put_back(&self, writer: &mut Writer) -> Result<()> {
         let mut runs = std::mem::take(&mut writer.returning);
-        runs.append(&mut writer.stock.empty());
+        runs.append(&mut writer.prealloc.drain());
         if runs.is_empty() {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl Shared {
     }
 
     /// After a change: has the committer work when much has gathered, and waits for it when too much has.
-    pub(crate) fn see_to_commits(&self) -> Result<()> {
+    pub(crate) fn wake_committer(&self) -> Result<()> {
         if self.state.store.must_commit() {
             return self.commit();
         }
@@ -210,13 +210,13 @@ impl Shared {
 
     /// Writes file data in place that the next commit will want there. Nothing is durable by that.
     fn write_ahead(&self) {
-        let _turn = self.turn();
+        let _lock = self.lock_commits();
         // A failure is told to whoever changes or syncs next.
         let _ = self.write_data_early();
     }
 
     /// The background committer: commits by time and by size, writes file data ahead, and empties the journal behind.
-    pub(crate) fn keep_committing(&self) {
+    pub(crate) fn run_committer(&self) {
         let mut due = Instant::now() + self.commit_every;
         loop {
             let mut work = self.work.lock();
@@ -240,7 +240,7 @@ impl Shared {
                 let _ = self.commit();
             }
             if self.state.store.should_checkpoint() {
-                let _turn = self.turn();
+                let _lock = self.lock_commits();
                 // Who had the turn before may have done it; a flush that fails behind a close would be heard by nobody.
                 if self.state.store.should_checkpoint() {
                     let _ = self.state.store.checkpoint();
@@ -251,17 +251,17 @@ impl Shared {
 }
 
 /// The right to commit.
-pub(crate) struct Turn<'s>(&'s Shared);
+pub(crate) struct CommitLock<'s>(&'s Shared);
 
-impl Drop for Turn<'_> {
+impl Drop for CommitLock<'_> {
     fn drop(&mut self) {
         *self.0.committing.lock() = false;
         self.0.committed.notify_all();
     }
 }
 
-/// The first writer, with what all of them left to be committed; they keep their stock.
-fn gather<'c>(closed: &'c mut Closed<'_, Writer>) -> &'c mut Writer {
+/// The first writer, with what all of them left to be committed; they keep their prealloc.
+fn gather_writers<'c>(closed: &'c mut Closed<'_, Writer>) -> &'c mut Writer {
     let (mut changed, mut deferred) = (Vec::new(), Vec::new());
     for writer in &mut closed.states {
         changed.append(&mut writer.log.take_changed());
@@ -280,8 +280,8 @@ fn places(freed: &[Freed]) -> (Vec<u64>, Vec<(u64, u64)>) {
     for freed in freed {
         match freed {
             Freed::Block(at, _) => blocks.push(*at),
-            Freed::Run(first, count) => runs.push((*first, *count)),
-            Freed::Chunk(at) => runs.push((at / BLOCK, lanefs_format::BLOCKS_PER_CHUNK)),
+            Freed::Extent(extent) => runs.push((extent.first, extent.count)),
+            Freed::Chunk(at) => runs.push((at / BLOCK, BLOCKS_PER_CHUNK)),
         }
     }
     (blocks, runs)

@@ -72,7 +72,7 @@ impl Volume {
             }
         }
         if done > 0 {
-            self.tell(&[Changed::Inode(to)]);
+            self.notify(&[Changed::Inode(to)]);
         }
         Ok(done)
     }

@@ -6,8 +6,8 @@
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{Node, set_flags, touch};
-use crate::map::{self, State};
+use crate::inode::{Inode, set_flags, touch};
+use crate::map::{self, MapState};
 use crate::types::{Allocate, FileExtent, Seek};
 use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, Pointer, inode as f};
 use lanefs_store::{Fault, Want};
@@ -18,7 +18,7 @@ use std::borrow::Cow;
 const PADDED: usize = 1 << 20;
 
 /// Reads from `offset` on; fewer bytes only at the end of the file.
-pub(crate) fn read(core: &Core, node: Node<'_>, offset: u64, buffer: &mut [u8]) -> Outcome<usize> {
+pub(crate) fn read(core: &Core, node: Inode<'_>, offset: u64, buffer: &mut [u8]) -> Outcome<usize> {
     let size = node.size();
     if offset >= size {
         return Ok(0);
@@ -40,7 +40,7 @@ pub(crate) fn read(core: &Core, node: Node<'_>, offset: u64, buffer: &mut [u8]) 
         let step = (extent.blocks.saturating_mul(BLOCK) - inside).min(left) as usize;
         let part = &mut buffer[done..done + step];
         match extent.state {
-            State::Data(place) => {
+            MapState::Data(place) => {
                 core.store.read_data(place + inside, part, extent.blocks).map_err(|fault| match fault {
                     Fault::Miss { at: missed, want: Want::Data { need, .. } } => {
                         let first = at / BLOCK + (missed / BLOCK).saturating_sub(place / BLOCK);
@@ -52,7 +52,7 @@ pub(crate) fn read(core: &Core, node: Node<'_>, offset: u64, buffer: &mut [u8]) 
                     fault => fault,
                 })?;
             }
-            State::Hole | State::Unwritten(_) => part.fill(0),
+            MapState::Hole | MapState::Unwritten(_) => part.fill(0),
         }
         done += step;
     }
@@ -61,7 +61,7 @@ pub(crate) fn read(core: &Core, node: Node<'_>, offset: u64, buffer: &mut [u8]) 
 
 /// Blocks that follow each other on the volume from the file's block `first` on, `need` at least: what reading ahead may bring.
 #[cold]
-fn ahead(core: &Core<'_>, node: Node<'_>, first: u64, need: u32) -> u32 {
+fn ahead(core: &Core<'_>, node: Inode<'_>, first: u64, need: u32) -> u32 {
     /// 16 MiB; one lookup sees 2 MiB of small blocks at most anyway.
     const FAR: u64 = 4096;
     let blocks = map::lookup(core, node, first, FAR).map_or(0, |extent| extent.blocks);
@@ -69,7 +69,7 @@ fn ahead(core: &Core<'_>, node: Node<'_>, first: u64, need: u32) -> u32 {
 }
 
 /// Writes all of `data` and grows the file if need be.
-pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
+pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
     if data.is_empty() {
         return Ok(());
     }
@@ -82,7 +82,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8
         set_flags(edit, node, 0, INODE_INLINE);
         edit.tx.put_bytes(node.view, INODE_CORE + offset as usize, data);
     } else {
-        let mut plan = Plan::default();
+        let mut plan = WritePlan::default();
         spill(edit, node, &mut plan)?;
         clear_tail(edit, node, size, offset, &mut plan)?;
         let aligned = offset.is_multiple_of(BLOCK) && end >= size && !end.is_multiple_of(BLOCK);
@@ -106,9 +106,9 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, data: &[u8
 /// Data to be written at places of the volume once everything is allocated: what was overwritten could not be taken back
 /// when the volume turned out to be full.
 #[derive(Default)]
-struct Plan<'d>(Vec<Part<'d>>);
+struct WritePlan<'d>(Vec<PlannedWrite<'d>>);
 
-struct Part<'d> {
+struct PlannedWrite<'d> {
     /// Position on the volume.
     at: u64,
     data: Cow<'d, [u8]>,
@@ -116,7 +116,7 @@ struct Part<'d> {
     is_new: bool,
 }
 
-impl<'d> Plan<'d> {
+impl<'d> WritePlan<'d> {
     /// The caller holds the file's inode.
     fn carry_out(self, edit: &mut Edit<'_>) -> Outcome<()> {
         for (i, part) in self.0.iter().enumerate() {
@@ -135,25 +135,25 @@ impl<'d> Plan<'d> {
 
     /// Data for blocks, or for parts of them, that are the file's already.
     fn add(&mut self, at: u64, data: Cow<'d, [u8]>) {
-        self.0.push(Part { at, data, is_new: false });
+        self.0.push(PlannedWrite { at, data, is_new: false });
     }
 }
 
-impl Part<'_> {
+impl PlannedWrite<'_> {
     fn end(&self) -> u64 {
         self.at + self.data.len() as u64
     }
 }
 
 /// Moves inline data to a block, at once.
-fn spill_now(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
-    let mut plan = Plan::default();
+fn spill_now(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
+    let mut plan = WritePlan::default();
     spill(edit, node, &mut plan)?;
     plan.carry_out(edit)
 }
 
 /// Moves inline data to a block.
-fn spill(edit: &mut Edit<'_>, node: Node<'_>, plan: &mut Plan<'_>) -> Outcome<()> {
+fn spill(edit: &mut Edit<'_>, node: Inode<'_>, plan: &mut WritePlan<'_>) -> Outcome<()> {
     if !node.is_inline() {
         return Ok(());
     }
@@ -170,7 +170,7 @@ fn spill(edit: &mut Edit<'_>, node: Node<'_>, plan: &mut Plan<'_>) -> Outcome<()
     Ok(())
 }
 
-fn clear_inline(edit: &mut Edit<'_>, node: Node<'_>, from: usize) {
+fn clear_inline(edit: &mut Edit<'_>, node: Inode<'_>, from: usize) {
     let zeros = [0u8; 256];
     let room = edit.store().inode_size().inline();
     edit.tx.put_bytes(node.view, INODE_CORE + from, &zeros[from.min(room)..room]);
@@ -178,10 +178,10 @@ fn clear_inline(edit: &mut Edit<'_>, node: Node<'_>, from: usize) {
 
 fn write_parts<'d>(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     offset: u64,
     data: &'d [u8],
-    plan: &mut Plan<'d>,
+    plan: &mut WritePlan<'d>,
 ) -> Outcome<()> {
     let head = (offset.next_multiple_of(BLOCK) - offset).min(data.len() as u64) as usize;
     let (first, rest) = data.split_at(head);
@@ -199,13 +199,13 @@ fn write_parts<'d>(
 /// Writes inside one block. A block that held nothing is written whole, so that what surrounds the data is zero.
 fn write_inside<'d>(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     offset: u64,
     data: &'d [u8],
-    plan: &mut Plan<'d>,
+    plan: &mut WritePlan<'d>,
 ) -> Outcome<()> {
     let (block, inside) = (offset / BLOCK, offset % BLOCK);
-    if let State::Data(at) = map::lookup(edit.core, node, block, 1)?.state {
+    if let MapState::Data(at) = map::lookup(edit.core, node, block, 1)?.state {
         plan.add(at + inside, Cow::Borrowed(data));
         return Ok(());
     }
@@ -217,30 +217,30 @@ fn write_inside<'d>(
 /// Writes whole blocks.
 fn write_blocks<'d>(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     block: u64,
     data: Cow<'d, [u8]>,
-    plan: &mut Plan<'d>,
+    plan: &mut WritePlan<'d>,
 ) -> Outcome<()> {
     let (mut at, mut done) = (block, 0);
     while done < data.len() {
         let left = (data.len() - done) as u64 / BLOCK;
         let extent = map::lookup(edit.core, node, at, left)?;
-        let is_new = extent.state == State::Hole;
+        let is_new = extent.state == MapState::Hole;
         let (place, blocks) = match extent.state {
-            State::Data(place) => (place, extent.blocks),
-            State::Unwritten(place) => {
+            MapState::Data(place) => (place, extent.blocks),
+            MapState::Unwritten(place) => {
                 map::mark_written(edit, node, at, extent.blocks)?;
                 (place, extent.blocks)
             }
-            State::Hole => map::allocate_hole(edit, node, at, extent.blocks, false)?,
+            MapState::Hole => map::allocate_hole(edit, node, at, extent.blocks, false)?,
         };
         let end = done + (blocks * BLOCK) as usize;
         let data = match &data {
             Cow::Borrowed(all) => Cow::Borrowed(&all[done..end]),
             Cow::Owned(all) => Cow::Owned(all[done..end].to_vec()),
         };
-        plan.0.push(Part { at: place, data, is_new });
+        plan.0.push(PlannedWrite { at: place, data, is_new });
         (at, done) = (at + blocks, end);
     }
     Ok(())
@@ -248,11 +248,17 @@ fn write_blocks<'d>(
 
 /// Writes zeros behind the end of a file, as far as its last block and `to`: a write that a crash cut off may have left
 /// something there.
-fn clear_tail(edit: &mut Edit<'_>, node: Node<'_>, size: u64, to: u64, plan: &mut Plan<'_>) -> Outcome<()> {
+fn clear_tail(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    size: u64,
+    to: u64,
+    plan: &mut WritePlan<'_>,
+) -> Outcome<()> {
     let to = to.min(size.checked_next_multiple_of(BLOCK).unwrap_or(size));
     if size < to
         && !node.is_inline()
-        && let State::Data(at) = map::lookup(edit.core, node, size / BLOCK, 1)?.state
+        && let MapState::Data(at) = map::lookup(edit.core, node, size / BLOCK, 1)?.state
     {
         plan.add(at + size % BLOCK, Cow::Owned(vec![0; (to - size) as usize]));
     }
@@ -260,12 +266,12 @@ fn clear_tail(edit: &mut Edit<'_>, node: Node<'_>, size: u64, to: u64, plan: &mu
 }
 
 /// Writes zeros over what is allocated in a part of one block.
-fn zero_inside(edit: &mut Edit<'_>, node: Node<'_>, from: u64, to: u64) -> Outcome<()> {
+fn zero_inside(edit: &mut Edit<'_>, node: Inode<'_>, from: u64, to: u64) -> Outcome<()> {
     if from < to
-        && let State::Data(at) = map::lookup(edit.core, node, from / BLOCK, 1)?.state
+        && let MapState::Data(at) = map::lookup(edit.core, node, from / BLOCK, 1)?.state
     {
         let zeros = vec![0u8; (to - from) as usize];
-        let mut plan = Plan::default();
+        let mut plan = WritePlan::default();
         plan.add(at + from % BLOCK, Cow::Owned(zeros));
         plan.carry_out(edit)?;
     }
@@ -273,7 +279,7 @@ fn zero_inside(edit: &mut Edit<'_>, node: Node<'_>, from: u64, to: u64) -> Outco
 }
 
 /// Cuts a file off, or grows it with a hole.
-pub(crate) fn truncate(edit: &mut Edit<'_>, node: Node<'_>, size: u64) -> Outcome<()> {
+pub(crate) fn truncate(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outcome<()> {
     if size > MAX_FILE_SIZE {
         return Err(Code::FileTooLarge.into());
     }
@@ -292,7 +298,7 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Node<'_>, size: u64) -> Outcom
         map::punch(edit, node, size.div_ceil(BLOCK), u64::MAX)?;
         zero_inside(edit, node, size, size.next_multiple_of(BLOCK))?;
     } else {
-        let mut plan = Plan::default();
+        let mut plan = WritePlan::default();
         clear_tail(edit, node, old, size, &mut plan)?;
         plan.carry_out(edit)?;
     }
@@ -304,7 +310,7 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Node<'_>, size: u64) -> Outcom
 /// `fallocate(2)`.
 pub(crate) fn fallocate(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     mode: Allocate,
     offset: u64,
     len: u64,
@@ -329,7 +335,7 @@ pub(crate) fn fallocate(
         Allocate::PunchHole | Allocate::ZeroRange => clear(edit, node, offset, end, mode)?,
     }
     if matches!(mode, Allocate::Extend | Allocate::ZeroRange) && end > size {
-        let mut plan = Plan::default();
+        let mut plan = WritePlan::default();
         clear_tail(edit, node, size, end, &mut plan)?;
         plan.carry_out(edit)?;
         edit.tx.put(node.view, f::BYTES, end);
@@ -338,7 +344,7 @@ pub(crate) fn fallocate(
     Ok(())
 }
 
-fn clear(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, end: u64, mode: Allocate) -> Outcome<()> {
+fn clear(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, mode: Allocate) -> Outcome<()> {
     let size = node.size();
     if node.is_inline() {
         let room = edit.store().inode_size().inline() as u64;
@@ -370,7 +376,7 @@ fn clear(edit: &mut Edit<'_>, node: Node<'_>, offset: u64, end: u64, mode: Alloc
 }
 
 /// `SEEK_DATA` and `SEEK_HOLE`.
-pub(crate) fn seek(core: &Core, node: Node<'_>, offset: u64, what: Seek) -> Outcome<u64> {
+pub(crate) fn seek(core: &Core, node: Inode<'_>, offset: u64, what: Seek) -> Outcome<u64> {
     let size = node.size();
     if offset >= size {
         return Err(Code::NoSuchRange.into());
@@ -382,7 +388,7 @@ pub(crate) fn seek(core: &Core, node: Node<'_>, offset: u64, what: Seek) -> Outc
     // No file has more extents and holes than this; a map bent into a maze ends here.
     for _ in 0..=2 * core.store.bytes() / BLOCK + 1024 {
         let extent = map::lookup(core, node, block, u64::MAX - block)?;
-        let is_data = matches!(extent.state, State::Data(_));
+        let is_data = matches!(extent.state, MapState::Data(_));
         if is_data == (what == Seek::Data) {
             let at = (block * BLOCK).max(offset);
             return if at < size { Ok(at) } else { Err(Code::NoSuchRange.into()) };
@@ -396,7 +402,7 @@ pub(crate) fn seek(core: &Core, node: Node<'_>, offset: u64, what: Seek) -> Outc
 }
 
 /// Where the blocks of a file lie, those behind its end too.
-pub(crate) fn extents(core: &Core, node: Node<'_>) -> Outcome<Vec<FileExtent>> {
+pub(crate) fn extents(core: &Core, node: Inode<'_>) -> Outcome<Vec<FileExtent>> {
     let mut all: Vec<FileExtent> = Vec::new();
     let mut block = 0;
     // As in `seek`; behind the map's reach all is one hole.
@@ -406,9 +412,9 @@ pub(crate) fn extents(core: &Core, node: Node<'_>) -> Outcome<Vec<FileExtent>> {
         }
         let found = map::lookup(core, node, block, u64::MAX - block)?;
         let (position, unwritten) = match found.state {
-            State::Data(at) => (at, false),
-            State::Unwritten(at) => (at, true),
-            State::Hole => {
+            MapState::Data(at) => (at, false),
+            MapState::Unwritten(at) => (at, true),
+            MapState::Hole => {
                 block = block.saturating_add(found.blocks);
                 continue;
             }

@@ -4,7 +4,7 @@ use crate::attempt::Core;
 use crate::counts::Counts;
 use crate::error::Outcome;
 use crate::hints::{Hints, LeafHints};
-use crate::prealloc::Draw;
+use crate::prealloc::PreallocTxn;
 use crate::types::Time;
 use crate::writer::{Freed, Writer, deferred_blocks};
 use lanefs_format::inode as f;
@@ -21,7 +21,7 @@ pub(crate) struct Edit<'v> {
     pub(crate) counts: Counts,
     pub(crate) now: Time,
     pub(crate) leaves: &'v mut LeafHints,
-    pub(crate) stock: Draw<'v>,
+    pub(crate) prealloc: PreallocTxn<'v>,
     pub(crate) freed: &'v mut Vec<Freed>,
     /// False where the volume is so full that the orphan directory cannot grow.
     pub(crate) may_list: bool,
@@ -45,7 +45,7 @@ impl<'v> Edit<'v> {
             counts: Counts::default(),
             now: Time::now(),
             leaves: &mut writer.leaves,
-            stock: Draw::new(&mut writer.stock),
+            prealloc: PreallocTxn::new(&mut writer.prealloc),
             freed: &mut writer.freed,
             may_list: true,
             number,
@@ -63,7 +63,7 @@ impl<'v> Edit<'v> {
 
     /// True where another writer works in the chunk or block at `at` just now.
     pub(crate) fn is_claimed(&self, at: u64) -> bool {
-        self.core.state.claims.is_others(at, self.number, self.now)
+        self.core.state.claims.is_claimed_by_other(at, self.number, self.now)
     }
 
     /// Tells other writers that this one works in the chunk or block at `at`.
@@ -91,9 +91,9 @@ impl<'v> Edit<'v> {
             self.tx.raise(view, f::CTIME, self.now.0);
         }
         for freed in self.freed.iter() {
-            if let Freed::Run(first, blocks) = *freed {
-                self.core.store.drop_data(first, blocks);
-                self.counts.deferred += if is_memory { 0 } else { blocks as i64 };
+            if let Freed::Extent(extent) = *freed {
+                self.core.store.drop_data(extent.first, extent.count);
+                self.counts.deferred += if is_memory { 0 } else { extent.count as i64 };
             }
         }
         if !is_memory {
@@ -114,7 +114,7 @@ impl<'v> Edit<'v> {
         *self.writer_hints = self.hints;
         *self.writer_counts += self.counts;
         self.core.state.counts.publish(self.number, *self.writer_counts);
-        self.stock.keep();
+        self.prealloc.keep();
         self.tx.commit();
     }
 

@@ -2,6 +2,7 @@
 
 use crate::edit::Edit;
 use crate::error::{Error, Outcome, Result};
+use crate::extent::Extent;
 use crate::space;
 use crate::volume::Volume;
 use lanefs_format::{BLOCK, BlockKind, Code, GROUP, MAX_VOLUME};
@@ -28,9 +29,9 @@ impl Volume {
         let shared = &self.shared;
         shared.begin_changes()?;
         // Nobody else is about while the volume's shape changes, and the volume as it is must be on the device before.
-        let _turn = shared.turn();
+        let _lock = shared.lock_commits();
         let mut closed = shared.state.gate.close_to_change(&shared.state.store);
-        shared.commit_alone(shared.recall(&mut closed)?)?;
+        shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
         let old_table = (shared.state.groups(), shared.state.group_count());
         let count = bytes.div_ceil(GROUP);
         shared
@@ -40,7 +41,7 @@ impl Volume {
             .map_err(|source| Error::Io { what: "growing the volume".into(), source })?;
         let grown = loop {
             let done =
-                shared.change_alone(&mut closed, &mut |edit| grow(edit, old_table, (old, bytes), count));
+                shared.change_exclusive(&mut closed, &mut |edit| grow(edit, old_table, (old, bytes), count));
             match done {
                 Err(Fault::Miss { at, want }) => shared.state.store.fetch(at, want)?,
                 done => break done,
@@ -55,7 +56,7 @@ impl Volume {
                 .map_err(|source| Error::Io { what: "shrinking back".into(), source })?;
             return Err(fault.into());
         }
-        shared.commit_alone(shared.recall(&mut closed)?)?;
+        shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
         // The superblock may name the new table only when that is in its place.
         shared.state.store.checkpoint()?;
         let (groups, group_count) = (shared.state.groups(), shared.state.group_count());
@@ -96,11 +97,11 @@ fn place_table(edit: &mut Edit<'_>, old: u64, bytes: u64, count: u64) -> Outcome
     if (bytes - old) / BLOCK > count {
         return Ok(old);
     }
-    let (first, got) = space::alloc_straight(edit, None, count, count)?;
-    if got < count {
+    let extent = space::alloc_direct(edit, None, count, count)?;
+    if extent.count < count {
         return Err(Code::NoSpace.into());
     }
-    Ok(first * BLOCK)
+    Ok(extent.first * BLOCK)
 }
 
 /// Makes the new groups, lets the last old one reach its new end, and takes the table's own blocks into account.
@@ -109,14 +110,14 @@ fn extend(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64)) -> Outco
     let (at, count) = (edit.core.groups(), edit.core.group_count());
     let partial = (old_count * GROUP).min(bytes) - old;
     if partial > 0 {
-        space::clear_run(edit, old / BLOCK, partial / BLOCK)?;
+        space::clear_bits(edit, Extent::new(old / BLOCK, partial / BLOCK))?;
     }
     space::init_groups(edit, old_count, count, bytes)?;
     if at != old_at {
         if at >= old {
-            space::reserve(edit, at / BLOCK, count)?;
+            space::reserve(edit, Extent::new(at / BLOCK, count))?;
         }
-        space::free_run(edit, old_at / BLOCK, old_count)?;
+        space::free_extent(edit, Extent::new(old_at / BLOCK, old_count))?;
     }
     Ok(())
 }

@@ -7,11 +7,11 @@ pub(crate) struct Hints {
     /// Inode block with room (position), 0 for none.
     pub(crate) inode_block: u64,
     /// Place in it to go on from.
-    pub(crate) inode_place: u64,
+    pub(crate) inode_slot: u64,
     /// Metadata chunk to take blocks from (position), 0 for none.
     pub(crate) chunk: u64,
     /// Place in its table to go on from.
-    pub(crate) chunk_place: u64,
+    pub(crate) chunk_slot: u64,
     /// True after a look at all groups found no inode block with room.
     pub(crate) no_inode_room: bool,
     /// True after a look at all groups found no metadata chunk with room.
@@ -21,23 +21,23 @@ pub(crate) struct Hints {
 }
 
 /// Directories that are remembered.
-const PLACES: usize = 16;
+const SLOTS: usize = 16;
 
 /// For some directories, the leaf in which this writer found room last. It may be full or gone by now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LeafHints {
-    places: [(u64, u64); PLACES],
+    slots: [(u64, u64); SLOTS],
 }
 
 impl LeafHints {
     /// Position of the leaf, 0 for none.
     #[inline(always)]
     pub(crate) fn get(&self, directory: u64) -> u64 {
-        let (owner, leaf) = self.places[directory as usize % PLACES];
+        let (owner, leaf) = self.slots[directory as usize % SLOTS];
         if owner == directory { leaf } else { 0 }
     }
 
     pub(crate) fn set(&mut self, directory: u64, leaf: u64) {
-        self.places[directory as usize % PLACES] = (directory, leaf);
+        self.slots[directory as usize % SLOTS] = (directory, leaf);
     }
 }

@@ -8,7 +8,7 @@
 //! Who lets go the last looks in the same way: he is uncounted first, and looks then whether the inode has a name.
 
 use crate::error::Result;
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::options::Access;
 use crate::types::{Attr, Caller, Ino};
 use crate::volume::Volume;
@@ -17,15 +17,15 @@ use lanefs_format::inode as f;
 use smallvec::SmallVec;
 
 /// Counts holders while an operation's runs go on: one that does not count may have found another inode than the last.
-struct Counting<'v> {
+struct HolderCount<'v> {
     volume: &'v Volume,
     /// In the order in which they were found; only the last is what the operation came to.
     counted: SmallVec<[u64; 2]>,
 }
 
-impl<'v> Counting<'v> {
+impl<'v> HolderCount<'v> {
     fn new(volume: &'v Volume) -> Self {
-        Counting { volume, counted: SmallVec::new() }
+        HolderCount { volume, counted: SmallVec::new() }
     }
 
     /// This run is about inode `ino`.
@@ -40,13 +40,13 @@ impl<'v> Counting<'v> {
     fn keep(mut self, attr: Attr) -> Attr {
         self.counted.pop();
         if attr.links == 0 {
-            self.volume.shared.state.holds.keeps(attr.ino.0);
+            self.volume.shared.state.holds.keep_nameless(attr.ino.0);
         }
         attr
     }
 }
 
-impl Drop for Counting<'_> {
+impl Drop for HolderCount<'_> {
     fn drop(&mut self) {
         for ino in std::mem::take(&mut self.counted) {
             // Only a damaged volume, or a device, fails here, and the next open tries again.
@@ -70,7 +70,7 @@ impl Volume {
     /// # Errors
     /// [`Code::StaleInode`](lanefs_format::Code::StaleInode) when it is not in use.
     pub fn hold(&self, ino: Ino) -> Result<Attr> {
-        let mut counting = Counting::new(self);
+        let mut counting = HolderCount::new(self);
         counting.count(ino.0);
         let attr = self.view(|core| ops::getattr(core, ino))?;
         Ok(counting.keep(attr))
@@ -81,11 +81,11 @@ impl Volume {
     /// # Errors
     /// As [`lookup`](Self::lookup).
     pub fn lookup_held(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<Attr> {
-        let mut counting = Counting::new(self);
+        let mut counting = HolderCount::new(self);
         let attr = self.view(|core| {
             let ino = namespace::lookup(core, who, dir.0, name)?.0;
             counting.count(ino);
-            Node::load(core, ino)?.attr()
+            Inode::load(core, ino)?.attr()
         })?;
         Ok(counting.keep(attr))
     }
@@ -99,11 +99,11 @@ impl Volume {
             return Ok(());
         }
         // Nearly always it still has a name, or got another.
-        let links = self.view(|core| Ok(Node::load(core, ino.0)?.view.get(f::LINKS)));
+        let links = self.view(|core| Ok(Inode::load(core, ino.0)?.view.get(f::LINKS)));
         if !links.is_ok_and(|links| links == 0) || self.access() == Access::Read {
             return Ok(());
         }
-        self.change(|edit| reclaim::let_go(edit, ino.0))
+        self.change(|edit| reclaim::free_if_unheld(edit, ino.0))
     }
 
     /// Makes a regular file without a name (`O_TMPFILE`), held once. [`link`](Self::link) may give it a name. Owner and group
@@ -112,13 +112,13 @@ impl Volume {
     /// # Errors
     /// As [`create_file`](Self::create_file).
     pub fn create_unnamed(&self, who: &Caller, dir: Ino, perm: u16) -> Result<Attr> {
-        let mut counting = Counting::new(self);
+        let mut counting = HolderCount::new(self);
         let attr = self.change(|edit| {
             let node = namespace::create_unnamed(edit, who, dir.0, perm)?;
             counting.count(node.ino);
             node.attr()
         })?;
-        self.shared.state.holds.let_be_linked(attr.ino.0);
+        self.shared.state.holds.allow_link(attr.ino.0);
         Ok(counting.keep(attr))
     }
 }

@@ -10,7 +10,7 @@ const SHARDS: usize = 64;
 
 /// What is known of an inode that is held.
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct HeldInode {
     times: u64,
     /// It may have lost its last name since. Never false where it has.
     perhaps_nameless: bool,
@@ -34,7 +34,7 @@ impl Default for Holds {
 struct Shard {
     /// Inodes in the map, for those who only want to know that there is none.
     count: AtomicUsize,
-    map: Mutex<HashMap<u64, Held, BuildHasherDefault<Spread>>>,
+    map: Mutex<HashMap<u64, HeldInode, BuildHasherDefault<Spread>>>,
 }
 
 /// Inode numbers are dense, and those of one shard differ in their upper bits: one multiplication spreads them.
@@ -90,7 +90,7 @@ impl Holds {
         perhaps_nameless
     }
 
-    fn with<T: Default>(&self, ino: u64, look: impl FnOnce(&mut Held) -> T) -> T {
+    fn with<T: Default>(&self, ino: u64, look: impl FnOnce(&mut HeldInode) -> T) -> T {
         fence(Ordering::SeqCst);
         let shard = self.shard(ino);
         if shard.count.load(Ordering::Relaxed) == 0 {
@@ -104,7 +104,7 @@ impl Holds {
     }
 
     /// True where the inode is held, and must live on without a name. The caller holds the inode's record.
-    pub(crate) fn keeps(&self, ino: u64) -> bool {
+    pub(crate) fn keep_nameless(&self, ino: u64) -> bool {
         self.with(ino, |held| {
             held.perhaps_nameless = true;
             true
@@ -117,12 +117,12 @@ impl Holds {
     }
 
     /// An inode was made without a name, and may get one.
-    pub(crate) fn let_be_linked(&self, ino: u64) {
+    pub(crate) fn allow_link(&self, ino: u64) {
         self.with(ino, |held| held.may_be_linked = true);
     }
 
     /// An inode that was made without a name has one.
-    pub(crate) fn was_linked(&self, ino: u64) {
+    pub(crate) fn forbid_link(&self, ino: u64) {
         self.with(ino, |held| held.may_be_linked = false);
     }
 

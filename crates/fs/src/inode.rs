@@ -13,7 +13,7 @@ use lanefs_store::{Fault, View};
 
 /// An inode in use.
 #[derive(Clone, Copy)]
-pub(crate) struct Node<'a> {
+pub(crate) struct Inode<'a> {
     pub(crate) view: View<'a>,
     pub(crate) ino: u64,
 }
@@ -23,7 +23,7 @@ pub(crate) const FLAG_MAP_HOLES: u16 = 2;
 /// Of the orphan directory: there may be inodes without a name that it does not list.
 pub(crate) const FLAG_UNLISTED: u16 = 4;
 
-impl<'a> Node<'a> {
+impl<'a> Inode<'a> {
     /// # Errors
     /// [`Code::StaleInode`] when the inode is free.
     #[inline(always)]
@@ -35,7 +35,7 @@ impl<'a> Node<'a> {
         if view.get(f::MODE) == 0 {
             return Err(Code::StaleInode.into());
         }
-        Ok(Node { view, ino })
+        Ok(Inode { view, ino })
     }
 
     /// No inode is resident there: the chunk's table tells whether there is one at all, or was once.
@@ -173,7 +173,7 @@ pub(crate) struct NewInode {
 }
 
 /// Allocates and fills an inode with one name to come (directories: two).
-pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Node<'v>> {
+pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Inode<'v>> {
     let (ino, view) = space::alloc_inode(edit)?;
     let old = view.get(f::GENERATION);
     let mut bytes = [0u8; 256];
@@ -191,7 +191,7 @@ pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Node<'v>>
     // Free until its mode is set, so only that needs to be put back.
     edit.tx.init(view, 0, &bytes[..view.len()]);
     edit.tx.put(view, f::MODE, new.kind.mode() | new.perm & 0o7777);
-    Ok(Node { view, ino })
+    Ok(Inode { view, ino })
 }
 
 /// Makes a directory that no other one names, so it is its own parent. Returns its inode number.
@@ -203,7 +203,7 @@ pub(crate) fn nameless_directory(edit: &mut Edit<'_>, perm: u16) -> Outcome<u64>
 }
 
 /// One name more or less. Returns the new count.
-pub(crate) fn add_links(edit: &mut Edit<'_>, node: Node<'_>, by: i32) -> Outcome<u32> {
+pub(crate) fn add_links(edit: &mut Edit<'_>, node: Inode<'_>, by: i32) -> Outcome<u32> {
     let links = node.view.get(f::LINKS);
     let new = links.checked_add_signed(by).ok_or(Fault::damaged(node.view.at(), "a wrong link count"))?;
     if new > MAX_LINKS {
@@ -215,16 +215,16 @@ pub(crate) fn add_links(edit: &mut Edit<'_>, node: Node<'_>, by: i32) -> Outcome
 }
 
 /// Changes flags: clears `off`, sets `on`.
-pub(crate) fn set_flags(edit: &mut Edit<'_>, node: Node<'_>, off: u16, on: u16) {
+pub(crate) fn set_flags(edit: &mut Edit<'_>, node: Inode<'_>, off: u16, on: u16) {
     edit.tx.put(node.view, f::FLAGS, node.flags() & !off | on);
 }
 
-pub(crate) fn set_depth(edit: &mut Edit<'_>, node: Node<'_>, depth: u8) {
+pub(crate) fn set_depth(edit: &mut Edit<'_>, node: Inode<'_>, depth: u8) {
     set_flags(edit, node, INODE_DEPTH_MASK, u16::from(depth) << INODE_DEPTH_SHIFT);
 }
 
 /// Counts blocks that the inode owns.
-pub(crate) fn add_blocks(edit: &mut Edit<'_>, node: Node<'_>, by: i64) -> Outcome<()> {
+pub(crate) fn add_blocks(edit: &mut Edit<'_>, node: Inode<'_>, by: i64) -> Outcome<()> {
     let blocks = node.view.get(f::BLOCKS).checked_add_signed(by);
     let blocks = blocks.ok_or(Fault::damaged(node.view.at(), "a wrong count of blocks"))?;
     edit.tx.put(node.view, f::BLOCKS, blocks);
@@ -232,7 +232,7 @@ pub(crate) fn add_blocks(edit: &mut Edit<'_>, node: Node<'_>, by: i64) -> Outcom
 }
 
 /// Stamps a change of content (and of the inode). For directories there is [`Edit::stamp`].
-pub(crate) fn touch(edit: &mut Edit<'_>, node: Node<'_>) {
+pub(crate) fn touch(edit: &mut Edit<'_>, node: Inode<'_>) {
     edit.tx.put(node.view, f::MTIME, edit.now.0);
     edit.tx.put(node.view, f::CTIME, edit.now.0);
 }

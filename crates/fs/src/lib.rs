@@ -26,13 +26,13 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | vocabulary | `types`, `options`, `error`, [`path`] |
+//! | vocabulary | `types`, `options`, `error`, `extent`, [`path`] |
 //! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`; `writer`: what one writer keeps; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
 //! | space | `space`: blocks and inodes; `transaction`: the end of a change, which frees what it freed |
 //! | files | `inode`, `perm`, `map`, `data`, `xattr`, `attr` |
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
-//! | running operations | `notice`, `shared`: what threads share; `commit`: durability; `run`: attempts until one counts; `volume` |
+//! | running operations | `notice`, `shared`: what threads share; `commit`: durability; `retry`: attempts until one counts; `volume` |
 //! | calls by inode number | `ops`, `copy`, `reclaim`, `hold`, `read_many` |
 //! | calls by path | `by_path`, `tree`, `batch`, [`bulk`] |
 //! | the volume as a whole | `mkfs`, `grow`, `mount`, `inspect`, `watch`, `check`; with the feature `testing`: `unchecked` |
@@ -62,6 +62,7 @@ mod data;
 mod dir;
 mod edit;
 mod error;
+mod extent;
 mod grow;
 mod hints;
 mod hold;
@@ -82,7 +83,7 @@ mod prealloc;
 mod read_many;
 mod reclaim;
 mod resolve;
-mod run;
+mod retry;
 mod shared;
 mod space;
 mod state;

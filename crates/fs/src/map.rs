@@ -7,7 +7,8 @@
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{Node, add_blocks, set_depth};
+use crate::extent::Extent;
+use crate::inode::{Inode, add_blocks, set_depth};
 use crate::space;
 use lanefs_format::{
     Array, BLOCK, BlockKind, BlockSize, Code, Field, MAX_MAP_DEPTH, POINTERS_PER_BLOCK, Pointer, inode as f,
@@ -18,7 +19,7 @@ const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
 
 /// What a stretch of a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum MapState {
     Hole,
     /// Blocks at this byte position.
     Data(u64),
@@ -28,8 +29,8 @@ pub(crate) enum State {
 
 /// A stretch of equal state, consecutive on the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) state: State,
+pub(crate) struct Mapping {
+    pub(crate) state: MapState,
     pub(crate) blocks: u64,
 }
 
@@ -56,7 +57,7 @@ fn decode(word: u64, level: u8, at: u64) -> Outcome<Option<Pointer>> {
 }
 
 /// The root pointer; at depth 0 it is like a slot of level 1, else it is indirect.
-fn root(node: &Node<'_>, depth: u8) -> Outcome<Option<Pointer>> {
+fn root(node: &Inode<'_>, depth: u8) -> Outcome<Option<Pointer>> {
     let word = node.view.get(f::MAP);
     let p = decode(word, depth + 1, node.view.at())?;
     match p {
@@ -68,15 +69,15 @@ fn root(node: &Node<'_>, depth: u8) -> Outcome<Option<Pointer>> {
 }
 
 /// The extent that starts at `block`, at most `max` blocks of it (more may follow).
-pub(crate) fn lookup(core: &Core, node: Node<'_>, block: u64, max: u64) -> Outcome<Extent> {
+pub(crate) fn lookup(core: &Core, node: Inode<'_>, block: u64, max: u64) -> Outcome<Mapping> {
     let depth = node.depth()?;
-    let hole = |blocks: u64| Ok(Extent { state: State::Hole, blocks: blocks.min(max).max(1) });
+    let hole = |blocks: u64| Ok(Mapping { state: MapState::Hole, blocks: blocks.min(max).max(1) });
     let Some(mut p) = root(&node, depth)? else { return hole(u64::MAX) };
     if block >= capacity(depth) {
         return hole(u64::MAX);
     }
     if depth == 0 {
-        return Ok(Extent { state: state(p, 0), blocks: 1 });
+        return Ok(Mapping { state: state(p, 0), blocks: 1 });
     }
     let mut level = depth;
     loop {
@@ -102,26 +103,26 @@ pub(crate) fn lookup(core: &Core, node: Node<'_>, block: u64, max: u64) -> Outco
                     }
                     (blocks, next) = (blocks + span(level), next + 1);
                 }
-                let state = first.map_or(State::Hole, |p| state(p, inside));
-                return Ok(Extent { state, blocks: blocks.min(max) });
+                let state = first.map_or(MapState::Hole, |p| state(p, inside));
+                return Ok(Mapping { state, blocks: blocks.min(max) });
             }
         }
     }
 }
 
-fn state(p: Pointer, inside: u64) -> State {
+fn state(p: Pointer, inside: u64) -> MapState {
     let at = p.offset + inside * BLOCK;
-    if p.unwritten { State::Unwritten(at) } else { State::Data(at) }
+    if p.unwritten { MapState::Unwritten(at) } else { MapState::Data(at) }
 }
 
-fn new_pointers<'v>(edit: &mut Edit<'v>, node: Node<'_>) -> Outcome<View<'v>> {
+fn new_pointers<'v>(edit: &mut Edit<'v>, node: Inode<'_>) -> Outcome<View<'v>> {
     let view = space::alloc_block(edit, BlockKind::Pointers, node.ino)?;
     add_blocks(edit, node, 1)?;
     Ok(view)
 }
 
 /// Deepens the map until it covers `block`.
-fn cover(edit: &mut Edit<'_>, node: Node<'_>, block: u64) -> Outcome<()> {
+fn cover(edit: &mut Edit<'_>, node: Inode<'_>, block: u64) -> Outcome<()> {
     let old_depth = node.depth()?;
     let mut depth = old_depth;
     let was_empty = node.view.get(f::MAP) == Pointer::HOLE;
@@ -151,7 +152,7 @@ fn cover(edit: &mut Edit<'_>, node: Node<'_>, block: u64) -> Outcome<()> {
 /// Turns a slot with a large block into a pointer block with 512 smaller ones.
 fn split(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     holder: View<'_>,
     at: Field<u64>,
     p: Pointer,
@@ -169,7 +170,7 @@ fn split(
 }
 
 /// The pointer block at `target` level that covers `block`, made where it is missing; large blocks on the way split.
-fn descend<'v>(edit: &mut Edit<'v>, node: Node<'_>, block: u64, target: u8) -> Outcome<View<'v>> {
+fn descend<'v>(edit: &mut Edit<'v>, node: Inode<'_>, block: u64, target: u8) -> Outcome<View<'v>> {
     let mut level = node.depth()?;
     let p = root(&node, level)?.ok_or(Fault::damaged(node.view.at(), "a file map without a root"))?;
     let mut view = edit.store().block(p.offset, BlockKind::Pointers)?;
@@ -192,15 +193,16 @@ fn descend<'v>(edit: &mut Edit<'v>, node: Node<'_>, block: u64, target: u8) -> O
     Ok(view)
 }
 
-/// Maps `count` consecutive volume blocks from block number `first` on into the hole at `block`.
-pub(crate) fn map_run(
+/// Maps an extent of the volume into the hole at `block`.
+pub(crate) fn map_extent(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     block: u64,
-    first: u64,
-    count: u64,
+    extent: Extent,
     unwritten: bool,
 ) -> Outcome<()> {
+    let Extent { first, count } = extent;
+    debug_assert!(count > 0, "an empty extent");
     cover(edit, node, block + count - 1)?;
     add_blocks(edit, node, count as i64)?;
     let depth = node.depth()?;
@@ -233,7 +235,7 @@ pub(crate) fn map_run(
 
 /// When the last slot of a pointer block was filled and all its blocks follow each other, one larger block takes the
 /// place of the pointer block; and so on upwards.
-fn collapse(edit: &mut Edit<'_>, node: Node<'_>, last: u64, level: u8) -> Outcome<()> {
+fn collapse(edit: &mut Edit<'_>, node: Inode<'_>, last: u64, level: u8) -> Outcome<()> {
     let Some(size) = BlockSize::at_level(level + 1) else { return Ok(()) };
     if !(last + 1).is_multiple_of(span(level + 1)) || node.depth()? <= level {
         return Ok(());
@@ -263,7 +265,7 @@ fn collapse(edit: &mut Edit<'_>, node: Node<'_>, last: u64, level: u8) -> Outcom
 /// Allocates what is a hole in `count` blocks from `block` on.
 pub(crate) fn allocate(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     block: u64,
     count: u64,
     unwritten: bool,
@@ -272,7 +274,7 @@ pub(crate) fn allocate(
     while at < end {
         let extent = lookup(edit.core, node, at, end - at)?;
         at += match extent.state {
-            State::Hole => allocate_hole(edit, node, at, extent.blocks, unwritten)?.1,
+            MapState::Hole => allocate_hole(edit, node, at, extent.blocks, unwritten)?.1,
             _ => extent.blocks,
         };
     }
@@ -282,22 +284,22 @@ pub(crate) fn allocate(
 /// Allocates blocks for the start of a hole: the volume position and how many.
 pub(crate) fn allocate_hole(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     block: u64,
     count: u64,
     unwritten: bool,
 ) -> Outcome<(u64, u64)> {
     let goal = match block.checked_sub(1).map(|before| lookup(edit.core, node, before, 1)).transpose()? {
-        Some(Extent { state: State::Data(at) | State::Unwritten(at), .. }) => Some(at / BLOCK + 1),
+        Some(Mapping { state: MapState::Data(at) | MapState::Unwritten(at), .. }) => Some(at / BLOCK + 1),
         _ => None,
     };
-    let (first, got) = space::alloc_run(edit, goal, node.view.get(f::BLOCKS), count)?;
-    map_run(edit, node, block, first, got, unwritten)?;
-    Ok((first * BLOCK, got))
+    let extent = space::alloc_extent(edit, goal, node.view.get(f::BLOCKS), count)?;
+    map_extent(edit, node, block, extent, unwritten)?;
+    Ok((extent.first * BLOCK, extent.count))
 }
 
 /// Marks unwritten blocks as written; all of them are unwritten.
-pub(crate) fn mark_written(edit: &mut Edit<'_>, node: Node<'_>, block: u64, count: u64) -> Outcome<()> {
+pub(crate) fn mark_written(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, count: u64) -> Outcome<()> {
     let (mut at, end) = (block, block + count);
     while at < end {
         let mut level = node.depth()?;
@@ -328,22 +330,22 @@ pub(crate) fn mark_written(edit: &mut Edit<'_>, node: Node<'_>, block: u64, coun
 }
 
 /// Frees the blocks from `first` up to `end` (exclusive; `u64::MAX` for all the rest).
-pub(crate) fn punch(edit: &mut Edit<'_>, node: Node<'_>, first: u64, end: u64) -> Outcome<()> {
-    take_out(edit, node, first, end, true)
+pub(crate) fn punch(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64) -> Outcome<()> {
+    remove_range(edit, node, first, end, true)
 }
 
 /// Takes one block out of the map; the block itself is the caller's to free (a directory's leaf).
-pub(crate) fn unmap(edit: &mut Edit<'_>, node: Node<'_>, block: u64) -> Outcome<()> {
-    take_out(edit, node, block, block + 1, false)
+pub(crate) fn unmap(edit: &mut Edit<'_>, node: Inode<'_>, block: u64) -> Outcome<()> {
+    remove_range(edit, node, block, block + 1, false)
 }
 
-fn take_out(edit: &mut Edit<'_>, node: Node<'_>, first: u64, end: u64, free: bool) -> Outcome<()> {
+fn remove_range(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64, free: bool) -> Outcome<()> {
     let depth = node.depth()?;
     let Some(p) = root(&node, depth)? else { return Ok(()) };
     let now_empty = if depth == 0 {
         if first == 0 && end > 0 {
             if free {
-                space::free_run(edit, p.offset / BLOCK, 1)?;
+                space::free_extent(edit, Extent::new(p.offset / BLOCK, 1))?;
             }
             add_blocks(edit, node, -1)?;
         }
@@ -373,7 +375,7 @@ struct Range {
 /// Punches in one pointer block, which covers the file from block `base` on; true when it is empty afterwards.
 fn punch_below(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     at: u64,
     level: u8,
     base: u64,
@@ -392,7 +394,7 @@ fn punch_below(
         if !p.indirect {
             if first <= low && high <= end {
                 if free {
-                    space::free_run(edit, p.offset / BLOCK, width)?;
+                    space::free_extent(edit, Extent::new(p.offset / BLOCK, width))?;
                 }
                 add_blocks(edit, node, -(width as i64))?;
                 edit.tx.put(view, field, Pointer::HOLE);

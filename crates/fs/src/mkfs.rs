@@ -2,6 +2,7 @@
 
 use crate::edit::Edit;
 use crate::error::Outcome;
+use crate::extent::Extent;
 use crate::inode;
 use crate::options::CreateOptions;
 use crate::space;
@@ -77,7 +78,7 @@ pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<(u64
     space::init_groups(edit, 0, superblock.group_count, superblock.volume_bytes)?;
     let journal = (superblock.journal, superblock.journal_blocks);
     for (at, blocks) in [(0, 1), (SUPERBLOCK_COPY, 1), (superblock.groups, superblock.group_count), journal] {
-        space::reserve(edit, at / BLOCK, blocks)?;
+        space::reserve(edit, Extent::new(at / BLOCK, blocks))?;
     }
     Ok((inode::nameless_directory(edit, 0o755)?, inode::nameless_directory(edit, 0o700)?))
 }

@@ -202,7 +202,7 @@ impl Volume {
             for _ in 0..READERS_AHEAD {
                 let runs = Arc::clone(&runs);
                 if let Some(shared) = me.upgrade() {
-                    shared.help("lanefs-readahead", move |shared| {
+                    shared.spawn_helper("lanefs-readahead", move |shared| {
                         loop {
                             let run = runs.lock().recv();
                             let Ok(run) = run else { break };
@@ -237,7 +237,7 @@ impl Volume {
             shared.state.holds.clear();
             self.free_orphans();
             shared.commit()?;
-            let _turn = shared.turn();
+            let _lock = shared.lock_commits();
             shared.state.store.checkpoint()?;
             self.write_superblock(true)?;
             shared.marked.store(false, Ordering::Release);
@@ -250,7 +250,7 @@ impl Drop for Volume {
     fn drop(&mut self) {
         // A failed close leaves the volume marked as open, which the next opener sees.
         let _ = self.finish();
-        self.shared.dismiss();
+        self.shared.stop_helpers();
     }
 }
 

@@ -4,7 +4,7 @@ use crate::attempt::Core;
 use crate::dir::{self, Name, Region};
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{self, NewInode, Node, add_links};
+use crate::inode::{self, Inode, NewInode, add_links};
 use crate::perm::{self, SEARCH, WRITE, access};
 use crate::types::{Caller, RenameMode};
 use crate::{data, map, orphans, space, xattr};
@@ -32,7 +32,7 @@ fn is_dots(name: &[u8]) -> bool {
 
 /// The inode and type that a name has, `.` and `..` included.
 pub(crate) fn lookup(core: &Core, who: &Caller, dir: u64, name: &[u8]) -> Outcome<(u64, FileKind)> {
-    let node = Node::directory(core, dir)?;
+    let node = Inode::directory(core, dir)?;
     access(who, &node, SEARCH)?;
     match name {
         b"." => return Ok((dir, FileKind::Directory)),
@@ -45,7 +45,7 @@ pub(crate) fn lookup(core: &Core, who: &Caller, dir: u64, name: &[u8]) -> Outcom
 
 /// # Errors
 /// [`Code::NotFound`] for a directory that was removed and is only held: nothing can be made in it.
-fn must_have_a_place(dir: &Node<'_>) -> Outcome<()> {
+fn must_have_a_name(dir: &Inode<'_>) -> Outcome<()> {
     if dir.view.get(f::LINKS) == 0 { Err(Code::NotFound.into()) } else { Ok(()) }
 }
 
@@ -55,8 +55,8 @@ fn may_create<'v, 'n>(
     who: &Caller,
     dir: u64,
     name: &'n [u8],
-) -> Outcome<(Node<'v>, Name<'n>, Region)> {
-    let node = Node::directory(edit.core, dir)?;
+) -> Outcome<(Inode<'v>, Name<'n>, Region)> {
+    let node = Inode::directory(edit.core, dir)?;
     access(who, &node, SEARCH)?;
     check_name(name)?;
     let name = Name::new(edit.core.seed, name);
@@ -64,8 +64,8 @@ fn may_create<'v, 'n>(
     if is_dots(name.bytes) || region.find(edit.core, &node, name)?.is_some() {
         return Err(Code::Exists.into());
     }
-    must_have_a_place(&node)?;
-    region.await_dummy(edit.core);
+    must_have_a_name(&node)?;
+    region.prefetch_dummy(edit.core);
     access(who, &node, WRITE | SEARCH)?;
     Ok((node, name, region))
 }
@@ -79,7 +79,7 @@ pub(crate) fn create<'v>(
     kind: FileKind,
     perm: u16,
     rdev: u64,
-) -> Outcome<Node<'v>> {
+) -> Outcome<Inode<'v>> {
     let (parent, name, region) = may_create(edit, who, dir, name)?;
     let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
     if is_device && perm::checked(who).is_some() {
@@ -87,7 +87,7 @@ pub(crate) fn create<'v>(
     }
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
     let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev, parent: dir })?;
-    region.await_first(edit.core);
+    region.prefetch_first(edit.core);
     dir::insert(edit, parent, name, node.ino, kind)?;
     if kind == FileKind::Directory {
         add_links(edit, parent, 1)?;
@@ -102,9 +102,9 @@ pub(crate) fn create_unnamed<'v>(
     who: &Caller,
     dir: u64,
     perm: u16,
-) -> Outcome<Node<'v>> {
-    let parent = Node::directory(edit.core, dir)?;
-    must_have_a_place(&parent)?;
+) -> Outcome<Inode<'v>> {
+    let parent = Inode::directory(edit.core, dir)?;
+    must_have_a_name(&parent)?;
     access(who, &parent, WRITE | SEARCH)?;
     let kind = FileKind::File;
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
@@ -119,7 +119,7 @@ pub(crate) fn symlink<'v>(
     dir: u64,
     name: &[u8],
     target: &[u8],
-) -> Outcome<Node<'v>> {
+) -> Outcome<Inode<'v>> {
     if target.is_empty() {
         return Err(Code::NotFound.into());
     }
@@ -135,7 +135,7 @@ pub(crate) fn symlink<'v>(
 }
 
 pub(crate) fn readlink(core: &Core, ino: u64) -> Outcome<Vec<u8>> {
-    let node = Node::load(core, ino)?;
+    let node = Inode::load(core, ino)?;
     if node.kind()? != FileKind::Symlink {
         return Err(Code::Invalid.into());
     }
@@ -154,8 +154,8 @@ pub(crate) fn link<'v>(
     ino: u64,
     dir: u64,
     name: &[u8],
-) -> Outcome<Node<'v>> {
-    let node = Node::load(edit.core, ino)?;
+) -> Outcome<Inode<'v>> {
+    let node = Inode::load(edit.core, ino)?;
     let kind = node.kind()?;
     let (parent, name, _) = may_create(edit, who, dir, name)?;
     if kind == FileKind::Directory {
@@ -175,7 +175,7 @@ pub(crate) fn link<'v>(
 }
 
 /// One name less; the inode goes with the last one, unless it is held. A directory has one name, and is empty.
-pub(crate) fn drop_name(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+pub(crate) fn drop_name(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     if node.kind()? == FileKind::Directory {
         edit.tx.put(node.view, f::CTIME, edit.now.0);
     } else if add_links(edit, node, -1)? > 0 {
@@ -183,11 +183,11 @@ pub(crate) fn drop_name(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
     }
     // From here on nobody can come to hold it unseen.
     edit.tx.hold(node.view)?;
-    if edit.core.state.holds.keeps(node.ino) { orphans::list(edit, node) } else { free(edit, node) }
+    if edit.core.state.holds.keep_nameless(node.ino) { orphans::list(edit, node) } else { free(edit, node) }
 }
 
 /// Frees an inode and all that it owns. A directory must be empty.
-pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     if !node.is_inline() {
         map::punch(edit, node, 0, u64::MAX)?;
     }
@@ -197,7 +197,7 @@ pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
 
 /// Returns the inode that had the name.
 pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
-    let parent = Node::directory(edit.core, dir)?;
+    let parent = Inode::directory(edit.core, dir)?;
     access(who, &parent, SEARCH)?;
     if is_dots(name) {
         return Err(Code::IsDirectory.into());
@@ -206,9 +206,9 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
     let name = Name::new(edit.core.seed, name);
     let region = Region::of(edit.core, &parent, name)?;
     let entry = region.find(edit.core, &parent, name)?.ok_or(Code::NotFound)?;
-    region.await_dummy(edit.core);
-    dir::anticipate_removal(edit.core, &entry);
-    let node = Node::load(edit.core, entry.ino())?;
+    region.prefetch_dummy(edit.core);
+    dir::prefetch_removal(edit.core, &entry);
+    let node = Inode::load(edit.core, entry.ino())?;
     perm::may_remove(who, &parent, &node)?;
     if node.kind()? == FileKind::Directory {
         return Err(Code::IsDirectory.into());
@@ -221,7 +221,7 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
 
 /// Returns the inode that had the name.
 pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
-    let parent = Node::directory(edit.core, dir)?;
+    let parent = Inode::directory(edit.core, dir)?;
     access(who, &parent, SEARCH)?;
     match name {
         b"." => return Err(Code::Invalid.into()),
@@ -229,7 +229,7 @@ pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) ->
         _ => check_name(name)?,
     }
     let entry = dir::find(edit.core, &parent, Name::new(edit.core.seed, name))?.ok_or(Code::NotFound)?;
-    let node = Node::load(edit.core, entry.ino())?;
+    let node = Inode::load(edit.core, entry.ino())?;
     perm::may_remove(who, &parent, &node)?;
     if node.kind()? != FileKind::Directory {
         return Err(Code::NotDirectory.into());
@@ -251,7 +251,7 @@ fn is_above(core: &Core, ino: u64, below: u64) -> Outcome<bool> {
         if at == ino {
             return Ok(true);
         }
-        let parent = Node::directory(core, at)?.parent();
+        let parent = Inode::directory(core, at)?.parent();
         if parent == at {
             return Ok(false);
         }
@@ -268,7 +268,7 @@ fn is_above(core: &Core, ino: u64, below: u64) -> Outcome<bool> {
 }
 
 /// One side of a rename.
-pub(crate) struct Place<'n> {
+pub(crate) struct RenameSide<'n> {
     pub(crate) dir: u64,
     pub(crate) name: &'n [u8],
 }
@@ -276,13 +276,13 @@ pub(crate) struct Place<'n> {
 pub(crate) fn rename(
     edit: &mut Edit<'_>,
     who: &Caller,
-    from: &Place<'_>,
-    to: &Place<'_>,
+    from: &RenameSide<'_>,
+    to: &RenameSide<'_>,
     mode: RenameMode,
 ) -> Outcome<()> {
-    let source_dir = Node::directory(edit.core, from.dir)?;
+    let source_dir = Inode::directory(edit.core, from.dir)?;
     access(who, &source_dir, SEARCH)?;
-    let target_dir = Node::directory(edit.core, to.dir)?;
+    let target_dir = Inode::directory(edit.core, to.dir)?;
     access(who, &target_dir, SEARCH)?;
     if is_dots(from.name) {
         return Err(Code::Busy.into());
@@ -300,14 +300,14 @@ pub(crate) fn rename(
         (RenameMode::Exchange, false) => return Err(Code::NotFound.into()),
         _ => {}
     }
-    let moved = Node::load(edit.core, source.ino())?;
+    let moved = Inode::load(edit.core, source.ino())?;
     let moved_kind = moved.kind()?;
     if moved_kind == FileKind::Directory && is_above(edit.core, moved.ino, to.dir)? {
         return Err(Code::Invalid.into());
     }
     let Some(target) = target else {
         perm::may_remove(who, &source_dir, &moved)?;
-        must_have_a_place(&target_dir)?;
+        must_have_a_name(&target_dir)?;
         access(who, &target_dir, WRITE | SEARCH)?;
         may_move(who, &moved, from.dir != to.dir)?;
         // The new entry first: it must not overwrite the old one, which comes back if this is taken back.
@@ -315,7 +315,7 @@ pub(crate) fn rename(
         dir::remove(edit, source_dir, source)?;
         return finish(edit, moved, source_dir, target_dir);
     };
-    let other = Node::load(edit.core, target.ino())?;
+    let other = Inode::load(edit.core, target.ino())?;
     let other_kind = other.kind()?;
     let both_ways = mode == RenameMode::Exchange;
     if other_kind == FileKind::Directory && is_above(edit.core, other.ino, from.dir)? {
@@ -353,12 +353,12 @@ pub(crate) fn rename(
 }
 
 /// A directory that changes its parent is written to: its `..` changes.
-fn may_move(who: &Caller, node: &Node<'_>, changes_parent: bool) -> Outcome<()> {
+fn may_move(who: &Caller, node: &Inode<'_>, changes_parent: bool) -> Outcome<()> {
     if changes_parent && node.kind()? == FileKind::Directory { access(who, node, WRITE) } else { Ok(()) }
 }
 
 /// Counts links and stamps times after `moved` went from one directory to another.
-fn finish<'v>(edit: &mut Edit<'v>, moved: Node<'_>, from: Node<'v>, to: Node<'v>) -> Outcome<()> {
+fn finish<'v>(edit: &mut Edit<'v>, moved: Inode<'_>, from: Inode<'v>, to: Inode<'v>) -> Outcome<()> {
     if moved.kind()? == FileKind::Directory && from.ino != to.ino {
         add_links(edit, from, -1)?;
         add_links(edit, to, 1)?;

@@ -4,7 +4,7 @@ use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::error::Result;
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::notice::Changed;
 use crate::options::Access;
 use crate::perm::{self, READ, WRITE, access};
@@ -17,8 +17,8 @@ use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
 
 /// A regular file's inode, or why it is not one.
-pub(crate) fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Node<'a>, Fault> {
-    let node = Node::load(core, ino.0)?;
+pub(crate) fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Inode<'a>, Fault> {
+    let node = Inode::load(core, ino.0)?;
     match node.kind()? {
         FileKind::File => Ok(node),
         FileKind::Directory => Err(Code::IsDirectory.into()),
@@ -27,7 +27,7 @@ pub(crate) fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Node
 }
 
 /// Extended attributes of a name space that only a privileged caller may change.
-fn may_change_xattr(who: &Caller, node: &Node<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
+fn may_change_xattr(who: &Caller, node: &Inode<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
     xattr::check_name(name)?;
     if name.starts_with(b"user.") {
         // What holds no data of users holds no attributes of theirs, and a sticky directory only its owner's.
@@ -43,7 +43,7 @@ fn may_change_xattr(who: &Caller, node: &Node<'_>, name: &[u8]) -> std::result::
 }
 
 /// Attributes that a caller may not see are not there for it.
-fn may_read_xattr(who: &Caller, node: &Node<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
+fn may_read_xattr(who: &Caller, node: &Inode<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
     xattr::check_name(name)?;
     if name.starts_with(b"user.") {
         if !matches!(node.kind()?, FileKind::File | FileKind::Directory) {
@@ -58,7 +58,7 @@ fn may_read_xattr(who: &Caller, node: &Node<'_>, name: &[u8]) -> std::result::Re
 }
 
 pub(crate) fn getattr(core: &Core<'_>, ino: Ino) -> Outcome<Attr> {
-    Node::load(core, ino.0)?.attr()
+    Inode::load(core, ino.0)?.attr()
 }
 
 pub(crate) fn readdir(
@@ -68,7 +68,7 @@ pub(crate) fn readdir(
     cookie: u64,
     max: usize,
 ) -> Outcome<Vec<DirEntry>> {
-    let node = Node::directory(core, dir.0)?;
+    let node = Inode::directory(core, dir.0)?;
     access(who, &node, READ)?;
     dir::list(core, node, cookie, max)
 }
@@ -86,7 +86,7 @@ pub(crate) fn read(
 }
 
 pub(crate) fn getxattr(core: &Core<'_>, who: &Caller, ino: Ino, name: &[u8]) -> Outcome<Vec<u8>> {
-    let node = Node::load(core, ino.0)?;
+    let node = Inode::load(core, ino.0)?;
     may_read_xattr(who, &node, name)?;
     xattr::get(core, node, name)
 }
@@ -126,11 +126,11 @@ impl Volume {
     /// is not a regular file; [`Code::FileTooLarge`].
     pub fn setattr(&self, who: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let attr = self.change(|edit| {
-            let node = Node::load(edit.core, ino.0)?;
+            let node = Inode::load(edit.core, ino.0)?;
             attr::set(edit, who, node, set)?;
             node.attr()
         })?;
-        self.tell(&[Changed::Inode(ino)]);
+        self.notify(&[Changed::Inode(ino)]);
         Ok(attr)
     }
 
@@ -140,7 +140,7 @@ impl Volume {
     /// [`Code::AccessDenied`].
     pub fn touch(&self, who: &Caller, ino: Ino) -> Result<Attr> {
         let attr = self.change(|edit| {
-            let node = Node::load(edit.core, ino.0)?;
+            let node = Inode::load(edit.core, ino.0)?;
             if !perm::owns(who, &node) {
                 access(who, &node, WRITE)?;
             }
@@ -148,7 +148,7 @@ impl Volume {
             attr::set(edit, &Caller::OWNER, node, &set)?;
             node.attr()
         })?;
-        self.tell(&[Changed::Inode(ino)]);
+        self.notify(&[Changed::Inode(ino)]);
         Ok(attr)
     }
 
@@ -165,7 +165,7 @@ impl Volume {
             return Ok(());
         }
         self.change(|edit| {
-            let node = Node::load(edit.core, ino.0)?;
+            let node = Inode::load(edit.core, ino.0)?;
             if attr::is_access_news(&node.attr()?, edit.now) {
                 edit.tx.put(node.view, lanefs_format::inode::ATIME, edit.now.0);
             }
@@ -188,7 +188,7 @@ impl Volume {
             data::write(edit, node, 0, content)?;
             Ok(Ino(node.ino))
         });
-        self.named(dir, name, made)
+        self.notify_name(dir, name, made)
     }
 
     /// Creates a file, pipe, socket or device (`rdev`: its number).
@@ -211,7 +211,7 @@ impl Volume {
         }
         let rdev = if is_device { rdev } else { 0 };
         let made = self.change(|edit| namespace::create(edit, who, dir.0, name, kind, perm, rdev)?.attr());
-        self.named(dir, name, made)
+        self.notify_name(dir, name, made)
     }
 
     /// Creates a directory.
@@ -221,7 +221,7 @@ impl Volume {
     pub fn mkdir(&self, who: &Caller, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
         let kind = FileKind::Directory;
         let made = self.change(|edit| namespace::create(edit, who, dir.0, name, kind, perm, 0)?.attr());
-        self.named(dir, name, made)
+        self.notify_name(dir, name, made)
     }
 
     /// Creates a symbolic link to `target`, 1 to 4095 bytes.
@@ -230,7 +230,7 @@ impl Volume {
     /// As [`create_file`](Self::create_file).
     pub fn symlink(&self, who: &Caller, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
         let made = self.change(|edit| namespace::symlink(edit, who, dir.0, name, target)?.attr());
-        self.named(dir, name, made)
+        self.notify_name(dir, name, made)
     }
 
     /// Target of a symbolic link.
@@ -248,11 +248,11 @@ impl Volume {
     /// [`Code::TooManyLinks`], [`Code::NoSpace`].
     pub fn link(&self, who: &Caller, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
         let made = self.change(|edit| namespace::link(edit, who, ino.0, dir.0, name)?.attr());
-        let made = self.named(dir, name, made)?;
+        let made = self.notify_name(dir, name, made)?;
         if made.links == 1 {
-            self.shared.state.holds.was_linked(ino.0);
+            self.shared.state.holds.forbid_link(ino.0);
         }
-        self.tell(&[Changed::Inode(ino)]);
+        self.notify(&[Changed::Inode(ino)]);
         Ok(made)
     }
 
@@ -262,8 +262,8 @@ impl Volume {
     /// [`Code::NotFound`], [`Code::IsDirectory`], [`Code::AccessDenied`], [`Code::NotPermitted`].
     pub fn unlink(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
         let removed = self.change_names(|edit| namespace::unlink(edit, who, dir.0, name));
-        let ino = self.named(dir, name, removed)?;
-        self.tell(&[Changed::Inode(Ino(ino))]);
+        let ino = self.notify_name(dir, name, removed)?;
+        self.notify(&[Changed::Inode(Ino(ino))]);
         Ok(())
     }
 
@@ -273,8 +273,8 @@ impl Volume {
     /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NotEmpty`].
     pub fn rmdir(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
         let removed = self.change_names(|edit| namespace::rmdir(edit, who, dir.0, name));
-        let ino = self.named(dir, name, removed)?;
-        self.tell(&[Changed::Inode(Ino(ino))]);
+        let ino = self.notify_name(dir, name, removed)?;
+        self.notify(&[Changed::Inode(Ino(ino))]);
         Ok(())
     }
 
@@ -292,28 +292,28 @@ impl Volume {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
-        let source = namespace::Place { dir: from.0, name };
-        let target = namespace::Place { dir: to.0, name: new_name };
-        let inodes = [self.behind(from, name), self.behind(to, new_name)];
+        let source = namespace::RenameSide { dir: from.0, name };
+        let target = namespace::RenameSide { dir: to.0, name: new_name };
+        let inodes = [self.named_inode(from, name), self.named_inode(to, new_name)];
         self.change_names(|edit| namespace::rename(edit, who, &source, &target, mode))?;
-        self.tell(&[Changed::Name { dir: from, name }, Changed::Name { dir: to, name: new_name }]);
-        self.tell(&[Changed::Inode(from), Changed::Inode(to)]);
-        inodes.iter().flatten().for_each(|ino| self.tell(&[Changed::Inode(*ino)]));
+        self.notify(&[Changed::Name { dir: from, name }, Changed::Name { dir: to, name: new_name }]);
+        self.notify(&[Changed::Inode(from), Changed::Inode(to)]);
+        inodes.iter().flatten().for_each(|ino| self.notify(&[Changed::Inode(*ino)]));
         Ok(())
     }
 
     /// What a name leads to, where somebody will be told of it.
-    fn behind(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
-        if !self.is_heard() {
+    fn named_inode(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
+        if !self.has_listener() {
             return None;
         }
         self.lookup(&Caller::OWNER, dir, name).ok().map(|(ino, _)| ino)
     }
 
     /// Tells of a name that was made or removed, if it was.
-    fn named<T>(&self, dir: Ino, name: &[u8], done: Result<T>) -> Result<T> {
+    fn notify_name<T>(&self, dir: Ino, name: &[u8], done: Result<T>) -> Result<T> {
         if done.is_ok() {
-            self.tell(&[Changed::Name { dir, name }, Changed::Inode(dir)]);
+            self.notify(&[Changed::Name { dir, name }, Changed::Inode(dir)]);
         }
         done
     }
@@ -349,7 +349,7 @@ impl Volume {
             }
             Ok(data.len())
         })?;
-        self.tell(&[Changed::Inode(ino)]);
+        self.notify(&[Changed::Inode(ino)]);
         Ok(written)
     }
 
@@ -365,7 +365,7 @@ impl Volume {
             perm::drop_set_id(edit, who, &node);
             Ok(())
         })?;
-        self.tell(&[Changed::Inode(ino)]);
+        self.notify(&[Changed::Inode(ino)]);
         Ok(())
     }
 
@@ -399,7 +399,7 @@ impl Volume {
     /// [`Code::Exists`] or [`Code::NoAttribute`] as `mode` asks; [`Code::AttributeTooLarge`], [`Code::NoSpace`].
     pub fn setxattr(&self, who: &Caller, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.change(|edit| {
-            let node = Node::load(edit.core, ino.0)?;
+            let node = Inode::load(edit.core, ino.0)?;
             xattr::check_name(name)?;
             if value.len() > xattr::MAX_VALUE {
                 return Err(Code::AttributeTooLarge.into());
@@ -407,7 +407,7 @@ impl Volume {
             may_change_xattr(who, &node, name)?;
             xattr::set(edit, node, name, Some(value), mode)
         })?;
-        self.tell(&[Changed::Inode(ino)]);
+        self.notify(&[Changed::Inode(ino)]);
         Ok(())
     }
 
@@ -416,7 +416,7 @@ impl Volume {
     /// # Errors
     /// [`Code::StaleInode`].
     pub fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.view(|core| xattr::list(core, Node::load(core, ino.0)?))
+        self.view(|core| xattr::list(core, Inode::load(core, ino.0)?))
     }
 
     /// Removes an extended attribute.
@@ -425,11 +425,11 @@ impl Volume {
     /// [`Code::NoAttribute`].
     pub fn removexattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<()> {
         self.change(|edit| {
-            let node = Node::load(edit.core, ino.0)?;
+            let node = Inode::load(edit.core, ino.0)?;
             may_change_xattr(who, &node, name)?;
             xattr::set(edit, node, name, None, XattrMode::Replace)
         })?;
-        self.tell(&[Changed::Inode(ino)]);
+        self.notify(&[Changed::Inode(ino)]);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use crate::attempt::Core;
 use crate::dir::{self, Name};
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{FLAG_UNLISTED, Node, set_flags};
+use crate::inode::{FLAG_UNLISTED, Inode, set_flags};
 use crate::types::DirEntry;
 use lanefs_format::{FileKind, inode as f};
 use lanefs_store::Fault;
@@ -23,15 +23,15 @@ pub(crate) fn name_of(ino: u64) -> String {
 }
 
 /// The orphan directory.
-fn directory<'v>(core: &Core<'v>) -> Outcome<Node<'v>> {
-    match Node::directory(core, core.state.orphans()) {
+fn directory<'v>(core: &Core<'v>) -> Outcome<Inode<'v>> {
+    match Inode::directory(core, core.state.orphans()) {
         Err(Fault::Code(_)) => Err(Fault::damaged(0, "the superblock names no orphan directory")),
         found => found,
     }
 }
 
 /// Lists an inode, whose link count becomes 0. A directory becomes its own parent: none other knows it any more.
-pub(crate) fn list(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+pub(crate) fn list(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     let (dir, kind, name) = (directory(edit.core)?, node.kind()?, name_of(node.ino));
     edit.tx.put(node.view, f::LINKS, 0);
     if kind == FileKind::Directory {

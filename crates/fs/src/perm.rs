@@ -2,7 +2,7 @@
 
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::types::{Caller, User};
 use lanefs_format::{Code, FileKind, inode as f};
 
@@ -30,7 +30,7 @@ pub(crate) fn checked(who: &Caller) -> Option<&User> {
 
 /// # Errors
 /// [`Code::AccessDenied`].
-pub(crate) fn access(who: &Caller, node: &Node<'_>, wanted: u16) -> Outcome<()> {
+pub(crate) fn access(who: &Caller, node: &Inode<'_>, wanted: u16) -> Outcome<()> {
     let Some(user) = checked(who) else { return Ok(()) };
     let mode = node.mode();
     let granted = if user.uid == node.view.get(f::UID) {
@@ -44,12 +44,12 @@ pub(crate) fn access(who: &Caller, node: &Node<'_>, wanted: u16) -> Outcome<()> 
 }
 
 /// True for the owner and for callers who override permissions.
-pub(crate) fn owns(who: &Caller, node: &Node<'_>) -> bool {
+pub(crate) fn owns(who: &Caller, node: &Inode<'_>) -> bool {
     checked(who).is_none_or(|user| user.uid == node.view.get(f::UID))
 }
 
 /// May the entry for `node` be removed from `dir`? Write permission there, and the sticky bit's rule.
-pub(crate) fn may_remove(who: &Caller, dir: &Node<'_>, node: &Node<'_>) -> Outcome<()> {
+pub(crate) fn may_remove(who: &Caller, dir: &Inode<'_>, node: &Inode<'_>) -> Outcome<()> {
     access(who, dir, WRITE | SEARCH)?;
     if dir.mode() & STICKY != 0 && !owns(who, dir) && !owns(who, node) {
         return Err(Code::NotPermitted.into());
@@ -58,7 +58,7 @@ pub(crate) fn may_remove(who: &Caller, dir: &Node<'_>, node: &Node<'_>) -> Outco
 }
 
 /// Owner and group of what `who` creates in `dir`, and the permission bits that result.
-pub(crate) fn ownership(who: &Caller, dir: &Node<'_>, kind: FileKind, perm: u16) -> (u32, u32, u16) {
+pub(crate) fn ownership(who: &Caller, dir: &Inode<'_>, kind: FileKind, perm: u16) -> (u32, u32, u16) {
     const SETGID: u16 = 0o2000;
     let (uid, gid) = who.user.as_ref().map_or((0, 0), |user| (user.uid, user.gid));
     if dir.mode() & SETGID == 0 {
@@ -75,7 +75,7 @@ pub(crate) fn ownership(who: &Caller, dir: &Node<'_>, kind: FileKind, perm: u16)
 
 /// The mode without the set-id bits that a change of owner, or a write by someone else, takes away: set-user-id, and
 /// set-group-id unless it marks a file without group execution in the hands of a member of the group.
-pub(crate) fn without_set_id(who: &Caller, node: &Node<'_>) -> u16 {
+pub(crate) fn without_set_id(who: &Caller, node: &Inode<'_>) -> u16 {
     let mode = node.mode();
     let member = checked(who).is_none_or(|user| user.in_group(node.view.get(f::GID)));
     let group = if mode & 0o10 != 0 || !member { 0o2000 } else { 0 };
@@ -83,7 +83,7 @@ pub(crate) fn without_set_id(who: &Caller, node: &Node<'_>) -> u16 {
 }
 
 /// What a write or a truncation by anyone but a privileged caller does to a file's set-id bits.
-pub(crate) fn drop_set_id(edit: &mut Edit<'_>, who: &Caller, node: &Node<'_>) {
+pub(crate) fn drop_set_id(edit: &mut Edit<'_>, who: &Caller, node: &Inode<'_>) {
     if checked(who).is_some() {
         edit.tx.put(node.view, f::MODE, without_set_id(who, node));
     }

@@ -3,7 +3,7 @@
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::volume::Volume;
 use crate::{dir, namespace, orphans, space};
 use lanefs_format::{
@@ -15,8 +15,8 @@ use lanefs_store::Fault;
 const PAGE: usize = 256;
 
 /// Frees an inode that has no name, unless somebody holds it.
-pub(crate) fn let_go(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
-    let node = match Node::load(edit.core, ino) {
+pub(crate) fn free_if_unheld(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
+    let node = match Inode::load(edit.core, ino) {
         Err(Fault::Code(Code::StaleInode)) => return Ok(()),
         found => found?,
     };
@@ -25,7 +25,7 @@ pub(crate) fn let_go(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
     }
     // From here on nobody can come to hold it unseen.
     edit.tx.hold(node.view)?;
-    if edit.core.state.holds.keeps(ino) {
+    if edit.core.state.holds.keep_nameless(ino) {
         return Ok(());
     }
     if node.kind()? == FileKind::Directory && !dir::is_empty(&node)? {
@@ -47,7 +47,7 @@ fn nameless_in(core: &Core<'_>, at: u64) -> Outcome<Option<Vec<u64>>> {
     let size = core.store.inode_size().bytes();
     let mut nameless = Vec::new();
     for ino in at / size..(at + BLOCK) / size {
-        match Node::load(core, ino) {
+        match Inode::load(core, ino) {
             Ok(node) if node.view.get(f::LINKS) == 0 => nameless.push(ino),
             Ok(_) | Err(Fault::Code(Code::StaleInode)) => {}
             Err(fault) => return Err(fault),
@@ -68,7 +68,7 @@ impl Volume {
             for entry in page.iter().filter(|entry| entry.ino.0 != self.superblock().orphans) {
                 any = true;
                 if entry.name == orphans::name_of(entry.ino.0).as_bytes() {
-                    let _ = self.change(|edit| let_go(edit, entry.ino.0));
+                    let _ = self.change(|edit| free_if_unheld(edit, entry.ino.0));
                 }
             }
         }
@@ -97,7 +97,7 @@ impl Volume {
                     break;
                 }
                 for ino in found.unwrap_or_default() {
-                    complete &= self.change(|edit| let_go(edit, ino)).is_ok();
+                    complete &= self.change(|edit| free_if_unheld(edit, ino)).is_ok();
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::attempt::Core;
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::namespace;
 use crate::path::split_first;
 use crate::perm::{SEARCH, access};
@@ -32,7 +32,7 @@ pub(crate) fn resolve(core: &Core, start: &Start<'_>, path: &[u8]) -> Outcome<(u
     let mut followed = 0;
     let from = |text: &[u8], here: u64| if text.first() == Some(&b'/') { start.root } else { here };
     let mut dir = from(path, start.base);
-    let mut kind = Node::load(core, dir)?.kind()?;
+    let mut kind = Inode::load(core, dir)?.kind()?;
     while let Some((name, rest)) = split_first(&text[at..]) {
         if kind != FileKind::Directory {
             return Err(Code::NotDirectory.into());
@@ -66,7 +66,7 @@ pub(crate) fn resolve(core: &Core, start: &Start<'_>, path: &[u8]) -> Outcome<(u
         return Err(Code::NotDirectory.into());
     }
     if start.who.user.is_some() && text.ends_with(b"/.") {
-        access(start.who, &Node::directory(core, dir)?, SEARCH)?;
+        access(start.who, &Inode::directory(core, dir)?, SEARCH)?;
     }
     Ok((dir, kind))
 }

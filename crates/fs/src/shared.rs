@@ -63,14 +63,14 @@ impl Shared {
     }
 
     /// Has a thread of its own do what need not be waited for. Where the host has no thread left, the volume works without.
-    pub(crate) fn help(&self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) {
+    pub(crate) fn spawn_helper(&self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) {
         let Some(me) = self.me.upgrade().filter(|_| !self.state.store.is_memory()) else { return };
         let helper = std::thread::Builder::new().name(name.into()).spawn(move || work(&me));
         self.helpers.lock().extend(helper.ok());
     }
 
     /// Ends the helpers.
-    pub(crate) fn dismiss(&self) {
+    pub(crate) fn stop_helpers(&self) {
         self.work.lock().stop = true;
         self.wake.notify_all();
         self.state.store.stop_reading_ahead();

@@ -3,7 +3,7 @@
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::prealloc::Run;
+use crate::extent::Extent;
 use crate::space;
 use crate::writer::{Freed, Writer};
 
@@ -46,9 +46,9 @@ pub(crate) fn free_deferred(edit: &mut Edit<'_>, list: &[Freed]) -> Outcome<()> 
 ///
 /// # Errors
 /// As any change; nothing has happened then.
-pub(crate) fn put_back(mut edit: Edit<'_>, runs: &[Run]) -> Outcome<()> {
-    for run in runs {
-        space::put_back(&mut edit, *run)?;
+pub(crate) fn put_back(mut edit: Edit<'_>, extents: &[Extent]) -> Outcome<()> {
+    for extent in extents {
+        space::put_back(&mut edit, *extent)?;
     }
     edit.end();
     Ok(())

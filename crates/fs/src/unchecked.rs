@@ -41,7 +41,7 @@ impl Volume {
 impl Unchecked<'_> {
     #[inline(always)]
     fn run<T>(&self, operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
-        self.volume.shared.view_alone(&self.closed, operation)
+        self.volume.shared.view_exclusive(&self.closed, operation)
     }
 
     pub fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {

@@ -3,7 +3,7 @@
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::{Outcome, Result};
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::notice::Changed;
 use crate::options::Access;
 use crate::shared::Shared;
@@ -32,9 +32,9 @@ impl Volume {
     /// The device's.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let shared = &self.shared;
-        let _turn = shared.turn();
+        let _lock = shared.lock_commits();
         let mut closed = shared.state.gate.close_to_change(&shared.state.store);
-        shared.commit_alone(shared.recall(&mut closed)?)?;
+        shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
         shared.state.store.checkpoint()?;
         Ok(shared.state.store.image()?)
     }
@@ -70,7 +70,7 @@ impl Volume {
     pub fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {
         // Times alone are not worth telling apart: a commit with one block more costs the same.
         let _ = data_only;
-        self.view(|core| Node::load(core, ino.0).map(drop))?;
+        self.view(|core| Inode::load(core, ino.0).map(drop))?;
         self.shared.commit()
     }
 
@@ -156,11 +156,11 @@ impl Volume {
         self.listener.set(Box::new(tell)).is_ok()
     }
 
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn has_listener(&self) -> bool {
         self.listener.get().is_some()
     }
 
-    pub(crate) fn tell(&self, changes: &[Changed<'_>]) {
+    pub(crate) fn notify(&self, changes: &[Changed<'_>]) {
         if let Some(tell) = self.listener.get() {
             changes.iter().for_each(|change| tell(self, *change));
         }

@@ -42,9 +42,10 @@ impl Volume {
         let shared = &self.shared;
         let closed = shared.state.gate.close(&shared.state.store);
         for group in 0..shared.state.group_count() {
-            for (at, kind) in shared.view_alone(&closed, |core| metadata_of(core, group))? {
+            for (at, kind) in shared.view_exclusive(&closed, |core| metadata_of(core, group))? {
                 if kind == BlockKind::Leaf && !known(at) {
-                    let (dir, entries) = shared.view_alone(&closed, |core| dir::leaf_entries(core, at))?;
+                    let (dir, entries) =
+                        shared.view_exclusive(&closed, |core| dir::leaf_entries(core, at))?;
                     take(Ino(dir), entries);
                 }
             }

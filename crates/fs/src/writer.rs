@@ -1,8 +1,9 @@
 //! The state of one writer: it lasts from one transaction to the next, and no other writer touches it.
 
 use crate::counts::Counts;
+use crate::extent::Extent;
 use crate::hints::{Hints, LeafHints};
-use crate::prealloc::{Run, Stock};
+use crate::prealloc::Prealloc;
 use lanefs_format::{BLOCK, BlockKind};
 use lanefs_store::Log;
 
@@ -13,9 +14,9 @@ pub(crate) struct Writer {
     pub(crate) hints: Hints,
     pub(crate) counts: Counts,
     pub(crate) leaves: LeafHints,
-    pub(crate) stock: Stock,
+    pub(crate) prealloc: Prealloc,
     /// What writers had in stock and the bitmaps still call used, on its way back.
-    pub(crate) returning: Vec<Run>,
+    pub(crate) returning: Vec<Extent>,
     pub(crate) freed: Vec<Freed>,
     /// What committed transactions freed and the device does not know yet: a crash may bring it back, so nothing else may
     /// be put there.
@@ -28,8 +29,8 @@ pub(crate) struct Writer {
 pub(crate) enum Freed {
     /// A metadata block at this position.
     Block(u64, BlockKind),
-    /// Blocks of file data: the first one's number, and how many.
-    Run(u64, u64),
+    /// Blocks of file data.
+    Extent(Extent),
     /// A metadata chunk at this position, all of whose blocks are free. A volume in memory keeps its memory: the next
     /// metadata is likely to need it, and memory that the host has to clear first costs more than the metadata.
     Chunk(u64),
@@ -37,7 +38,7 @@ pub(crate) enum Freed {
 
 /// Blocks of file data in a list.
 pub(crate) fn deferred_blocks(list: &[Freed]) -> u64 {
-    let blocks = |freed: &Freed| if let Freed::Run(_, blocks) = freed { *blocks } else { 0 };
+    let blocks = |freed: &Freed| if let Freed::Extent(extent) = freed { extent.count } else { 0 };
     // The positions of a freed chunk and its blocks count as one run when the chunk goes.
     list.iter().map(blocks).sum::<u64>().min(u64::MAX / BLOCK)
 }

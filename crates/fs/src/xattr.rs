@@ -3,7 +3,7 @@
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{Node, add_blocks};
+use crate::inode::{Inode, add_blocks};
 use crate::space;
 use crate::types::XattrMode;
 use lanefs_format::{BLOCK, BlockKind, Code, inode as f, xattr_block as x};
@@ -19,7 +19,7 @@ const HEAD: usize = 6;
 const ROOM: usize = BLOCK as usize - x::SIZE;
 
 /// The payloads of the chain, one after another.
-fn payload(core: &Core, node: Node<'_>) -> Outcome<Vec<u8>> {
+fn payload(core: &Core, node: Inode<'_>) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at = node.view.get(f::XATTR);
     while at != 0 {
@@ -62,14 +62,14 @@ pub(crate) fn check_name(name: &[u8]) -> Outcome<()> {
     if name.contains(&0) { Err(Code::Invalid.into()) } else { Ok(()) }
 }
 
-pub(crate) fn get(core: &Core, node: Node<'_>, name: &[u8]) -> Outcome<Vec<u8>> {
+pub(crate) fn get(core: &Core, node: Inode<'_>, name: &[u8]) -> Outcome<Vec<u8>> {
     let bytes = payload(core, node)?;
     let list = parse(&bytes, node.view.at())?;
     let found = list.iter().find(|(n, _)| *n == name).ok_or(Code::NoAttribute)?;
     Ok(found.1.to_vec())
 }
 
-pub(crate) fn list(core: &Core, node: Node<'_>) -> Outcome<Vec<Vec<u8>>> {
+pub(crate) fn list(core: &Core, node: Inode<'_>) -> Outcome<Vec<Vec<u8>>> {
     let bytes = payload(core, node)?;
     Ok(parse(&bytes, node.view.at())?.into_iter().map(|(name, _)| name.to_vec()).collect())
 }
@@ -77,7 +77,7 @@ pub(crate) fn list(core: &Core, node: Node<'_>) -> Outcome<Vec<Vec<u8>>> {
 /// Sets an attribute, or removes it where `value` is `None`.
 pub(crate) fn set(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     name: &[u8],
     value: Option<&[u8]>,
     mode: XattrMode,
@@ -117,7 +117,7 @@ pub(crate) fn set(
 }
 
 /// Frees all attributes.
-pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     let mut at = node.view.get(f::XATTR);
     while at != 0 {
         let view = edit.store().block(at, BlockKind::Xattr)?;

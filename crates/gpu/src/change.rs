@@ -12,8 +12,8 @@ use crate::tables::{MirrorTables, PARAMETERS};
 use crate::tasks::{TaskView, Tasks};
 use crate::vulkan::{Buffer, Commands, Direction, MemoryLocation, Staged};
 use lanefs::bulk::{
-    Applied, Batch, Built, Change, DirEngine, Head, Home, Rebuilt, Seen, Shares, Sought, Source, Still,
-    Unable,
+    Applied, Batch, Built, Change, DirEngine, Frozen, Head, Home, Lookup, LookupRequest, Rebuilt, Shares,
+    Source, Undecided,
 };
 use lanefs::format::{BLOCK, FileKind, MAX_NAME};
 use lanefs::{Ino, ResolveOptions};
@@ -53,21 +53,21 @@ impl<'g, 'v> Mirrored<'g, 'v> {
 }
 
 impl DirEngine for Changes<'_, '_, '_> {
-    fn begin(&mut self, still: &Still<'_>) -> std::result::Result<(), Unable> {
-        self.state.attempt(|mirror, _| mirror.refresh(|take| still.changes(take))).ok_or(Unable)
+    fn begin(&mut self, still: &Frozen<'_>) -> std::result::Result<(), Undecided> {
+        self.state.attempt(|mirror, _| mirror.refresh(|take| still.changes(take))).ok_or(Undecided)
     }
 
-    fn seek(&mut self, names: &[Sought<'_>]) -> std::result::Result<Vec<Seen>, Unable> {
-        self.seen(names)?.into_iter().collect::<Option<_>>().ok_or(Unable)
+    fn seek(&mut self, names: &[LookupRequest<'_>]) -> std::result::Result<Vec<Lookup>, Undecided> {
+        self.seen(names)?.into_iter().collect::<Option<_>>().ok_or(Undecided)
     }
 
-    fn rebuild(&mut self, batch: &Batch) -> std::result::Result<Rebuilt, Unable> {
+    fn rebuild(&mut self, batch: &Batch) -> std::result::Result<Rebuilt, Undecided> {
         let (mirrored, room) = (self.mirrored, self.room);
         let tasks = Tasks::of(batch)?;
         if tasks.parts.is_empty() {
             return Ok(Rebuilt::default());
         }
-        self.state.attempt(|mirror, _| mirrored.rebuild(mirror, &tasks, room)).flatten().ok_or(Unable)
+        self.state.attempt(|mirror, _| mirrored.rebuild(mirror, &tasks, room)).flatten().ok_or(Undecided)
     }
 }
 
@@ -75,15 +75,18 @@ impl Changes<'_, '_, '_> {
     /// What the kernel `seek` answers; `None` for names of which it is not certain.
     ///
     /// # Errors
-    /// [`Unable`] where the device failed, or one of the names is none.
-    pub fn seen(&mut self, names: &[Sought<'_>]) -> std::result::Result<Vec<Option<Seen>>, Unable> {
+    /// [`Undecided`] where the device failed, or one of the names is none.
+    pub fn seen(
+        &mut self,
+        names: &[LookupRequest<'_>],
+    ) -> std::result::Result<Vec<Option<Lookup>>, Undecided> {
         let mirrored = self.mirrored;
         let mut seen = Vec::with_capacity(names.len());
         for some in names.chunks(NAMES) {
             if some.iter().any(|sought| sought.name.is_empty() || sought.name.len() > MAX_NAME) {
-                return Err(Unable);
+                return Err(Undecided);
             }
-            seen.extend(self.state.attempt(|mirror, _| mirrored.seek(mirror, some)).ok_or(Unable)?);
+            seen.extend(self.state.attempt(|mirror, _| mirrored.seek(mirror, some)).ok_or(Undecided)?);
         }
         Ok(seen)
     }
@@ -98,17 +101,17 @@ impl Changes<'_, '_, '_> {
     /// As [`begin`](DirEngine::begin), where nobody changes the volume anyway.
     ///
     /// # Errors
-    /// [`Unable`] where the device failed.
-    pub fn look(&mut self) -> std::result::Result<(), Unable> {
+    /// [`Undecided`] where the device failed.
+    pub fn look(&mut self) -> std::result::Result<(), Undecided> {
         let refresh =
             |mirror: &mut Mirror, watch: &mut lanefs::Watch<'_>| mirror.refresh(|take| watch.changes(take));
-        self.state.attempt(refresh).ok_or(Unable)
+        self.state.attempt(refresh).ok_or(Undecided)
     }
 }
 
 impl Mirrored<'_, '_> {
     /// What the kernel `seek` answers; `None` for names of which it is not certain.
-    fn seek(&self, mirror: &Mirror, names: &[Sought<'_>]) -> Result<Vec<Option<Seen>>> {
+    fn seek(&self, mirror: &Mirror, names: &[LookupRequest<'_>]) -> Result<Vec<Option<Lookup>>> {
         let list = (names.len() * SeekRequest::SIZE) as u64;
         let text: u64 = names.iter().map(|sought| sought.name.len().next_multiple_of(4) as u64).sum();
         let mut input = Staged::new(self.device(), PARAMETERS + list + text, Direction::ToDevice)?;
@@ -153,7 +156,7 @@ impl Mirrored<'_, '_> {
         let mut room = room.unwrap_or_else(|| tasks.parts.iter().map(expected).sum()).min(most);
         loop {
             match self.attempt_rebuild(mirror, tasks, room)? {
-                RebuildOutcome::Unable => return Ok(None),
+                RebuildOutcome::Undecided => return Ok(None),
                 RebuildOutcome::Rebuilt(rebuilt) => return Ok(Some(rebuilt)),
                 RebuildOutcome::Needs(more) => room = more,
             }
@@ -216,7 +219,7 @@ impl Mirrored<'_, '_> {
         let (words, heads) = bytes.split_at(bytes.len().min(heads_at as usize));
         let WordsHeader { count, is_bad, .. } = WordsHeader::read(words);
         if is_bad != 0 || words.len() < WordsHeader::SIZE {
-            return Ok(RebuildOutcome::Unable);
+            return Ok(RebuildOutcome::Undecided);
         }
         if u64::from(count) > room {
             return Ok(RebuildOutcome::Needs(count.into()));
@@ -232,14 +235,14 @@ impl Mirrored<'_, '_> {
 
 /// What came of a submission.
 enum RebuildOutcome {
-    Unable,
+    Undecided,
     /// There was no room for so many words.
     Needs(u64),
     Rebuilt(Rebuilt),
 }
 
 /// What `seek` wrote of a name.
-fn seen_of(answer: SeekAnswer) -> Option<Seen> {
+fn seen_of(answer: SeekAnswer) -> Option<Lookup> {
     let SeekAnswer { home, dummy, at, ino, hash, count, kind, is_certain } = answer;
     let (block, form) = (home - home % BLOCK, home % BLOCK);
     let home = match form {
@@ -252,7 +255,7 @@ fn seen_of(answer: SeekAnswer) -> Option<Seen> {
         0 => None,
         _ => Some((at, ino, FileKind::from_number(u8::try_from(kind).ok()?)?)),
     };
-    (is_certain != 0).then_some(Seen { hash, home, dummy, count, entry })
+    (is_certain != 0).then_some(Lookup { hash, home, dummy, count, entry })
 }
 
 /// The lists of a batch as the kernels read them, behind room for [`ChangeLists`].

@@ -8,7 +8,7 @@ use crate::twin::host::HostCopy;
 use crate::vulkan::{Choice, calls, fail_call};
 use crate::{Filter, Gpu, MirrorOptions};
 use ash::vk;
-use lanefs::bulk::{Batch, DirEngine, Rebuilt, Sought};
+use lanefs::bulk::{Batch, DirEngine, LookupRequest, Rebuilt};
 use lanefs::{Caller, CreateOptions, ResolveOptions, Volume};
 
 fn volume() -> Volume {
@@ -59,7 +59,7 @@ fn work(gpu: &Gpu, volume: &Volume, (batch, rebuilt): &(Batch, Rebuilt)) {
         assert_eq!(found.len(), round + 1);
         let mut changes = mirrored.changes();
         let _ = changes.look();
-        let sought = Sought { dir: volume.root().0, name: b"file 7" };
+        let sought = LookupRequest { dir: volume.root().0, name: b"file 7" };
         let (seen, found) = (changes.seek(&[sought]), changes.rebuild(batch));
         drop(changes);
         if let Ok(seen) = seen {

@@ -1,6 +1,6 @@
 //! A batch of changes whose ranges are checked, with where each task's entries are among those of all tasks.
 
-use lanefs::bulk::{Added, Batch, Head, Source, Unable};
+use lanefs::bulk::{Added, Batch, Head, Source, Undecided};
 use lanefs::format::dir::{REGION_MAX, index};
 use lanefs::format::{BLOCK, MAX_VOLUME, UNIT};
 use std::ops::Range;
@@ -42,12 +42,12 @@ pub(crate) struct Tasks<'b> {
 
 impl<'b> Tasks<'b> {
     /// # Errors
-    /// [`Unable`] where a range is none of its list, a list is out of order, or tasks and heads contradict one another: no kernel is asked
+    /// [`Undecided`] where a range is none of its list, a list is out of order, or tasks and heads contradict one another: no kernel is asked
     /// for what it could only read outside its buffers.
-    pub(crate) fn of(batch: &'b Batch) -> Result<Tasks<'b>, Unable> {
+    pub(crate) fn of(batch: &'b Batch) -> Result<Tasks<'b>, Undecided> {
         let mut tasks = Tasks { batch, parts: Vec::with_capacity(batch.tasks.len()), items: 0, merged: 0 };
         for number in 0..batch.tasks.len() {
-            let part = tasks.part(number).ok_or(Unable)?;
+            let part = tasks.part(number).ok_or(Undecided)?;
             tasks.items = part.ranges.items.end;
             tasks.merged = part.ranges.merged.end;
             tasks.parts.push(part);
@@ -61,7 +61,7 @@ impl<'b> Tasks<'b> {
             })
         };
         let fits = u32::try_from(batch.heads.len()).is_ok();
-        if fits && batch.heads.iter().enumerate().all(is_known) { Ok(tasks) } else { Err(Unable) }
+        if fits && batch.heads.iter().enumerate().all(is_known) { Ok(tasks) } else { Err(Undecided) }
     }
 
     /// Words that the kernels write at most: links of each entry, of dummies and of what follows, and all slots.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use lanefs::bulk::{Added, Batch, DirEngine, Head, Rebuilt, Seen, Sought, Source, Task, Unable};
+use lanefs::bulk::{Added, Batch, DirEngine, Head, Lookup, LookupRequest, Rebuilt, Source, Task, Undecided};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, Slot, entry, index};
 use lanefs::{Caller, FileKind, Ino, InodeSize, ResolveOptions, Volume};
 use lanefs_gpu::testing::{Maker, regions};
@@ -55,7 +55,7 @@ fn worn(seed: u64, size: InodeSize) -> Volume {
 }
 
 /// With the words in order.
-fn sorted(rebuilt: Result<Rebuilt, Unable>) -> Result<Rebuilt, Unable> {
+fn sorted(rebuilt: Result<Rebuilt, Undecided>) -> Result<Rebuilt, Undecided> {
     rebuilt.map(|mut rebuilt| {
         rebuilt.words.sort_unstable();
         rebuilt
@@ -352,15 +352,16 @@ fn names(volume: &Volume, dirs: &[Ino]) -> Vec<(u64, Vec<u8>)> {
 }
 
 /// Seeks names on the device and by the twin: what the twin gives.
-fn seek(gpu: &Gpu, volume: &Volume, names: &[(u64, Vec<u8>)]) -> Vec<Option<Seen>> {
+fn seek(gpu: &Gpu, volume: &Volume, names: &[(u64, Vec<u8>)]) -> Vec<Option<Lookup>> {
     let memory = HostCopy::of(volume).expect("copied");
     let mirrored = gpu.mirror(volume, &uncached()).expect("mirror");
     let setting = setting(&mirrored, 64);
     let mut changes = mirrored.changes();
     changes.look().expect("the device");
-    let sought: Vec<Sought<'_>> = names.iter().map(|(dir, name)| Sought { dir: *dir, name }).collect();
+    let sought: Vec<LookupRequest<'_>> =
+        names.iter().map(|(dir, name)| LookupRequest { dir: *dir, name }).collect();
     let found = changes.seen(&sought).expect("the device");
-    let twins: Vec<Option<Seen>> = sought.iter().map(|name| seen(&memory, &setting, name)).collect();
+    let twins: Vec<Option<Lookup>> = sought.iter().map(|name| seen(&memory, &setting, name)).collect();
     for ((name, found), twin) in sought.iter().zip(&found).zip(&twins) {
         assert_eq!(found, twin, "{name:?}");
     }
@@ -444,15 +445,15 @@ fn a_batch_that_contradicts_itself_is_refused() {
     for (number, fault) in faults.iter().enumerate() {
         let mut bent = batch.clone();
         fault(&mut bent);
-        assert_eq!(changes.rebuild(&bent), Err(Unable), "{number}");
-        assert_eq!(rebuilt(&memory, &setting, &bent), Err(Unable), "{number}");
+        assert_eq!(changes.rebuild(&bent), Err(Undecided), "{number}");
+        assert_eq!(rebuilt(&memory, &setting, &bent), Err(Undecided), "{number}");
     }
     // One that stays too few, or too many.
     for by in [1, u32::MAX] {
         let mut bent = batch.clone();
         let task = bent.tasks.iter_mut().find(|task| task.stay > 1).expect("a task");
         task.stay = task.stay.wrapping_add(by);
-        assert_eq!(changes.rebuild(&bent), Err(Unable));
+        assert_eq!(changes.rebuild(&bent), Err(Undecided));
     }
     assert_eq!(changes.rebuild(&Batch::default()), Ok(Rebuilt::default()));
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use ash::vk;
-use lanefs::bulk::{DirEngine, Sought};
+use lanefs::bulk::{DirEngine, LookupRequest};
 use lanefs::{InodeSize, ResolveOptions, Volume};
 use lanefs_gpu::Filter;
 use lanefs_gpu::testing::Maker;
@@ -43,7 +43,8 @@ fn work() {
         mirrored.list_below(&[volume.root()], None, true);
         let mut changes = mirrored.changes();
         changes.look().expect("the device");
-        let names = [Sought { dir: volume.root().0, name: b"dir-0" }, Sought { dir: 0, name: b"x" }];
+        let names =
+            [LookupRequest { dir: volume.root().0, name: b"dir-0" }, LookupRequest { dir: 0, name: b"x" }];
         assert_eq!(changes.seek(&names).expect("sought").len(), 2);
         // The root directory has changed since the batch was made.
         let _ = changes.rebuild(&batch);

@@ -1,15 +1,15 @@
 //! A planned batch, carried out as one transaction.
 
 use super::change::{Applied, Change};
-use super::engine::{DirEngine, Rebuilt, Sought, Still};
-use super::plan::{self, Object, Plan};
-use crate::dir::{self, Batch, Entry, Wanted};
+use super::engine::{DirEngine, Frozen, LookupRequest, Rebuilt};
+use super::plan::{self, BatchPlan, Object};
+use crate::dir::{self, Batch, Entry, EntryChange};
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::error::{Error, Result};
-use crate::inode::{self, NewInode, Node, add_links};
+use crate::inode::{self, Inode, NewInode, add_links};
 use crate::notice::Changed;
-use crate::run::Tries;
+use crate::retry::Attempts;
 use crate::shared::Shared;
 use crate::types::Ino;
 use crate::volume::Volume;
@@ -38,7 +38,7 @@ pub struct Shares {
 }
 
 /// What a run came to.
-struct Done {
+struct BatchOutcome {
     /// Of the changes from the first on that it made.
     answers: Vec<Applied>,
     /// Names that lead elsewhere, and inodes that changed, where somebody wants to hear of them.
@@ -70,12 +70,12 @@ impl Volume {
                 continue;
             }
             let plain = rest.iter().take(most).take_while(|change| plan::is_plain(change)).count();
-            match self.shared.apply_together(engine, base, &rest[..plain], self.is_heard()) {
+            match self.shared.apply_together(engine, base, &rest[..plain], self.has_listener()) {
                 // More than the journal holds would not be atomic.
                 Ok(None) if plain > FEW => most = (plain / 2).max(FEW),
                 Ok(Some(done)) => {
                     most = if done.answers.len() < plain { FEW } else { (most * 2).min(MOST) };
-                    self.tell_all(&done);
+                    self.notify_all(&done);
                     shares.together += done.answers.len() as u64;
                     answers.extend(&done.answers);
                     if let Some(next) = rest.get(done.answers.len()).filter(|_| done.answers.len() < plain) {
@@ -93,11 +93,11 @@ impl Volume {
         Ok((answers, shares))
     }
 
-    fn tell_all(&self, done: &Done) {
+    fn notify_all(&self, done: &BatchOutcome) {
         for (dir, name) in &done.names {
-            self.tell(&[Changed::Name { dir: *dir, name }]);
+            self.notify(&[Changed::Name { dir: *dir, name }]);
         }
-        done.inodes.iter().for_each(|ino| self.tell(&[Changed::Inode(*ino)]));
+        done.inodes.iter().for_each(|ino| self.notify(&[Changed::Inode(*ino)]));
     }
 }
 
@@ -108,17 +108,17 @@ impl Shared {
         engine: &mut dyn DirEngine,
         base: Ino,
         changes: &[Change<'_>],
-        is_heard: bool,
-    ) -> Result<Option<Done>> {
+        has_listener: bool,
+    ) -> Result<Option<BatchOutcome>> {
         self.begin_changes()?;
         if self.state.store.should_commit() && !self.state.store.is_memory() {
             self.commit()?;
         }
-        let (mut tries, mut is_too_large) = (Tries::default(), false);
+        let (mut attempts, mut is_too_large) = (Attempts::default(), false);
         loop {
             let mut closed = self.state.gate.close_to_change(&self.state.store);
-            let outcome = self.change_alone(&mut closed, &mut |edit| {
-                let done = together(edit, engine, base.0, changes, is_heard)?;
+            let outcome = self.change_exclusive(&mut closed, &mut |edit| {
+                let done = together(edit, engine, base.0, changes, has_listener)?;
                 is_too_large = self.state.store.room_for_changes() == 0;
                 if is_too_large { Err(unable(())) } else { Ok(done) }
             });
@@ -131,12 +131,12 @@ impl Shared {
             match outcome {
                 Ok(done) => {
                     if !self.state.store.is_memory() {
-                        self.see_to_commits()?;
+                        self.wake_committer()?;
                     }
                     return Ok(Some(done));
                 }
                 Err(Fault::Code(code)) => return Err(code.into()),
-                Err(fault) => self.after(fault, &mut tries)?,
+                Err(fault) => self.after(fault, &mut attempts)?,
             }
         }
     }
@@ -152,11 +152,11 @@ fn together(
     engine: &mut dyn DirEngine,
     base: u64,
     changes: &[Change<'_>],
-    is_heard: bool,
-) -> Outcome<Done> {
+    has_listener: bool,
+) -> Outcome<BatchOutcome> {
     let state = edit.core.state;
-    engine.begin(&Still { store: &state.store }).map_err(unable)?;
-    let mut plan = Plan::new(edit.core, state.root(), base)?;
+    engine.begin(&Frozen { store: &state.store }).map_err(unable)?;
+    let mut plan = BatchPlan::new(edit.core, state.root(), base)?;
     plan.load(edit.core, engine, changes)?;
     let made = plan.go_through(edit.core, changes)?;
     let inos = make_inodes(edit, &plan)?;
@@ -169,10 +169,13 @@ fn together(
         code: *code,
         ino: object.map(|object| Ino(inos[object as usize])),
     };
-    let mut done =
-        Done { answers: plan.answers.iter().map(answer).collect(), names: Vec::new(), inodes: Vec::new() };
+    let mut done = BatchOutcome {
+        answers: plan.answers.iter().map(answer).collect(),
+        names: Vec::new(),
+        inodes: Vec::new(),
+    };
     debug_assert_eq!(done.answers.len(), made);
-    if is_heard {
+    if has_listener {
         let changed = plan.slots.iter().filter(|slot| slot.before != slot.now);
         done.names = changed.map(|slot| (Ino(inos[slot.dir as usize]), slot.name.to_vec())).collect();
         let touched =
@@ -183,7 +186,7 @@ fn together(
 }
 
 /// Makes the inodes of what is new: the number of each object's.
-fn make_inodes(edit: &mut Edit<'_>, plan: &Plan<'_>) -> Outcome<Vec<u64>> {
+fn make_inodes(edit: &mut Edit<'_>, plan: &BatchPlan<'_>) -> Outcome<Vec<u64>> {
     let mut inos: Vec<u64> = plan.objects.iter().map(|object| object.ino).collect();
     for (number, object) in plan.objects.iter().enumerate() {
         if object.ino != 0 || object.is_gone {
@@ -204,7 +207,7 @@ fn make_inodes(edit: &mut Edit<'_>, plan: &Plan<'_>) -> Outcome<Vec<u64>> {
     // A directory may have been moved into one that was made after it.
     for (number, object) in plan.objects.iter().enumerate() {
         if object.ino == 0 && !object.is_gone && object.kind == FileKind::Directory {
-            let node = Node::directory(edit.core, inos[number])?;
+            let node = Inode::directory(edit.core, inos[number])?;
             edit.tx.put(node.view, f::PARENT_OR_DEVICE, inos[object.parent as usize]);
         }
     }
@@ -212,11 +215,11 @@ fn make_inodes(edit: &mut Edit<'_>, plan: &Plan<'_>) -> Outcome<Vec<u64>> {
 }
 
 /// The hashes of names in directories that are new.
-fn hash_new_names(plan: &mut Plan<'_>, engine: &mut dyn DirEngine) -> Outcome<()> {
-    let Plan { objects, slots, .. } = plan;
+fn hash_new_names(plan: &mut BatchPlan<'_>, engine: &mut dyn DirEngine) -> Outcome<()> {
+    let BatchPlan { objects, slots, .. } = plan;
     let mut new: Vec<_> =
         slots.iter_mut().filter(|slot| slot.now.is_some() && objects[slot.dir as usize].ino == 0).collect();
-    let names: Vec<_> = new.iter().map(|slot| Sought { dir: 0, name: slot.name }).collect();
+    let names: Vec<_> = new.iter().map(|slot| LookupRequest { dir: 0, name: slot.name }).collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -234,7 +237,7 @@ fn hash_new_names(plan: &mut Plan<'_>, engine: &mut dyn DirEngine) -> Outcome<()
 fn change_directories(
     edit: &mut Edit<'_>,
     engine: &mut dyn DirEngine,
-    plan: &Plan<'_>,
+    plan: &BatchPlan<'_>,
     inos: &[u64],
 ) -> Outcome<()> {
     let mut slots: Vec<_> = plan.slots.iter().filter(|slot| slot.before != slot.now).collect();
@@ -243,10 +246,10 @@ fn change_directories(
     let is_directory = |object: Option<u32>| {
         object.is_some_and(|object| plan.objects[object as usize].kind == FileKind::Directory)
     };
-    let (mut batch, mut works) = (Batch::default(), Vec::new());
+    let (mut batch, mut pending) = (Batch::default(), Vec::new());
     for of_one in slots.chunk_by(|a, b| a.dir == b.dir) {
         let Some(dir) = of_one.first().map(|slot| slot.dir) else { continue };
-        let node = Node::directory(edit.core, inos[dir as usize])?;
+        let node = Inode::directory(edit.core, inos[dir as usize])?;
         let mut wanted = Vec::with_capacity(of_one.len());
         let mut links = 0;
         for slot in of_one {
@@ -257,20 +260,20 @@ fn change_directories(
                     dir::replace(edit, Entry::at(edit.core, at)?, ino, kind);
                 }
                 (_, now) => {
-                    wanted.push(Wanted { name: slot.name, seen: slot.seen, names: now.map(named) });
+                    wanted.push(EntryChange { name: slot.name, seen: slot.seen, names: now.map(named) });
                 }
             }
         }
         if links != 0 {
             add_links(edit, node, links)?;
         }
-        dir::prepare(edit, node, &wanted, &mut batch, &mut works)?;
+        dir::prepare(edit, node, &wanted, &mut batch, &mut pending)?;
     }
     let rebuilt =
         if batch.tasks.is_empty() { Rebuilt::default() } else { engine.rebuild(&batch).map_err(unable)? };
     write_words(edit, &batch, &rebuilt.words)?;
-    for work in &works {
-        let node = Node::directory(edit.core, work.dir)?;
+    for work in &pending {
+        let node = Inode::directory(edit.core, work.dir)?;
         dir::finish(edit, node, work, &batch, &rebuilt.heads)?;
     }
     Ok(())
@@ -289,7 +292,7 @@ fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &[(u64, u64)]) -> Outc
             edit.store().block(block, BlockKind::Index)?
         } else if inodes.contains(&inode) && at % inode_bytes >= INODE_CORE as u64 {
             edit.tx.put(
-                Node::directory(edit.core, inode / inode_bytes)?.view,
+                Inode::directory(edit.core, inode / inode_bytes)?.view,
                 Field::at((at - inode) as usize),
                 *value,
             );
@@ -315,15 +318,15 @@ fn settle(edit: &mut Edit<'_>, inos: &[u64], object: &Object<'_>) -> Outcome<()>
         return Ok(());
     }
     if object.is_gone {
-        return namespace::drop_name(edit, Node::load(edit.core, object.ino)?);
+        return namespace::drop_name(edit, Inode::load(edit.core, object.ino)?);
     }
     for _ in 0..object.lost {
-        namespace::drop_name(edit, Node::load(edit.core, object.ino)?)?;
+        namespace::drop_name(edit, Inode::load(edit.core, object.ino)?)?;
     }
     if object.lost > 0 || !object.is_moved && !object.is_stamped {
         return Ok(());
     }
-    let node = Node::load(edit.core, object.ino)?;
+    let node = Inode::load(edit.core, object.ino)?;
     if object.is_moved {
         edit.tx.put(node.view, f::CTIME, edit.now.0);
     }

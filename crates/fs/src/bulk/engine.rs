@@ -4,16 +4,16 @@
 //! the blocks would be, nothing to take back where the transaction fails, and a copy of the metadata that the engine has is never
 //! ahead of the volume.
 
-use crate::dir::{Batch, Built, Seen};
+use crate::dir::{Batch, Built, Lookup};
 use lanefs_store::{Store, Watched};
 
 /// The engine cannot tell for certain: the volume makes these changes one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unable;
+pub struct Undecided;
 
 /// A name in a directory.
 #[derive(Clone, Copy, Debug)]
-pub struct Sought<'n> {
+pub struct LookupRequest<'n> {
     /// The directory's inode number; 0 for one that is still to be made, where only the hash is asked for.
     pub dir: u64,
     /// The name, 1 to 255 bytes.
@@ -31,11 +31,11 @@ pub struct Rebuilt {
 }
 
 /// The volume while nobody changes it.
-pub struct Still<'s> {
+pub struct Frozen<'s> {
     pub(crate) store: &'s Store,
 }
 
-impl Still<'_> {
+impl Frozen<'_> {
     /// As [`Watch::changes`](crate::Watch::changes), for who keeps the watch.
     pub fn changes(&self, take: &mut dyn FnMut(Watched<'_>)) {
         self.store.watched(take);
@@ -45,15 +45,15 @@ impl Still<'_> {
 /// An engine for the directories of one volume.
 ///
 /// # Errors
-/// [`Unable`] from any of its calls: nothing of the batch has happened then, and the CPU engine makes the changes one by one.
+/// [`Undecided`] from any of its calls: nothing of the batch has happened then, and the CPU engine makes the changes one by one.
 #[expect(clippy::missing_errors_doc, reason = "said above")]
 pub trait DirEngine {
     /// Nobody changes the volume from now on until the batch is over.
-    fn begin(&mut self, still: &Still<'_>) -> Result<(), Unable>;
+    fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided>;
 
     /// Looks names up; what they are now.
-    fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable>;
+    fn seek(&mut self, names: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided>;
 
     /// How regions are to look.
-    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable>;
+    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Undecided>;
 }

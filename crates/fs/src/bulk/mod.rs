@@ -7,7 +7,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use crate::dir::{Added, Batch, Built, Head, Home, Seen, Source, Task};
+pub use crate::dir::{Added, Batch, Built, Head, Home, Lookup, Source, Task};
 pub use apply::Shares;
 pub use change::{Applied, Change};
-pub use engine::{DirEngine, Rebuilt, Sought, Still, Unable};
+pub use engine::{DirEngine, Frozen, LookupRequest, Rebuilt, Undecided};

@@ -5,11 +5,11 @@
 //! any order, and at the same time.
 
 use super::change::Change;
-use super::engine::{DirEngine, Sought};
+use super::engine::{DirEngine, LookupRequest};
 use crate::attempt::Core;
-use crate::dir::{self, Entry, Name, Seen};
+use crate::dir::{self, Entry, Lookup, Name};
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::path;
 use crate::types::RenameMode;
 use lanefs_format::{Code, FileKind, MAX_NAME, inode as f};
@@ -68,14 +68,14 @@ impl<'c> Object<'c> {
 pub(super) struct Slot<'c> {
     pub(super) dir: u32,
     pub(super) name: &'c [u8],
-    pub(super) seen: Seen,
+    pub(super) seen: Lookup,
     /// What had it before the batch, and what has it now.
     pub(super) before: Option<u32>,
     pub(super) now: Option<u32>,
 }
 
 /// The batch as it is gone through.
-pub(super) struct Plan<'c> {
+pub(super) struct BatchPlan<'c> {
     pub(super) objects: Vec<Object<'c>>,
     pub(super) slots: Vec<Slot<'c>>,
     names: HashMap<(u32, &'c [u8]), u32>,
@@ -137,7 +137,7 @@ fn is_plain_path(path: &[u8], may_end_in_slash: bool) -> bool {
 ///
 /// # Errors
 /// [`Code::NotResident`] where it is not what it was said to be.
-fn must_be(core: &Core<'_>, name: &[u8], seen: &Seen) -> Outcome<()> {
+fn verify_lookup(core: &Core<'_>, name: &[u8], seen: &Lookup) -> Outcome<()> {
     let Some((at, ino, kind)) = seen.entry else { return Ok(()) };
     let entry = Entry::at(core, at)?;
     let is_it =
@@ -157,13 +157,13 @@ fn paths<'c>(change: &Change<'c>) -> [Option<&'c [u8]>; 2] {
     }
 }
 
-impl<'c> Plan<'c> {
+impl<'c> BatchPlan<'c> {
     /// An empty one; relative paths begin in the directory `base`.
     ///
     /// # Errors
     /// [`Code::NotResident`] for a directory without a name.
     pub(super) fn new(core: &Core<'_>, root: u64, base: u64) -> Outcome<Self> {
-        let mut plan = Plan {
+        let mut plan = BatchPlan {
             objects: Vec::new(),
             slots: Vec::new(),
             names: HashMap::new(),
@@ -189,7 +189,7 @@ impl<'c> Plan<'c> {
                 }
                 return Ok(known);
             }
-            let node = Node::directory(core, at)?;
+            let node = Inode::directory(core, at)?;
             if node.view.get(f::LINKS) == 0 {
                 return Err(Code::NotResident.into());
             }
@@ -237,13 +237,13 @@ impl<'c> Plan<'c> {
                 let next = self.slots.len() as u32;
                 let slot = *self.names.entry((dir, name)).or_insert(next);
                 if slot == next {
-                    self.slots.push(Slot { dir, name, seen: Seen::default(), before: None, now: None });
+                    self.slots.push(Slot { dir, name, seen: Lookup::default(), before: None, now: None });
                 }
                 reached.push((rest, slot));
             }
-            let names: Vec<Sought<'_>> = self.slots[first..]
+            let names: Vec<LookupRequest<'_>> = self.slots[first..]
                 .iter()
-                .map(|slot| Sought { dir: self.objects[slot.dir as usize].ino, name: slot.name })
+                .map(|slot| LookupRequest { dir: self.objects[slot.dir as usize].ino, name: slot.name })
                 .collect();
             if !names.is_empty() {
                 let seen = engine.seek(&names).map_err(|_| Fault::from(Code::NotResident))?;
@@ -251,7 +251,7 @@ impl<'c> Plan<'c> {
                     return Err(Code::NotResident.into());
                 }
                 for (slot, seen) in (first..).zip(seen) {
-                    must_be(core, self.slots[slot].name, &seen)?;
+                    verify_lookup(core, self.slots[slot].name, &seen)?;
                     self.saw(slot, seen);
                 }
             }
@@ -266,7 +266,7 @@ impl<'c> Plan<'c> {
     }
 
     /// Notes what there is of a name.
-    fn saw(&mut self, slot: usize, seen: Seen) {
+    fn saw(&mut self, slot: usize, seen: Lookup) {
         let dir = self.slots[slot].dir;
         let found = seen.entry.map(|(_, ino, kind)| {
             let known = self.above.get(&ino).copied().filter(|_| kind == FileKind::Directory);
@@ -286,8 +286,8 @@ impl<'c> Plan<'c> {
         }
         let ino = self.objects[dir as usize].ino;
         let seen = match ino {
-            0 => Seen::default(),
-            ino => dir::look(core, &Node::directory(core, ino)?, Name::new(core.seed, name))?,
+            0 => Lookup::default(),
+            ino => dir::look(core, &Inode::directory(core, ino)?, Name::new(core.seed, name))?,
         };
         let slot = self.slots.len();
         self.slots.push(Slot { dir, name, seen, before: None, now: None });
@@ -365,7 +365,7 @@ impl<'c> Plan<'c> {
         if object.ino == 0 {
             return Ok((object.perm & SETGID != 0).then_some(object.gid));
         }
-        let node = Node::directory(core, object.ino)?;
+        let node = Inode::directory(core, object.ino)?;
         Ok((node.mode() & SETGID != 0).then(|| node.view.get(f::GID)))
     }
 
@@ -458,7 +458,7 @@ impl<'c> Plan<'c> {
             return Ok(object.entries == 0);
         }
         let fewer = object.entries.unsigned_abs();
-        Ok(dir::count(core, &Node::directory(core, object.ino)?, fewer)? == fewer)
+        Ok(dir::count(core, &Inode::directory(core, object.ino)?, fewer)? == fewer)
     }
 
     /// Is a directory another one, or above it?

@@ -4,7 +4,7 @@ use super::*;
 use crate::attempt::Core;
 use crate::dir::{self, Entry, Name};
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use crate::options::CreateOptions;
 use crate::types::{Caller, Ino, RenameMode};
 use crate::volume::Volume;
@@ -16,33 +16,33 @@ use std::collections::BTreeMap;
 struct Plain<'v>(&'v Volume);
 
 impl Plain<'_> {
-    fn core<T>(&self, work: impl FnOnce(&Core<'_>) -> Outcome<T>) -> Result<T, Unable> {
+    fn core<T>(&self, work: impl FnOnce(&Core<'_>) -> Outcome<T>) -> Result<T, Undecided> {
         let shared = &self.0.shared;
-        work(&Core::new(&shared.state, Reader::alone(&shared.state.store, None))).map_err(|_| Unable)
+        work(&Core::new(&shared.state, Reader::alone(&shared.state.store, None))).map_err(|_| Undecided)
     }
 }
 
 impl DirEngine for Plain<'_> {
-    fn begin(&mut self, _: &Still<'_>) -> Result<(), Unable> {
+    fn begin(&mut self, _: &Frozen<'_>) -> Result<(), Undecided> {
         Ok(())
     }
 
-    fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
+    fn seek(&mut self, names: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided> {
         self.core(|core| {
             names
                 .iter()
                 .map(|sought| {
                     let name = Name::new(core.seed, sought.name);
                     match sought.dir {
-                        0 => Ok(Seen { hash: name.hash, ..Seen::default() }),
-                        ino => dir::look(core, &Node::directory(core, ino)?, name),
+                        0 => Ok(Lookup { hash: name.hash, ..Lookup::default() }),
+                        ino => dir::look(core, &Inode::directory(core, ino)?, name),
                     }
                 })
                 .collect()
         })
     }
 
-    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable> {
+    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Undecided> {
         self.core(|core| {
             let mut rebuilt = Rebuilt::default();
             for task in &batch.tasks {
@@ -311,13 +311,13 @@ fn an_engine_that_answers_wrongly_changes_nothing() {
     /// Says that there is one entry more.
     struct Wrong<'v>(Plain<'v>);
     impl DirEngine for Wrong<'_> {
-        fn begin(&mut self, still: &Still<'_>) -> Result<(), Unable> {
+        fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {
             self.0.begin(still)
         }
-        fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
+        fn seek(&mut self, names: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided> {
             self.0.seek(names)
         }
-        fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable> {
+        fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Undecided> {
             let mut rebuilt = self.0.rebuild(batch)?;
             rebuilt.heads[0].count += 1;
             Ok(rebuilt)

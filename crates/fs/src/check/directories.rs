@@ -2,10 +2,10 @@
 
 use super::findings::Tally;
 use super::invariants as iv;
-use super::leaves::{Dir, is_name};
-use super::lists::List;
+use super::leaves::{DirectoryScan, is_name};
+use super::lists::ListScan;
 use super::pass::{Pass, Saved};
-use super::trees::Tree;
+use super::trees::TreeScan;
 use crate::dir::Entry;
 use crate::error::Outcome;
 use crate::inode::FLAG_MAP_HOLES;
@@ -29,10 +29,10 @@ impl Pass<'_, '_> {
         broken: bool,
     ) -> Outcome<Option<u64>> {
         let inode_at = tally.ino * self.core.store.inode_size().bytes();
-        let mut dir = Dir::new(leaves);
+        let mut dir = DirectoryScan::new(leaves);
         dir.broken = broken;
         self.scan_leaves(tally, &mut dir)?;
-        let mut tree = Tree::default();
+        let mut tree = TreeScan::default();
         let list = self.check_forms(tally, &mut dir, inode, inode_at, &mut tree)?;
         let room = tail::ROOM.read(&inode[INODE_CORE..]).unwrap_or(0);
         self.walk_room_list(tally, &mut dir, room)?;
@@ -60,11 +60,11 @@ impl Pass<'_, '_> {
     fn check_forms(
         &mut self,
         tally: &mut Tally,
-        dir: &mut Dir,
+        dir: &mut DirectoryScan,
         inode: &[u8],
         inode_at: u64,
-        tree: &mut Tree,
-    ) -> Outcome<List> {
+        tree: &mut TreeScan,
+    ) -> Outcome<ListScan> {
         let first_entry = LEAF_HEADER_UNITS as u64 * UNIT;
         let mut small = None;
         let root = self.core.store.inode_size().dir_root().read(inode).unwrap_or(0);
@@ -95,7 +95,7 @@ impl Pass<'_, '_> {
                 dir.broken = true;
             }
             self.check_small_index(tally, dir, inode, None);
-            return Ok(List::default());
+            return Ok(ListScan::default());
         };
         let list = self.walk_list(tally, dir, head);
         if list.entries.is_empty() && dir.entries.is_empty() {
@@ -109,7 +109,7 @@ impl Pass<'_, '_> {
     }
 
     /// No name twice. Sorts the entries by hash.
-    fn check_names(&self, tally: &mut Tally, dir: &mut Dir) {
+    fn check_names(&self, tally: &mut Tally, dir: &mut DirectoryScan) {
         dir.entries.sort_unstable();
         let mut rest = &dir.entries[..];
         let mut twice = None;
@@ -131,7 +131,12 @@ impl Pass<'_, '_> {
 
     /// What the entries name: each an inode in use, of the type that the entry says, and no directory twice. Counts
     /// the names, and returns what goes back into a directory that is built anew.
-    fn check_targets(&mut self, tally: &mut Tally, dir: &mut Dir, list: &List) -> Outcome<Vec<Saved>> {
+    fn check_targets(
+        &mut self,
+        tally: &mut Tally,
+        dir: &mut DirectoryScan,
+        list: &ListScan,
+    ) -> Outcome<Vec<Saved>> {
         let strays = list.strays.iter().map(|at| (half_md4(self.core.seed, &self.name_at(*at)), *at));
         dir.entries.extend(strays);
         // Whether the directory is built anew is known only at the end; who is counted then is decided there.

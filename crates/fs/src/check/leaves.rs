@@ -14,7 +14,7 @@ use lanefs_format::{
 use lanefs_store::View;
 
 /// A directory while it is checked.
-pub(super) struct Dir {
+pub(super) struct DirectoryScan {
     /// Place and position of each leaf, in order of place.
     pub(super) leaves: Vec<(u64, u64)>,
     /// Position and rank among `leaves`, in order of position.
@@ -29,13 +29,13 @@ pub(super) struct Dir {
     pub(super) broken: bool,
 }
 
-impl Dir {
+impl DirectoryScan {
     pub(super) fn new(leaves: Vec<(u64, u64)>) -> Self {
         let mut by_position: Vec<(u64, u32)> =
             leaves.iter().enumerate().map(|(rank, (_, at))| (*at, rank as u32)).collect();
         by_position.sort_unstable();
         let starts = Bits::new(leaves.len() as u64 * UNITS_PER_LEAF);
-        Dir { leaves, by_position, starts, entries: Vec::new(), dummies: 0, broken: false }
+        DirectoryScan { leaves, by_position, starts, entries: Vec::new(), dummies: 0, broken: false }
     }
 
     /// Notes what is wrong with the directory's structure.
@@ -64,7 +64,7 @@ pub(super) fn is_name(name: &[u8]) -> bool {
 
 impl Pass<'_, '_> {
     /// Looks through all leaves of a directory.
-    pub(super) fn scan_leaves(&mut self, tally: &mut Tally, dir: &mut Dir) -> Outcome<()> {
+    pub(super) fn scan_leaves(&mut self, tally: &mut Tally, dir: &mut DirectoryScan) -> Outcome<()> {
         for rank in 0..dir.leaves.len() {
             let (place, at) = dir.leaves[rank];
             let Some(leaf) = self.load(at, BlockKind::Leaf)? else { continue };
@@ -79,7 +79,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    fn scan_leaf(&self, tally: &mut Tally, dir: &mut Dir, rank: u64, leaf: View<'_>) {
+    fn scan_leaf(&self, tally: &mut Tally, dir: &mut DirectoryScan, rank: u64, leaf: View<'_>) {
         let words: [u64; 4] = std::array::from_fn(|i| leaf.get(l::UNITS.index(i)));
         let is_set = |unit: usize| words[unit / 64 % 4] >> (unit % 64) & 1 != 0;
         let header = (1 << LEAF_HEADER_UNITS) - 1;
@@ -114,7 +114,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    fn scan_entry(&self, tally: &mut Tally, dir: &mut Dir, entry: Entry<'_>) {
+    fn scan_entry(&self, tally: &mut Tally, dir: &mut DirectoryScan, entry: Entry<'_>) {
         let at = entry.view.at();
         if entry.is_dummy() {
             dir.dummies += 1;
@@ -154,7 +154,7 @@ impl Pass<'_, '_> {
             }
             let Some(leaf) = self.load(*at, BlockKind::Leaf)? else { continue };
             if leaf.get(l::OWNER) == ino {
-                let mut lost = Dir::new(vec![(0, *at)]);
+                let mut lost = DirectoryScan::new(vec![(0, *at)]);
                 self.scan_leaf(&mut Tally::new(ino), &mut lost, 0, leaf);
                 // Outside of a list only an entry whose hash is right is believed.
                 entries.extend(

@@ -3,7 +3,7 @@
 use super::bits::Bits;
 use super::findings::Tally;
 use super::invariants as iv;
-use super::leaves::{Dir, is_name};
+use super::leaves::{DirectoryScan, is_name};
 use super::pass::Pass;
 use crate::dir::Entry;
 use crate::error::Outcome;
@@ -11,7 +11,7 @@ use lanefs_format::dir::{REGION_MAX, entry as e, leaf as l};
 use lanefs_format::{BlockKind, half_md4};
 
 /// A region as the list shows it.
-pub(super) struct Region {
+pub(super) struct RegionScan {
     pub(super) dummy: u64,
     pub(super) lowest: u32,
     /// What its dummy says is the position of its index block.
@@ -22,8 +22,8 @@ pub(super) struct Region {
 
 /// The list of entries.
 #[derive(Default)]
-pub(super) struct List {
-    pub(super) regions: Vec<Region>,
+pub(super) struct ListScan {
+    pub(super) regions: Vec<RegionScan>,
     /// Hash and position of the entries in the order of the list.
     pub(super) entries: Vec<(u32, u64)>,
     /// Entries that the list has and the leaves' bitmaps do not.
@@ -32,8 +32,8 @@ pub(super) struct List {
 
 impl Pass<'_, '_> {
     /// Follows the list of entries from `head`, the first dummy.
-    pub(super) fn walk_list(&mut self, tally: &mut Tally, dir: &mut Dir, head: u64) -> List {
-        let mut list = List::default();
+    pub(super) fn walk_list(&mut self, tally: &mut Tally, dir: &mut DirectoryScan, head: u64) -> ListScan {
+        let mut list = ListScan::default();
         let mut visited = Bits::new(dir.leaves.len() as u64 * 256);
         let (mut at, mut previous) = (head, 0);
         while at != 0 {
@@ -62,7 +62,12 @@ impl Pass<'_, '_> {
             let end = list.entries.len();
             if is_dummy {
                 self.close_region(tally, dir, &mut list, Some(hash));
-                list.regions.push(Region { dummy: at, lowest: hash, index: entry.ino(), entries: end..end });
+                list.regions.push(RegionScan {
+                    dummy: at,
+                    lowest: hash,
+                    index: entry.ino(),
+                    entries: end..end,
+                });
             } else if let Some(region) = list.regions.last() {
                 if hash < region.lowest {
                     dir.bad(tally, at, &iv::REGION_HASH);
@@ -84,7 +89,13 @@ impl Pass<'_, '_> {
     }
 
     /// Ends the last region, before a dummy of this hash or at the list's end.
-    fn close_region(&self, tally: &mut Tally, dir: &mut Dir, list: &mut List, next: Option<u32>) {
+    fn close_region(
+        &self,
+        tally: &mut Tally,
+        dir: &mut DirectoryScan,
+        list: &mut ListScan,
+        next: Option<u32>,
+    ) {
         let end = list.entries.len();
         let Some(region) = list.regions.last_mut() else {
             if let Some(lowest) = next.filter(|lowest| *lowest != 0) {
@@ -113,7 +124,12 @@ impl Pass<'_, '_> {
     }
 
     /// Follows the list of leaf blocks with room from `head`.
-    pub(super) fn walk_room_list(&mut self, tally: &mut Tally, dir: &mut Dir, head: u64) -> Outcome<()> {
+    pub(super) fn walk_room_list(
+        &mut self,
+        tally: &mut Tally,
+        dir: &mut DirectoryScan,
+        head: u64,
+    ) -> Outcome<()> {
         let mut visited = Bits::new(dir.leaves.len() as u64);
         let (mut at, mut previous) = (head, 0);
         while at != 0 {
@@ -139,7 +155,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    fn load_leaf_of(&self, dir: &Dir, at: u64) -> Outcome<Option<(u64, lanefs_store::View<'_>)>> {
+    fn load_leaf_of(&self, dir: &DirectoryScan, at: u64) -> Outcome<Option<(u64, lanefs_store::View<'_>)>> {
         let Some(rank) = dir.rank(at) else { return Ok(None) };
         Ok(self.load(at, BlockKind::Leaf)?.map(|leaf| (rank, leaf)))
     }

@@ -9,7 +9,7 @@ use lanefs_format::{Array, BLOCK, BlockKind, BlockSize, POINTERS_PER_BLOCK, Poin
 const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
 
 /// What a map holds.
-pub(super) struct Map {
+pub(super) struct MapScan {
     /// Blocks of data and of pointers.
     pub(super) blocks: u64,
     /// A directory's leaves: place and position, in order of place.
@@ -41,8 +41,8 @@ impl Pass<'_, '_> {
         word: u64,
         depth: u8,
         holder: u64,
-    ) -> Outcome<Map> {
-        let mut map = Map { blocks: 0, leaves: Vec::new(), good: true };
+    ) -> Outcome<MapScan> {
+        let mut map = MapScan { blocks: 0, leaves: Vec::new(), good: true };
         let slot = Slot { word, level: depth + 1, base: 0, holder, is_root: true };
         map.good = match Pointer::decode(word) {
             Ok(Some(p)) if p.indirect != (depth > 0) => {
@@ -58,7 +58,7 @@ impl Pass<'_, '_> {
     fn walk_slot(
         &mut self,
         tally: &mut Tally,
-        map: &mut Map,
+        map: &mut MapScan,
         is_directory: bool,
         slot: Slot,
     ) -> Outcome<bool> {

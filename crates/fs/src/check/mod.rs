@@ -48,7 +48,7 @@ mod xattrs;
 use crate::attempt::Core;
 use crate::error::Result;
 use crate::hints::Hints;
-use crate::prealloc::Stock;
+use crate::prealloc::Prealloc;
 use crate::volume::Volume;
 use crate::writer::Writer;
 use lanefs_format::BLOCK;
@@ -61,7 +61,7 @@ use std::collections::BTreeSet;
 const ROUNDS: usize = 8;
 
 /// A look at the volume, and where to look closer.
-struct Look {
+struct PassResult {
     report: CheckReport,
     suspects: BTreeSet<u64>,
 }
@@ -83,22 +83,22 @@ impl Volume {
             self.change(|_| Ok(()))?;
         }
         let shared = &self.shared;
-        let _turn = shared.turn();
+        let _lock = shared.lock_commits();
         let mut closed = shared.state.gate.close_to_change(&shared.state.store);
-        let writer = shared.recall(&mut closed)?;
+        let writer = shared.recall_prealloc(&mut closed)?;
         // What others freed since counts as used until the device knows.
-        shared.commit_alone(writer)?;
-        let first = self.look(writer, false, BTreeSet::new(), progress)?;
+        shared.commit_exclusive(writer)?;
+        let first = self.run_pass(writer, false, BTreeSet::new(), progress)?;
         let mut report = first.report;
         if !repair || report.findings.is_empty() {
             return Ok(report);
         }
         let mut suspects = first.suspects;
         for _ in 0..ROUNDS {
-            self.look(writer, true, std::mem::take(&mut suspects), progress)
+            self.run_pass(writer, true, std::mem::take(&mut suspects), progress)
                 .map_err(|error| error.at("mending the volume"))?;
-            shared.commit_alone(writer)?;
-            let mut again = self.look(writer, false, BTreeSet::new(), progress)?;
+            shared.commit_exclusive(writer)?;
+            let mut again = self.run_pass(writer, false, BTreeSet::new(), progress)?;
             let found = std::mem::take(&mut again.report.findings);
             report = CheckReport { findings: report.findings, ..again.report };
             if found.is_empty() {
@@ -117,13 +117,13 @@ impl Volume {
     }
 
     /// One pass over the volume.
-    fn look(
+    fn run_pass(
         &self,
         writer: &mut Writer,
         mends: bool,
         suspects: BTreeSet<u64>,
         progress: &dyn Fn(u64, u64),
-    ) -> Result<Look> {
+    ) -> Result<PassResult> {
         let core = Core::new(&self.shared.state, Reader::alone(&self.shared.state.store, Some(0)));
         let mut pass = Pass::new(&core, &self.shared, mends.then_some(writer), self.superblock(), suspects);
         self.check_superblock(&mut pass)?;
@@ -136,10 +136,10 @@ impl Volume {
         pass.check_counts(self.shared.state.counts.sum(), free);
         if let Some(writer) = pass.writer.as_deref_mut() {
             // The bitmaps were made anew from what is in use: what was in stock is free.
-            (writer.hints, writer.stock) = (Hints::default(), Stock::default());
+            (writer.hints, writer.prealloc) = (Hints::default(), Prealloc::default());
             self.shared.state.counts.set(free, inodes);
             // What is free now may be used from here on, so the device must know.
-            self.shared.commit_alone(writer)?;
+            self.shared.commit_exclusive(writer)?;
         }
         pass.put_back()?;
         let new_orphans = pass.check_orphan_directory()?;
@@ -162,6 +162,6 @@ impl Volume {
         let blocks = self.shared.state.store.bytes() / BLOCK - free;
         let orphans = pass.inodes.listed.iter().filter(|listed| **listed).count() as u64;
         let report = CheckReport { findings, inodes, directories: pass.directories, orphans, blocks };
-        Ok(Look { report, suspects: pass.suspects })
+        Ok(PassResult { report, suspects: pass.suspects })
     }
 }

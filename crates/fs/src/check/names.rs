@@ -5,7 +5,7 @@ use super::pass::Pass;
 use crate::dir::{self, Name};
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{Node, add_blocks, add_links, nameless_directory};
+use crate::inode::{Inode, add_blocks, add_links, nameless_directory};
 use crate::types::Caller;
 use crate::types::XattrMode;
 use crate::{namespace, orphans, xattr};
@@ -24,7 +24,7 @@ impl Pass<'_, '_> {
             for batch in saved.chunks(BATCH) {
                 self.mend(|edit| {
                     for entry in batch {
-                        let node = Node::directory(edit.core, ino)?;
+                        let node = Inode::directory(edit.core, ino)?;
                         let name = Name::new(edit.core.seed, &entry.name);
                         match dir::insert(edit, node, name, entry.ino, entry.kind) {
                             // What no directory can hold goes to lost+found later.
@@ -38,7 +38,7 @@ impl Pass<'_, '_> {
         }
         for (ino, saved) in std::mem::take(&mut self.attributes) {
             self.mend(|edit| {
-                let node = Node::load(edit.core, ino)?;
+                let node = Inode::load(edit.core, ino)?;
                 add_blocks(edit, node, 0)?;
                 for (name, value) in &saved {
                     match xattr::set(edit, node, name, Some(value), XattrMode::Set) {
@@ -160,7 +160,7 @@ impl Pass<'_, '_> {
         }
         if said != links || wrong_parent {
             self.mend(|edit| {
-                let node = Node::load(edit.core, ino)?;
+                let node = Inode::load(edit.core, ino)?;
                 edit.tx.put(node.view, f::LINKS, links);
                 if wrong_parent {
                     edit.tx.put(node.view, f::PARENT_OR_DEVICE, parent);
@@ -206,7 +206,7 @@ impl Pass<'_, '_> {
     fn break_cycle(&mut self, ino: u64) -> Outcome<()> {
         let Some(parent) = self.inodes.rank(ino).map(|rank| self.inodes.parents[rank]) else { return Ok(()) };
         self.mend(|edit| {
-            let node = Node::directory(edit.core, parent)?;
+            let node = Inode::directory(edit.core, parent)?;
             let mut cookie = 0;
             loop {
                 let page = dir::list(edit.core, node, cookie, BATCH)?;
@@ -233,7 +233,7 @@ impl Pass<'_, '_> {
             if self.inodes.kind(rank) == Some(FileKind::Directory)
                 && !self.is_orphan_directory(ino)
                 && !self.inodes.listed[rank]
-                && Node::directory(self.core, ino).is_ok_and(|node| node.parent() == ino)
+                && Inode::directory(self.core, ino).is_ok_and(|node| node.parent() == ino)
             {
                 return Ok(self.mends().then_some(ino));
             }
@@ -245,7 +245,7 @@ impl Pass<'_, '_> {
 /// Puts an inode without a name into lost+found.
 fn attach(edit: &mut Edit<'_>, root: u64, ino: u64, kind: FileKind) -> Outcome<()> {
     let lost = lost_and_found(edit, root)?;
-    let (parent, node) = (Node::directory(edit.core, lost)?, Node::load(edit.core, ino)?);
+    let (parent, node) = (Inode::directory(edit.core, lost)?, Inode::load(edit.core, ino)?);
     for number in 0..TRIES {
         let name = if number == 0 { format!("inode-{ino}") } else { format!("inode-{ino}-{number}") };
         let name = Name::new(edit.core.seed, name.as_bytes());
@@ -266,7 +266,7 @@ fn attach(edit: &mut Edit<'_>, root: u64, ino: u64, kind: FileKind) -> Outcome<(
 
 /// The directory `lost+found` of the root, made when needed.
 fn lost_and_found(edit: &mut Edit<'_>, root: u64) -> Outcome<u64> {
-    let node = Node::directory(edit.core, root)?;
+    let node = Inode::directory(edit.core, root)?;
     for number in 0..TRIES {
         let name = if number == 0 { "lost+found".to_owned() } else { format!("lost+found-{number}") };
         match dir::find(edit.core, &node, Name::new(edit.core.seed, name.as_bytes()))? {

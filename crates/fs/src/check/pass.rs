@@ -38,7 +38,7 @@ pub(super) struct Saved {
 pub(super) type Attribute = (Vec<u8>, Vec<u8>);
 
 /// Failing claims of large blocks are looked at for this many times the size of the bitmap; then all are refused.
-const PATIENCE: u64 = 64;
+const WORDS_OF_FAILED_CLAIMS: u64 = 64;
 
 /// A pass. With a writer it mends as it goes; without, it only looks.
 pub(super) struct Pass<'v, 'w> {
@@ -96,7 +96,7 @@ impl<'v, 'w> Pass<'v, 'w> {
             directories: 0,
             released: Vec::new(),
             known_leaves: None,
-            patience: PATIENCE * blocks / 64 + (1 << 20),
+            patience: WORDS_OF_FAILED_CLAIMS * blocks / 64 + (1 << 20),
         }
     }
 
@@ -118,7 +118,7 @@ impl<'v, 'w> Pass<'v, 'w> {
                 Err(Fault::Miss { at, want }) => core.store.fetch(at, want)?,
                 // What was freed may be used again once the device knows that it was.
                 Err(Fault::Code(Code::NoSpace)) if !writer.deferred.is_empty() => {
-                    shared.commit_alone(writer).map_err(|_| Fault::Code(Code::NoSpace))?;
+                    shared.commit_exclusive(writer).map_err(|_| Fault::Code(Code::NoSpace))?;
                 }
                 Err(fault) => return Err(fault),
             }

@@ -2,8 +2,8 @@
 
 use super::findings::Tally;
 use super::invariants as iv;
-use super::leaves::Dir;
-use super::lists::{List, Region};
+use super::leaves::DirectoryScan;
+use super::lists::{ListScan, RegionScan};
 use super::pass::Pass;
 use crate::dir::Entry;
 use crate::error::Outcome;
@@ -18,7 +18,7 @@ const REGION: u32 = 2;
 const TREE: u32 = 3;
 
 /// A tree block and what is above it says of it.
-struct Node {
+struct TreeNode {
     from: u64,
     at: u64,
     level: Option<u8>,
@@ -29,7 +29,7 @@ struct Node {
 
 /// What the tree says: lowest hash and position of each region's index block, in order.
 #[derive(Default)]
-pub(super) struct Tree {
+pub(super) struct TreeScan {
     pub(super) regions: Vec<(u32, u64)>,
     pub(super) blocks: u64,
     /// Level and number of children of the root block.
@@ -41,12 +41,12 @@ impl Pass<'_, '_> {
     pub(super) fn walk_tree(
         &mut self,
         tally: &mut Tally,
-        dir: &mut Dir,
+        dir: &mut DirectoryScan,
         root: u64,
         from: u64,
-    ) -> Outcome<Tree> {
-        let mut tree = Tree::default();
-        let root = Node { from, at: root, level: None, lowest: 0, end: 1 << 32 };
+    ) -> Outcome<TreeScan> {
+        let mut tree = TreeScan::default();
+        let root = TreeNode { from, at: root, level: None, lowest: 0, end: 1 << 32 };
         self.walk_tree_block(tally, dir, &mut tree, &root)?;
         Ok(tree)
     }
@@ -55,9 +55,9 @@ impl Pass<'_, '_> {
     fn walk_tree_block(
         &mut self,
         tally: &mut Tally,
-        dir: &mut Dir,
-        tree: &mut Tree,
-        node: &Node,
+        dir: &mut DirectoryScan,
+        tree: &mut TreeScan,
+        node: &TreeNode,
     ) -> Outcome<()> {
         let Some(view) = self.claim(tally, node.from, node.at, BlockKind::Tree)? else {
             dir.broken = true;
@@ -92,7 +92,7 @@ impl Pass<'_, '_> {
             match view.get(t::FORMS.index(i)) {
                 REGION if level == 1 => tree.regions.push((lowest, at)),
                 TREE if level > 1 => {
-                    let below = Node { from: node.at, at, level: Some(level - 1), lowest, end };
+                    let below = TreeNode { from: node.at, at, level: Some(level - 1), lowest, end };
                     self.walk_tree_block(tally, dir, tree, &below)?;
                 }
                 _ => dir.bad(tally, node.at, &iv::TREE_FORM),
@@ -105,8 +105,8 @@ impl Pass<'_, '_> {
     pub(super) fn claim_indexes(
         &mut self,
         tally: &mut Tally,
-        dir: &mut Dir,
-        tree: &mut Tree,
+        dir: &mut DirectoryScan,
+        tree: &mut TreeScan,
         from: u64,
     ) -> Outcome<Option<u64>> {
         let mut head = None;
@@ -131,9 +131,9 @@ impl Pass<'_, '_> {
     pub(super) fn check_regions(
         &mut self,
         tally: &mut Tally,
-        dir: &mut Dir,
-        tree: &Tree,
-        list: &List,
+        dir: &mut DirectoryScan,
+        tree: &TreeScan,
+        list: &ListScan,
     ) -> Outcome<()> {
         if tree.regions.len() != list.regions.len() {
             dir.bad(tally, tree.regions.first().map_or(0, |(_, at)| *at), &iv::REGION_INDEX);
@@ -149,7 +149,14 @@ impl Pass<'_, '_> {
     }
 
     /// One region index block: every entry once, where lookups find it.
-    fn check_index(&self, tally: &mut Tally, dir: &mut Dir, view: View<'_>, region: &Region, list: &List) {
+    fn check_index(
+        &self,
+        tally: &mut Tally,
+        dir: &mut DirectoryScan,
+        view: View<'_>,
+        region: &RegionScan,
+        list: &ListScan,
+    ) {
         let slot = |bucket: usize, i: usize| view.get(x::SLOTS.index(bucket * BUCKET_SLOTS + i));
         let mut there = Vec::with_capacity(region.entries.len());
         for bucket in 0..BUCKETS {
@@ -180,9 +187,9 @@ impl Pass<'_, '_> {
     pub(super) fn check_small_index(
         &mut self,
         tally: &mut Tally,
-        dir: &mut Dir,
+        dir: &mut DirectoryScan,
         inode: &[u8],
-        small: Option<(u64, &List)>,
+        small: Option<(u64, &ListScan)>,
     ) {
         let size = self.core.store.inode_size();
         let inode_at = tally.ino * size.bytes();

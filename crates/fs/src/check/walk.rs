@@ -3,7 +3,7 @@
 use super::findings::Tally;
 use super::inodes::check_fields;
 use super::invariants as iv;
-use super::maps::Map;
+use super::maps::MapScan;
 use super::pass::Pass;
 use crate::error::Outcome;
 use lanefs_format::INODE_DEPTH_SHIFT;
@@ -53,7 +53,7 @@ impl Pass<'_, '_> {
         let claims = self.claims.len();
         let flags = f::FLAGS.read(copy).unwrap_or(0);
         let is_directory = kind == FileKind::Directory;
-        let mut map = Map { blocks: 0, leaves: Vec::new(), good: true };
+        let mut map = MapScan { blocks: 0, leaves: Vec::new(), good: true };
         if flags & INODE_INLINE == 0 {
             let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
             map = self.walk_map(&mut tally, is_directory, f::MAP.read(copy).unwrap_or(0), depth, at)?;

@@ -16,7 +16,7 @@ pub enum Home {
 
 /// What there is of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Lookup {
     /// Hash of the name.
     pub hash: u32,
     /// Where it is, or would be.

@@ -6,15 +6,16 @@
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{FLAG_MAP_HOLES, Node, set_flags};
-use crate::map::{self, State};
+use crate::extent::Extent;
+use crate::inode::{FLAG_MAP_HOLES, Inode, set_flags};
+use crate::map::{self, MapState};
 use crate::space;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, LEAF_ROOM, LEAF_UNITS, leaf as l};
 use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF, dir_inode_128 as tail, inode as f};
 use lanefs_store::{Fault, View};
 
 /// Leaves with room that are tried before a new one is made: long names may not fit where short ones do.
-const TRIES: usize = 4;
+const MAX_LEAVES_TRIED: usize = 4;
 
 /// Holes that the end of the map is moved back over at once; the rest waits for the next leaf that goes.
 const SHRINK: usize = 1024;
@@ -73,7 +74,7 @@ pub(crate) fn header<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
 /// Takes units in one leaf, given by its header; `None` where they do not fit.
 pub(crate) fn alloc_in<'v>(
     edit: &mut Edit<'v>,
-    node: Node<'_>,
+    node: Inode<'_>,
     leaf: View<'v>,
     units: usize,
 ) -> Outcome<Option<View<'v>>> {
@@ -86,7 +87,7 @@ pub(crate) fn alloc_in<'v>(
 }
 
 /// Takes units in any leaf, a new one if need be. Each writer keeps to a leaf of its own while it can.
-pub(crate) fn alloc<'v>(edit: &mut Edit<'v>, node: Node<'_>, units: usize) -> Outcome<View<'v>> {
+pub(crate) fn alloc<'v>(edit: &mut Edit<'v>, node: Inode<'_>, units: usize) -> Outcome<View<'v>> {
     let last = edit.leaves.get(node.ino);
     if last != 0 && edit.store().is_resident(last, BlockKind::Leaf) {
         let leaf = header(edit.core, last)?;
@@ -101,13 +102,13 @@ pub(crate) fn alloc<'v>(edit: &mut Edit<'v>, node: Node<'_>, units: usize) -> Ou
     }
     let (mut at, mut tries) = (node.tail().get(tail::ROOM), 0);
     // No more than the writers that there can be work in a leaf of the list at a time.
-    for _ in 0..lanefs_store::SLOTS + TRIES {
-        if at == 0 || tries == TRIES {
+    for _ in 0..lanefs_store::SLOTS + MAX_LEAVES_TRIED {
+        if at == 0 || tries == MAX_LEAVES_TRIED {
             break;
         }
         // Whose leaf it is is asked first: another writer is at it.
         if edit.is_claimed(at) {
-            at = glance(edit.core, at)?.get(l::NEXT);
+            at = peek(edit.core, at)?.get(l::NEXT);
             continue;
         }
         tries += 1;
@@ -128,25 +129,25 @@ pub(crate) fn alloc<'v>(edit: &mut Edit<'v>, node: Node<'_>, units: usize) -> Ou
 }
 
 /// A leaf's header, looked at in passing.
-fn glance<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
+fn peek<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
     core.store.peek(at & !(BLOCK - 1), BlockKind::Leaf)
 }
 
 /// Makes a new leaf and lists it as having room.
-pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Node<'_>) -> Outcome<View<'v>> {
+pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Inode<'_>) -> Outcome<View<'v>> {
     let end = node.size() / BLOCK;
     let place = if node.flags() & FLAG_MAP_HOLES == 0 {
         end
     } else {
         match map::lookup(edit.core, node, 0, end)? {
-            extent if extent.state == State::Hole => 0,
+            extent if extent.state == MapState::Hole => 0,
             mut extent => {
                 let mut at = 0;
-                while extent.state != State::Hole && at + extent.blocks < end {
+                while extent.state != MapState::Hole && at + extent.blocks < end {
                     at += extent.blocks;
                     extent = map::lookup(edit.core, node, at, end - at)?;
                 }
-                if extent.state == State::Hole {
+                if extent.state == MapState::Hole {
                     at
                 } else {
                     set_flags(edit, node, FLAG_MAP_HOLES, 0);
@@ -160,7 +161,7 @@ pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Node<'_>) -> Outcome<View<'v>> 
     edit.tx.set(leaf, l::FREE, LEAF_UNITS as u16);
     edit.tx.set(leaf, l::UNITS.index(0), (1 << LEAF_HEADER_UNITS) - 1);
     // The map counts the block as the inode's.
-    map::map_run(edit, node, place, leaf.at() / BLOCK, 1, false)?;
+    map::map_extent(edit, node, place, Extent::new(leaf.at() / BLOCK, 1), false)?;
     if place == end {
         edit.tx.put(node.view, f::BYTES, (end + 1) * BLOCK);
     }
@@ -168,7 +169,7 @@ pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Node<'_>) -> Outcome<View<'v>> 
     Ok(leaf)
 }
 
-fn enlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
+fn enlist(edit: &mut Edit<'_>, node: Inode<'_>, leaf: View<'_>) -> Outcome<()> {
     let first = node.tail().get(tail::ROOM);
     edit.tx.put(leaf, l::LISTED, 1);
     edit.tx.put(leaf, l::NEXT, first);
@@ -181,7 +182,7 @@ fn enlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
     Ok(())
 }
 
-fn unlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
+fn unlist(edit: &mut Edit<'_>, node: Inode<'_>, leaf: View<'_>) -> Outcome<()> {
     let (next, previous) = (leaf.get(l::NEXT), leaf.get(l::PREVIOUS));
     let broken = Fault::damaged(leaf.at(), "a broken list of leaf blocks with room");
     if next != 0 {
@@ -210,7 +211,7 @@ fn unlist(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
 }
 
 /// Gives the units of an entry back, and the leaf with its last entry.
-pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>, entry: View<'_>, units: usize) -> Outcome<()> {
+pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>, entry: View<'_>, units: usize) -> Outcome<()> {
     let at = entry.at();
     let leaf = header(edit.core, at & !(BLOCK - 1))?;
     if leaf.get(l::OWNER) != node.ino {
@@ -227,12 +228,12 @@ pub(crate) fn free(edit: &mut Edit<'_>, node: Node<'_>, entry: View<'_>, units: 
     Ok(())
 }
 
-fn drop_leaf(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()> {
+fn drop_leaf(edit: &mut Edit<'_>, node: Inode<'_>, leaf: View<'_>) -> Outcome<()> {
     if leaf.get(l::LISTED) != 0 {
         unlist(edit, node, leaf)?;
     }
     let place = leaf.get(l::PLACE);
-    if map::lookup(edit.core, node, place, 1)?.state != State::Data(leaf.at()) {
+    if map::lookup(edit.core, node, place, 1)?.state != MapState::Data(leaf.at()) {
         return Err(Fault::damaged(leaf.at(), "a leaf block that is not in its directory's map"));
     }
     map::unmap(edit, node, place)?;
@@ -244,7 +245,7 @@ fn drop_leaf(edit: &mut Edit<'_>, node: Node<'_>, leaf: View<'_>) -> Outcome<()>
     }
     let mut end = place;
     for _ in 0..SHRINK {
-        if end == 0 || map::lookup(edit.core, node, end - 1, 1)?.state != State::Hole {
+        if end == 0 || map::lookup(edit.core, node, end - 1, 1)?.state != MapState::Hole {
             break;
         }
         end -= 1;

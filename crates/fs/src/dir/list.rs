@@ -3,8 +3,8 @@
 use super::entry::Entry;
 use crate::attempt::Core;
 use crate::error::Outcome;
-use crate::inode::Node;
-use crate::map::{self, State};
+use crate::inode::Inode;
+use crate::map::{self, MapState};
 use crate::types::{DirEntry, Ino};
 use lanefs_format::dir::{LEAF_HEADER_UNITS, leaf as l};
 use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF};
@@ -12,7 +12,7 @@ use lanefs_store::{Fault, View};
 
 /// Up to `max` entries behind `cookie`. A cookie is a leaf's place times 256 plus the unit behind the start of the entry
 /// that it follows, so whatever comes and goes, an entry that stays has the same one.
-pub(crate) fn list(core: &Core, node: Node<'_>, cookie: u64, max: usize) -> Outcome<Vec<DirEntry>> {
+pub(crate) fn list(core: &Core, node: Inode<'_>, cookie: u64, max: usize) -> Outcome<Vec<DirEntry>> {
     let mut entries = Vec::new();
     let end = node.size() / BLOCK;
     let mut place = cookie / UNITS_PER_LEAF;
@@ -23,12 +23,12 @@ pub(crate) fn list(core: &Core, node: Node<'_>, cookie: u64, max: usize) -> Outc
         stretches = stretches.checked_sub(1).ok_or(Fault::damaged(node.view.at(), "an endless directory"))?;
         let extent = map::lookup(core, node, place, end - place)?;
         match extent.state {
-            State::Data(at) => {
+            MapState::Data(at) => {
                 list_leaf(core, node, at, place, from, max, &mut entries)?;
                 place += 1;
             }
-            State::Hole => place += extent.blocks,
-            State::Unwritten(at) => return Err(Fault::damaged(at, "an unwritten leaf block")),
+            MapState::Hole => place += extent.blocks,
+            MapState::Unwritten(at) => return Err(Fault::damaged(at, "an unwritten leaf block")),
         }
         from = 0;
     }
@@ -37,7 +37,7 @@ pub(crate) fn list(core: &Core, node: Node<'_>, cookie: u64, max: usize) -> Outc
 
 fn list_leaf(
     core: &Core,
-    node: Node<'_>,
+    node: Inode<'_>,
     at: u64,
     place: u64,
     from: usize,

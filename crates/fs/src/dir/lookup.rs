@@ -5,12 +5,12 @@ use super::root::root;
 use super::{index, small, tree};
 use crate::attempt::Core;
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use lanefs_format::{BLOCK, BlockKind, DirRoot};
 use lanefs_store::Store;
 
 /// Finds a name.
-pub(crate) fn find<'a>(core: &Core<'a>, node: &Node<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+pub(crate) fn find<'a>(core: &Core<'a>, node: &Inode<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
     match root(node)? {
         DirRoot::Empty => Ok(None),
         DirRoot::Small(leaf) => small::find(core, node, leaf, name),
@@ -30,7 +30,7 @@ pub(crate) struct Region {
 
 impl Region {
     /// Finds the region and asks for its header.
-    pub(crate) fn of(core: &Core, node: &Node<'_>, name: Name<'_>) -> Outcome<Region> {
+    pub(crate) fn of(core: &Core, node: &Inode<'_>, name: Name<'_>) -> Outcome<Region> {
         let index = match root(node)? {
             DirRoot::Region(index) => Some(index),
             DirRoot::Tree(block) => Some(tree::descend(core, block, name.hash)?),
@@ -44,7 +44,7 @@ impl Region {
     pub(crate) fn find<'a>(
         self,
         core: &Core<'a>,
-        node: &Node<'a>,
+        node: &Inode<'a>,
         name: Name<'_>,
     ) -> Outcome<Option<Entry<'a>>> {
         match self.index {
@@ -59,19 +59,19 @@ impl Region {
     }
 
     /// Asks for the region's dummy.
-    pub(crate) fn await_dummy(self, core: &Core) {
+    pub(crate) fn prefetch_dummy(self, core: &Core) {
         core.store.prefetch(self.dummy(core).unwrap_or(0));
     }
 
     /// Asks for the entry behind the dummy.
-    pub(crate) fn await_first(self, core: &Core) {
+    pub(crate) fn prefetch_first(self, core: &Core) {
         let first = self.dummy(core).and_then(|at| Entry::at(core, at).ok()).map(|dummy| dummy.next());
         core.store.prefetch(first.unwrap_or(0));
     }
 }
 
 /// Asks for the lines that the removal of an entry and of the inode that it names will touch.
-pub(crate) fn anticipate_removal(core: &Core, entry: &Entry<'_>) {
+pub(crate) fn prefetch_removal(core: &Core, entry: &Entry<'_>) {
     use lanefs_format::dir::entry as e;
     let at = entry.view.at();
     let inode = entry.ino().wrapping_mul(core.store.inode_size().bytes());

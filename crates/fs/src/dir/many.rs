@@ -3,7 +3,7 @@
 //! An engine sorts, divides and links; units of leaf blocks, index blocks and the tree are dealt with here, a few for some hundred
 //! entries.
 
-use super::batch::{Added, Batch, Built, Head, Home, Seen, Source, Task};
+use super::batch::{Added, Batch, Built, Head, Home, Lookup, Source, Task};
 use super::entry::{self, Entry, Name};
 use super::lookup::find;
 use super::root::{root, set_root};
@@ -12,7 +12,7 @@ use super::{leaf, region, small, update};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use lanefs_format::dir::{
     REGION_LOW, REGION_MAX, REGION_MERGED, entry as e, entry_units, index as x, tree as t,
 };
@@ -23,9 +23,9 @@ use lanefs_store::Fault;
 const REGION_FILLED: usize = 160;
 
 /// What a directory has of a name, as an engine's `seek` gives it.
-pub(crate) fn look(core: &Core<'_>, node: &Node<'_>, name: Name<'_>) -> Outcome<Seen> {
+pub(crate) fn look(core: &Core<'_>, node: &Inode<'_>, name: Name<'_>) -> Outcome<Lookup> {
     let (home, dummy) = match root(node)? {
-        DirRoot::Empty => return Ok(Seen { hash: name.hash, ..Seen::default() }),
+        DirRoot::Empty => return Ok(Lookup { hash: name.hash, ..Lookup::default() }),
         DirRoot::Small(leaf) => (Home::Small(leaf), small::head(core, leaf)?),
         DirRoot::Region(_) | DirRoot::Tree(_) => {
             let (_, index) = tree::locate(core, node, name.hash)?;
@@ -37,11 +37,11 @@ pub(crate) fn look(core: &Core<'_>, node: &Node<'_>, name: Name<'_>) -> Outcome<
         Some(entry) => Some((entry.view.at(), entry.ino(), entry.kind()?)),
         None => None,
     };
-    Ok(Seen { hash: name.hash, home, dummy: dummy.view.at(), count: dummy.count() as u32, entry })
+    Ok(Lookup { hash: name.hash, home, dummy: dummy.view.at(), count: dummy.count() as u32, entry })
 }
 
 /// Entries of a directory; it may stop once there are more than `limit`.
-pub(crate) fn count(core: &Core<'_>, node: &Node<'_>, limit: u64) -> Outcome<u64> {
+pub(crate) fn count(core: &Core<'_>, node: &Inode<'_>, limit: u64) -> Outcome<u64> {
     let of_region = |at: u64| -> Outcome<u64> {
         let view = core.store.block(at, BlockKind::Index)?;
         Ok(entry::dummy(core, view.get(x::DUMMY))?.count() as u64)
@@ -74,16 +74,16 @@ pub(crate) fn count(core: &Core<'_>, node: &Node<'_>, limit: u64) -> Outcome<u64
 }
 
 /// An entry that is to come or to go.
-pub(crate) struct Wanted<'n> {
+pub(crate) struct EntryChange<'n> {
     pub(crate) name: &'n [u8],
     /// What there is of it.
-    pub(crate) seen: Seen,
+    pub(crate) seen: Lookup,
     /// The inode and type that it is to name; `None`: it goes.
     pub(crate) names: Option<(u64, FileKind)>,
 }
 
 /// What is to be done when an engine has answered: with a task, or, where a directory loses all that it has, without.
-pub(crate) struct Work {
+pub(crate) struct PendingRebuild {
     /// The directory.
     pub(crate) dir: u64,
     /// Number of the task in the batch.
@@ -100,19 +100,19 @@ pub(crate) struct Work {
 }
 
 /// Neighbouring regions and the changes to them.
-struct Group<'w, 'n> {
-    wanted: &'w [Wanted<'n>],
+struct RegionGroup<'w, 'n> {
+    wanted: &'w [EntryChange<'n>],
     home: Home,
     dummy: u64,
     count: usize,
     adds: usize,
 }
 
-impl<'w, 'n> Group<'w, 'n> {
-    fn new(wanted: &'w [Wanted<'n>]) -> Self {
+impl<'w, 'n> RegionGroup<'w, 'n> {
+    fn new(wanted: &'w [EntryChange<'n>]) -> Self {
         let seen = wanted.first().map(|one| one.seen).unwrap_or_default();
         let adds = wanted.iter().filter(|one| one.names.is_some()).count();
-        Group { wanted, home: seen.home, dummy: seen.dummy, count: seen.count as usize, adds }
+        RegionGroup { wanted, home: seen.home, dummy: seen.dummy, count: seen.count as usize, adds }
     }
 
     fn removes(&self) -> usize {
@@ -129,12 +129,12 @@ impl<'w, 'n> Group<'w, 'n> {
 /// goes stays until [`finish`].
 pub(crate) fn prepare(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
-    wanted: &[Wanted<'_>],
+    node: Inode<'_>,
+    wanted: &[EntryChange<'_>],
     batch: &mut Batch,
-    works: &mut Vec<Work>,
+    pending: &mut Vec<PendingRebuild>,
 ) -> Outcome<()> {
-    let groups: Vec<_> = wanted.chunk_by(|a, b| a.seen.home == b.seen.home).map(Group::new).collect();
+    let groups: Vec<_> = wanted.chunk_by(|a, b| a.seen.home == b.seen.home).map(RegionGroup::new).collect();
     let mut rest = &groups[..];
     while let Some(first) = rest.first() {
         let (now, later) = match first.home {
@@ -147,7 +147,7 @@ pub(crate) fn prepare(
             begin(edit, node, first)?;
             continue;
         }
-        works.push(match first.home {
+        pending.push(match first.home {
             Home::Region(_) => in_regions(edit, node, now, batch)?,
             _ => in_small(edit, node, first, batch)?,
         });
@@ -156,7 +156,7 @@ pub(crate) fn prepare(
 }
 
 /// The first few entries of a directory. There is nothing that an engine could look at, and it would be told more than there is to do.
-fn begin(edit: &mut Edit<'_>, node: Node<'_>, group: &Group<'_, '_>) -> Outcome<()> {
+fn begin(edit: &mut Edit<'_>, node: Inode<'_>, group: &RegionGroup<'_, '_>) -> Outcome<()> {
     for one in group.wanted {
         if let Some((ino, kind)) = one.names {
             update::insert(edit, node, Name { bytes: one.name, hash: one.seen.hash }, ino, kind)?;
@@ -166,12 +166,12 @@ fn begin(edit: &mut Edit<'_>, node: Node<'_>, group: &Group<'_, '_>) -> Outcome<
 }
 
 /// How many of these regions, from the first on, are to be one: neighbours below one tree block that are few enough together.
-fn neighbours(core: &Core<'_>, node: &Node<'_>, groups: &[Group<'_, '_>]) -> Outcome<usize> {
-    let place = |group: &Group<'_, '_>| -> Outcome<Option<(u64, usize)>> {
+fn neighbours(core: &Core<'_>, node: &Inode<'_>, groups: &[RegionGroup<'_, '_>]) -> Outcome<usize> {
+    let place = |group: &RegionGroup<'_, '_>| -> Outcome<Option<(u64, usize)>> {
         let hash = entry::dummy(core, group.dummy)?.hash();
         Ok(tree::locate(core, node, hash)?.0.last().map(|step| (step.block, step.child)))
     };
-    let (mut sum, mut taken) = (groups.first().map_or(0, Group::entries), 1);
+    let (mut sum, mut taken) = (groups.first().map_or(0, RegionGroup::entries), 1);
     while let [_, next, ..] = &groups[taken - 1..] {
         let more = next.entries();
         if sum + more > REGION_MERGED || sum.min(more) >= REGION_LOW {
@@ -188,11 +188,16 @@ fn neighbours(core: &Core<'_>, node: &Node<'_>, groups: &[Group<'_, '_>]) -> Out
 }
 
 /// An empty or a small directory, which may become a large one.
-fn in_small(edit: &mut Edit<'_>, node: Node<'_>, group: &Group<'_, '_>, batch: &mut Batch) -> Outcome<Work> {
+fn in_small(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    group: &RegionGroup<'_, '_>,
+    batch: &mut Batch,
+) -> Outcome<PendingRebuild> {
     let entries = group.entries();
     if entries == 0 {
         let emptied = if let Home::Small(leaf) = group.home { Some(leaf) } else { None };
-        return Ok(Work { emptied, ..Work::of(node.ino, group.wanted, None, 0) });
+        return Ok(PendingRebuild { emptied, ..PendingRebuild::of(node.ino, group.wanted, None, 0) });
     }
     let source = match group.home {
         Home::Small(leaf) => Some(Source::Small(leaf)),
@@ -226,23 +231,23 @@ fn in_small(edit: &mut Edit<'_>, node: Node<'_>, group: &Group<'_, '_>, batch: &
         small::set_index(edit, node, &[]);
         set_root(edit, node, DirRoot::Region(batch.heads[first_head as usize].index));
     }
-    Work::pushed(batch, node, group.wanted, source, &[], first_head, entries, 0)
+    PendingRebuild::pushed(batch, node, group.wanted, source, &[], first_head, entries, 0)
 }
 
 /// Regions of a large directory.
 fn in_regions(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
-    groups: &[Group<'_, '_>],
+    node: Inode<'_>,
+    groups: &[RegionGroup<'_, '_>],
     batch: &mut Batch,
-) -> Outcome<Work> {
+) -> Outcome<PendingRebuild> {
     let [first, others @ ..] = groups else {
         return Err(Fault::damaged(node.view.at(), "no region"));
     };
     let Home::Region(index) = first.home else {
         return Err(Fault::damaged(node.view.at(), "no region"));
     };
-    let entries = groups.iter().map(Group::entries).sum();
+    let entries = groups.iter().map(RegionGroup::entries).sum();
     for group in groups {
         place(edit, group.wanted, batch, |edit, units| leaf::alloc(edit, node, units))?;
     }
@@ -267,8 +272,9 @@ fn in_regions(
         Home::Small(at) => Source::Small(at),
         Home::Empty => Source::Region(0),
     });
-    let work = Work::pushed(batch, node, wanted, sources, &merged, first_head, entries, dummy.hash())?;
-    Ok(Work { replaced, merged, ..work })
+    let work =
+        PendingRebuild::pushed(batch, node, wanted, sources, &merged, first_head, entries, dummy.hash())?;
+    Ok(PendingRebuild { replaced, merged, ..work })
 }
 
 /// Regions that so many entries make.
@@ -277,7 +283,7 @@ fn regions_for(entries: usize) -> usize {
 }
 
 /// Index blocks and dummies for regions, the first of which has its dummy.
-fn heads(edit: &mut Edit<'_>, node: Node<'_>, dummy: u64, count: usize, batch: &mut Batch) -> Outcome<()> {
+fn heads(edit: &mut Edit<'_>, node: Inode<'_>, dummy: u64, count: usize, batch: &mut Batch) -> Outcome<()> {
     let task = batch.tasks.len() as u32;
     for number in 0..count as u32 {
         let dummy = if number == 0 {
@@ -296,7 +302,7 @@ fn heads(edit: &mut Edit<'_>, node: Node<'_>, dummy: u64, count: usize, batch: &
 /// Finds units for all that comes, and writes it there.
 fn place<'v>(
     edit: &mut Edit<'v>,
-    wanted: &[Wanted<'_>],
+    wanted: &[EntryChange<'_>],
     batch: &mut Batch,
     mut units: impl FnMut(&mut Edit<'v>, usize) -> Outcome<lanefs_store::View<'v>>,
 ) -> Outcome<()> {
@@ -309,31 +315,31 @@ fn place<'v>(
     Ok(())
 }
 
-impl Work {
+impl PendingRebuild {
     fn of<'w, 'n: 'w>(
         dir: u64,
-        wanted: impl IntoIterator<Item = &'w Wanted<'n>>,
+        wanted: impl IntoIterator<Item = &'w EntryChange<'n>>,
         task: Option<usize>,
         entries: usize,
     ) -> Self {
-        let gone = |one: &Wanted<'_>| one.seen.entry.filter(|_| one.names.is_none()).map(|(at, ..)| at);
+        let gone = |one: &EntryChange<'_>| one.seen.entry.filter(|_| one.names.is_none()).map(|(at, ..)| at);
         let removed = wanted.into_iter().filter_map(gone).collect();
-        Work { dir, task, entries, removed, merged: Vec::new(), replaced: None, emptied: None }
+        PendingRebuild { dir, task, entries, removed, merged: Vec::new(), replaced: None, emptied: None }
     }
 
     /// The task, put into the batch, whose heads and entries that come are there already.
     #[expect(clippy::too_many_arguments, reason = "all that a task is made of")]
     fn pushed<'w, 'n: 'w>(
         batch: &mut Batch,
-        node: Node<'_>,
-        wanted: impl IntoIterator<Item = &'w Wanted<'n>>,
+        node: Inode<'_>,
+        wanted: impl IntoIterator<Item = &'w EntryChange<'n>>,
         sources: impl IntoIterator<Item = Source>,
         merged: &[(u64, u32)],
         first_head: u32,
         entries: usize,
         lowest: u32,
-    ) -> Outcome<Work> {
-        let work = Work::of(node.ino, wanted, Some(batch.tasks.len()), entries);
+    ) -> Outcome<PendingRebuild> {
+        let work = PendingRebuild::of(node.ino, wanted, Some(batch.tasks.len()), entries);
         let first_source = batch.sources.len() as u32;
         batch.sources.extend(sources);
         let first_removed = batch.removed.len();
@@ -364,8 +370,8 @@ impl Work {
 /// [`Code::NotResident`] where the answer cannot be right.
 pub(crate) fn finish(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
-    work: &Work,
+    node: Inode<'_>,
+    work: &PendingRebuild,
     batch: &Batch,
     built: &[Built],
 ) -> Outcome<()> {

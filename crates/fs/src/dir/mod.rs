@@ -22,12 +22,12 @@ mod small;
 mod tree;
 mod update;
 
-pub use batch::{Added, Batch, Built, Head, Home, Seen, Source, Task};
+pub use batch::{Added, Batch, Built, Head, Home, Lookup, Source, Task};
 pub(crate) use entry::{Entry, Name};
 pub(crate) use index::{bucket_at, probe_bucket};
 pub(crate) use list::{leaf_entries, list};
-pub(crate) use lookup::{Region, anticipate_removal, find};
-pub(crate) use many::{Wanted, count, finish, look, prepare};
+pub(crate) use lookup::{Region, find, prefetch_removal};
+pub(crate) use many::{EntryChange, count, finish, look, prepare};
 pub(crate) use root::{is_empty, root_in};
 pub(crate) use small::{candidates, unit_of};
 pub(crate) use tree::descend as region_of;

@@ -2,24 +2,24 @@
 
 use super::entry::{self, Entry, Name};
 use super::root::{root, set_root};
-use super::tree::{self, Child, Path, REGION};
+use super::tree::{self, Child, REGION, TreePath};
 use super::{index, leaf, small};
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{Node, add_blocks};
+use crate::inode::{Inode, add_blocks};
 use crate::space;
 use lanefs_format::dir::{REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e, entry_units, index as x};
 use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind};
 use lanefs_store::{Fault, View};
 
-pub(super) fn new_index<'v>(edit: &mut Edit<'v>, node: Node<'_>, dummy: u64) -> Outcome<View<'v>> {
+pub(super) fn new_index<'v>(edit: &mut Edit<'v>, node: Inode<'_>, dummy: u64) -> Outcome<View<'v>> {
     let view = space::alloc_block(edit, BlockKind::Index, node.ino)?;
     add_blocks(edit, node, 1)?;
     edit.tx.set(view, x::DUMMY, dummy);
     Ok(view)
 }
 
-pub(super) fn free_index(edit: &mut Edit<'_>, node: Node<'_>, at: u64) -> Outcome<()> {
+pub(super) fn free_index(edit: &mut Edit<'_>, node: Inode<'_>, at: u64) -> Outcome<()> {
     space::free_block(edit, at, BlockKind::Index)?;
     add_blocks(edit, node, -1)
 }
@@ -35,7 +35,7 @@ fn region<'v>(edit: &Edit<'v>, at: u64) -> Outcome<(View<'v>, Entry<'v>)> {
 }
 
 /// Gives a small directory that outgrew its inode an index block.
-pub(super) fn from_small(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64) -> Outcome<()> {
+pub(super) fn from_small(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64) -> Outcome<()> {
     let dummy = small::head(edit.core, leaf)?;
     let members = small::members(edit.core, dummy)?;
     let view = new_index(edit, node, dummy.view.at())?;
@@ -49,7 +49,7 @@ pub(super) fn from_small(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64) -> Outc
 }
 
 /// The reverse, for a single region with few entries in a single leaf.
-fn to_small(edit: &mut Edit<'_>, node: Node<'_>, dummy: Entry<'_>, index: u64) -> Outcome<()> {
+fn to_small(edit: &mut Edit<'_>, node: Inode<'_>, dummy: Entry<'_>, index: u64) -> Outcome<()> {
     let members = small::members(edit.core, dummy)?;
     small::set_index(edit, node, &members);
     edit.tx.put(dummy.view, e::INODE, 0);
@@ -59,7 +59,7 @@ fn to_small(edit: &mut Edit<'_>, node: Node<'_>, dummy: Entry<'_>, index: u64) -
 
 pub(super) fn insert(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     name: Name<'_>,
     ino: u64,
     kind: FileKind,
@@ -81,7 +81,13 @@ pub(super) fn insert(
 }
 
 /// Splits a full region at the hash in the middle. Pointers move, entries stay.
-fn split(edit: &mut Edit<'_>, node: Node<'_>, path: Path, old: View<'_>, dummy: Entry<'_>) -> Outcome<()> {
+fn split(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    path: TreePath,
+    old: View<'_>,
+    dummy: Entry<'_>,
+) -> Outcome<()> {
     let positions: Vec<u64> = index::slots(old).map(Slot::position).collect();
     if positions.len() != dummy.count() {
         return Err(Fault::damaged(old.at(), "a region index block with a wrong number of slots"));
@@ -163,7 +169,7 @@ fn pivot(entries: &mut [(u32, Entry<'_>)]) -> Option<(usize, u32)> {
     Some((below, lowest))
 }
 
-pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, entry: Entry<'_>) -> Outcome<()> {
+pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> Outcome<()> {
     let (hash, at, units) = (entry.hash(), entry.view.at(), entry.units());
     let (path, index_at) = tree::locate(edit.core, &node, hash)?;
     let (index, dummy) = region(edit, index_at)?;
@@ -180,7 +186,7 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, entry: Entry<'_>) -> O
 }
 
 /// A single region that became small or empty changes its form.
-pub(super) fn shrink(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+pub(super) fn shrink(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     let DirRoot::Region(at) = root(&node)? else { return Ok(()) };
     let (_, dummy) = region(edit, at)?;
     if dummy.count() == 0 {
@@ -195,7 +201,7 @@ pub(super) fn shrink(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
 }
 
 /// Merges the region at `step` with a neighbour below the same tree block when both together are few enough.
-fn merge(edit: &mut Edit<'_>, node: Node<'_>, path: Path, step: tree::Step) -> Outcome<()> {
+fn merge(edit: &mut Edit<'_>, node: Inode<'_>, path: TreePath, step: tree::TreeStep) -> Outcome<()> {
     let (view, count) = tree::tree_block(edit.core, step.block, None)?;
     for (left, right) in [(step.child.wrapping_sub(1), step.child), (step.child, step.child + 1)] {
         if left >= count || right >= count {

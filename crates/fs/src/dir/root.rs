@@ -2,13 +2,13 @@
 
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use lanefs_format::{DirRoot, InodeSize};
 use lanefs_store::View;
 
 /// The root of a directory's lookups.
 #[inline(always)]
-pub(crate) fn root(node: &Node<'_>) -> Outcome<DirRoot> {
+pub(crate) fn root(node: &Inode<'_>) -> Outcome<DirRoot> {
     root_in(node.view)
 }
 
@@ -20,11 +20,11 @@ pub(crate) fn root_in(inode: View<'_>) -> Outcome<DirRoot> {
     Ok(DirRoot::decode(inode.get(size.dir_root()))?)
 }
 
-pub(super) fn set_root(edit: &mut Edit<'_>, node: Node<'_>, root: DirRoot) {
+pub(super) fn set_root(edit: &mut Edit<'_>, node: Inode<'_>, root: DirRoot) {
     edit.tx.put(node.view, edit.store().inode_size().dir_root(), root.word());
 }
 
 /// True for a directory without entries.
-pub(crate) fn is_empty(node: &Node<'_>) -> Outcome<bool> {
+pub(crate) fn is_empty(node: &Inode<'_>) -> Outcome<bool> {
     Ok(root(node)? == DirRoot::Empty)
 }

@@ -8,7 +8,7 @@ use super::root::set_root;
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units, small_tag};
 use lanefs_format::{BLOCK, DirRoot, Field, FileKind, InodeSize, UNIT};
 use lanefs_store::{Fault, View};
@@ -27,7 +27,7 @@ pub(crate) fn unit_of(inode: View<'_>, size: InodeSize, place: u32) -> u64 {
 
 pub(crate) fn find<'a>(
     core: &Core<'a>,
-    node: &Node<'a>,
+    node: &Inode<'a>,
     leaf: u64,
     name: Name<'_>,
 ) -> Outcome<Option<Entry<'a>>> {
@@ -47,7 +47,7 @@ pub(crate) fn find<'a>(
 }
 
 /// Gives an empty directory its leaf and its dummy.
-pub(super) fn begin(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+pub(super) fn begin(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     let leaf = leaf::add(edit, node)?;
     let view = leaf::alloc_in(edit, node, leaf, entry_units(0))?;
     let view = view.ok_or(Fault::damaged(leaf.at(), "a new leaf block without room"))?;
@@ -64,7 +64,7 @@ pub(super) fn head<'a>(core: &Core<'a>, leaf: u64) -> Outcome<Entry<'a>> {
 /// Adds an entry; false where index or leaf have no room.
 pub(super) fn insert(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     leaf: u64,
     name: Name<'_>,
     ino: u64,
@@ -87,7 +87,7 @@ pub(super) fn insert(
     Ok(true)
 }
 
-pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, leaf: u64, entry: Entry<'_>) -> Outcome<()> {
+pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64, entry: Entry<'_>) -> Outcome<()> {
     let size = edit.store().inode_size();
     let at = entry.view.at();
     let place = (0..size.small_entries() as u32)
@@ -123,7 +123,7 @@ pub(super) fn members<'a>(core: &Core<'a>, dummy: Entry<'a>) -> Outcome<Vec<Entr
 }
 
 /// Fills the small index from the list, or empties it.
-pub(super) fn set_index(edit: &mut Edit<'_>, node: Node<'_>, entries: &[Entry<'_>]) {
+pub(super) fn set_index(edit: &mut Edit<'_>, node: Inode<'_>, entries: &[Entry<'_>]) {
     let size = edit.store().inode_size();
     for place in 0..size.small_entries() {
         let entry = entries.get(place);

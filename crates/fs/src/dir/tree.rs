@@ -4,7 +4,7 @@ use super::root::{root, set_root};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{Node, add_blocks};
+use crate::inode::{Inode, add_blocks};
 use crate::space;
 use lanefs_format::dir::{MAX_TREE_LEVEL, TREE_MAX, TREE_MERGED, tree as t};
 use lanefs_format::{BlockKind, Code, DirRoot};
@@ -28,32 +28,32 @@ pub(crate) struct Child {
 
 /// A place in the tree: a block and one of its children.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct TreeStep {
     pub(super) block: u64,
     pub(super) child: usize,
 }
 
 /// The way from the root to a region: at most [`MAX_TREE_LEVEL`] steps.
 #[derive(Clone, Copy)]
-pub(super) struct Path {
-    steps: [Step; MAX_TREE_LEVEL as usize],
+pub(super) struct TreePath {
+    steps: [TreeStep; MAX_TREE_LEVEL as usize],
     len: usize,
 }
 
-impl Path {
-    pub(super) const EMPTY: Path =
-        Path { steps: [Step { block: 0, child: 0 }; MAX_TREE_LEVEL as usize], len: 0 };
+impl TreePath {
+    pub(super) const EMPTY: TreePath =
+        TreePath { steps: [TreeStep { block: 0, child: 0 }; MAX_TREE_LEVEL as usize], len: 0 };
 
-    fn push(&mut self, step: Step) {
+    fn push(&mut self, step: TreeStep) {
         self.steps[self.len] = step;
         self.len += 1;
     }
 
-    pub(super) fn last(&self) -> Option<Step> {
+    pub(super) fn last(&self) -> Option<TreeStep> {
         self.len.checked_sub(1).map(|i| self.steps[i])
     }
 
-    fn parent(mut self) -> Path {
+    fn parent(mut self) -> TreePath {
         self.len -= 1;
         self
     }
@@ -118,8 +118,8 @@ pub(crate) fn descend(core: &Core, root: u64, hash: u32) -> Outcome<u64> {
 }
 
 /// The way to the region of `hash`, and its index block.
-pub(super) fn locate(core: &Core, node: &Node<'_>, hash: u32) -> Outcome<(Path, u64)> {
-    let mut path = Path::EMPTY;
+pub(super) fn locate(core: &Core, node: &Inode<'_>, hash: u32) -> Outcome<(TreePath, u64)> {
+    let mut path = TreePath::EMPTY;
     let mut at = match root(node)? {
         DirRoot::Region(index) => return Ok((path, index)),
         DirRoot::Tree(at) => at,
@@ -129,7 +129,7 @@ pub(super) fn locate(core: &Core, node: &Node<'_>, hash: u32) -> Outcome<(Path, 
     loop {
         let (view, count) = tree_block(core, at, level)?;
         let i = child_of(view, count, hash);
-        path.push(Step { block: at, child: i });
+        path.push(TreeStep { block: at, child: i });
         let next = child(view, i);
         match next.form {
             REGION => return Ok((path, next.at)),
@@ -146,7 +146,7 @@ fn put(edit: &mut Edit<'_>, view: View<'_>, i: usize, c: Child) {
     edit.tx.put(view, t::POSITIONS.index(i), c.at);
 }
 
-fn new_block<'v>(edit: &mut Edit<'v>, node: Node<'_>, level: u8) -> Outcome<View<'v>> {
+fn new_block<'v>(edit: &mut Edit<'v>, node: Inode<'_>, level: u8) -> Outcome<View<'v>> {
     if level > MAX_TREE_LEVEL {
         return Err(Code::TreeFull.into());
     }
@@ -156,13 +156,13 @@ fn new_block<'v>(edit: &mut Edit<'v>, node: Node<'_>, level: u8) -> Outcome<View
     Ok(view)
 }
 
-fn free_block(edit: &mut Edit<'_>, node: Node<'_>, at: u64) -> Outcome<()> {
+fn free_block(edit: &mut Edit<'_>, node: Inode<'_>, at: u64) -> Outcome<()> {
     space::free_block(edit, at, BlockKind::Tree)?;
     add_blocks(edit, node, -1)
 }
 
 /// Makes a region's place in the tree name another index block.
-pub(super) fn set_position(edit: &mut Edit<'_>, node: Node<'_>, path: Path, index: u64) -> Outcome<()> {
+pub(super) fn set_position(edit: &mut Edit<'_>, node: Inode<'_>, path: TreePath, index: u64) -> Outcome<()> {
     match path.last() {
         None => set_root(edit, node, DirRoot::Region(index)),
         Some(step) => {
@@ -179,8 +179,8 @@ pub(super) fn set_position(edit: &mut Edit<'_>, node: Node<'_>, path: Path, inde
 /// [`Code::TreeFull`] where the tree would exceed [`MAX_TREE_LEVEL`] levels.
 pub(super) fn insert(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
-    path: Path,
+    node: Inode<'_>,
+    path: TreePath,
     left: Child,
     new: Child,
 ) -> Outcome<()> {
@@ -194,12 +194,12 @@ pub(super) fn insert(
         put(edit, view, 1, new);
         edit.tx.put(view, t::COUNT, 2);
         set_root(edit, node, DirRoot::Tree(view.at()));
-        return tell_root(edit, node);
+        return store_root_shape(edit, node);
     };
     let (view, count) = tree_block(edit.core, step.block, None)?;
     if count < TREE_MAX {
         insert_at(edit, view, step.child + 1, new);
-        return if path.parent().last().is_none() { tell_root(edit, node) } else { Ok(()) };
+        return if path.parent().last().is_none() { store_root_shape(edit, node) } else { Ok(()) };
     }
     let half = count / 2;
     let right = new_block(edit, node, view.get(t::LEVEL))?;
@@ -229,7 +229,7 @@ fn insert_at(edit: &mut Edit<'_>, view: View<'_>, at: usize, new: Child) {
 
 /// Takes out child `gone` of the block where `path` ends, which has another one. Blocks that became few merge, and a
 /// root with one child gives way to it.
-pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, path: Path, gone: usize) -> Outcome<()> {
+pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, path: TreePath, gone: usize) -> Outcome<()> {
     let Some(step) = path.last() else { return Ok(()) };
     let (view, count) = tree_block(edit.core, step.block, None)?;
     if count < 2 || gone >= count {
@@ -248,7 +248,7 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Node<'_>, path: Path, gone: usiz
 }
 
 /// While the root has a single child, that one becomes the root.
-fn lower_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+fn lower_root(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     while let DirRoot::Tree(at) = root(&node)? {
         let (view, count) = tree_block(edit.core, at, None)?;
         if count > 1 {
@@ -259,11 +259,11 @@ fn lower_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
         set_root(edit, node, root);
         free_block(edit, node, at)?;
     }
-    tell_root(edit, node)
+    store_root_shape(edit, node)
 }
 
 /// Has the inode tell what the root block is, after that has changed.
-fn tell_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
+fn store_root_shape(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     if let DirRoot::Tree(at) = root(&node)? {
         let (view, count) = tree_block(edit.core, at, None)?;
         let word = DirRoot::tree_word(at, view.get(t::LEVEL), count as u8);
@@ -273,7 +273,7 @@ fn tell_root(edit: &mut Edit<'_>, node: Node<'_>) -> Outcome<()> {
 }
 
 /// Merges the child at `up` with a neighbour when both together are few enough.
-fn merge(edit: &mut Edit<'_>, node: Node<'_>, parent: Path, up: Step) -> Outcome<()> {
+fn merge(edit: &mut Edit<'_>, node: Inode<'_>, parent: TreePath, up: TreeStep) -> Outcome<()> {
     let (view, count) = tree_block(edit.core, up.block, None)?;
     for (left, right) in [(up.child.wrapping_sub(1), up.child), (up.child, up.child + 1)] {
         if left >= count || right >= count {

@@ -5,7 +5,7 @@ use super::root::root;
 use super::{region, small};
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::Node;
+use crate::inode::Inode;
 use lanefs_format::{DirRoot, FileKind};
 
 /// Adds a name that is not there.
@@ -14,7 +14,7 @@ use lanefs_format::{DirRoot, FileKind};
 /// No space, a full tree, too many collisions, or a damaged directory.
 pub(crate) fn insert(
     edit: &mut Edit<'_>,
-    node: Node<'_>,
+    node: Inode<'_>,
     name: Name<'_>,
     ino: u64,
     kind: FileKind,
@@ -32,7 +32,7 @@ pub(crate) fn insert(
 }
 
 /// Removes an entry that [`find`](super::find) returned. Gives back what it no longer needs.
-pub(crate) fn remove(edit: &mut Edit<'_>, node: Node<'_>, entry: Entry<'_>) -> Outcome<()> {
+pub(crate) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> Outcome<()> {
     match root(&node)? {
         DirRoot::Small(leaf) => small::remove(edit, node, leaf, entry),
         _ => region::remove(edit, node, entry),

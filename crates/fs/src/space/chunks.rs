@@ -1,10 +1,11 @@
-//! Metadata chunks: 2 MiB of metadata blocks behind a table of them.
+//! Metadata chunks: metadata blocks behind a table that describes them.
 
-use super::groups::{alloc_chunk, chunk_at, clear_run, free_chunk, glance, of_chunk};
-use super::runs::free_data;
+use super::extents::free_data;
+use super::groups::{alloc_chunk, chunk_at, clear_bits, free_chunk, of_chunk, peek};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
+use crate::extent::Extent;
 use crate::writer::Freed;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, chunk_entry, chunk_header,
@@ -17,13 +18,13 @@ pub(crate) fn chunk_table<'v>(core: &Core<'v>, chunk: u64) -> Outcome<View<'v>> 
     core.store.part(chunk, chunk_header::SIZE, BlockKind::ChunkHeader)
 }
 
-/// Table entry of the metadata block at `at`.
+/// The table entry of the metadata block at `at`.
 pub(crate) fn table_entry<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
     let (block, offset) = Store::table_entry(at);
     core.store.part(block + offset as u64, chunk_entry::SIZE, BlockKind::ChunkHeader)
 }
 
-/// Allocates a metadata block: zeros and the common header.
+/// Allocates a metadata block: zeros behind the common header.
 ///
 /// # Errors
 /// [`Code::NoSpace`](lanefs_format::Code::NoSpace).
@@ -35,27 +36,27 @@ pub(crate) fn alloc_block<'v>(edit: &mut Edit<'v>, kind: BlockKind, owner: u64) 
         let chunk = edit.hints.chunk;
         let (group, bit) = of_chunk(edit.core, chunk)?;
         if group.get(f::METADATA) & bit == 0 {
-            // Another writer freed the last block in it.
+            // Another writer has freed the chunk's last block.
             edit.hints.chunk = 0;
             continue;
         }
         edit.claim(chunk);
         let header = chunk_table(edit.core, chunk)?;
-        let first = edit.hints.chunk_place.max(CHUNK_HEADER_BLOCKS);
+        let first = edit.hints.chunk_slot.max(CHUNK_HEADER_BLOCKS);
         let used = header.get(chunk_header::USED);
         if u64::from(used) < BLOCKS_PER_CHUNK {
-            for place in (first..BLOCKS_PER_CHUNK).chain(CHUNK_HEADER_BLOCKS..first) {
-                let at = chunk + place * BLOCK;
+            for slot in (first..BLOCKS_PER_CHUNK).chain(CHUNK_HEADER_BLOCKS..first) {
+                let at = chunk + slot * BLOCK;
                 let entry = table_entry(edit.core, at)?;
                 if entry.get(chunk_entry::KIND) != 0 {
                     continue;
                 }
-                // The table first: nobody else takes the block then.
+                // The table first, so that no other writer takes the block.
                 edit.tx.put(entry, chunk_entry::KIND, kind as u8);
                 edit.tx.put(entry, chunk_entry::OWNER, owner);
                 let view = edit.tx.fresh(at, kind, owner)?;
                 edit.tx.put(header, chunk_header::USED, used + 1);
-                edit.hints.chunk_place = place + 1;
+                edit.hints.chunk_slot = slot + 1;
                 return Ok(view);
             }
         }
@@ -64,18 +65,18 @@ pub(crate) fn alloc_block<'v>(edit: &mut Edit<'v>, kind: BlockKind, owner: u64) 
     }
 }
 
-/// Points the hints at a metadata chunk with room, a new one if need be.
+/// Points the hints at a metadata chunk with room, or at a new one.
 fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
     let mut others = 0;
     if !edit.hints.no_chunk_room {
         for number in 0..edit.core.group_count() {
-            let group = glance(edit.core, number)?;
+            let group = peek(edit.core, number)?;
             let mut room = group.get(f::ROOM) & group.get(f::METADATA);
             while room != 0 {
                 let chunk = chunk_at(number, u64::from(room.trailing_zeros()));
                 room &= room - 1;
                 if !edit.is_claimed(chunk) {
-                    (edit.hints.chunk, edit.hints.chunk_place) = (chunk, 0);
+                    (edit.hints.chunk, edit.hints.chunk_slot) = (chunk, 0);
                     return Ok(());
                 }
                 others = chunk;
@@ -83,17 +84,17 @@ fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
         }
         edit.hints.no_chunk_room = others == 0;
     }
-    // Writers have chunks of their own where there is plenty; else they share.
+    // Each writer gets a chunk of its own while there is enough space; else writers share.
     let chunk = match alloc_chunk(edit, others != 0) {
         Err(Fault::Code(Code::NoSpace)) if others != 0 => {
-            (edit.hints.chunk, edit.hints.chunk_place) = (others, 0);
+            (edit.hints.chunk, edit.hints.chunk_slot) = (others, 0);
             return Ok(());
         }
         chunk => chunk?,
     };
     for block in 0..CHUNK_HEADER_BLOCKS {
         let view = edit.tx.fresh(chunk + block * BLOCK, BlockKind::ChunkHeader, 0)?;
-        // The table's second block is all entries; only the first one opens with a header.
+        // The second block of the table has entries only; the first one begins with a header.
         edit.tx.set(view, chunk_header::KIND, if block == 0 { BlockKind::ChunkHeader as u8 } else { 0 });
         edit.tx.set(view, chunk_header::OWNER, if block == 0 { chunk } else { 0 });
     }
@@ -101,7 +102,7 @@ fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
     edit.tx.set(header, chunk_header::USED, CHUNK_HEADER_BLOCKS as u32);
     let (group, bit) = of_chunk(edit.core, chunk)?;
     edit.tx.put(group, f::ROOM, group.get(f::ROOM) | bit);
-    (edit.hints.chunk, edit.hints.chunk_place) = (chunk, CHUNK_HEADER_BLOCKS);
+    (edit.hints.chunk, edit.hints.chunk_slot) = (chunk, CHUNK_HEADER_BLOCKS);
     Ok(())
 }
 
@@ -113,16 +114,16 @@ pub(crate) fn free_block(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outco
     Ok(())
 }
 
-/// Lets go of what a transaction freed, right before it commits.
+/// Marks as free what a transaction freed.
 pub(crate) fn make_free(edit: &mut Edit<'_>, freed: Freed) -> Outcome<()> {
     match freed {
-        Freed::Run(first, count) => free_data(edit, (first, count)),
-        Freed::Chunk(at) => clear_run(edit, at / BLOCK, BLOCKS_PER_CHUNK),
+        Freed::Extent(extent) => free_data(edit, extent),
+        Freed::Chunk(at) => clear_bits(edit, Extent::new(at / BLOCK, BLOCKS_PER_CHUNK)),
         Freed::Block(at, kind) => make_block_free(edit, at, kind),
     }
 }
 
-/// A metadata block is free again, and its chunk with the last one.
+/// Marks a metadata block as free, and its chunk with the last one.
 fn make_block_free(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outcome<()> {
     let entry = table_entry(edit.core, at)?;
     if entry.get(chunk_entry::KIND) != kind as u8 {

@@ -1,9 +1,9 @@
-//! Block groups: bitmaps of 4 KiB blocks.
+//! Block groups: bitmaps of blocks.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::prealloc::Run;
+use crate::extent::Extent;
 use crate::writer::Freed;
 use lanefs_alloc::bitmap;
 use lanefs_format::{
@@ -11,7 +11,14 @@ use lanefs_format::{
 };
 use lanefs_store::{Fault, View};
 
-/// Block of the group table.
+// The chunks of a group are the bits of one word, and its blocks fill the bitmap.
+const _: () = {
+    assert!(CHUNKS_PER_GROUP <= u64::BITS as u64);
+    assert!(CHUNKS_PER_GROUP * BLOCKS_PER_CHUNK == BLOCKS_PER_GROUP);
+    assert!(f::BITMAP.len as u64 * u64::BITS as u64 == BLOCKS_PER_GROUP);
+};
+
+/// The block of the group table that describes group `number`.
 pub(crate) fn group<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
     if number >= core.group_count() {
         return Err(Fault::damaged(number, "no such block group"));
@@ -19,15 +26,15 @@ pub(crate) fn group<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
     core.store.block(core.groups() + number * BLOCK, BlockKind::Group)
 }
 
-/// A group, looked at in passing: what it says of its room is a hint.
-pub(super) fn glance<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
+/// A group that is not tracked in the read set: its room is a hint.
+pub(super) fn peek<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
     if number >= core.group_count() {
         return Err(Fault::damaged(number, "no such block group"));
     }
     core.store.peek(core.groups() + number * BLOCK, BlockKind::Group)
 }
 
-/// The next block of a group at or behind bit `from`, and before `end`, that is used or is not; else `end`.
+/// The first block of a group from bit `from` on that is used, or that is free; `end` where there is none before it.
 pub(super) fn next(view: View<'_>, from: u64, end: u64, used: bool) -> u64 {
     let word = |i| view.get(f::BITMAP.index(i));
     bitmap::next(&word, from as usize, end.min(BLOCKS_PER_GROUP) as usize, used) as u64
@@ -38,7 +45,7 @@ fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, used: bool) ->
     let view = group(edit.core, number)?;
     let end = first.saturating_add(count);
     if end > BLOCKS_PER_GROUP {
-        return Err(Fault::damaged(view.at(), "a run of blocks past the end of its group"));
+        return Err(Fault::damaged(view.at(), "an extent ends behind its group"));
     }
     for (i, mask) in bitmap::masks(first as usize, end as usize) {
         let field = f::BITMAP.index(i);
@@ -56,8 +63,8 @@ fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, used: bool) ->
     Ok(())
 }
 
-/// Marks blocks as used, from block `first` on: as many as are free, `most` at most. Returns how many.
-pub(super) fn seize(edit: &mut Edit<'_>, first: u64, most: u64) -> Outcome<u64> {
+/// Marks blocks as used, from block `first` on: as many as are free, `most` at most. Returns their number.
+pub(super) fn mark_used(edit: &mut Edit<'_>, first: u64, most: u64) -> Outcome<u64> {
     let (mut at, end) = (first, first.saturating_add(most));
     while at < end && at / BLOCKS_PER_GROUP < edit.core.group_count() {
         let number = at / BLOCKS_PER_GROUP;
@@ -71,34 +78,33 @@ pub(super) fn seize(edit: &mut Edit<'_>, first: u64, most: u64) -> Outcome<u64> 
             break;
         }
     }
+    debug_assert!(at <= end, "{} blocks instead of {most}", at - first);
     Ok(at - first)
 }
 
-/// True where all blocks of a run hold file data, as it seems: looked at in passing.
-pub(super) fn seem_used(core: &Core<'_>, (first, count): Run) -> Outcome<bool> {
-    let (number, bit) = (first / BLOCKS_PER_GROUP, first % BLOCKS_PER_GROUP);
-    let (view, end) = (glance(core, number)?, bit + count);
+/// True where all blocks of an extent probably hold file data.
+pub(super) fn seem_used(core: &Core<'_>, extent: Extent) -> Outcome<bool> {
+    let (number, bit) = (extent.first / BLOCKS_PER_GROUP, extent.first % BLOCKS_PER_GROUP);
+    let (view, end) = (peek(core, number)?, bit + extent.count);
     let mut chunks = bit / BLOCKS_PER_CHUNK..=(end - 1) / BLOCKS_PER_CHUNK;
     Ok(end <= BLOCKS_PER_GROUP
         && next(view, bit, end, false) == end
         && !chunks.any(|chunk| view.get(f::METADATA) & (1 << chunk) != 0))
 }
 
-/// Frees consecutive blocks of file data when the transaction commits.
-pub(crate) fn free_run(edit: &mut Edit<'_>, first: u64, count: u64) -> Outcome<()> {
-    if first.saturating_add(count) > edit.store().bytes() / BLOCK {
-        return Err(Fault::damaged(
-            first.saturating_mul(BLOCK),
-            "a run of blocks past the end of the volume",
-        ));
+/// Frees blocks of file data when the transaction commits.
+pub(crate) fn free_extent(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
+    if extent.end() > edit.store().bytes() / BLOCK {
+        let at = extent.first.saturating_mul(BLOCK);
+        return Err(Fault::damaged(at, "an extent ends behind the volume"));
     }
-    edit.freed.push(Freed::Run(first, count));
+    edit.freed.push(Freed::Extent(extent));
     Ok(())
 }
 
 /// Clears the bits of blocks that hold file data, or of a chunk that is no longer a metadata chunk.
-pub(crate) fn clear_run(edit: &mut Edit<'_>, first: u64, count: u64) -> Outcome<()> {
-    let (mut at, end) = (first, first + count);
+pub(crate) fn clear_bits(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
+    let (mut at, end) = (extent.first, extent.end());
     while at < end {
         let number = at / BLOCKS_PER_GROUP;
         let stop = ((number + 1) * BLOCKS_PER_GROUP).min(end);
@@ -114,14 +120,14 @@ pub(crate) fn clear_run(edit: &mut Edit<'_>, first: u64, count: u64) -> Outcome<
     Ok(())
 }
 
-/// Takes a whole free chunk for metadata and returns its position. With `sparing`, only from a group of which most is free.
+/// Takes a whole free chunk for metadata and returns its position. With `sparing`, only a group that is half free serves.
 pub(crate) fn alloc_chunk(edit: &mut Edit<'_>, sparing: bool) -> Outcome<u64> {
     let groups = edit.core.group_count();
     let home = edit.hints.chunk / BLOCK / BLOCKS_PER_GROUP % groups;
     let least = if sparing { BLOCKS_PER_GROUP / 2 } else { BLOCKS_PER_CHUNK };
     for i in 0..groups {
         let number = (home + i) % groups;
-        if glance(edit.core, number)?.get(f::FREE) < least {
+        if peek(edit.core, number)?.get(f::FREE) < least {
             continue;
         }
         let view = group(edit.core, number)?;
@@ -155,10 +161,11 @@ pub(crate) fn of_chunk<'v>(core: &Core<'v>, at: u64) -> Outcome<(View<'v>, u64)>
 
 /// Position of the chunk with this bit number in a group.
 pub(crate) fn chunk_at(number: u64, chunk: u64) -> u64 {
+    debug_assert!(chunk < CHUNKS_PER_GROUP, "chunk {chunk} of a group");
     (number * BLOCKS_PER_GROUP + chunk * BLOCKS_PER_CHUNK) * BLOCK
 }
 
-/// Makes the blocks of groups `from..to` for a volume of `bytes` bytes. What lies past its end counts as used.
+/// Makes the table blocks of groups `from..to` for a volume of `bytes` bytes. Blocks behind its end are marked as used.
 pub(crate) fn init_groups(edit: &mut Edit<'_>, from: u64, to: u64, bytes: u64) -> Outcome<()> {
     for number in from..to {
         let at = edit.core.groups() + number * BLOCK;
@@ -176,9 +183,9 @@ pub(crate) fn init_groups(edit: &mut Edit<'_>, from: u64, to: u64, bytes: u64) -
     Ok(())
 }
 
-/// Marks blocks as used (mkfs, grow).
-pub(crate) fn reserve(edit: &mut Edit<'_>, first: u64, count: u64) -> Outcome<()> {
-    let (mut at, end) = (first, first + count);
+/// Marks blocks as used that no file gets (by mkfs and grow).
+pub(crate) fn reserve(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
+    let (mut at, end) = (extent.first, extent.end());
     while at < end {
         let number = at / BLOCKS_PER_GROUP;
         let stop = ((number + 1) * BLOCKS_PER_GROUP).min(end);

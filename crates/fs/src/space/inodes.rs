@@ -1,7 +1,7 @@
-//! Inodes: taken from blocks of inodes in metadata chunks.
+//! Allocation of inodes in inode blocks, which are metadata blocks.
 
 use super::chunks::{alloc_block, chunk_table, free_block, table_entry};
-use super::groups::{chunk_at, glance, group, of_chunk};
+use super::groups::{chunk_at, group, of_chunk, peek};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -10,12 +10,12 @@ use lanefs_format::{
 };
 use lanefs_store::{Fault, View};
 
-/// Inodes in a block of them.
+/// Number of inodes in an inode block.
 pub(crate) fn per_block(size: InodeSize) -> u64 {
     BLOCK / size.bytes()
 }
 
-/// True where the tables say that inodes lie at `at`.
+/// True where group table and chunk table say that `at` is in an inode block.
 pub(crate) fn may_hold_inodes(core: &Core<'_>, at: u64) -> Outcome<bool> {
     let block = at & !(BLOCK - 1);
     if at >= core.store.bytes() || core.store.is_retired(block) {
@@ -28,8 +28,8 @@ pub(crate) fn may_hold_inodes(core: &Core<'_>, at: u64) -> Outcome<bool> {
     Ok(table_entry(core, block)?.get(chunk_entry::KIND) == BlockKind::Inodes as u8)
 }
 
-/// Takes a free inode, whose content is left over from its last use. The caller overwrites it whole; until its mode is
-/// set it is still free.
+/// Allocates an inode. Its bytes are those of its last use, and the caller overwrites all of them. The inode stays free
+/// until its mode is set.
 ///
 /// # Errors
 /// [`Code::NoSpace`](lanefs_format::Code::NoSpace).
@@ -43,7 +43,7 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
         let block = edit.hints.inode_block;
         let entry = match table_entry(edit.core, block) {
             Ok(entry) if is_in_use(edit, entry, block) => entry,
-            // Another writer freed the last inode in it, and perhaps its chunk.
+            // Another writer has freed the last inode of the block, and perhaps the chunk.
             Ok(_) | Err(Fault::Damaged { .. }) if !found_by_table => {
                 edit.hints.inode_block = 0;
                 continue;
@@ -51,52 +51,53 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
             entry => entry?,
         };
         edit.claim(block);
-        for place in edit.hints.inode_place..per_block(size) {
-            let number = block / size.bytes() + place;
+        for slot in edit.hints.inode_slot..per_block(size) {
+            let number = block / size.bytes() + slot;
             let view = edit.store().inode(number)?;
             if view.get(inode::MODE) == 0 {
                 edit.tx.put(entry, chunk_entry::USED, entry.get(chunk_entry::USED).wrapping_add(1));
-                edit.hints.inode_place = place + 1;
+                edit.hints.inode_slot = slot + 1;
                 edit.counts.inodes += 1;
                 return Ok((number, view));
             }
         }
         edit.hints.inode_block = 0;
         if found_by_table {
-            // The table would name the same block again, for ever.
+            // The table would give the same block again and again.
             return Err(Fault::damaged(
                 block,
-                "a block of inodes has fewer free ones than its chunk's table says",
+                "an inode block has fewer free inodes than its chunk table says",
             ));
         }
     }
 }
 
+/// True for a block that its table entry gives as an inode block, and that no transaction has freed.
 fn is_in_use(edit: &Edit<'_>, entry: View<'_>, block: u64) -> bool {
     entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8 && !edit.store().is_retired(block)
 }
 
-/// Points the hints at a block with a free inode, a new one if need be.
+/// Points the hints at an inode block with room, or at a new one.
 fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
     if !edit.hints.no_inode_room {
         for number in 0..edit.core.group_count() {
-            let view = glance(edit.core, number)?;
+            let view = peek(edit.core, number)?;
             let mut room = view.get(f::INODE_ROOM) & view.get(f::METADATA);
             while room != 0 {
                 let chunk = u64::from(room.trailing_zeros());
                 room &= room - 1;
-                // A chunk in which another writer works has room for it, and its table is not ours to search.
+                // The other writer of a claimed chunk uses its room, and changes its table meanwhile.
                 if edit.is_claimed(chunk_at(number, chunk)) {
                     continue;
                 }
                 if group(edit.core, number)?.get(f::METADATA) & 1 << chunk == 0 {
-                    // No more, since it was looked at.
+                    // The chunk has been freed since `peek`.
                     continue;
                 }
                 match block_with_room(edit, chunk_at(number, chunk))? {
                     Some(block) if edit.is_claimed(block) => {}
                     Some(block) => {
-                        (edit.hints.inode_block, edit.hints.inode_place) = (block, 0);
+                        (edit.hints.inode_block, edit.hints.inode_slot) = (block, 0);
                         return Ok(());
                     }
                     None => {
@@ -106,29 +107,31 @@ fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
                 }
             }
         }
-        // Others fill what they claimed; to look again each time would cost more than the few inodes that they may leave.
+        // Other writers fill the chunks that they claimed. A search each time would cost more than the few inodes that
+        // they leave.
         edit.hints.no_inode_room = true;
     }
     let view = alloc_block(edit, BlockKind::Inodes, 0)?;
-    // So that the block is found again after the volume was closed; a bit that no longer holds is cleared above.
+    // The bit makes the block known to the next mount. The loop above clears bits that are out of date.
     let (group, bit) = of_chunk(edit.core, view.at() & !(CHUNK - 1))?;
     edit.tx.put(group, f::INODE_ROOM, group.get(f::INODE_ROOM) | bit);
-    (edit.hints.inode_block, edit.hints.inode_place) = (view.at(), 0);
+    (edit.hints.inode_block, edit.hints.inode_slot) = (view.at(), 0);
     Ok(())
 }
 
+/// The position of an inode block with room in a chunk.
 fn block_with_room(edit: &Edit<'_>, chunk: u64) -> Outcome<Option<u64>> {
     chunk_table(edit.core, chunk)?;
     let full = per_block(edit.store().inode_size());
-    for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-        let at = chunk + place * BLOCK;
+    for slot in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+        let at = chunk + slot * BLOCK;
         let entry = table_entry(edit.core, at)?;
         if entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8
             && u64::from(entry.get(chunk_entry::USED)) < full
         {
             match edit.store().block(at, BlockKind::Inodes) {
                 Ok(_) => return Ok(Some(at)),
-                // Damaged, or freed by this very transaction.
+                // The block is damaged, or this transaction has freed it.
                 Err(Fault::Damaged { .. }) => {}
                 Err(miss) => return Err(miss),
             }
@@ -137,7 +140,7 @@ fn block_with_room(edit: &Edit<'_>, chunk: u64) -> Outcome<Option<u64>> {
     Ok(None)
 }
 
-/// Frees an inode, and its block with the last one.
+/// Frees an inode, and its inode block with the last one.
 pub(crate) fn free_inode(edit: &mut Edit<'_>, number: u64) -> Outcome<()> {
     let view = edit.store().inode(number)?;
     if view.get(inode::MODE) == 0 {
@@ -158,8 +161,8 @@ pub(crate) fn free_inode(edit: &mut Edit<'_>, number: u64) -> Outcome<()> {
     }
     edit.hints.no_inode_room = false;
     if block == edit.hints.inode_block {
-        let place = (view.at() - block) / edit.store().inode_size().bytes();
-        edit.hints.inode_place = edit.hints.inode_place.min(place);
+        let slot = (view.at() - block) / edit.store().inode_size().bytes();
+        edit.hints.inode_slot = edit.hints.inode_slot.min(slot);
     }
     Ok(())
 }

@@ -1,20 +1,18 @@
-//! The volume's allocator: runs of data blocks, metadata blocks, inodes.
+//! The allocator of a volume: extents of data blocks, metadata blocks, inodes.
 //!
-//! Data blocks come from the bitmaps of block groups, in runs: large ones straight, small ones from what the writer has in
-//! [`Stock`](crate::prealloc::Stock). Metadata blocks come from metadata chunks, which are
-//! 2 MiB-aligned and taken from the bitmaps whole; inodes come from blocks of inodes in them. What [`Hints`] remembers
-//! is where to go on looking, never the truth: that is in the volume's bytes.
-//!
-//! [`Hints`]: crate::hints::Hints
+//! Data blocks come from the bitmaps of block groups: large extents directly, small ones from the
+//! [preallocation](crate::prealloc) of the writer. Metadata blocks come from metadata chunks, which are aligned and are
+//! taken from the bitmaps as a whole. Inodes come from inode blocks, which are metadata blocks.
+//! [`Hints`](crate::hints::Hints) remember where to search next; the truth is in the blocks of the volume.
 
 mod chunks;
+mod extents;
 mod groups;
 mod inodes;
 mod recount;
-mod runs;
 
 pub(crate) use chunks::{alloc_block, free_block, make_free, table_entry};
-pub(crate) use groups::{clear_run, free_run, group, init_groups, of_chunk, reserve};
+pub(crate) use extents::{alloc_direct, alloc_extent, put_back};
+pub(crate) use groups::{clear_bits, free_extent, group, init_groups, of_chunk, reserve};
 pub(crate) use inodes::{alloc_inode, free_inode, may_hold_inodes};
 pub(crate) use recount::recount;
-pub(crate) use runs::{alloc_run, alloc_straight, put_back};

@@ -1,4 +1,4 @@
-//! Counting what is free and in use, after a crash.
+//! The counts of the superblock, counted anew after a crash.
 
 use super::chunks::table_entry;
 use super::groups::group;
@@ -9,16 +9,16 @@ use lanefs_format::{
     group as g,
 };
 
-/// Free blocks and inodes in use, counted.
-pub(crate) fn recount(core: &Core) -> Outcome<(u64, u64)> {
+/// Counts free blocks and inodes in use.
+pub(crate) fn recount(core: &Core<'_>) -> Outcome<(u64, u64)> {
     let (mut free, mut inodes) = (0u64, 0u64);
     for number in 0..core.group_count() {
         let view = group(core, number)?;
         free = free.saturating_add(view.get(g::FREE));
         for chunk in (0..CHUNKS_PER_GROUP).filter(|c| view.get(g::METADATA) >> c & 1 != 0) {
             let at = number * GROUP + chunk * CHUNK;
-            for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                let entry = table_entry(core, at + place * BLOCK)?;
+            for slot in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                let entry = table_entry(core, at + slot * BLOCK)?;
                 if entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8 {
                     inodes += u64::from(entry.get(chunk_entry::USED));
                 }

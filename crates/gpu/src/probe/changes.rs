@@ -9,7 +9,7 @@ use crate::random_batches::Maker;
 use crate::twin::KernelSettings;
 use crate::twin::change::{rebuilt, seen};
 use crate::twin::host::HostCopy;
-use lanefs::bulk::{DirEngine, Rebuilt, Sought, Unable};
+use lanefs::bulk::{DirEngine, LookupRequest, Rebuilt, Undecided};
 use lanefs::format::Code;
 use lanefs::{Caller, Ino, Volume};
 
@@ -35,9 +35,9 @@ fn begin<'g, 'v>(context: &'g DeviceContext, volume: &'v Volume) -> Result<(Host
 pub(crate) fn seek(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
     let (copy, mirrored) = begin(context, volume)?;
     let setting = setting(context, volume);
-    let mut asked = vec![(Sought { dir: 0, name: b"in a directory to be made" }, Some(None))];
+    let mut asked = vec![(LookupRequest { dir: 0, name: b"in a directory to be made" }, Some(None))];
     // No directory.
-    asked.push((Sought { dir: u64::MAX / 3, name: b"anything" }, None));
+    asked.push((LookupRequest { dir: u64::MAX / 3, name: b"anything" }, None));
     for dir in ["many", "few", "links"] {
         let (ino, _) = volume.lookup(&Caller::OWNER, volume.root(), dir.as_bytes())?;
         for (path, found) in known.paths.iter().zip(&known.answers) {
@@ -45,14 +45,14 @@ pub(crate) fn seek(context: &DeviceContext, volume: &Volume, known: &KnownPaths)
             if let Some(name) = name.filter(|name| name.len() < 200)
                 && matches!(found.code, Code::Success | Code::NotFound)
             {
-                let sought = Sought { dir: ino.0, name: name.as_bytes() };
+                let sought = LookupRequest { dir: ino.0, name: name.as_bytes() };
                 let entry = (found.code == Code::Success).then_some((found.ino, found.kind));
                 asked.push((sought, Some(entry)));
             }
         }
     }
     let mut changes = mirrored.changes();
-    let names: Vec<Sought<'_>> = asked.iter().map(|(sought, _)| *sought).collect();
+    let names: Vec<LookupRequest<'_>> = asked.iter().map(|(sought, _)| *sought).collect();
     let found = changes.look().and_then(|()| changes.seen(&names));
     drop(changes);
     let found = answered(&mirrored, SEEK, found)?;
@@ -100,16 +100,16 @@ pub(crate) fn rebuild(context: &DeviceContext, volume: &Volume, _: &KnownPaths) 
 fn answered<T>(
     mirrored: &Mirrored<'_, '_>,
     kernel: &str,
-    answer: std::result::Result<T, Unable>,
+    answer: std::result::Result<T, Undecided>,
 ) -> Result<T> {
     match answer {
         Ok(answer) => Ok(answer),
-        Err(Unable) => wrong(kernel, mirrored.failure().unwrap_or_else(|| "no answer".into())),
+        Err(Undecided) => wrong(kernel, mirrored.failure().unwrap_or_else(|| "no answer".into())),
     }
 }
 
 /// With the words in order.
-fn sorted(rebuilt: std::result::Result<Rebuilt, Unable>) -> std::result::Result<Rebuilt, Unable> {
+fn sorted(rebuilt: std::result::Result<Rebuilt, Undecided>) -> std::result::Result<Rebuilt, Undecided> {
     rebuilt.map(|mut rebuilt| {
         rebuilt.words.sort_unstable();
         rebuilt

@@ -10,7 +10,7 @@ use super::seek::seek;
 use super::settings::KernelSettings;
 use crate::limits::{FUEL, WORKGROUP};
 use crate::tasks::Tasks;
-use lanefs::bulk::{Batch, DirEngine, Rebuilt, Seen, Sought, Still, Unable};
+use lanefs::bulk::{Batch, DirEngine, Frozen, Lookup, LookupRequest, Rebuilt, Undecided};
 use lanefs::{Volume, Watch};
 
 /// The kernels' answers without a device, from a copy of the volume's metadata.
@@ -45,33 +45,33 @@ impl<'v> TwinEngine<'v> {
 }
 
 impl DirEngine for TwinEngine<'_> {
-    fn begin(&mut self, still: &Still<'_>) -> Result<(), Unable> {
+    fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {
         still.changes(&mut |block| self.copy.update(&block));
         Ok(())
     }
 
-    fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
+    fn seek(&mut self, names: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided> {
         let seen = names.iter().map(|name| seen(&self.copy, &self.setting, name));
-        seen.collect::<Option<_>>().ok_or(Unable)
+        seen.collect::<Option<_>>().ok_or(Undecided)
     }
 
-    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable> {
+    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Undecided> {
         rebuilt(&self.copy, &self.setting, batch)
     }
 }
 
 /// What the kernel `seek` answers; `None` where it is not certain.
-pub fn seen<M: Memory>(memory: &M, setting: &KernelSettings, name: &Sought<'_>) -> Option<Seen> {
+pub fn seen<M: Memory>(memory: &M, setting: &KernelSettings, name: &LookupRequest<'_>) -> Option<Lookup> {
     seek(memory, setting, name)
 }
 
 /// What the kernels `gather`, `merge` and `build` answer; words in another order.
 ///
 /// # Errors
-/// [`Unable`] where they are not certain of one of the tasks.
-pub fn rebuilt<M: Memory>(memory: &M, setting: &KernelSettings, batch: &Batch) -> Result<Rebuilt, Unable> {
+/// [`Undecided`] where they are not certain of one of the tasks.
+pub fn rebuilt<M: Memory>(memory: &M, setting: &KernelSettings, batch: &Batch) -> Result<Rebuilt, Undecided> {
     let tasks = Tasks::of(batch)?;
-    rebuild(memory, setting, &tasks).ok_or(Unable)
+    rebuild(memory, setting, &tasks).ok_or(Undecided)
 }
 
 fn rebuild<M: Memory>(memory: &M, setting: &KernelSettings, tasks: &Tasks<'_>) -> Option<Rebuilt> {

@@ -7,17 +7,21 @@ use super::memory::Memory;
 use super::name::Name;
 use super::settings::KernelSettings;
 use crate::layout::{MODE_DIRECTORY, MODE_TYPE};
-use lanefs::bulk::{Home, Seen, Sought};
+use lanefs::bulk::{Home, Lookup, LookupRequest};
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, entry};
 use lanefs::format::{BLOCK, DirRoot, FileKind, UNIT};
 
 /// Where a name is, or would be; `None`: the kernel's UNKNOWN.
-pub(crate) fn seek<M: Memory>(memory: &M, setting: &KernelSettings, sought: &Sought<'_>) -> Option<Seen> {
+pub(crate) fn seek<M: Memory>(
+    memory: &M,
+    setting: &KernelSettings,
+    sought: &LookupRequest<'_>,
+) -> Option<Lookup> {
     let fuel = &Fuel::new(setting.fuel);
     let name = Name::new(setting.seed, sought.name, fuel);
     let hash = name.hash;
     if sought.dir == 0 {
-        return Some(Seen { hash, ..Seen::default() });
+        return Some(Lookup { hash, ..Lookup::default() });
     }
     let size = setting.inode_size;
     let inode = sought.dir.wrapping_mul(size.bytes());
@@ -26,7 +30,7 @@ pub(crate) fn seek<M: Memory>(memory: &M, setting: &KernelSettings, sought: &Sou
         return None;
     }
     if root == 0 {
-        return Some(Seen { hash, ..Seen::default() });
+        return Some(Lookup { hash, ..Lookup::default() });
     }
     let directories = Directories { memory, inode_size: size, fuel };
     let links = Links { memory, removed: &[] };
@@ -53,5 +57,5 @@ pub(crate) fn seek<M: Memory>(memory: &M, setting: &KernelSettings, sought: &Sou
         None => None,
     };
     let is_certain = fuel.left() > 0 && count as usize <= REGION_MAX;
-    is_certain.then_some(Seen { hash, home, dummy, count, entry })
+    is_certain.then_some(Lookup { hash, home, dummy, count, entry })
 }

@@ -1,21 +1,21 @@
 //! Engines that cannot do anything, and engines that make mistakes.
 
-use lanefs::bulk::{Batch, DirEngine, Home, Rebuilt, Seen, Sought, Still, Unable};
+use lanefs::bulk::{Batch, DirEngine, Frozen, Home, Lookup, LookupRequest, Rebuilt, Undecided};
 
 /// Leaves everything to the host.
 pub(crate) struct Nothing;
 
 impl DirEngine for Nothing {
-    fn begin(&mut self, _: &Still<'_>) -> Result<(), Unable> {
-        Err(Unable)
+    fn begin(&mut self, _: &Frozen<'_>) -> Result<(), Undecided> {
+        Err(Undecided)
     }
 
-    fn seek(&mut self, _: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
-        Err(Unable)
+    fn seek(&mut self, _: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided> {
+        Err(Undecided)
     }
 
-    fn rebuild(&mut self, _: &Batch) -> Result<Rebuilt, Unable> {
-        Err(Unable)
+    fn rebuild(&mut self, _: &Batch) -> Result<Rebuilt, Undecided> {
+        Err(Undecided)
     }
 }
 
@@ -78,11 +78,11 @@ pub(crate) struct Faulty<'v> {
 }
 
 impl DirEngine for Faulty<'_> {
-    fn begin(&mut self, still: &Still<'_>) -> Result<(), Unable> {
+    fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {
         self.engine.begin(still)
     }
 
-    fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
+    fn seek(&mut self, names: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided> {
         let mut seen = self.engine.seek(names)?;
         let middle = seen.len() / 2;
         let found = seen.iter().skip(middle).position(|one| one.entry.is_some()).map(|at| at + middle);
@@ -107,7 +107,7 @@ impl DirEngine for Faulty<'_> {
         Ok(seen)
     }
 
-    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable> {
+    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Undecided> {
         let mut rebuilt = self.engine.rebuild(batch)?;
         let Rebuilt { words, heads } = &mut rebuilt;
         let middle = words.len() / 2;
@@ -136,7 +136,7 @@ impl DirEngine for Faulty<'_> {
                 }
             }
             Fault::DroppedHead => drop(heads.pop()),
-            Fault::GivesUp => return Err(Unable),
+            Fault::GivesUp => return Err(Undecided),
             _ => {}
         }
         Ok(rebuilt)

@@ -1,6 +1,6 @@
 //! Which kinds of work the batches bring: what nobody was asked to do has not been tested.
 
-use lanefs::bulk::{Batch, DirEngine, Rebuilt, Seen, Sought, Source, Still, Unable};
+use lanefs::bulk::{Batch, DirEngine, Frozen, Lookup, LookupRequest, Rebuilt, Source, Undecided};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -14,15 +14,15 @@ pub(crate) struct Counted<'v> {
 }
 
 impl DirEngine for Counted<'_> {
-    fn begin(&mut self, still: &Still<'_>) -> Result<(), Unable> {
+    fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {
         self.engine.begin(still)
     }
 
-    fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
+    fn seek(&mut self, names: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided> {
         self.engine.seek(names)
     }
 
-    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable> {
+    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Undecided> {
         let mut shapes = self.shapes.lock().expect("no panic");
         for task in &batch.tasks {
             let sources = batch.sources.get(task.sources.0 as usize..task.sources.1 as usize).unwrap_or(&[]);

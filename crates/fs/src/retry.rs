@@ -13,17 +13,17 @@ use std::sync::atomic::Ordering;
 
 /// What became of an operation's runs so far.
 #[derive(Default)]
-pub(crate) struct Tries {
+pub(crate) struct Attempts {
     /// Runs that did not count.
     count: u32,
     /// Where the last block lies that did not verify.
     damaged: Option<u64>,
-    /// Nothing was free but what writers may have in stock.
+    /// Nothing was free but what writers may have in prealloc.
     is_full: bool,
 }
 
 /// After so many runs in vain an operation has everybody else stand still.
-const PATIENCE: u32 = 16;
+const MAX_OPTIMISTIC_ATTEMPTS: u32 = 16;
 
 impl Shared {
     /// Runs a read-only operation; blocks that it misses are fetched and it runs again.
@@ -49,10 +49,10 @@ impl Shared {
     #[cold]
     fn view_again<T>(&self, first: Fault, operation: &mut dyn FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
         let mut fault = first;
-        let mut tries = Tries::default();
+        let mut attempts = Attempts::default();
         loop {
-            self.after(fault, &mut tries)?;
-            let outcome = if tries.count < PATIENCE {
+            self.after(fault, &mut attempts)?;
+            let outcome = if attempts.count < MAX_OPTIMISTIC_ATTEMPTS {
                 let core = Core::new(&self.state, Reader::reading(&self.state.store));
                 let done = operation(&core);
                 core.store.validate().and(done)
@@ -72,23 +72,23 @@ impl Shared {
     ///
     /// # Errors
     /// The fault itself, where it is another.
-    pub(crate) fn after(&self, fault: Fault, tries: &mut Tries) -> Outcome<()> {
+    pub(crate) fn after(&self, fault: Fault, attempts: &mut Attempts) -> Outcome<()> {
         match fault {
             Fault::Miss { at, want } => match self.state.store.fetch(at, want) {
                 // It may have gone out of use since the run missed it; if it is missed again, it is damaged.
-                Err(Fault::Damaged { .. }) if tries.damaged != Some(at) => {
-                    tries.damaged = Some(at);
+                Err(Fault::Damaged { .. }) if attempts.damaged != Some(at) => {
+                    attempts.damaged = Some(at);
                     Ok(())
                 }
                 done => done,
             },
             Fault::Conflict { holder, record } => {
-                tries.count += 1;
+                attempts.count += 1;
                 self.state.gate.wait_for(&self.state.store, holder, record);
                 Ok(())
             }
             Fault::Crowd => {
-                tries.count = PATIENCE;
+                attempts.count = MAX_OPTIMISTIC_ATTEMPTS;
                 Ok(())
             }
             fault => Err(fault),
@@ -98,21 +98,21 @@ impl Shared {
     /// Runs a change as one transaction: all of it happens, or, when it fails, nothing.
     pub(crate) fn change<T>(&self, mut operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {
         self.begin_changes()?;
-        let mut tries = Tries::default();
+        let mut attempts = Attempts::default();
         loop {
-            let outcome = if tries.count < PATIENCE && !tries.is_full {
+            let outcome = if attempts.count < MAX_OPTIMISTIC_ATTEMPTS && !attempts.is_full {
                 self.try_change(&mut operation)
             } else {
                 let mut closed = self.state.gate.close_to_change(&self.state.store);
-                if tries.is_full {
-                    self.recall(&mut closed)?;
+                if attempts.is_full {
+                    self.recall_prealloc(&mut closed)?;
                 }
-                self.change_alone(&mut closed, &mut operation)
+                self.change_exclusive(&mut closed, &mut operation)
             };
             match outcome {
                 Ok(value) => {
                     if !self.state.store.is_memory() {
-                        self.see_to_commits()?;
+                        self.wake_committer()?;
                     }
                     return Ok(value);
                 }
@@ -121,9 +121,9 @@ impl Shared {
                     self.commit()?;
                 }
                 // What others have in stock is for all when there is nothing else.
-                Err(Fault::Code(Code::NoSpace)) if !tries.is_full => tries.is_full = true,
+                Err(Fault::Code(Code::NoSpace)) if !attempts.is_full => attempts.is_full = true,
                 Err(Fault::Code(code)) => return Err(code.into()),
-                Err(fault) => self.after(fault, &mut tries)?,
+                Err(fault) => self.after(fault, &mut attempts)?,
             }
         }
     }
@@ -137,7 +137,7 @@ impl Shared {
     }
 
     /// One run of a change with the gate closed.
-    pub(crate) fn change_alone<T>(
+    pub(crate) fn change_exclusive<T>(
         &self,
         closed: &mut Closed<'_, Writer>,
         operation: &mut impl FnMut(&mut Edit<'_>) -> Outcome<T>,
@@ -159,8 +159,8 @@ impl Shared {
             if !self.marked.load(Ordering::Acquire) {
                 self.write_superblock(&mut superblock, false)?;
                 self.marked.store(true, Ordering::Release);
-                self.help("lanefs-commit", Shared::keep_committing);
-                self.help("lanefs-write", |shared| shared.state.store.write_behind());
+                self.spawn_helper("lanefs-commit", Shared::run_committer);
+                self.spawn_helper("lanefs-write", |shared| shared.state.store.write_behind());
             }
         }
         Ok(())
@@ -168,16 +168,16 @@ impl Shared {
 
     /// Runs a read-only operation without concurrency control, with the gate closed.
     #[inline(always)]
-    pub(crate) fn view_alone<T>(
+    pub(crate) fn view_exclusive<T>(
         &self,
         _closed: &Closed<'_, Writer>,
         mut operation: impl FnMut(&Core<'_>) -> Outcome<T>,
     ) -> Result<T> {
-        let mut tries = Tries::default();
+        let mut attempts = Attempts::default();
         loop {
             match operation(&Core::new(&self.state, Reader::alone(&self.state.store, None))) {
                 Ok(value) => return Ok(value),
-                Err(fault) => self.after(fault, &mut tries)?,
+                Err(fault) => self.after(fault, &mut attempts)?,
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What writers have in stock: free for everybody who counts, lost for nobody, in no image.
+//! What writers have in prealloc: free for everybody who counts, lost for nobody, in no image.
 
 use lanefs::*;
 use std::sync::Barrier;

@@ -1,0 +1,282 @@
+//! Extents of data blocks: allocation and release.
+//!
+//! The kind of request decides where to allocate, so that short-lived files do not fragment the space for large ones:
+//!
+//! * a file grows behind its last block, where that block is free or preallocated by its writer;
+//! * a new file gets blocks from ranges near the start of the volume, which fill holes before new ground;
+//! * a growing file gets a range of its own, and a large request is met from the bitmaps directly. Both go where they fit
+//!   best: into the shortest free extent that is long enough for the file's expected size, else into the longest.
+
+use super::groups::{clear_bits, mark_used, next, peek, seem_used};
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::extent::Extent;
+use crate::prealloc::SMALL;
+use lanefs_format::{BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, Code, group as f};
+use lanefs_store::Fault;
+
+/// Blocks (256 KiB) from which on a request is met from the bitmaps directly.
+const LARGE: u64 = 64;
+
+/// Blocks (64 KiB) from which on a file that grows in small steps gets ranges of its own, as long as the file itself.
+const GROWN: u64 = 16;
+
+/// Expected final size of a growing file, as a multiple of its present size.
+const EXPECTED_GROWTH: u64 = 4;
+
+/// A free extent that exceeds the expected size by this factor is spared while there are others.
+const SPARED: u64 = 16;
+
+/// Divisor of the free space that gives the size of one carve, which is a chunk (2 MiB) at most.
+const CARVED_PART: u64 = 64;
+
+/// Shorter holes (in blocks) are carved only when there are no others.
+const GOOD_HOLE: u64 = 16;
+
+/// Freed extents up to this number of blocks return to the writer's preallocation, block by block.
+const FEW: u64 = 8;
+
+/// Groups that are searched for a fitting extent, and for a better one once there is one.
+const FAR: usize = 256;
+const NEAR: usize = 16;
+
+/// Searches of bitmaps that other writers change meanwhile; then the transaction asks for exclusive access.
+const MAX_ATTEMPTS: usize = 8;
+
+const _: () = {
+    assert!(GROWN < LARGE && FEW < GROWN && GOOD_HOLE <= BLOCKS_PER_CHUNK && LARGE <= BLOCKS_PER_CHUNK);
+    assert!(NEAR < FAR && BLOCKS_PER_GROUP.is_multiple_of(BLOCKS_PER_CHUNK));
+};
+
+/// Allocates up to `want` consecutive blocks for a file that has `grown` blocks, and whose last block before them is
+/// followed by block `goal`.
+///
+/// # Errors
+/// [`Code::NoSpace`].
+pub(crate) fn alloc_extent(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, want: u64) -> Outcome<Extent> {
+    let want = want.max(1);
+    let extent = match goal.and_then(|goal| edit.prealloc.at(goal, want)) {
+        Some(extent) => extent,
+        None if want >= LARGE => return alloc_direct(edit, goal, grown, want),
+        None if grown >= GROWN => from_growing(edit, goal, grown, want)?,
+        None => from_small(edit, goal, want)?,
+    };
+    debug_assert!((1..=want).contains(&extent.count), "{extent:?} for {want} blocks");
+    edit.counts.free_blocks -= extent.count as i64;
+    Ok(extent)
+}
+
+/// Allocates as [`alloc_extent`] does, but from the bitmaps directly: at `goal` where that block is free, else where the
+/// file fits best.
+///
+/// # Errors
+/// [`Code::NoSpace`].
+pub(crate) fn alloc_direct(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, want: u64) -> Outcome<Extent> {
+    let request =
+        ExtentRequest { least: want.max(grown), expected: want.max(grown.saturating_mul(EXPECTED_GROWTH)) };
+    for _ in 0..MAX_ATTEMPTS {
+        let first = match goal {
+            Some(goal) if is_free(edit.core, goal)? => goal,
+            _ => best_fit(edit.core, &request)?.ok_or(Code::NoSpace)?.first,
+        };
+        let count = mark_used(edit, first, want)?;
+        if count > 0 {
+            return Ok(Extent::new(first, count));
+        }
+    }
+    Err(Fault::Crowd)
+}
+
+/// Allocates from a new range for this file.
+fn from_growing(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, want: u64) -> Outcome<Extent> {
+    let most = grown.min(carve_limit(edit)).max(want);
+    let range = alloc_direct(edit, goal, grown, most)?;
+    edit.counts.free_blocks += range.count as i64;
+    if let Some(displaced) = edit.prealloc.add_growing(range) {
+        put_back(edit, displaced)?;
+    }
+    // The range has just been added.
+    Ok(edit.prealloc.at(range.first, want).ok_or(Code::NoSpace)?)
+}
+
+/// Allocates from the ranges for new files, or takes a single block.
+fn from_small(edit: &mut Edit<'_>, goal: Option<u64>, want: u64) -> Outcome<Extent> {
+    // Only a first block may be anywhere: a second one is better placed behind the first.
+    if want == 1
+        && goal.is_none()
+        && let Some(block) = edit.prealloc.single()
+    {
+        return Ok(Extent::new(block, 1));
+    }
+    if let Some(extent) = edit.prealloc.small(want) {
+        return Ok(extent);
+    }
+    carve(edit, want)?;
+    let extent = edit.prealloc.small(want).or_else(|| edit.prealloc.rest(want));
+    let single = extent.or_else(|| Some(Extent::new(edit.prealloc.single()?, 1)));
+    Ok(single.ok_or(Code::NoSpace)?)
+}
+
+/// Fills the ranges for new files in one pass over the bitmap of one group: the first group, from the last successful one
+/// on, that has holes of `want` blocks. Carves nothing where nothing is free.
+fn carve(edit: &mut Edit<'_>, want: u64) -> Outcome<()> {
+    let (groups, limit) = (edit.core.group_count(), carve_limit(edit).max(want));
+    for least in [want.max(GOOD_HOLE), 1] {
+        let home = edit.hints.data_group.min(groups);
+        for number in (home..groups).chain(0..home) {
+            if carve_group(edit, number, least, limit)? {
+                edit.hints.data_group = number;
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Carves as [`carve`] does, in group `number`. False where the group has no such hole.
+fn carve_group(edit: &mut Edit<'_>, number: u64, least: u64, limit: u64) -> Outcome<bool> {
+    let view = peek(edit.core, number)?;
+    if view.get(f::FREE) < least {
+        return Ok(false);
+    }
+    let (mut at, mut left, mut ranges) = (0, limit.max(least), 0);
+    while left >= least && ranges < SMALL {
+        let first = next(view, at, BLOCKS_PER_GROUP, false);
+        if first >= BLOCKS_PER_GROUP {
+            break;
+        }
+        // A range ends with its chunk, so that the whole chunk can become free again.
+        let chunk_end = (first / BLOCKS_PER_CHUNK + 1) * BLOCKS_PER_CHUNK;
+        at = next(view, first, chunk_end.min(first + left), true);
+        if at - first < least {
+            continue;
+        }
+        let first = number * BLOCKS_PER_GROUP + first;
+        let count = mark_used(edit, first, number * BLOCKS_PER_GROUP + at - first)?;
+        if count == 0 {
+            // Another writer was faster.
+            continue;
+        }
+        edit.counts.free_blocks += count as i64;
+        if let Some(displaced) = edit.prealloc.add_small(Extent::new(first, count)) {
+            put_back(edit, displaced)?;
+        }
+        (left, ranges) = (left.saturating_sub(count), ranges + 1);
+    }
+    Ok(ranges > 0)
+}
+
+/// Blocks of one carve.
+fn carve_limit(edit: &Edit<'_>) -> u64 {
+    let free = edit.core.state.counts.sum().free_blocks.max(0) as u64;
+    (free / CARVED_PART).clamp(1, BLOCKS_PER_CHUNK)
+}
+
+/// True where a block is probably free.
+fn is_free(core: &Core<'_>, block: u64) -> Outcome<bool> {
+    let (number, bit) = (block / BLOCKS_PER_GROUP, block % BLOCKS_PER_GROUP);
+    Ok(number < core.group_count() && next(peek(core, number)?, bit, bit + 1, true) > bit)
+}
+
+/// The extent that a file asks for, in blocks.
+struct ExtentRequest {
+    /// The present size of the file: with smaller steps it would get too many extents.
+    least: u64,
+    /// The expected size of the file.
+    expected: u64,
+}
+
+/// The best candidates among the free extents.
+#[derive(Default)]
+struct BestFit {
+    /// The shortest of the extents that are long enough.
+    fitting: Option<Extent>,
+    /// The longest of the others.
+    shorter: Option<Extent>,
+}
+
+impl BestFit {
+    fn offer(&mut self, extent: Extent, request: &ExtentRequest) {
+        if extent.count == 0 {
+            return;
+        }
+        if extent.count >= request.expected {
+            self.fitting = self.fitting.filter(|best| best.count <= extent.count).or(Some(extent));
+        } else {
+            self.shorter = self.shorter.filter(|best| best.count >= extent.count).or(Some(extent));
+        }
+    }
+
+    /// The extent to use. One that is far too long is left for a file that needs it, where a shorter one serves.
+    fn best(&self, request: &ExtentRequest) -> Option<Extent> {
+        let enough = self.shorter.filter(|extent| extent.count >= request.least);
+        let fitting =
+            self.fitting.filter(|extent| enough.is_none() || extent.count / SPARED < request.expected);
+        fitting.or(enough).or(self.shorter)
+    }
+}
+
+/// The free extent that probably fits a request best.
+fn best_fit(core: &Core<'_>, request: &ExtentRequest) -> Outcome<Option<Extent>> {
+    let mut candidates = BestFit::default();
+    let (mut open, mut groups_left) = (Extent::default(), FAR);
+    for number in 0..core.group_count() {
+        let (view, base) = (peek(core, number)?, number * BLOCKS_PER_GROUP);
+        if view.get(f::FREE) == 0 {
+            continue;
+        }
+        if groups_left == 0 {
+            break;
+        }
+        let mut at = 0;
+        while at < BLOCKS_PER_GROUP {
+            let first = next(view, at, BLOCKS_PER_GROUP, false);
+            at = next(view, first, BLOCKS_PER_GROUP, true);
+            if first >= at {
+                break;
+            }
+            // An extent may continue in the next group.
+            if open.end() == base + first {
+                open.count += at - first;
+            } else {
+                candidates.offer(open, request);
+                open = Extent::new(base + first, at - first);
+            }
+        }
+        let found = candidates.fitting.is_some() || open.count >= request.expected;
+        groups_left = (groups_left - 1).min(if found { NEAR } else { FAR });
+    }
+    candidates.offer(open, request);
+    Ok(candidates.best(request))
+}
+
+/// Releases blocks of a file. On a volume in memory, where they are free at once, a few of them go to the writer's
+/// preallocation.
+pub(super) fn free_data(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
+    let Extent { first, count } = extent;
+    edit.hints.data_group = edit.hints.data_group.min(first / BLOCKS_PER_GROUP);
+    if !edit.store().is_memory() || count > FEW || !seem_used(edit.core, extent)? {
+        return clear_bits(edit, extent);
+    }
+    for block in first..first + count {
+        if !edit.prealloc.put(block) {
+            for old in edit.prealloc.make_room() {
+                put_back(edit, Extent::new(old, 1))?;
+            }
+            if !edit.prealloc.put(block) {
+                clear_bits(edit, Extent::new(block, 1))?;
+                continue;
+            }
+        }
+        edit.counts.free_blocks += 1;
+    }
+    Ok(())
+}
+
+/// Returns preallocated blocks to the bitmaps. They count as free already.
+pub(crate) fn put_back(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
+    clear_bits(edit, extent)?;
+    edit.counts.free_blocks -= extent.count as i64;
+    Ok(())
+}
