@@ -1,11 +1,11 @@
 #!/bin/sh
-# Counts the instructions of the engine's main operations with callgrind, phase by phase: 20,000 small files in 40 directories.
+# Counts the instructions of the engine's main operations with callgrind, phase by phase: 20,000 small files.
 #
 #   scripts/count.sh PROGRAM [OTHER]
 #
-# PROGRAM is the built example `count` of crates/fs. With OTHER, the same example of another commit, two more columns show
-# its counts and the ratio. Counts repeat within 0.1 %, on any machine and under any load, so they compare commits where
-# times are noise.
+# PROGRAM is the built example `count` of crates/fs. OTHER is the same example of another commit: two more
+# columns show its counts and the ratio. Counts repeat within 0.1 % on any machine and under any load, so they
+# compare commits where times are noise.
 set -u
 
 [ $# -ge 1 ] || { echo "usage: $0 PROGRAM [OTHER]" >&2; exit 2; }
