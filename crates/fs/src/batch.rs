@@ -86,7 +86,7 @@ impl Volume {
             if core.store.validate().is_err() {
                 answers.fill_with(|| Resolution::failed(Code::NotResident));
             } else if !core.store.is_quiet() {
-                self.shared.state.gate.look_around(store);
+                self.shared.state.gate.try_quiesce(store);
             }
         }
     }

@@ -108,7 +108,7 @@ impl Shared {
             return Ok(());
         }
         runs.sort_unstable();
-        let core = Core::new(&self.state, Reader::alone(&self.state.store, Some(0)));
+        let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         loop {
             match put_back(Edit::new(&core, writer, 0), &runs) {
                 Err(Fault::Miss { at, want }) => self.state.store.fetch(at, want)?,
@@ -141,7 +141,7 @@ impl Shared {
     }
 
     fn snapshot_with(&self, writer: &mut Writer, freed: &[Freed], changed: &[u64]) -> Outcome<Snapshot> {
-        let core = Core::new(&self.state, Reader::alone(&self.state.store, Some(0)));
+        let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         loop {
             let mut edit = Edit::new(&core, writer, 0);
             match free_deferred(&mut edit, freed) {
@@ -174,7 +174,7 @@ impl Shared {
 
     /// What a durable commit freed may be used again.
     fn free(&self, writer: &mut Writer, freed: &[Freed]) -> Result<()> {
-        let core = Core::new(&self.state, Reader::alone(&self.state.store, Some(0)));
+        let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         loop {
             let mut edit = Edit::new(&core, writer, 0);
             match free_deferred(&mut edit, freed) {

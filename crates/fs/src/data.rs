@@ -75,7 +75,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u
     }
     let end = offset.checked_add(data.len() as u64).filter(|end| *end <= MAX_FILE_SIZE);
     let end = end.ok_or(Code::FileTooLarge)?;
-    edit.tx.hold(node.view)?;
+    edit.tx.lock(node.view)?;
     let size = node.size();
     let empty = size == 0 && node.view.get(f::MAP) == Pointer::HOLE;
     if (node.is_inline() || empty) && end <= edit.store().inode_size().inline() as u64 {
@@ -283,7 +283,7 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outco
     if size > MAX_FILE_SIZE {
         return Err(Code::FileTooLarge.into());
     }
-    edit.tx.hold(node.view)?;
+    edit.tx.lock(node.view)?;
     let old = node.size();
     if node.is_inline() {
         if size > edit.store().inode_size().inline() as u64 {
@@ -319,7 +319,7 @@ pub(crate) fn fallocate(
         return Err(Code::Invalid.into());
     }
     let end = offset.checked_add(len).filter(|end| *end <= MAX_FILE_SIZE).ok_or(Code::FileTooLarge)?;
-    edit.tx.hold(node.view)?;
+    edit.tx.lock(node.view)?;
     let size = node.size();
     match mode {
         Allocate::Extend | Allocate::KeepSize => {

@@ -102,7 +102,7 @@ impl From<Fault> for Error {
             Fault::Miss { at, want: Want::Block(kind) } => Error::wrong_kind(at, kind),
             Fault::Miss { at, .. } => Error::Damaged { at, why: "no file data there".into() },
             // A run that was alone met a writer: its own notes were wrong.
-            Fault::Conflict { .. } | Fault::Crowd => Error::Code(Code::InvariantViolated),
+            Fault::Conflict { .. } | Fault::ReadSetTooLarge => Error::Code(Code::InvariantViolated),
             Fault::Io { at, doing, errno } => Error::Io {
                 what: format!("{doing} the volume at byte {at}"),
                 source: std::io::Error::from_raw_os_error(errno),

@@ -43,7 +43,7 @@ impl<'a> Inode<'a> {
     fn perhaps_stale(core: &Core<'_>, ino: u64, fault: Fault) -> Fault {
         match (space::may_hold_inodes(core, ino.saturating_mul(core.store.inode_size().bytes())), fault) {
             (Ok(false), Fault::Miss { .. } | Fault::Damaged { .. }) => Code::StaleInode.into(),
-            (Err(writer @ (Fault::Conflict { .. } | Fault::Crowd)), _) => writer,
+            (Err(writer @ (Fault::Conflict { .. } | Fault::ReadSetTooLarge)), _) => writer,
             // The table is not here either, and comes first.
             (Err(Fault::Miss { at, want }), Fault::Miss { .. }) => Fault::Miss { at, want },
             _ => fault,

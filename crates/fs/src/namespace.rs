@@ -182,7 +182,7 @@ pub(crate) fn drop_name(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
         return Ok(());
     }
     // From here on nobody can come to hold it unseen.
-    edit.tx.hold(node.view)?;
+    edit.tx.lock(node.view)?;
     if edit.core.state.holds.keep_nameless(node.ino) { orphans::list(edit, node) } else { free(edit, node) }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn free_if_unheld(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
         return Ok(());
     }
     // From here on nobody can come to hold it unseen.
-    edit.tx.hold(node.view)?;
+    edit.tx.lock(node.view)?;
     if edit.core.state.holds.keep_nameless(ino) {
         return Ok(());
     }

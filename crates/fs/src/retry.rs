@@ -34,7 +34,7 @@ impl Shared {
         match (core.store.validate(), done) {
             (Ok(()), Ok(value)) => {
                 if !core.store.is_quiet() {
-                    self.state.gate.look_around(&self.state.store);
+                    self.state.gate.try_quiesce(&self.state.store);
                 }
                 Ok(value)
             }
@@ -58,9 +58,9 @@ impl Shared {
                 core.store.validate().and(done)
             } else {
                 let _alone = self.state.gate.close(&self.state.store);
-                operation(&Core::new(&self.state, Reader::alone(&self.state.store, None)))
+                operation(&Core::new(&self.state, Reader::exclusive(&self.state.store, None)))
             };
-            self.state.gate.look_around(&self.state.store);
+            self.state.gate.try_quiesce(&self.state.store);
             match outcome {
                 Ok(value) => return Ok(value),
                 Err(next) => fault = next,
@@ -82,12 +82,12 @@ impl Shared {
                 }
                 done => done,
             },
-            Fault::Conflict { holder, record } => {
+            Fault::Conflict { owner, record } => {
                 attempts.count += 1;
-                self.state.gate.wait_for(&self.state.store, holder, record);
+                self.state.gate.wait_for(&self.state.store, owner, record);
                 Ok(())
             }
-            Fault::Crowd => {
+            Fault::ReadSetTooLarge => {
                 attempts.count = MAX_OPTIMISTIC_ATTEMPTS;
                 Ok(())
             }
@@ -142,7 +142,7 @@ impl Shared {
         closed: &mut Closed<'_, Writer>,
         operation: &mut impl FnMut(&mut Edit<'_>) -> Outcome<T>,
     ) -> Outcome<T> {
-        let core = Core::new(&self.state, Reader::alone(&self.state.store, Some(0)));
+        let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         run(&core, &mut closed.states[0], 0, operation)
     }
 
@@ -175,7 +175,7 @@ impl Shared {
     ) -> Result<T> {
         let mut attempts = Attempts::default();
         loop {
-            match operation(&Core::new(&self.state, Reader::alone(&self.state.store, None))) {
+            match operation(&Core::new(&self.state, Reader::exclusive(&self.state.store, None))) {
                 Ok(value) => return Ok(value),
                 Err(fault) => self.after(fault, &mut attempts)?,
             }

@@ -38,25 +38,25 @@ impl Arena {
         self.mapping.prefer_huge_pages(self.base, self.capacity);
     }
 
-    /// Gives the pages of a range back; they read as zeros again.
+    /// Releases the pages of a range; they read as zeros again.
     pub(crate) fn release(&self, at: usize, len: usize) {
         point();
         self.mapping.release(self.range(at as u64, len), len);
     }
 
-    /// Lets the host take the pages of a range when it is short of memory, and not before: what is written there until then finds
-    /// its pages, and clearing new ones costs more than the writing. Until then the old bytes can be seen, later zeros.
+    /// Lets the host take the pages of a range when it is short of memory, and not before: a write until then finds its pages,
+    /// and clearing new ones costs more than the write. Readers see the old bytes until then, later zeros.
     pub(crate) fn release_when_wanted(&self, at: usize, len: usize) {
         point();
         self.mapping.release_when_wanted(self.range(at as u64, len), len);
     }
 
-    /// In bytes.
+    /// Returns the size in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Address of a byte. `at` must be below the capacity.
+    /// Returns the address of a byte. `at` must be below the capacity.
     #[inline(always)]
     pub(crate) fn address(&self, at: u64) -> NonNull<u8> {
         debug_assert!((at as usize) < self.capacity);
@@ -64,7 +64,7 @@ impl Arena {
         unsafe { self.base.add(at as usize) }
     }
 
-    /// Address of a range.
+    /// Returns the address of a range.
     ///
     /// # Panics
     /// Where it is not inside.
@@ -76,7 +76,7 @@ impl Arena {
         unsafe { self.base.add(at as usize) }
     }
 
-    /// A byte of an array of bytes.
+    /// Returns a byte of an array of bytes.
     #[inline(always)]
     pub(crate) fn byte(&self, index: u64) -> &AtomicU8 {
         // SAFETY: inside the mapping, which lives as long as the arena; atomic, as all accesses to an array of bytes.
@@ -113,13 +113,13 @@ impl Arena {
         unsafe { words::zero(to.as_ptr(), len) }
     }
 
-    /// Bytes of blocks for a device to write. Other threads may change them meanwhile.
+    /// Returns bytes of blocks for a device to write. Other threads may change them meanwhile.
     pub(crate) fn source(&self, at: u64, len: usize) -> IoBuf<'_> {
         // SAFETY: inside the mapping, which lives as long as the arena; words, as all blocks.
         unsafe { IoBuf::from_shared(self.range(at, len), len) }
     }
 
-    /// Bytes of blocks for a device to fill. Other threads may read them meanwhile. The caller alone writes them.
+    /// Returns bytes of blocks for a device to fill. Other threads may read them meanwhile. The caller alone writes them.
     pub(crate) fn target(&self, at: u64, len: usize) -> IoBufMut<'_> {
         // SAFETY: as in `source`, and the caller's promise.
         unsafe { IoBufMut::from_shared(self.range(at, len), len) }
@@ -140,7 +140,7 @@ mod mapping {
     }
 
     impl Mapping {
-        /// A mapping and its first aligned address, behind which it has `capacity` bytes.
+        /// Returns a mapping and its first aligned address, which `capacity` bytes follow.
         pub(super) fn new(capacity: usize) -> std::io::Result<(Self, NonNull<u8>)> {
             let out_of_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
             let len = capacity.checked_add(ALIGN).ok_or_else(out_of_memory)?;
@@ -162,7 +162,7 @@ mod mapping {
         fn advise(&self, at: NonNull<u8>, len: usize, advice: Advice) {
             let end = at.as_ptr().addr() + len;
             debug_assert!(at >= self.start && end <= self.start.as_ptr().addr() + self.len);
-            // SAFETY: the range is inside this mapping. The kernel changes its pages; to other threads that is a change by the
+            // SAFETY: the range is inside this mapping. The kernel changes its pages, which other threads see as a change by the
             // kernel, as a read from a device. Advice that the kernel does not know is no fault.
             let _ = unsafe { madvise(at.as_ptr().cast(), len, advice) };
         }
@@ -179,7 +179,7 @@ mod mapping {
             self.advise(at, len, Advice::LinuxFree);
         }
 
-        /// Has the host take what it may.
+        /// Has the host take the pages that it may take.
         #[cfg(test)]
         pub(super) fn take_what_is_released(&self, at: NonNull<u8>, len: usize) {
             self.advise(at, len, Advice::LinuxPageOut);

@@ -1,34 +1,34 @@
-//! Which blocks stay in memory.
+//! The replacement policy: which blocks stay in memory.
 //!
-//! Two queues in the order of arrival, after S3-FIFO (Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023): new
-//! blocks wait in a small one, and only those that were used a second time meanwhile go on to the main one, so a scan passes
-//! through a tenth of the memory and leaves the rest alone. A block in the main queue gets another round each time that
-//! it was used since the last. A block that comes back soon after it left goes to the main queue at once.
+//! It has two queues in the order of arrival, after S3-FIFO (Yang et al., "FIFO Queues are All You Need for Cache Eviction",
+//! SOSP 2023). A new block enters the small queue, and moves to the main queue only if it is used a second time meanwhile. So a
+//! scan passes through a tenth of the memory and leaves the rest alone. A block in the main queue gets another round each
+//! time that it was used since the last. A block that is fetched soon after its eviction enters the main queue at once.
 //!
-//! A use writes nothing: a block in steady use has a plain state, and only the first uses after a fetch, or after the main
-//! queue's hand came by, change it (as the marks of Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023).
+//! A use writes nothing: a block in steady use has a plain state. Only the first uses after a fetch, or after the main
+//! queue's hand has passed, change it (as the marks of Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023).
 
 use lanefs_sync::{Mutex, size};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The small queue's part of the memory.
+/// The small queue's share of the memory: one part in ten.
 const SMALL: u64 = 10;
 
-/// No fewer blocks than this may be resident.
+/// Smallest budget in blocks.
 const LEAST: u64 = size(256, 1) as u64;
 
-/// The queues, by number of block.
+/// The queues, of block numbers.
 #[derive(Default)]
 struct Queues {
     small: VecDeque<u64>,
     main: VecDeque<u64>,
-    /// Blocks that left the small queue, in order, and as a set.
+    /// Blocks that were evicted from the small queue, in order, and as a set.
     gone: VecDeque<u64>,
     gone_set: HashSet<u64>,
 }
 
-/// Book-keeping of resident blocks that can go.
+/// The resident blocks that can be evicted.
 pub(crate) struct Cache {
     /// Blocks that may be resident.
     budget: u64,
@@ -36,13 +36,13 @@ pub(crate) struct Cache {
     queues: Mutex<Queues>,
 }
 
-/// What becomes of a block that the hand points at.
+/// The decision on the block under the hand.
 pub(crate) enum Verdict {
-    /// Leaves.
-    Out,
-    /// Stays for another round, in the main queue.
-    Stay,
-    /// Is no longer resident or belongs to nobody: forget it.
+    /// The block is evicted.
+    Evict,
+    /// The block stays for another round, in the main queue.
+    Keep,
+    /// The block is no longer resident: the queues forget it.
     Forget,
 }
 
@@ -59,12 +59,12 @@ impl Cache {
         self.resident.load(Ordering::Relaxed)
     }
 
-    /// Blocks that must go before `more` can come.
+    /// Returns the number of blocks to evict before `more` blocks are fetched.
     pub(crate) fn excess(&self, more: u64) -> u64 {
         (self.resident() + more).saturating_sub(self.budget)
     }
 
-    /// Blocks `first..first + count` came in.
+    /// Adds blocks `first..first + count`, which are resident now.
     pub(crate) fn add(&self, first: u64, count: u64) {
         self.resident.fetch_add(count, Ordering::Relaxed);
         let mut queues = self.queues.lock();
@@ -77,25 +77,25 @@ impl Cache {
         }
     }
 
-    /// Blocks that can leave when their turn comes.
+    /// Returns the blocks in the queues.
     #[cfg(all(test, feature = "shuttle"))]
     pub(crate) fn queued(&self) -> HashSet<u64> {
         let queues = self.queues.lock();
         queues.small.iter().chain(&queues.main).copied().collect()
     }
 
-    /// `count` blocks are no longer resident. The queues learn of it when their turn comes.
+    /// Uncounts `count` blocks that are no longer resident. The queues forget them when the hand reaches them.
     pub(crate) fn forget(&self, count: u64) {
         let before = self.resident.fetch_sub(count, Ordering::Relaxed);
         debug_assert!(before >= count, "{before} blocks resident, {count} forgotten");
     }
 
-    /// Lets go of `count` blocks if there are as many that can go: `judge` decides on each, and takes it out of memory where it
-    /// says [`Verdict::Out`]. From the small queue it is told that only blocks used twice are worth keeping.
+    /// Evicts `count` blocks if as many can be evicted, and returns the number. `judge` decides on each block, and claims it
+    /// where it returns [`Verdict::Evict`]. Its flag is true for the small queue, where only blocks used twice are worth keeping.
     pub(crate) fn shrink(&self, count: u64, mut judge: impl FnMut(u64, bool) -> Verdict) -> u64 {
         let mut queues = self.queues.lock();
         let mut left = count;
-        // Each block is looked at twice at most: once as used since the last time, once as not.
+        // The hand passes each block twice at most: once as used since the last round, once as not.
         let mut looks = 2 * (queues.small.len() + queues.main.len());
         while left > 0 && looks > 0 {
             looks -= 1;
@@ -103,7 +103,7 @@ impl Cache {
             let next = if from_small { queues.small.pop_front() } else { queues.main.pop_front() };
             let Some(block) = next else { break };
             match judge(block, from_small) {
-                Verdict::Out => {
+                Verdict::Evict => {
                     left -= 1;
                     let before = self.resident.fetch_sub(1, Ordering::Relaxed);
                     debug_assert!(before > 0);
@@ -111,7 +111,7 @@ impl Cache {
                         queues.remember(block, self.budget);
                     }
                 }
-                Verdict::Stay => queues.main.push_back(block),
+                Verdict::Keep => queues.main.push_back(block),
                 Verdict::Forget => {}
             }
         }

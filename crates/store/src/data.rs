@@ -1,10 +1,10 @@
 //! File data: blocks of a volume without structure or checksum.
 //!
-//! What reads and writes meet here is ordered by the record of the file's inode, which a writer of its data holds and a
-//! reader looks at again. The copying itself may meet a copying the other way; such a read does not count.
+//! The ownership record of the file's inode orders reads and writes: a writer of the data has locked it, and a reader tracks it. A
+//! copy may still race with a copy in the other direction, word by word; the attempt that reads is then stale.
 
+use crate::dirty::Dirty;
 use crate::state::{self, ABSENT, DATA, FETCHING, FREE, ONCE};
-use crate::store::Dirt;
 use crate::words::WORD;
 use crate::{Fault, Log, Reader, Store, Tx, Want};
 use lanefs_format::BLOCK;
@@ -12,10 +12,10 @@ use lanefs_sync::point;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Ranges of memory from this size on are the host's to take when their data are no longer needed.
+/// Least number of blocks for which the host may take the pages of data that are no longer needed.
 const RELEASE_BLOCKS: u64 = 16;
 
-/// The parts in which bytes are copied: all at once, but schedule tests stop in the middle, at a word.
+/// Returns the parts in which bytes are copied: one, or two in schedule tests, which switch threads in the middle, between words.
 fn parts(len: usize) -> impl Iterator<Item = Range<usize>> {
     let middle = if cfg!(feature = "shuttle") { len / 2 / WORD * WORD } else { 0 };
     point();
@@ -23,14 +23,14 @@ fn parts(len: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 impl Reader<'_> {
-    /// Reads file data at `at`. `extent`: blocks of the same file that follow each other from that of `at` on, for reading ahead.
+    /// Reads file data at `at`. `extent`: number of consecutive blocks of the same file from that of `at` on, for readahead.
     ///
     /// # Errors
     /// [`Fault::Miss`], [`Fault::Conflict`], or [`Fault::Damaged`] for a range outside the volume.
     pub fn read_data(&self, at: u64, buffer: &mut [u8], extent: u64) -> Result<(), Fault> {
         self.inside(at, buffer.len())?;
         if !self.is_memory() {
-            self.look_at_data(at, buffer.len(), extent)?;
+            self.check_data(at, buffer.len(), extent)?;
         }
         for part in parts(buffer.len()) {
             self.arena.copy_out(at + part.start as u64, &mut buffer[part]);
@@ -38,11 +38,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// All blocks of the range are here.
-    fn look_at_data(&self, at: u64, len: usize, extent: u64) -> Result<(), Fault> {
+    /// Checks that all blocks of the range are resident, and tracks them.
+    fn check_data(&self, at: u64, len: usize, extent: u64) -> Result<(), Fault> {
         let (first, end) = (at / BLOCK, (at + len as u64).div_ceil(BLOCK));
         for index in first..end {
-            self.note_data(index * BLOCK)?;
+            self.track_data(index * BLOCK)?;
             let state = self.state(index);
             if state == DATA {
                 continue;
@@ -67,7 +67,8 @@ impl Store {
         }
     }
 
-    /// Drops data that nobody needs any more, before others may use their place. The caller holds what said so, and is in a slot.
+    /// Drops file data that were freed, before their blocks may be allocated again. The caller has locked the structures that name
+    /// them, and is in a slot.
     pub fn drop_data(&self, first: u64, count: u64) {
         if self.inside(first.saturating_mul(BLOCK), (count * BLOCK) as usize).is_err() {
             return;
@@ -78,57 +79,48 @@ impl Store {
             }
             return;
         }
-        let mut run = first;
+        let mut claimed = first;
         for index in first..first + count {
             if self.drop_block(index) {
                 self.cache.forget(1);
                 continue;
             }
-            self.leave(run, index, FREE);
-            run = index + 1;
+            self.release_frames(claimed, index, FREE);
+            claimed = index + 1;
         }
-        self.leave(run, first + count, FREE);
+        self.release_frames(claimed, first + count, FREE);
     }
 
-    /// Takes a block of data from everybody. False where there is none, or where a commit from before needs it: a crash behind
-    /// that commit would bring the file back. It is then let go as others are, once it is written.
+    /// Claims a block of data that is dropped. Returns false where there is none, or where a commit in progress needs it: after a
+    /// crash behind that commit the file exists again. Such a block is evicted as others are, once it is written.
     fn drop_block(&self, index: u64) -> bool {
         let state = self.state(index);
-        let is_needed = |dirt: u8| {
-            dirt == Dirt::WRITING || dirt == Dirt::CHANGED && self.commits.needs_data.load(Ordering::SeqCst)
+        let is_needed = |dirty: u8| {
+            dirty == Dirty::WRITING
+                || dirty == Dirty::CHANGED && self.commits.needs_data.load(Ordering::SeqCst)
         };
         if state::content(state) != Some(DATA)
-            || is_needed(self.dirt(index).load(Ordering::SeqCst))
+            || is_needed(self.dirty(index).load(Ordering::SeqCst))
             || !self.change_state(index, state, state::EVICTING)
         {
             return false;
         }
-        let (from, to) = (Dirt::CHANGED, Dirt::CLEAN);
-        match self.dirt(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst) {
-            Err(Dirt::WRITING) => {
-                // Its writing began before it was claimed.
+        let (from, to) = (Dirty::CHANGED, Dirty::CLEAN);
+        match self.dirty(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst) {
+            Err(Dirty::WRITING) => {
+                // Its write began before the claim.
                 self.set_state(index, state);
                 return false;
             }
-            dirt => self.commits.uncount_data(dirt.unwrap_or_else(|dirt| dirt)),
+            dirty => self.commits.uncount_data(dirty.unwrap_or_else(|dirty| dirty)),
         }
         true
-    }
-
-    /// Gives the memory of blocks back that are on their way out; what they are then.
-    pub(crate) fn leave(&self, first: u64, end: u64, state: u8) {
-        if first < end {
-            self.arena.release((first * BLOCK) as usize, ((end - first) * BLOCK) as usize);
-            for index in first..end {
-                self.set_state(index, state);
-            }
-        }
     }
 }
 
 impl Tx<'_> {
-    /// Sees to it that data can be written at `at`: blocks that are written in part must be here. Call it for all that an
-    /// operation will write before the first is written.
+    /// Checks that data can be written at `at`: blocks that are written in part must be resident. An operation calls it for all
+    /// ranges before it writes the first.
     ///
     /// # Errors
     /// [`Fault::Miss`], or [`Fault::Damaged`] for a range outside the volume.
@@ -149,7 +141,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Writes file data in place, once the transaction is [validated](Tx::validate) and holds the file's inode.
+    /// Writes file data in place, once the transaction is [validated](Tx::validate) and has locked the file's inode.
     ///
     /// # Errors
     /// [`Fault::Miss`], or [`Fault::Damaged`] for a range outside the volume.
@@ -165,10 +157,10 @@ impl Tx<'_> {
             });
             if let Some((end, Err(fault))) = taken.find(|(_, taken)| taken.is_err()) {
                 drop(taken);
-                // What was absent is so again, and not zeros.
+                // Blocks that were absent are absent again, and not zeros.
                 for index in blocks.start..end {
-                    store.finish(index, ABSENT, Ok(()));
-                    store.let_data_go(index);
+                    store.finish_fetch(index, ABSENT, Ok(()));
+                    store.unpin_data(index);
                 }
                 return Err(fault);
             }
@@ -179,33 +171,33 @@ impl Tx<'_> {
         if !store.is_memory() {
             for index in blocks {
                 if store.state(index) == FETCHING {
-                    store.hold_data(index, log.changed_mut());
+                    store.pin_data(index, log.changed_mut());
                     store.cache.add(index, 1);
-                    store.finish(index, DATA | ONCE, Ok(()));
+                    store.finish_fetch(index, DATA | ONCE, Ok(()));
                 }
-                store.let_data_go(index);
+                store.unpin_data(index);
             }
         }
         Ok(())
     }
 }
 
-/// Takes a block to write data in it: one that is here is held and stays, for the cache looks at the mark after it has
-/// claimed a block, and we at the block's state after we have marked it. One that is absent and will be written as a whole is
-/// claimed as if it were fetched, so that nobody sees it before it is.
+/// Takes a block to write data in it. A resident block is pinned and stays: the cache loads the mark after it has claimed a
+/// block, and this function loads the block's state after it has set the mark. An absent block that will be written as a whole is
+/// claimed as for a fetch, so that no other thread sees it before it is written.
 fn take_for_writing(store: &Store, index: u64, whole: bool, log: &mut Log) -> Result<(), Fault> {
     let claim = |free: u8| store.change_state(index, free, FETCHING);
     if whole && (claim(ABSENT) || claim(FREE)) {
         return Ok(());
     }
     if state::content(store.state(index)) == Some(DATA) {
-        store.hold_data(index, log.changed_mut());
+        store.pin_data(index, log.changed_mut());
     }
     match store.state(index) {
-        here if state::content(here) == Some(DATA) => Ok(()),
-        gone => {
-            store.let_data_go(index);
-            Err(store.no_data(index * BLOCK, gone, 1, 1))
+        resident if state::content(resident) == Some(DATA) => Ok(()),
+        absent => {
+            store.unpin_data(index);
+            Err(store.no_data(index * BLOCK, absent, 1, 1))
         }
     }
 }

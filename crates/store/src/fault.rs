@@ -1,31 +1,34 @@
-//! Why an operation on the store stopped.
+//! Faults: the reasons why an attempt cannot go on.
 
 use lanefs_format::{BlockKind, Code, InvalidPointer};
+use std::io;
 
-/// Small and `Copy`, for it travels through every read; the volume turns it into an error that people read.
+/// The reason why an attempt cannot go on. It is small and `Copy`, because every read returns it; the volume turns it into an error
+/// for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A block is not resident: fetch it and run the operation again.
+    /// A block is absent: fetch it and retry.
     Miss {
         /// Byte position of the block.
         at: u64,
-        /// What the reader expects there.
+        /// The content that the attempt expects.
         want: Want,
     },
-    /// A writer is at what this run needs, or has changed what it read: wait for the writer and run again.
+    /// A writer has locked an ownership record that this attempt needs, or has changed its read set: wait for the writer and
+    /// retry.
     Conflict {
-        /// The writer's slot; 255 where nobody need be waited for.
-        holder: u8,
-        /// The record in dispute.
+        /// The writer's slot; 255 where there is no writer to wait for.
+        owner: u8,
+        /// The ownership record.
         record: u32,
     },
-    /// The run reads so much that it had better be alone.
-    Crowd,
+    /// The attempt reads so much that it needs exclusive access: tracking costs more.
+    ReadSetTooLarge,
     /// The bytes contradict the format.
     Damaged {
         /// Byte position.
         at: u64,
-        /// What is wrong.
+        /// The contradiction.
         why: &'static str,
     },
     /// An ordinary outcome, such as "not found".
@@ -34,29 +37,29 @@ pub enum Fault {
     Io {
         /// Byte position.
         at: u64,
-        /// What was being done: "reading" or "writing".
+        /// The operation: "reading", "writing" or "flushing".
         doing: &'static str,
         /// The host's errno.
         errno: i32,
     },
 }
 
-/// What a reader expects at a place that is not resident.
+/// The content that an attempt expects of an absent block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// Metadata of this kind.
     Block(BlockKind),
     /// File data.
     Data {
-        /// Blocks that the run cannot do without.
+        /// Blocks that the attempt needs.
         need: u32,
-        /// Blocks from there on that belong together, `need` included: what reading ahead may bring.
+        /// Blocks that belong together from there on, `need` included: readahead may fetch them.
         extent: u32,
     },
 }
 
 impl Fault {
-    /// The bytes at `at` contradict the format.
+    /// Returns the fault for bytes at `at` that contradict the format.
     #[cold]
     pub fn damaged(at: u64, why: &'static str) -> Self {
         Fault::Damaged { at, why }
@@ -72,5 +75,29 @@ impl From<Code> for Fault {
 impl From<InvalidPointer> for Fault {
     fn from(_: InvalidPointer) -> Self {
         Fault::Code(Code::InvalidPointer)
+    }
+}
+
+/// Returns the fault for a failure of the device at byte `at`.
+#[cold]
+pub(crate) fn io_fault(at: u64, doing: &'static str, error: &io::Error) -> Fault {
+    // A short read means that the file ends before the volume does; the host has no errno for it.
+    let errno = error.raw_os_error().unwrap_or(Code::Io.errno());
+    Fault::Io { at, doing, errno }
+}
+
+/// Returns the text for a block that is not of the kind that was expected.
+pub(crate) fn expectation(kind: BlockKind) -> &'static str {
+    match kind {
+        BlockKind::Superblock => "no valid superblock",
+        BlockKind::Group => "no valid group block",
+        BlockKind::ChunkHeader => "no valid chunk table",
+        BlockKind::Inodes => "no valid block of inodes",
+        BlockKind::Pointers => "no valid block of pointers",
+        BlockKind::Leaf => "no valid leaf block",
+        BlockKind::Tree => "no valid tree block",
+        BlockKind::Index => "no valid region index block",
+        BlockKind::Xattr => "no valid attribute block",
+        BlockKind::Journal => "no valid journal block",
     }
 }

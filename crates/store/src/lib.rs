@@ -1,42 +1,54 @@
-//! The store: where a volume's bytes live, and how they change.
+//! The store: the bytes of a volume, and their changes.
 //!
 //! Every byte of a volume has one address in a reserved range of virtual memory, so a position becomes a pointer by one
-//! addition, whatever the device. A byte of state for each block says whether it is resident and as what kind of block
-//! it was verified. A run that meets a block which is not resident gets [`Fault::Miss`], and its caller has the
-//! block fetched and runs the operation again. (The layout follows Leis et al., "Virtual-Memory Assisted Buffer
-//! Management", SIGMOD 2023.) All changes of metadata go through a [`Tx`], which can take them back.
+//! addition, whatever the device. A byte of state for each block says whether it is resident and as which kind of block
+//! it was verified. An attempt that needs an absent block gets [`Fault::Miss`]; its caller fetches the block and retries the
+//! operation. (The layout follows Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023.) All
+//! changes of metadata go through a [`Tx`], which can roll them back.
 //!
-//! Many threads read and change at the same time. A reader takes no lock: it notes the versions of what it reads and looks at
-//! them again at the end ([`Reader`]). A writer holds the versions of what it changes until it is done. Who meets a writer
-//! gets [`Fault::Conflict`], waits holding nothing, and runs again.
+//! Many threads read and change at the same time. A reader takes no lock: it tracks the versions of the structures that it reads and
+//! validates them at the end ([`Reader`]). A writer locks the ownership records of all that it changes until it commits. An attempt
+//! that needs a locked record gets [`Fault::Conflict`]; its caller waits without any lock, and retries.
+//!
+//! Modules, each above those that it uses:
 //!
 //! | module | |
 //! |---|---|
-//! | `arena`, `state`, `view` | memory: positions are addresses, a byte of state a block, words read and written atomically |
-//! | `versions`, `gate`, `reader`, `tx` | concurrency: versioned locks, who is changing things, one run, one transaction |
-//! | `data` | file data |
-//! | `fetch`, `readahead`, `cache`, `evict` | blocks come in and go |
-//! | `behind` | large writes of new blocks go past the resident ones |
-//! | `seal`, `journal`, `commit`, `raw` | what was changed becomes durable |
+//! | `raw`, `watch`, `stats` | bytes for inspection; blocks that changed, for a mirror; statistics |
+//! | `commit`, `write_back`, `seal` | commits and checkpoints; file data that is written in place; checksums |
+//! | `behind`, `data` | large writes of new blocks, which bypass memory; file data |
+//! | `fetch`, `evict` | blocks become resident and absent |
+//! | `tx`, `reader`, `gate` | one transaction, one attempt, the slots of the writers |
+//! | `store` | the state: all that follows, in one structure |
+//! | `committed`, `write_queue`, `waiters`, `readahead`, `cache`, `marks` | state of commits, write-behind, fetches, streams, eviction, a watch |
+//! | `epoch`, `versions` | whether writers are active; ownership records |
+//! | `journal` | the log of commits on the device |
+//! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; memory by position; atomic copies; bytes of state |
 //! | `device` | files, raw devices, memory |
-//! | `planted` | bugs that schedule tests plant; these tests take over the primitives of [`lanefs_sync`] |
+//! | `fault`, `range` | why an attempt cannot go on; consecutive blocks |
+//! | `planted` | bugs that schedule tests plant; these tests replace the primitives of [`lanefs_sync`] |
 //!
-//! Only this crate knows which device holds the bytes; it knows nothing of files and directories.
+//! Only this crate knows which device has the bytes; it knows nothing of files and directories.
 
 mod arena;
 mod behind;
 mod cache;
 mod commit;
+mod committed;
 mod data;
 mod device;
+mod dirty;
+mod epoch;
 mod evict;
 mod fault;
 mod fetch;
 mod gate;
 mod journal;
+mod marks;
 mod planted;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod races;
+mod range;
 mod raw;
 mod readahead;
 mod reader;
@@ -44,23 +56,29 @@ mod reader;
 mod schedules;
 mod seal;
 mod state;
+mod stats;
 mod store;
 mod tx;
 #[cfg(any(feature = "planted-race", feature = "planted-overrun", feature = "planted-alias"))]
 mod undefined;
 mod versions;
 mod view;
+mod waiters;
 mod watch;
 mod words;
+mod write_back;
+mod write_queue;
 
-pub use commit::{Snapshot, StoreStats};
+pub use commit::Snapshot;
 pub use device::{
     Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
 };
+pub use epoch::Epoch;
 pub use fault::{Fault, Want};
-pub use gate::{Closed, Entered, Epoch, Gate, SLOTS};
-pub use readahead::Run;
+pub use gate::{Closed, Entered, Gate, SLOTS};
+pub use range::BlockRange;
 pub use reader::Reader;
+pub use stats::StoreStats;
 pub use store::{Backing, Store};
 pub use tx::{Log, Tx};
 pub use view::{View, prefetch};

@@ -6,23 +6,23 @@ pub(crate) use lanefs_sync::is_planted as is;
 
 /// A bug that a schedule test plants, to see that the tests find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// Versions are noted and never compared.
+pub(crate) enum Bug {
+    /// Versions are tracked and never compared.
     NoVersionCheck,
-    /// New content is written where something old was without holding its record.
-    UnheldInit,
-    /// The cache does not look once more whether a block is clean after it has claimed it.
+    /// New content is written over old content without a lock on its ownership record.
+    UnlockedInit,
+    /// The cache does not check again that a block is clean after it has claimed it.
     NoSecondLook,
-    /// Copies that are on their way into the journal are not found.
-    NoUnderWay,
-    /// A commit marks blocks of data as clean however much they changed while they were written.
+    /// Fetches do not find copies that are being written to the journal.
+    NoCopiesInFlight,
+    /// A commit marks blocks of data as clean although they changed while they were written.
     CleanAfterWriting,
-    /// Readers calm the epoch without looking whether a writer is in a slot.
-    HastyCalm,
-    /// A commit does not wait for what is written behind.
-    NoCatchingUp,
-    /// A fetch that is over wakes nobody.
+    /// Readers make the epoch even without a check for writers in slots.
+    QuietWithoutCheck,
+    /// A commit does not wait for write-behind.
+    CommitBeforeWriteBehind,
+    /// A fetch ends and wakes no thread.
     SilentFetch,
 }
 
-impl Planted for Fault {}
+impl Planted for Bug {}

@@ -1,6 +1,6 @@
-//! Bytes as they are: whole volumes, superblocks, blocks that somebody wants to see.
+//! Raw access: whole volumes, superblocks, single blocks for inspection.
 
-use crate::commit::fault;
+use crate::fault::io_fault;
 use crate::journal::AlignedBuffer;
 use crate::seal::Sealer;
 use crate::state;
@@ -9,14 +9,14 @@ use lanefs_format::BLOCK;
 use std::collections::BTreeSet;
 
 impl Store {
-    /// All bytes of the volume, checksums up to date. The caller has committed, emptied the journal, and holds writers off.
+    /// Returns all bytes of the volume with right checksums. The caller has committed, emptied the journal, and closed the gate.
     ///
     /// # Errors
     /// [`Fault::Io`].
     pub fn image(&self) -> Result<Vec<u8>, Fault> {
         let mut bytes = vec![0; self.bytes() as usize];
         if let Some(device) = self.device() {
-            device.read_slice(0, &mut bytes).map_err(|e| fault(0, "reading", &e))?;
+            device.read_slice(0, &mut bytes).map_err(|e| io_fault(0, "reading", &e))?;
             return Ok(bytes);
         }
         let mut all: BTreeSet<u64> =
@@ -28,7 +28,7 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Writes a block that has no place among the resident ones (the superblock) and makes it durable.
+    /// Writes a block that is never resident (the superblock) and makes it durable.
     ///
     /// # Errors
     /// [`Fault::Io`].
@@ -39,11 +39,11 @@ impl Store {
         };
         let mut aligned = AlignedBuffer::zeroed(block.len());
         aligned.copy_from_slice(block);
-        device.write_slice(at, &aligned).map_err(|e| fault(at, "writing", &e))?;
-        device.flush().map_err(|e| fault(at, "flushing", &e))
+        device.write_slice(at, &aligned).map_err(|e| io_fault(at, "writing", &e))?;
+        device.flush().map_err(|e| io_fault(at, "flushing", &e))
     }
 
-    /// Copies a metadata block as it is: in memory, else in the journal, else on the device.
+    /// Copies a metadata block without verification: from memory, else from the journal, else from the device.
     ///
     /// # Errors
     /// [`Fault::Io`], or [`Fault::Damaged`] for a position outside the volume.
@@ -54,7 +54,7 @@ impl Store {
                 if self.commits.copy_committed(at, &mut IoBufMut::new(out)) {
                     return Ok(());
                 }
-                device.read_slice(at, out).map_err(|e| fault(at, "reading", &e))
+                device.read_slice(at, out).map_err(|e| io_fault(at, "reading", &e))
             }
             _ => {
                 self.view(at).copy_to(0, out);

@@ -1,11 +1,12 @@
-//! One run of an operation: what it reads, remembered so that it can be checked at the end.
+//! One attempt of an operation: the structures that it reads, tracked so that they can be validated at the end.
 //!
-//! While no writer is about, nothing is remembered: that no one came is seen by one word (see [`gate`](crate::gate)).
-//! Otherwise each structure is noted with its version before it is read, and a run counts only if all are the same at the
-//! end. A run may so read what does not fit together; it cannot do harm, for whatever it meets could as well come from a
-//! hostile image: it gets an error at worst, and an error of a run that does not count is no error.
+//! While the volume is quiescent nothing is tracked: one word, the epoch, shows that no writer was active (see
+//! [`epoch`](crate::epoch)). Otherwise an attempt tracks each structure with its version before it reads it, and its result is accepted
+//! only if all versions are the same at the end. An attempt may so read structures that do not fit together. That does no
+//! harm: it treats all bytes as if they came from a hostile image, so it gets an error at worst, and the error of a stale
+//! attempt is not reported.
 
-use crate::gate::Epoch;
+use crate::epoch::Epoch;
 use crate::versions::{Grain, Record, Word, record, records};
 use crate::{Fault, Store, View, planted};
 use lanefs_format::{BLOCK, BlockKind};
@@ -15,30 +16,31 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::sync::atomic::{Ordering, fence};
 
-/// A change that reads more structures than this is run with all others held off: to remember them costs more.
-const CROWD: usize = 2048;
+/// Most structures that a change tracks. A change that reads more gets exclusive access, which costs less.
+const MAX_TRACKED: usize = 2048;
 
-/// What was read, and as which version.
-struct Notes {
+/// The structures that an attempt has read: pairs of ownership record and version.
+struct ReadSet {
     list: SmallVec<[(Record, Word); 32]>,
-    /// By the low bits of a record: the place of its note, plus one; 0 for none, [`Notes::FULL`] for one that does not fit.
+    /// By the low bits of a record: the index of its last pair, plus one; 0 for none, [`ReadSet::FULL`] for an index that does
+    /// not fit.
     recent: [u8; Self::WIDTH],
-    /// All notes of a long list, by record: open addressing, places plus one. Only who changes things looks notes up.
+    /// All pairs of a long list, by record: open addressing, indices plus one. Only writers look up pairs.
     index: Option<Box<[u16; Self::INDEX]>>,
 }
 
-impl Notes {
+impl ReadSet {
     const WIDTH: usize = 128;
     const FULL: u8 = u8::MAX;
     /// A list of this length gets an index.
     const LONG: usize = 64;
-    const INDEX: usize = 2 * CROWD;
+    const INDEX: usize = 2 * MAX_TRACKED;
 
     fn new() -> Self {
-        Notes { list: SmallVec::new(), recent: [0; Self::WIDTH], index: None }
+        ReadSet { list: SmallVec::new(), recent: [0; Self::WIDTH], index: None }
     }
 
-    /// The version that was read, where it was.
+    /// Returns the version that was read of a record, where it was read.
     #[inline(always)]
     fn find(&self, record: Record) -> Option<Word> {
         match self.recent[record as usize % Self::WIDTH] {
@@ -52,12 +54,12 @@ impl Notes {
 
     fn search(&self, record: Record) -> Option<Word> {
         let Some(index) = &self.index else {
-            return self.list.iter().find(|note| note.0 == record).map(|note| note.1);
+            return self.list.iter().find(|pair| pair.0 == record).map(|pair| pair.1);
         };
         let mut at = record as usize % Self::INDEX;
         while index[at] != 0 {
-            let (noted, word) = self.list[usize::from(index[at]) - 1];
-            if noted == record {
+            let (tracked, word) = self.list[usize::from(index[at]) - 1];
+            if tracked == record {
                 return Some(word);
             }
             at = (at + 1) % Self::INDEX;
@@ -78,17 +80,17 @@ impl Notes {
     fn add_to_index(&mut self) {
         let first = if self.index.is_some() { self.list.len() - 1 } else { 0 };
         let index = self.index.get_or_insert_with(|| Box::new([0; Self::INDEX]));
-        debug_assert!(self.list.len() <= CROWD);
-        for (place, (record, _)) in self.list.iter().enumerate().skip(first) {
+        debug_assert!(self.list.len() <= MAX_TRACKED);
+        for (number, (record, _)) in self.list.iter().enumerate().skip(first) {
             let mut at = *record as usize % Self::INDEX;
             while index[at] != 0 {
                 at = (at + 1) % Self::INDEX;
             }
-            index[at] = place as u16 + 1;
+            index[at] = number as u16 + 1;
         }
     }
 
-    /// True where the last note of this kind is the very one.
+    /// Returns true where the last pair of this record's bucket is the same.
     #[inline(always)]
     fn is_recent(&self, record: Record, word: Word) -> bool {
         let near = self.recent[record as usize % Self::WIDTH];
@@ -96,28 +98,28 @@ impl Notes {
     }
 }
 
-/// How a run is protected.
+/// Protection of an attempt against writers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// By the epoch alone, which had this value at the start.
+    /// The epoch alone, which had this value at the start.
     Quiet(Epoch),
-    /// By versions.
-    Noted,
-    /// By a closed gate: nobody else changes anything.
-    Alone,
+    /// The versions of the read set.
+    Tracked,
+    /// A closed gate: no other thread changes anything.
+    Exclusive,
 }
 
-/// Access to a volume's blocks for one run of an operation.
+/// Access to a volume's blocks for one attempt of an operation.
 pub struct Reader<'s> {
     store: &'s Store,
     mode: Mode,
-    /// The writer's number, for a run that changes things.
-    holder: Option<u8>,
-    notes: RefCell<Notes>,
-    /// Records that this run holds, with their versions before.
-    held: RefCell<SmallVec<[(Record, Word); 32]>>,
-    /// Why the run cannot come to a good end.
-    doom: Cell<Option<Fault>>,
+    /// Number of the writer; `None` for an attempt that only reads.
+    writer: Option<u8>,
+    read_set: RefCell<ReadSet>,
+    /// Records that this attempt has locked, with their versions before.
+    locked: RefCell<SmallVec<[(Record, Word); 32]>>,
+    /// The reason why the attempt must be aborted.
+    abort_reason: Cell<Option<Fault>>,
 }
 
 impl Deref for Reader<'_> {
@@ -131,51 +133,51 @@ impl Deref for Reader<'_> {
 
 impl<'s> Reader<'s> {
     #[inline(always)]
-    fn new(store: &'s Store, mode: Mode, holder: Option<u8>) -> Self {
+    fn new(store: &'s Store, mode: Mode, writer: Option<u8>) -> Self {
         Reader {
             store,
             mode,
-            holder,
-            notes: RefCell::new(Notes::new()),
-            held: RefCell::default(),
-            doom: Cell::new(None),
+            writer,
+            read_set: RefCell::new(ReadSet::new()),
+            locked: RefCell::default(),
+            abort_reason: Cell::new(None),
         }
     }
 
-    /// A run that only reads.
+    /// Begins an attempt that only reads.
     #[inline(always)]
     pub fn reading(store: &'s Store) -> Self {
         let epoch = store.epoch();
-        Self::new(store, if epoch.is_quiet() { Mode::Quiet(epoch) } else { Mode::Noted }, None)
+        Self::new(store, if epoch.is_quiet() { Mode::Quiet(epoch) } else { Mode::Tracked }, None)
     }
 
-    /// A run of writer `holder`, beside others.
-    pub fn writing(store: &'s Store, holder: u8) -> Self {
-        Self::new(store, Mode::Noted, Some(holder))
+    /// Begins an attempt of writer `writer`, beside others.
+    pub fn writing(store: &'s Store, writer: u8) -> Self {
+        Self::new(store, Mode::Tracked, Some(writer))
     }
 
-    /// A run, of writer `holder` where it changes things, with the gate closed.
-    pub fn alone(store: &'s Store, holder: Option<u8>) -> Self {
-        Self::new(store, Mode::Alone, holder)
+    /// Begins an attempt with the gate closed, of writer `writer` where it changes things.
+    pub fn exclusive(store: &'s Store, writer: Option<u8>) -> Self {
+        Self::new(store, Mode::Exclusive, writer)
     }
 
-    /// True for a run that no writer was about when it began.
+    /// Returns true for an attempt that began while the volume was quiescent.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
         matches!(self.mode, Mode::Quiet(_))
     }
 
-    /// The store.
+    /// Returns the store.
     #[inline(always)]
     pub fn store(&self) -> &'s Store {
         self.store
     }
 
-    /// The block at `at`, verified as `kind`.
+    /// Returns the block at `at`, verified as `kind`.
     ///
     /// # Errors
-    /// [`Fault::Miss`] when it is not resident; [`Fault::Damaged`] when there is none of that kind; [`Fault::Conflict`] when a
-    /// writer is at it.
+    /// [`Fault::Miss`] when it is absent; [`Fault::Damaged`] when there is none of that kind; [`Fault::Conflict`] when a
+    /// writer has locked it.
     #[inline(always)]
     pub fn block(&self, at: u64, kind: BlockKind) -> Result<View<'s>, Fault> {
         if !at.is_multiple_of(BLOCK) {
@@ -184,45 +186,48 @@ impl<'s> Reader<'s> {
         self.part(at, BLOCK as usize, kind)
     }
 
-    /// A block that is looked at in passing, to see whether it is worth [reading](Self::block): nothing is noted, so it may be
-    /// changing, and nothing may be built on it.
+    /// Returns a block without tracking it, to see whether it is worth [reading](Self::block): it may be changing, and no
+    /// result may depend on it.
     ///
     /// # Errors
     /// As [`block`](Self::block).
     #[inline(always)]
     pub fn peek(&self, at: u64, kind: BlockKind) -> Result<View<'s>, Fault> {
-        if let Some(doom) = self.doom.get() {
-            return Err(doom);
+        if let Some(reason) = self.abort_reason.get() {
+            return Err(reason);
         }
         self.store.view_of(at, BLOCK as usize, kind)
     }
 
-    /// A structure in a block of many: `len` bytes at `at`, a multiple of 8, that lie in one block of this kind.
+    /// Returns a structure in a block of many: `len` bytes at `at`, a multiple of 8, that lie in one block of this kind.
     ///
     /// # Errors
     /// As [`block`](Self::block).
     #[inline(always)]
     pub fn part(&self, at: u64, len: usize, kind: BlockKind) -> Result<View<'s>, Fault> {
-        if self.mode == Mode::Noted {
-            self.note(at, len, Grain::of(kind))?;
+        if self.mode == Mode::Tracked {
+            self.track(at, len, Grain::of(kind))?;
         }
         self.store.view_of(at, len, kind)
     }
 
-    /// The same structure with `len` bytes, which turned out to be its length; `None` past the end of its block.
+    /// Returns the same structure with `len` bytes, once its length is known; `None` past the end of its block.
+    ///
+    /// # Errors
+    /// As [`block`](Self::block).
     #[inline(always)]
     pub fn extend(&self, view: View<'s>, len: usize) -> Result<Option<View<'s>>, Fault> {
         let inside = (view.at() & (BLOCK - 1)) as usize;
         if inside + len > BLOCK as usize {
             return Ok(None);
         }
-        if self.mode == Mode::Noted && len > view.len() {
-            self.note(view.at() + view.len() as u64, len - view.len(), view.grain())?;
+        if self.mode == Mode::Tracked && len > view.len() {
+            self.track(view.at() + view.len() as u64, len - view.len(), view.grain())?;
         }
         Ok(Some(view.with_len(len)))
     }
 
-    /// Inode `number`.
+    /// Returns inode `number`.
     ///
     /// # Errors
     /// As [`block`](Self::block).
@@ -233,150 +238,149 @@ impl<'s> Reader<'s> {
         self.part(at, size as usize, BlockKind::Inodes)
     }
 
-    /// Notes a block of file data.
+    /// Tracks a block of file data.
     #[inline(always)]
-    pub(crate) fn note_data(&self, at: u64) -> Result<(), Fault> {
-        if self.mode == Mode::Noted { self.note_record(record(at, Grain::BLOCK)) } else { Ok(()) }
+    pub(crate) fn track_data(&self, at: u64) -> Result<(), Fault> {
+        if self.mode == Mode::Tracked { self.track_record(record(at, Grain::BLOCK)) } else { Ok(()) }
     }
 
     #[inline(always)]
-    fn note(&self, at: u64, len: usize, grain: Grain) -> Result<(), Fault> {
+    fn track(&self, at: u64, len: usize, grain: Grain) -> Result<(), Fault> {
         for record in records(at, len, grain) {
-            self.note_record(record)?;
+            self.track_record(record)?;
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn note_record(&self, record: Record) -> Result<(), Fault> {
+    fn track_record(&self, record: Record) -> Result<(), Fault> {
         let word = self.store.versions().load(record);
-        if let Some(holder) = word.holder() {
-            return if Some(holder) == self.holder {
-                Ok(())
-            } else {
-                Err(Fault::Conflict { holder, record })
-            };
+        if let Some(owner) = word.owner() {
+            return if Some(owner) == self.writer { Ok(()) } else { Err(Fault::Conflict { owner, record }) };
         }
-        if let Some(doom) = self.doom.get() {
-            return Err(doom);
+        if let Some(reason) = self.abort_reason.get() {
+            return Err(reason);
         }
-        let mut notes = self.notes.borrow_mut();
-        if notes.is_recent(record, word) {
+        let mut read_set = self.read_set.borrow_mut();
+        if read_set.is_recent(record, word) {
             return Ok(());
         }
-        if notes.list.len() >= CROWD && self.holder.is_some() {
-            return Err(Fault::Crowd);
+        if read_set.list.len() >= MAX_TRACKED && self.writer.is_some() {
+            return Err(Fault::ReadSetTooLarge);
         }
-        notes.add(record, word, self.holder.is_some());
+        read_set.add(record, word, self.writer.is_some());
         Ok(())
     }
 
-    /// Takes the record of a byte for this run, so that nobody else reads or changes what it covers. False where that cannot
-    /// be: the run is then doomed.
+    /// Locks the record of a byte, so that no other thread reads or changes the bytes that it covers. Returns false where it
+    /// cannot be locked: the attempt must then be aborted.
     #[inline(always)]
-    pub(crate) fn hold(&self, at: u64, grain: Grain) -> bool {
-        self.hold_record(record(at, grain))
+    pub(crate) fn lock(&self, at: u64, grain: Grain) -> bool {
+        self.lock_record(record(at, grain))
     }
 
-    /// Takes all records of a block.
-    pub(crate) fn hold_block(&self, at: u64, grain: Grain) -> bool {
-        self.hold_range(at, BLOCK as usize, grain)
+    /// Locks all records of a block.
+    pub(crate) fn lock_block(&self, at: u64, grain: Grain) -> bool {
+        self.lock_range(at, BLOCK as usize, grain)
     }
 
-    /// Takes all records of `len` bytes, which lie in one block.
+    /// Locks all records of `len` bytes, which lie in one block.
     #[inline(always)]
-    pub(crate) fn hold_range(&self, at: u64, len: usize, grain: Grain) -> bool {
-        records(at, len, grain).all(|record| self.hold_record(record))
+    pub(crate) fn lock_range(&self, at: u64, len: usize, grain: Grain) -> bool {
+        records(at, len, grain).all(|record| self.lock_record(record))
     }
 
     #[inline(always)]
-    fn hold_record(&self, record: Record) -> bool {
+    fn lock_record(&self, record: Record) -> bool {
         let word = self.store.versions().load(record);
-        if word.holder().is_some() && word.holder() == self.holder {
-            return self.doom.get().is_none();
+        if word.owner().is_some() && word.owner() == self.writer {
+            return self.abort_reason.get().is_none();
         }
-        self.take(record, word)
+        self.acquire(record, word)
     }
 
-    fn take(&self, record: Record, word: Word) -> bool {
-        let Some(me) = self.holder else { return false };
-        if self.doom.get().is_some() {
+    fn acquire(&self, record: Record, word: Word) -> bool {
+        let Some(writer) = self.writer else { return false };
+        if self.abort_reason.get().is_some() {
             return false;
         }
-        let holder = word.holder().unwrap_or(u8::MAX);
-        // Changed since it was read: what follows from the reading is wrong.
-        let stale = self.mode == Mode::Noted
-            && !planted::is(planted::Fault::NoVersionCheck)
-            && self.notes.borrow().find(record).is_some_and(|noted| noted != word);
-        let mut held = self.held.borrow_mut();
-        if word.holder().is_some() || stale || !self.store.versions().try_hold(record, word, me, held.len()) {
-            self.doom.set(Some(Fault::Conflict { holder, record }));
+        let owner = word.owner().unwrap_or(u8::MAX);
+        // The structure has changed since it was read, so conclusions from the old bytes are wrong.
+        let is_stale = self.mode == Mode::Tracked
+            && !planted::is(planted::Bug::NoVersionCheck)
+            && self.read_set.borrow().find(record).is_some_and(|tracked| tracked != word);
+        let mut locked = self.locked.borrow_mut();
+        if word.owner().is_some()
+            || is_stale
+            || !self.store.versions().try_lock(record, word, writer, locked.len())
+        {
+            self.abort_reason.set(Some(Fault::Conflict { owner, record }));
             return false;
         }
-        debug_assert!(held.iter().rev().take(8).all(|(other, _)| *other != record));
-        held.push((record, word));
+        debug_assert!(locked.iter().rev().take(8).all(|(other, _)| *other != record));
+        locked.push((record, word));
         true
     }
 
-    /// True while nothing speaks against this run.
+    /// Returns true while the attempt has no reason to be aborted.
     #[inline(always)]
-    pub(crate) fn is_sound(&self) -> bool {
-        self.doom.get().is_none()
+    pub(crate) fn may_continue(&self) -> bool {
+        self.abort_reason.get().is_none()
     }
 
-    /// Nothing that this run read has changed since.
+    /// Compares the read set with the ownership records: nothing that this attempt read has changed since.
     ///
     /// # Errors
-    /// [`Fault::Conflict`] or [`Fault::Crowd`]: run again.
+    /// [`Fault::Conflict`] or [`Fault::ReadSetTooLarge`]: retry.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Fault> {
-        // What was read must have been read before the versions are looked at.
+        // All reads of the attempt come before the loads of the versions.
         fence(Ordering::Acquire);
         point();
         match self.mode {
-            Mode::Alone => Ok(()),
+            Mode::Exclusive => Ok(()),
             Mode::Quiet(epoch) if self.store.epoch() == epoch => Ok(()),
-            Mode::Quiet(_) => Err(Fault::Conflict { holder: u8::MAX, record: 0 }),
-            Mode::Noted => self.compare(),
+            Mode::Quiet(_) => Err(Fault::Conflict { owner: u8::MAX, record: 0 }),
+            Mode::Tracked => self.compare(),
         }
     }
 
     fn compare(&self) -> Result<(), Fault> {
-        if let Some(doom) = self.doom.get() {
-            return Err(doom);
+        if let Some(reason) = self.abort_reason.get() {
+            return Err(reason);
         }
-        if planted::is(planted::Fault::NoVersionCheck) {
+        if planted::is(planted::Bug::NoVersionCheck) {
             return Ok(());
         }
-        let held = self.held.borrow();
-        for (record, noted) in &self.notes.borrow().list {
+        let locked = self.locked.borrow();
+        for (record, tracked) in &self.read_set.borrow().list {
             let word = self.store.versions().load(*record);
-            let same = word == *noted
-                || self.holder.is_some()
-                    && word.holder() == self.holder
-                    && held.get(word.place()).is_some_and(|(_, before)| before == noted);
-            if !same {
-                return Err(Fault::Conflict { holder: word.holder().unwrap_or(u8::MAX), record: *record });
+            let is_same = word == *tracked
+                || self.writer.is_some()
+                    && word.owner() == self.writer
+                    && locked.get(word.index()).is_some_and(|(_, before)| before == tracked);
+            if !is_same {
+                return Err(Fault::Conflict { owner: word.owner().unwrap_or(u8::MAX), record: *record });
             }
         }
         Ok(())
     }
 
-    /// Lets go of all that is held. What was read before must be read again.
-    pub(crate) fn let_go(&self) {
-        for (record, before) in self.held.borrow_mut().drain(..) {
-            self.store.versions().let_go(record, before);
+    /// Unlocks all records. Structures that were read before must be read again.
+    pub(crate) fn unlock_all(&self) {
+        for (record, before) in self.locked.borrow_mut().drain(..) {
+            self.store.versions().unlock(record, before);
         }
     }
 
-    /// True where no record is held.
-    pub(crate) fn holds_nothing(&self) -> bool {
-        self.held.borrow().is_empty()
+    /// Returns true where no record is locked.
+    pub(crate) fn has_no_locks(&self) -> bool {
+        self.locked.borrow().is_empty()
     }
 }
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        self.let_go();
+        self.unlock_all();
     }
 }

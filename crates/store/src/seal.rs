@@ -1,4 +1,4 @@
-//! Checksums of blocks that are about to be written.
+//! Sealing: checksums of blocks that are about to be written.
 
 use crate::state;
 use crate::view::View;
@@ -6,8 +6,8 @@ use crate::{Fault, Store, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, chunk_entry, chunk_header};
 use std::collections::BTreeSet;
 
-/// Computes checksums in an order in which each covers what it must: pointer blocks (their sums go to the chunk tables), the
-/// tables' second blocks (whose sums go to the first ones), then all others. The caller has closed the gate.
+/// Computes checksums in the order of their dependence: pointer blocks first (the chunk tables have their checksums), then the tables' second
+/// blocks (the first blocks have theirs), then all others. The caller has closed the gate.
 pub(crate) struct Sealer<'s> {
     store: &'s Store,
 }
@@ -22,7 +22,7 @@ impl<'s> Sealer<'s> {
         list.iter().filter(is).map(|index| index * BLOCK).collect()
     }
 
-    /// A block of a chunk table, which may have left memory since.
+    /// Returns a block of a chunk table, and fetches it where it was evicted.
     fn table(&self, at: u64) -> Result<View<'s>, Fault> {
         if !self.store.is_resident(at, BlockKind::ChunkHeader) {
             self.store.fetch(at, Want::Block(BlockKind::ChunkHeader))?;
@@ -30,7 +30,7 @@ impl<'s> Sealer<'s> {
         self.store.view_of(at, BLOCK as usize, BlockKind::ChunkHeader)
     }
 
-    /// Puts the sums that tables hold for other blocks into the tables, and adds those tables to the list.
+    /// Writes checksums of other blocks into the chunk tables, and adds these tables to the list.
     ///
     /// # Errors
     /// [`Fault::Io`], [`Fault::Damaged`] where a table cannot be read.

@@ -1,59 +1,58 @@
-//! One byte of state for each block: whether it is resident, as what, and how dear it is.
+//! One byte of state for each block: whether it is resident, with which content, and how recently it was used.
 
 use lanefs_format::BlockKind;
 
 /// Not resident.
 pub(crate) const ABSENT: u8 = 0;
-/// Resident file data. (Metadata has the number of its [`BlockKind`].)
+/// Resident file data. (Resident metadata has the number of its [`BlockKind`].)
 pub(crate) const DATA: u8 = 0x10;
-/// Being read from the device, by one thread.
+/// One thread fetches the block, or fills it.
 pub(crate) const FETCHING: u8 = 0x7e;
-/// On its way out of memory.
+/// Claimed for eviction.
 pub(crate) const EVICTING: u8 = 0x7d;
-/// Known to be in nobody's use. (What is free and was not in use since the volume was opened is [`ABSENT`].) It is not
-/// fetched for a run that comes too late.
+/// Freed since the volume was opened. (Other free blocks are [`ABSENT`].) It is not fetched for a stale attempt.
 pub(crate) const FREE: u8 = 0x7c;
-/// A transaction took it out of use and may yet be taken back.
+/// Taken out of use by a transaction that may yet be rolled back.
 pub(crate) const RETIRED: u8 = 0x7f;
-/// A superblock or a block of the journal, which are read and written past the resident blocks. A damaged bitmap or file map
-/// may name it; it is neither taken into use nor shown as data.
+/// A superblock or a block of the journal, which is never resident. A damaged bitmap or file map may name it; it is
+/// neither allocated nor shown as data.
 pub(crate) const FIXED: u8 = 0x7b;
 
-/// Fetched and not used yet.
+/// Flag: fetched and not used yet.
 pub(crate) const FRESH: u8 = 0x20;
-/// Used once since it was fetched, or since the cache last came by.
+/// Flag: used once since it was fetched, or since the cache's hand passed.
 pub(crate) const ONCE: u8 = 0x40;
-/// Whoever uses this block first has the next ones read ahead.
+/// Flag: the first use of this block requests the next window of readahead.
 pub(crate) const MARKER: u8 = 0x80;
 const KIND: u8 = 0x1f;
 
-/// What a resident block is: the number of its kind, or [`DATA`].
+/// Returns the content of a resident block: the number of its kind, or [`DATA`].
 #[inline(always)]
 pub(crate) fn content(state: u8) -> Option<u8> {
     is_content(state).then_some(state & KIND)
 }
 
-/// The metadata that a resident block holds.
+/// Returns the kind of a resident metadata block.
 pub(crate) fn kind(state: u8) -> Option<BlockKind> {
     content(state).and_then(BlockKind::from_number)
 }
 
-/// The state after one more use; the same for a block that is dear already.
+/// Returns the state after one more use; it is the same for a block in steady use.
 pub(crate) fn used(state: u8) -> u8 {
     if state & FRESH != 0 { state & KIND | ONCE } else { state & KIND }
 }
 
-/// True where the cache should rather let this block go than one in steady use.
+/// Returns true where the cache should rather evict this block than one in steady use.
 pub(crate) fn is_cold(state: u8) -> bool {
     state & (FRESH | ONCE) != 0
 }
 
-/// True where a block of state `from` may become one of state `to`.
+/// Returns true where a block may change from state `from` to state `to`.
 ///
 /// ```text
 ///   ABSENT, FREE ──> FETCHING ──> data, metadata ──> EVICTING ──> ABSENT, FREE
 ///        │               │        │        ^  ^          │
-///        │               └─> ABSENT        │  └──────────┘ (claimed in vain)
+///        │               └─> ABSENT        │  └──────────┘ (the claim failed)
 ///        └─> metadata ─────────────────────┘
 /// ```
 ///
@@ -61,7 +60,7 @@ pub(crate) fn is_cold(state: u8) -> bool {
 pub(crate) const fn is_legal(from: u8, to: u8) -> bool {
     let from_kind = from & KIND;
     match (is_content(from), is_content(to)) {
-        // More or less dear, or taken into use after it was read ahead as data.
+        // Other flags, or allocated as metadata after readahead fetched it as data.
         (true, true) => from_kind == (to & KIND) || from_kind == DATA,
         (true, false) => !matches!(to, FETCHING | FIXED),
         (false, true) => match from {
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_becomes_resident_and_leaves_by_way_of_a_claim() {
+    fn a_block_becomes_resident_and_absent_by_way_of_a_claim() {
         let inodes = BlockKind::Inodes as u8;
         let tree = BlockKind::Tree as u8;
         for content in [DATA | ONCE, DATA | FRESH | MARKER, inodes | FRESH, tree] {

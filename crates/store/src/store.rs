@@ -1,26 +1,32 @@
-//! The bytes of one volume, and the state of each block.
+//! The store: the bytes of one volume, and the state of each block.
+//!
+//! [`Store`] owns the state; the operations on it are in the modules above this one.
 
 use crate::arena::Arena;
-use crate::behind::Behind;
 use crate::cache::Cache;
-use crate::commit::Commits;
-use crate::fetch::Fetches;
-use crate::gate::{Epoch, Epochs};
+use crate::committed::CommitState;
+use crate::dirty::Dirty;
+use crate::epoch::{Epoch, Epochs};
+use crate::fault::expectation;
+use crate::marks::Marks;
 use crate::readahead::ReadAhead;
 use crate::state::{self, ABSENT, FREE, FRESH, MARKER};
 use crate::versions::{Grain, Versions};
 use crate::view::{View, prefetch};
-use crate::watch::Watch;
+use crate::waiters::Waiters;
+use crate::write_queue::WriteQueue;
 use crate::{Device, Fault, Want};
-use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, SUPERBLOCK_COPY, chunk_entry};
+use lanefs_format::{
+    BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, SUPERBLOCK_COPY, chunk_entry, chunk_header,
+};
 use lanefs_sync::point;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Where a volume's bytes are kept.
+/// Storage of a volume's bytes.
 pub enum Backing {
-    /// In memory only: every block is resident from the start.
+    /// Memory only: every block is resident from the start.
     Memory,
-    /// On a device: blocks become resident when they are fetched, and changed ones go back at a commit.
+    /// A device: blocks become resident when they are fetched, and a commit writes dirty ones.
     Device(Box<dyn Device>),
 }
 
@@ -31,7 +37,7 @@ pub struct Store {
     pub(crate) arena: Arena,
     /// One byte a block, see [`state`].
     states: Arena,
-    /// One byte a block, see [`Dirt`].
+    /// One byte a block, see [`Dirty`].
     dirty: Arena,
     pub(crate) backing: Backing,
     blocks: AtomicU64,
@@ -40,33 +46,22 @@ pub struct Store {
     versions: Versions,
     epochs: Epochs,
     pub(crate) cache: Cache,
-    pub(crate) fetches: Fetches,
+    /// Threads that wait for fetches.
+    pub(crate) waiters: Waiters,
+    /// Total since the volume was opened.
+    pub(crate) blocks_fetched: AtomicU64,
     pub(crate) ahead: ReadAhead,
-    pub(crate) commits: Commits,
-    pub(crate) behind: Behind,
-    pub(crate) watch: Watch,
+    pub(crate) commits: CommitState,
+    pub(crate) write_queue: WriteQueue,
+    pub(crate) marks: Marks,
 }
 
-/// How a resident block differs from the device.
-pub(crate) struct Dirt;
-
-impl Dirt {
-    /// Not at all.
-    pub(crate) const CLEAN: u8 = 0;
-    /// It was changed.
-    pub(crate) const CHANGED: u8 = 1;
-    /// It is being written, and was not changed since.
-    pub(crate) const WRITING: u8 = 2;
-    /// It is file data that a writer is changing just now: written or not, it is not clean until he is done.
-    pub(crate) const HELD: u8 = 3;
-}
-
-/// Volumes below this size do without huge pages, which would cost them more memory than they hold.
+/// Smallest volume in bytes that gets huge pages: they cost a smaller one more memory than its content.
 const HUGE_PAGES_FROM: u64 = 256 << 20;
 
 impl Store {
-    /// A store of `bytes` bytes (a multiple of 4096) that can grow up to `room` bytes. Of a device's blocks, up to `budget`
-    /// bytes stay in memory, beside those that were changed and not committed.
+    /// Returns a store of `bytes` bytes (a multiple of 4096) that can grow up to `room` bytes. Of a device's blocks, up to
+    /// `budget` bytes stay in memory, beside dirty ones.
     ///
     /// # Errors
     /// The host's error when it has no address space left.
@@ -82,7 +77,7 @@ impl Store {
             let blocks = (room / BLOCK) as usize;
             Ok([Arena::reserve(room as usize)?, Arena::reserve(blocks)?, Arena::reserve(blocks)?])
         };
-        // Under a limit on address space the volume still opens; it only cannot grow while it is open.
+        // Under a limit on address space the volume still opens, but it cannot grow while it is open.
         let [arena, states, dirty] = reserve(room.max(bytes)).or_else(|_| reserve(bytes))?;
         if bytes >= HUGE_PAGES_FROM && matches!(backing, Backing::Memory) {
             arena.prefer_huge_pages();
@@ -98,18 +93,19 @@ impl Store {
             versions: Versions::new(),
             epochs: Epochs::default(),
             cache: Cache::new(budget / BLOCK),
-            fetches: Fetches::default(),
+            waiters: Waiters::default(),
+            blocks_fetched: 0.into(),
             ahead: ReadAhead::default(),
-            commits: Commits::default(),
-            behind: Behind::default(),
-            watch: Watch::default(),
+            commits: CommitState::default(),
+            write_queue: WriteQueue::default(),
+            marks: Marks::default(),
         };
         store.fix(0, 1);
         store.fix(SUPERBLOCK_COPY, 1);
         Ok(store)
     }
 
-    /// Keeps blocks that lie at a fixed place from being taken for anything else.
+    /// Reserves blocks that have fixed positions.
     pub(crate) fn fix(&self, at: u64, blocks: u64) {
         let first = at / BLOCK;
         for index in first..(first + blocks).min(self.blocks.load(Ordering::Relaxed)) {
@@ -117,30 +113,30 @@ impl Store {
         }
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[inline(always)]
     pub fn bytes(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed) * BLOCK
     }
 
-    /// Bytes to which it can grow.
+    /// Returns the size in bytes to which the store can grow.
     pub(crate) fn room(&self) -> u64 {
         self.arena.capacity() as u64
     }
 
-    /// Size of the volume's inodes.
+    /// Returns the size of the volume's inodes.
     #[inline(always)]
     pub fn inode_size(&self) -> InodeSize {
         self.inode_size
     }
 
-    /// True for a volume in memory.
+    /// Returns true for a volume in memory.
     #[inline(always)]
     pub fn is_memory(&self) -> bool {
         matches!(self.backing, Backing::Memory)
     }
 
-    /// The device, where there is one.
+    /// Returns the device, where there is one.
     #[inline(always)]
     pub(crate) fn device(&self) -> Option<&dyn Device> {
         match &self.backing {
@@ -159,13 +155,13 @@ impl Store {
         &self.epochs
     }
 
-    /// Whether writers are about.
+    /// Returns the epoch.
     #[inline(always)]
     pub(crate) fn epoch(&self) -> Epoch {
         self.epochs.now()
     }
 
-    /// Makes the store larger, or small again when what was to follow failed. The caller holds all others off.
+    /// Makes the store larger, or smaller again after a failure. The caller has closed the gate.
     ///
     /// # Errors
     /// The device's error, or `OutOfMemory` where the reserved address space ends.
@@ -187,7 +183,7 @@ impl Store {
         Ok(())
     }
 
-    /// `len` bytes at `at`, of a block verified as `kind`.
+    /// Returns a view of `len` bytes at `at`, of a block verified as `kind`.
     #[inline(always)]
     pub(crate) fn view_of(&self, at: u64, len: usize, kind: BlockKind) -> Result<View<'_>, Fault> {
         let end = (at & (BLOCK - 1)) as usize + len;
@@ -196,15 +192,15 @@ impl Store {
         }
         let state = self.state(at / BLOCK);
         if state != kind as u8 {
-            self.look_closer(at, kind, state)?;
+            self.check_state(at, kind, state)?;
         }
         // SAFETY: inside the volume, whose memory lives as long as the store; aligned to 8.
         Ok(unsafe { View::new(self.arena.address(at), at, len as u32, Grain::of(kind)) })
     }
 
-    /// The block is not resident, or not in steady use.
+    /// Checks the state of a block that is not resident, or not in steady use.
     #[cold]
-    fn look_closer(&self, at: u64, kind: BlockKind, state: u8) -> Result<(), Fault> {
+    fn check_state(&self, at: u64, kind: BlockKind, state: u8) -> Result<(), Fault> {
         match state {
             ABSENT | state::FETCHING | state::EVICTING if !self.is_memory() => {
                 Err(Fault::Miss { at: at & !(BLOCK - 1), want: Want::Block(kind) })
@@ -217,7 +213,7 @@ impl Store {
         }
     }
 
-    /// One more use of a block that is not in steady use.
+    /// Counts a use of a block that is not in steady use.
     #[cold]
     pub(crate) fn use_again(&self, index: u64, state: u8) {
         if state & (FRESH | state::ONCE) != 0
@@ -228,12 +224,12 @@ impl Store {
         }
     }
 
-    /// True where the block at `at` is here as `kind`.
+    /// Returns true where the block at `at` is resident as `kind`.
     pub fn is_resident(&self, at: u64, kind: BlockKind) -> bool {
         at < self.bytes() && state::content(self.state(at / BLOCK)) == Some(kind as u8)
     }
 
-    /// The processor fetches the line at `at`; nothing is checked.
+    /// Prefetches the cache line at `at`; nothing is checked.
     #[inline(always)]
     pub fn prefetch(&self, at: u64) {
         if at < self.bytes() {
@@ -247,7 +243,7 @@ impl Store {
         self.byte(&self.states, index).load(Ordering::Acquire)
     }
 
-    /// The state without a point of schedule tests: for assertions.
+    /// Compares the state without a preemption point: for assertions.
     pub(crate) fn state_is(&self, index: u64, state: u8) -> bool {
         self.byte(&self.states, index).load(Ordering::Relaxed) == state
     }
@@ -256,7 +252,7 @@ impl Store {
         point();
         let old = self.byte(&self.states, index).swap(state, Ordering::SeqCst);
         debug_assert!(state::is_legal(old, state), "block {index} from state {old:#x} to {state:#x}");
-        self.note_for_watch(index);
+        self.marks.mark(index);
         old
     }
 
@@ -265,8 +261,8 @@ impl Store {
         debug_assert!(state::is_legal(from, to), "block {index} from state {from:#x} to {to:#x}");
         let bytes = self.byte(&self.states, index);
         let done = bytes.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        // Behind the change: who collects the mark sees it, or finds the mark the next time.
-        self.note_for_watch(index);
+        // The mark follows the change: a watcher that takes the mark sees the change, or finds the mark the next time.
+        self.marks.mark(index);
         done
     }
 
@@ -277,67 +273,73 @@ impl Store {
     }
 
     #[inline(always)]
-    pub(crate) fn dirt(&self, index: u64) -> &AtomicU8 {
+    pub(crate) fn dirty(&self, index: u64) -> &AtomicU8 {
         point();
         self.byte(&self.dirty, index)
     }
 
-    /// Remembers that the block at `at` differs from the device; the first to say so has it in `list`.
+    /// Marks the block at `at` as dirty; the first writer that does so has it in `list`.
     #[inline(always)]
-    pub(crate) fn mark(&self, at: u64, list: &mut Vec<u64>) {
-        self.note_for_watch(at / BLOCK);
+    pub(crate) fn mark_dirty(&self, at: u64, list: &mut Vec<u64>) {
+        self.marks.mark(at / BLOCK);
         if !self.is_memory() {
             let index = at / BLOCK;
-            // Sequentially consistent with the cache, which looks here after it has claimed the block.
-            if self.dirt(index).swap(Dirt::CHANGED, Ordering::SeqCst) != Dirt::CHANGED {
+            // Sequentially consistent with the cache, which loads the mark after it has claimed the block.
+            if self.dirty(index).swap(Dirty::CHANGED, Ordering::SeqCst) != Dirty::CHANGED {
                 list.push(index);
                 self.commits.count_changed(self.state(index));
             }
         }
     }
 
-    /// Says that the data of a block are about to be changed. Until [`let_data_go`](Self::let_data_go) it neither leaves nor
-    /// counts as clean.
+    /// Pins a block whose data are about to be changed. Until [`unpin_data`](Self::unpin_data) it is neither evicted nor
+    /// marked clean.
     #[inline(always)]
-    pub(crate) fn hold_data(&self, index: u64, list: &mut Vec<u64>) {
-        let before = self.dirt(index).swap(Dirt::HELD, Ordering::SeqCst);
-        if before == Dirt::CLEAN || before == Dirt::WRITING {
+    pub(crate) fn pin_data(&self, index: u64, list: &mut Vec<u64>) {
+        let before = self.dirty(index).swap(Dirty::PINNED, Ordering::SeqCst);
+        if before == Dirty::CLEAN || before == Dirty::WRITING {
             list.push(index);
             self.commits.count_changed(state::DATA);
         }
     }
 
-    /// The data of a block have been changed.
+    /// Unpins a block whose data have been changed.
     #[inline(always)]
-    pub(crate) fn let_data_go(&self, index: u64) {
-        let (from, to) = (Dirt::HELD, Dirt::CHANGED);
-        let _ = self.dirt(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed);
+    pub(crate) fn unpin_data(&self, index: u64) {
+        let (from, to) = (Dirty::PINNED, Dirty::CHANGED);
+        let _ = self.dirty(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed);
     }
 
-    /// Block and offset of the chunk-table entry for the block at `at`.
+    /// Returns the checksum of a chunk table's first block. It leaves out its own four bytes; the second block's checksum is inside,
+    /// so it covers both.
+    pub(crate) fn table_sum(&self, at: u64, bytes: &[u8]) -> u32 {
+        self.sums.of(at, bytes, Some(chunk_header::CHECKSUM))
+    }
+
+    /// Returns block and offset of the chunk-table entry for the block at `at`.
     pub fn table_entry(at: u64) -> (u64, usize) {
         let chunk = at & !(CHUNK - 1);
         let byte = (at - chunk) / BLOCK * chunk_entry::SIZE as u64;
         (chunk + (byte & !(BLOCK - 1)), (byte & (BLOCK - 1)) as usize)
     }
 
-    /// The block at `at` whatever it is. The caller has checked that it is inside.
+    /// Returns the block at `at`, of whatever kind. The caller has checked that it is inside.
     pub(crate) fn view(&self, at: u64) -> View<'_> {
         // SAFETY: callers pass positions of blocks of this volume.
         unsafe { View::new(self.arena.address(at), at, BLOCK as u32, Grain::BLOCK) }
     }
 
-    /// Copies words into memory that no reader sees as a block yet, or that the caller has to itself.
+    /// Copies bytes into a block that no reader sees yet, or to which the caller has exclusive access.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
         point();
         self.arena.copy_in(at, bytes);
     }
 
-    /// Changes what a block is, for a transaction.
+    /// Changes the kind of a block, for a transaction, and returns the old one.
     pub(crate) fn set_kind(&self, at: u64, kind: u8) -> u8 {
         let old = self.set_state(at / BLOCK, kind);
         if !self.is_memory() {
-            // What a transaction takes into use is resident from then on, and no longer when it goes.
+            // A block that a transaction allocates is resident from then on, and no longer once it is freed.
             let is_resident = |state: u8| !matches!(state, ABSENT | FREE);
             match (is_resident(old), is_resident(kind)) {
                 (false, true) => self.cache.add(at / BLOCK, 1),
@@ -351,7 +353,7 @@ impl Store {
         }
     }
 
-    /// Takes a free block into use as `kind`; what it was before.
+    /// Makes a free block a resident block of `kind`, and returns its old state.
     pub(crate) fn take_free(&self, at: u64, kind: u8) -> Result<u8, Fault> {
         let index = at / BLOCK;
         match self.state(index) {
@@ -361,54 +363,44 @@ impl Store {
                 }
                 Ok(free)
             }
-            // Read ahead for somebody when it was in use as data; of no more use.
+            // Readahead fetched it while it was file data; no reader needs it any more.
             state if state::content(state) == Some(state::DATA) && self.change_state(index, state, kind) => {
                 Ok(FREE)
             }
             state if state::kind(state).is_some() || matches!(state, state::RETIRED | state::FIXED) => {
                 Err(Fault::damaged(at, "a block in use is marked free"))
             }
-            // On its way in or out for somebody who comes too late.
-            _ => Err(Fault::Conflict { holder: u8::MAX, record: 0 }),
+            // A stale attempt is fetching it, or it is being evicted.
+            _ => Err(Fault::Conflict { owner: u8::MAX, record: 0 }),
         }
     }
 
-    /// True where a transaction took the block at `at` out of use.
+    /// Returns true where a transaction has taken the block at `at` out of use.
     pub fn is_retired(&self, at: u64) -> bool {
         at < self.bytes() && self.state(at / BLOCK) == state::RETIRED
     }
 
+    /// Clears whole blocks that the caller owns. Stale attempts may read them.
     pub(crate) fn zero(&self, at: u64, len: u64) {
         point();
         debug_assert!(at.is_multiple_of(BLOCK) && len.is_multiple_of(BLOCK));
         self.arena.zero(at, len as usize);
     }
 
-    /// Puts a word back, when a transaction is taken back.
+    /// Restores a word, in the rollback of a transaction.
     pub(crate) fn restore(&self, at: u64, bytes: usize, bits: u64) {
         self.view(at & !(BLOCK - 1)).store((at & (BLOCK - 1)) as usize, bytes, bits);
     }
 
+    /// Checks that a range of file data is inside the volume.
+    ///
+    /// # Errors
+    /// [`Fault::Damaged`].
     pub(crate) fn inside(&self, at: u64, len: usize) -> Result<(), Fault> {
         let end = at.checked_add(len as u64);
         if end.is_none_or(|end| end > self.bytes()) {
             return Err(Fault::damaged(at, "file data outside the volume"));
         }
         Ok(())
-    }
-}
-
-pub(crate) fn expectation(kind: BlockKind) -> &'static str {
-    match kind {
-        BlockKind::Superblock => "no valid superblock",
-        BlockKind::Group => "no valid group block",
-        BlockKind::ChunkHeader => "no valid chunk table",
-        BlockKind::Inodes => "no valid block of inodes",
-        BlockKind::Pointers => "no valid block of pointers",
-        BlockKind::Leaf => "no valid leaf block",
-        BlockKind::Tree => "no valid tree block",
-        BlockKind::Index => "no valid region index block",
-        BlockKind::Xattr => "no valid attribute block",
-        BlockKind::Journal => "no valid journal block",
     }
 }

@@ -1,29 +1,29 @@
 //! Transactions: changes of metadata that happen together or not at all.
 //!
-//! A change is made in place, once the record of what it changes is held (see [`versions`](crate::versions)), and the old
-//! value is remembered. Where a record cannot be had, the transaction is *doomed*: its changes are dropped from then on, and
-//! in the end all are taken back.
+//! A transaction changes bytes in place, once it has locked their ownership record (see [`versions`](crate::versions)),
+//! and remembers the old value in its undo log. Where a record cannot be locked, the transaction must be aborted: it makes no
+//! further changes, and its end rolls all back.
 
 use crate::state::{FREE, RETIRED};
 use crate::versions::Grain;
 use crate::{Fault, Reader, Store, View, planted};
 use lanefs_format::{BLOCK, BlockKind, Field, Word, dir::leaf};
 
-/// What a writer keeps from one transaction to the next.
+/// State that a writer keeps from one transaction to the next.
 #[derive(Default)]
 pub struct Log {
     undo: Vec<Undo>,
-    /// Blocks that differ from the device, by number; each in one writer's list only.
+    /// Numbers of dirty blocks; each is in one writer's list only.
     changed: Vec<u64>,
 }
 
 impl Log {
-    /// Takes the numbers of blocks that were changed since the last time.
+    /// Takes the numbers of the blocks that were changed since the last call.
     pub fn take_changed(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.changed)
     }
 
-    /// Puts back what was taken and is still to be committed.
+    /// Puts numbers back that were taken and are still to be committed.
     pub fn put_back_changed(&mut self, mut changed: Vec<u64>) {
         self.changed.append(&mut changed);
     }
@@ -33,17 +33,18 @@ impl Log {
     }
 }
 
-/// An old value: the position, and in the top byte what it was: 1, 2, 4 or 8 bytes of a block, or [`KIND`].
+/// An old value.
 struct Undo {
-    place: u64,
+    /// The position, and in the top byte the width of the value: 1, 2, 4 or 8 bytes of a block, or [`KIND`].
+    target: u64,
     old: u64,
 }
 
 const WIDTH_SHIFT: u32 = 56;
-/// The block's kind, not a word of it.
+/// The value is the block's kind, not a word of it.
 const KIND: u64 = 0x80;
 
-/// A running transaction. Dropping it takes all changes back; [`commit`](Tx::commit) keeps them.
+/// A transaction. Dropping it rolls all changes back; [`commit`](Tx::commit) keeps them.
 pub struct Tx<'v> {
     reader: &'v Reader<'v>,
     log: &'v mut Log,
@@ -52,7 +53,7 @@ pub struct Tx<'v> {
 impl<'v> Tx<'v> {
     /// Begins a transaction with an empty log.
     pub fn new(reader: &'v Reader<'v>, log: &'v mut Log) -> Self {
-        debug_assert!(log.undo.is_empty() && reader.holds_nothing());
+        debug_assert!(log.undo.is_empty() && reader.has_no_locks());
         Tx { reader, log }
     }
 
@@ -77,26 +78,26 @@ impl<'v> Tx<'v> {
 
     #[inline(always)]
     fn word(&mut self, view: View<'_>, offset: usize, bytes: usize, bits: u64) {
-        let place = view.at() + offset as u64;
-        // What is so already was read, and was noted then.
+        let target = view.at() + offset as u64;
+        // An equal value was read, so the read set has it.
         if view.load(offset, bytes) == bits
             || offset + bytes > view.len()
-            || !self.reader.hold(place, view.grain())
+            || !self.reader.lock(target, view.grain())
         {
             return;
         }
         let old = view.load(offset, bytes);
-        self.log.undo.push(Undo { place: place | (bytes as u64) << WIDTH_SHIFT, old });
+        self.log.undo.push(Undo { target: target | (bytes as u64) << WIDTH_SHIFT, old });
         view.store(offset, bytes, bits);
-        self.mark(view.at());
+        self.mark_dirty(view.at());
     }
 
     #[inline(always)]
-    fn mark(&mut self, at: u64) {
-        self.store().mark(at & !(BLOCK - 1), &mut self.log.changed);
+    fn mark_dirty(&mut self, at: u64) {
+        self.store().mark_dirty(at & !(BLOCK - 1), &mut self.log.changed);
     }
 
-    /// Writes bytes from `offset` on; `offset` must be a multiple of 8 for speed, not for correctness.
+    /// Writes bytes from `offset` on. A multiple of 8 is faster.
     pub fn put_bytes(&mut self, view: View<'_>, offset: usize, bytes: &[u8]) {
         let mut at = offset;
         let mut rest = bytes;
@@ -110,38 +111,38 @@ impl<'v> Tx<'v> {
         }
     }
 
-    /// Holds what a view shows, so that nobody else reads or changes it until the transaction ends.
+    /// Locks the ownership record of a structure, so that no other thread reads or changes it until the transaction ends.
     ///
     /// # Errors
-    /// [`Fault::Conflict`]: run again.
-    pub fn hold(&mut self, view: View<'_>) -> Result<(), Fault> {
-        self.reader.hold(view.at(), view.grain());
+    /// [`Fault::Conflict`]: retry.
+    pub fn lock(&mut self, view: View<'_>) -> Result<(), Fault> {
+        self.reader.lock(view.at(), view.grain());
         self.check()
     }
 
     /// # Errors
-    /// [`Fault::Conflict`] for a doomed transaction.
+    /// The reason why the transaction must be aborted.
     fn check(&self) -> Result<(), Fault> {
-        if self.reader.is_sound() { Ok(()) } else { self.reader.validate() }
+        if self.reader.may_continue() { Ok(()) } else { self.reader.validate() }
     }
 
-    /// Writes bytes that need not be put back: what is there is in nobody's use. Their records are held first: a run that comes too
-    /// late, to what was here before, may else write here, and take that back over what is written now.
+    /// Writes bytes that need no undo: no structure in use has them. Their records are locked first: a stale attempt, which
+    /// sees the structure that was there before, could otherwise roll its write back over the new contents.
     #[inline(always)]
     pub fn init(&mut self, view: View<'_>, offset: usize, bytes: &[u8]) {
-        if planted::is(planted::Fault::UnheldInit)
-            || self.reader.hold_range(view.at() + offset as u64, bytes.len(), view.grain())
+        if planted::is(planted::Bug::UnlockedInit)
+            || self.reader.lock_range(view.at() + offset as u64, bytes.len(), view.grain())
         {
             self.fill(view, offset, bytes);
         }
     }
 
-    /// Writes bytes where nothing needs to be put back and whose records are held: into a block that this transaction
-    /// [took into use](Self::fresh).
+    /// Writes bytes that need no undo and whose records are locked: into a block that this transaction
+    /// [allocated](Self::fresh).
     #[inline(always)]
     pub fn fill(&mut self, view: View<'_>, offset: usize, bytes: &[u8]) {
         debug_assert!(offset.is_multiple_of(8) && offset + bytes.len() <= view.len());
-        if !self.reader.is_sound() {
+        if !self.reader.may_continue() {
             return;
         }
         let (eights, rest) = bytes.as_chunks::<8>();
@@ -151,20 +152,20 @@ impl<'v> Tx<'v> {
             at += 8;
         }
         view.store_tail(at, rest);
-        self.mark(view.at());
+        self.mark_dirty(view.at());
     }
 
-    /// Writes a field where nothing needs to be put back and nobody looks, as [`fill`](Self::fill).
+    /// Writes a field that needs no undo and that no other thread reads, as [`fill`](Self::fill).
     #[inline(always)]
     pub fn set<T: Word>(&mut self, view: View<'_>, field: Field<T>, value: T) {
-        if self.reader.is_sound() {
+        if self.reader.may_continue() {
             view.store(field.offset, T::BYTES, value.to_bits());
-            self.mark(view.at());
+            self.mark_dirty(view.at());
         }
     }
 
-    /// A view of units that this transaction allocated in the block at `at`; nothing is noted, for nobody else has business
-    /// there. `None` where they reach past the end.
+    /// Returns a view of units that this transaction allocated in the block at `at`. It is not tracked, because no other
+    /// attempt that will be accepted accesses them. `None` where the units reach past the end.
     ///
     /// # Errors
     /// As [`Reader::block`].
@@ -178,8 +179,8 @@ impl<'v> Tx<'v> {
         Ok(self.store().view_of(at, BLOCK as usize, kind)?.part(offset, len))
     }
 
-    /// Takes a free block into use as metadata: zeros, with the common header where the kind has one. The caller has changed
-    /// the table that says so first.
+    /// Makes a free block a block of metadata: zeros, with the common header where the kind has one. The caller has changed
+    /// the table of free blocks first.
     ///
     /// # Errors
     /// [`Fault::Damaged`] when the position is not one of this volume.
@@ -187,33 +188,33 @@ impl<'v> Tx<'v> {
         if !at.is_multiple_of(BLOCK) || at >= self.store().bytes() {
             return Err(Fault::damaged(at, "a position outside the volume"));
         }
-        // Held, so that the cache does not take it as long as it is not marked, or when it is given back; and so that a run
-        // which comes too late, to what was here before, does not take the new content for it.
-        self.reader.hold_block(at, Grain::of(kind));
+        // The lock keeps the cache from evicting the block before it is dirty, and during a rollback. It also keeps a stale
+        // attempt from taking the new content for the structure that was there before.
+        self.reader.lock_block(at, Grain::of(kind));
         self.check()?;
         let old = self.store().take_free(at, kind as u8)?;
-        self.log.undo.push(Undo { place: at | KIND << WIDTH_SHIFT, old: u64::from(old) });
+        self.log.undo.push(Undo { target: at | KIND << WIDTH_SHIFT, old: u64::from(old) });
         self.store().zero(at, BLOCK);
         let view = self.store().view_of(at, BLOCK as usize, kind)?;
         if kind.has_header() {
             self.set(view, leaf::KIND, kind as u8);
             self.set(view, leaf::OWNER, owner);
         }
-        self.mark(at);
+        self.mark_dirty(at);
         Ok(view)
     }
 
-    /// Takes a block of metadata out of use: from now on no read finds it, but its bytes stay until the transaction is
-    /// over, for it may be taken back.
+    /// Takes a block of metadata out of use: from now on no read finds it. Its bytes stay until the transaction ends, for a
+    /// rollback.
     pub fn retire(&mut self, at: u64, kind: BlockKind) {
-        if self.reader.hold_block(at, Grain::of(kind)) {
+        if self.reader.lock_block(at, Grain::of(kind)) {
             self.set_kind(at, RETIRED);
         }
     }
 
-    /// Lets a retired block be used anew. Only right before the commit.
+    /// Makes a retired block free. Only right before the commit.
     pub fn vacate(&mut self, at: u64) {
-        if self.reader.is_sound() {
+        if self.reader.may_continue() {
             self.set_kind(at, FREE);
         }
     }
@@ -221,31 +222,31 @@ impl<'v> Tx<'v> {
     fn set_kind(&mut self, at: u64, kind: u8) {
         if at.is_multiple_of(BLOCK) && at < self.store().bytes() {
             let old = self.store().set_kind(at, kind);
-            self.log.undo.push(Undo { place: at | KIND << WIDTH_SHIFT, old: u64::from(old) });
+            self.log.undo.push(Undo { target: at | KIND << WIDTH_SHIFT, old: u64::from(old) });
         }
     }
 
-    /// Says that a block is going to be changed by [`raise`](Self::raise), so that it stays resident.
+    /// Pins a block that [`raise`](Self::raise) is going to change: it stays resident.
     pub fn pin(&mut self, view: View<'_>) {
-        self.mark(view.at());
+        self.mark_dirty(view.at());
     }
 
-    /// Makes a field at least `value` without holding its record: for times, which only grow, so that two that stamp the same
-    /// directory need not wait for one another. Only after [`pin`](Self::pin) and validation.
+    /// Makes a field at least `value` without a lock on its record. It is for times, which only rise: two transactions that stamp
+    /// the same directory need not wait for each other. Only after [`pin`](Self::pin) and validation.
     #[inline(always)]
     pub fn raise(&mut self, view: View<'_>, field: Field<i64>, value: i64) {
         view.raise(field, value);
     }
 
-    /// Takes the numbers of blocks that this writer changed since the last time.
+    /// Takes the numbers of blocks that this writer changed since the last call.
     pub fn take_changed(&mut self) -> Vec<u64> {
         self.log.take_changed()
     }
 
-    /// What was read still holds, and all that was changed is held: the transaction happens now, as far as others can tell.
+    /// Validates the read set. All changes are under locks, so the transaction takes effect now, as far as other threads can see.
     ///
     /// # Errors
-    /// [`Fault::Conflict`]: drop it and run again.
+    /// [`Fault::Conflict`]: drop the transaction and retry.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Fault> {
         self.reader.validate()
@@ -254,10 +255,10 @@ impl<'v> Tx<'v> {
     /// Keeps the changes.
     #[inline(always)]
     pub fn commit(self) {
-        debug_assert!(self.reader.is_sound(), "a doomed transaction commits");
+        debug_assert!(self.reader.may_continue(), "a transaction commits that must be aborted");
         self.log.undo.clear();
-        self.reader.let_go();
-        debug_assert!(self.reader.holds_nothing());
+        self.reader.unlock_all();
+        debug_assert!(self.reader.has_no_locks());
     }
 }
 
@@ -265,16 +266,16 @@ impl Drop for Tx<'_> {
     fn drop(&mut self) {
         let store = self.reader.store();
         while let Some(undo) = self.log.undo.pop() {
-            let at = undo.place & ((1 << WIDTH_SHIFT) - 1);
-            if undo.place >> WIDTH_SHIFT == KIND {
+            let at = undo.target & ((1 << WIDTH_SHIFT) - 1);
+            if undo.target >> WIDTH_SHIFT == KIND {
                 store.set_kind(at, undo.old as u8);
             } else {
-                store.restore(at, (undo.place >> WIDTH_SHIFT) as usize, undo.old);
-                // A snapshot may have taken the change for what the device is going to have.
-                store.mark(at & !(BLOCK - 1), &mut self.log.changed);
+                store.restore(at, (undo.target >> WIDTH_SHIFT) as usize, undo.old);
+                // A snapshot may have copied the change, and marked the block as clean.
+                store.mark_dirty(at & !(BLOCK - 1), &mut self.log.changed);
             }
         }
-        self.reader.let_go();
-        debug_assert!(self.log.undo.is_empty() && self.reader.holds_nothing());
+        self.reader.unlock_all();
+        debug_assert!(self.log.undo.is_empty() && self.reader.has_no_locks());
     }
 }

@@ -22,7 +22,7 @@ pub struct View<'a> {
     base: NonNull<u8>,
     at: u64,
     len: u32,
-    /// What is locked together.
+    /// The bytes that share an ownership record.
     grain: Grain,
     _store: PhantomData<&'a ()>,
 }
@@ -40,26 +40,26 @@ impl<'a> View<'a> {
         self.grain
     }
 
-    /// The same place with another length, which the caller has checked to end in the same block.
+    /// Returns the same structure with another length, which the caller has checked to end in the same block.
     #[inline(always)]
     pub(crate) fn with_len(self, len: usize) -> Self {
         View { len: len as u32, ..self }
     }
 
-    /// Byte position in the volume.
+    /// Returns the byte position in the volume.
     #[inline(always)]
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// The part from `offset` (a multiple of 8) on, `len` bytes long; `None` where that is not inside.
+    /// Returns the part from `offset` (a multiple of 8) on, `len` bytes long; `None` where it is not inside.
     #[inline(always)]
     pub fn part(&self, offset: usize, len: usize) -> Option<View<'a>> {
         if offset.checked_add(len)? > self.len() || !offset.is_multiple_of(8) {
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
         self.load_inside(offset, bytes)
     }
 
-    /// The word that contains the byte at `offset`, which is inside.
+    /// Returns the word that contains the byte at `offset`, which is inside.
     #[inline(always)]
     fn word(&self, offset: usize) -> &'a AtomicU64 {
         debug_assert!(offset < self.len());
@@ -93,7 +93,7 @@ impl<'a> View<'a> {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset & !(WORD - 1)).cast()) }
     }
 
-    /// A field of 1, 2, 4 or 8 bytes. The caller has checked that it ends inside.
+    /// Loads a field of 1, 2, 4 or 8 bytes. The caller has checked that it ends inside.
     #[inline(always)]
     fn load_inside(&self, offset: usize, bytes: usize) -> u64 {
         debug_assert!(offset + bytes <= self.len() && offset.is_multiple_of(bytes));
@@ -141,7 +141,7 @@ impl<'a> View<'a> {
         word.store(u64::from_ne_bytes(value), Relaxed);
     }
 
-    /// Makes a field at least `value`, whoever else does so at the same time.
+    /// Makes a field at least `value`, also while other threads do so.
     #[inline(always)]
     pub(crate) fn raise(&self, field: Field<i64>, value: i64) {
         if field.offset + 8 > self.len() {
@@ -188,7 +188,8 @@ impl<'a> View<'a> {
             && expected.iter().enumerate().all(|(i, b)| self.load(offset + i, 1) == u64::from(*b))
     }
 
-    /// Which of the 32 bytes from `offset` (a multiple of 8) on equal `byte`, as bits. Bytes past the end count as zero.
+    /// Returns the positions of `byte` among the 32 bytes from `offset` (a multiple of 8) on, as bits. Bytes past the end count as
+    /// zero.
     #[inline(always)]
     pub fn positions_of(&self, offset: usize, byte: u8) -> u32 {
         let words: [u64; 4] = std::array::from_fn(|i| self.load(offset + 8 * i, 8));
@@ -217,14 +218,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Copies the bytes from `offset` on; `false` (and nothing copied) where they reach past the end.
+    /// Copies the bytes from `offset` on. Returns false, and copies nothing, where they reach past the end.
     pub fn copy_to(&self, offset: usize, out: &mut [u8]) -> bool {
         if offset.checked_add(out.len()).is_none_or(|end| end > self.len()) {
             return false;
         }
         let mut done = 0;
         while done < out.len() {
-            // A moment now and then; one at each word would drown all others.
+            // A point at each word would crowd out all others.
             point();
             let end = out.len().min(done.saturating_add(COPIED_AT_ONCE));
             // SAFETY: inside the view, whose words lie in its block; by words. `out` is borrowed exclusively.
@@ -237,7 +238,7 @@ impl<'a> View<'a> {
         true
     }
 
-    /// Has the line at `offset` brought into the processor's cache.
+    /// Prefetches the cache line at `offset`.
     #[inline(always)]
     pub fn prefetch(&self, offset: usize) {
         if offset < self.len() {
@@ -247,7 +248,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Has the line at an address brought into the processor's cache: a hint, which never faults.
+/// Prefetches the cache line at an address: a hint, which never faults.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(lanefs_no_asm)))]

@@ -18,7 +18,7 @@ struct Plain<'v>(&'v Volume);
 impl Plain<'_> {
     fn core<T>(&self, work: impl FnOnce(&Core<'_>) -> Outcome<T>) -> Result<T, Undecided> {
         let shared = &self.0.shared;
-        work(&Core::new(&shared.state, Reader::alone(&shared.state.store, None))).map_err(|_| Undecided)
+        work(&Core::new(&shared.state, Reader::exclusive(&shared.state.store, None))).map_err(|_| Undecided)
     }
 }
 

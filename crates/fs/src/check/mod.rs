@@ -124,7 +124,7 @@ impl Volume {
         suspects: BTreeSet<u64>,
         progress: &dyn Fn(u64, u64),
     ) -> Result<PassResult> {
-        let core = Core::new(&self.shared.state, Reader::alone(&self.shared.state.store, Some(0)));
+        let core = Core::new(&self.shared.state, Reader::exclusive(&self.shared.state.store, Some(0)));
         let mut pass = Pass::new(&core, &self.shared, mends.then_some(writer), self.superblock(), suspects);
         self.check_superblock(&mut pass)?;
         pass.read_groups()?;

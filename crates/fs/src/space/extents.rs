@@ -85,7 +85,7 @@ pub(crate) fn alloc_direct(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, w
             return Ok(Extent::new(first, count));
         }
     }
-    Err(Fault::Crowd)
+    Err(Fault::ReadSetTooLarge)
 }
 
 /// Allocates from a new range for this file.

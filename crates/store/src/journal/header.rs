@@ -6,8 +6,8 @@
 //! does not verify, the older one would be believed, whose log may have been overwritten.
 
 use super::aligned::AlignedBuffer;
-use super::fault;
 use super::ring::{Ring, SEQUENCE_END};
+use crate::fault::io_fault;
 use crate::{Device, Fault};
 use lanefs_format::{BLOCK, BlockKind, Checksummer, JOURNAL_HEADER, journal_header as h};
 
@@ -27,7 +27,7 @@ pub(super) struct Tail {
 pub(super) fn read(device: &dyn Device, sums: &Checksummer, ring: Ring) -> Result<Tail, Fault> {
     let at = ring.header();
     let mut block = AlignedBuffer::zeroed(BLOCK as usize);
-    device.read_slice(at, &mut block).map_err(|e| fault(at, "reading", &e))?;
+    device.read_slice(at, &mut block).map_err(|e| io_fault(at, "reading", &e))?;
     let verified = sums.verify(BlockKind::Journal, at, &block, 0, &[]);
     if !verified || h::ROLE.read(&block) != Some(JOURNAL_HEADER) {
         return Err(Fault::damaged(at, "no valid journal header"));
@@ -51,7 +51,7 @@ pub(super) fn write(device: &dyn Device, sums: &Checksummer, ring: Ring, tail: T
     h::TAIL.write(&mut block, tail.place % ring.len() + 1);
     h::SEQUENCE.write(&mut block, tail.sequence);
     sums.seal(BlockKind::Journal, at, &mut block, 0);
-    device.write_slice(at, &block).map_err(|e| fault(at, "writing", &e))?;
-    device.flush().map_err(|e| fault(at, "flushing", &e))?;
+    device.write_slice(at, &block).map_err(|e| io_fault(at, "writing", &e))?;
+    device.flush().map_err(|e| io_fault(at, "flushing", &e))?;
     Ok(BLOCK)
 }

@@ -43,20 +43,21 @@ mod header;
 mod pending;
 mod recover;
 mod ring;
-#[cfg(test)]
+// (Not in Miri, where the checksum of a block takes seconds; the journal has no unsafe code.)
+#[cfg(all(test, not(miri)))]
 mod tests;
 
 pub(crate) use aligned::AlignedBuffer;
 pub(crate) use commit::Commit;
 pub(crate) use pending::{Image, Pending};
 
+use crate::fault::io_fault;
 use crate::{Device, Fault};
 use commit::blocks_in_log;
 use header::Tail;
 use lanefs_format::{BLOCK, Checksummer, Code, journal_descriptor as d};
 use ring::{Ring, SEQUENCE_END};
 use std::collections::VecDeque;
-use std::io;
 
 /// The ring and what is in it.
 pub(crate) struct Journal {
@@ -99,7 +100,7 @@ impl Journal {
             // It may become readable again, with who knows which numbers.
             ring.write(device, first, &AlignedBuffer::zeroed((blocks * BLOCK) as usize))?;
         }
-        device.flush().map_err(|e| fault(at, "flushing", &e))?;
+        device.flush().map_err(|e| io_fault(at, "flushing", &e))?;
         // One number more is left out: that of a commit so torn that none of its blocks verifies.
         let mut journal = Self::with(ring, Tail { place: 0, sequence: highest.number + 2 });
         journal.write_header(device, sums)?;
@@ -206,7 +207,7 @@ impl Journal {
         }
         commit.encode(sums, self.ring, self.head, self.next, &mut self.staging);
         self.ring.write(device, self.head, &self.staging)?;
-        device.flush().map_err(|e| fault(self.ring.position(self.head), "flushing", &e))?;
+        device.flush().map_err(|e| io_fault(self.ring.position(self.head), "flushing", &e))?;
         let blocks = self.staging.len() as u64 / BLOCK;
         self.written += blocks * BLOCK;
         if self.staging.capacity() > STAGING_KEPT {
@@ -294,16 +295,8 @@ pub(crate) fn write_in_place(
         for (at, block) in rest[..run].iter().zip(buffer.chunks_exact_mut(BLOCK as usize)) {
             copy(*at, block);
         }
-        device.write_slice(first, &buffer).map_err(|e| fault(first, "writing", &e))?;
+        device.write_slice(first, &buffer).map_err(|e| io_fault(first, "writing", &e))?;
         rest = &rest[run..];
     }
     Ok(())
-}
-
-/// The fault for a failure of the device at byte `at`.
-#[cold]
-pub(crate) fn fault(at: u64, doing: &'static str, error: &io::Error) -> Fault {
-    // A short read means that the file ends before the volume does; the host has no errno for it.
-    let errno = error.raw_os_error().unwrap_or(Code::Io.errno());
-    Fault::Io { at, doing, errno }
 }

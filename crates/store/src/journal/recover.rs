@@ -4,7 +4,8 @@ use super::aligned::AlignedBuffer;
 use super::commit::POSITIONS;
 use super::header::Tail;
 use super::ring::{Ring, SEQUENCE_END, identify};
-use super::{fault, write_in_place};
+use super::write_in_place;
+use crate::fault::io_fault;
 use crate::{Device, Fault};
 use lanefs_format::{
     BLOCK, Checksummer, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, SUPERBLOCK_COPY, journal_commit as c,
@@ -200,7 +201,7 @@ impl Found<'_> {
             }
         })?;
         let header = self.tape.ring.header();
-        self.tape.device.flush().map_err(|e| fault(header, "flushing", &e))
+        self.tape.device.flush().map_err(|e| io_fault(header, "flushing", &e))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the log's blocks lie, and how bytes get there.
 
-use super::fault;
+use crate::fault::io_fault;
 use crate::{Device, Fault};
 use lanefs_format::{BLOCK, BlockKind, Checksummer, journal_commit as c, journal_descriptor as d};
 use std::ops::Range;
@@ -67,7 +67,7 @@ impl Ring {
     pub(super) fn read(&self, device: &dyn Device, place: u64, buffer: &mut [u8]) -> Result<(), Fault> {
         for (at, part) in self.parts(place, buffer.len()) {
             if !part.is_empty() {
-                device.read_slice(at, &mut buffer[part]).map_err(|e| fault(at, "reading", &e))?;
+                device.read_slice(at, &mut buffer[part]).map_err(|e| io_fault(at, "reading", &e))?;
             }
         }
         Ok(())
@@ -80,7 +80,7 @@ impl Ring {
     pub(super) fn write(&self, device: &dyn Device, place: u64, bytes: &[u8]) -> Result<(), Fault> {
         for (at, part) in self.parts(place, bytes.len()) {
             if !part.is_empty() {
-                device.write_slice(at, &bytes[part]).map_err(|e| fault(at, "writing", &e))?;
+                device.write_slice(at, &bytes[part]).map_err(|e| io_fault(at, "writing", &e))?;
             }
         }
         Ok(())

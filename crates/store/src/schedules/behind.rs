@@ -3,7 +3,7 @@
 use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BLOCKS, BOTH, LEFT, World};
-use crate::planted::Fault::NoCatchingUp;
+use crate::planted::Bug::CommitBeforeWriteBehind;
 use lanefs_format::{BLOCK, BlockKind};
 use shuttle::thread;
 
@@ -73,5 +73,5 @@ fn data_that_are_written_behind_are_there_before_what_names_them() {
 
 #[test]
 fn canary_a_commit_that_does_not_wait_for_what_is_written_behind_is_noticed() {
-    finds(NoCatchingUp, 2000, a_file_that_moves);
+    finds(CommitBeforeWriteBehind, 2000, a_file_that_moves);
 }

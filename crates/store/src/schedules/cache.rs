@@ -3,8 +3,8 @@
 use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BLOCKS, BOTH, LEFT, RIGHT, World};
-use crate::planted::Fault::{NoSecondLook, NoVersionCheck};
-use crate::readahead::Run;
+use crate::BlockRange;
+use crate::planted::Bug::{NoSecondLook, NoVersionCheck};
 use lanefs_format::{BLOCK, BlockKind, Code};
 use shuttle::thread;
 
@@ -157,14 +157,14 @@ fn data_of_a_file(blocks: u64, ahead: bool) {
     thread::scope(|scope| {
         scope.spawn(|| evict(world));
         if ahead {
-            scope.spawn(|| world.store.read_ahead(Run { first: DATA / BLOCK + 1, count: 2 }));
+            scope.spawn(|| world.store.read_ahead(BlockRange { first: DATA / BLOCK + 1, count: 2 }));
         }
         scope.spawn(move || {
             for version in 8..10u64 {
                 let data = version.to_le_bytes().repeat(len / 8);
                 let written = world.change(|tx| {
                     let inode = tx.reader().block(A, KIND)?;
-                    tx.hold(inode.part(0, 256).expect("inside"))?;
+                    tx.lock(inode.part(0, 256).expect("inside"))?;
                     tx.put(inode, LEFT, version);
                     tx.prepare_data(DATA, len)?;
                     tx.validate()?;
@@ -192,7 +192,7 @@ fn written_while_it_leaves() {
     let medium = medium();
     let world = World::on(&medium, ROOM);
     let world = &world;
-    world.store.read_ahead(Run { first: DATA / BLOCK, count: 1 });
+    world.store.read_ahead(BlockRange { first: DATA / BLOCK, count: 1 });
     thread::scope(|scope| {
         scope.spawn(|| world.store.drop_clean());
         scope.spawn(|| {

@@ -3,7 +3,7 @@
 use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BLOCKS, BOTH, LEFT, RIGHT, World};
-use crate::planted::Fault::{CleanAfterWriting, NoUnderWay};
+use crate::planted::Bug::{CleanAfterWriting, NoCopiesInFlight};
 use lanefs_format::{BLOCK, BlockKind};
 use shuttle::thread;
 
@@ -160,7 +160,7 @@ fn written_in_place_while_the_cache_looks() {
     let medium = Medium::new(BLOCKS);
     let world = world(&medium, true);
     let world = &world;
-    world.store.read_ahead(crate::Run { first: DATA / BLOCK, count: 2 });
+    world.store.read_ahead(crate::BlockRange { first: DATA / BLOCK, count: 2 });
     thread::scope(|scope| {
         scope.spawn(|| world.store.drop_clean());
         scope.spawn(|| {
@@ -275,7 +275,7 @@ fn data_that_are_freed_during_a_commit_still_reach_the_device() {
 
 #[test]
 fn canary_copies_under_way_that_are_not_found_are_noticed() {
-    finds(NoUnderWay, 1000, back_from_the_commit);
+    finds(NoCopiesInFlight, 1000, back_from_the_commit);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The schedules of these tests.
 
-use crate::planted::Fault;
+use crate::planted::Bug;
 use lanefs_sync::Explorer;
 
 const EXPLORER: Explorer = Explorer::new(0x5c4e_d01e);
@@ -10,6 +10,6 @@ pub(super) fn explore(schedules: usize, body: fn()) {
 }
 
 /// Expects that a schedule fails with a bug planted.
-pub(super) fn finds(bug: Fault, schedules: usize, body: fn()) {
+pub(super) fn finds(bug: Bug, schedules: usize, body: fn()) {
     EXPLORER.expect_failure(bug, schedules, body);
 }

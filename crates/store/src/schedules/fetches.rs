@@ -3,8 +3,8 @@
 use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BLOCKS, BOTH, World};
-use crate::planted::Fault::SilentFetch;
-use crate::readahead::Run;
+use crate::BlockRange;
+use crate::planted::Bug::SilentFetch;
 use crate::{Fault, Want, state};
 use lanefs_format::{BLOCK, BlockKind};
 use shuttle::thread;
@@ -93,7 +93,7 @@ fn ahead() {
     let world = &world;
     thread::scope(|scope| {
         for first in [AT / BLOCK, AT / BLOCK + 1] {
-            scope.spawn(move || world.store.read_ahead(Run { first, count: 3 }));
+            scope.spawn(move || world.store.read_ahead(BlockRange { first, count: 3 }));
         }
         scope.spawn(|| {
             let mut buffer = vec![0; 2 * BLOCK as usize];

@@ -2,7 +2,7 @@
 
 use super::explorer::{explore, finds};
 use super::world::World;
-use crate::planted::Fault::HastyCalm;
+use crate::planted::Bug::QuietWithoutCheck;
 use lanefs_format::BlockKind;
 use lanefs_sync::point;
 use shuttle::thread;
@@ -33,7 +33,7 @@ fn nobody_inside_while_closed() {
         });
         scope.spawn(|| {
             for _ in 0..6 {
-                world.gate.look_around(&world.store);
+                world.gate.try_quiesce(&world.store);
             }
         });
     });
@@ -61,7 +61,7 @@ fn leaving_blocks_count_as_a_change() {
         });
         scope.spawn(|| {
             for _ in 0..6 {
-                world.gate.look_around(&world.store);
+                world.gate.try_quiesce(&world.store);
             }
         });
     });
@@ -77,9 +77,9 @@ fn waiting_ends() {
                 let entered = world.gate.enter(&world.store);
                 let record = u32::from(entered.number);
                 let word = world.store.versions().load(record);
-                if world.store.versions().try_hold(record, word, entered.number, 0) {
+                if world.store.versions().try_lock(record, word, entered.number, 0) {
                     point();
-                    world.store.versions().let_go(record, word);
+                    world.store.versions().unlock(record, word);
                 }
             });
         }
@@ -106,5 +106,5 @@ fn waiting_for_a_writer_ends() {
 
 #[test]
 fn canary_an_epoch_that_is_calmed_too_soon_is_noticed() {
-    finds(HastyCalm, 1500, nobody_inside_while_closed);
+    finds(QuietWithoutCheck, 1500, nobody_inside_while_closed);
 }

@@ -2,7 +2,7 @@
 
 use super::explorer::{explore, finds};
 use super::world::{LEFT, RIGHT, World};
-use crate::planted::Fault::{HastyCalm, NoVersionCheck};
+use crate::planted::Bug::{NoVersionCheck, QuietWithoutCheck};
 use crate::{Fault, Reader, Tx};
 use lanefs_format::{BLOCK, BlockKind, Code};
 use shuttle::thread;
@@ -105,7 +105,7 @@ fn alone() {
         scope.spawn(|| world.change(|tx| pair.add(tx)).expect("changed"));
         scope.spawn(|| {
             let _closed = world.gate.close(&world.store);
-            let (left, right) = pair.get(&Reader::alone(&world.store, None)).expect("read");
+            let (left, right) = pair.get(&Reader::exclusive(&world.store, None)).expect("read");
             assert_eq!(left, right, "torn");
         });
     });
@@ -141,5 +141,5 @@ fn canary_versions_that_are_not_compared_are_noticed() {
 
 #[test]
 fn canary_an_epoch_that_is_calmed_too_soon_is_noticed() {
-    finds(HastyCalm, 2000, two_blocks);
+    finds(QuietWithoutCheck, 2000, two_blocks);
 }

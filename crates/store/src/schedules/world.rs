@@ -57,9 +57,9 @@ impl World {
                 reader.validate().and(done)
             } else {
                 let _closed = self.gate.close(&self.store);
-                run(&Reader::alone(&self.store, None))
+                run(&Reader::exclusive(&self.store, None))
             };
-            self.gate.look_around(&self.store);
+            self.gate.try_quiesce(&self.store);
             match outcome {
                 Ok(value) => return Ok(value),
                 Err(fault) => self.after(fault, &mut tries)?,
@@ -77,7 +77,7 @@ impl World {
                 one_run(&reader, &mut entered.state, &mut run)
             } else {
                 let mut closed = self.gate.close_to_change(&self.store);
-                let reader = Reader::alone(&self.store, Some(0));
+                let reader = Reader::exclusive(&self.store, Some(0));
                 one_run(&reader, &mut closed.states[0], &mut run)
             };
             match outcome {
@@ -90,9 +90,9 @@ impl World {
     fn after(&self, fault: Fault, tries: &mut u32) -> Result<(), Fault> {
         match fault {
             Fault::Miss { at, want } => self.store.fetch(at, want),
-            Fault::Conflict { holder, record } => {
+            Fault::Conflict { owner, record } => {
                 *tries += 1;
-                self.gate.wait_for(&self.store, holder, record);
+                self.gate.wait_for(&self.store, owner, record);
                 Ok(())
             }
             fault => Err(fault),
@@ -128,8 +128,8 @@ impl World {
     /// When nobody does anything: nothing is held or on its way, the cache counts and knows all that is here, and a commit
     /// will find all that is changed.
     pub(super) fn check_books(&self) {
+        use crate::dirty::Dirty;
         use crate::state::{self, EVICTING, FETCHING};
-        use crate::store::Dirt;
         use std::sync::atomic::Ordering::SeqCst;
         if self.store.is_memory() {
             return;
@@ -144,7 +144,7 @@ impl World {
             if state::content(state).is_some() {
                 resident += 1;
                 assert!(queued.contains(&index), "block {index} can never leave");
-                let changed = self.store.dirt(index).load(SeqCst) != Dirt::CLEAN;
+                let changed = self.store.dirty(index).load(SeqCst) != Dirty::CLEAN;
                 assert!(!changed || listed.contains(&index), "block {index} will not be written");
             }
         }

@@ -2,7 +2,7 @@
 
 use super::explorer::{explore, finds};
 use super::world::{LEFT, RIGHT, World};
-use crate::planted::Fault::{NoVersionCheck, UnheldInit};
+use crate::planted::Bug::{NoVersionCheck, UnlockedInit};
 use crate::{Fault, Tx};
 use lanefs_format::{BLOCK, BlockKind, Code};
 use shuttle::thread;
@@ -201,5 +201,5 @@ fn canary_versions_that_are_not_compared_are_noticed() {
 
 #[test]
 fn canary_content_that_is_written_without_its_record_is_noticed() {
-    finds(UnheldInit, 2000, units_used_again);
+    finds(UnlockedInit, 2000, units_used_again);
 }

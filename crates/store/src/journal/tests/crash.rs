@@ -354,7 +354,6 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of crash states at least, hours in Miri; the journal has no unsafe code")]
 fn after_a_power_cut_all_blocks_are_as_after_a_commit_that_is_no_older_than_the_last_acknowledged() {
     let seed = number("LANEFS_SEED", 1);
     let states = number("LANEFS_CRASH_STATES", 5000);
@@ -380,32 +379,27 @@ fn seen(bug: Bug) -> BTreeMap<u64, String> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of crash states at least, hours in Miri; the journal has no unsafe code")]
 fn a_commit_that_is_acknowledged_without_a_flush_is_caught() {
     assert!(!seen(Bug::NoFlushInAppend).is_empty());
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of crash states at least, hours in Miri; the journal has no unsafe code")]
 fn space_that_is_used_again_before_the_header_is_durable_is_caught() {
     assert!(!seen(Bug::NoFlushInAdvance).is_empty());
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of crash states at least, hours in Miri; the journal has no unsafe code")]
 fn a_header_that_goes_ahead_of_the_blocks_in_place_is_caught() {
     assert!(!seen(Bug::NoFlushInCheckpoint).is_empty());
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of crash states at least, hours in Miri; the journal has no unsafe code")]
 fn revocations_that_are_not_heeded_are_caught() {
     let seen = seen(Bug::NoRevocations);
     assert!(seen.values().any(|why| why.contains("lost its file data")), "{seen:?}");
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of crash states at least, hours in Miri; the journal has no unsafe code")]
 fn a_record_that_is_believed_without_its_checksum_is_caught() {
     assert!(!seen(Bug::NoContentChecksum).is_empty());
 }

@@ -1,0 +1,45 @@
+//! Statistics of a store.
+
+use crate::{Device, Store};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Totals since the volume was opened, and the state of the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Blocks of 4 KiB read from the device.
+    pub blocks_fetched: u64,
+    /// Blocks that are resident now.
+    pub blocks_resident: u64,
+    /// Blocks that may be resident.
+    pub blocks_allowed: u64,
+    /// Commits.
+    pub commits: u64,
+    /// Bytes of file data written in place.
+    pub data_bytes: u64,
+    /// Bytes written to the journal.
+    pub journal_bytes: u64,
+    /// Bytes copied from the journal to their positions.
+    pub in_place_bytes: u64,
+}
+
+impl Store {
+    /// Returns words for people: the kind of device, and how it is accessed.
+    pub fn engine(&self) -> String {
+        self.device().map_or_else(|| "memory".into(), Device::engine)
+    }
+
+    /// Returns the totals so far.
+    pub fn stats(&self) -> StoreStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.commits.counters;
+        StoreStats {
+            blocks_fetched: get(&self.blocks_fetched),
+            blocks_resident: self.cache.resident(),
+            blocks_allowed: self.cache.budget(),
+            commits: get(&counters.commits),
+            data_bytes: get(&counters.data_bytes),
+            journal_bytes: get(&counters.journal_bytes),
+            in_place_bytes: get(&counters.in_place_bytes),
+        }
+    }
+}
