@@ -121,8 +121,8 @@ fn image() -> &'static [u8] {
     })
 }
 
-/// Makes batches of changes through the hostile engine. The volume may be damaged by it; every access stays inside the
-/// volume, and each call ends.
+/// Makes batches of changes through the hostile engine. The volume may be damaged by it; every access stays
+/// inside the volume, and each call ends.
 pub fn answers(data: &[u8]) {
     let input = RefCell::new(Input::new(data));
     let volume = Volume::from_bytes(image().to_vec()).expect("a sound volume opens");

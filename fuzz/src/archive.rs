@@ -7,7 +7,8 @@ use std::io::Cursor;
 
 /// Imports the input into an empty volume, which must be sound afterwards.
 pub fn archive(data: &[u8]) {
-    let volume = Volume::create_memory(&options(lanefs_format::MIN_VOLUME, InodeSize::B256)).expect("a volume");
+    let volume =
+        Volume::create_memory(&options(lanefs_format::MIN_VOLUME, InodeSize::B256)).expect("a volume");
     let source = ArchiveSource::StandardInput(Box::new(Cursor::new(data.to_vec())));
     let control = Control { interrupt: &|| false, progress: &Silent };
     let _ = import_archive(&volume, source, b"/", &ImportOptions::default(), control);

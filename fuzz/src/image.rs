@@ -15,8 +15,8 @@ fn small_bases() -> &'static [Base] {
     })
 }
 
-/// Chooses a base image, edits blocks of its metadata, makes their checksums good again or not, and puts the image through
-/// all that the testkit puts a hostile image through.
+/// Chooses a base image, edits blocks of its metadata, makes their checksums good again or not, and puts the
+/// image through all that the testkit puts a hostile image through.
 pub fn image(data: &[u8]) {
     let mut input = Input::new(data);
     let bases = small_bases();

@@ -33,8 +33,8 @@ fn unclosed() -> &'static (Vec<u8>, Superblock) {
     })
 }
 
-/// Edits blocks of the journal, makes their own checksums good again or not, and opens the volume, for repair where it cannot be
-/// opened for writing; then checks it.
+/// Edits blocks of the journal, makes their own checksums good again or not, and opens the volume, for repair
+/// where it cannot be opened for writing; then checks it.
 pub fn journal(data: &[u8]) {
     let (image, superblock) = unclosed();
     let mut bytes = image.clone();

@@ -5,20 +5,20 @@ use crate::{BLOCK, BlockKind, Field, Word, chunk_entry, inode};
 /// Offset of the checksum in a block with the common header.
 const HEADER_CHECKSUM: Field<u32> = Field::at(4);
 
-/// CRC-32C over a structure, begun with the volume's identity and the structure's position, so that a block written
-/// to a wrong place or left over from another volume does not pass.
+/// CRC-32C over a structure. It begins with the volume's identity and the structure's position, so that a
+/// block written to a wrong position or left over from another volume does not verify.
 #[derive(Clone, Copy, Debug)]
 pub struct Checksummer {
     seed: u32,
 }
 
 impl Checksummer {
-    /// For the volume with this UUID.
+    /// Creates the checksummer of the volume with this UUID.
     pub fn new(uuid: &[u8; 16]) -> Self {
         Checksummer { seed: crc32c::crc32c(uuid) }
     }
 
-    /// Of `bytes` at byte position `at`, leaving out the four bytes of `skip`.
+    /// Returns the checksum of `bytes` at byte position `at`, without the four bytes of `skip`.
     pub fn of(&self, at: u64, bytes: &[u8], skip: Option<Field<u32>>) -> u32 {
         let crc = crc32c::crc32c_append(self.seed, &at.to_le_bytes());
         let Some(field) = skip else { return crc32c::crc32c_append(crc, bytes) };
@@ -26,14 +26,19 @@ impl Checksummer {
         crc32c::crc32c_append(crc32c::crc32c_append(crc, before), rest.get(4..).unwrap_or(&[]))
     }
 
-    /// Goes on with a plain CRC-32C: `sum` of what came before, then `bytes`.
+    /// Continues a plain CRC-32C: `sum` of the bytes before, then `bytes`.
     pub fn append(sum: u32, bytes: &[u8]) -> u32 {
         crc32c::crc32c_append(sum, bytes)
     }
 
-    /// Stores the checksums of a block that keeps its own: those with the common header, and inodes one by one.
-    /// For pointer blocks it returns the checksum, which goes to the chunk's table.
+    /// Stores the checksum of a block with the common header, or those of a block's inodes one by one. For a
+    /// pointer block it stores nothing and returns the checksum, which belongs into the chunk's table.
     pub fn seal(&self, kind: BlockKind, at: u64, block: &mut [u8], inode_size: usize) -> Option<u32> {
+        debug_assert!(
+            block.len() as u64 == BLOCK && at.is_multiple_of(BLOCK),
+            "{} bytes at {at}",
+            block.len()
+        );
         match kind {
             BlockKind::Pointers => return Some(self.of(at, block, None)),
             BlockKind::Inodes => {
@@ -50,8 +55,8 @@ impl Checksummer {
         None
     }
 
-    /// Verifies a block that came from a device. `table` is the block's entry in its chunk's table, needed for
-    /// pointer blocks only. Free inodes (mode 0) are not checked.
+    /// Verifies a block that was read from a device. `table` is the block's entry in its chunk's table; only
+    /// pointer blocks need it. Free inodes (mode 0) are not checked.
     pub fn verify(&self, kind: BlockKind, at: u64, block: &[u8], inode_size: usize, table: &[u8]) -> bool {
         if block.len() as u64 != BLOCK {
             return false;
@@ -76,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sealed_block_verifies_and_any_flipped_bit_or_other_place_fails() {
+    fn a_sealed_block_verifies_and_any_flipped_bit_or_other_position_fails() {
         let sums = Checksummer::new(&[7; 16]);
         let mut block = vec![0x5a; BLOCK as usize];
         block[0] = BlockKind::Leaf as u8;

@@ -2,8 +2,8 @@
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident = $number:literal, $errno:literal, $text:expr $(, $reserved:ident)?;)*) => {
-        /// The outcome of an operation. 0 to 8 are the codes of the directory commands, the others continue from 9.
-        /// The numbers are part of the interface and the same on both engines.
+        /// The outcome of an operation. 0 to 8 are the codes of the directory commands, the others continue
+        /// from 9. The numbers are part of the interface and the same on both engines.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Code { $($(#[doc = $doc])* $name = $number,)* }
@@ -40,7 +40,8 @@ codes! {
     ComponentNotFound = 5, 2, "a component of the path was not found";
     /// A word of the volume that must be a pointer or a position is none.
     InvalidPointer = 6, 117, "invalid pointer in the volume";
-    /// More names of one directory share a 32-bit hash than a region holds ([`REGION_MAX`](crate::dir::REGION_MAX)).
+    /// More names of one directory share a 32-bit hash than a region holds
+    /// ([`REGION_MAX`](crate::dir::REGION_MAX)).
     TooManyCollisions = 7, 28, concat!("more than ", region_max!(), " names with one hash");
     /// A structure of the volume contradicts itself.
     InvariantViolated = 8, 117, "the volume is inconsistent";
@@ -48,7 +49,8 @@ codes! {
     NotDirectory = 9, 20, "not a directory";
     /// A name is longer than [`MAX_NAME`](crate::MAX_NAME) bytes.
     NameTooLong = 10, 36, concat!("name too long (", max_name!(), " bytes at most)");
-    /// A block that the operation needs is not in memory. The caller fetches it and attempts the operation again.
+    /// A block that the operation needs is not in memory. The caller fetches it and attempts the operation
+    /// again.
     NotResident = 11, 11, "not resident";
     /// No space is left on the volume.
     NoSpace = 12, 28, "no space left on the volume";

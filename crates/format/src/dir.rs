@@ -15,8 +15,8 @@ layout! {
     CHECKSUM: u32, 4;
     /// Inode number of the directory
     OWNER: u64, 8;
-    /// The leaf's place in the directory's file map, in blocks
-    PLACE: u64, 16;
+    /// Number of the leaf: its index in the directory's file map
+    NUMBER: u64, 16;
     /// Next leaf with room, 0 at the end
     NEXT: u64, 24;
     /// Previous leaf with room, 0 at the start
@@ -28,9 +28,10 @@ layout! {
 }
 
 layout! {
-    /// A directory entry; its name follows. An entry with a name of length 0 is a dummy and opens a hash region.
+    /// A directory entry; its name follows. An entry with a name of length 0 is a dummy, which opens a hash
+    /// region.
     entry, 32;
-    /// Position of the next entry in the split-ordered list, 0 at the end
+    /// Position of the next entry in the hash-ordered list, 0 at the end
     NEXT: u64, 0;
     /// Position of the previous entry, 0 at the start
     PREVIOUS: u64, 8;
@@ -88,37 +89,37 @@ layout! {
 
 /// Most entries in one region.
 pub const REGION_MAX: usize = region_max!();
-/// A region below this looks for a neighbour to merge with.
+/// A region with fewer entries than this merges with a neighbour if it can.
 pub const REGION_LOW: usize = 48;
-/// Two neighbours merge when together they hold at most this many entries, far enough below [`REGION_MAX`] that a
-/// few more names do not split them again.
+/// Most entries of two neighbours that merge. It is far enough below [`REGION_MAX`] that a few more names do
+/// not split the merged region again.
 pub const REGION_MERGED: usize = 160;
 /// Most children of a tree block.
 pub const TREE_MAX: usize = 255;
-/// Two neighbouring tree blocks merge when together they have at most this many children.
+/// Most children of two neighbouring tree blocks that merge.
 pub const TREE_MERGED: usize = 160;
-/// Levels of tree blocks at most: 255^5 regions are more than 2^32 hashes need.
+/// Most levels of tree blocks: [`TREE_MAX`]^5 regions are more than 2^32 hashes need.
 pub const MAX_TREE_LEVEL: u8 = 5;
 /// Buckets in a region index block.
 pub const BUCKETS: usize = 63;
 /// Slots in a bucket: one cache line.
 pub const BUCKET_SLOTS: usize = 8;
-/// Units of a leaf block that its header takes.
+/// Units of a leaf block for its header.
 pub const LEAF_HEADER_UNITS: usize = leaf::SIZE / UNIT as usize;
 /// Units of a leaf block for entries.
 pub const LEAF_UNITS: usize = (BLOCK / UNIT) as usize - LEAF_HEADER_UNITS;
-/// A leaf with at least this many free units is listed as having room.
+/// Free units from which a leaf is on the list of leaves with room.
 pub const LEAF_ROOM: usize = 64;
 
-/// Units that an entry with a name of this length takes.
+/// Returns the units of an entry with a name of this length.
 #[inline(always)]
 pub const fn entry_units(name_len: usize) -> usize {
     (entry::SIZE + name_len).div_ceil(UNIT as usize)
 }
 
-/// A slot of a region index: bits 0 to 15 the tag (low 16 bits of the hash), bit 16 (used in a bucket's first slot
-/// only) says that entries of the bucket overflowed into the next one, bits 17 to 63 the entry's position in units
-/// of 16 B. A slot whose position is 0 is free.
+/// A slot of a region index. Bits 0 to 15 are the tag (low 16 bits of the hash). Bit 16, in a bucket's first
+/// slot only, says that entries of the bucket overflowed into the next one. Bits 17 to 63 are the entry's
+/// position in units of 16 B. A slot whose position is 0 is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub u64);
 
@@ -128,32 +129,32 @@ impl Slot {
     /// Shift of the position.
     pub const SHIFT: u32 = 17;
 
-    /// A used slot.
+    /// Creates a used slot.
     #[inline(always)]
     pub const fn new(hash: u32, position: u64) -> Self {
         Slot((position / UNIT) << Self::SHIFT | (hash & 0xffff) as u64)
     }
 
-    /// Byte position of the entry, 0 for a free slot.
+    /// Returns the byte position of the entry, 0 for a free slot.
     #[inline(always)]
     pub const fn position(self) -> u64 {
         (self.0 >> Self::SHIFT) * UNIT
     }
 
-    /// The tag.
+    /// Returns the tag.
     #[inline(always)]
     pub const fn tag(self) -> u16 {
         self.0 as u16
     }
 
-    /// The bucket in which a name with this tag belongs.
+    /// Returns the home bucket of a name with this tag.
     #[inline(always)]
     pub const fn home(tag: u16) -> usize {
         (tag as usize * BUCKETS) >> 16
     }
 }
 
-/// Tag of a hash in the small index of a directory's inode.
+/// Returns the tag of a hash in the small index of a directory's inode.
 #[inline(always)]
 pub const fn small_tag(hash: u32) -> u8 {
     (hash >> 24) as u8

@@ -1,18 +1,18 @@
 //! ext4's half-MD4 directory hash.
 //!
-//! The algorithm is the "half MD4" of ext4's hashed directories (three rounds of eight steps over 32 bytes a time, from
-//! MD4, RFC 1320), with unsigned characters; `debugfs -R "dx_hash -h half_md4 -s UUID NAME"` of e2fsprogs
-//! prints the same number with its lowest bit cleared.
+//! The algorithm is the "half MD4" of ext4's hashed directories (three rounds of eight steps over 32 bytes a
+//! time, from MD4, RFC 1320), with unsigned characters; `debugfs -R "dx_hash -h half_md4 -s UUID NAME"` of
+//! e2fsprogs prints the same number with its lowest bit cleared.
 
-/// Seed of a volume's hashes: the chaining value to begin with.
+/// Seed of a volume's hashes: the first chaining value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashSeed(pub [u32; 4]);
 
 impl HashSeed {
-    /// The initial value of MD4, which stands in for a seed of zeros.
+    /// The initial value of MD4, which replaces a seed of zeros.
     pub const MD4: HashSeed = HashSeed([0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476]);
 
-    /// The seed that 16 bytes give: four little-endian words, or MD4's own where all are zero.
+    /// Creates the seed of 16 bytes: four little-endian words, or MD4's own where all are zero.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let mut words = [0; 4];
         for (word, four) in words.iter_mut().zip(bytes.chunks_exact(4)) {
@@ -25,14 +25,14 @@ impl HashSeed {
 const K2: u32 = 0x5a82_7999;
 const K3: u32 = 0x6ed9_eba1;
 
-/// One message block: up to 32 bytes of the name as eight big-endian words. Bytes behind the name are the number of bytes
-/// left, and in the word where the name ends they come first.
+/// Returns one message block: up to 32 bytes of the name as eight big-endian words. Each byte behind the name
+/// is the number of bytes left. In the word where the name ends, these bytes come first.
 #[inline(always)]
 fn message(name: &[u8]) -> [u32; 8] {
     let len = name.len().min(32);
     // At most 255 bytes are left, so each byte of ext4's 32-bit padding word is that number.
     let mut bytes = [name.len() as u8; 32];
-    // Copies of fixed sizes that overlap: a copy of variable length would be a call.
+    // Overlapping copies of fixed sizes: a copy of variable length would be a call.
     match len {
         16.. => {
             bytes[..16].copy_from_slice(&name[..16]);
@@ -60,12 +60,12 @@ fn message(name: &[u8]) -> [u32; 8] {
     words
 }
 
-/// What the rounds compute with: one word, or one word a lane.
+/// Operand of the rounds: one word, or one word a lane.
 trait Arithmetic: Copy {
     fn splat(word: u32) -> Self;
     fn add(self, other: Self) -> Self;
     fn rotate(self, bits: u32) -> Self;
-    /// Bitwise function of three words.
+    /// Applies a bitwise function of three words.
     fn mix(x: Self, y: Self, z: Self, f: impl Fn(u32, u32, u32) -> u32) -> Self;
 }
 
@@ -107,7 +107,8 @@ impl<const N: usize> Arithmetic for [u32; N] {
     }
 }
 
-/// Eight steps. The four words change roles from step to step and are back in place after the eighth.
+/// Computes eight steps. The four words change roles from step to step; after the eighth each has its first
+/// role again.
 #[inline(always)]
 fn round<W: Arithmetic>(
     mut s: [W; 4],
@@ -134,7 +135,7 @@ fn transform<W: Arithmetic>(buf: [W; 4], m: &[W; 8]) -> [W; 4] {
     std::array::from_fn(|i| buf[i].add(s[i]))
 }
 
-/// Hash of a name: all 32 bits of the second chaining word.
+/// Returns the hash of a name: all 32 bits of the second chaining word.
 pub fn half_md4(seed: HashSeed, name: &[u8]) -> u32 {
     let mut buf = seed.0;
     let mut rest = name;
@@ -145,13 +146,13 @@ pub fn half_md4(seed: HashSeed, name: &[u8]) -> u32 {
     buf[1]
 }
 
-/// Names that [`half_md4_lanes`] hashes at a time.
+/// Number of names that [`half_md4_lanes`] hashes together.
 pub const HASH_LANES: usize = 16;
 
-/// Hashes of up to [`HASH_LANES`] names at once, the same numbers as [`half_md4`] gives one by one.
+/// Returns the hashes of up to [`HASH_LANES`] names, the same numbers as [`half_md4`] one by one.
 ///
-/// The steps of one hash each wait for the one before; side by side they fill the processor's vector units, so that a
-/// batch costs a fraction of its parts. Names over 32 bytes are hashed singly.
+/// Each step of a hash waits for the step before. Several hashes together fill the processor's vector units,
+/// so that a batch costs a fraction of its parts. Names over 32 bytes are hashed one by one.
 #[inline(always)]
 pub fn half_md4_lanes(seed: HashSeed, names: &[&[u8]; HASH_LANES]) -> [u32; HASH_LANES] {
     let mut m = [[0u32; HASH_LANES]; 8];

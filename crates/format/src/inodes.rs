@@ -3,9 +3,9 @@
 use crate::{Field, layout};
 
 layout! {
-    /// The first 96 bytes of every inode; what follows depends on its type and on the volume's inode size.
+    /// The first 96 bytes of every inode; the rest depends on its type and on the volume's inode size.
     inode, 96;
-    /// Type and permission bits as in `st_mode`; 0 marks a free inode
+    /// Type and permission bits as in `st_mode`; 0 in a free inode
     MODE: u16, 0;
     /// Flags, see `INODE_*`
     FLAGS: u16, 2;
@@ -31,7 +31,7 @@ layout! {
     ATIME: i64, 64;
     /// Time of creation
     BTIME: i64, 72;
-    /// Grows each time the inode is used anew
+    /// Grows each time the inode is used again
     GENERATION: u32, 80;
     /// CRC-32C of the inode
     CHECKSUM: u32, 84;
@@ -40,9 +40,10 @@ layout! {
 }
 
 layout! {
-    /// What follows the first 96 bytes in a directory's inode of 256 B. All that a lookup needs is in its last 64 bytes.
+    /// The part of a directory's inode of 256 B behind the first 96 bytes. A lookup reads its last 64 bytes
+    /// only.
     dir_inode_256, 160;
-    /// First leaf block of the list of those with room, 0 for none
+    /// First leaf block on the list of leaves with room, 0 for none
     ROOM: u64, 0;
     /// Zero
     RESERVED: u64, 8, 11;
@@ -50,30 +51,30 @@ layout! {
     ROOT: u64, 96;
     /// Small index: tag of each entry (see format.md)
     TAGS: u8, 104, 28;
-    /// Small index: unit of each entry in the leaf block, 0 for a free place
+    /// Small index: unit of each entry in the leaf block, 0 in a free slot
     UNITS: u8, 132, 28;
 }
 
 layout! {
-    /// What follows the first 96 bytes in a directory's inode of 128 B.
+    /// The part of a directory's inode of 128 B behind the first 96 bytes.
     dir_inode_128, 32;
-    /// First leaf block of the list of those with room, 0 for none
+    /// First leaf block on the list of leaves with room, 0 for none
     ROOM: u64, 0;
     /// Root of the lookups: a block, and its form in the low bits
     ROOT: u64, 8;
     /// Small index: tag of each entry
     TAGS: u8, 16, 8;
-    /// Small index: unit of each entry in the leaf block, 0 for a free place
+    /// Small index: unit of each entry in the leaf block, 0 in a free slot
     UNITS: u8, 24, 8;
 }
 
-/// Where the depth of the file map is kept in an inode's flags.
+/// Shift of the file map's depth in an inode's flags.
 pub const INODE_DEPTH_SHIFT: u32 = 8;
 
-/// The bits of an inode's flags that are the depth of the file map.
+/// Bits of the file map's depth in an inode's flags.
 pub const INODE_DEPTH_MASK: u16 = 0xf << INODE_DEPTH_SHIFT;
 
-/// The content lies in the inode itself, behind its first 96 bytes.
+/// Flag: the content lies in the inode itself, behind its first 96 bytes.
 pub const INODE_INLINE: u16 = 1;
 
 /// Bytes of an inode before its inline data.
@@ -90,7 +91,7 @@ pub enum InodeSize {
 }
 
 impl InodeSize {
-    /// The size with this number of bytes.
+    /// Returns the size with this number of bytes.
     pub const fn from_bytes(bytes: u64) -> Option<Self> {
         match bytes {
             128 => Some(InodeSize::B128),
@@ -99,19 +100,19 @@ impl InodeSize {
         }
     }
 
-    /// In bytes.
+    /// Returns the number of bytes.
     #[inline(always)]
     pub const fn bytes(self) -> u64 {
         self as u64
     }
 
-    /// Room for inline data, in bytes.
+    /// Returns the room for inline data, in bytes.
     #[inline(always)]
     pub const fn inline(self) -> usize {
         self as usize - INODE_CORE
     }
 
-    /// Entries that a directory's small index holds.
+    /// Returns the number of entries in a directory's small index.
     #[inline(always)]
     pub const fn small_entries(self) -> usize {
         match self {
@@ -120,7 +121,7 @@ impl InodeSize {
         }
     }
 
-    /// A directory's root, from the start of the inode.
+    /// Returns the field of a directory's root, from the start of the inode.
     #[inline(always)]
     pub const fn dir_root(self) -> Field<u64> {
         Field::at(
@@ -132,7 +133,7 @@ impl InodeSize {
         )
     }
 
-    /// Offset of the small index's tags from the start of the inode.
+    /// Returns the offset of the small index's tags from the start of the inode.
     #[inline(always)]
     pub const fn small_tags(self) -> usize {
         INODE_CORE
@@ -142,7 +143,7 @@ impl InodeSize {
             }
     }
 
-    /// Offset of the small index's units from the start of the inode.
+    /// Returns the offset of the small index's units from the start of the inode.
     #[inline(always)]
     pub const fn small_units(self) -> usize {
         self.small_tags() + self.small_entries()

@@ -1,4 +1,4 @@
-//! The journal: blocks of commits, before they go to their places.
+//! The journal: blocks of commits, before a writer puts them in their home positions.
 
 use crate::layout;
 
@@ -15,19 +15,21 @@ layout! {
     CHECKSUM: u32, 4;
     /// Zero
     OWNER: u64, 8;
-    /// Block of the journal with which the oldest commit begins that may not be in place, 1 to `JOURNAL_BLOCKS` - 1
+    /// First block of the oldest commit whose blocks may not all be in their home positions, 1 to
+    /// `JOURNAL_BLOCKS` - 1
     TAIL: u64, 16;
-    /// Number of that commit; where there is none, of the next one
+    /// Number of that commit; without one, of the next commit
     SEQUENCE: u64, 24;
     /// Zero
     RESERVED1: u64, 32, 508;
 }
 
-// All that changes of a header lies in its first sector, which a device writes as a whole or not at all.
+// The fields of a header that change lie in its first sector, which a device writes as a whole or not at all.
 const _: () = assert!(journal_header::SEQUENCE.offset + 8 <= 512);
 
 layout! {
-    /// A descriptor, which says where the blocks that follow it belong, or a revocation, which no blocks follow.
+    /// A descriptor, which gives the home positions of the blocks that follow it, or a revocation, which no
+    /// blocks follow.
     journal_descriptor, 4096;
     /// `BlockKind::Journal`
     KIND: u8, 0;
@@ -48,7 +50,7 @@ layout! {
 }
 
 layout! {
-    /// A commit record: all that stands before it counts.
+    /// A commit record: the end of a whole commit.
     journal_commit, 4096;
     /// `BlockKind::Journal`
     KIND: u8, 0;
@@ -78,5 +80,5 @@ pub const JOURNAL_HEADER: u8 = 1;
 pub const JOURNAL_DESCRIPTOR: u8 = 2;
 /// Role of a commit record.
 pub const JOURNAL_COMMIT: u8 = 3;
-/// Role of a revocation, which has the fields of a descriptor.
+/// Role of a revocation. It has the fields of a descriptor.
 pub const JOURNAL_REVOCATION: u8 = 4;

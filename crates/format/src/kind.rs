@@ -1,6 +1,6 @@
 //! Kinds of blocks and of files.
 
-/// What a metadata block holds. The numbers are part of the format.
+/// Kind of a metadata block. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BlockKind {
@@ -18,7 +18,7 @@ pub enum BlockKind {
     Leaf = 6,
     /// A node of a directory's hash tree.
     Tree = 7,
-    /// Hash to entry position for one hash region.
+    /// Hash table from hash to entry position, for one hash region.
     Index = 8,
     /// Extended attributes.
     Xattr = 9,
@@ -41,19 +41,20 @@ impl BlockKind {
         BlockKind::Journal,
     ];
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// True where the block opens with the common header: kind `u8` at 0, checksum `u32` at 4, owner `u64` at 8.
-    /// The others keep checksum and owner elsewhere: pointers in their chunk's table, inodes one by one.
+    /// Returns true for blocks that begin with the common header: kind `u8` at 0, checksum `u32` at 4, owner
+    /// `u64` at 8. The others have checksum and owner elsewhere: pointers in their chunk's table, inodes
+    /// one by one.
     pub const fn has_header(self) -> bool {
         !matches!(self, BlockKind::Inodes | BlockKind::Pointers)
     }
 }
 
-/// Type of a file, numbered as `d_type` of readdir(3); the upper four bits of a POSIX mode.
+/// Type of a file. The number is `d_type` of readdir(3), which is the upper four bits of a POSIX mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FileKind {
@@ -74,7 +75,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The kind with this `d_type`.
+    /// Returns the kind with this `d_type`.
     #[inline(always)]
     pub const fn from_number(number: u8) -> Option<Self> {
         Some(match number {
@@ -89,18 +90,18 @@ impl FileKind {
         })
     }
 
-    /// The kind in a POSIX mode.
+    /// Returns the kind in a POSIX mode.
     #[inline(always)]
     pub const fn from_mode(mode: u16) -> Option<Self> {
         Self::from_number((mode >> 12) as u8)
     }
 
-    /// The type bits of a POSIX mode.
+    /// Returns the type bits of a POSIX mode.
     pub const fn mode(self) -> u16 {
         (self as u16) << 12
     }
 
-    /// One word for people: `file`, `dir`, `symlink`, `fifo`, `socket`, `char`, `block`.
+    /// Returns one word for people: `file`, `dir`, `symlink`, `fifo`, `socket`, `char`, `block`.
     pub const fn word(self) -> &'static str {
         match self {
             FileKind::Fifo => "fifo",

@@ -1,9 +1,9 @@
 //! Tables of on-disk structures.
 //!
-//! Each structure is declared once with [`layout!`](crate::layout!): name, size and every field with its type and
-//! byte offset. From that one table come the typed [`Field`]s that code reads and writes through, the compile-time
-//! check that fields neither overlap nor leave gaps, and [`Layout`], from which documents and other languages'
-//! declarations are generated. Nothing is written twice.
+//! [`layout!`](crate::layout!) declares each structure once: name, size and every field with its type and
+//! byte offset. The macro derives three things from this table: the typed [`Field`]s for reading and writing,
+//! the compile-time check that fields neither overlap nor leave gaps, and the [`Layout`], from which
+//! documents and other languages' declarations are generated.
 
 use std::marker::PhantomData;
 
@@ -11,11 +11,11 @@ use std::marker::PhantomData;
 pub trait Word: Copy + Eq + 'static {
     /// Width in bytes: 1, 2, 4 or 8.
     const BYTES: usize;
-    /// Name of the type as the documents print it.
+    /// Name of the type in the documents.
     const NAME: &'static str;
     /// Zero-extends (signed words: reinterprets) to 64 bits.
     fn to_bits(self) -> u64;
-    /// Takes the low `BYTES` bytes.
+    /// Returns the low `BYTES` bytes as a word.
     fn from_bits(bits: u64) -> Self;
 }
 
@@ -33,7 +33,7 @@ macro_rules! words {
 }
 words!(u8 as u8, u16 as u16, u32 as u32, u64 as u64, i64 as u64);
 
-/// One field: a word of type `T` at a byte offset inside its structure.
+/// A field: a word of type `T` at a byte offset inside its structure.
 #[derive(Debug)]
 pub struct Field<T> {
     /// Offset from the start of the structure, in bytes.
@@ -50,7 +50,7 @@ impl<T> Clone for Field<T> {
 impl<T> Copy for Field<T> {}
 
 impl<T: Word> Field<T> {
-    /// The field at `offset`, which must be a multiple of the word's size.
+    /// Creates the field at `offset`, which must be a multiple of the word's size.
     #[inline(always)]
     pub const fn at(offset: usize) -> Self {
         assert!(offset.is_multiple_of(T::BYTES), "a field must be aligned to its size");
@@ -67,14 +67,14 @@ impl<T: Word> Field<T> {
     /// Writes the field into a copy of its structure.
     ///
     /// # Panics
-    /// When the copy is shorter than the structure: a fault of the caller, never of a volume's bytes.
+    /// Panics when the copy is shorter than the structure: a bug of the caller, never damage of a volume.
     pub fn write(self, bytes: &mut [u8], value: T) {
         bytes[self.offset..self.offset + T::BYTES]
             .copy_from_slice(&value.to_bits().to_le_bytes()[..T::BYTES]);
     }
 }
 
-/// A run of equal words, such as the slots of a pointer block.
+/// Consecutive words of one type, such as the slots of a pointer block.
 #[derive(Clone, Copy, Debug)]
 pub struct Array<T> {
     /// Offset of element 0, in bytes.
@@ -85,20 +85,21 @@ pub struct Array<T> {
 }
 
 impl<T: Word> Array<T> {
-    /// `len` words from `offset` on.
+    /// Creates the array of `len` words from `offset` on.
     pub const fn at(offset: usize, len: usize) -> Self {
         assert!(offset.is_multiple_of(T::BYTES), "an array must be aligned to its words' size");
         Array { offset, len, _type: PhantomData }
     }
 
-    /// Element `index` as a field. The caller keeps `index` below `len`; readers check the bound of what they read.
+    /// Returns element `index` as a field. The caller keeps `index` below `len`; a read checks the
+    /// structure's end.
     #[inline(always)]
     pub const fn index(self, index: usize) -> Field<T> {
         Field { offset: self.offset + index * T::BYTES, _type: PhantomData }
     }
 }
 
-/// A field as documents show it.
+/// A field as the documents show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldInfo {
     /// Name, in the case of the code.
@@ -111,11 +112,11 @@ pub struct FieldInfo {
     pub len: usize,
     /// Width of one word in bytes.
     pub bytes: usize,
-    /// What it means, one line.
+    /// Its meaning in one line.
     pub doc: &'static str,
 }
 
-/// A structure as documents show it.
+/// A structure as the documents show it.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// Name of the structure's module.
@@ -139,8 +140,8 @@ impl Layout {
     }
 }
 
-/// Declares a structure, from which come its fields, compile-time checks and [`Layout`](crate::Layout). `NAME: word, offset;` is a field, `NAME: word, offset, len;` an
-/// array.
+/// Declares a structure: its fields, compile-time checks and [`Layout`](crate::Layout). `NAME: word, offset;`
+/// is a field, `NAME: word, offset, len;` an array.
 #[macro_export]
 macro_rules! layout {
     ($(#[doc = $sdoc:literal])* $module:ident, $size:expr;
@@ -152,7 +153,7 @@ macro_rules! layout {
             /// Size in bytes.
             pub const SIZE: usize = $size;
             $($(#[doc = $doc])* pub const $name: $crate::layout!(@type $word $(, $len)?) = $crate::layout!(@at $offset $(, $len)?);)*
-            /// The structure as documents show it.
+            /// The structure as the documents show it.
             pub const LAYOUT: $crate::Layout = $crate::Layout {
                 name: stringify!($module), size: SIZE,
                 fields: &[$($crate::FieldInfo {

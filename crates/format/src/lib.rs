@@ -1,7 +1,7 @@
 //! The LaneFS on-disk format: every structure, constant, checksum and hash.
 //!
-//! This crate does no I/O and allocates nothing. `docs/format.md` explains what the bytes mean; its tables are
-//! generated from the [`Layout`]s here and a test compares the two.
+//! This crate does no I/O and allocates nothing. `docs/format.md` explains what the bytes mean; its tables
+//! are generated from the [`Layout`]s here and a test compares the two.
 //!
 //! All words are little-endian. The format's version is [`superblock::VERSION`], apart from the software's.
 #![forbid(unsafe_code)]

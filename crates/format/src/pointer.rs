@@ -2,7 +2,7 @@
 
 use crate::{BLOCK, MAX_VOLUME};
 
-/// Size of the block that a [`Pointer`] names.
+/// Size of a [`Pointer`]'s block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum BlockSize {
@@ -17,8 +17,8 @@ pub enum BlockSize {
 }
 
 impl BlockSize {
-    /// The size of the blocks that slots of a pointer block at `level` (1 = lowest) hold; `None` above 1 GiB, where
-    /// slots can only be indirect.
+    /// Returns the size of the data blocks that slots of a pointer block at `level` (1 = lowest) name; `None`
+    /// above 1 GiB, where slots can only be indirect.
     pub const fn at_level(level: u8) -> Option<Self> {
         match level {
             0 | 1 => Some(BlockSize::Small),
@@ -28,7 +28,7 @@ impl BlockSize {
         }
     }
 
-    /// Number of 4 KiB blocks (0 for inodes).
+    /// Returns the number of 4 KiB blocks (0 for inodes).
     pub const fn blocks(self) -> u64 {
         match self {
             BlockSize::Inode => 0,
@@ -41,8 +41,8 @@ impl BlockSize {
 
 /// A tagged block pointer: a byte offset aligned to 128, and in the low seven bits the tags.
 ///
-/// bit 0 valid, bit 1 indirect (names a 4 KiB block of 512 pointers), bits 2 and 3 the [`BlockSize`], bit 4 unwritten
-/// (allocated, reads as zeros), bits 5 and 6 zero. The word 0 is a hole.
+/// bit 0 valid, bit 1 indirect (names a 4 KiB block of 512 pointers), bits 2 and 3 the [`BlockSize`], bit 4
+/// unwritten (allocated, reads as zeros), bits 5 and 6 zero. The word 0 is a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
     /// Byte offset in the volume.
@@ -55,7 +55,7 @@ pub struct Pointer {
     pub size: BlockSize,
 }
 
-/// A pointer or root whose bits are not one.
+/// A word that is no pointer or no root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidPointer;
 
@@ -69,17 +69,19 @@ impl Pointer {
     /// The word of a hole.
     pub const HOLE: u64 = 0;
 
-    /// A pointer to a block of data.
+    /// Creates a pointer to a block of data.
     pub const fn data(offset: u64, size: BlockSize) -> Self {
+        debug_assert!(offset.is_multiple_of(BLOCK));
         Pointer { offset, indirect: false, unwritten: false, size }
     }
 
-    /// A pointer to a block of pointers.
+    /// Creates a pointer to a block of pointers.
     pub const fn indirect(offset: u64) -> Self {
+        debug_assert!(offset.is_multiple_of(BLOCK));
         Pointer { offset, indirect: true, unwritten: false, size: BlockSize::Small }
     }
 
-    /// The 64 bits as stored.
+    /// Returns the 64 bits as stored.
     pub const fn word(self) -> u64 {
         self.offset
             | VALID
@@ -91,8 +93,8 @@ impl Pointer {
     /// Decodes a stored word: `None` is a hole.
     ///
     /// # Errors
-    /// Bits that no writer sets, or an offset that is unaligned or past any volume's end. Whether the offset lies
-    /// inside this volume is the reader's to check.
+    /// Bits that no writer sets, or an offset that is unaligned or past the end of the largest volume. The
+    /// reader checks whether the offset lies inside its volume.
     pub const fn decode(word: u64) -> Result<Option<Self>, InvalidPointer> {
         if word == Self::HOLE {
             return Ok(None);
@@ -117,7 +119,8 @@ impl Pointer {
     }
 }
 
-/// What a directory's inode names as the start of its lookups: a block's position with the form in the low bits.
+/// Start of a directory's lookups, as its inode stores it: the position of a block with the form in the low
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirRoot {
     /// No entry at all, no block.
@@ -131,22 +134,24 @@ pub enum DirRoot {
 }
 
 impl DirRoot {
-    /// Where the word of a tree block tells its level and its number of children.
+    /// Shift of the level in the word of a tree block.
     pub const LEVEL_SHIFT: u32 = 2;
-    /// See [`LEVEL_SHIFT`](Self::LEVEL_SHIFT).
+    /// Shift of the number of children in the word of a tree block.
     pub const COUNT_SHIFT: u32 = 4;
-    /// The bits that are the form.
+    /// Bits of the form.
     pub const FORM: u64 = 3;
 
-    /// The word of the tree block at `at`, with its level and its number of children, so that a reader need not look there for
-    /// these. Levels above 3 have no room.
+    /// Returns the word of the tree block at `at`, with its level and its number of children, which saves a
+    /// reader the access to the block's head. The word has no room for levels above 3.
     pub const fn tree_word(at: u64, level: u8, count: u8) -> u64 {
-        let told = (level as u64) << Self::LEVEL_SHIFT | (count as u64) << Self::COUNT_SHIFT;
-        DirRoot::Tree(at).word() | if level <= 3 { told } else { 0 }
+        debug_assert!(at.is_multiple_of(BLOCK));
+        let head = (level as u64) << Self::LEVEL_SHIFT | (count as u64) << Self::COUNT_SHIFT;
+        DirRoot::Tree(at).word() | if level <= 3 { head } else { 0 }
     }
 
-    /// Level and number of children of the tree block that a word names, where it tells.
-    pub const fn told(word: u64) -> Option<(u8, u8)> {
+    /// Returns the level and the number of children in the word of a tree block, where a writer recorded
+    /// them.
+    pub const fn level_and_count(word: u64) -> Option<(u8, u8)> {
         let level = word >> Self::LEVEL_SHIFT & 3;
         if word & Self::FORM == 3 && level != 0 {
             Some((level as u8, (word >> Self::COUNT_SHIFT) as u8))
@@ -155,7 +160,8 @@ impl DirRoot {
         }
     }
 
-    /// The word as stored; that of a tree block without what [`tree_word`](Self::tree_word) tells.
+    /// Returns the word as stored; that of a tree block without level and number of children
+    /// ([`tree_word`](Self::tree_word)).
     pub const fn word(self) -> u64 {
         match self {
             DirRoot::Empty => 0,
@@ -168,7 +174,7 @@ impl DirRoot {
     /// Decodes a stored word.
     ///
     /// # Errors
-    /// A form that does not exist, or an offset past any volume's end.
+    /// A form that does not exist, or an offset past the end of the largest volume.
     #[inline(always)]
     pub const fn decode(word: u64) -> Result<Self, InvalidPointer> {
         let at = word & !(BLOCK - 1);
@@ -179,7 +185,7 @@ impl DirRoot {
             0 if word == 0 => Ok(DirRoot::Empty),
             1 => Ok(DirRoot::Small(at)),
             2 => Ok(DirRoot::Region(at)),
-            // Both are told, or neither.
+            // Level and count are both recorded, or neither.
             low if low & Self::FORM == 3
                 && (low >> Self::LEVEL_SHIFT & 3 == 0) == (low >> Self::COUNT_SHIFT == 0) =>
             {
@@ -218,11 +224,11 @@ mod tests {
         for (level, count) in [(1, 2), (2, 255), (3, 1)] {
             let word = DirRoot::tree_word(8192, level, count);
             assert_eq!(DirRoot::decode(word), Ok(DirRoot::Tree(8192)));
-            assert_eq!(DirRoot::told(word), Some((level, count)));
+            assert_eq!(DirRoot::level_and_count(word), Some((level, count)));
         }
         assert_eq!(DirRoot::tree_word(8192, 4, 9), DirRoot::Tree(8192).word());
-        assert_eq!(DirRoot::told(DirRoot::Tree(8192).word()), None);
-        assert_eq!(DirRoot::told(DirRoot::Region(8192).word()), None);
+        assert_eq!(DirRoot::level_and_count(DirRoot::Tree(8192).word()), None);
+        assert_eq!(DirRoot::level_and_count(DirRoot::Region(8192).word()), None);
         let half = [3 | 1 << DirRoot::LEVEL_SHIFT, 3 | 1 << DirRoot::COUNT_SHIFT].map(|low| 4096 | low);
         for bad in [1, 2, 3, 4096, 4096 | 4, 4096 | 0x11, u64::MAX, MAX_VOLUME | 1].into_iter().chain(half) {
             assert_eq!(DirRoot::decode(bad), Err(InvalidPointer), "{bad:#x}");

@@ -28,8 +28,9 @@ layout! {
 }
 
 layout! {
-    /// First 32 bytes of a metadata chunk's table, in place of the entries of its own two blocks. The table fills the
-    /// chunk's first two blocks; entry b is 16 B at byte 16 b. The second block's first entry (256) is an ordinary one.
+    /// First 32 bytes of a metadata chunk's table, instead of the entries of the table's own two blocks. The
+    /// table fills the chunk's first two blocks; entry b is 16 B at byte 16 b. The second block's first entry
+    /// (256) is an ordinary one.
     chunk_header, 32;
     /// `BlockKind::ChunkHeader`
     KIND: u8, 0;

@@ -1,4 +1,4 @@
-//! The superblock: what is known before anything else is.
+//! The superblock: the structure that a reader reads first.
 
 use crate::{BlockKind, Checksummer, HashSeed, InodeSize, MAX_VOLUME, MIN_VOLUME, layout};
 
@@ -39,7 +39,7 @@ layout! {
     JOURNAL_BLOCKS: u64, 112;
     /// 1 after a clean close, 0 while the volume is open for writing
     CLEAN: u64, 120;
-    /// Grows with each write of the superblock; of two good copies the higher counts
+    /// Grows with each write of the superblock; of two good copies that with the higher number counts
     SEQUENCE: u64, 128;
     /// Free blocks, right after a clean close
     FREE_BLOCKS: u64, 136;
@@ -55,7 +55,7 @@ layout! {
     RESERVED1: u64, 232, 483;
 }
 
-/// `b"LaneFS\r\n"` as a word: a copy that mangled line ends no longer opens.
+/// `b"LaneFS\r\n"` as a word: a copy with converted line ends does not open.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LaneFS\r\n");
 /// Version of the format.
 pub const VERSION: u32 = 3;
@@ -97,14 +97,14 @@ pub struct Superblock {
     pub label: [u8; 64],
 }
 
-/// Why a block is not a superblock that this software can use.
+/// Reason why a block is no superblock that this software can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotASuperblock {
     /// The magic number is missing: not a LaneFS volume.
     Magic,
     /// Another version of the format.
     Version(u32),
-    /// Features that this version does not know, as bits.
+    /// Unknown features, as bits.
     Features(u32),
     /// The checksum is wrong.
     Checksum,
@@ -113,7 +113,7 @@ pub enum NotASuperblock {
 }
 
 impl Superblock {
-    /// The block as stored, checksum included.
+    /// Returns the block as stored, with its checksum.
     pub fn encode(&self) -> Vec<u8> {
         use fields::*;
         let mut b = vec![0u8; SIZE];

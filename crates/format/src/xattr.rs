@@ -3,8 +3,8 @@
 use crate::layout;
 
 layout! {
-    /// Header of an extended attribute block. The payloads of an inode's blocks, one after another, are a sequence of
-    /// attributes: length of the name `u16`, length of the value `u32`, name, value.
+    /// Header of an extended attribute block. The payloads of an inode's blocks, one after another, are a
+    /// sequence of attributes: length of the name `u16`, length of the value `u32`, name, value.
     xattr_block, 32;
     /// `BlockKind::Xattr`
     KIND: u8, 0;

@@ -1,5 +1,5 @@
-//! The hash against an outside oracle: `debugfs` of e2fsprogs. Its command takes characters as signed, LaneFS as
-//! unsigned, so the names are ASCII, where both agree.
+//! The hash against an outside oracle: `debugfs` of e2fsprogs. Its command takes characters as signed, LaneFS
+//! as unsigned, so the names are ASCII, where both agree.
 
 use lanefs_format::{HashSeed, half_md4};
 use std::process::Command;

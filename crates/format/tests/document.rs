@@ -1,6 +1,7 @@
 //! `docs/format.md` says what the code does: every generated table in it is compared with the code.
 //!
-//! A table stands between `<!-- NAME -->` and `<!-- end -->`; with `UPDATE_DOCS=1` (`make docs`) all are written anew.
+//! A table stands between `<!-- NAME -->` and `<!-- end -->`; with `UPDATE_DOCS=1` (`make docs`) all are
+//! written anew.
 
 use lanefs_format as format;
 use lanefs_format::{BlockKind, Code, FileKind, HashSeed, Layout, Pointer, dir};
@@ -262,8 +263,8 @@ fn a_document_that_differs_is_caught() {
     }
 }
 
-/// Result codes are reserved where no crate names them, and nowhere else. (The model of the testkit returns no others; the
-/// command line explains all.)
+/// Result codes are reserved where no crate names them, and nowhere else. (The model of the testkit returns
+/// no others; the command line explains all.)
 #[test]
 fn reserved_codes_are_those_that_nothing_returns() {
     let mut sources = String::new();

@@ -1,5 +1,5 @@
-//! The const assertions that tie constants together, seen to fail: a copy of the crate with one constant changed does not
-//! compile.
+//! The const assertions that tie constants together, seen to fail: a copy of the crate with one constant
+//! changed does not compile.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

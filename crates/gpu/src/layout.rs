@@ -111,7 +111,7 @@ pub(crate) fn glsl() -> String {
         ("INODE_PARENT_OR_DEVICE", inode::PARENT_OR_DEVICE.offset),
         ("LEAF_SIZE", leaf::SIZE),
         ("LEAF_OWNER", leaf::OWNER.offset),
-        ("LEAF_PLACE", leaf::PLACE.offset),
+        ("LEAF_PLACE", leaf::NUMBER.offset),
         ("LEAF_UNITS", leaf::UNITS.offset),
         ("ENTRY_SIZE", entry::SIZE),
         ("ENTRY_INODE", entry::INODE.offset),

@@ -16,8 +16,8 @@ pub(crate) fn read_past_the_end(bytes: &[u8]) {
     black_box(unsafe { bytes.as_ptr().add(bytes.len()).read() });
 }
 
-/// Makes an exclusive reference to a frame, reads the frame through its pointer, and writes through the reference: a violation of the
-/// aliasing rules.
+/// Makes an exclusive reference to a frame, reads the frame through its pointer, and writes through the
+/// reference: a violation of the aliasing rules.
 #[cfg(feature = "planted-alias")]
 pub(crate) fn write_through_a_stale_reference(shared: std::ptr::NonNull<u8>, bytes: &[u8]) {
     // SAFETY: none, that is the fault. The range is inside the arena.

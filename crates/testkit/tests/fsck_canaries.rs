@@ -141,7 +141,7 @@ const ROWS: &[Row] = &[
     }),
     row("a leaf has another place in the map", "tree-256", &[], |e| {
         let at = first(e, BlockKind::Leaf);
-        dir::leaf::PLACE.write(e.edit(at), 999);
+        dir::leaf::NUMBER.write(e.edit(at), 999);
     }),
     row("a leaf with room is not on the list of those", "tree-256", &[], |e| {
         let at = with(e, BlockKind::Leaf, |block| dir::leaf::LISTED.read(block) == Some(1));

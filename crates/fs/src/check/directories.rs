@@ -80,7 +80,8 @@ impl Pass<'_, '_> {
             }
             Ok(DirRoot::Tree(at)) => {
                 *tree = self.walk_tree(tally, dir, at, inode_at)?;
-                if DirRoot::told(root).is_some_and(|told| tree.top.is_some_and(|top| top != told)) {
+                if DirRoot::level_and_count(root).is_some_and(|told| tree.top.is_some_and(|top| top != told))
+                {
                     dir.bad(tally, inode_at, &iv::DIRECTORY_ROOT);
                 }
                 self.claim_indexes(tally, dir, tree, inode_at)?

@@ -71,7 +71,7 @@ impl Pass<'_, '_> {
             if leaf.get(l::OWNER) != tally.ino {
                 dir.bad(tally, at, &iv::LEAF_OWNER);
             }
-            if leaf.get(l::PLACE) != place {
+            if leaf.get(l::NUMBER) != place {
                 dir.bad(tally, at, &iv::LEAF_PLACE);
             }
             self.scan_leaf(tally, dir, rank as u64, leaf);

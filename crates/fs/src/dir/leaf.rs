@@ -157,7 +157,7 @@ pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Inode<'_>) -> Outcome<View<'v>>
         }
     };
     let leaf = space::alloc_block(edit, BlockKind::Leaf, node.ino)?;
-    edit.tx.set(leaf, l::PLACE, place);
+    edit.tx.set(leaf, l::NUMBER, place);
     edit.tx.set(leaf, l::FREE, LEAF_UNITS as u16);
     edit.tx.set(leaf, l::UNITS.index(0), (1 << LEAF_HEADER_UNITS) - 1);
     // The map counts the block as the inode's.
@@ -232,7 +232,7 @@ fn drop_leaf(edit: &mut Edit<'_>, node: Inode<'_>, leaf: View<'_>) -> Outcome<()
     if leaf.get(l::LISTED) != 0 {
         unlist(edit, node, leaf)?;
     }
-    let place = leaf.get(l::PLACE);
+    let place = leaf.get(l::NUMBER);
     if map::lookup(edit.core, node, place, 1)?.state != MapState::Data(leaf.at()) {
         return Err(Fault::damaged(leaf.at(), "a leaf block that is not in its directory's map"));
     }

@@ -45,7 +45,7 @@ fn list_leaf(
     entries: &mut Vec<DirEntry>,
 ) -> Outcome<()> {
     let leaf = core.store.block(at, BlockKind::Leaf)?;
-    if leaf.get(l::OWNER) != node.ino || leaf.get(l::PLACE) != place {
+    if leaf.get(l::OWNER) != node.ino || leaf.get(l::NUMBER) != place {
         return Err(Fault::damaged(at, "a leaf block of another directory or place"));
     }
     list_entries(core, leaf, from, max, entries)
@@ -66,7 +66,7 @@ fn list_entries(
     max: usize,
     entries: &mut Vec<DirEntry>,
 ) -> Outcome<()> {
-    let (at, place) = (leaf.at(), leaf.get(l::PLACE));
+    let (at, place) = (leaf.at(), leaf.get(l::NUMBER));
     let mut unit = LEAF_HEADER_UNITS;
     while unit < UNITS_PER_LEAF as usize && entries.len() < max {
         if leaf.get(l::UNITS.index(unit / 64)) >> (unit % 64) & 1 == 0 {

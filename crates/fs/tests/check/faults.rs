@@ -426,7 +426,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("leaf-checksum", |i, p| i.spoil(second_leaf(i, p.tree))),
     ("leaf-checksum", |i, p| i.spoil(first_leaf(i, p.small))),
     ("leaf-owner", |i, p| i.put(second_leaf(i, p.tree), leaf::OWNER, p.small)),
-    ("leaf-place", |i, p| i.put(second_leaf(i, p.tree), leaf::PLACE, 7)),
+    ("leaf-place", |i, p| i.put(second_leaf(i, p.tree), leaf::NUMBER, 7)),
     ("leaf-bitmap", |i, p| flip(i, first_leaf(i, p.tree), leaf::UNITS.index(0), 9)),
     ("leaf-bitmap", |i, p| flip(i, first_leaf(i, p.tree), leaf::UNITS.index(0), 1)),
     ("leaf-free", |i, p| add(i, first_leaf(i, p.tree), leaf::FREE, 1)),

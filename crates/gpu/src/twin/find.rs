@@ -64,7 +64,7 @@ impl<M: Memory> Finder<'_, M> {
         if dir == self.search.orphans {
             return Vec::new();
         }
-        match self.entries(block, dir, field(leaf::PLACE.offset)) {
+        match self.entries(block, dir, field(leaf::NUMBER.offset)) {
             Some(records) if self.fuel.left() != 0 => records,
             _ => undecided,
         }

@@ -1,0 +1,64 @@
+//! Writes the seed corpora anew: `cargo run --example seeds` in `fuzz/`.
+
+use lanefs::{Caller, InodeSize, Volume, XattrMode};
+use lanefs_testkit::volume::options;
+use lanefs_transfer::{ArchiveTarget, Control, Silent, export_archive};
+use std::path::Path;
+
+fn archives(folder: &Path) {
+    let volume =
+        Volume::create_memory(&options(lanefs_format::MIN_VOLUME, InodeSize::B256)).expect("a volume");
+    volume.mkdir_all("/t/d", 0o755).expect("a directory");
+    let file = volume.write_file("/t/d/file", b"content".as_slice()).expect("a file").ino;
+    volume.setxattr(&Caller::OWNER, file, b"user.a", b"1", XattrMode::Set).expect("an attribute");
+    let dir = volume.resolve("/t").expect("a directory").ino;
+    volume.link(&Caller::OWNER, file, dir, b"link").expect("a link");
+    volume.symlink(&Caller::OWNER, dir, b"symlink", b"d/file").expect("a symbolic link");
+    let sparse = volume.create_file(&Caller::OWNER, dir, b"sparse", 0o600).expect("a file").ino;
+    volume.write(&Caller::OWNER, sparse, 1 << 20, b"end").expect("bytes behind a hole");
+    volume.truncate(&Caller::OWNER, sparse, 2 << 20).expect("a hole at the end");
+    for name in ["tree.tar", "tree.tar.gz", "tree.tar.zst"] {
+        let path = folder.join(name);
+        let control = Control { interrupt: &|| false, progress: &Silent };
+        export_archive(&volume, b"/t", ArchiveTarget::File(&path), true, control).expect("an archive");
+    }
+}
+
+fn control(folder: &Path) {
+    for (name, kind, words) in [("run", 1, &b"ls\0-l\0/a\0"[..]), ("statistics", 2, b"")] {
+        let mut request = b"LANEFS-1".to_vec();
+        request.push(kind);
+        request.extend_from_slice(&0o022u32.to_le_bytes());
+        request.extend_from_slice(&(words.len() as u32).to_le_bytes());
+        request.extend_from_slice(words);
+        std::fs::write(folder.join(name), request).expect("a seed");
+    }
+}
+
+/// Numbers that fall on everything.
+fn noise(folder: &Path, count: u8, len: usize) {
+    for seed in 0..count {
+        let mut numbers = lanefs_testkit::seeded::Seeded::new(seed.into());
+        let bytes: Vec<u8> = (0..len).map(|_| numbers.bits() as u8).collect();
+        std::fs::write(folder.join(format!("noise-{seed}")), bytes).expect("a seed");
+    }
+}
+
+fn main() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let folder = |name: &str| {
+        let folder = corpus.join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder
+    };
+    archives(&folder("archive"));
+    control(&folder("control"));
+    noise(&folder("image"), 8, 40);
+    noise(&folder("journal"), 8, 40);
+    noise(&folder("answers"), 8, 200);
+    let lines =
+        ["ls -l '/a b'", "cp -r \"x\\\"y\" \\x41z # comment", "find / -name '*.rs' --json", "mkfs v.lane 1G"];
+    for (number, line) in lines.iter().enumerate() {
+        std::fs::write(folder("words").join(format!("line-{number}")), line).expect("a seed");
+    }
+}
