@@ -286,6 +286,9 @@ fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &[(u64, u64)]) -> Outc
     let owners: HashSet<u64> = inodes.iter().map(|at| at / inode_bytes).collect();
     let indexes: HashSet<u64> = batch.heads.iter().map(|head| head.index).filter(|at| *at != 0).collect();
     for (at, value) in words {
+        if !at.is_multiple_of(8) {
+            return Err(unable(()));
+        }
         let (block, offset) = (at & !(BLOCK - 1), (at % BLOCK) as usize);
         let inode = at - at % inode_bytes;
         let view = if indexes.contains(&block) && offset >= index::SLOTS.offset {
@@ -304,9 +307,6 @@ fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &[(u64, u64)]) -> Outc
             }
             view
         };
-        if !at.is_multiple_of(8) {
-            return Err(unable(()));
-        }
         edit.tx.put(view, Field::at(offset), *value);
     }
     Ok(())

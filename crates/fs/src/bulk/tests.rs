@@ -9,7 +9,7 @@ use crate::options::CreateOptions;
 use crate::types::{Caller, Ino, RenameMode};
 use crate::volume::Volume;
 use lanefs_format::dir::{BUCKET_SLOTS, BUCKETS, Slot, entry as e, index as x, small_tag};
-use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, InodeSize, UNIT};
+use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, INODE_CORE, InodeSize, UNIT};
 use lanefs_store::Reader;
 use std::collections::BTreeMap;
 
@@ -308,8 +308,8 @@ fn a_chain_is_made_and_unmade_in_one_batch_each() {
 
 #[test]
 fn an_engine_that_answers_wrongly_changes_nothing() {
-    /// Says that there is one entry more.
-    struct Wrong<'v>(Plain<'v>);
+    /// Answers as it should, but for one thing.
+    struct Wrong<'v>(Plain<'v>, fn(&Batch, &mut Rebuilt));
     impl DirEngine for Wrong<'_> {
         fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {
             self.0.begin(still)
@@ -319,18 +319,26 @@ fn an_engine_that_answers_wrongly_changes_nothing() {
         }
         fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Undecided> {
             let mut rebuilt = self.0.rebuild(batch)?;
-            rebuilt.heads[0].count += 1;
+            self.1(batch, &mut rebuilt);
             Ok(rebuilt)
         }
     }
-    let two = Two::new(InodeSize::B256);
-    let mut engine = Wrong(Plain(&two.together));
-    let root = two.together.root();
-    two.together.apply(root, &[mkdir("/a"), create("/a/b")]).expect("applied");
-    let changes = [create("/a/c"), unlink("/a/b")];
-    let (answers, shares) = two.together.apply_with(&mut engine, root, &changes).expect("applied");
-    assert!(answers.iter().all(|answer| answer.code == Code::Success) && shares.together == 0);
-    assert!(two.together.check(false, &|_, _| ()).expect("checked").findings.is_empty());
+    let wrong: [fn(&Batch, &mut Rebuilt); 2] = [
+        // One entry more than there is.
+        |_, rebuilt| rebuilt.heads[0].count += 1,
+        // A word of the inode that is not aligned.
+        |batch, rebuilt| rebuilt.words.insert(0, (batch.tasks[0].inode + INODE_CORE as u64 + 4, 0)),
+    ];
+    for wrong in wrong {
+        let two = Two::new(InodeSize::B256);
+        let mut engine = Wrong(Plain(&two.together), wrong);
+        let root = two.together.root();
+        two.together.apply(root, &[mkdir("/a"), create("/a/b")]).expect("applied");
+        let changes = [create("/a/c"), unlink("/a/b")];
+        let (answers, shares) = two.together.apply_with(&mut engine, root, &changes).expect("applied");
+        assert!(answers.iter().all(|answer| answer.code == Code::Success) && shares.together == 0);
+        assert!(two.together.check(false, &|_, _| ()).expect("checked").findings.is_empty());
+    }
 }
 
 #[test]
