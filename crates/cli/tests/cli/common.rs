@@ -1,11 +1,45 @@
-//! Runs the built program on a volume in a directory of its own.
+//! Runs of the built program on a volume in a directory of its own.
 
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
 
-/// What a run came to.
+/// Time after which a test takes a wait for a hang. No test expects anything to be faster than this.
+const HANG: Duration = Duration::from_secs(600);
+
+/// Waits for a state.
+#[track_caller]
+pub(crate) fn until(state: &str, mut is_reached: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_reached() {
+        assert!(begin.elapsed() < HANG, "not reached: {state}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for the end of a child and returns its exit code; `None` after a signal.
+#[track_caller]
+pub(crate) fn ended(child: &mut Child) -> Option<i32> {
+    let mut status = None;
+    until("the command ends", || {
+        status = child.try_wait().expect("a child");
+        status.is_some()
+    });
+    status.and_then(|status| status.code())
+}
+
+/// Waits until a child has read all bytes in the pipe to its standard input. Its signal handler is installed
+/// by then.
+#[track_caller]
+pub(crate) fn until_read(stdin: &ChildStdin) {
+    until("the command has read its input", || {
+        rustix::io::ioctl_fionread(stdin).expect("the length of a pipe's content") == 0
+    });
+}
+
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -19,7 +53,7 @@ impl Ran {
         std::str::from_utf8(&self.bytes).expect("output is text")
     }
 
-    /// The run must have ended with `code`.
+    /// Asserts that the run ended with `code`.
     #[track_caller]
     pub(crate) fn ends(self, code: i32) -> Self {
         let err: String = self.err.chars().take(1000).collect();
@@ -28,7 +62,7 @@ impl Ran {
         self
     }
 
-    /// It must have said this on standard error.
+    /// Asserts that standard error contains `part`.
     #[track_caller]
     pub(crate) fn says(self, part: &str) -> Self {
         assert!(self.err.contains(part), "no {part:?} in {:?}", self.err);
@@ -54,7 +88,7 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(args: &[S], input: &[u8]) -> Ran {
         .expect("the program starts");
     let mut stdin = child.stdin.take().expect("stdin is a pipe");
     let input = input.to_vec();
-    // A program that ends before it read everything closes the pipe; that is its right.
+    // A program may end before it has read everything; the pipe is closed then.
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().expect("the program ends");
     writer.join().expect("the input is written");
@@ -88,25 +122,25 @@ impl TestVolume {
         TestVolume { dir, image }
     }
 
-    /// A host path beside the image.
+    /// A host path in the directory of the image.
     pub(crate) fn host(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// `lanefs COMMAND IMAGE ARGS` with input.
+    /// Runs `lanefs COMMAND IMAGE ARGS` with input.
     pub(crate) fn run_with<S: AsRef<OsStr>>(&self, command: &str, args: &[S], input: &[u8]) -> Ran {
         let mut all = vec![OsStr::new(command), self.image.as_os_str()];
         all.extend(args.iter().map(AsRef::as_ref));
         run_with(&all, input)
     }
 
-    /// `lanefs COMMAND IMAGE ARGS`, with ARGS separated by spaces.
+    /// Runs `lanefs COMMAND IMAGE ARGS`; spaces separate ARGS.
     pub(crate) fn run(&self, command: &str, args: &str) -> Ran {
         let args: Vec<&str> = args.split_whitespace().collect();
         self.run_with(command, &args, b"")
     }
 
-    /// The volume must be clean.
+    /// Asserts that the volume is clean.
     #[track_caller]
     pub(crate) fn clean(&self) {
         self.run("fsck", "").ends(0);

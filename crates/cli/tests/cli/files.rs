@@ -29,7 +29,7 @@ fn ls_lists() {
     assert_eq!(v.run("ls", "-d /dir").ends(0).out(), "/dir\n");
     assert_eq!(v.run("ls", "/dir/b /dir/sub").ends(0).out(), "/dir/b\n\n/dir/sub:\nc\n");
     assert_eq!(v.run("ls", "-R /dir").ends(0).out(), "/dir:\na\nb\nlink\nsub\ntwin\n\n/dir/sub:\nc\n");
-    // In this order: a change of owner drops the set-id bits.
+    // The order matters: a change of owner drops the set-id bits.
     v.run("chown", "12345:54321 /dir/b").ends(0);
     v.run("chmod", "4751 /dir/b").ends(0);
     v.run("touch", "-d 2026-05-01T09:30 /dir/b").ends(0);
@@ -52,7 +52,7 @@ fn ls_lists() {
     assert_eq!(lines[1]["mode"], "4751");
     assert_eq!(lines[1]["mtime"], "1777627800.000000000");
     assert_eq!(lines[2]["target"], "a");
-    // A bad name is reported, the rest is done.
+    // A bad name is reported; the others are listed.
     let mixed = v.run("ls", "/none /dir/sub").ends(1).says("lanefs: /none: not found; ");
     assert_eq!(mixed.out(), "/dir/sub:\nc\n");
 }
@@ -309,7 +309,7 @@ fn cp_goes_in_out_and_within() {
     v.run("cp", &format!("-rp {src_text} :/")).ends(0);
     assert!(v.run("ls", "-l /src/link").ends(0).out().contains(" /src/link -> sub/exe\n"));
     assert!(v.run("ls", "-l /src/suid").ends(0).out().starts_with("-rwsr-xr-x "));
-    // 24 MiB of holes take next to nothing of 64 MiB.
+    // 24 MiB of holes take almost no space.
     assert!(v.run("du", "-s /src").ends(0).out().split('\t').next().unwrap().parse::<u64>().unwrap() < 200);
     v.run("cp", "-r :/src :/again").ends(0);
     v.run("cp", "-r :/src :/src/sub").ends(1).says("into itself");
@@ -347,14 +347,14 @@ fn cp_reports_and_goes_on() {
         .says("/no/such/file");
     assert_eq!(v.run("ls", "/d").ends(0).out(), "good\n");
     v.run("cp", &format!("{good} {good} :/none")).ends(1).says(":/none: not a directory");
-    // What exists is replaced, or left with -n.
+    // An existing file is replaced, or with -n left unchanged.
     std::fs::write(host.join("new"), "new").unwrap();
     let new = text(&host.join("new")).to_string();
     v.run("cp", &format!("-n {new} :/d/good")).ends(0);
     assert_eq!(v.run("cat", "/d/good").out(), "good");
     v.run("cp", &format!("{new} :/d/good")).ends(0);
     assert_eq!(v.run("cat", "/d/good").out(), "new");
-    // A file in the way of a directory, and the other way round.
+    // A file has the name of a directory, and vice versa.
     v.run("mkdir", "-p /t/good").ends(0);
     v.run("cp", &format!("-r :/t/good {good}")).ends(1).says("is not a directory");
     v.run("cp", &format!("{good} :/t")).ends(1).says("is a directory");

@@ -1,4 +1,4 @@
-//! Imports by every engine come to the same.
+//! Imports have the same result with every engine.
 
 use crate::common::TestVolume;
 use std::fs;
@@ -19,7 +19,7 @@ fn tree(at: &Path) {
     fs::create_dir(at.join("empty")).unwrap();
 }
 
-/// What a volume has, by name: types, modes, owners, sizes, times; and all content, file by file.
+/// Content of a volume: names with types, modes, owners, sizes and times; and the bytes of all files.
 fn content(v: &TestVolume) -> (Vec<String>, Vec<u8>) {
     let found = v.run("find", "--engine cpu /in").ends(0).out().to_owned();
     let args = ["--engine", "cpu", "--stat", "--quiet", "--no-follow", "--paths", "-"];
@@ -27,7 +27,7 @@ fn content(v: &TestVolume) -> (Vec<String>, Vec<u8>) {
     let mut files = Vec::new();
     let mut lines = Vec::new();
     for line in ran.out().lines() {
-        // All columns but the inode number; of directories the size is the engine's own affair.
+        // All columns but the inode number, and the size of directories, which engines may choose.
         let mut columns: Vec<&str> = line.split('\t').collect();
         columns.remove(1);
         match columns[1] {
@@ -53,7 +53,7 @@ fn every_engine_imports_the_same() {
     let source_text = source.to_str().unwrap().to_owned();
     let imported = |more: &[&str]| {
         let v = TestVolume::new();
-        // Names that are taken, by files and by a directory.
+        // Names that exist already, as files and as a directory.
         v.run("mkdir", "-p /in/dir-0 /in/dir-6/file-9").ends(0);
         v.run_with("write", &["/in/dir-0/file-5"], b"was there").ends(0);
         v.run("touch", "-d 2001-02-03T04:05:06 /in/dir-0/file-5 /in/dir-6/file-9").ends(0);

@@ -160,7 +160,7 @@ fn odd_names_survive() {
     let ran = v.run_with("lookup", &["-0", "--paths", "-"], &input).ends(0);
     let paths: Vec<&str> = columns(ran.out()).iter().map(|row| row[4]).collect();
     assert_eq!(paths, ["/new\\x0aline", "/tab\\x09", "/back\\\\slash", "/\\xc3("]);
-    // What find prints, lookup reads.
+    // `lookup` reads the output of `find`.
     let found = v.run("find", "-0").ends(0);
     assert_eq!(columns(v.run_with("lookup", &["-0", "--paths", "-"], &found.bytes).ends(0).out()).len(), 5);
 }
@@ -202,7 +202,7 @@ fn empty_and_bad_input() {
     v.run("lookup", "--paths /no/such/list").ends(4).says("/no/such/list");
     v.run("lookup", "--paths /tmp").ends(4).says("is a directory");
     v.run("lookup", "--paths /proc/self/mem").ends(4).says("/proc/self/mem");
-    // Paths from a file come before those on the command line.
+    // Paths of a file precede those of the command line.
     let list = v.host("list");
     std::fs::write(&list, "/d\n").unwrap();
     let ran = v.run("lookup", &format!("--paths {} /d/f", text(&list))).ends(0);
@@ -243,7 +243,7 @@ fn a_closed_output_ends_it_while_the_input_waits() {
         .unwrap();
     drop(child.stdout.take());
     let mut stdin = child.stdin.take().unwrap();
-    // It may end before it took all of this.
+    // The program may end before it has read everything.
     let _ = stdin.write_all("/d/f\n".repeat(2_000_000).as_bytes());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     drop(stdin);

@@ -1,8 +1,9 @@
-//! `lanefs mount` and `lanefs umount`, as processes: starting, ending, and what a crash leaves.
+//! `lanefs mount` and `lanefs umount` as processes: start, end, and recovery after a crash.
 //!
-//! They need /dev/fuse, and root or fusermount3 (package fuse3). Where these lack, mounting fails, and its message says what.
+//! They need /dev/fuse, and root or fusermount3 (package fuse3). Without these mounting fails with a message
+//! that names the missing one.
 
-use crate::common::{Ran, TestVolume, program, run, text};
+use crate::common::{Ran, TestVolume, program, run, text, until};
 use lanefs_fuse::table;
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,16 +11,15 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-/// A volume, and a directory that it is mounted on.
+/// A volume and the directory of its mount.
 pub(crate) struct Mounted {
     pub(crate) v: TestVolume,
     pub(crate) dir: PathBuf,
 }
 
 impl Mounted {
-    /// Not mounted yet.
+    /// Creates the volume and the directory without mounting.
     pub(crate) fn prepare() -> Self {
         let v = TestVolume::new();
         let dir = v.host("mnt");
@@ -42,7 +42,7 @@ impl Mounted {
         run(&["umount", text(&self.dir)])
     }
 
-    /// The process that serves, as the message of a second mount names it.
+    /// The server's process, as the message of a second mount names it.
     pub(crate) fn server(&self) -> u32 {
         let other = self.v.host("other");
         fs::create_dir_all(&other).unwrap();
@@ -60,13 +60,10 @@ impl Mounted {
         table::find(&self.dir).unwrap().is_some()
     }
 
-    /// The image is free again. (Other commands than this one would be done by the mount as long as it can.)
+    /// Waits until the server has released the image. (It would execute any other command as long as it
+    /// runs.)
     pub(crate) fn await_end(&self) {
-        let begin = Instant::now();
-        while run(&["fsck", text(&self.v.image)]).code != 0 {
-            assert!(begin.elapsed() < Duration::from_secs(20), "the server does not end");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the server releases the image", || run(&["fsck", text(&self.v.image)]).code == 0);
     }
 
     pub(crate) fn is_clean(&self) {
@@ -100,7 +97,7 @@ fn a_volume_is_mounted_used_and_unmounted() {
     fs::write(m.path("d/f"), b"text").unwrap();
     let out = m.umount().ends(0);
     assert_eq!((out.out(), out.err.as_str()), ("", ""));
-    // At once: whoever unmounts has waited for it.
+    // No wait is needed: `umount` returns after the close.
     m.is_clean();
     assert_eq!(run(&["cat", text(&m.v.image), "/d/f"]).ends(0).bytes, b"text");
     m.umount().ends(1).says("nothing is mounted");
@@ -158,7 +155,7 @@ fn a_killed_server_keeps_what_was_synced() {
     let kept = std::thread::scope(|scope| {
         for thread in 0..3 {
             let dir = m.path("");
-            // Under load until the end; what fails then fails.
+            // Writes until the server is killed; the last write fails.
             scope.spawn(move || {
                 for number in 0.. {
                     if fs::write(
@@ -188,9 +185,7 @@ fn a_killed_server_keeps_what_was_synced() {
     let dead = File::create(m.path("new")).unwrap_err();
     assert!(dead.to_string().contains("not connected"), "{dead}");
     m.mount(&[]).ends(1).says("lanefs umount");
-    while Path::new(&format!("/proc/{server}/exe")).exists() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the server is gone", || !Path::new(&format!("/proc/{server}/exe")).exists());
     m.umount().ends(0);
     run(&["fsck", text(&m.v.image)]).ends(0);
     m.mount(&[]).ends(0);
@@ -261,17 +256,13 @@ fn in_the_foreground_the_command_ends_with_the_mount() {
     let m = Mounted::prepare();
     let mut child =
         program().args(["mount", text(&m.v.image), text(&m.dir), "--foreground"]).spawn().unwrap();
-    let begin = Instant::now();
-    while !m.is_mounted() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "it is not mounted");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the volume is mounted", || m.is_mounted());
     fs::write(m.path("f"), b"text").unwrap();
     m.umount().ends(0);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// The program under another name, as mount(8) finds it.
+/// The program under the name by which mount(8) calls it.
 fn called(name: &str, m: &Mounted) -> Command {
     let link = m.v.host(name);
     if !link.exists() {
@@ -303,13 +294,13 @@ fn by_the_names_of_helpers_it_does_what_mount_and_umount_ask() {
     m.umount().ends(0);
 }
 
-/// A user that every system knows: the helper wants a name.
+/// A user that every system has: the helper needs a user with a name.
 const NOBODY: u32 = 65534;
 
 #[test]
 fn a_user_mounts_through_the_helper() {
     if !rustix::process::geteuid().is_root() {
-        // Then every other test here is this one.
+        // All other tests of this file then mount as a user.
         return;
     }
     let everybody = fs::metadata("/dev/fuse").is_ok_and(|meta| meta.mode() & 0o006 == 0o006);
@@ -318,7 +309,7 @@ fn a_user_mounts_through_the_helper() {
     for path in [m.v.dir.path(), &m.v.image, &m.dir] {
         std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    // The program must be within reach of a user, wherever it was built.
+    // The user may have no access to the build directory.
     let copy = m.v.host("lanefs");
     fs::copy(env!("CARGO_BIN_EXE_lanefs"), &copy).unwrap();
     let as_user = |args: &[&str]| {
@@ -333,12 +324,12 @@ fn a_user_mounts_through_the_helper() {
     assert_eq!(mounted.0, Some(0), "{}", mounted.1);
     let touch = Command::new("touch").arg(m.path("f")).uid(NOBODY).gid(NOBODY).status().unwrap();
     assert!(touch.success());
-    // Without allow_other not even root comes in.
+    // Without allow_other not even root has access.
     assert!(fs::metadata(m.path("f")).is_err());
     let unmounted = as_user(&["umount", dir]);
     assert_eq!(unmounted.0, Some(0), "{}", unmounted.1);
     m.is_clean();
-    // An image that is not his.
+    // An image of another user.
     std::os::unix::fs::chown(&m.v.image, Some(0), Some(0)).unwrap();
     fs::set_permissions(&m.v.image, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let refused = as_user(&["mount", image, dir]);

@@ -1,7 +1,7 @@
-//! Commands on a volume that is mounted: they run in the process that serves it, with the files, the place and the umask of
-//! whoever calls them. What the kernel gets to know of it is tried in `mounted_caches`.
+//! Commands on a mounted volume: the server executes them with the files, the working directory and the umask
+//! of the client. `mounted_caches` tests the notifications of the kernel.
 
-use crate::common::{Ran, TestVolume, program, run, run_with, text};
+use crate::common::{Ran, TestVolume, ended, program, run, run_with, text, until};
 use crate::mount::Mounted;
 use std::fs;
 use std::io::{Read, Write};
@@ -9,36 +9,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Longer than anything here may take.
-const LONG: Duration = Duration::from_secs(20);
-
-/// Waits until something is so.
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < LONG, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-#[track_caller]
-fn ended(child: &mut Child) -> Option<i32> {
-    let mut code = None;
-    until("the command does not end", || {
-        code = child.try_wait().expect("a child");
-        code.is_some()
-    });
-    code.and_then(|status| status.code())
-}
 
 fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// A command that runs until it is stopped: it reads a pipe whose other end we have.
+/// Starts a command that runs until it is stopped: it reads a pipe that the test keeps open.
 fn endless(m: &Mounted) -> Child {
     let mut child = program()
         .args(["write", text(&m.v.image), "/endless"])
@@ -47,7 +23,7 @@ fn endless(m: &Mounted) -> Child {
         .spawn()
         .unwrap();
     child.stdin.as_mut().unwrap().write_all(&[b'x'; 100_000]).unwrap();
-    until("the command does not begin", || m.path("endless").exists());
+    until("the command has created its file", || m.path("endless").exists());
     child
 }
 
@@ -85,7 +61,7 @@ fn commands_work_by_the_image_and_by_the_directory() {
     m.is_clean();
 }
 
-/// Code, output and messages, without the times that `lookup` tells.
+/// Code, output and messages, without the times of `lookup`.
 fn came_to(ran: &Ran) -> (i32, &[u8], &str) {
     (ran.code, &ran.bytes, ran.err.split(" not found) in ").next().unwrap_or_default())
 }
@@ -141,7 +117,7 @@ fn a_command_has_the_place_the_files_and_the_umask_of_its_client() {
     in_place("022", "import \"$1\" tree /tree");
     let same = Command::new("diff").arg("-r").args([here.join("tree"), m.path("tree")]).status().unwrap();
     assert!(same.success());
-    // An archive goes where the client is, too, and its mode is what his umask leaves.
+    // An archive is written to the client's directory, with its umask.
     for (mask, mode) in [("027", 0o640), ("002", 0o664)] {
         let name = format!("out{mask}.tar");
         in_place(mask, &format!("export \"$1\" /tree {name}"));
@@ -176,12 +152,12 @@ fn a_volume_is_copied_onto_itself_through_its_own_mount() {
 fn output_that_nobody_takes_ends_a_command() {
     let m = Mounted::new();
     fs::write(m.path("big"), vec![b'b'; 8 << 20]).unwrap();
-    // Taken in part.
+    // The reader closes the pipe after a part of the output.
     let mut child = program().args(["cat", text(&m.v.image), "/big"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut some = [0; 1000];
     child.stdout.take().unwrap().read_exact(&mut some).unwrap();
     assert_eq!((ended(&mut child), some), (Some(0), [b'b'; 1000]));
-    // Held, but not taken: the mount can end all the same, and with it the command.
+    // The reader keeps the pipe open without reading: the mount can end, and ends the command.
     let mut child = program().args(["cat", text(&m.v.image), "/big"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut held = child.stdout.take().unwrap();
     held.read_exact(&mut some).unwrap();
@@ -198,8 +174,8 @@ fn interrupted_commands_leave_what_is_whole_and_the_mount_goes_on() {
         signal(&child, name);
         let code = ended(&mut child);
         assert_eq!(code, if name == "-KILL" { None } else { Some(130) }, "{name}");
-        // A client that is killed cannot wait for the command, which takes away what it could not finish.
-        until("the command goes on", || !m.path("endless").exists());
+        // A killed client cannot wait for its command, which removes its partial file.
+        until("the command has removed its file", || !m.path("endless").exists());
         fs::write(m.path("f"), name).unwrap();
         assert_eq!(run(&["cat", text(&m.v.image), "/f"]).ends(0).out(), name);
     }
@@ -219,24 +195,33 @@ fn an_import_that_is_interrupted_leaves_whole_files() {
         fs::create_dir_all(&dir).unwrap();
         (0..250).for_each(|file| fs::write(dir.join(format!("f{file}")), vec![b'f'; 5000]).unwrap());
     }
-    let mut child = program()
-        .args(["import", text(&m.v.image), text(&from), "/to", "--threads", "2"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    until("nothing is imported", || fs::read_dir(m.path("to")).is_ok_and(|mut dir| dir.next().is_some()));
-    signal(&child, "-INT");
-    assert_eq!(ended(&mut child), Some(130));
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let said = loop {
+        let mut child = program()
+            .args(["import", text(&m.v.image), text(&from), "/to", "--threads", "2"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        until("the import has begun", || {
+            fs::read_dir(m.path("to")).is_ok_and(|mut dir| dir.next().is_some())
+        });
+        signal(&child, "-INT");
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        match ended(&mut child) {
+            Some(130) => break said,
+            // The signal came after the end of the import: try again.
+            Some(0) => drop(run(&["rm", "-r", text(&m.v.image), "/to"]).ends(0)),
+            other => panic!("{other:?}: {said}"),
+        }
+    };
     assert!(said.contains("interrupted"), "{said}");
     let files = run(&["find", text(&m.v.image), "/to", "--type", "f"]).ends(0);
     let files: Vec<&str> = files.out().lines().collect();
-    assert!(files.len() < 10_000, "it was over before it was interrupted");
+    assert!(files.len() < 10_000, "an interrupted import is complete");
     for file in &files {
         assert!(fs::read(m.path(&file[1..])).unwrap() == vec![b'f'; 5000], "{file}");
     }
-    // The rest, on what is there.
+    // A second import adds the other files.
     run(&["import", text(&m.v.image), text(&from), "/to", "--overwrite"]).ends(0);
     m.umount().ends(0);
     m.is_clean();
@@ -287,7 +272,7 @@ fn what_needs_the_volume_alone_is_refused() {
     run(&["mkfs", text(&m.v.image), "--size", "64M", "--force"]).ends(3).says("in use");
     m.umount().ends(0);
     m.is_clean();
-    // A directory on which nothing is mounted is no volume.
+    // A directory without a mount is not a volume.
     let ran = run(&["ls", text(&m.dir), "/"]);
     assert!(ran.code != 0 && ran.err.contains("directory"), "{ran:?}");
 }
@@ -327,14 +312,14 @@ fn unmounting_ends_commands() {
     m.umount().ends(0);
     assert_eq!(ended(&mut child), Some(130));
     m.is_clean();
-    // As without a mount: what could not be finished is not there.
+    // The partial file is removed, as without a mount.
     run(&["cat", text(&m.v.image), "/endless"]).ends(1);
 }
 
 #[test]
 fn a_signal_ends_a_mount_that_a_command_reads() {
     let m = Mounted::new();
-    // A command that reads the mount itself, and reads on while it is to end.
+    // The command reads the mount itself, and continues to read while the mount is about to end.
     fs::create_dir(m.path("from")).unwrap();
     for number in 0..5000 {
         fs::write(m.path(&format!("from/f{number}")), vec![b'f'; 3000]).unwrap();
@@ -345,15 +330,15 @@ fn a_signal_ends_a_mount_that_a_command_reads() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until("nothing is imported", || m.path("to").exists());
+    until("the import has begun", || m.path("to").exists());
     for _ in 0..2 {
-        // Twice: at once, whoever has files open.
+        // The second signal ends the mount even with open files.
         assert!(Command::new("kill").args(["-TERM", &server.to_string()]).status().unwrap().success());
     }
     let code = ended(&mut child);
     m.await_end();
     m.is_clean();
-    // A quick one may have been done before.
+    // The import may have ended before the signals.
     let files = run(&["find", text(&m.v.image), "/to", "--type", "f"]).ends(0).out().lines().count();
     assert!(code.is_some_and(|code| code != 0) || files == 5000, "{code:?}, {files}");
 }
@@ -402,7 +387,7 @@ fn a_mount_whose_server_is_dead_says_so() {
     m.await_end();
     run(&["ls", text(&m.dir), "/"]).ends(1).says("lanefs umount");
     run(&["top", text(&m.dir), "--prometheus"]).ends(1).says("lanefs umount");
-    // The image is free.
+    // The image is not in use.
     run(&["mkdir", text(&m.v.image), "/d"]).ends(0);
     m.umount().ends(0);
     m.is_clean();
@@ -463,7 +448,7 @@ fn top_counts_what_is_done_through_the_mount() {
     assert_eq!(value(&after, "lanefs_size_bytes"), 64.0 * 1048576.0);
     let freed = value(&before, "lanefs_free_bytes") - value(&after, "lanefs_free_bytes");
     assert!(freed >= 43.0 * 10_000.0, "{freed}");
-    // What commands do is no request of the kernel.
+    // Commands are not counted as requests of the kernel.
     run(&["mkdir", text(&m.dir), "/d"]).ends(0);
     assert_eq!(value(&ask(), "lanefs_operation_seconds_count{operation=\"mkdir\"}"), 0.0);
     m.umount().ends(0);
@@ -521,19 +506,22 @@ fn top_shows_rates() {
                 fs::remove_dir(dir.join("d")).unwrap();
             }
         });
-        let ran = run(&["top", text(&m.dir), "--interval", "0.3", "-n", "2"]).ends(0);
+        // On a loaded machine an interval may be without requests, and so without lines; or the server may be
+        // preempted between its counters. The rates of another run agree then.
+        until("two screens show the same rate for both requests", || {
+            let ran = run(&["top", text(&m.dir), "--interval", "0.3", "-n", "2"]).ends(0);
+            let screens = ran.out().lines().filter(|line| line.contains("free")).count();
+            assert_eq!(screens, 2, "{}", ran.out());
+            let rates = |name: &str| -> Vec<f64> {
+                let lines = ran.out().lines().filter(|line| line.split_whitespace().next() == Some(name));
+                lines.map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap()).collect()
+            };
+            let (created, removed) = (rates("mkdir"), rates("rmdir"));
+            // The counts differ by one at most, so the rates by one in 0.3 s, and the rounding.
+            let agree = |(created, removed): (&f64, &f64)| *created > 0.0 && (created - removed).abs() <= 5.0;
+            (created.len(), removed.len()) == (2, 2) && created.iter().zip(&removed).all(agree)
+        });
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        let pictures: Vec<&str> = ran.out().lines().filter(|line| line.contains("free")).collect();
-        assert_eq!(pictures.len(), 2, "{}", ran.out());
-        let rates = |name: &str| -> Vec<f64> {
-            let lines = ran.out().lines().filter(|line| line.split_whitespace().next() == Some(name));
-            lines.map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap()).collect()
-        };
-        let (made, removed) = (rates("mkdir"), rates("rmdir"));
-        assert_eq!((made.len(), removed.len()), (2, 2), "{}", ran.out());
-        for (made, removed) in made.iter().zip(&removed) {
-            assert!(*made > 10.0 && (made - removed).abs() <= 8.0, "{}", ran.out());
-        }
     });
     run(&["top", text(&m.v.host("nowhere"))]).ends(1).says("no mounted volume");
     m.umount().ends(0);
@@ -558,16 +546,18 @@ fn a_full_volume_takes_more_once_something_goes() {
     for name in &names[..names.len() - 1] {
         assert_eq!(fs::metadata(m.path(name)).unwrap().size(), 3 << 20);
     }
-    // A command is told the same, by its own code; and makes room for the mount, as the mount does for commands.
+    // A command fails with its own code, and can free space for the mount, as the mount can for commands.
     let refused = run_with(&["write", text(&m.v.image), "/more"], &vec![b'm'; 6 << 20]);
     assert!(refused.code != 0 && refused.err.contains("no space"), "{refused:?}");
     run(&["rm", text(&m.v.image), "-f", "/f0", "/f1", "/f2", "/more"]).ends(0);
-    let begin = Instant::now();
-    // What is freed can be had after the next commit.
-    while let Err(error) = fs::write(m.path("again"), vec![b'a'; 6 << 20]) {
-        assert!(full(&error) && begin.elapsed() < LONG, "{error}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    // Freed blocks are usable after the next commit.
+    until("the freed blocks are usable", || match fs::write(m.path("again"), vec![b'a'; 6 << 20]) {
+        Ok(()) => true,
+        Err(error) => {
+            assert!(full(&error), "{error}");
+            false
+        }
+    });
     assert!(fs::read(m.path("again")).unwrap() == vec![b'a'; 6 << 20]);
     m.umount().ends(0);
     m.is_clean();

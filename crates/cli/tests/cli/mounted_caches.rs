@@ -1,4 +1,4 @@
-//! What a command changed on a mounted volume the mount shows at once, whatever the kernel has cached; and the other way round.
+//! Changes by a command are visible through the mount at once, in spite of the kernel's caches; and vice versa.
 
 use crate::common::{run, run_with, text};
 use crate::mount::Mounted;
@@ -27,14 +27,14 @@ fn listed(m: &Mounted, dir: &str) -> Vec<String> {
 fn names_that_come_and_go_are_seen() {
     let m = Mounted::new();
     for _ in 0..2 {
-        // Remembered as missing.
+        // The kernel now caches that the name is missing.
         assert_eq!(fs::metadata(m.path("f")).unwrap_err().kind(), ErrorKind::NotFound);
     }
     put(&m, "/f", b"one");
     assert_eq!(fs::read(m.path("f")).unwrap(), b"one");
     on(&m, "rm", "/f");
     assert_eq!(fs::metadata(m.path("f")).unwrap_err().kind(), ErrorKind::NotFound);
-    // A directory with what the kernel knows below it.
+    // A directory with cached entries below it.
     fs::create_dir_all(m.path("a/b/c")).unwrap();
     fs::write(m.path("a/b/c/f"), "f").unwrap();
     on(&m, "mv", "/a/b /moved");
@@ -42,7 +42,7 @@ fn names_that_come_and_go_are_seen() {
     assert_eq!(fs::read(m.path("moved/c/f")).unwrap(), b"f");
     on(&m, "rm", "-r /moved");
     assert!(!m.path("moved").exists() && !m.path("moved/c/f").exists());
-    // And back through the mount.
+    // The other direction: changes through the mount.
     fs::create_dir(m.path("moved")).unwrap();
     assert_eq!(run(&["ls", text(&m.dir), "/moved"]).ends(0).out(), "");
     fs::rename(m.path("moved"), m.path("back")).unwrap();
@@ -64,7 +64,7 @@ fn content_sizes_and_modes_that_change_are_seen() {
     assert_eq!((after.ino(), after.size()), (before.ino(), 60_000));
     assert!((after.mtime(), after.mtime_nsec()) > (before.mtime(), before.mtime_nsec()));
     assert!(fs::read(m.path("f")).unwrap() == vec![b'b'; 60_000]);
-    // Through the file that was open.
+    // Through the open file.
     assert_eq!(open.metadata().unwrap().size(), 60_000);
     assert_eq!(open.read_at(&mut cached, 0).unwrap(), 60_000);
     assert!(cached[..60_000].iter().all(|byte| *byte == b'b'));
@@ -74,7 +74,7 @@ fn content_sizes_and_modes_that_change_are_seen() {
     on(&m, "chown", "7:8 /f");
     let now = fs::metadata(m.path("f")).unwrap();
     assert_eq!((now.permissions().mode() & 0o7777, now.uid(), now.gid()), (0o640, 7, 8));
-    // And back: what the mount writes a command reads.
+    // The other direction: a command reads data written through the mount.
     let write = File::options().write(true).open(m.path("f")).unwrap();
     write.write_all_at(b"mount", 0).unwrap();
     assert_eq!(run(&["cat", text(&m.v.image), "/f"]).ends(0).bytes, b"mountbbbbb");
@@ -93,7 +93,7 @@ fn replaced_files_links_and_what_is_still_open() {
     fs::hard_link(m.path("old"), m.path("other")).unwrap();
     let open = File::options().read(true).write(true).open(m.path("old")).unwrap();
     assert_eq!(fs::metadata(m.path("other")).unwrap().nlink(), 2);
-    // Renamed over.
+    // A rename replaces it.
     on(&m, "mv", "/new /old");
     assert_eq!(fs::read(m.path("old")).unwrap(), b"new");
     assert!(!m.path("new").exists());
@@ -101,7 +101,7 @@ fn replaced_files_links_and_what_is_still_open() {
     on(&m, "ln", "/other /third");
     assert_eq!(fs::metadata(m.path("other")).unwrap().nlink(), 2);
     on(&m, "rm", "/other /third");
-    // Without a name, and still there.
+    // The file has no name, and is still open.
     assert_eq!(open.metadata().unwrap().nlink(), 0);
     open.write_all_at(b"kept", 3).unwrap();
     let mut data = [0; 7];
@@ -115,7 +115,7 @@ fn replaced_files_links_and_what_is_still_open() {
     on(&m, "rm", "/link");
     on(&m, "ln", "-s elsewhere /link");
     assert_eq!(fs::read_link(m.path("link")).unwrap().to_str(), Some("elsewhere"));
-    // A name that is a directory now.
+    // The name becomes a directory.
     on(&m, "rm", "/old");
     on(&m, "mkdir", "/old");
     assert!(m.path("old").is_dir());
@@ -143,7 +143,7 @@ fn listings_that_the_kernel_keeps_are_renewed() {
     on(&m, "mkdir", "/d/sub");
     assert_eq!(fs::metadata(m.path("d")).unwrap().nlink(), links + 1);
     assert!(listed(&m, "d").contains(&"sub".to_string()));
-    // An import of many, into what is cached.
+    // An import of many files into a cached directory.
     let from = m.v.host("from");
     fs::create_dir(&from).unwrap();
     (0..2000).for_each(|number| fs::write(from.join(format!("i{number}")), "i").unwrap());
@@ -160,7 +160,7 @@ fn listings_that_the_kernel_keeps_are_renewed() {
 fn a_mapped_file_shows_what_a_command_wrote() {
     let m = Mounted::new();
     fs::write(m.path("f"), vec![b'a'; 8192]).unwrap();
-    // Through another process, for a mapping is no matter of safe code: it waits for a word between two looks.
+    // Safe Rust has no mappings, so another process maps the file. It waits for a line between two reads.
     let script = "import mmap,sys\nf=open(sys.argv[1],'rb')\nm=mmap.mmap(f.fileno(),0,mmap.MAP_SHARED,mmap.PROT_READ)\n\
                   print(chr(m[5000]),flush=True)\nsys.stdin.readline()\nprint(chr(m[5000]),flush=True)";
     let child = std::process::Command::new("python3")

@@ -1,6 +1,6 @@
 //! The shell, from scripts; interruption; closed pipes.
 
-use crate::common::{TestVolume, program, run, run_with, text};
+use crate::common::{TestVolume, program, run, run_with, text, until_read};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
@@ -122,15 +122,15 @@ fn ctrl_c_ends_a_command_that_waits_for_input() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // Some of a chunk is there, and the command waits for more of it.
+    // The command has part of a chunk, and waits for more.
     stdin.write_all(b"half a file").unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    until_read(&stdin);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(130), &b""[..]));
     drop(stdin);
-    // Nothing half done stays.
+    // No partial file stays.
     assert_eq!(v.run("ls", "").ends(0).out(), "");
     v.clean();
 }

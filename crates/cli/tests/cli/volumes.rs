@@ -1,4 +1,4 @@
-//! Commands on volumes as a whole: mkfs, info, inspect, grow, fsck; images that are none; help.
+//! Commands on whole volumes: mkfs, info, inspect, grow, fsck; files that are no images; help.
 
 use crate::common::{TestVolume, program, run, text};
 use std::os::unix::process::CommandExt;
@@ -91,7 +91,7 @@ fn an_image_without_permission_is_refused() {
             assert_eq!(output.status.code(), Some(4), "{err}");
             assert!(err.contains("ermission denied"), "{err}");
         }
-        // The program itself lies where that user may not look.
+        // That user has no access to the program's directory.
         Err(error) => eprintln!("not tested: {error}"),
     }
 }
@@ -106,7 +106,7 @@ fn a_volume_in_use_is_refused() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // Its first answer says that it has opened the volume.
+    // The first output shows that the shell has opened the volume.
     let mut stdin = shell.stdin.take().unwrap();
     std::io::Write::write_all(&mut stdin, b"pwd\n").unwrap();
     let mut answer = [0; 2];
@@ -139,8 +139,8 @@ fn inspect_decodes_positions() {
     assert!(!v.run("inspect", "0x0").ends(0).out().is_empty());
     let json: serde_json::Value = serde_json::from_str(v.run("info", "--json").ends(0).out()).unwrap();
     assert!(!v.run("inspect", &format!("inode:{}", json["root"])).ends(0).out().is_empty());
-    v.run("inspect", "0x7fffffffffff").ends(1).says("behind the end");
-    v.run("inspect", "inode:99999999999999").ends(1).says("behind the end");
+    v.run("inspect", "0x7fffffffffff").ends(1).says("after the end");
+    v.run("inspect", "inode:99999999999999").ends(1).says("after the end");
     v.run("inspect", "x").ends(2);
 }
 
