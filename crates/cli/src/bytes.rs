@@ -14,7 +14,7 @@ pub fn of_path(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-/// A host path made of bytes.
+/// Converts bytes to a host path.
 pub fn to_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }

@@ -11,11 +11,12 @@ use clap::{Args, Parser, Subcommand};
 
 /// A file system in one file: volumes of files and directories whose paths resolve in batches
 ///
-/// A LaneFS volume lives in one file, raw device or block of memory. These commands create, fill, inspect and check it
-/// without root and without mounting; `lanefs mount` makes it a directory for all programs. IMAGE is always the volume's
-/// file or device; `mem:SIZE` is a new volume in memory that lasts for one command (most useful with `shell`). Paths
-/// inside a volume start at its root directory, with or without a leading slash. They may hold any bytes but NUL; on a
-/// terminal and in tab-separated output control characters and invalid UTF-8 appear as \xNN and a backslash as \\.
+/// A LaneFS volume lives in one file, raw device or block of memory. These commands create, fill, inspect and
+/// check it without root and without mounting; `lanefs mount` makes it a directory for all programs. IMAGE is
+/// always the volume's file or device; `mem:SIZE` is a new volume in memory that lasts for one command (most
+/// useful with `shell`). Paths inside a volume start at its root directory, with or without a leading slash.
+/// They consist of any bytes but NUL; on a terminal and in tab-separated output control characters and
+/// invalid UTF-8 appear as \xNN and a backslash as \\.
 #[derive(Debug, Parser)]
 #[command(
     name = "lanefs",
@@ -51,8 +52,8 @@ fn after_help() -> String {
     )
 }
 
-// A command on a volume: the image, then the arguments of the command. Doc comments here would replace each command's
-// own in the help.
+// A command on a volume: the image, then the arguments of the command. Doc comments here would replace each
+// command's own in the help.
 #[derive(Debug, Args)]
 #[allow(missing_docs, reason = "see above")]
 pub struct OnImage<A: Args> {

@@ -3,8 +3,8 @@
 use crate::context::Context;
 use crate::failure::Outcome;
 
-/// A command on an open volume. A one-shot command, a line of the shell and a command on a mounted volume execute the
-/// same code.
+/// A command on an open volume. A one-shot command, a line of the shell and a command on a mounted volume
+/// execute the same code.
 pub trait Command {
     /// Executes the command. It reports a failure for one name to the context and continues with the others.
     ///

@@ -1,5 +1,5 @@
-//! Standard streams of a command: those of the process, or those of a client. A command on a mounted volume runs in
-//! the process that serves the mount, with the streams of the client that sent it.
+//! Standard streams of a command: those of the process, or those of a client. A command on a mounted volume
+//! runs in the process that serves the mount, with the streams of the client that sent it.
 //!
 //! The client is a property of the thread; [`carried`] passes it on to another thread.
 
@@ -59,7 +59,7 @@ pub fn client_is_cancelled() -> Option<bool> {
     CLIENT.with_borrow(|client| client.as_ref().map(|client| client.cancelled.load(Ordering::Relaxed)))
 }
 
-/// The flag behind [`client_is_cancelled`], for use in any thread.
+/// The flag of [`client_is_cancelled`], for use in any thread.
 pub fn client_cancelled_flag() -> Option<Arc<AtomicBool>> {
     client().map(|client| Arc::clone(&client.cancelled))
 }
@@ -78,7 +78,8 @@ const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const PIPE_ROOM: usize = 4096;
 
 impl Streams {
-    /// Waits until a stream is ready. A reader of the client's output must not block the mount's process for ever.
+    /// Waits until a stream is ready. A reader of the client's output must not block the mount's process for
+    /// ever.
     fn await_ready(&self, stream: &File, what: PollFlags) -> io::Result<()> {
         loop {
             if self.cancelled.load(Ordering::Relaxed) {
@@ -169,7 +170,8 @@ impl ClientErrors<'_> {
     }
 }
 
-/// Writes a message to standard error, after the program's name. A closed standard error is no reason to stop.
+/// Writes a message to standard error, after the program's name. A closed standard error is no reason to
+/// stop.
 pub fn say(text: &str) {
     let line = format!("lanefs: {text}\n");
     let _ = match client() {

@@ -58,7 +58,8 @@ impl<'v> Context<'v> {
     /// Reports a failure for one name and continues, unless the failure ends the whole command.
     ///
     /// # Errors
-    /// [`Failure::BrokenPipe`], [`Failure::Interrupted`], and failures that the other names would meet as well.
+    /// [`Failure::BrokenPipe`], [`Failure::Interrupted`], and failures that the other names would meet as
+    /// well.
     pub fn go_on(&mut self, outcome: Outcome) -> Outcome {
         match outcome {
             Err(failure @ Failure::Message { ends: false, .. }) => {
@@ -120,7 +121,7 @@ impl<'v> Context<'v> {
         Ok(self.try_resolve(path, true)?.is_ok_and(|attr| attr.kind == FileKind::Directory))
     }
 
-    /// Splits `path` into the directory that holds, or will hold, its last component, and that component.
+    /// Splits `path` into the directory of its last component, which need not exist, and that component.
     ///
     /// # Errors
     /// The directory does not exist, or the last component is `.`, `..` or missing.

@@ -1,7 +1,7 @@
 //! Names as text that keeps every byte and never moves a terminal's cursor.
 
-/// Appends `bytes` to `out` with control characters and invalid UTF-8 as `\xNN` (lower case) and a backslash as `\\`.
-/// [`unescape`] returns the same bytes.
+/// Appends `bytes` to `out` with control characters and invalid UTF-8 as `\xNN` (lower case) and a backslash
+/// as `\\`. [`unescape`] returns the same bytes.
 pub fn escape_into(out: &mut Vec<u8>, bytes: &[u8]) {
     // Nearly all names are plain ASCII, and a batch has millions of them.
     if bytes.iter().all(|b| (0x20..0x7f).contains(b) && *b != b'\\') {
@@ -47,7 +47,8 @@ pub fn hex_escape(rest: &[u8]) -> Option<u8> {
     u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
 }
 
-/// The bytes that an escaped text stands for. A backslash before anything but `xNN` stands for the next character.
+/// The bytes that an escaped text stands for. A backslash before anything but `xNN` stands for the next
+/// character.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;

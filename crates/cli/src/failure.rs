@@ -14,7 +14,7 @@ pub type Outcome = Result<(), Failure>;
 /// Why a command, or its part for one name, was not done.
 #[derive(Debug)]
 pub enum Failure {
-    /// A message: `NAME: what happened; what to do`.
+    /// A message: `NAME: problem; advice`.
     Message {
         /// The exit code.
         exit: u8,
@@ -167,7 +167,7 @@ pub fn host_text(error: &io::Error) -> String {
     }
 }
 
-/// What to do about an error of the host; empty if its words say enough.
+/// Advice for an error of the host; empty if the error is clear enough.
 fn host_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "check the path",
@@ -199,7 +199,7 @@ pub fn print_clap(error: &clap::Error) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// What to do about a result code of the volume.
+/// Advice for a result code of the volume.
 pub fn advice(code: Code) -> Cow<'static, str> {
     let advice = match code {
         Code::Exists => REMOVE_OR_RENAME,

@@ -50,7 +50,7 @@ impl Image {
     /// Opens the volume, or creates the one in memory.
     ///
     /// # Errors
-    /// Names the image and what to do.
+    /// Names the image, with advice.
     pub fn open(&self, access: Access) -> Result<Volume, Failure> {
         match self {
             Image::Memory(size) => {
@@ -64,8 +64,8 @@ impl Image {
         .map_err(|error| self.failure(&error))
     }
 
-    /// Closes a volume of this image and returns the exit code. Changes of a volume that was open for writing are durable
-    /// then, or the failure is printed.
+    /// Closes a volume of this image and returns the exit code. Changes of a volume that was open for writing
+    /// are durable then, or the failure is printed.
     pub fn close(&self, volume: Volume, access: Access) -> u8 {
         match access {
             // Nothing was changed, so nothing can be lost.

@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Longest wait for input before the thread checks again whether to stop. A signal alone does not end the wait: the
-/// system restarts the call, or delivers the signal to another thread.
+/// Longest wait for input before the thread checks again whether to stop. A signal alone does not end the
+/// wait: the system restarts the call, or delivers the signal to another thread.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Standard input, without a buffer. Reads end soon after the user asked to stop.
@@ -17,7 +17,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// A flag that ends reads as if the user had asked to stop, for a reader whose results are no longer needed.
+    /// A flag that ends reads as if the user had asked to stop, for a reader whose results are no longer
+    /// needed.
     pub fn stopper(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }

@@ -1,4 +1,5 @@
-//! Ctrl-C and requests to terminate. The handler only counts them; commands check the count where they can stop cleanly.
+//! Ctrl-C and requests to terminate. The handler only counts them; commands check the count where they can
+//! stop cleanly.
 
 use crate::{console, exit};
 use std::sync::atomic::{AtomicU32, Ordering};

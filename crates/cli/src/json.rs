@@ -4,8 +4,8 @@ use crate::{mode, time};
 use lanefs::{Attr, FileKind};
 use serde_json::{Map, Value};
 
-/// Adds a name to a JSON object: the exact text under `key` if it is UTF-8; otherwise the nearest text there, and the
-/// exact bytes in hexadecimal under `key_hex`.
+/// Adds a name to a JSON object: the exact text under `key` if it is UTF-8; otherwise the nearest text there,
+/// and the exact bytes in hexadecimal under `key_hex`.
 pub fn add_name(object: &mut Map<String, Value>, key: &str, name: &[u8]) {
     match std::str::from_utf8(name) {
         Ok(text) => {

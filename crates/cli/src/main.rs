@@ -1,4 +1,4 @@
-//! The `lanefs` program; all of it is in the library beside this file.
+//! The `lanefs` program. The library in this package contains all of its code.
 #![forbid(unsafe_code)]
 
 #[global_allocator]

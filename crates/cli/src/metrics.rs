@@ -118,8 +118,8 @@ impl Values {
         Values(self.0.iter().map(|(name, value)| (name.clone(), value - before.get(name))).collect())
     }
 
-    /// The quantile of an operation's time in seconds, rounded up to the end of its bucket. `None` without requests, or if it
-    /// lies in the last bucket.
+    /// The quantile of an operation's time in seconds, rounded up to the end of its bucket. `None` without
+    /// requests, or if it lies in the last bucket.
     pub fn quantile(&self, operation: &str, share: f64) -> Option<f64> {
         let start = format!("lanefs_operation_seconds_bucket{{operation=\"{operation}\",le=\"");
         let steps = self.0.iter().filter_map(|(name, count)| {

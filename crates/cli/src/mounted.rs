@@ -36,8 +36,8 @@ pub fn is_mounted(image: &Image) -> bool {
     matches!(image, Image::Path(path) if client::find(path).is_some())
 }
 
-/// Sends this process's command line to the process that serves the image, or the mount on the directory that was named
-/// in its place. Returns the command's exit code; `None` if nothing is mounted.
+/// Sends this process's command line to the process that serves the image, or the mount on the directory that
+/// was named instead. Returns the command's exit code; `None` if nothing is mounted.
 pub fn forward(image: &Image) -> Option<Result<u8, Failure>> {
     let Image::Path(path) = image else { return None };
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();

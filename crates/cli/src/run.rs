@@ -12,7 +12,7 @@ use lanefs::{Access, Volume};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs the program on the process's own arguments.
+/// Executes the program with the arguments of the process.
 pub fn main() -> ExitCode {
     if let Some(code) = mount_helper::run_if_called() {
         return ExitCode::from(code);
@@ -86,8 +86,8 @@ fn on_volume(image: &Image, access: Access, command: impl FnOnce(&mut Context<'_
     status.max(image.close(volume, access))
 }
 
-/// Executes a client's command line (the words after the program's name) on a mounted volume. Its changes are durable
-/// when it returns.
+/// Executes a client's command line (the words after the program's name) on a mounted volume. Its changes are
+/// durable when it returns.
 fn on_mounted(image: &Image, volume: &Volume, words: &[OsString]) -> u8 {
     let words = [OsString::from("lanefs")].into_iter().chain(words.iter().cloned());
     let command = match Cli::try_parse_from(words).map(|cli| cli.command) {

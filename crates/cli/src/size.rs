@@ -1,12 +1,12 @@
-//! Sizes: `8G`, `512M`, `4096`, `1.5T`, and back.
+//! Sizes as text: `8G`, `512M`, `4096`, `1.5T`.
 
 const SUFFIXES: &[u8] = b"KMGTPE";
 
-/// Bytes that a text stands for: a number, perhaps with a fraction, and K, M, G, T, P or E for powers of 1024
-/// (`iB` or `B` may follow). A fraction of a byte is cut off.
+/// Parses a size: a number, perhaps with a fraction, and K, M, G, T, P or E for powers of 1024 (`iB` or `B`
+/// may follow). A fraction of a byte is dropped.
 ///
 /// # Errors
-/// Says what is wrong with the text.
+/// Tells how to write it.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let bad = || format!("`{text}` is not a size; write it like 4096, 512M, 8G or 1.5T");
     let digits_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -15,13 +15,13 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let power = match suffix.as_bytes() {
         [] => 0,
         [letter] => {
-            let place = SUFFIXES.iter().position(|s| *s == letter.to_ascii_uppercase()).ok_or_else(bad)?;
-            place as u32 + 1
+            let index = SUFFIXES.iter().position(|s| *s == letter.to_ascii_uppercase()).ok_or_else(bad)?;
+            index as u32 + 1
         }
         _ => return Err(bad()),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // More digits than these do not change a byte, and would overflow.
+    // Further digits do not change a byte, and would overflow.
     let fraction = &fraction[..fraction.len().min(15)];
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return Err(bad());
@@ -34,7 +34,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     whole.checked_add(part).and_then(|sum| u64::try_from(sum).ok()).ok_or_else(too_large)
 }
 
-/// A size for people, as `du -h` and `ls -h` write it: rounded up, one decimal below ten.
+/// Formats a size as `du -h` and `ls -h` do: rounded up, one decimal below ten.
 pub fn human(bytes: u64) -> String {
     if bytes < 1024 {
         return bytes.to_string();

@@ -1,4 +1,4 @@
-//! Times as text, in UTC: a volume's listing reads the same on every machine.
+//! Times as text, in UTC, so that a listing is the same on every machine.
 
 use lanefs::Time;
 
@@ -44,11 +44,11 @@ pub fn decimal(time: Time) -> String {
     format!("{sign}{}.{:09}", magnitude / 1_000_000_000, magnitude % 1_000_000_000)
 }
 
-/// A time in UTC that a user wrote: `2026-05-01`, with ` 09:30`, `:15` and `.5` behind it (a `T` for the space and a
-/// `Z` at the end are fine), or `@SECONDS`.
+/// Parses a time in UTC: `2026-05-01`, optionally followed by ` 09:30`, `:15` and `.5` (a `T` for the space
+/// and a `Z` at the end are accepted), or `@SECONDS`.
 ///
 /// # Errors
-/// Says how to write it.
+/// Tells how to write it.
 pub fn parse(text: &str) -> Result<Time, String> {
     let bad = || {
         format!(
@@ -66,7 +66,7 @@ pub fn parse(text: &str) -> Result<Time, String> {
         let mut field = || date.next().flatten();
         let (Some(year), Some(month), Some(day)) = (field(), field(), field()) else { return Err(bad()) };
         let count = days(year, month, day);
-        // A date that does not come back (February 30) does not exist.
+        // A date that converts back to another one (February 30) does not exist.
         if !(1..=12).contains(&month) || civil(count) != (year, month, day) {
             return Err(bad());
         }

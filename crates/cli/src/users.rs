@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-struct Table {
+struct IdTable {
     names: HashMap<u32, String>,
     ids: HashMap<String, u32>,
 }
 
-fn table(file: &str) -> Table {
-    let mut table = Table { names: HashMap::new(), ids: HashMap::new() };
+fn table(file: &str) -> IdTable {
+    let mut table = IdTable { names: HashMap::new(), ids: HashMap::new() };
     let text = std::fs::read(file).unwrap_or_default();
     for line in String::from_utf8_lossy(&text).lines() {
         let mut fields = line.split(':');
@@ -23,8 +23,8 @@ fn table(file: &str) -> Table {
     table
 }
 
-static USERS: LazyLock<Table> = LazyLock::new(|| table("/etc/passwd"));
-static GROUPS: LazyLock<Table> = LazyLock::new(|| table("/etc/group"));
+static USERS: LazyLock<IdTable> = LazyLock::new(|| table("/etc/passwd"));
+static GROUPS: LazyLock<IdTable> = LazyLock::new(|| table("/etc/group"));
 
 /// The user's name, or the number where there is none.
 pub fn user(uid: u32) -> String {
@@ -36,7 +36,7 @@ pub fn group(gid: u32) -> String {
     GROUPS.names.get(&gid).cloned().unwrap_or_else(|| gid.to_string())
 }
 
-/// Who a file is given to: `USER`, `USER:GROUP` or `:GROUP`, each a name of the host or a number.
+/// New owner of a file: `USER`, `USER:GROUP` or `:GROUP`, each a name of the host or a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// New owner.
@@ -49,9 +49,9 @@ impl Owner {
     /// Parses the argument of `chown`.
     ///
     /// # Errors
-    /// Names what is unknown.
+    /// Names the unknown user or group.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let id = |table: &Table, what: &str, name: &str| match name {
+        let id = |table: &IdTable, what: &str, name: &str| match name {
             "" => Ok(None),
             name => match name.parse().ok().or_else(|| table.ids.get(name).copied()) {
                 // All ones means "unchanged" to chown(2), so it is no one's id.
@@ -63,7 +63,7 @@ impl Owner {
         let owner = Owner { uid: id(&USERS, "user", user)?, gid: id(&GROUPS, "group", group)? };
         match owner {
             Owner { uid: None, gid: None } => {
-                Err("neither user nor group; write USER, USER:GROUP or :GROUP".to_string())
+                Err("neither user nor group is given; write USER, USER:GROUP or :GROUP".to_string())
             }
             owner => Ok(owner),
         }

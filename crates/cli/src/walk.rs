@@ -1,5 +1,5 @@
-//! Walk of a tree of the volume. It does not recurse, so no depth overflows the stack; it remembers the directories that
-//! it entered, so no damaged volume keeps it for ever.
+//! Walk of a tree of the volume. It does not recurse, so no depth overflows the stack; it remembers the
+//! directories that it entered, so no damaged volume keeps it for ever.
 
 use crate::context::OWNER;
 use crate::engine::Prefetched;
@@ -108,7 +108,8 @@ impl<'v> Walk<'v> {
         self.pending = None;
     }
 
-    /// Returns the next step; `None` at the end. After an error (a directory that cannot be read) the walk continues.
+    /// Returns the next step; `None` at the end. After an error (a directory that cannot be read) the walk
+    /// continues.
     #[allow(
         clippy::should_implement_trait,
         reason = "the path is borrowed from the walk, which an Iterator cannot express"
@@ -208,7 +209,7 @@ pub fn is_possible(name: &[u8]) -> bool {
 
 /// The failure for such a name.
 pub fn impossible(path: impl AsRef<[u8]>) -> Failure {
-    Failure::damage(path, "the volume holds an impossible name")
+    Failure::damage(path, "the directory has an impossible name")
 }
 
 impl WalkOptions {

@@ -19,9 +19,10 @@ use std::ffi::OsString;
 
 /// Copy files into, out of and within a volume
 ///
-/// A path that begins with a colon lies inside the volume, any other on the host; ./:name is a host file whose name begins
-/// with a colon. The last PATH is the new name, or a directory that takes all others. Holes stay holes. Files that cannot
-/// be copied are reported, and the others are copied. For whole trees `import` and `export` are faster.
+/// A path that begins with a colon is inside the volume, any other on the host; ./:name is a host file whose
+/// name begins with a colon. The last PATH is the new name, or a directory that takes all others. Holes stay
+/// holes. Files that cannot be copied are reported, and the others are copied. For whole trees `import` and
+/// `export` are faster.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs cp v.lane photo.jpg :/photos/         into the volume
@@ -38,7 +39,7 @@ pub struct Cp {
     /// Leave existing files unchanged
     #[arg(short, long)]
     no_clobber: bool,
-    /// Sources, then the new name or the directory; `:PATH` lies inside the volume
+    /// Sources, then the new name or the directory; `:PATH` is inside the volume
     #[arg(value_name = "PATH", required = true, num_args = 2..)]
     paths: Vec<OsString>,
 }

@@ -23,9 +23,9 @@ use std::time::Instant;
 
 /// Import, resolve and export a real tree, and compare each answer with the host's
 ///
-/// Creates a volume in a temporary directory, imports the tree, resolves each of its paths and as many absent ones in one
-/// batch, compares each answer with the host's lstat, exports the tree, compares it with the original byte for byte, and
-/// checks the volume. The exit code is 1 if anything differs.
+/// Creates a volume in a temporary directory, imports the tree, resolves each of its paths and as many absent
+/// ones in one batch, compares each answer with the host's lstat, exports the tree, compares it with the
+/// original byte for byte, and checks the volume. The exit code is 1 if anything differs.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   lanefs demo
@@ -161,7 +161,7 @@ impl DemoRun<'_> {
         let progress = TransferProgress::new("comparing");
         let control = Control { interrupt: &interrupt::raised, progress: &progress };
         let is_root = rustix::process::geteuid().is_root();
-        // The export noted what this host or user could not set.
+        // The export noted attributes that this host or user cannot set.
         let options = CompareOptions {
             owner: is_root,
             xattrs: exported.notes.is_empty(),

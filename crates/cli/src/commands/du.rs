@@ -18,8 +18,8 @@ use std::io::Write;
 
 /// Show the space that directories take
 ///
-/// Prints one line per directory, the deepest first: the space of all files below it in KiB, a tab, the path (escaped). A
-/// file with several names counts once.
+/// Prints one line per directory, the deepest first: the space of all files below it in KiB, a tab, the path
+/// (escaped). A file with several names counts once.
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,

@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
 
 /// Export a directory tree of the volume to the host or into a tar archive
 ///
-/// The entries of the directory SRC go into the directory DEST of the host, which is created with its parents if it is
-/// missing. A single file goes to the path DEST, or into the directory DEST. A DEST whose name ends in .tar, .tar.gz,
-/// .tgz, .tar.zst or .tzst (and is no directory) is written as an archive, compressed as its name says.
+/// The entries of the directory SRC go into the directory DEST of the host, which is created with its parents
+/// if it is missing. A single file goes to the path DEST, or into the directory DEST. A DEST whose name ends
+/// in .tar, .tar.gz, .tgz, .tar.zst or .tzst (and is no directory) is written as an archive, compressed as
+/// its name says.
 ///
-/// Everything that `import` keeps is kept. Owners and devices need root; without it set-id bits of other users' files
-/// are dropped. The export never writes through symbolic links of the host, and removes a file that it could not
-/// finish. Archives hold no sockets.
+/// Everything that `import` keeps is kept. Owners and devices need root; without it set-id bits of other
+/// users' files are dropped. The export never writes through symbolic links of the host, and removes a file
+/// that it could not finish. Archives contain no sockets.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   lanefs export v.lane /share ./share

@@ -22,8 +22,8 @@ use type_letter::TypeLetter;
 
 /// Find files by name, type, size and time
 ///
-/// Prints every path below PATH that meets all conditions, one per line, in the order of the directories. The conditions
-/// are those of find(1), with two dashes.
+/// Prints every path below PATH that meets all conditions, one per line, in the order of the directories. The
+/// conditions are those of find(1), with two dashes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs find v.lane / --name '*.jpg' --size +1M
@@ -157,7 +157,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Searches on a device, which leaves out most entries; the others are decided as in [`walk`](Self::walk).
+    /// Searches on a device, which leaves out most entries; the others are decided as in
+    /// [`walk`](Self::walk).
     fn on_device(&mut self, mirrored: &Mirrored<'_, '_>, context: &mut Context<'_>, start: &[u8]) -> Outcome {
         let attr = context.resolve(start, false)?;
         let name = path::file_name(start).unwrap_or_default();
@@ -185,7 +186,7 @@ impl Search<'_> {
         outcome
     }
 
-    /// Prints a candidate if all conditions hold.
+    /// Prints a candidate that meets all conditions.
     fn visit(&mut self, context: &mut Context<'_>, mut candidate: Candidate<'_>) -> Outcome {
         self.progress.tick();
         for condition in &self.conditions {

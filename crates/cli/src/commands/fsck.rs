@@ -15,8 +15,9 @@ use std::sync::Mutex;
 
 /// Check a volume, and repair it on request
 ///
-/// Checks every invariant of the format: reachability, link counts, bitmaps, blocks with two owners, the order of lists
-/// and trees, region counts and indexes, checksums, the bounds of file maps. Changes nothing without --repair.
+/// Checks every invariant of the format: reachability, link counts, bitmaps, blocks with two owners, the
+/// order of lists and trees, region counts and indexes, checksums, the bounds of file maps. Changes nothing
+/// without --repair.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct Fsck {

@@ -9,8 +9,8 @@ use std::io::Write;
 
 /// List and check the devices of the GPU engine
 ///
-/// The GPU engine runs on any Vulkan 1.2 device, including software devices such as Mesa's llvmpipe. A machine without a
-/// device needs none: the CPU engine gives the same answers.
+/// The GPU engine runs on any Vulkan 1.2 device, including software devices such as Mesa's llvmpipe. A
+/// machine without a device needs none: the CPU engine gives the same answers.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct GpuArgs {

@@ -7,7 +7,7 @@ use crate::size::{human, parse_size};
 use clap::Args;
 use std::io::Write;
 
-/// Make a volume larger
+/// Enlarge a volume
 ///
 /// A file grows sparse; a device must have the room already. The content stays as it is.
 #[derive(Debug, Args)]

@@ -18,17 +18,18 @@ use std::path::{Path, PathBuf};
 
 /// Import a directory tree or a tar archive of the host into the volume
 ///
-/// The entries of the directory SRC go into the directory DEST, which is created with its parents if it is missing:
-/// `lanefs import v.lane /usr/share /share` puts /usr/share/doc at /share/doc. A single file goes to the path DEST, or
-/// into the directory DEST. A file whose name ends in .tar, .tar.gz, .tgz, .tar.zst or .tzst is unpacked.
+/// The entries of the directory SRC go into the directory DEST, which is created with its parents if it is
+/// missing: `lanefs import v.lane /usr/share /share` puts /usr/share/doc at /share/doc. A single file goes to
+/// the path DEST, or into the directory DEST. A file whose name ends in .tar, .tar.gz, .tgz, .tar.zst or
+/// .tzst is unpacked.
 ///
-/// Type, mode, owner, times to the nanosecond, symbolic and hard links, extended attributes, access control lists,
-/// holes, fifos, sockets and devices are kept. Files that cannot be read are named at the end, the others are imported,
-/// and the exit code is 1. Ctrl-C stops cleanly: every file imported so far is complete. A full volume ends the import
-/// at once.
+/// Type, mode, owner, times to the nanosecond, symbolic and hard links, extended attributes, access control
+/// lists, holes, fifos, sockets and devices are kept. Files that cannot be read are named at the end, the
+/// others are imported, and the exit code is 1. Ctrl-C stops cleanly: every file imported so far is complete.
+/// A full volume ends the import at once.
 ///
-/// With --engine gpu a device makes the small files of a tree in batches of thousands; the result is the same. auto does
-/// so if there is a GPU and the tree has thousands of files.
+/// With --engine gpu a device makes the small files of a tree in batches of thousands; the result is the
+/// same. auto does so if there is a GPU and the tree has thousands of files.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   lanefs import v.lane /usr/share /share

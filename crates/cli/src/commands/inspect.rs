@@ -8,7 +8,8 @@ use std::io::Write;
 
 /// Decode the block at a position of the volume
 ///
-/// Prints the fields of the structure there: a superblock, a group, inodes, pointers, or a block of a directory.
+/// Prints the fields of the structure there: a superblock, a group, inodes, pointers, or a block of a
+/// directory.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs inspect v.lane 0             the superblock
@@ -50,7 +51,7 @@ impl Command for Inspect {
         };
         let Some(byte) = byte.filter(|byte| *byte < superblock.volume_bytes) else {
             let advice = format!("the volume ends at {:#x}", superblock.volume_bytes);
-            return Err(Failure::partial(name, "lies behind the end of the volume", &advice));
+            return Err(Failure::partial(name, "is after the end of the volume", &advice));
         };
         let text = context.volume.inspect(byte).map_err(|e| Failure::volume(name, &e))?;
         context.out.write_all(text.as_bytes())?;

@@ -8,17 +8,17 @@ use clap::Args;
 use lanefs::{Code, FileKind, path};
 use std::ffi::OsString;
 
-/// Give files another name, or make symbolic links
+/// Create hard links or symbolic links to files
 ///
-/// Of two PATHs the second is the new name, or a directory that takes it; of more PATHs the last is the directory. With
-/// -s the target may be any text; a relative one starts at the directory of the link.
+/// Of two PATHs the second is the new name, or a directory that takes it; of more PATHs the last is the
+/// directory. With -s the target may be any text; a relative one starts at the directory of the link.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs ln v.lane /a /b               /b is another name of /a
   lanefs ln v.lane -s ../lib /usr/lib  a symbolic link
   lanefs ln v.lane /x /y /dir          /dir/x and /dir/y")]
 pub struct Ln {
-    /// Make symbolic links
+    /// Create symbolic links
     #[arg(short, long)]
     symbolic: bool,
     /// Remove an existing file with the new name

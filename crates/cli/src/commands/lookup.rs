@@ -26,9 +26,9 @@ const MAX_THREADS: i64 = 1024;
 
 /// Resolve many paths at once
 ///
-/// Prints one line for each path, in the order of the input: result code, inode, type, size, path, separated by tabs.
-/// --stat adds octal mode, links, uid, gid and mtime (seconds since 1970 with nine decimals) before the path. `-` stands
-/// for a column that an error leaves empty. The rate goes to standard error.
+/// Prints one line for each path, in the order of the input: result code, inode, type, size, path, separated
+/// by tabs. --stat adds octal mode, links, uid, gid and mtime (seconds since 1970 with nine decimals) before
+/// the path. `-` stands for a column that an error leaves empty. The rate goes to standard error.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct Lookup {
@@ -168,7 +168,7 @@ impl Lookup {
         let mut text = Vec::new();
         for path in &self.more {
             text.extend_from_slice(bytes::of(path));
-            // Arguments hold no NUL, so NUL can separate them.
+            // Arguments contain no NUL, so NUL can separate them.
             text.push(0);
         }
         let (reader, name) = (Box::new(Cursor::new(text)), b"arguments".to_vec());

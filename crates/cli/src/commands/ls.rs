@@ -113,8 +113,8 @@ impl Ls {
         self.list_directories(context, dirs, has_headings, files.is_empty())
     }
 
-    /// Resolves a path of the command line. As in ls(1), a link to a directory is followed unless its own attributes are
-    /// wanted.
+    /// Resolves a path of the command line. As in ls(1), a link to a directory is followed unless its own
+    /// attributes are wanted.
     fn resolve(&self, context: &Context<'_>, path: &[u8]) -> Result<Attr, Failure> {
         let follow = !(self.long || self.directory || self.json) || path.ends_with(b"/");
         context.resolve(path, follow).or_else(|failure| context.resolve(path, false).map_err(|_| failure))
@@ -247,7 +247,7 @@ impl Ls {
     }
 }
 
-/// The attributes that a directory entry holds, for listings that show no others.
+/// The attributes in a directory entry, for listings that show no others.
 fn attributes_of_entry(ino: Ino, kind: FileKind) -> Attr {
     let time = lanefs::Time(0);
     Attr {

@@ -6,7 +6,7 @@ use crate::context::{Context, OWNER};
 use crate::failure::{Failure, Outcome};
 use crate::mode::ModeChange;
 use clap::Args;
-use lanefs::{Code, FileKind, MkdirAll};
+use lanefs::{Code, Error, FileKind, MkdirAll};
 use std::ffi::OsString;
 
 /// Permissions of a new directory.
@@ -71,6 +71,10 @@ impl Mkdir {
             perm_above: DEFAULT_PERM,
             ..MkdirAll::default()
         };
-        context.volume.mkdir_all_with(&options, path).map(drop).map_err(|e| Failure::volume(path, &e))
+        context.volume.mkdir_all_with(&options, path).map(drop).map_err(|error| match &error {
+            // The error is about a directory on the way.
+            Error::At { code, what } => Failure::code(what, *code),
+            error => Failure::volume(path, error),
+        })
     }
 }

@@ -16,8 +16,8 @@ const MAX_LABEL: usize = superblock::fields::LABEL.len;
 
 /// Create a volume
 ///
-/// Creates an empty volume in IMAGE. A file is sparse: it takes the space of its content only. An existing volume or file
-/// is overwritten with --force only.
+/// Creates an empty volume in IMAGE. A file is sparse: it takes the space of its content only. An existing
+/// volume or file is overwritten with --force only.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs mkfs v.lane --size 8G

@@ -13,10 +13,10 @@ use std::path::PathBuf;
 
 /// Mount a volume on a directory, for all programs to use
 ///
-/// A background process serves the volume. It ends when the volume is unmounted: with `lanefs umount`, umount(8), or a
-/// signal to that process. Root may mount anywhere, and root's mounts are open to all users as far as permissions inside
-/// the volume allow. Other users need fusermount3 (package fuse3). IMAGE may be mem:SIZE: a volume in memory, gone when
-/// it is unmounted.
+/// A background process serves the volume. It ends when the volume is unmounted: with `lanefs umount`,
+/// umount(8), or a signal to that process. Root may mount anywhere, and root's mounts are open to all users
+/// as far as permissions inside the volume allow. Other users need fusermount3 (package fuse3). IMAGE may be
+/// mem:SIZE: a volume in memory, gone when it is unmounted.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs mount v.lane /mnt
@@ -42,7 +42,8 @@ pub struct Mount {
     /// Let other users access a mount of a user (root's mounts are open to all users)
     #[arg(long)]
     allow_other: bool,
-    /// Options as in /etc/fstab: ro, noatime, allow_other, nodev, nosuid, noexec, threads=N, log=FILE, cache=SIZE
+    /// Options as in /etc/fstab: ro, noatime, allow_other, nodev, nosuid, noexec, threads=N, log=FILE,
+    /// cache=SIZE
     #[arg(short = 'o', value_name = "OPTIONS", action = clap::ArgAction::Append)]
     options: Vec<String>,
     /// Threads that serve requests [default: two per CPU]
@@ -60,7 +61,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts the volume, and serves it if that is this process's task. `runner` executes commands of clients.
+    /// Mounts the volume, and serves it if that is this process's task. `runner` executes commands of
+    /// clients.
     ///
     /// # Errors
     /// The options are wrong, the image cannot be opened, or the host refuses the mount.

@@ -1,6 +1,6 @@
 //! `lanefs shell`: a session on a volume, at a terminal or from a script.
 //!
-//! The session is generic over the set of commands `C` that its lines may hold, so this module depends on no command.
+//! The session is generic over the set of commands `C` of its lines, so this module depends on no command.
 
 mod completion;
 mod flow;
@@ -22,9 +22,10 @@ use std::os::unix::ffi::OsStringExt;
 
 /// Open a session on a volume
 ///
-/// The commands are those of `lanefs` without the IMAGE: ls, cat, mkdir and so on, and cd, pwd, sync, help and exit. A
-/// command that takes several names reports a bad one and continues with the others. At a terminal the session has a
-/// history and completion with Tab. From a pipe or a file it reads one command per line.
+/// The commands are those of `lanefs` without the IMAGE: ls, cat, mkdir and so on, and cd, pwd, sync, help
+/// and exit. A command that takes several names reports a bad one and continues with the others. At a
+/// terminal the session has a history and completion with Tab. From a pipe or a file it reads one command per
+/// line.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs shell v.lane

@@ -21,8 +21,8 @@ const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 
 /// Show the activity of a mounted volume
 ///
-/// Shows the kernel's requests by kind, their latency, cache misses and commits of the journal, once per second until
-/// Ctrl-C. If standard output is not a terminal, each screen follows the last one.
+/// Shows the kernel's requests by kind, their latency, cache misses and commits of the journal, once per
+/// second until Ctrl-C. If standard output is not a terminal, each screen follows the last one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs top /mnt

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 /// Unmount a volume and wait until all changes are durable
 ///
-/// A mount whose server has ended ("Transport endpoint is not connected") is removed. Changes that had not been synced
-/// are lost; the next mount recovers the volume.
+/// A mount whose server has ended ("Transport endpoint is not connected") is removed. Changes that were not
+/// synced are lost; the next mount recovers the volume.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs umount /mnt
@@ -18,7 +18,8 @@ pub struct Umount {
     /// Directories on which volumes are mounted
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
-    /// Unmount even if the volume is in use: it disappears at once, is closed after its last user, and is not waited for
+    /// Unmount even if the volume is in use: it disappears at once, is closed after its last user, and is not
+    /// waited for
     #[arg(long, short)]
     lazy: bool,
 }

@@ -64,8 +64,8 @@ fn copy_input(context: &Context<'_>, path: &[u8], ino: Ino, mut offset: u64) -> 
     }
 }
 
-/// Fills the buffer and returns the number of bytes, which is smaller only at the end of the input. A pipe returns less
-/// per read; whole chunks let the volume use large blocks.
+/// Fills the buffer and returns the number of bytes, which is smaller only at the end of the input. A pipe
+/// returns less per read; whole chunks let the volume use large blocks.
 fn read_chunk(input: &mut Input, buffer: &mut [u8]) -> Result<usize, Failure> {
     let mut filled = 0;
     while filled < buffer.len() {

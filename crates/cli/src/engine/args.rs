@@ -30,10 +30,11 @@ enum EngineName {
 }
 
 impl EngineArgs {
-    /// Opens the device for a command whose work is worth one: always with `gpu`; with `auto` if there is a GPU.
+    /// Opens the device for a command whose work is worth one: always with `gpu`; with `auto` if there is a
+    /// GPU.
     ///
     /// # Errors
-    /// The user asked for the GPU engine and there is no device, or a kernel answers wrongly on it.
+    /// The user chose the GPU engine and there is no device, or a kernel answers wrongly on it.
     pub fn open(&self) -> Result<Option<Gpu>, Failure> {
         let choice = self.device.clone().unwrap_or_default();
         match self.engine {
@@ -49,8 +50,8 @@ impl EngineArgs {
         }
     }
 
-    /// Opens the device for a single search or listing. One of these does not pay for a mirror, so only `gpu` opens
-    /// a device.
+    /// Opens the device for a single search or listing. One of these does not pay for a mirror, so only `gpu`
+    /// opens a device.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -58,7 +59,7 @@ impl EngineArgs {
         if self.is_gpu() { self.open() } else { Ok(None) }
     }
 
-    /// True if the user asked for the GPU engine by name.
+    /// True if the user chose the GPU engine by name.
     pub fn is_gpu(&self) -> bool {
         self.engine == EngineName::Gpu
     }

@@ -1,4 +1,5 @@
-//! Engine that makes the files of an import: the GPU engine, if the user asked for it or a batch is large enough.
+//! Engine that creates the files of an import: the GPU engine, if the user chose it or a batch is large
+//! enough.
 
 use super::args::EngineArgs;
 use crate::console::say;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Changes in a batch from which on `auto` copies all metadata to a device.
 const WORTHWHILE_CHANGES: usize = 8192;
 
-/// A device that makes the files of a volume.
+/// A device that creates the files of a volume.
 pub struct ImportEngine<'g, 'v> {
     gpu: &'g Gpu,
     volume: &'v Volume,
@@ -28,7 +29,7 @@ impl<'g, 'v> ImportEngine<'g, 'v> {
     /// Uses the device that [`EngineArgs::open`] opened.
     ///
     /// # Errors
-    /// Mirroring fails on a device that the user asked for; the user stops it.
+    /// Mirroring fails on a device that the user chose; the user stops it.
     pub fn new(args: &EngineArgs, gpu: &'g Gpu, context: &Context<'v>) -> Result<Self, Failure> {
         let mirrored = OnceLock::new();
         if args.is_gpu() {

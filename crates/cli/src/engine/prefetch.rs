@@ -1,4 +1,4 @@
-//! Listings that a device made ahead of a walk, all directories of a level at once.
+//! Listings by a device ahead of a walk, all directories of a level at once.
 
 use super::args::EngineArgs;
 use crate::console::say;
@@ -16,7 +16,7 @@ pub struct Prefetched {
 }
 
 impl Prefetched {
-    /// Lists directories and those below, down to `depth` levels, if the user asked for the GPU engine; otherwise
+    /// Lists directories and those below, down to `depth` levels, if the user chose the GPU engine; otherwise
     /// returns an empty set.
     ///
     /// # Errors

@@ -32,7 +32,8 @@ enum Backend<'g, 'v> {
 }
 
 impl<'g, 'v> BatchResolver<'g, 'v> {
-    /// Opens the engine on a volume; for a device it reads all metadata into memory. `threads` threads will call it.
+    /// Opens the engine on a volume; for a device it reads all metadata into memory. `threads` threads will
+    /// call it.
     ///
     /// # Errors
     /// The device's and the volume's; the user stops it.

@@ -47,7 +47,8 @@ impl Reader {
                 let start = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
                     Ok(start) => start,
                     Err(Errno::NXIO) => return Ok(None),
-                    // This file system knows no holes, and /proc not even sizes: all that can be read is data.
+                    // This file system knows no holes, and /proc not even sizes: all that can be read is
+                    // data.
                     Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((offset, u64::MAX))),
                     Err(error) => return Err(Failure::host(path, &error.into())),
                 };

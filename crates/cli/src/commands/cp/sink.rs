@@ -17,8 +17,8 @@ use std::path::Path;
 /// A name that the copy creates.
 pub(super) struct Sink<'l> {
     location: &'l Location,
-    /// True for the name that the user gave. Links are followed there only: the content of a volume must not redirect the
-    /// copy to other files of the host.
+    /// True for the name that the user gave. Links are followed there only: the content of a volume must not
+    /// redirect the copy to other files of the host.
     given: bool,
 }
 
@@ -179,7 +179,8 @@ fn narrow(path: &Path, meta: &FileMeta) -> std::io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(bits & !extra))
 }
 
-/// Sets the owner, permissions and times of a file of the host to those of the source, as far as the user may.
+/// Sets the owner, permissions and times of a file of the host to those of the source, as far as the user
+/// may.
 fn finish_host(path: &Path, meta: &FileMeta) -> std::io::Result<()> {
     let link = meta.kind == FileKind::Symlink;
     let owner = (Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)));

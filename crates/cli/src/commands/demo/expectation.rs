@@ -24,8 +24,8 @@ impl LeftOut {
     }
 }
 
-/// Paths to resolve: those of all items, then as many that do not exist. Of four, two lie beside a name, one below a
-/// missing directory, and one below the item itself, which need not be a directory.
+/// Paths to resolve: those of all items, then as many that do not exist. Of four, two have a longer name, one
+/// is below a missing directory, and one below the item itself, which need not be a directory.
 pub(super) fn paths_to_resolve(items: &[Item]) -> Vec<Vec<u8>> {
     let of = |item: &Item| if item.path.is_empty() { b".".to_vec() } else { item.path.clone() };
     let mut paths: Vec<Vec<u8>> = items.iter().map(of).collect();
@@ -43,8 +43,8 @@ pub(super) fn paths_to_resolve(items: &[Item]) -> Vec<Vec<u8>> {
     paths
 }
 
-/// Link count that each file must have in the volume: its names within the tree, although the host may have others. A
-/// directory has its name, its `.` and the `..` of each subdirectory.
+/// Link count that each file must have in the volume: its names within the tree, although the host may have
+/// others. A directory has its name, its `.` and the `..` of each subdirectory.
 pub(super) fn expected_links(items: &[Item]) -> HashMap<FileId, u32> {
     let mut links = HashMap::new();
     let mut directories = HashMap::new();

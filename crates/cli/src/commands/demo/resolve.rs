@@ -12,9 +12,10 @@ use std::ffi::CString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Runs of which the median counts.
-const RUNS: usize = 3;
-/// Paths longer than this may exceed the host's limit (`PATH_MAX`), so it cannot confirm that they are absent.
+/// Repetitions of a measurement; the median counts.
+const REPETITIONS: usize = 3;
+/// Paths longer than this may exceed the host's limit (`PATH_MAX`), so it cannot confirm that they are
+/// absent.
 const MAX_HOST_PATH: usize = 4000;
 
 /// The results of the host.
@@ -34,15 +35,15 @@ pub(super) fn compare_lookups(
     let paths = paths_to_resolve(items);
     let count = paths.len() as u64;
     let options = ResolveOptions { base: Some(base), follow: false, attributes: true, ..Default::default() };
-    let (answers, volume_time) = median_of_runs(|| {
+    let (answers, volume_time) = median_of_repetitions(|| {
         volume.resolve_batch(&options, &paths).map_err(|error| Failure::volume("/demo", &error))
     })?;
     let (host, host_time) = lstat_all(tree, &paths)?;
-    let remark = format!("one thread, median of {RUNS}");
+    let remark = format!("one thread, median of {REPETITIONS}");
     let (unit, step) = ("paths", "host: lstat each path");
     report.step(StepRow { step, time: host_time, count, unit, remark })?;
     let ratio = host_time.as_secs_f64() / volume_time.as_secs_f64().max(1e-9);
-    let remark = format!("one batch, CPU engine, median of {RUNS}: {ratio:.1} times the host's rate");
+    let remark = format!("one batch, CPU engine, median of {REPETITIONS}: {ratio:.1} times the host's rate");
     let step = "resolve and stat each path";
     report.step(StepRow { step, time: volume_time, count, unit, remark })?;
     resolve_on_device(report, volume, &options, &paths, &answers)?;
@@ -54,20 +55,20 @@ pub(super) fn compare_lookups(
     report.step(StepRow { step, time: started.elapsed(), count, unit, remark })
 }
 
-/// Calls `work` [`RUNS`] times. Returns the last result and the median time.
-fn median_of_runs<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<(T, Duration), Failure> {
+/// Calls `work` [`REPETITIONS`] times. Returns the last result and the median time.
+fn median_of_repetitions<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<(T, Duration), Failure> {
     let mut run = || {
         check_interrupt()?;
         let started = Instant::now();
         work().map(|result| (result, started.elapsed()))
     };
     let (mut last, time) = run()?;
-    let mut times = [time; RUNS];
+    let mut times = [time; REPETITIONS];
     for time in &mut times[1..] {
         (last, *time) = run()?;
     }
     times.sort_unstable();
-    Ok((last, times[RUNS / 2]))
+    Ok((last, times[REPETITIONS / 2]))
 }
 
 fn lstat_all(tree: &Path, paths: &[Vec<u8>]) -> Result<(HostResults, Duration), Failure> {
@@ -75,10 +76,13 @@ fn lstat_all(tree: &Path, paths: &[Vec<u8>]) -> Result<(HostResults, Duration), 
         paths.iter().map(|path| CString::new(&path[..]).unwrap_or_default()).collect();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top = openat(CWD, tree, flags, Mode::empty()).map_err(|errno| Failure::host(tree, &errno.into()))?;
-    median_of_runs(|| Ok(c_paths.iter().map(|path| statat(&top, path, AtFlags::SYMLINK_NOFOLLOW)).collect()))
+    median_of_repetitions(|| {
+        Ok(c_paths.iter().map(|path| statat(&top, path, AtFlags::SYMLINK_NOFOLLOW)).collect())
+    })
 }
 
-/// Resolves the same batch on the GPU engine, if there is a device. Its answers must be those of the CPU engine.
+/// Resolves the same batch on the GPU engine, if there is a device. Its answers must be those of the CPU
+/// engine.
 fn resolve_on_device(
     report: &mut DemoReport,
     volume: &Volume,
@@ -101,7 +105,7 @@ fn resolve_on_device(
             return Ok(());
         }
     };
-    let (answers, time) = median_of_runs(|| {
+    let (answers, time) = median_of_repetitions(|| {
         let resolved = mirrored.resolve_batch(options, paths);
         let (answers, _) = resolved.map_err(|error| Failure::volume("/demo", &error))?;
         Ok(answers)
@@ -116,7 +120,7 @@ fn resolve_on_device(
     }
     let info = gpu.info();
     let kind = if info.kind == DeviceKind::Software { ", a software device on the CPU" } else { "" };
-    let remark = format!("the same batch, GPU engine, median of {RUNS}: {}{kind}", info.name);
+    let remark = format!("the same batch, GPU engine, median of {REPETITIONS}: {}{kind}", info.name);
     let (step, unit) = ("resolve them on the GPU", "paths");
     report.step(StepRow { step, time, count: paths.len() as u64, unit, remark })
 }

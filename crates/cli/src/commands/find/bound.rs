@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 /// Nanoseconds of a day.
 const DAY: i64 = 86_400_000_000_000;
 
-/// A number, and the side of it on which a value must lie.
+/// A number, and the side of it that values must be on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
     side: Ordering,
@@ -49,7 +49,8 @@ impl Bound {
         }
     }
 
-    /// All times whose age at `now`, in whole days, is within the bound. A time in the future is less than 0 days old.
+    /// All times whose age at `now`, in whole days, is within the bound. A time in the future is less than 0
+    /// days old.
     pub(super) fn times(self, now: Time) -> RangeInclusive<i64> {
         const NONE: RangeInclusive<i64> = RangeInclusive::new(1, 0);
         let (now, day) = (i128::from(now.0), i128::from(DAY));

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 /// A condition on an entry. [`Condition::holds`] alone decides it; a device only leaves out entries early.
 pub(super) enum Condition {
-    /// The entry lies at this depth or deeper.
+    /// The depth is this or greater.
     MinDepth(usize),
     /// The type is one of these.
     Kinds(Vec<FileKind>),
@@ -84,8 +84,8 @@ impl Condition {
         })
     }
 
-    /// Narrows the filter of a device, as far as it can express the condition. The filter never rejects an entry for
-    /// which [`holds`](Self::holds) is true.
+    /// Narrows the filter of a device, as far as it can express the condition. The filter never rejects an
+    /// entry for which [`holds`](Self::holds) is true.
     pub(super) fn narrow(&self, filter: &mut Filter) {
         match self {
             Condition::Kinds(kinds) => filter.kinds.clone_from(kinds),

@@ -1,6 +1,6 @@
-//! Pipeline that reads, resolves and prints at the same time: one thread cuts the input into pieces, several threads
-//! resolve them and write the lines into memory, and the caller prints these in the order of the input. A few pieces are
-//! in flight at a time, so memory stays bounded for input of any size.
+//! Pipeline that reads, resolves and prints at the same time: one thread cuts the input into pieces, several
+//! threads resolve them and write the lines into memory, and the caller prints these in the order of the
+//! input. A few pieces are in flight at a time, so memory stays bounded for input of any size.
 
 use super::format::LineFormat;
 use super::totals::LookupTotals;
@@ -93,7 +93,7 @@ impl Pipeline<'_, '_, '_> {
     /// Resolves pieces until there are no more, or one fails.
     fn work(&self, delimiter: u8, pieces: &Mutex<Receiver<InputPiece>>, resolved: &Sender<ResolvedPiece>) {
         loop {
-            // The lock is held during the wait: the other threads would wait for the same piece.
+            // Waiting under the lock is harmless: the other threads would wait for the same piece.
             let next = match pieces.lock() {
                 Ok(pieces) => pieces.recv(),
                 Err(_) => return,
@@ -168,8 +168,8 @@ fn cut(
     }
 }
 
-/// Reads until `text`, which holds no delimiter at first, has at least one whole path. Returns the end of the last whole
-/// path; `None` at the end of the input, where all of `text` counts.
+/// Reads until `text`, which has no delimiter at first, has at least one whole path. Returns the end of the
+/// last whole path; `None` at the end of the input, where all of `text` counts.
 fn read_whole_paths(
     reader: &mut impl Read,
     delimiter: u8,
@@ -180,7 +180,7 @@ fn read_whole_paths(
         if !read_more(reader, text)? {
             return Ok(None);
         }
-        // Only the new bytes can hold a delimiter.
+        // Only the new bytes can contain a delimiter.
         if let Some(at) = memchr::memrchr(delimiter, &text[old_len..]) {
             return Ok(Some(old_len + at + 1));
         }

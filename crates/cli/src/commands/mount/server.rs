@@ -14,7 +14,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Executes a client's command line on a mounted volume and returns the exit code. The command tree passes it down.
+/// Executes a client's command line on a mounted volume and returns the exit code. The command tree passes it
+/// down.
 pub type CommandLineRunner = fn(&Image, &Volume, &[OsString]) -> u8;
 
 /// A volume to mount on a directory.
@@ -100,7 +101,7 @@ impl MountRequest {
             .map_err(|error| image_mount_failure(&self.image, &error))?;
         if let Err(error) = mount.serve_commands(Arc::new(MountService { image: self.image.clone(), runner }))
         {
-            log::warn!("no commands beside the mount: {error}");
+            log::warn!("commands on the mounted volume are not possible: {error}");
         }
         Ok(mount)
     }
@@ -152,8 +153,8 @@ fn stop_on_signals() -> Arc<OnceLock<Stopper>> {
     stopper
 }
 
-/// Aborts the process if a thread panics. Its requests would otherwise stay without a reply for ever. To the volume an
-/// abort is a crash, which it survives; users see that the server ended.
+/// Aborts the process if a thread panics. Its requests would otherwise stay without a reply for ever. To the
+/// volume an abort is a crash, which it survives; users see that the server ended.
 fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         log::error!("aborted because of a bug: {panic}");

@@ -54,7 +54,8 @@ impl<'v> ShellHelper<'v> {
         pairs
     }
 
-    /// Names in the directory `head` that begin with `start`, sorted. A directory that cannot be read has none.
+    /// Names in the directory `head` that begin with `start`, sorted. A directory that cannot be read has
+    /// none.
     fn names(&self, head: &[u8], start: &[u8]) -> Vec<(Vec<u8>, FileKind)> {
         let options = ResolveOptions { base: Some(self.cwd_ino), ..ResolveOptions::default() };
         let dir = if head.is_empty() { b"." } else { head };
