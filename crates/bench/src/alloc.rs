@@ -1,7 +1,7 @@
-//! `lanefs-bench alloc`: the general-purpose allocator of LaneFS beside those that people preload instead.
+//! `lanefs-bench alloc`: the general-purpose allocator of LaneFS beside the ones that people preload.
 //!
-//! Each run of each allocator is a process of its own ([`worker`]) that is started with the allocator's library preloaded.
-//! LaneFS is measured in the same way: as the library `liblanefs_alloc.so`, by its C functions.
+//! Each run of each allocator is a process of its own ([`worker`]), started with the allocator's library
+//! preloaded. LaneFS takes part in the same way: as the library `liblanefs_alloc.so`, by its C functions.
 
 mod allocators;
 mod bench;
@@ -10,7 +10,7 @@ mod calls;
 mod crew;
 mod goals;
 mod instructions;
-#[allow(unsafe_code, reason = "asking the loader who has malloc")]
+#[allow(unsafe_code, reason = "the loader is asked for the library of malloc")]
 mod loaded;
 mod rates;
 mod resident;
@@ -36,27 +36,28 @@ use std::path::PathBuf;
 /// Arguments of `lanefs-bench alloc`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AllocArgs {
-    /// What every benchmark takes.
+    /// Arguments of every benchmark.
     #[command(flatten)]
     pub common: CommonArgs,
 }
 
-/// What the program around the benchmark brings along.
+/// Parts that a caller may replace.
 #[derive(Clone, Default)]
 pub struct AllocHooks {
-    /// The program's own stop flag; `None`: a handler for Ctrl-C is installed.
+    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
     pub stop: Option<Stop>,
-    /// Sizes other than those of a full or quick run: for tests. The goals are stated for the full ones.
+    /// Sizes for tests, in place of those of a full or quick run; the goals apply to the full ones.
     pub sizes: Option<Sizes>,
-    /// The program whose `alloc-worker` is the worker, and beside which the libraries are; `None`: this one.
+    /// Program that serves as the worker, with the libraries beside it; `None`: this one.
     pub program: Option<PathBuf>,
 }
 
-/// Runs the benchmark: progress on standard error, the table on standard output, the JSON object where asked for. Returns the
-/// exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`], [`crate::session::EXIT_STOPPED`]).
+/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
+/// requested. Returns the exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`],
+/// [`crate::session::EXIT_STOPPED`]).
 ///
 /// # Errors
-/// [`Error::Arguments`], and [`Error::Library`] without the library of LaneFS, before anything was measured.
+/// [`Error::Arguments`], and [`Error::Library`] without the library of LaneFS, before anything is measured.
 pub fn run_alloc_with(args: &AllocArgs, hooks: &AllocHooks) -> Result<u8> {
     let common = &args.common;
     if common.ext4.is_some() || common.tmpfs.is_some() {
@@ -78,7 +79,7 @@ pub fn run_alloc_with(args: &AllocArgs, hooks: &AllocHooks) -> Result<u8> {
     session.finish(measure)
 }
 
-/// All parts; fails only where it was stopped.
+/// Measures all parts; fails only if the user stopped it.
 fn measure(bench: &mut AllocBench) -> Result<()> {
     bench.part("instructions", &rows::COUNTED.map(rows::instructions_name), instructions::measure)?;
     for what in rows::measurements(bench.report.machine.cores) {

@@ -1,4 +1,5 @@
-//! `block-alloc-*`, `large-file-extents`: blocks of file data, taken by several threads at once and from an aged volume.
+//! `block-alloc-*`, `large-file-extents`: blocks of file data, allocated by several threads at once and on an
+//! aged volume.
 
 use crate::lane::Lane;
 use crate::report::Row;
@@ -15,48 +16,48 @@ use std::time::Duration;
 
 const BLOCK: u64 = 4096;
 
-/// What two threads are to reach against one.
+/// Goal of two threads against one.
 const GOAL_TWO_THREADS: f64 = 1.9;
 
-/// Extents of the large file at most.
+/// Maximum number of extents of the large file.
 const GOAL_EXTENTS: f64 = 8.0;
 
-/// An aged volume was filled so far, time and again. Of the other one what is found out stands beside the row: where even the
-/// rest that is free at the peak is needed to place files well, nothing can keep it together.
+/// Fractions of an aged volume that were in use at its fullest. The second one has no goal: if even the last
+/// free space at the peak is needed to place files well, no allocator can keep free space contiguous.
 const PEAK: f64 = 0.8;
 const HIGH_PEAK: f64 = 0.9;
 
-/// Blocks that are appended to a file, one by one: as many as a volume in memory keeps its memory for.
+/// Blocks that are appended to a file one by one: a volume in memory keeps the memory of this many.
 const FILE_BLOCKS: u64 = 8;
 
-/// How large the workloads are.
+/// Sizes of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
     /// Files of each thread.
     pub files: usize,
     /// Bytes of the volume that ages. Only the large file takes memory.
     pub aged_bytes: u64,
-    /// Times that it is filled, and emptied until half of it is free.
+    /// Times that the volume is filled, and emptied until half of it is free.
     pub rounds: usize,
     /// Bytes of the large file.
     pub large_bytes: u64,
 }
 
 impl BlockSizes {
-    /// The sizes that the goals are stated for.
+    /// Sizes that the goals apply to.
     pub const FULL: BlockSizes =
         BlockSizes { files: 20_000, aged_bytes: 16 << 30, rounds: 6, large_bytes: 1 << 30 };
-    /// Some seconds.
+    /// Sizes of `--quick`, some seconds.
     pub const QUICK: BlockSizes =
         BlockSizes { files: 5_000, aged_bytes: 4 << 30, rounds: 3, large_bytes: 256 << 20 };
 }
 
-/// The rows on so many cores, in the order measured.
+/// Lists the rows on `cores` cores, in the order measured.
 pub fn row_names(cores: usize) -> Vec<String> {
     threads(cores).into_iter().map(alloc_name).chain(["large-file-extents".into()]).collect()
 }
 
-/// One thread and two everywhere, sixteen where each has a core.
+/// Lists the numbers of threads: one and two everywhere, sixteen if each has a core.
 fn threads(cores: usize) -> Vec<usize> {
     [1, 2, 16].into_iter().filter(|&threads| threads <= cores.max(2)).collect()
 }
@@ -65,10 +66,10 @@ fn alloc_name(threads: usize) -> String {
     format!("block-alloc-{threads}t")
 }
 
-/// Measures all rows that are asked for.
+/// Measures all selected rows.
 ///
 /// # Errors
-/// As every part: a volume that gives a wrong answer, and a stop.
+/// As of every part: a wrong answer of a volume, and a stop.
 pub(crate) fn measure<S>(bench: &mut Session<S>, sizes: &BlockSizes) -> Result<()> {
     let cores = bench.report.machine.cores;
     if threads(cores).into_iter().any(|threads| bench.selection.has(&alloc_name(threads))) {
@@ -98,7 +99,7 @@ fn measure_threads<S>(bench: &mut Session<S>, sizes: &BlockSizes, threads: &[usi
     let one = times[0].median(LANEFS).unwrap_or_default();
     for ((&threads, times), busy) in threads.iter().zip(&times).zip(&busy) {
         let Some(row) = times.row(&alloc_name(threads), "ns/block") else { continue };
-        // What threads do in vain because of one another shows here even on a machine that others use.
+        // Processor time shows the work that threads lose to one another even on a machine with other load.
         let processor = busy.median(LANEFS).unwrap_or_default();
         let mut row = row.param("threads", threads).param("blocks", threads * files.blocks_of_each());
         row = row.extra("processor_ns", processor);
@@ -115,17 +116,17 @@ fn measure_threads<S>(bench: &mut Session<S>, sizes: &BlockSizes, threads: &[usi
     Ok(())
 }
 
-/// What a run took.
+/// Times of one run.
 struct AppendTime {
     elapsed: Duration,
-    /// Of all threads together.
+    /// Of all threads.
     processor: Duration,
 }
 
 /// Files of some threads, each with a directory of its own.
 struct AppendedFiles {
     lane: Lane,
-    /// By thread.
+    /// Files by thread.
     files: Vec<Vec<Ino>>,
 }
 
@@ -147,8 +148,8 @@ impl AppendedFiles {
         self.files[0].len() * FILE_BLOCKS as usize
     }
 
-    /// Each thread appends block by block to file after file; then, and this does not count, all are emptied, so that the
-    /// next run finds its memory there.
+    /// Appends block by block to file after file in each thread. Then, off the clock, empties all files, so
+    /// that the next run finds its memory resident.
     fn append(&self, threads: usize, stop: &Stop) -> Result<AppendTime> {
         let block = [0x5a; BLOCK as usize];
         let before = clock_gettime(ClockId::ProcessCPUTime);
@@ -235,8 +236,9 @@ impl Aged {
         Ok(space.free_blocks as f64 / space.blocks as f64)
     }
 
-    /// Makes files of 4 KiB to 8 MiB, as many of each size as of twice the size, until `peak` of the volume is used. They
-    /// come in steps of 4 KiB to 1 MiB, as programs write them. Nothing is written into them: where they lie is all that matters.
+    /// Allocates files of 4 KiB to 8 MiB, as many of each size as of twice the size, until `peak` of the
+    /// volume is used. They grow in steps of 4 KiB to 1 MiB, as programs write them. They have no contents:
+    /// only their positions matter.
     fn fill(&mut self, peak: f64, stop: &Stop) -> Result<()> {
         let (volume, caller) = (self.lane.volume(), self.lane.caller());
         while self.free_part()? > 1.0 - peak {
@@ -276,8 +278,8 @@ impl Aged {
         Ok(all.iter().map(|extent| (extent.position, extent.bytes)).collect())
     }
 
-    /// Extents of a file of `bytes` at best: it takes the longest runs that no file has. (Metadata, which is little, is not
-    /// accounted for.)
+    /// Returns the minimum number of extents of a file of `bytes`, which takes the longest free ranges. (It
+    /// ignores metadata, which is little.)
     fn fewest_extents(&self, bytes: u64) -> Result<usize> {
         let mut used = vec![(self.lane.volume().superblock().volume_bytes, 0)];
         for (file, _) in &self.files {
@@ -302,7 +304,7 @@ impl Aged {
             .count())
     }
 
-    /// Writes a file of `bytes`, a mebibyte at a time. Returns its extents.
+    /// Writes a file of `bytes`, a mebibyte at a time. Returns the number of its extents.
     fn large_file(&self, bytes: u64, stop: &Stop) -> Result<usize> {
         let (volume, caller) = (self.lane.volume(), self.lane.caller());
         let file = volume.create_file(caller, volume.root(), b"large", 0o644);

@@ -50,8 +50,9 @@ enum Benchmark {
 }
 
 impl Benchmark {
-    /// Returns whether another benchmark starts and stops this process. Such a worker has no signal handler, whose
-    /// thread would be one more than it measures: some allocators are quicker in a process of one thread.
+    /// Returns whether another benchmark starts and stops this process. Such a worker has no signal handler,
+    /// whose thread would be one more than it measures: some allocators are quicker in a process of one
+    /// thread.
     fn is_worker(&self) -> bool {
         matches!(self, Benchmark::AllocWorker(_) | Benchmark::MountPassthrough(_))
     }
@@ -104,7 +105,8 @@ pub fn main() -> ExitCode {
     }))
 }
 
-/// Prints help to standard output and errors to standard error, with the program's name; returns the exit code.
+/// Prints help to standard output and errors to standard error, with the program's name; returns the exit
+/// code.
 fn show_clap(error: &clap::Error) -> u8 {
     if error.use_stderr() {
         let text = error.render().to_string();

@@ -1,7 +1,8 @@
-//! `lanefs-bench concurrency`: threads that read and write at once, what guarding them costs, and how fast data comes in.
+//! `lanefs-bench concurrency`: threads that read and write at once, the cost of concurrency control, and the
+//! rate at which data becomes resident.
 //!
-//! Beside ext4 and tmpfs through system calls, as in [`crate::namespace`], stand two peers of another kind: LaneFS's own
-//! code with its concurrency control bypassed (`sequential`), and `fio`, which does nothing but read.
+//! Two peers stand beside ext4 and tmpfs, which are called as in [`crate::namespace`]: LaneFS's own code
+//! without its concurrency control (`sequential`), and `fio`, which only reads.
 
 mod bench;
 mod durable;
@@ -33,21 +34,21 @@ use rows::ReadCall;
 /// Arguments of `lanefs-bench concurrency`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConcurrencyArgs {
-    /// What every benchmark takes.
+    /// Arguments of every benchmark.
     #[command(flatten)]
     pub common: CommonArgs,
 }
 
-/// What the program around the benchmark brings along.
+/// Parts that a caller may replace.
 #[derive(Clone, Default)]
 pub struct ConcurrencyHooks {
-    /// The program's own stop flag; `None`: a handler for Ctrl-C is installed.
+    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
     pub stop: Option<Stop>,
-    /// Sizes other than those of a full or quick run: for tests. The goals are stated for the full ones.
+    /// Sizes for tests, in place of those of a full or quick run; the goals apply to the full ones.
     pub sizes: Option<Sizes>,
 }
 
-/// Runs the benchmark with nothing brought along.
+/// Runs the benchmark and replaces nothing.
 ///
 /// # Errors
 /// As [`run_concurrency_with`].
@@ -55,11 +56,12 @@ pub fn run_concurrency(args: &ConcurrencyArgs) -> Result<u8> {
     run_concurrency_with(args, &ConcurrencyHooks::default())
 }
 
-/// Runs the benchmark: progress on standard error, tables on standard output, the JSON object where asked for. Returns the
-/// exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`], [`crate::session::EXIT_STOPPED`]).
+/// Runs the benchmark: progress to standard error, tables to standard output, the JSON object to a file if
+/// requested. Returns the exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`],
+/// [`crate::session::EXIT_STOPPED`]).
 ///
 /// # Errors
-/// [`crate::Error::Arguments`] and unreadable directories before anything was measured.
+/// [`crate::Error::Arguments`] and unreadable directories before anything is measured.
 pub fn run_concurrency_with(args: &ConcurrencyArgs, hooks: &ConcurrencyHooks) -> Result<u8> {
     let sizes = hooks.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
@@ -68,7 +70,7 @@ pub fn run_concurrency_with(args: &ConcurrencyArgs, hooks: &ConcurrencyHooks) ->
         .finish(measure)
 }
 
-/// All parts; fails only where it was stopped.
+/// Measures all parts; fails only if the user stopped it.
 fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     let sizes = bench.settings.sizes;
     bench.part("warm", &rows::warm_names(bench.report.machine.cores), warm::measure)?;

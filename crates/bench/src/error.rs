@@ -1,30 +1,30 @@
-//! Why a benchmark did not end with a report.
+//! Errors that end a benchmark without a report.
 
 use std::io;
 
 /// Result of a benchmark's step.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Exit code where the arguments make no sense.
+/// Exit code for arguments that make no sense.
 pub const EXIT_USAGE: u8 = 2;
-/// Exit code where the host, a device or a library failed, so that there is no report.
+/// Exit code if the host, a device or a library failed, so that there is no report.
 pub const EXIT_ERROR: u8 = 4;
 /// Exit code after Ctrl-C.
 pub const EXIT_STOPPED: u8 = 130;
 
-/// Why a benchmark stopped. Whatever it had mounted or written is removed before the caller sees this.
+/// An error that ends a benchmark. Its mounts and files are removed before the caller sees this.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Ctrl-C or a termination signal. Exit code 130.
     #[error("stopped")]
     Stopped,
-    /// The arguments make no sense, and what to do about it. Exit code 2.
+    /// The arguments make no sense; the text has the remedy. Exit code 2.
     #[error("{0}")]
     Arguments(String),
     /// LaneFS failed in the middle of a workload.
     #[error("LaneFS: {what}: {source}")]
     Volume {
-        /// What was being done.
+        /// Action that failed.
         what: String,
         /// The volume's error.
         source: lanefs::Error,
@@ -32,7 +32,7 @@ pub enum Error {
     /// The host failed.
     #[error("{what}: {source}")]
     Host {
-        /// What was being done.
+        /// Action that failed.
         what: String,
         /// The host's error.
         source: io::Error,
@@ -44,26 +44,26 @@ pub enum Error {
         system: String,
         /// The workload.
         what: &'static str,
-        /// Answers as expected.
+        /// Number of right answers.
         found: u64,
-        /// Answers asked for.
+        /// Number of requests.
         expected: u64,
     },
-    /// An allocator's library is missing or is not the one that answers, and what to do about it.
+    /// An allocator's library is missing or does not serve the process; the text has the remedy.
     #[error("{0}")]
     Library(String),
-    /// A program that the benchmark starts is missing, and how to build it.
+    /// A program that the benchmark starts is missing; the text says how to build it.
     #[error("{0}")]
     Program(String),
-    /// A GPU, or its driver.
+    /// A GPU or its driver failed.
     #[error("{what}: {source}")]
     Device {
-        /// What was being done.
+        /// Action that failed.
         what: String,
         /// The GPU engine's error.
         source: lanefs_gpu::Error,
     },
-    /// The import that was plugged in failed.
+    /// The import failed.
     #[error("import: {0}")]
     Import(String),
     /// A command of the host failed.
@@ -77,7 +77,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code of a command that ends with this error.
+    /// Returns the exit code of a program that ends with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Stopped => EXIT_STOPPED,
@@ -86,17 +86,17 @@ impl Error {
         }
     }
 
-    /// For `map_err`: the volume failed while doing `what`.
+    /// For `map_err`: makes the error of a volume that failed in the action `what`.
     pub(crate) fn volume(what: impl Into<String>) -> impl FnOnce(lanefs::Error) -> Error {
         move |source| Error::Volume { what: what.into(), source }
     }
 
-    /// For `map_err`: the GPU engine failed while doing `what`.
+    /// For `map_err`: makes the error of the GPU engine in the action `what`.
     pub(crate) fn device(what: impl Into<String>) -> impl FnOnce(lanefs_gpu::Error) -> Error {
         move |source| Error::Device { what: what.into(), source }
     }
 
-    /// For `map_err`: the host failed while doing `what`.
+    /// For `map_err`: makes the error of the host in the action `what`.
     pub(crate) fn host<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Error {
         move |source| Error::Host { what: what.into(), source: source.into() }
     }

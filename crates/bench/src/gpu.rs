@@ -1,14 +1,14 @@
 //! `lanefs-bench gpu`: lookups, searches and changes by the GPU engine beside the CPU engine and ext4.
 //!
-//! The values of `lanefs` are the device's, which the report's machine names; `cpu` is LaneFS's own engine on one thread, on the
-//! same volume.
+//! The report's machine names the device, whose values stand under `lanefs`. `cpu` is LaneFS's own engine on
+//! one thread, on the same volume.
 
-mod asker;
 mod bench;
 mod chain;
 mod changes;
 mod find;
 mod latency;
+mod lookup_engine;
 mod maker;
 mod paths;
 mod rows;
@@ -28,28 +28,30 @@ use std::sync::Arc;
 /// Arguments of `lanefs-bench gpu`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct GpuArgs {
-    /// What every benchmark takes.
+    /// Arguments of every benchmark.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// The device: its number, or a part of its name (`lanefs gpu list`); the best one without it
+    /// The device: its number, or a part of its name, as `lanefs gpu list` has them [default: the best one]
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<Choice>,
 }
 
-/// What the program around the benchmark brings along.
+/// Parts that a caller may replace.
 #[derive(Clone, Default)]
 pub struct GpuHooks {
-    /// The program's own stop flag; `None`: a handler for Ctrl-C is installed.
+    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
     pub stop: Option<Stop>,
-    /// Sizes other than those of a full or quick run: for tests.
+    /// Sizes for tests, in place of those of a full or quick run.
     pub sizes: Option<Sizes>,
 }
 
-/// Runs the benchmark: progress on standard error, the table on standard output, the JSON object where asked for. Returns the
-/// exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`], [`crate::session::EXIT_STOPPED`]).
+/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
+/// requested. Returns the exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`],
+/// [`crate::session::EXIT_STOPPED`]).
 ///
 /// # Errors
-/// [`Error::Arguments`] and unreadable directories before anything was measured; [`Error::Device`] without a device that works.
+/// [`Error::Arguments`] and unreadable directories before anything is measured; [`Error::Device`] without a
+/// device that works.
 pub fn run_gpu_with(args: &GpuArgs, hooks: &GpuHooks) -> Result<u8> {
     let sizes = hooks.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
     let gpu =
@@ -61,7 +63,7 @@ pub fn run_gpu_with(args: &GpuArgs, hooks: &GpuHooks) -> Result<u8> {
     session.finish(measure)
 }
 
-/// All parts; fails only where it was stopped.
+/// Measures all parts; fails only if the user stopped it.
 fn measure(bench: &mut GpuBench) -> Result<()> {
     bench.part("paths", &["gpu-lookup-host", "gpu-lookup-resident", "gpu-find"], paths::measure)?;
     bench.part("latency", &["gpu-latency-dispatch"], latency::measure)?;

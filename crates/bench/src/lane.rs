@@ -1,4 +1,4 @@
-//! LaneFS as a system under measurement: a volume, in memory unless said otherwise, called through the library.
+//! LaneFS as a system under measurement: a volume, in memory by default, called through the library.
 
 use crate::stop::{STRIDE, Stop};
 use crate::system::{Create, Expect, Named, System};
@@ -14,17 +14,17 @@ use std::time::{Duration, Instant};
 /// Paths in one `resolve_batch` call.
 pub const BATCH: usize = 1024;
 
-/// Entries asked for by one `readdir` call.
+/// Entries that one `readdir` call requests.
 const LISTED_AT_ONCE: usize = 1024;
 
-/// A volume, and its owner who calls.
+/// A volume, and its owner as the caller.
 pub struct Lane {
     volume: Volume,
     caller: Caller,
 }
 
 impl Lane {
-    /// An empty memory volume of 256-byte inodes and `size_bytes`; memory is taken as it fills.
+    /// Makes an empty memory volume of `size_bytes` with 256-byte inodes; it takes memory as it fills.
     pub fn new(size_bytes: u64) -> Result<Self> {
         let options =
             CreateOptions { size: size_bytes, inode_size: InodeSize::B256, ..CreateOptions::default() };
@@ -32,7 +32,7 @@ impl Lane {
         Ok(Lane::on(volume))
     }
 
-    /// A volume of any kind.
+    /// Wraps a volume of any kind.
     pub(crate) fn on(volume: Volume) -> Self {
         Lane { volume, caller: Caller::OWNER }
     }
@@ -42,12 +42,13 @@ impl Lane {
         &self.volume
     }
 
-    /// As whom it is called.
+    /// Identity of the calls.
     pub(crate) fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// As [`System::resolve`] in the root with one thread, one path a call: what a program pays that has no batch.
+    /// As [`System::resolve`] in the root with one thread, one path a call: the cost for a program without
+    /// batches.
     pub fn resolve_singly(&self, requests: &Strings, stop: &Stop) -> Result<Duration> {
         let options = self.options(None)?;
         let paths: Vec<&[u8]> = requests.iter().map(CStr::to_bytes).collect();
@@ -77,7 +78,7 @@ impl Lane {
     }
 }
 
-/// Resolves all paths in batches; returns how many answers were as expected.
+/// Resolves all paths in batches; returns the number of right answers.
 fn resolve_slice(
     volume: &Volume,
     options: &ResolveOptions,
@@ -267,7 +268,7 @@ impl System for Lane {
     }
 }
 
-/// Does one thing to every name, and times it all.
+/// Applies one operation to every name; returns the time of all.
 fn timed(
     names: &Strings,
     stop: &Stop,

@@ -1,18 +1,19 @@
 //! Measures LaneFS beside other file systems and allocators, in one run on one machine.
 //!
-//! Only ratios taken in one run count, so every row is measured on LaneFS and on its peers in turn, run by run, and
-//! a drift of the machine (a neighbour, a clock change, a write-back) hits them all. Each system does the same work on
-//! the same names in the same order, its answers are checked, and what each row means exactly stands in
-//! `docs/benchmarks.md`.
+//! Only ratios within one run count. So LaneFS and its peers measure every row in turn, run by run, and a
+//! drift of the machine (a neighbour, a clock change, a write-back) hits them all. Each system does the same
+//! work on the same names in the same order, and its answers are checked. `docs/benchmarks.md` defines each
+//! row.
 //!
 //! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
-//! * [`system`]: what a row asks of a file system. [`lane`] answers it with a LaneFS volume, [`peers`] with system calls.
-//! * [`namespace`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of `lanefs-bench` and that name.
-//! * [`session`]: what they have in common: arguments, parts, runs in turn, the report.
+//! * [`system`]: operations that rows require of a file system. [`lane`] implements them on a LaneFS volume,
+//!   [`peers`] by system calls.
+//! * [`namespace`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of the benchmark of that name.
+//! * [`session`]: parts, arguments, alternating runs and the report of all benchmarks.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines.
 //!
-//! Deliberately absent: profiling, and any judgement of a result beyond "the goal was reached or not".
-// Three small modules of `alloc` have to, and two functions of `mount`, each with its reason.
+//! Deliberately absent: profiling, and any judgement of a result beyond "goal reached or not".
+// Three small modules of `alloc` and two functions of `mount` are excepted, each with its reason.
 #![deny(unsafe_code)]
 
 pub mod alloc;

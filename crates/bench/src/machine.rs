@@ -1,10 +1,10 @@
-//! What a benchmark ran on.
+//! The machine of a benchmark.
 
 use serde::Serialize;
 use std::fs;
 use std::process::Command;
 
-/// The machine, as a report names it. What cannot be found out is empty or 0.
+/// The machine, as a report names it. Unknown fields are empty or 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// Processor model.
@@ -22,7 +22,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine.
+    /// Detects this machine.
     pub fn detect() -> Self {
         let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let name = rustix::system::uname();
@@ -37,13 +37,13 @@ impl Machine {
     }
 }
 
-/// Memory in bytes that a new workload may use without pushing anything out.
+/// Returns the memory in bytes that a new workload may use without evicting other data.
 pub fn available_memory() -> u64 {
     memory_bytes("MemAvailable")
 }
 
-/// The commit of this program's source: what the build named in `LANEFS_COMMIT`, else what git says of the directory
-/// that it was built in, with `+changes` where files differ from the commit; empty where neither is known.
+/// Returns the commit of this program's source: the value of `LANEFS_COMMIT` at build time, else the state of
+/// git in the build directory, with `+changes` if files differ from the commit; empty if both are unknown.
 pub fn commit() -> String {
     if let Some(commit) = option_env!("LANEFS_COMMIT") {
         return commit.to_string();
@@ -58,7 +58,7 @@ pub fn commit() -> String {
     if changed { commit + "+changes" } else { commit }
 }
 
-/// Processes that used or waited for a core, averaged over the last minute.
+/// Returns the number of processes that used or waited for a core, averaged over the last minute.
 pub fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
@@ -70,7 +70,7 @@ fn memory_bytes(name: &str) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// The value of the first `name : value` line.
+/// Returns the value of the first `name : value` line.
 fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -85,7 +85,7 @@ fn last_level_cache() -> u64 {
     sizes.filter_map(|text| cache_bytes(text.trim())).max().unwrap_or(0)
 }
 
-/// `32768K` or `32M` in bytes.
+/// Converts `32768K` or `32M` to bytes.
 fn cache_bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
@@ -96,7 +96,8 @@ fn cache_bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Names of the GPUs: NVIDIA's driver tells the model; of the others the kernel tells the driver.
+/// Returns the names of the GPUs: NVIDIA's driver reports the model; of the others the kernel reports the
+/// driver.
 fn gpus() -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc/driver/nvidia/gpus").into_iter().flatten().flatten() {

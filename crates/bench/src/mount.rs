@@ -1,8 +1,8 @@
-//! `lanefs-bench mount`: a mounted volume beside ext4 and tmpfs, and beside the limit of the kernel's interface: a FUSE
-//! file system that hands everything on to tmpfs.
+//! `lanefs-bench mount`: a mounted volume beside ext4, tmpfs and the limit of the kernel's interface, a FUSE
+//! passthrough to tmpfs.
 //!
-//! All of them are used by system calls. What the kernel has cached is forgotten before each measurement, so that the file systems
-//! answer and not the kernel; this takes root.
+//! System calls measure all of them. The kernel's caches are dropped before each measurement, so that the
+//! file systems answer and not the kernel; this needs root.
 
 mod bench;
 mod data;
@@ -27,30 +27,31 @@ use std::path::PathBuf;
 /// Arguments of `lanefs-bench mount`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct MountArgs {
-    /// What every benchmark takes.
+    /// Arguments of every benchmark.
     #[command(flatten)]
     pub common: CommonArgs,
 }
 
-/// What the program around the benchmark brings along.
+/// Parts that a caller may replace.
 #[derive(Clone, Default)]
 pub struct MountHooks {
-    /// The program's own stop flag; `None`: a handler for Ctrl-C is installed.
+    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
     pub stop: Option<Stop>,
-    /// Sizes other than those of a full or quick run: for tests. The goals are stated for the full ones.
+    /// Sizes for tests, in place of those of a full or quick run; the goals apply to the full ones.
     pub sizes: Option<Sizes>,
-    /// The program `lanefs`; `None`: the one beside this program.
+    /// Program `lanefs`; `None`: the one beside this program.
     pub lanefs: Option<PathBuf>,
 }
 
-/// Runs the benchmark: progress on standard error, tables on standard output, the JSON object where asked for. Returns the
-/// exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`], [`crate::session::EXIT_STOPPED`]).
+/// Runs the benchmark: progress to standard error, tables to standard output, the JSON object to a file if
+/// requested. Returns the exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`],
+/// [`crate::session::EXIT_STOPPED`]).
 ///
 /// # Errors
-/// [`Error::Arguments`] and unreadable directories before anything was measured.
+/// [`Error::Arguments`] and unreadable directories before anything is measured.
 pub fn run_mount_with(args: &MountArgs, hooks: &MountHooks) -> Result<u8> {
     if !rustix::process::geteuid().is_root() {
-        let message = "bench mount takes root: the kernel's caches are emptied between measurements";
+        let message = "the benchmark `mount` needs root: it drops the kernel's caches between measurements";
         return Err(Error::Arguments(message.into()));
     }
     let sizes = hooks.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
@@ -67,7 +68,7 @@ pub fn run_mount_with(args: &MountArgs, hooks: &MountHooks) -> Result<u8> {
     Session::start("mount", &args.common, &row_names(cores), hooks.stop.clone(), settings)?.finish(measure)
 }
 
-/// All parts; fails only where it was stopped.
+/// Measures all parts; fails only if the user stopped it.
 fn measure(bench: &mut MountBench) -> Result<()> {
     bench.part("metadata", &rows::metadata_names(bench.report.machine.cores), metadata::measure)?;
     bench.part("a large file", &rows::DATA, data::measure)?;

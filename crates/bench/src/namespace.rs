@@ -1,7 +1,8 @@
 //! `lanefs-bench namespace`: paths, directories and files of LaneFS beside ext4 and tmpfs.
 //!
-//! Rows that need the same files make up a *part*; each part gets new file systems, measures its rows run by run on
-//! each system in turn, and takes everything away again. A part that fails is told and the others go on.
+//! Rows that need the same files form a *part*. Each part gets new file systems, measures its rows run by run
+//! on each system in turn, and removes everything again. A note reports a part that fails, and the others
+//! continue.
 
 mod bench;
 mod chain;
@@ -29,25 +30,25 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct NamespaceArgs {
     #[command(flatten)]
-    /// What every benchmark takes.
+    /// Arguments of every benchmark.
     pub common: CommonArgs,
-    /// What the row import-tree imports [default: /usr, with --quick /usr/share/doc]
+    /// Tree that the row import-tree imports [default: /usr, with --quick /usr/share/doc]
     #[arg(long, value_name = "DIR")]
     pub tree: Option<PathBuf>,
 }
 
-/// What the program around the benchmark brings along.
+/// Parts that a caller may replace.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    /// Imports a tree into a new file volume; `None`: as `lanefs mkfs` and `lanefs import` do.
+    /// Import of a tree into a new file volume; `None`: as `lanefs mkfs` and `lanefs import` do.
     pub import: Option<Import>,
-    /// The program's own stop flag; `None`: a handler for Ctrl-C is installed.
+    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
     pub stop: Option<Stop>,
-    /// Sizes other than those of a full or quick run: for tests. The goals are stated for the full ones.
+    /// Sizes for tests, in place of those of a full or quick run; the goals apply to the full ones.
     pub sizes: Option<Sizes>,
 }
 
-/// Runs the benchmark with nothing brought along.
+/// Runs the benchmark and replaces nothing.
 ///
 /// # Errors
 /// As [`run_namespace_with`].
@@ -55,11 +56,11 @@ pub fn run_namespace(args: &NamespaceArgs) -> Result<u8> {
     run_namespace_with(args, &Hooks::default())
 }
 
-/// Runs the benchmark: progress on standard error, the table on standard output, the JSON object where asked for.
-/// Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
+/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
 ///
 /// # Errors
-/// [`crate::Error::Arguments`] and unreadable directories before anything was measured.
+/// [`crate::Error::Arguments`] and unreadable directories before anything is measured.
 pub fn run_namespace_with(args: &NamespaceArgs, hooks: &Hooks) -> Result<u8> {
     let quick = args.common.quick;
     let sizes = hooks.sizes.unwrap_or(if quick { Sizes::QUICK } else { Sizes::FULL });
@@ -68,7 +69,7 @@ pub fn run_namespace_with(args: &NamespaceArgs, hooks: &Hooks) -> Result<u8> {
         .finish(measure)
 }
 
-/// All parts; fails only where it was stopped.
+/// Measures all parts; fails only if the user stopped it.
 fn measure(bench: &mut NamespaceBench) -> Result<()> {
     bench.part(
         "resolve",

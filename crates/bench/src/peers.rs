@@ -1,9 +1,9 @@
 //! The peers: ext4 and tmpfs, called through system calls on the same machine.
 //!
-//! As root each part of the benchmark gets a new ext4 image (with a journal, loop-mounted) and a new tmpfs, so that no
-//! part pays for what another left behind; both are unmounted and removed again whatever happens. Otherwise, or where
-//! directories are given, a new directory is made in each and removed again. A peer that cannot be had is left out
-//! with the reason.
+//! As root each part of the benchmark gets a new ext4 image (with a journal, loop-mounted) and a new tmpfs,
+//! so that no part pays for the leftovers of another. Both are unmounted and removed in any case. Otherwise,
+//! or with given directories, each peer gets a new directory, which is removed again. A note reports each
+//! missing peer with the reason.
 
 mod command;
 mod host;
@@ -20,7 +20,7 @@ pub use remove::remove_tree;
 use crate::{Error, Result, stop::Stop};
 use std::path::{Path, PathBuf};
 
-/// What a part of the benchmark will put on a file system.
+/// Room that a part of the benchmark requires on a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceRequest {
     /// Inodes.
@@ -29,21 +29,21 @@ pub struct SpaceRequest {
     pub bytes: u64,
 }
 
-/// Where an own ext4 image lies.
+/// Location of an ext4 image of the benchmark's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// In memory where there is room, as the memory volume it is compared with; else as [`Medium::Disk`].
+    /// In memory if there is room, as the memory volume that it is compared with; else as [`Medium::Disk`].
     Memory,
     /// In the directory for temporary files, as the file volume it is compared with.
     Disk,
 }
 
-/// Where the peers come from.
+/// Origin of the peers.
 #[derive(Clone, Debug, Default)]
 pub struct Peers {
-    /// A directory on ext4 to use instead of an own image.
+    /// Directory on ext4 in place of an image of the benchmark's own.
     pub ext4: Option<PathBuf>,
-    /// A directory on tmpfs to use instead of an own mount.
+    /// Directory on tmpfs in place of a mount of the benchmark's own.
     pub tmpfs: Option<PathBuf>,
 }
 
@@ -52,12 +52,12 @@ pub struct Peers {
 pub struct FreshPeers {
     /// The peers, in the order ext4, tmpfs.
     pub hosts: Vec<Host>,
-    /// Why one was left out, or what is special about it.
+    /// Reasons for missing peers, and remarks.
     pub notes: Vec<String>,
 }
 
 impl Peers {
-    /// Fails where a given directory does not exist or is not on the file system that it is given for.
+    /// Fails if a given directory does not exist or is not on the named file system.
     pub fn check(&self) -> Result<()> {
         for (kind, directory) in [("ext4", &self.ext4), ("tmpfs", &self.tmpfs)] {
             let Some(directory) = directory else { continue };
@@ -71,7 +71,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Empty file systems (or empty directories in the given ones) for one part of the benchmark.
+    /// Makes empty file systems (or empty directories in the given ones) for one part of the benchmark.
     pub fn fresh(&self, need: SpaceRequest, medium: Medium, stop: &Stop) -> Result<FreshPeers> {
         let mut ready = FreshPeers::default();
         let ext4 = self.ext4.as_deref();
@@ -117,7 +117,7 @@ impl FreshPeers {
     }
 }
 
-/// A new directory in the given one, else what `make` makes where this is root.
+/// Makes a new directory in the given one; without one, as root, calls `make`.
 fn given_or(directory: Option<&Path>, name: &str, make: impl FnOnce() -> Result<Host>) -> Result<Host> {
     if let Some(directory) = directory {
         return Host::in_directory(name, directory);

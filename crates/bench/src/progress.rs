@@ -1,9 +1,9 @@
-//! One line on standard error that says what is being measured.
+//! One line on standard error that names the current measurement.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 
-/// Rewrites one line on a terminal; elsewhere prints only the headings, so that a log stays short.
+/// A line that is rewritten on a terminal. Elsewhere only headings are printed, so that a log stays short.
 pub(crate) struct Progress {
     terminal: bool,
     open: Cell<bool>,
@@ -14,12 +14,12 @@ impl Progress {
         Progress { terminal: std::io::stderr().is_terminal(), open: Cell::new(false) }
     }
 
-    /// A new part of the benchmark.
+    /// Prints the heading of a new part.
     pub(crate) fn heading(&self, text: &str) {
         self.note(text);
     }
 
-    /// What happens just now.
+    /// Shows the current step.
     pub(crate) fn step(&self, text: &str) {
         if self.terminal {
             eprint!("\r\x1b[2K  {text}");
@@ -28,7 +28,7 @@ impl Progress {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub(crate) fn note(&self, text: &str) {
         self.finish();
         eprintln!("{text}");

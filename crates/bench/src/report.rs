@@ -6,10 +6,10 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The runs of one system in one row.
+/// Summary of the runs of one system in one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Middle value; the mean of the two middle ones where the number of runs is even.
+    /// Middle value; the mean of the two middle ones if the number of runs is even.
     pub median: f64,
     /// Smallest value.
     pub min: f64,
@@ -30,7 +30,7 @@ impl Summary {
     }
 }
 
-/// A number that the design wants a row to reach.
+/// A goal that the design sets for a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Goal {
     /// The goal in words, e.g. `ext4 >= 10`.
@@ -39,7 +39,7 @@ pub struct Goal {
     pub reached: bool,
 }
 
-/// Which way the values of a row are better.
+/// Direction in which values of a row are better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -61,22 +61,22 @@ pub struct Row {
     pub unit: String,
     /// Whether less or more of it is better.
     pub better: Better,
-    /// LaneFS.
+    /// Values of LaneFS.
     pub lanefs: Summary,
-    /// The others, by name.
+    /// Values of the peers, by name.
     pub peers: BTreeMap<String, Summary>,
-    /// Median of the peer over that of LaneFS, of a rate the other way round: above 1 where LaneFS is better.
+    /// Median of the peer over that of LaneFS, for a rate the inverse: above 1 if LaneFS is better.
     pub ratio: BTreeMap<String, f64>,
-    /// Further medians of LaneFS or of peers, named with their unit; no peer is compared by them.
+    /// Further medians of LaneFS or of peers, named with their unit; not compared.
     pub extra: BTreeMap<String, f64>,
-    /// What the design wants of this row.
+    /// Goals of this row.
     pub goals: Vec<Goal>,
-    /// What a reader must know about these values.
+    /// Remarks about these values.
     pub notes: Vec<String>,
 }
 
 impl Row {
-    /// A row of costs from the values of all runs; `None` where LaneFS has none.
+    /// Makes a row of costs from the values of all runs; `None` if LaneFS has none.
     pub fn new(name: &str, unit: &str, lanefs: &[f64], peers: &BTreeMap<String, Vec<f64>>) -> Option<Self> {
         let lanefs = Summary::of(lanefs)?;
         let peers: BTreeMap<String, Summary> =
@@ -89,7 +89,7 @@ impl Row {
         Some(Row { name: name.into(), unit: unit.into(), lanefs, peers, ratio, ..Row::default() })
     }
 
-    /// A row of rates, of which more is better.
+    /// Makes a row of rates, of which more is better.
     pub fn rate(name: &str, unit: &str, lanefs: &[f64], peers: &BTreeMap<String, Vec<f64>>) -> Option<Self> {
         let mut row = Row { better: Better::More, ..Row::new(name, unit, lanefs, peers)? };
         row.ratio.retain(|_, ratio| *ratio > 0.0);
@@ -115,7 +115,7 @@ impl Row {
         self
     }
 
-    /// Adds the goal of a ratio to one peer of at least `least`; nothing where that peer was left out.
+    /// Adds the goal of a ratio to one peer of at least `least`; adds nothing without that peer.
     pub fn goal_ratio(self, peer: &str, least: f64) -> Self {
         match self.ratio.get(peer) {
             Some(&ratio) => self.goal(format!("{peer} >= {least}"), ratio >= least),
@@ -130,20 +130,20 @@ impl Row {
     }
 }
 
-/// Everything that one benchmark found out.
+/// Results of one benchmark.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Name of the benchmark, e.g. `namespace`.
     pub bench: String,
-    /// Commit of the code; empty where unknown, with `+changes` behind it where files differ from it.
+    /// Commit of the code; ends with `+changes` if files differ from it; empty if unknown.
     pub commit: String,
-    /// What it ran on.
+    /// Machine of the run.
     pub machine: Machine,
-    /// What holds for all rows, e.g. why a peer was left out.
+    /// Remarks about all rows, e.g. the reason for a missing peer.
     pub notes: Vec<String>,
     /// The rows in the order measured.
     pub rows: Vec<Row>,
-    /// Further tables for people, of values that the rows have in `extra`.
+    /// Further tables for people, with values of `extra`.
     #[serde(skip)]
     pub tables: Vec<Table>,
 }
@@ -151,20 +151,20 @@ pub struct Report {
 /// A table for people: a title and lines of cells, the first of them the heading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// Title.
     pub title: String,
     /// Heading and rows.
     pub lines: Vec<Vec<String>>,
 }
 
 impl Report {
-    /// The object for machines: one line of JSON.
+    /// Returns the object for machines: one line of JSON.
     pub fn json(&self) -> String {
         // Every field is a string, number, map or list of those: serialisation cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The table for people.
+    /// Returns the table for people.
     pub fn table(&self) -> String {
         let mut text = format!(
             "{} on {}, {} cores, {}\n",
@@ -198,16 +198,16 @@ impl Report {
     }
 }
 
-/// The peers that have columns. A variant of a peer (`ext4-mknod`) has one row only: it goes below the table, which keeps to
-/// a screen's width.
+/// Lists the peers that have columns. A variant of a peer (`ext4-mknod`) has only one row: it goes below the
+/// table, which keeps to a screen's width.
 fn shown_peers(row: &Row) -> impl Iterator<Item = &str> {
     row.peers.keys().map(String::as_str).filter(|name| !name.contains('-'))
 }
 
-/// From so many peers on a column has medians and ratios only: a screen has no room for more.
+/// Number of peers from which a column has only medians and ratios: a screen has no room for more.
 const MANY_PEERS: usize = 4;
 
-/// Rows that stand in one table: a row begins another where it has no peer in common with those before.
+/// Groups rows into tables: a row begins another table if it has no peer in common with those before.
 fn blocks(rows: &[Row]) -> Vec<&[Row]> {
     let (mut blocks, mut start, mut peers) = (Vec::new(), 0, BTreeSet::new());
     for (i, row) in rows.iter().enumerate() {
@@ -262,7 +262,7 @@ fn spread(summary: &Summary) -> String {
     format!("{} ({}..{})", short(summary.median), short(summary.min), short(summary.max))
 }
 
-/// Three significant digits, no exponent.
+/// Formats a value with three significant digits and no exponent.
 pub(crate) fn short(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 || v == 0.0 => 0,
@@ -273,7 +273,8 @@ pub(crate) fn short(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Columns as wide as their widest cell; the first two and the `last` last ones to the left, numbers to the right.
+/// Aligns cells to columns as wide as their widest cell; the first two and the `last` last ones to the left,
+/// numbers to the right.
 fn aligned(lines: &[Vec<String>], last: usize) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width =

@@ -1,13 +1,13 @@
-//! Which rows of a benchmark are asked for.
+//! Selection of rows.
 
 use crate::{Error, Result};
 use globset::{Glob, GlobMatcher};
 
-/// The rows asked for.
+/// The selected rows.
 pub(crate) struct Selection(Option<GlobMatcher>);
 
 impl Selection {
-    /// From the argument; fails where it is no pattern, or none of `names` matches it.
+    /// Reads the argument; fails if it is no pattern, or if no name matches it.
     pub(crate) fn new(pattern: Option<&str>, names: &[String]) -> Result<Self> {
         let Some(pattern) = pattern else { return Ok(Selection(None)) };
         let glob = Glob::new(pattern).map_err(|e| Error::Arguments(format!("--rows: {e}")))?;

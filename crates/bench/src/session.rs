@@ -1,6 +1,7 @@
-//! One run of a benchmark: what all of them have in common, from the arguments to the report.
+//! A benchmark under way, from the arguments to the report: code that all benchmarks share.
 //!
-//! Rows that need the same files make up a *part*. A part that fails is told and the others go on; a stop ends them all.
+//! Rows that need the same files form a *part*. A note reports a part that fails, and the others continue; a
+//! stop ends them all.
 
 use crate::machine::Machine;
 use crate::peers::{Host, Medium, Peers, SpaceRequest};
@@ -16,12 +17,12 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Exit code where every row was measured, whether or not it reached its goal.
+/// Exit code if every row was measured, whether or not it reached its goal.
 pub const EXIT_DONE: u8 = 0;
-/// Exit code where a part failed.
+/// Exit code if a part failed.
 pub const EXIT_FAILED: u8 = 1;
 
-/// Processes that wait for or use a core, averaged over a minute, from which on a run is disturbed.
+/// Load (processes that use or wait for a core, averaged over a minute) that disturbs a run.
 const BUSY: f64 = 0.5;
 
 /// Runs of each row.
@@ -44,15 +45,15 @@ pub struct CommonArgs {
     /// Runs of each row; the median counts [default: 5, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: Option<u32>,
-    /// A directory on ext4 to compare with, instead of an own image (which takes root)
+    /// Compare with a directory on ext4, in place of an image of its own (which needs root)
     #[arg(long, value_name = "DIR")]
     pub ext4: Option<PathBuf>,
-    /// A directory on tmpfs to compare with, instead of an own mount (which takes root)
+    /// Compare with a directory on tmpfs, in place of a mount of its own (which needs root)
     #[arg(long, value_name = "DIR")]
     pub tmpfs: Option<PathBuf>,
 }
 
-/// A benchmark under way; `S` is what only this one has: its sizes and further arguments.
+/// A benchmark under way; `S` has its sizes and further arguments.
 pub(crate) struct Session<S> {
     pub(crate) settings: S,
     pub(crate) runs: usize,
@@ -80,7 +81,7 @@ impl<S> Session<S> {
         let selection = Selection::new(args.rows.as_deref(), rows)?;
         let peers = Peers { ext4: args.ext4.clone(), tmpfs: args.tmpfs.clone() };
         peers.check()?;
-        // Opened first: a name that cannot be written must not be found out after a quarter of an hour.
+        // Opened first: a name that cannot be written must not fail after a quarter of an hour.
         let json = args.json.as_ref().map(|path| {
             let file = File::create(path).map_err(Error::host(path.display().to_string()));
             file.map(|file| (path.clone(), file))
@@ -110,8 +111,8 @@ impl<S> Session<S> {
         Ok(session)
     }
 
-    /// Measures all parts (`measure` fails only where it was stopped), prints the table, writes the object where asked
-    /// for, and returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+    /// Measures all parts (`measure` fails only if the user stopped it), prints the table, writes the object
+    /// if requested, and returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
     ///
     /// # Errors
     /// A report that cannot be written.
@@ -119,7 +120,7 @@ impl<S> Session<S> {
         let stopped = measure(&mut self).is_err();
         self.progress.finish();
         let mut out = std::io::stdout().lock();
-        // A reader that went away (`| head`) is no failure of the benchmark.
+        // A reader that closed the pipe (`| head`) is no failure of the benchmark.
         let _ = out.write_all(self.report.table().as_bytes());
         if stopped {
             self.progress.note("stopped; the rows above are complete, the others were not measured");
@@ -132,8 +133,8 @@ impl<S> Session<S> {
         Ok(if self.failed { EXIT_FAILED } else { EXIT_DONE })
     }
 
-    /// Runs a part where one of its rows is asked for. Fails only where the benchmark was stopped; another failure is
-    /// noted and the benchmark goes on.
+    /// Runs a part if one of its rows is selected. Fails only if the user stopped the benchmark; a note
+    /// reports another failure, and the benchmark continues.
     pub(crate) fn part<R: AsRef<str>>(
         &mut self,
         title: &str,
@@ -156,7 +157,7 @@ impl<S> Session<S> {
         }
     }
 
-    /// Adds a note to the report once, however many parts have it.
+    /// Adds a note to the report, once for all parts that have it.
     pub(crate) fn note(&mut self, text: String) {
         if !self.report.notes.contains(&text) {
             self.progress.note(&text);
@@ -164,7 +165,7 @@ impl<S> Session<S> {
         }
     }
 
-    /// Empty peers with room for `need`; a note says which could not be had.
+    /// Makes empty peers with room for `need`; a note reports each missing one.
     pub(crate) fn hosts(&mut self, need: SpaceRequest, medium: Medium) -> Result<Vec<Host>> {
         self.progress.step("making file systems");
         let ready = self.peers.fresh(need, medium, &self.stop)?;
@@ -174,8 +175,8 @@ impl<S> Session<S> {
         Ok(ready.hosts)
     }
 
-    /// `work` once to warm up and then in every run, on each system in turn. It gets the run's number, 0 for the
-    /// warm-up.
+    /// Calls `work` on each system in turn, once to warm up and then in every run, with the number of the
+    /// run, 0 for the warm-up.
     pub(crate) fn in_turn<T: Named + ?Sized>(
         &self,
         title: &str,
@@ -185,7 +186,7 @@ impl<S> Session<S> {
         self.in_rounds(title, 1, systems, work)
     }
 
-    /// As [`in_turn`](Self::in_turn), with so many short rounds for each run.
+    /// As [`in_turn`](Self::in_turn), with `rounds` short rounds for each run.
     pub(crate) fn in_rounds<T: Named + ?Sized>(
         &self,
         title: &str,
@@ -205,7 +206,7 @@ impl<S> Session<S> {
         Ok(())
     }
 
-    /// Adds a row where it is asked for.
+    /// Adds a row if it is selected.
     pub(crate) fn row(&mut self, row: Option<Row>) {
         if let Some(row) = row.filter(|row| self.selection.has(&row.name)) {
             self.report.rows.push(row);

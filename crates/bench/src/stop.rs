@@ -1,30 +1,31 @@
-//! Ctrl-C: a flag that every long loop looks at, so that mounts and images are removed on the way out.
+//! Ctrl-C: a flag that every long loop checks, so that mounts and images are removed before the end.
 
 use crate::error::EXIT_STOPPED;
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// How many operations a loop does between two looks at the flag: rare enough to cost nothing, often enough to stop
-/// within a tenth of a second.
+/// Operations between two checks of the flag: rare enough to cost nothing, often enough to stop within a
+/// tenth of a second.
 pub(crate) const STRIDE: usize = 1024;
 
 /// Signals after which the process ends without removing its mounts and images.
 const MAX_SIGNALS: u32 = 3;
 
-/// Set once, seen by all clones.
+/// A flag that is set once and that all clones see.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Returns a flag that SIGINT, SIGTERM and SIGHUP set. The third signal ends the process at once, for a device
-    /// that no longer answers. Where the process has a handler already, that one stays and the flag is never set.
+    /// Returns a flag that SIGINT, SIGTERM and SIGHUP set. The third signal ends the process at once, for a
+    /// device that no longer answers. Where the process has a handler already, that one stays and the flag is
+    /// never set.
     pub fn on_signal() -> Self {
         let stop = Stop::default();
         let flag = stop.clone();
         let signals = AtomicU32::new(0);
-        // A shell starts background jobs with SIGINT ignored; the handler takes its place, or SIGTERM, which comes with
-        // it, would leave mounts behind.
+        // A shell starts background jobs with SIGINT ignored; the handler takes its place, or SIGTERM, which
+        // comes with it, would leave mounts behind.
         let _ = ctrlc::set_handler(move || {
             flag.set();
             if signals.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_SIGNALS {
@@ -34,17 +35,17 @@ impl Stop {
         stop
     }
 
-    /// Asks everybody to stop.
+    /// Asks all work to stop.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// True once somebody asked to stop.
+    /// Returns whether a stop was requested.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Fails with [`Error::Stopped`] once somebody asked to stop.
+    /// Fails with [`Error::Stopped`] after a request to stop.
     pub fn check(&self) -> Result<()> {
         if self.is_set() { Err(Error::Stopped) } else { Ok(()) }
     }

@@ -1,35 +1,35 @@
-//! What the rows ask of a file system, so that each is measured by the same words.
+//! Operations that the rows require of a file system, the same for every system.
 //!
-//! Everything happens below one root directory that is empty at first. A method that returns a [`Duration`] measures
-//! only the work that it is named for: opening the directory, making the requests ready and cleaning up are outside.
-//! Every such method also checks its answers, and fails with [`crate::Error::Wrong`] where one is not as it must be.
+//! All work happens below one root directory, which is empty at first. A method that returns a [`Duration`]
+//! measures only the work that it is named for, without opening the directory, preparing the requests and
+//! cleaning up. It also checks the answers, and fails with [`crate::Error::Wrong`] if one is wrong.
 
 use crate::workload::{Strings, Tree};
 use crate::{Result, stop::Stop};
 use std::ffi::CStr;
 use std::time::Duration;
 
-/// Whether the requests of a lookup name something that exists.
+/// Expected result of the requests of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// All of them.
+    /// All exist.
     Found,
-    /// None of them: the last component is missing.
+    /// None exists: the last component is missing.
     Absent,
 }
 
-/// How a file is created.
+/// Call that creates a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
-    /// As a program creates a file: `openat(O_CREAT | O_EXCL)` and `close`; LaneFS: `create_file`.
+    /// The calls of a program: `openat(O_CREAT | O_EXCL)` and `close`; LaneFS: `create_file`.
     Open,
     /// `mknodat`, which leaves no descriptor to close; LaneFS: `mknod`.
     Node,
 }
 
-/// What has a name in a report.
+/// A system with a name in a report.
 pub trait Named {
-    /// The name.
+    /// Returns the name.
     fn name(&self) -> &str;
 }
 
@@ -38,9 +38,9 @@ pub trait System: Named {
     /// Makes a tree of directories and empty files.
     fn make_tree(&self, tree: &Tree, stop: &Stop) -> Result<()>;
 
-    /// Attributes of every requested path, relative to `directory` (`None`: the root), symbolic links not followed,
-    /// all answers read; each thread resolves its own share of the requests. From the first thread's start to the last
-    /// one's end.
+    /// Reads the attributes of every requested path, relative to `directory` (`None`: the root), without
+    /// following symbolic links. Each thread resolves its own share of the requests. Returns the time from
+    /// the start of the first thread to the end of the last one.
     fn resolve(
         &self,
         directory: Option<&CStr>,
@@ -65,24 +65,26 @@ pub trait System: Named {
     /// Creates subdirectories in a directory of the root.
     fn make_subdirectories(&self, directory: &CStr, names: &Strings, stop: &Stop) -> Result<Duration>;
 
-    /// Removes them again.
+    /// Removes the subdirectories.
     fn remove_subdirectories(&self, directory: &CStr, names: &Strings, stop: &Stop) -> Result<()>;
 
-    /// Creates `depth` directories, each in the one before, the first in a directory of the root.
+    /// Creates `depth` directories, each in the previous one, the first in a directory of the root.
     fn make_chain(&self, directory: &CStr, depth: usize, stop: &Stop) -> Result<Duration>;
 
-    /// Looks up the deepest directory of such a chain `times` times, each time from its top.
+    /// Looks up the deepest directory of a chain `times` times, each time from the top.
     fn resolve_chain(&self, directory: &CStr, depth: usize, times: usize, stop: &Stop) -> Result<Duration>;
 
     /// Removes a chain.
     fn remove_chain(&self, directory: &CStr, depth: usize, stop: &Stop) -> Result<()>;
 
-    /// Lists a directory of the root and reads the attributes of each of its `expected` entries, in the order listed.
+    /// Lists a directory of the root and reads the attributes of each of its `expected` entries, in the order
+    /// listed.
     fn list_and_stat(&self, directory: &CStr, expected: usize, stop: &Stop) -> Result<Duration>;
 
-    /// Bytes in use, inodes included; `None` where the system does not tell.
+    /// Returns the bytes in use, with inodes; `None` if the system does not report them.
     fn used_bytes(&self) -> Result<Option<u64>>;
 
-    /// Writes out whatever waits to be written, so that it does not happen while another system is measured.
+    /// Writes out all pending data, so that the write-back does not overlap the measurement of another
+    /// system.
     fn settle(&self) -> Result<()>;
 }

@@ -4,18 +4,18 @@ use crate::Result;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// What threads that worked together did.
+/// Work of threads that started together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadsOutcome {
-    /// From the first thread's start to the last one's end.
+    /// Time from the start of the first thread to the end of the last one.
     pub(crate) elapsed: Duration,
-    /// The times of all threads together, each from its own start to its own end.
+    /// Sum of the times of all threads, each from its own start to its own end.
     pub(crate) busy: Duration,
-    /// Sum of what they returned.
+    /// Sum of the values that they returned.
     pub(crate) sum: u64,
 }
 
-/// Runs `work` on threads that start together; each gets its number, from 0 on.
+/// Runs `work` on threads that start together; each receives its number, counted from 0.
 pub(crate) fn together(threads: usize, work: impl Fn(usize) -> Result<u64> + Sync) -> Result<ThreadsOutcome> {
     if threads <= 1 {
         let start = Instant::now();
@@ -39,7 +39,7 @@ pub(crate) fn together(threads: usize, work: impl Fn(usize) -> Result<u64> + Syn
         let (mut first, mut last): (Option<Instant>, Option<Instant>) = (None, None);
         let mut all = ThreadsOutcome::default();
         for thread in running {
-            // A panic of a worker goes on here, as it would without threads.
+            // A worker's panic continues here, as it would without threads.
             let (answer, start, end) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             all.sum += answer?;
             all.busy += end - start;
@@ -51,8 +51,8 @@ pub(crate) fn together(threads: usize, work: impl Fn(usize) -> Result<u64> + Syn
     })
 }
 
-/// Splits the requests evenly among threads that start together; returns the time from their start to the last one's
-/// end, and the sum of what they returned.
+/// Splits the requests evenly among threads that start together; returns the time from their start to the end
+/// of the last one, and the sum of the values that they returned.
 pub(crate) fn in_threads<T: Sync>(
     requests: &[T],
     threads: usize,
@@ -62,7 +62,7 @@ pub(crate) fn in_threads<T: Sync>(
     Ok((done.elapsed, done.sum))
 }
 
-/// The part of `all` that belongs to one of several threads; no two differ by more than one.
+/// Returns the share of one of several threads; lengths of shares differ by at most one.
 pub(crate) fn share<T>(all: &[T], threads: usize, thread: usize) -> &[T] {
     let threads = threads.max(1);
     let start = |thread: usize| all.len() * thread.min(threads) / threads;

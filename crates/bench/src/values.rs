@@ -4,7 +4,7 @@ use crate::report::{Row, Summary};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The name under which LaneFS's values are kept.
+/// Name of LaneFS in reports.
 pub(crate) const LANEFS: &str = "lanefs";
 
 type ByName = BTreeMap<String, Vec<f64>>;
@@ -18,33 +18,33 @@ impl Values {
         self.0.entry(system.to_string()).or_default().push(value);
     }
 
-    /// Adds the nanoseconds for one of `count` operations that took `elapsed` together.
+    /// Adds the nanoseconds for one of `count` operations that took `elapsed` in all.
     pub(crate) fn add_each(&mut self, system: &str, elapsed: Duration, count: usize) {
         self.add(system, elapsed.as_secs_f64() * 1e9 / count.max(1) as f64);
     }
 
-    /// The median of a system.
+    /// Returns the median of a system.
     pub(crate) fn median(&self, system: &str) -> Option<f64> {
         Summary::of(self.0.get(system)?).map(|summary| summary.median)
     }
 
-    /// The medians of all systems by name.
+    /// Returns the medians of all systems by name.
     pub(crate) fn medians(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().filter_map(|(name, values)| Some((name.as_str(), Summary::of(values)?.median)))
     }
 
-    /// The names of all systems.
+    /// Returns the names of all systems.
     pub(crate) fn systems(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// The row of these values, a cost; `None` without one of LaneFS.
+    /// Makes a row of costs; `None` without a value of LaneFS.
     pub(crate) fn row(&self, name: &str, unit: &str) -> Option<Row> {
         let (lanefs, peers) = self.apart()?;
         Row::new(name, unit, &lanefs, &peers)
     }
 
-    /// The row of these values, a rate; `None` without one of LaneFS.
+    /// Makes a row of rates; `None` without a value of LaneFS.
     pub(crate) fn rate_row(&self, name: &str, unit: &str) -> Option<Row> {
         let (lanefs, peers) = self.apart()?;
         Row::rate(name, unit, &lanefs, &peers)

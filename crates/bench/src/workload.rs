@@ -1,17 +1,17 @@
-//! Names, paths and orders: the same for every system, from a seed, knowing no file system.
+//! Names, paths and orders from a seed: the same for every system, without knowledge of any.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::ffi::CStr;
 
-/// Seed of every order and sample. Fixed, so that two runs measure the same accesses.
+/// Seed of every order and sample. It is fixed, so that two runs measure the same accesses.
 pub const SEED: u64 = 0x001a_9ef5;
 
 /// Files in each leaf directory of a [`Tree`].
 pub const FILES_PER_DIRECTORY: usize = 32;
 
-/// Many NUL-terminated strings in one block of memory, in the order in which they will be asked for: both sides then
-/// read their requests in sequence, as from a list that a program was given.
+/// Many NUL-terminated strings in one block of memory, in the order of the requests: both sides then read
+/// their requests in sequence, as from a list that a program received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
     bytes: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Strings {
 }
 
 impl Strings {
-    /// Appends a string; what follows a NUL in it is left out, as a system call would.
+    /// Appends a string up to its first NUL, as a system call would read it.
     pub fn push(&mut self, string: &[u8]) {
         let len = string.iter().position(|&b| b == 0).unwrap_or(string.len());
         self.bytes.extend_from_slice(&string[..len]);
@@ -28,37 +28,37 @@ impl Strings {
         self.ends.push(self.bytes.len());
     }
 
-    /// Number of strings.
+    /// Returns the number of strings.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// True where there is none.
+    /// Returns whether there is no string.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The string with this index, for system calls.
+    /// Returns the string with this index, for system calls.
     ///
     /// # Panics
-    /// Where the index is not below [`Strings::len`].
+    /// If the index is not below [`Strings::len`].
     pub fn get(&self, index: usize) -> &CStr {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         // `push` leaves exactly one NUL, at the end.
         CStr::from_bytes_with_nul(&self.bytes[start..self.ends[index]]).unwrap_or_default()
     }
 
-    /// The strings in order.
+    /// Returns the strings in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &CStr> {
         (0..self.len()).map(|i| self.get(i))
     }
 
-    /// Mean length in bytes, without the NUL.
+    /// Returns the mean length in bytes, without the NUL.
     pub fn mean_len(&self) -> f64 {
         if self.is_empty() { 0.0 } else { (self.bytes.len() - self.len()) as f64 / self.len() as f64 }
     }
 
-    /// The strings with these indices, in that order.
+    /// Returns the strings with these indices, in that order.
     pub fn pick(&self, order: &[usize]) -> Strings {
         let mut picked = Strings::default();
         for &index in order {
@@ -78,8 +78,8 @@ impl<S: AsRef<[u8]>> FromIterator<S> for Strings {
     }
 }
 
-/// A tree of empty files at depth 5 to 7 (components of the path, the file's own name included), a third of the
-/// leaf directories at each depth, 32 files in each, relative paths of 46 bytes on average.
+/// A tree of empty files at depth 5 to 7 (components of the path, the file's own name included), a third of
+/// the leaf directories at each depth, 32 files in each, relative paths of 46 bytes on average.
 #[derive(Clone, Debug)]
 pub struct Tree {
     /// Every directory, parents before their children.
@@ -89,7 +89,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A tree of `files` files.
+    /// Makes a tree of `files` files.
     pub fn new(files: usize) -> Self {
         let mut tree = Tree { directories: Strings::default(), files: Strings::default() };
         let mut number = 0;
@@ -128,12 +128,12 @@ impl Tree {
         }
     }
 
-    /// The files in random order.
+    /// Returns the files in random order.
     pub fn requests(&self) -> Strings {
         self.files.pick(&shuffled(self.files.len()))
     }
 
-    /// As [`Tree::requests`], with a last component of the same length that does not exist.
+    /// As [`Tree::requests`], with an absent last component of the same length.
     pub fn absent_requests(&self) -> Strings {
         self.requests()
             .iter()
@@ -142,72 +142,72 @@ impl Tree {
     }
 }
 
-/// The numbers below `count`, shuffled.
+/// Returns the numbers below `count`, shuffled.
 pub fn shuffled(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.shuffle(&mut StdRng::seed_from_u64(SEED));
     order
 }
 
-/// `samples` random numbers below `count`, with repetition.
+/// Returns `samples` random numbers below `count`, with repetition.
 pub fn sampled(count: usize, samples: usize) -> Vec<usize> {
     let mut rng = StdRng::seed_from_u64(SEED ^ count as u64);
     (0..samples).map(|_| rng.random_range(0..count.max(1))).collect()
 }
 
-/// The name of file `index` in a flat directory: 20 bytes.
+/// Returns the name of file `index` in a flat directory: 20 bytes.
 pub fn flat_name(index: usize) -> String {
     format!("sample-{index:09}.dat")
 }
 
-/// A name as long as [`flat_name`]'s that no flat directory has.
+/// Returns a name as long as [`flat_name`]'s that no flat directory has.
 pub fn absent_name(index: usize) -> String {
     format!("sample-{index:09}.txt")
 }
 
-/// The name of subdirectory `index` of a wide directory: 9 bytes.
+/// Returns the name of subdirectory `index` of a wide directory: 9 bytes.
 pub fn subdirectory_name(index: usize) -> String {
     format!("dir-{index:05}")
 }
 
-/// The first `count` flat names.
+/// Returns the first `count` flat names.
 pub fn flat_names(count: usize) -> Strings {
     (0..count).map(flat_name).collect()
 }
 
-/// The name of every directory of a chain.
+/// Name of every directory of a chain.
 pub const CHAIN_NAME: &CStr = c"a";
 
-/// A path that goes `depth` directories down a chain: `a/a/.../a`.
+/// Returns a path that goes `depth` directories down a chain: `a/a/.../a`.
 pub fn chain_path(depth: usize) -> Vec<u8> {
     vec![CHAIN_NAME.to_bytes(); depth].join(&b'/')
 }
 
-/// How large each workload is.
+/// Sizes of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Files in the tree of the `resolve-*` rows.
     pub tree_files: usize,
     /// Largest directory of the `lookup-wide-*` rows.
     pub wide_files: usize,
-    /// Lookups in each of them.
+    /// Lookups in each of these directories.
     pub wide_lookups: usize,
     /// Files in the directory of `create-flat`, `unlink-flat` and `bytes-per-file`.
     pub flat_files: usize,
     /// Directories of the chain.
     pub chain_depth: usize,
-    /// Lookups of the deepest.
+    /// Lookups of the deepest directory.
     pub chain_lookups: usize,
     /// Subdirectories of the wide directory.
     pub subdirectories: usize,
-    /// Lookups in it.
+    /// Lookups in the wide directory.
     pub subdirectory_lookups: usize,
     /// Files in the directory of `readdir-stat`.
     pub listed_files: usize,
 }
 
 impl Sizes {
-    /// The sizes that the goals are stated for.
+    /// Sizes that the goals apply to.
     pub const FULL: Sizes = Sizes {
         tree_files: 1_000_000,
         wide_files: 10_000_000,
@@ -229,7 +229,7 @@ impl Sizes {
         ..Sizes::FULL
     };
 
-    /// The directory sizes of the `lookup-wide-*` rows: powers of ten.
+    /// Returns the directory sizes of the `lookup-wide-*` rows: powers of ten.
     pub fn wide_steps(&self) -> Vec<usize> {
         std::iter::successors(Some(1usize), |n| n.checked_mul(10))
             .take_while(|&n| n <= self.wide_files)

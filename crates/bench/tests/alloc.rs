@@ -1,4 +1,4 @@
-//! `lanefs-bench alloc` with libraries made here: right ones, slow ones and wrong ones.
+//! `lanefs-bench alloc` with libraries of this test: right ones, slow ones and wrong ones.
 
 use lanefs_bench::alloc::{Sizes, row_names};
 use lanefs_bench::blocks::BlockSizes;
@@ -20,7 +20,7 @@ const TINY: Sizes = Sizes {
     blocks: BlockSizes { files: 20, aged_bytes: 64 << 20, rounds: 1, large_bytes: 2 << 20 },
 };
 
-/// What every library here calls: the C library's own allocator.
+/// Declarations of the C library's own allocator, which every library here calls.
 const C_LIBRARY: &str = "#include <stddef.h>
     extern void *__libc_malloc(size_t); extern void __libc_free(void *);
     extern void *__libc_calloc(size_t, size_t); extern void *__libc_realloc(void *, size_t);
@@ -44,7 +44,7 @@ fn output_of<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Builds a library to preload; each call of it waits so many turns.
+/// Builds a library to preload; each call of it waits `wait` turns.
 fn library(path: &Path, functions: &[&str], wait: u32) {
     let source = path.with_extension("c");
     fs::write(&source, C_LIBRARY.to_string() + &functions.concat()).unwrap();
@@ -55,7 +55,7 @@ fn library(path: &Path, functions: &[&str], wait: u32) {
     assert!(built.expect("cc, which building needs too").success());
 }
 
-/// A directory with the program and a library as LaneFS's beside it.
+/// Makes a directory with the program, and beside it a library in place of LaneFS's.
 fn place(functions: &[&str], wait: u32) -> (tempfile::TempDir, AllocHooks) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("lanefs-bench");
@@ -65,7 +65,7 @@ fn place(functions: &[&str], wait: u32) -> (tempfile::TempDir, AllocHooks) {
     (dir, hooks)
 }
 
-/// The benchmark's exit code and report.
+/// Runs the benchmark; returns its exit code and report.
 fn bench(dir: &Path, hooks: &AllocHooks, rows: Option<&str>) -> (u8, Value) {
     let json: PathBuf = dir.join("report.json");
     let common = CommonArgs {
@@ -78,7 +78,7 @@ fn bench(dir: &Path, hooks: &AllocHooks, rows: Option<&str>) -> (u8, Value) {
     (code, serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap())
 }
 
-/// A worker's command line, small.
+/// Returns the command line of a small worker.
 fn worker(workload: &str) -> Vec<String> {
     let steps = if workload == "thread-churn" { "8" } else { "2000" };
     ["alloc-worker", "--workload", workload, "--threads", "2", "--steps", steps].map(Into::into).into()

@@ -1,4 +1,4 @@
-//! The whole benchmark at tiny sizes: every row is there, measured and well formed. Nothing looks at a time.
+//! The whole benchmark at tiny sizes: every row is present, measured and well formed. No test checks a time.
 
 use lanefs_bench::concurrency::{Sizes, row_names};
 use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_STOPPED};

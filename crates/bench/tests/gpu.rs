@@ -1,4 +1,4 @@
-//! The whole benchmark at tiny sizes: every row is there, measured and well formed. Nothing looks at a time.
+//! The whole benchmark at tiny sizes: every row is present, measured and well formed. No test checks a time.
 
 use lanefs_bench::error::EXIT_ERROR;
 use lanefs_bench::gpu::row_names;
@@ -9,7 +9,7 @@ use lanefs_bench::{Error, GpuArgs, GpuHooks, run_gpu_with};
 use serde_json::Value;
 
 const TINY: Sizes = Sizes {
-    // Enough that some match the pattern of `gpu-find`.
+    // Enough files for some to match the pattern of `gpu-find`.
     tree_files: 5_000,
     wide_files: 100,
     wide_lookups: 2_000,

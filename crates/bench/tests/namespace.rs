@@ -1,4 +1,4 @@
-//! The whole benchmark at tiny sizes: every row is there, measured and well formed. Nothing looks at a time.
+//! The whole benchmark at tiny sizes: every row is present, measured and well formed. No test checks a time.
 
 use lanefs_bench::namespace::{EXIT_DONE, EXIT_STOPPED, ImportRequest, row_names};
 use lanefs_bench::session::CommonArgs;
@@ -20,7 +20,7 @@ const TINY: Sizes = Sizes {
     listed_files: 1_000,
 };
 
-/// Stands for the import, which the program around the benchmark plugs in.
+/// Import in place of the benchmark's own.
 fn writes_a_file(request: &ImportRequest<'_>) -> Result<u64, String> {
     assert!(!request.image.exists());
     std::fs::write(request.image, "image").map_err(|e| e.to_string())?;
@@ -49,7 +49,7 @@ fn every_row_is_measured_and_the_report_is_whole() {
         let lanefs = &row["lanefs"];
         assert!(lanefs["min"].as_f64() <= lanefs["median"].as_f64(), "{row}");
         assert!(lanefs["median"].as_f64() <= lanefs["max"].as_f64(), "{row}");
-        // So few files fit into what a new volume has set aside already.
+        // So few files fit into the space that a new volume has reserved already.
         let may_be_nothing = row["name"] == "bytes-per-file";
         assert!(may_be_nothing || lanefs["median"].as_f64().unwrap() > 0.0, "{row}");
         let peers: Vec<&String> = row["peers"].as_object().unwrap().keys().collect();

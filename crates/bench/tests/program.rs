@@ -54,7 +54,7 @@ fn an_interrupt_ends_it_with_exit_code_130() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The first heading appears once the handler is there.
+    // The handler is installed before the first heading appears.
     let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut heading = String::new();
     std::io::BufRead::read_line(&mut errors, &mut heading).unwrap();

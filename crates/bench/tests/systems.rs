@@ -1,4 +1,5 @@
-//! Every system under measurement does the same work: what a row asks of it happens, and a wrong answer is no time.
+//! Every system under measurement does the same work: it executes the requests of a row, and a wrong answer
+//! has no time.
 
 use lanefs_bench::Error;
 use lanefs_bench::lane::Lane;
@@ -7,7 +8,7 @@ use lanefs_bench::stop::Stop;
 use lanefs_bench::system::{Create, Expect, Named, System};
 use lanefs_bench::workload::{Strings, Tree, flat_names, subdirectory_name};
 
-/// All methods, small: none of them looks at a time.
+/// Runs all methods at small sizes; checks no time.
 fn does_everything(system: &dyn System) {
     let stop = Stop::default();
     let tree = Tree::new(500);
@@ -28,7 +29,8 @@ fn does_everything(system: &dyn System) {
         system.create_files(c"flat", &names, how, &stop).unwrap();
         system.settle().unwrap();
         let after = system.used_bytes().unwrap();
-        // In a directory of the host others may free space meanwhile; LaneFS keeps metadata chunks for the next files.
+        // In a directory of the host others may free space meanwhile; LaneFS keeps metadata chunks for the
+        // next files.
         let alone = system.name() != "host";
         assert!(!alone || before.zip(after).is_none_or(|(before, after)| after >= before));
         system.resolve(Some(c"flat"), &names, 1, Expect::Found, &stop).unwrap();
@@ -79,7 +81,8 @@ fn lanefs_does_everything() {
     does_everything(&Lane::new(1 << 30).unwrap());
 }
 
-/// As root: own file systems, with a journal, gone afterwards. Without: each is left out with what to do about it.
+/// As root the benchmark makes file systems of its own, with a journal, and removes them. Without root a note
+/// names each missing one with the remedy.
 #[test]
 fn own_file_systems_come_and_go() {
     let need = SpaceRequest { inodes: 20_000, bytes: 64 << 20 };

@@ -1,15 +1,15 @@
-//! The allocators, and where their libraries are.
+//! The allocators, and the positions of their libraries.
 
 use crate::values::LANEFS;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// The C library's own allocator, for which nothing is preloaded.
+/// The C library's own allocator, which needs no preloaded library.
 const GLIBC: &str = "glibc";
 /// Google's allocator, which comes from the distribution.
 pub(super) const TCMALLOC: &str = "tcmalloc";
 const TCMALLOC_FILE: &str = "libtcmalloc_minimal.so.4";
-/// The folder with the libraries of the peers, where it is not beside the program's.
+/// Variable that names the folder of the peers' libraries, if it is not beside the program's.
 const PEERS_VARIABLE: &str = "LANEFS_PEERS";
 pub(super) const MIMALLOC: &str = "mimalloc";
 /// Peers that `peers/` of the repository builds.
@@ -21,31 +21,31 @@ pub(super) const PEERS: usize = BUILT.len() + 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allocator {
     pub(super) name: &'static str,
-    /// What to preload; `None`: nothing.
+    /// Library to preload; `None`: none.
     pub(super) library: Option<PathBuf>,
 }
 
-/// What there is to measure.
+/// Allocators that can be measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AvailableAllocators {
-    /// LaneFS's first.
+    /// Allocators, LaneFS's first.
     pub(super) allocators: Vec<Allocator>,
-    /// Which peers are absent, and what to do.
+    /// Absent peers, each with the remedy.
     pub(super) notes: Vec<String>,
 }
 
-/// Where libraries are looked for.
+/// Folders in which libraries are searched.
 pub(super) struct LibraryPaths {
-    /// The program, beside which LaneFS's library is.
+    /// The program; LaneFS's library lies beside it.
     pub(super) program: PathBuf,
-    /// The libraries of `peers/`.
+    /// Folder of the libraries of `peers/`.
     pub(super) peers: PathBuf,
-    /// The distribution's libraries; each of their subdirectories as well.
+    /// Folders of the distribution's libraries; each of their subdirectories as well.
     pub(super) system: Vec<PathBuf>,
 }
 
 impl LibraryPaths {
-    /// The places of this program.
+    /// Returns the folders for this program.
     pub(super) fn of(program: PathBuf) -> Self {
         let folder = program.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let peers = std::env::var_os(PEERS_VARIABLE).map(PathBuf::from);
@@ -57,10 +57,10 @@ impl LibraryPaths {
         }
     }
 
-    /// All libraries that are there.
+    /// Finds all libraries.
     ///
     /// # Errors
-    /// [`Error::Library`] without that of LaneFS.
+    /// [`Error::Library`] without the library of LaneFS.
     pub(super) fn find(&self) -> Result<AvailableAllocators> {
         let mut found = AvailableAllocators::default();
         let own = self.program.with_file_name("liblanefs_alloc.so");
@@ -115,7 +115,7 @@ mod tests {
     fn libraries_are_found_and_absent_ones_told() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path();
-        let places = LibraryPaths {
+        let paths = LibraryPaths {
             program: root.join("release/lanefs-bench"),
             peers: root.join("release/../peers/release"),
             system: vec![root.join("nowhere"), root.join("lib")],
@@ -123,13 +123,13 @@ mod tests {
         for folder in ["release", "peers/release", "lib/some-linux-gnu"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        let refused = places.find().unwrap_err();
+        let refused = paths.find().unwrap_err();
         assert!(refused.to_string().contains("cargo build --release -p lanefs-alloc-c"), "{refused}");
         assert_eq!(refused.exit_code(), crate::error::EXIT_ERROR);
 
         let own = root.join("release/liblanefs_alloc.so");
         fs::write(&own, "").unwrap();
-        let found = places.find().unwrap();
+        let found = paths.find().unwrap();
         let names = |found: &AvailableAllocators| {
             found.allocators.iter().map(|a| a.name).collect::<Vec<_>>().join(" ")
         };
@@ -143,7 +143,7 @@ mod tests {
 
         fs::write(root.join("peers/release/libpeer_snmalloc.so"), "").unwrap();
         fs::write(root.join("lib/some-linux-gnu").join(TCMALLOC_FILE), "").unwrap();
-        let found = places.find().unwrap();
+        let found = paths.find().unwrap();
         assert_eq!(names(&found), "lanefs glibc snmalloc tcmalloc");
         assert_eq!(found.notes.len(), PEERS - 3);
     }

@@ -1,4 +1,4 @@
-//! What the parts have in common: a worker of its own for each run of each allocator.
+//! State that the parts share, and the start of a worker for each run of each allocator.
 
 use super::allocators::Allocator;
 use super::crew::Outcome;
@@ -11,28 +11,29 @@ use crate::{Error, Result};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The whole benchmark.
+/// The benchmark under way.
 pub(super) type AllocBench = Session<Settings>;
 
-/// What only this benchmark has.
+/// Settings of this benchmark alone.
 pub(super) struct Settings {
     pub(super) sizes: Sizes,
-    /// The program whose `alloc-worker` is the worker.
+    /// Program that serves as the worker (`alloc-worker`).
     pub(super) program: PathBuf,
-    /// Empty where no row asks for them.
+    /// Allocators to measure; empty if no selected row needs them.
     pub(super) allocators: Vec<Allocator>,
 }
 
 impl Settings {
-    /// One run of a workload; its outcome.
+    /// Runs a workload once; returns its outcome.
     pub(super) fn run(&self, allocator: &Allocator, args: WorkerArgs, stop: &Stop) -> Result<Outcome> {
         let output = self.output(Command::new(&self.program), allocator, args, stop)?;
         parse(&output).ok_or_else(|| no_outcome(allocator))
     }
 
-    /// Runs the worker, whose name `command` already has, behind those of other programs or not; its output.
+    /// Runs the worker and returns its output. `command` already names the worker, alone or behind other
+    /// programs.
     ///
-    /// Nothing of the environment reaches the worker: some allocators are tuned by it, or another one is preloaded.
+    /// The worker has an empty environment: variables tune some allocators, or preload another one.
     pub(super) fn output(
         &self,
         mut command: Command,
@@ -49,7 +50,7 @@ impl Settings {
     }
 }
 
-/// The worker ended well, and said nothing that makes sense.
+/// The error of a worker that succeeded and printed no outcome.
 fn no_outcome(allocator: &Allocator) -> Error {
-    Error::Library(format!("the worker of {} told no outcome", allocator.name))
+    Error::Library(format!("the worker of {} printed no outcome", allocator.name))
 }

@@ -1,7 +1,7 @@
-//! The allocator under measurement: blocks that can be had and given back.
+//! The allocator under measurement: allocates and frees blocks.
 //!
-//! The C library's names are called through pointers that the compiler cannot see through, so that it neither leaves
-//! a pair of calls out nor puts another function in their place, and so that every allocator is called by the very same code.
+//! Calls go to the C library's names through pointers that the compiler cannot see through. So it neither
+//! removes a pair of calls nor substitutes another function, and the very same code calls every allocator.
 
 use crate::{Error, Result};
 use std::ffi::c_void;
@@ -10,10 +10,10 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU8;
 
-/// Largest block that any workload asks for, in bytes.
+/// Size of the largest block of any workload, in bytes.
 pub(super) const LARGEST: usize = 1039;
 
-/// A block of the allocator. It is given back by [`Calls::put`] alone: what is left over ends with the process.
+/// A block of the allocator. Only [`Calls::put`] frees it: blocks that remain end with the process.
 #[derive(Debug)]
 pub(super) struct Block(NonNull<u8>);
 
@@ -21,38 +21,39 @@ pub(super) struct Block(NonNull<u8>);
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Writes the first byte, as a program does that wants the block for something.
+    /// Writes the first byte, as a program that uses the block does.
     #[inline(always)]
     pub(super) fn mark(&mut self, byte: u8) {
-        // SAFETY: the block is this value's alone and has a byte at least: `get` is asked for no block of none. Those of
-        // the empty allocator are all the same byte of a static, which one thread writes only.
+        // SAFETY: this value owns the block, and the block has at least one byte, because `get` is never
+        // called for size 0. The blocks of the empty allocator are all the same byte of a static, which only
+        // one thread writes.
         unsafe { self.0.as_ptr().write_volatile(byte) };
     }
 
-    /// The block as a pointer, which now owns it.
+    /// Converts the block to a pointer, which now owns it.
     #[inline(always)]
     pub(super) fn into_raw(self) -> *mut u8 {
         self.0.as_ptr()
     }
 
     /// # Safety
-    /// A pointer that is not null came from [`Block::into_raw`] and is made a block once only.
+    /// A pointer that is not null came from [`Block::into_raw`] and is converted back only once.
     #[inline(always)]
     pub(super) unsafe fn from_raw(pointer: *mut u8) -> Option<Block> {
         NonNull::new(pointer).map(Block)
     }
 }
 
-/// Which allocator a process calls, for all its life: a block must never go back to another one.
+/// Functions that a process calls for its whole life: no block must ever go back to another allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Callee {
-    /// `malloc` and `free`, whoever has these names.
+    /// `malloc` and `free` of the loaded library.
     Real,
-    /// Two functions that do nothing: what a loop costs without an allocator.
+    /// Two functions that do nothing, to measure the cost of a loop alone.
     Empty,
 }
 
-/// A pair of functions.
+/// A pair of functions that allocates and frees.
 #[derive(Clone, Copy)]
 pub(super) struct Calls {
     malloc: unsafe extern "C" fn(usize) -> *mut c_void,
@@ -60,10 +61,10 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// The pair of this process.
+    /// Returns the pair of this process.
     ///
     /// # Errors
-    /// [`Error::Arguments`] where the process has another kind already.
+    /// [`Error::Arguments`] if the process has the other pair already.
     pub(super) fn of_process(kind: Callee) -> Result<Calls> {
         static CHOSEN: OnceLock<Callee> = OnceLock::new();
         if *CHOSEN.get_or_init(|| kind) != kind {
@@ -76,31 +77,31 @@ impl Calls {
         Ok(black_box(calls))
     }
 
-    /// A block of `size` bytes, at least 1 and at most [`LARGEST`].
+    /// Allocates a block of `size` bytes, from 1 to [`LARGEST`].
     #[inline(always)]
     pub(super) fn get(&self, size: usize) -> Block {
         debug_assert!((1..=LARGEST).contains(&size));
-        // SAFETY: any size may be asked for.
+        // SAFETY: `malloc` accepts any size.
         let block = unsafe { (self.malloc)(size) };
         NonNull::new(block.cast()).map_or_else(|| out_of_memory(), Block)
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     #[inline(always)]
     pub(super) fn put(&self, block: Block) {
-        // SAFETY: the block came from the allocator of this process, and its only owner gives it away.
+        // SAFETY: the block came from the allocator of this process, and its only owner frees it here.
         unsafe { (self.free)(block.0.as_ptr().cast()) };
     }
 }
 
-/// No memory: there is nothing to measure any more.
+/// Ends the process, which has no memory left to measure with.
 #[cold]
 fn out_of_memory() -> ! {
     eprintln!("malloc gave no memory");
     std::process::exit(1)
 }
 
-/// What all blocks of the empty allocator are.
+/// The one block of the empty allocator.
 static ROOM: AtomicU8 = AtomicU8::new(0);
 
 extern "C" fn nothing(_size: usize) -> *mut c_void {
@@ -120,7 +121,7 @@ mod tests {
         assert_ne!(one.0, two.0);
         one.mark(1);
         calls.put(one);
-        // SAFETY: the pointer is a block's, and is made one once.
+        // SAFETY: the pointer came from a block and is converted back once.
         let two = unsafe { Block::from_raw(two.into_raw()) };
         calls.put(two.unwrap());
         assert!(Calls::of_process(Callee::Empty).is_err());

@@ -1,4 +1,4 @@
-//! Threads that begin and end a workload together, and what is measured of them.
+//! Threads that begin and end a workload together, and the measurement of their work.
 
 use super::resident::resident_bytes;
 use crate::Result;
@@ -6,20 +6,21 @@ use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// What one run came to.
+/// Outcome of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Outcome {
-    /// Calls of `malloc` and of `free` within the time.
+    /// Number of calls of `malloc` and `free` within the time.
     pub(super) operations: u64,
-    /// From the first thread's start to the last one's end.
+    /// Time from the start of the first thread to the end of the last one.
     pub(super) elapsed_ns: u64,
-    /// Growth of the resident memory from before the warm-up until all threads have done their last operation; none of
-    /// them has ended then, and what they hold they still hold.
+    /// Growth of the resident memory from before the warm-up until all threads have done their last
+    /// operation. No thread has ended by then, and each still owns its blocks.
     pub(super) resident_bytes: u64,
 }
 
-/// Each member with a thread of its own does `warm_up` and then, timed, `work`, which returns its number of operations. One
-/// member alone works in the calling thread: a process of one thread is what some allocators are quickest in.
+/// Runs `warm_up` and then `work`, which is timed and returns its number of operations, for each member in a
+/// thread of its own. A single member works in the calling thread: some allocators are quickest in a process
+/// of one thread.
 pub(super) fn crew<M: Send>(
     members: &mut [M],
     warm_up: impl Fn(&mut M) + Sync,
@@ -37,7 +38,7 @@ pub(super) fn crew<M: Send>(
         let mut threads = Vec::with_capacity(members.len());
         for member in members {
             threads.push(scope.spawn(move || {
-                // There, and the memory looked at; warmed up; done; the memory looked at.
+                // Barriers: started, and memory measured; warmed up; done; memory measured.
                 barrier.wait();
                 barrier.wait();
                 warm_up(member);
@@ -56,7 +57,7 @@ pub(super) fn crew<M: Send>(
         let after = resident_bytes();
         barrier.wait();
         let threads = threads.into_iter();
-        // A panic of a worker goes on here, as it would without threads.
+        // A worker's panic continues here, as it would without threads.
         let timed = threads.map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         Ok(outcome(timed, before?, after?))
     })
@@ -89,7 +90,8 @@ fn outcome(timed: impl IntoIterator<Item = Timed>, before: u64, after: u64) -> O
 mod tests {
     use super::*;
 
-    /// More than the C library ever keeps of what was freed (M_MMAP_THRESHOLD, 32 MiB), so that each run's memory is new.
+    /// More than the C library ever keeps of freed memory (M_MMAP_THRESHOLD, 32 MiB), so that each run's
+    /// memory is new.
     const EACH: usize = 40 << 20;
 
     #[test]
@@ -111,7 +113,7 @@ mod tests {
             let done = run();
             assert_eq!(done.operations, (1..=count).sum::<u64>());
             assert!(done.elapsed_ns >= 2_000_000);
-            // Other tests of this process give memory back meanwhile, but not each time.
+            // Other tests of this process release memory meanwhile, but not each time.
             let seen: Vec<u64> = (0..10).map(|_| run().resident_bytes).collect();
             assert!(seen.iter().any(|bytes| *bytes >= count * (EACH as u64 - (1 << 20))), "{seen:?}");
         }

@@ -1,10 +1,10 @@
-//! What the rows are to reach.
+//! Goals of the rows.
 
 use super::allocators::{MIMALLOC, PEERS, TCMALLOC};
 use super::workload::Workload;
 use crate::report::Row;
 
-/// Most instructions for an operation.
+/// Maximum number of instructions for an operation.
 fn most_instructions(workload: Workload) -> f64 {
     if workload == Workload::TinyHot { 20.0 } else { 25.0 }
 }
@@ -27,7 +27,7 @@ pub(super) fn instructions_goal(row: Row, workload: Workload) -> Row {
 
 /// Adds the goal of a row of memory.
 pub(super) fn resident_goal(row: Row) -> Row {
-    // Not by the ratio, which a row has none of where LaneFS needs nothing at all.
+    // Not by the ratio: a row in which LaneFS needs no memory at all has none.
     match row.peers.get(MIMALLOC).map(|peer| row.lanefs.median <= peer.median) {
         Some(reached) => row.goal(format!("<= {MIMALLOC}"), reached),
         None => row,
@@ -50,7 +50,7 @@ fn ahead_of_all(row: Row) -> Row {
     row.goal(text, reached)
 }
 
-/// Not worse than the second-best peer; with fewer than two there is none.
+/// The limit that is not worse than the second-best peer; `None` with fewer than two peers.
 fn within_best_two(row: Row) -> Row {
     if row.ratio.len() < 2 {
         return row;
@@ -60,7 +60,7 @@ fn within_best_two(row: Row) -> Row {
     row.goal(text, reached)
 }
 
-/// A goal that speaks of all peers says where it was judged by fewer.
+/// Appends the number of peers to a goal about all peers that was judged by fewer.
 fn how_many(row: &Row) -> String {
     let there = row.ratio.len();
     if there == PEERS { String::new() } else { format!(" ({there} of {PEERS})") }

@@ -1,8 +1,8 @@
-//! `*-instructions`: what one operation costs, counted by callgrind, which no neighbour disturbs.
+//! `*-instructions`: the cost of one operation, counted by callgrind, which other load does not disturb.
 //!
-//! Each allocator does a workload twice, ten times as long the second time; the difference has neither the start of the program
-//! nor the warm-up in it. The same difference with two functions that do nothing is the loop itself (with a call and a
-//! return), and is taken off.
+//! Each allocator does a workload twice, the second time with ten times the steps. The difference excludes
+//! the start of the program and the warm-up. The same difference with two functions that do nothing is the
+//! loop itself, with a call and a return; it is subtracted.
 
 use super::allocators::Allocator;
 use super::bench::{AllocBench, Settings};
@@ -17,7 +17,7 @@ use crate::values::{LANEFS, Values};
 use crate::{Error, Result};
 use std::process::Command;
 
-/// What a run came to.
+/// Counts of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InstructionCount {
     instructions: u64,
@@ -52,7 +52,7 @@ pub(super) fn measure(bench: &mut AllocBench) -> Result<()> {
         for allocator in &bench.settings.allocators {
             match each(allocator, false) {
                 Ok(count) => values.add(allocator.name, count - own),
-                // Not every peer can live under valgrind, which has less address space to give.
+                // Some peers do not start under valgrind, which offers less address space.
                 Err(Error::Command { message, .. }) if allocator.name != LANEFS && !bench.stop.is_set() => {
                     left_out.push(format!(
                         "{} is left out, under valgrind it ends with: {message}",
@@ -86,14 +86,14 @@ impl Settings {
         let output = self.output(command, allocator, args, stop)?;
         counted(&output).ok_or_else(|| {
             Error::Library(format!(
-                "the worker of {} under valgrind told no outcome: {output}",
+                "the worker of {} under valgrind printed no outcome: {output}",
                 allocator.name
             ))
         })
     }
 }
 
-/// Instructions and operations in the output of a worker under callgrind.
+/// Reads instructions and operations from the output of a worker under callgrind.
 fn counted(output: &str) -> Option<InstructionCount> {
     let collected = output.lines().find_map(|line| line.split_once("Collected : "))?.1;
     Some(InstructionCount {
@@ -102,8 +102,8 @@ fn counted(output: &str) -> Option<InstructionCount> {
     })
 }
 
-/// Instructions for one operation that the long run did and the short one did not. The start of a process takes some ten thousand more
-/// or less each time, so for next to no work this may be below zero.
+/// Instructions for one of the operations that only the long run did. The start of a process takes some ten
+/// thousand more or fewer each time, so for almost no work this may be below zero.
 fn per_operation(short: InstructionCount, long: InstructionCount) -> Option<f64> {
     let operations = long.operations.checked_sub(short.operations).filter(|&count| count > 0)?;
     Some((long.instructions as f64 - short.instructions as f64) / operations as f64)

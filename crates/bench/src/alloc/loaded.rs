@@ -1,4 +1,4 @@
-//! Whether the allocator that answers is the one that is meant.
+//! Check that the expected allocator serves this process.
 
 use crate::{Error, Result};
 use std::ffi::{CStr, OsStr, c_void};
@@ -12,10 +12,12 @@ struct Object {
     base: usize,
 }
 
-/// The library that has `malloc` and `free` in this process, which must be `expected`; `None`: the C library.
+/// Checks that the library with `malloc` and `free` of this process is `expected` (`None`: the C library),
+/// and returns it.
 ///
 /// # Errors
-/// [`Error::Library`] where it is another one: a preload that failed is told by the loader, and the program goes on without.
+/// [`Error::Library`] if it is another one: after a failed preload the loader prints a message, and the
+/// program runs without.
 pub(super) fn check_loaded(expected: Option<&Path>) -> Result<PathBuf> {
     let malloc = object_of(libc::malloc as *const c_void)?;
     let free = object_of(libc::free as *const c_void)?;
@@ -34,17 +36,18 @@ pub(super) fn check_loaded(expected: Option<&Path>) -> Result<PathBuf> {
     )))
 }
 
-/// The library in which an address lies.
+/// Finds the library that contains an address.
 fn object_of(address: *const c_void) -> Result<Object> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: the address is only compared, and the answer has room.
+    // SAFETY: the call only compares the address, and `info` has room for the result.
     let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
-    // SAFETY: all bits zero are a value of this structure, and the call leaves no less.
+    // SAFETY: all bits zero are a value of this structure, and the call writes only valid values.
     let info = unsafe { info.assume_init() };
     if found == 0 || info.dli_fname.is_null() {
-        return Err(Error::Library("nobody knows which library has malloc".into()));
+        return Err(Error::Library("the loader does not know which library has malloc".into()));
     }
-    // SAFETY: the loader's name of a library ends with a NUL and stays while the library is loaded: none is unloaded here.
+    // SAFETY: the loader's name of a library ends with a NUL and lives as long as the library is loaded; none
+    // is unloaded here.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
     Ok(Object { path, base: info.dli_fbase as usize })

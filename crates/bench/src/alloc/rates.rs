@@ -1,4 +1,4 @@
-//! `tiny-hot-*`, `random-mixed-*` and the other workloads: operations a second, and the memory that they come to.
+//! `tiny-hot-*`, `random-mixed-*` and the other workloads: operations a second, and the growth of memory.
 
 use super::bench::AllocBench;
 use super::goals::{rate_goal, resident_goal};
@@ -7,7 +7,7 @@ use super::worker::WorkerArgs;
 use crate::Result;
 use crate::values::Values;
 
-/// All allocators in turn, run by run, and each run begins with another one.
+/// Measures all allocators in turn, run by run; each run begins with another one.
 pub(super) fn measure(bench: &mut AllocBench, what: &Measurement) -> Result<()> {
     let args = WorkerArgs {
         workload: what.workload,

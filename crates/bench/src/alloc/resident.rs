@@ -1,18 +1,20 @@
-//! Memory that a process really has.
+//! Resident memory of a process.
 
 use crate::{Error, Result};
 use std::fs::File;
 use std::io::Read;
 
-/// Resident memory of this process in bytes, without pages of files: the code of an allocator is in memory once for all
-/// processes, and how many of its pages the kernel brings along with one that is used is chance.
+/// Returns the resident memory of this process in bytes, without pages of files: an allocator's code is in
+/// memory once for all processes, and the number of its pages that the kernel reads with a used one is
+/// chance.
 ///
-/// From `/proc/self/smaps_rollup`, which walks the pages and is exact. Where it is missing, `/proc/self/status` is asked: the
-/// kernel keeps its numbers (those of `statm` too) for each core apart and adds them up by and by, so they can be
-/// some hundred KiB off. Nothing is allocated here, for the allocator may be the one that is measured.
+/// It comes from `/proc/self/smaps_rollup`, which walks the pages and is exact, or if that is missing from
+/// `/proc/self/status`: the kernel keeps those numbers (and those of `statm`) for each core and adds them up
+/// later, so they can be some hundred KiB off. This function does not allocate, because it may measure the
+/// very allocator.
 ///
 /// # Errors
-/// [`Error::Host`] without `/proc`, [`Error::Library`] where it does not tell.
+/// [`Error::Host`] without `/proc`, [`Error::Library`] if it lacks the fields.
 pub(super) fn resident_bytes() -> Result<u64> {
     let mut buffer = [0; 4096];
     if let Ok(text) = read("/proc/self/smaps_rollup", &mut buffer)
@@ -25,13 +27,13 @@ pub(super) fn resident_bytes() -> Result<u64> {
         .ok_or_else(|| Error::Library("/proc/self/status does not tell the resident memory".into()))
 }
 
-/// As much of a small file as fits the buffer.
+/// Reads as much of a small file as fits the buffer.
 fn read<'b>(path: &str, buffer: &'b mut [u8]) -> std::io::Result<&'b str> {
     let len = File::open(path)?.read(buffer)?;
     Ok(std::str::from_utf8(&buffer[..len]).unwrap_or_default())
 }
 
-/// The sum of two fields in bytes; the files have them in KiB.
+/// Returns the sum of two fields in bytes; the files have them in KiB.
 fn sum(text: &str, names: [&str; 2]) -> Option<u64> {
     let field = |name| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -40,7 +42,7 @@ fn sum(text: &str, names: [&str; 2]) -> Option<u64> {
     field(names[0])?.checked_add(field(names[1])?)
 }
 
-/// Tests that look at the memory of this process do so one after the other.
+/// Lock of the tests that measure the memory of this process.
 #[cfg(test)]
 pub(super) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -63,7 +65,7 @@ mod tests {
     #[test]
     fn memory_that_is_written_is_seen() {
         let _alone = alone();
-        // Other tests of this process give memory back meanwhile, but not each time.
+        // Other tests of this process release memory meanwhile, but not each time.
         let grows = || {
             let before = resident_bytes().unwrap();
             let memory = std::hint::black_box(vec![1u8; 64 << 20]);

@@ -1,21 +1,22 @@
-//! A ring through which one thread hands blocks to another, in batches, without a lock and without an allocation.
+//! A ring through which one thread passes blocks to another, in batches, without a lock and without an
+//! allocation.
 
 use super::calls::Block;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// Blocks handed over at once.
+/// Blocks of one batch.
 pub(super) const BATCH: usize = 64;
-/// Batches that fit the ring.
+/// Capacity of the ring in batches.
 const BATCHES: usize = 32;
-/// How often to look again before another thread may have the core.
+/// Polls before a waiting thread yields the core.
 const SPINS: u32 = 100;
 
-/// A count on a cache line of its own (two, for processors fetch them in pairs).
+/// A count on a cache line of its own (on two, because processors fetch them in pairs).
 #[derive(Default)]
 #[repr(align(128))]
 struct Count(AtomicUsize);
 
-/// The ring. Counts of batches go up for ever, so their difference is what is in it.
+/// The ring. Counts of batches only rise, so their difference is the number of batches in it.
 pub(super) struct Ring {
     slots: Vec<AtomicPtr<u8>>,
     sent: Count,
@@ -34,19 +35,19 @@ impl Ring {
         Ring { slots, sent: Count::default(), received: Count::default() }
     }
 
-    /// Both ends. There is one of each, for they borrow the ring.
+    /// Returns both ends. There is one of each, because they borrow the ring.
     pub(super) fn ends(&mut self) -> (Sender<'_>, Receiver<'_>) {
         (Sender(self), Receiver(self))
     }
 
-    /// The slots of the batch with this number.
+    /// Returns the slots of the batch with this number.
     fn batch(&self, number: usize) -> impl Iterator<Item = &AtomicPtr<u8>> {
         self.slots.iter().skip(number % BATCHES * BATCH).take(BATCH)
     }
 }
 
 impl Sender<'_> {
-    /// Hands the blocks over once there is room; the batch is empty then.
+    /// Sends the blocks as soon as there is room, and leaves the batch empty.
     pub(super) fn send(&mut self, blocks: &mut [Option<Block>; BATCH]) {
         let number = self.0.sent.0.load(Ordering::Relaxed);
         wait_until(|| number - self.0.received.0.load(Ordering::Acquire) < BATCHES);
@@ -54,22 +55,22 @@ impl Sender<'_> {
             let pointer = block.take().map_or(std::ptr::null_mut(), Block::into_raw);
             slot.store(pointer, Ordering::Relaxed);
         }
-        // Release: who sees the count sees the slots, and what was written to the blocks.
+        // Release: a thread that sees the count sees the slots, and the bytes of the blocks.
         self.0.sent.0.store(number + 1, Ordering::Release);
     }
 }
 
 impl Receiver<'_> {
-    /// Takes the next batch once it is there; `blocks` must be empty.
+    /// Receives the next batch as soon as it arrives; `blocks` must be empty.
     pub(super) fn receive(&mut self, blocks: &mut [Option<Block>; BATCH]) {
         let number = self.0.received.0.load(Ordering::Relaxed);
         wait_until(|| self.0.sent.0.load(Ordering::Acquire) > number);
         for (slot, block) in self.0.batch(number).zip(blocks) {
-            // SAFETY: the sender stored it as a block's pointer, and this batch is taken once: there is one receiver, and
-            // the count goes on behind it.
+            // SAFETY: the sender stored a block's pointer here, and this batch is received once: there is one
+            // receiver, and it advances the count afterwards.
             *block = unsafe { Block::from_raw(slot.load(Ordering::Relaxed)) };
         }
-        // Release: the sender fills these slots again only when they have been read.
+        // Release: the sender refills these slots only after they have been read.
         self.0.received.0.store(number + 1, Ordering::Release);
     }
 }
@@ -102,7 +103,7 @@ mod tests {
                     let mut blocks = blocks.map(|block| {
                         let pointer = block.into_raw();
                         sent.push(pointer as usize);
-                        // SAFETY: the pointer is the block's of the line before.
+                        // SAFETY: the pointer is that of the block in the line before.
                         unsafe { Block::from_raw(pointer) }
                     });
                     sender.send(&mut blocks);
@@ -115,7 +116,7 @@ mod tests {
                 for _ in 0..TIMES {
                     let mut blocks = [const { None }; BATCH];
                     receiver.receive(&mut blocks);
-                    // They are kept: an address must not come twice.
+                    // The blocks are kept, so that no address appears twice.
                     received.extend(blocks.into_iter().flatten().map(|block| block.into_raw() as usize));
                 }
                 received

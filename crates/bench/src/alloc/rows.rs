@@ -3,10 +3,10 @@
 use super::sizes::{crew_threads, row_threads};
 use super::workload::Workload;
 
-/// Threads of the runs whose memory the `resident-*` rows show, where the workload has a row for each number.
+/// Threads of the runs whose memory the `resident-*` rows show, if the workload has a row for each number.
 const RESIDENT_THREADS: usize = 2;
 
-/// Runs of a workload on so many threads, and the rows that come of them.
+/// Runs of a workload on a number of threads, and the rows that they give.
 pub(super) struct Measurement {
     pub(super) workload: Workload,
     pub(super) threads: usize,
@@ -20,7 +20,7 @@ impl Measurement {
     }
 }
 
-/// All measurements on a machine with so many cores.
+/// Lists all measurements on a machine with `cores` cores.
 pub(super) fn measurements(cores: usize) -> Vec<Measurement> {
     let mut all = Vec::new();
     for workload in Workload::ALL {
@@ -46,21 +46,21 @@ pub(super) fn measurements(cores: usize) -> Vec<Measurement> {
     all
 }
 
-/// The workloads whose instructions are counted.
+/// Workloads whose instructions are counted.
 pub(super) const COUNTED: [Workload; 2] = [Workload::TinyHot, Workload::RandomMixed];
 
 pub(super) fn instructions_name(workload: Workload) -> String {
     format!("{}-instructions", workload.name())
 }
 
-/// Every row that needs the allocators' libraries.
+/// Lists every row that needs the allocators' libraries.
 pub(super) fn heap_names(cores: usize) -> Vec<String> {
     let mut names: Vec<String> = COUNTED.map(instructions_name).into();
     names.extend(measurements(cores).iter().flat_map(Measurement::rows).cloned());
     names
 }
 
-/// Every row of a run on so many cores, in the order measured.
+/// Lists every row of a run on `cores` cores, in the order measured.
 pub fn row_names(cores: usize) -> Vec<String> {
     heap_names(cores).into_iter().chain(crate::blocks::row_names(cores)).collect()
 }

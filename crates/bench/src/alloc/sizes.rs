@@ -1,9 +1,9 @@
-//! How much is done.
+//! Sizes of the workloads.
 
 use super::workload::Workload;
 use crate::blocks::BlockSizes;
 
-/// Steps of each workload, as its loop counts them, and of the runs whose instructions are counted.
+/// Steps of each workload, as its loop counts them, also of the runs whose instructions are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Cycles of a thread.
@@ -18,12 +18,12 @@ pub struct Sizes {
     pub thread_churn: u64,
     /// Cycles and slots of the longer run under valgrind; the shorter one has a tenth.
     pub counted: [u64; 2],
-    /// Those of `block-alloc-*` and `large-file-extents`.
+    /// Sizes of `block-alloc-*` and `large-file-extents`.
     pub blocks: BlockSizes,
 }
 
 impl Sizes {
-    /// Those for which the goals are stated.
+    /// Sizes that the goals apply to.
     pub const FULL: Sizes = Sizes {
         tiny_hot: 100_000,
         random_mixed: 50_000_000,
@@ -33,7 +33,7 @@ impl Sizes {
         counted: [5_000, 500_000],
         blocks: BlockSizes::FULL,
     };
-    /// Those of `--quick`.
+    /// Sizes of `--quick`.
     pub const QUICK: Sizes = Sizes {
         tiny_hot: 50_000,
         random_mixed: 3_000_000,
@@ -44,7 +44,7 @@ impl Sizes {
         blocks: BlockSizes::QUICK,
     };
 
-    /// Steps of a workload.
+    /// Returns the steps of a workload.
     pub(super) fn steps(&self, workload: Workload) -> u64 {
         match workload {
             Workload::TinyHot => self.tiny_hot,
@@ -56,12 +56,12 @@ impl Sizes {
     }
 }
 
-/// Threads of the rows that have one for each number.
+/// Lists the numbers of threads that have rows of their own.
 pub(super) fn row_threads(cores: usize) -> Vec<usize> {
     if cores >= 16 { vec![1, 2, 16] } else { vec![1, 2] }
 }
 
-/// Threads of the other rows: two, or sixteen where there are so many cores.
+/// Returns the threads of the other rows: two, or sixteen on machines with as many cores.
 pub(super) fn crew_threads(cores: usize) -> usize {
     if cores >= 16 { 16 } else { 2 }
 }

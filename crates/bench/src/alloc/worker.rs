@@ -1,7 +1,7 @@
-//! The worker: a process that runs one workload on one allocator, and says what came of it.
+//! The worker: a process that runs one workload on one allocator and prints the outcome.
 //!
-//! The program starts itself again for it, with the allocator's library preloaded: so each is measured as people use
-//! it, by the same code.
+//! The program starts itself again with the allocator's library preloaded. So the same code measures each
+//! allocator as people use it.
 
 use super::calls::{Callee, Calls};
 use super::crew::Outcome;
@@ -13,25 +13,25 @@ use std::path::PathBuf;
 /// Arguments of the hidden command `lanefs-bench alloc-worker`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct WorkerArgs {
-    /// What to do with the allocator
+    /// Workload to run
     #[arg(long, value_enum)]
     pub(super) workload: Workload,
     /// Threads
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) threads: u16,
-    /// How often
+    /// Steps of each thread
     #[arg(long)]
     pub(super) steps: u64,
-    /// The library whose malloc must answer; without it that of the C library must
+    /// Library whose malloc must serve the process [default: the C library]
     #[arg(long, conflicts_with = "empty")]
     pub(super) expect: Option<PathBuf>,
-    /// Call two functions that do nothing instead
+    /// Call two functions that do nothing in place of malloc and free
     #[arg(long)]
     pub(super) empty: bool,
 }
 
 impl WorkerArgs {
-    /// As the command line has them.
+    /// Returns the arguments as words of a command line.
     pub(super) fn arguments(&self) -> Vec<std::ffi::OsString> {
         let (threads, steps) = (self.threads.to_string(), self.steps.to_string());
         let mut arguments: Vec<std::ffi::OsString> =
@@ -49,10 +49,10 @@ impl WorkerArgs {
     }
 }
 
-/// Runs the workload; prints the outcome as one line of JSON.
+/// Runs the workload and prints the outcome as one line of JSON.
 ///
 /// # Errors
-/// [`Error::Library`] where another allocator answers than was meant; [`Error::Arguments`].
+/// [`Error::Library`] if another allocator than the expected one serves the process; [`Error::Arguments`].
 pub fn run_worker(args: &WorkerArgs) -> Result<()> {
     if args.empty && args.threads > 1 {
         return Err(Error::Arguments("--empty: its only block belongs to one thread".into()));
@@ -60,12 +60,12 @@ pub fn run_worker(args: &WorkerArgs) -> Result<()> {
     let kind = if args.empty { Callee::Empty } else { Callee::Real };
     check_loaded(args.expect.as_deref())?;
     let outcome = args.workload.run(Calls::of_process(kind)?, usize::from(args.threads), args.steps)?;
-    // A structure of three numbers: serialisation cannot fail.
+    // Three numbers: serialisation cannot fail.
     println!("{}", serde_json::to_string(&outcome).unwrap_or_default());
     Ok(())
 }
 
-/// The outcome in a worker's output, beside which valgrind may have written.
+/// Finds the outcome in a worker's output, in which valgrind may have written lines of its own.
 pub(super) fn parse(output: &str) -> Option<Outcome> {
     let outcome: Outcome = output.lines().find_map(|line| serde_json::from_str(line).ok())?;
     (outcome.operations > 0).then_some(outcome)

@@ -1,5 +1,6 @@
-//! What is done with an allocator. Everything is made before the clock starts; what the loops ask for comes from the allocator
-//! under measurement alone (starting a thread takes some blocks of it as well, from Rust and the C library, the same for all).
+//! Workloads on an allocator. Arrays and rings are allocated before the clock starts; the loops allocate from
+//! the allocator under measurement only. (The start of a thread takes some blocks of it as well, for Rust and
+//! the C library, the same for all allocators.)
 
 use super::calls::{Block, Calls, LARGEST};
 use super::crew::{Outcome, crew};
@@ -12,11 +13,12 @@ const TINY_BLOCKS: usize = 100;
 const TINY_BYTES: usize = 64;
 /// Slots of each thread of [`Workload::RandomMixed`]: some 4 MiB of blocks.
 const MIXED_SLOTS: usize = 8192;
-/// Slots of each array of [`Workload::Larson`], and what a thread replaces before another one gets its array.
+/// Slots of each array of [`Workload::Larson`], and the number of slots that a thread replaces before another
+/// one takes over its array.
 const LARSON_SLOTS: usize = 1000;
 const LARSON_TURN: u64 = 50_000;
-/// Threads of [`Workload::ThreadChurn`] that are there at a time; blocks that each allocates, and of these what
-/// others free.
+/// Concurrent threads of [`Workload::ThreadChurn`], blocks that each allocates, and those of them that other
+/// threads free.
 const CHURN_LANES: usize = 4;
 const CHURN_BLOCKS: usize = 300;
 const CHURN_LEFT: usize = 100;
@@ -24,15 +26,15 @@ const CHURN_LEFT: usize = 100;
 /// The workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Workload {
-    /// 100 blocks of 64 bytes, freed in reverse; a step is such a cycle.
+    /// 100 blocks of 64 bytes, freed in reverse; a step is one such cycle.
     TinyHot,
-    /// Random slots are freed and filled again, 16 to 1,039 bytes; a step is one slot.
+    /// Random slots, freed and filled again with 16 to 1,039 bytes; a step is one slot.
     RandomMixed,
-    /// One thread allocates, 16 to 512 bytes, another one frees; a step is a block.
+    /// One thread allocates blocks of 16 to 512 bytes, another one frees them; a step is a block.
     ProducerConsumer,
     /// As random-mixed, 10 to 500 bytes, in arrays that new threads take over; a step is one slot.
     Larson,
-    /// Threads come and go, and leave blocks to each other, 16 to 256 bytes; a step is a thread.
+    /// Threads that start and end, and leave blocks of 16 to 256 bytes to each other; a step is a thread.
     ThreadChurn,
 }
 
@@ -55,8 +57,8 @@ impl Workload {
         }
     }
 
-    /// Runs it on so many threads. `steps` are those of each thread (of each pair, of each array), and for
-    /// [`Workload::ThreadChurn`] all threads together, whose number at a time is given.
+    /// Runs the workload. `steps` counts for each thread (each pair, each array). [`Workload::ThreadChurn`]
+    /// has a fixed number of threads at a time, and `steps` counts all threads.
     pub(super) fn run(self, calls: Calls, threads: usize, steps: u64) -> Result<Outcome> {
         match self {
             Workload::TinyHot => tiny_hot(calls, threads, steps),
@@ -72,7 +74,7 @@ impl Workload {
 struct Random(u64);
 
 impl Random {
-    /// Another sequence for each thread.
+    /// Returns a generator with another sequence for each thread.
     fn new(thread: usize) -> Self {
         Random((thread as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
@@ -86,73 +88,72 @@ impl Random {
     }
 }
 
-/// One of `0..count`, from 32 random bits, by a multiplication and no division.
+/// Picks one of `0..count` from 32 random bits, by a multiplication without a division.
 #[inline(always)]
 fn below(bits: u64, count: usize) -> usize {
     ((u64::from(bits as u32) * count as u64) >> 32) as usize
 }
 
-/// A size from `LEAST` to `MOST`.
+/// Picks a size from `LEAST` to `MOST`.
 #[inline(always)]
 fn size<const LEAST: usize, const MOST: usize>(bits: u64) -> usize {
     const { assert!(0 < LEAST && LEAST <= MOST && MOST <= LARGEST) };
     LEAST + below(bits, MOST - LEAST + 1)
 }
 
-/// Empty places for blocks, in memory that is there already.
-fn places(count: usize) -> Vec<Option<Block>> {
-    let mut places: Vec<Option<Block>> = (0..count).map(|_| None).collect();
-    // Written once more: what is zero from the start may be memory that is not there yet.
-    std::hint::black_box(&mut places).fill_with(|| None);
-    places
+/// Allocates empty slots for blocks, in memory that is resident already.
+fn slots(count: usize) -> Vec<Option<Block>> {
+    let mut slots: Vec<Option<Block>> = (0..count).map(|_| None).collect();
+    // Written once more: memory that is zero from the start may not be resident yet.
+    std::hint::black_box(&mut slots).fill_with(|| None);
+    slots
 }
 
 fn tiny_hot(calls: Calls, threads: usize, steps: u64) -> Result<Outcome> {
-    let cycles = |places: &mut Vec<Option<Block>>, cycles: u64| {
+    let cycles = |slots: &mut Vec<Option<Block>>, cycles: u64| {
         for _ in 0..cycles {
-            places.iter_mut().for_each(|place| *place = Some(calls.get(TINY_BYTES)));
-            places.iter_mut().rev().filter_map(Option::take).for_each(|block| calls.put(block));
+            slots.iter_mut().for_each(|slot| *slot = Some(calls.get(TINY_BYTES)));
+            slots.iter_mut().rev().filter_map(Option::take).for_each(|block| calls.put(block));
         }
         cycles * 2 * TINY_BLOCKS as u64
     };
-    let mut members: Vec<_> = (0..threads).map(|_| places(TINY_BLOCKS)).collect();
+    let mut members: Vec<_> = (0..threads).map(|_| slots(TINY_BLOCKS)).collect();
     crew(
         &mut members,
-        |places| {
-            cycles(places, steps / 10);
+        |slots| {
+            cycles(slots, steps / 10);
         },
-        |places| cycles(places, steps),
+        |slots| cycles(slots, steps),
     )
 }
 
-/// Frees what is in random places and fills them again; returns the number of operations.
+/// Frees the blocks in random slots and fills the slots again; returns the number of operations.
 #[inline(always)]
 fn replace<const LEAST: usize, const MOST: usize>(
     calls: Calls,
-    places: &mut [Option<Block>],
+    slots: &mut [Option<Block>],
     random: &mut Random,
     steps: u64,
 ) -> u64 {
     let mut operations = steps;
     for _ in 0..steps {
         let bits = random.next();
-        let Some(place) = places.get_mut(below(bits >> 32, places.len())) else { continue };
-        if let Some(block) = place.take() {
+        let Some(slot) = slots.get_mut(below(bits >> 32, slots.len())) else { continue };
+        if let Some(block) = slot.take() {
             calls.put(block);
             operations += 1;
         }
         let mut block = calls.get(size::<LEAST, MOST>(bits));
         block.mark(1);
-        *place = Some(block);
+        *slot = Some(block);
     }
     operations
 }
 
 fn random_mixed(calls: Calls, threads: usize, steps: u64) -> Result<Outcome> {
     type Member = (Vec<Option<Block>>, Random);
-    let work =
-        |(places, random): &mut Member, steps: u64| replace::<16, LARGEST>(calls, places, random, steps);
-    let mut members: Vec<Member> = (0..threads).map(|t| (places(MIXED_SLOTS), Random::new(t))).collect();
+    let work = |(slots, random): &mut Member, steps: u64| replace::<16, LARGEST>(calls, slots, random, steps);
+    let mut members: Vec<Member> = (0..threads).map(|t| (slots(MIXED_SLOTS), Random::new(t))).collect();
     crew(
         &mut members,
         |member| {
@@ -185,10 +186,10 @@ fn producer_consumer(calls: Calls, pairs: usize, steps: u64) -> Result<Outcome> 
             for _ in 0..batches {
                 match side {
                     PairSide::Producer(sender, random) => {
-                        for place in &mut blocks {
+                        for slot in &mut blocks {
                             let mut block = calls.get(size::<16, 512>(random.next()));
                             block.mark(1);
-                            *place = Some(block);
+                            *slot = Some(block);
                         }
                         sender.send(&mut blocks);
                     }
@@ -204,16 +205,16 @@ fn producer_consumer(calls: Calls, pairs: usize, steps: u64) -> Result<Outcome> 
 }
 
 fn larson(calls: Calls, arrays: usize, steps: u64) -> Result<Outcome> {
-    let mut members: Vec<_> = (0..arrays).map(|a| (places(LARSON_SLOTS), Random::new(a))).collect();
+    let mut members: Vec<_> = (0..arrays).map(|a| (slots(LARSON_SLOTS), Random::new(a))).collect();
     crew(
         &mut members,
         |_| (),
-        |(places, random)| {
+        |(slots, random)| {
             let (mut left, mut operations) = (steps, 0);
             while left > 0 {
                 let turn = left.min(LARSON_TURN);
                 left -= turn;
-                operations += alone(|| replace::<10, 500>(calls, places, random, turn));
+                operations += alone(|| replace::<10, 500>(calls, slots, random, turn));
             }
             operations
         },
@@ -221,8 +222,8 @@ fn larson(calls: Calls, arrays: usize, steps: u64) -> Result<Outcome> {
 }
 
 fn thread_churn(calls: Calls, threads: u64) -> Result<Outcome> {
-    // What threads of the one lane leave, those of the next one free.
-    let left: Vec<_> = (0..CHURN_LANES).map(|_| Mutex::new(places(CHURN_LEFT))).collect();
+    // The threads of a lane free the blocks that those of the previous lane left.
+    let left: Vec<_> = (0..CHURN_LANES).map(|_| Mutex::new(slots(CHURN_LEFT))).collect();
     let mut members: Vec<_> = (0..CHURN_LANES).map(|lane| (lane, Random::new(lane))).collect();
     crew(
         &mut members,
@@ -237,19 +238,20 @@ fn thread_churn(calls: Calls, threads: u64) -> Result<Outcome> {
 
 type LeftBlocks = Mutex<Vec<Option<Block>>>;
 
-/// The life of one thread of [`thread_churn`]; returns the number of operations.
+/// Runs one thread of [`thread_churn`]; returns the number of operations.
 fn visit(calls: Calls, random: &mut Random, from: &LeftBlocks, to: &LeftBlocks) -> u64 {
     let mut blocks = [const { None }; CHURN_BLOCKS];
-    for place in &mut blocks {
+    for slot in &mut blocks {
         let mut block = calls.get(size::<16, 256>(random.next()));
         block.mark(1);
-        *place = Some(block);
+        *slot = Some(block);
     }
     let mut operations = CHURN_BLOCKS as u64;
-    // Exchanged under the lock and freed behind it. What the other lane did not fetch comes back and is freed here.
+    // Exchanged under the lock and freed after it. Blocks that the other lane did not fetch come back and are
+    // freed here.
     let mut others = [const { None }; CHURN_LEFT];
     exchange(from, &mut others);
-    for (_, block) in others.iter_mut().enumerate().filter_map(|(i, place)| Some((i, place.take()?))) {
+    for (_, block) in others.iter_mut().enumerate().filter_map(|(i, slot)| Some((i, slot.take()?))) {
         calls.put(block);
         operations += 1;
     }
@@ -266,7 +268,7 @@ fn exchange(left: &LeftBlocks, blocks: &mut [Option<Block>]) {
     left.iter_mut().zip(blocks).for_each(|(one, other)| std::mem::swap(one, other));
 }
 
-/// Does the work in a new thread, which is gone then.
+/// Does the work in a new thread, and waits for its end.
 fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -286,13 +288,13 @@ mod tests {
     fn every_workload_counts_its_operations() {
         assert_eq!(run(Workload::TinyHot, 2, 10).operations, 2 * 10 * 200);
         assert_eq!(run(Workload::ProducerConsumer, 2, 1000).operations, 2 * 1024);
-        // Each place that was empty was not freed.
+        // A slot that was empty was not freed.
         for (workload, threads) in [(Workload::RandomMixed, 1), (Workload::Larson, 2)] {
             let operations = run(workload, threads, 120_000).operations;
             assert!(operations <= threads as u64 * 240_000, "{operations}");
             assert!(operations > threads as u64 * (240_000 - MIXED_SLOTS as u64), "{operations}");
         }
-        // The last thread of each lane leaves its blocks to nobody.
+        // No thread frees the blocks of the last thread of each lane.
         let churned = run(Workload::ThreadChurn, 4, 40).operations;
         assert!((40 * 2 * 300 - 4 * 100..=40 * 2 * 300).contains(&churned), "{churned}");
     }

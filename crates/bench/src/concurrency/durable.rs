@@ -22,16 +22,16 @@ use tempfile::TempDir;
 const DIRECTORY: &CStr = c"durable";
 const FILE_BYTES: usize = 4096;
 
-/// The name of a peer that is an ext4 without a journal.
+/// Name of the peer that is an ext4 without a journal.
 const WITHOUT_JOURNAL: &str = "ext4-nojournal";
 
-/// Threads of the row, and of the figure beside it.
+/// Threads of the row, and of the value beside it.
 const MORE_THREADS: usize = 4;
 
-/// What a system does here.
+/// Work of a system in these rows.
 trait Durable: System {
-    /// Creates files and writes each, divided among threads, in a new directory that is removed again; `each`: one by one
-    /// durable, else all together at the end.
+    /// Creates files and writes each, divided among threads, in a new directory that is removed again. With
+    /// `each` one file after the other becomes durable, else all at the end.
     fn write_files(&self, names: &Strings, threads: usize, each: bool, stop: &Stop) -> Result<Duration>;
 }
 
@@ -67,18 +67,18 @@ impl<F: Files + System> Durable for F {
     }
 }
 
-/// The systems on one disk.
+/// Systems on one disk.
 struct OnDisk {
     lane: Lane,
     hosts: Vec<Host>,
-    /// Holds the volume's file; dropped last.
+    /// Directory of the volume's file; dropped last.
     _temp: TempDir,
 }
 
 impl OnDisk {
     fn new(bench: &mut ConcurrencyBench, files: usize) -> Result<Self> {
         let given = bench.peers.ext4.clone();
-        let place = given.clone().unwrap_or_else(std::env::temp_dir);
+        let folder = given.clone().unwrap_or_else(std::env::temp_dir);
         let temp = match &given {
             Some(directory) => tempfile::Builder::new()
                 .prefix("lanefs-bench-")
@@ -87,36 +87,37 @@ impl OnDisk {
             None => temp_dir()?,
         };
         let need = SpaceRequest { inodes: files as u64 + 100, bytes: (files * FILE_BYTES) as u64 };
-        let hosts = Self::ext4(bench, &place, need)?;
+        let hosts = Self::ext4(bench, &folder, need)?;
         let options = CreateOptions { size: (512 << 20) + need.bytes * 4, ..CreateOptions::default() };
         let volume = Volume::create(temp.path().join("volume.lane"), &options);
         let lane = Lane::on(volume.map_err(Error::volume("making a volume"))?);
         Ok(OnDisk { lane, hosts, _temp: temp })
     }
 
-    /// A directory beside the volume where that is on ext4 with a journal; else an ext4 in a file beside it, and the
-    /// directory, where there is one, under another name: without a journal an fsync promises less.
-    fn ext4(bench: &mut ConcurrencyBench, place: &Path, need: SpaceRequest) -> Result<Vec<Host>> {
-        let found = probe(place)?;
+    /// Makes the peers: a directory beside the volume if that is on ext4 with a journal, else an ext4 in a
+    /// file beside it, and the directory, if there is one, under another name: without a journal an fsync
+    /// promises less.
+    fn ext4(bench: &mut ConcurrencyBench, folder: &Path, need: SpaceRequest) -> Result<Vec<Host>> {
+        let found = probe(folder)?;
         if found.kind == "ext4" && found.journal != Some(false) {
-            return Ok(vec![Host::in_directory("ext4", place)?]);
+            return Ok(vec![Host::in_directory("ext4", folder)?]);
         }
-        // Not where a directory was given, which the peers would use again.
+        // Not with a given directory, which the peers would use again.
         let mut hosts =
             if bench.peers.ext4.is_none() { bench.hosts(need, Medium::Disk)? } else { Vec::new() };
         hosts.retain(|host| host.name() == "ext4");
-        let place_name = place.display();
+        let folder_name = folder.display();
         if !hosts.is_empty() {
             bench.note(format!(
-                "durable: {place_name} is on no ext4 with a journal, so the peer is one in a file there, behind a loop device"
+                "durable: {folder_name} is on no ext4 with a journal, so the peer is one in a file there, behind a loop device"
             ));
         }
         if found.kind == "ext4" {
             bench.note(format!(
-                "durable: {WITHOUT_JOURNAL} is a directory of {place_name}, whose ext4 has no journal: after a crash it \
+                "durable: {WITHOUT_JOURNAL} is a directory of {folder_name}, whose ext4 has no journal: after a crash it \
                  must be checked, and its files may be lost"
             ));
-            hosts.push(Host::in_directory(WITHOUT_JOURNAL, place)?);
+            hosts.push(Host::in_directory(WITHOUT_JOURNAL, folder)?);
         }
         Ok(hosts)
     }
@@ -198,7 +199,7 @@ fn add_microseconds(values: &mut Values, system: &str, elapsed: Duration, count:
     values.add(system, elapsed.as_secs_f64() * 1e6 / count.max(1) as f64);
 }
 
-/// What LaneFS wrote for what its users wrote. (The removal of the files is in it.)
+/// Returns the bytes that LaneFS wrote for each byte of its users, including the removal of the files.
 #[derive(Clone, Copy, Debug, Default)]
 struct Writing {
     journal: u64,
@@ -216,7 +217,7 @@ impl Writing {
         self.user += (files * FILE_BYTES) as u64;
     }
 
-    /// Nothing where the volume does not tell.
+    /// Adds nothing if the volume does not report the counts.
     fn extras(&self, row: Row) -> Row {
         if self.all == 0 || self.user == 0 {
             return row;

@@ -1,4 +1,4 @@
-//! `fill-*`: how fast a cold volume's data comes into memory, beside `fio` on the same file.
+//! `fill-*`: rate at which a cold volume's data becomes resident, beside `fio` on the same file.
 
 use super::bench::{ConcurrencyBench, expect, temp_dir};
 use super::fio::Job;
@@ -17,18 +17,19 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
-/// What LaneFS is to reach of `fio`'s rate.
+/// Goal of LaneFS's rate over that of `fio`.
 const GOAL: f64 = 0.95;
 
 const BLOCK: u64 = stamp::BLOCK as u64;
-/// Bytes of one sequential read, and how many `fio` has in flight. (How far LaneFS reads ahead is its own affair.)
+/// Bytes of one sequential read, and number of them that `fio` has in flight. (LaneFS chooses its own
+/// readahead.)
 const STEP: u64 = 1 << 20;
 const SEQUENTIAL_DEPTH: u32 = 8;
-/// Random reads that `fio` has in flight, and that LaneFS is given at once.
+/// Random reads that `fio` has in flight, and random reads of one call of LaneFS.
 const RANDOM_DEPTH: u32 = 32;
 const RANDOM_BATCH: usize = 1024;
 
-/// A volume in a file, with one large file in it.
+/// A volume in a file, which contains one large file.
 struct FillFixture {
     volume: Volume,
     image: File,
@@ -44,7 +45,7 @@ impl FillFixture {
         let file = made.map_err(Error::volume("making a file"))?.ino;
         let mut part = vec![0; STEP as usize];
         let mut rng = StdRng::seed_from_u64(SEED);
-        // Nothing that a device below could compress or leave out.
+        // Contents that a device below can neither compress nor leave out.
         rng.fill_bytes(&mut part);
         for at in (0..bytes).step_by(part.len()) {
             stop.check()?;
@@ -57,7 +58,7 @@ impl FillFixture {
         Ok(FillFixture { volume, image, file, bytes })
     }
 
-    /// Empties the volume's cache, and that of the host where the volume goes through it.
+    /// Empties the volume's cache, and that of the host if the volume uses it.
     fn drop_caches(&self) -> Result<()> {
         self.volume.drop_caches().map_err(Error::volume("emptying the cache"))?;
         rustix::fs::fsync(&self.image).map_err(Error::host("the volume's file"))?;
@@ -65,7 +66,7 @@ impl FillFixture {
         advised.map_err(Error::host("the volume's file"))
     }
 
-    /// Reads the whole file from its start; bytes a second.
+    /// Reads the whole file from its start; returns bytes a second.
     fn sequential(&self, stop: &Stop) -> Result<f64> {
         self.drop_caches()?;
         let mut buffer = vec![0; STEP as usize];
@@ -83,7 +84,7 @@ impl FillFixture {
         Ok(self.bytes as f64 / elapsed.as_secs_f64())
     }
 
-    /// Reads these blocks, many at once; bytes a second.
+    /// Reads these blocks, many at once; returns bytes a second.
     fn random(&self, blocks: &[usize], stop: &Stop) -> Result<f64> {
         self.drop_caches()?;
         let mut memory = vec![0; RANDOM_BATCH * BLOCK as usize];
@@ -114,7 +115,8 @@ impl FillFixture {
     }
 }
 
-/// The longest run of data in a sparse file, from a multiple of `STEP` on: what `fio` reads, for a hole costs nothing.
+/// Finds the longest range of data in a sparse file, from a multiple of `STEP` on. `fio` reads it, because a
+/// hole costs nothing.
 fn longest_data(file: &File) -> Result<(u64, u64)> {
     let failed = || Error::host("looking for data in the volume's file");
     let (mut longest, mut at) = ((0, 0), 0);
@@ -215,7 +217,7 @@ mod tests {
         file.write_all_at(&vec![1; 2 * STEP as usize], 3 * STEP).unwrap();
         file.write_all_at(&vec![1; 4 * STEP as usize], 10 * STEP - BLOCK).unwrap();
         let (offset, len) = longest_data(&file).unwrap();
-        // A file system without holes has data everywhere.
+        // On a file system without holes the whole file is data.
         assert!((offset, len) == (10 * STEP, 3 * STEP) || (offset, len) == (0, 32 * STEP), "{offset} {len}");
     }
 }

@@ -1,4 +1,4 @@
-//! `fio`: what a device gives to a program that does nothing but read.
+//! `fio`: the rate of a device for a program that only reads.
 
 use crate::peers::run_command;
 use crate::stop::Stop;
@@ -6,20 +6,20 @@ use crate::{Error, Result};
 use serde_json::Value;
 use std::path::Path;
 
-/// One job: direct reads through io_uring.
+/// A job of direct reads through io_uring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     /// Bytes of one read.
     pub(super) block_bytes: u64,
     /// Reads in flight.
     pub(super) depth: u32,
-    /// In random order, each block once.
+    /// Whether the order is random, each block once.
     pub(super) random: bool,
     /// First byte of the range read.
     pub(super) offset: u64,
     /// Length of the range in bytes.
     pub(super) len: u64,
-    /// Bytes to read of it.
+    /// Bytes to read of the range.
     pub(super) bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Job {
         arguments
     }
 
-    /// Reads; returns the rate in bytes a second.
+    /// Runs the job; returns the rate in bytes a second.
     pub(super) fn run(&self, file: &Path, stop: &Stop) -> Result<f64> {
         let arguments = self.arguments(file);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-/// The rate in `fio`'s JSON output, before which it may write notes.
+/// Finds the rate in `fio`'s JSON output, before which it may write notes.
 fn rate(output: &str) -> Option<f64> {
     let json: Value = serde_json::from_str(&output[output.find('{')?..]).ok()?;
     json["jobs"][0]["read"]["bw_bytes"].as_f64().filter(|rate| *rate > 0.0)

@@ -16,16 +16,16 @@ const NEW_FILE: OFlags = FILE.union(OFlags::CREATE).union(OFlags::EXCL);
 const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o755);
 const FILE_MODE: Mode = Mode::from_bits_retain(0o644);
 
-/// Bytes that one `getdents64` may fill: as the C library's `readdir`.
+/// Buffer of one `getdents64` in bytes, as in the C library's `readdir`.
 const LISTING_BYTES: usize = 32 << 10;
 
 impl Host {
-    /// For `map_err` between clocks: the text is made only where a call failed.
+    /// For `map_err` on the clock: only a failed call makes the text.
     fn failed<'a>(&'a self, what: &'a str) -> impl FnOnce(Errno) -> Error + 'a {
         move |errno| self.error(what)(errno)
     }
 
-    /// Calls `each` for every entry but `.` and `..`; returns how many there are.
+    /// Calls `each` for every entry but `.` and `..`; returns the number of entries.
     fn entries(
         &self,
         dir: BorrowedFd<'_>,
@@ -121,7 +121,7 @@ impl Files for Host {
     }
 
     fn list(&self, name: &CStr) -> Result<u64> {
-        // A new descriptor each time: a listing begins at the directory's start, and threads share no position.
+        // A new descriptor each time: a listing begins at the directory's start, and threads share no offset.
         let dir = sys::openat(self.root(), name, DIRECTORY, Mode::empty());
         let dir = dir.map_err(self.failed("opening a directory"))?;
         self.entries(dir.as_fd(), |name, _| {

@@ -7,7 +7,7 @@ use lanefs::{FileKind, Ino};
 use std::ffi::CStr;
 use std::hint::black_box;
 
-/// Entries asked for by one `readdir` call.
+/// Entries that one `readdir` call requests.
 const LISTED_AT_ONCE: usize = 1024;
 
 /// Permissions of new directories and files.
@@ -20,7 +20,7 @@ impl Lane {
         found.map(|(ino, _)| ino).map_err(|e| Error::volume("lookup")(e.at(name.to_string_lossy())))
     }
 
-    /// Calls `each` for every entry; returns how many there are.
+    /// Calls `each` for every entry; returns the number of entries.
     fn entries(&self, dir: Ino, mut each: impl FnMut(Ino, FileKind) -> Result<()>) -> Result<u64> {
         let (mut cookie, mut count) = (0, 0);
         loop {

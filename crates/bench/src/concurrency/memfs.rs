@@ -20,32 +20,33 @@ use std::time::Duration;
 /// Bytes of each file.
 const FILE_BYTES: usize = 100;
 
-/// How the time of an operation may change with threads: processor time of 16 against 1, wall clock of 2 against 1.
+/// Limits of the change of an operation's time with threads: processor time of 16 against 1, wall clock of 2
+/// against 1.
 const GOAL_CPU: (usize, f64) = (16, 2.0);
 const GOAL_WALL: (usize, f64) = (2, 0.6);
 
-/// Files that exist at once at most, and directories that are open at once, which a process may not have many of.
+/// Maximum number of files at once, and of open directories at once, of which a process may not have many.
 const MOST_FILES: usize = 100_000;
 const MOST_DIRECTORIES: usize = 500;
 
-/// Times that directories are made anew in one measurement at most.
+/// Maximum number of cycles of one measurement, each with new directories.
 const MOST_CYCLES: usize = 50;
 
-/// One operation on all files.
+/// Times of one operation on all files.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phase {
     elapsed: Duration,
-    /// Of all threads together.
+    /// Of all threads.
     busy: Duration,
     usage: Usage,
 }
 
-/// Create, write, read, delete.
+/// Times of create, write, read, delete.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cycle {
     phases: [Phase; 4],
     operations: usize,
-    /// With all files there.
+    /// Memory with all files present.
     memory: Memory,
 }
 
@@ -66,9 +67,10 @@ impl Cycle {
     }
 }
 
-/// What a system does here. (Behind one call for a whole cycle, so that the operations themselves are called directly.)
+/// Work of a system in these rows. One call covers a whole cycle, so that the operations themselves are
+/// called directly.
 trait Memfs: System {
-    /// The names in each of so many new directories, divided among threads.
+    /// Runs one cycle: the names in each of `directories` new directories, divided among threads.
     fn cycle(&self, names: &Strings, directories: usize, threads: usize, stop: &Stop) -> Result<Cycle>;
 }
 
@@ -87,7 +89,7 @@ impl<F: Files + System> Memfs for F {
             work.phase("writing", |dir, name| self.write(&self.open(dir, name)?, 0, &data).map(|()| true))?;
         let after = Memory::now();
         let memory = Memory { resident: after.resident, kernel: after.kernel.saturating_sub(before.kernel) };
-        // Off the clock, so that the write-back does not run while something else is measured.
+        // Off the clock, so that the write-back does not overlap another measurement.
         self.settle()?;
         let read = work.phase("reading", |dir, name| {
             let mut buffer = [0u8; 2 * FILE_BYTES];
@@ -117,8 +119,9 @@ impl<F: Files> CycleFiles<'_, F> {
         self.names.len() * self.dirs.len()
     }
 
-    /// Does one thing to every file; `operation` tells whether it was as it must be. The threads go through the
-    /// directories one after another without waiting for each other, so that a short directory measures no start.
+    /// Applies `operation` to every file; it returns whether the result was right. The threads go through the
+    /// directories one after another without waiting for each other, so that a short directory measures no
+    /// start.
     fn phase(
         &self,
         what: &'static str,
@@ -147,12 +150,12 @@ impl<F: Files> CycleFiles<'_, F> {
 /// Values of one number of files and threads.
 #[derive(Clone, Default)]
 struct Cell {
-    /// By operation: wall clock for one operation, the same as a thread sees it, and processor time.
+    /// Values by operation: wall clock for one operation, its time as a thread sees it, and processor time.
     wall: [Values; 4],
     thread: [Values; 4],
     user: [Values; 4],
     system: [Values; 4],
-    /// Processor seconds of all four together, memory, operations of each kind in one run.
+    /// Processor seconds of all four operations, memory, and operations of each kind in one run.
     user_seconds: Values,
     system_seconds: Values,
     resident: Values,
@@ -178,7 +181,7 @@ impl Cell {
         self.operations.add(name, cycle.operations as f64);
     }
 
-    /// Processor time of LaneFS for one operation.
+    /// Returns LaneFS's processor time for one operation.
     fn cpu(&self, operation: usize) -> Option<f64> {
         Some(self.user[operation].median(LANEFS)? + self.system[operation].median(LANEFS)?)
     }
@@ -186,7 +189,7 @@ impl Cell {
 
 pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     let most = bench.settings.sizes.memfs_files.iter().copied().max().unwrap_or(0).max(MOST_FILES);
-    // Not more than one block for each file, and one more for every directory.
+    // At most one block for each file, and one more for every directory.
     let systems =
         bench.systems(SpaceRequest { inodes: most as u64 + 1_000, bytes: (most as u64 + 1_000) * 4096 })?;
     let hosts = systems.hosts.iter().map(|host| host as &dyn Memfs);
@@ -212,13 +215,14 @@ pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     Ok(())
 }
 
-/// All numbers of threads with so many files; a cell for each.
+/// Measures all numbers of threads with `files` files; returns a cell for each.
 fn measure_files(bench: &ConcurrencyBench, files: usize, all: &[&dyn Memfs]) -> Result<Vec<Cell>> {
     let least = bench.settings.sizes.memfs_least;
     let names = flat_names(files);
     let title = format!("memfs: {files} files");
     let mut cells = vec![Cell::default(); MEMFS_THREADS.len()];
-    // Directories of one cycle, by system: found in the warm-up, so that fast systems get more than slow ones.
+    // Directories of one cycle, by system. The warm-up decides them, so that fast systems have more than slow
+    // ones.
     let mut directories: BTreeMap<String, usize> = BTreeMap::new();
     bench.in_turn(&title, all, |system, run| {
         if run == 0 {
@@ -279,7 +283,7 @@ fn with_extras(mut row: Row, cell: &Cell, operation: usize) -> Row {
     row
 }
 
-/// Compares with the cell of one thread, which is the first.
+/// Adds goals from the comparison with the cell of one thread, which is the first.
 fn with_goals(mut row: Row, cells: &[Cell], threads: usize, operation: usize) -> Row {
     let Some((one, cell)) =
         cells.first().zip(MEMFS_THREADS.iter().position(|&t| t == threads).and_then(|i| cells.get(i)))
@@ -312,7 +316,7 @@ fn table_heading() -> Vec<String> {
     cells
 }
 
-/// A line for each number of threads and system, systems together.
+/// Makes a line for each number of threads and system, grouped by system.
 fn table_lines(files: usize, cells: &[Cell]) -> Vec<Vec<String>> {
     let systems: Vec<&str> = cells.first().map(|cell| cell.wall[0].systems().collect()).unwrap_or_default();
     let (own, peers): (Vec<&str>, Vec<&str>) = systems.into_iter().partition(|name| *name == LANEFS);
@@ -343,7 +347,7 @@ mod tests {
     use crate::lane::Lane;
     use crate::system::Named;
 
-    /// Cells in which LaneFS takes so long for one operation by so many threads.
+    /// Makes cells in which LaneFS takes these times for one operation, by number of threads.
     fn cells(times: [(f64, f64); 5]) -> Vec<Cell> {
         let cell = |(wall_ns, cpu_ns): (f64, f64)| {
             let mut cell = Cell::default();

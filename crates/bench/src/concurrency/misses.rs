@@ -1,4 +1,4 @@
-//! `hits-during-misses`: whether a thread that finds everything in memory is held up by one that waits for a device.
+//! `hits-during-misses`: the delay of a thread whose data is resident by one that waits for a device.
 
 use super::bench::{ConcurrencyBench, expect};
 use super::paired::Paired;
@@ -18,17 +18,17 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much dearer a hit may be while another thread misses.
+/// Limit of a hit's cost while another thread misses, over its cost alone.
 const GOAL_TIMES_ALONE: f64 = 1.05;
 
-/// Pairs of phases for each run asked for.
+/// Pairs of phases for each run.
 const PAIRS_PER_RUN: usize = 4;
 
-/// Files whose attributes are read, two operations of which make a turn: a read and a stat.
+/// Files whose attributes are read. A turn is two operations: a read and a stat.
 const FILES: usize = 1_000;
 const REQUESTS: usize = 1 << 16;
 
-/// Turns between two looks at the clock.
+/// Turns between two readings of the clock.
 const TURNS_AT_ONCE: usize = 64;
 
 /// A volume on a slow device with a small cache.
@@ -40,7 +40,7 @@ struct MissFixture {
     cold: Ino,
     cold_blocks: u64,
     names: Strings,
-    /// Offsets in the hot file and indices of names, in the order asked for.
+    /// Offsets in the hot file and indices of names, in the order of the requests.
     offsets: Vec<u64>,
     order: Vec<usize>,
 }
@@ -68,7 +68,7 @@ impl MissFixture {
             Ok([dir, hot, volume.create_file(&caller, root, b"cold", 0o644)?.ino])
         };
         let [dir, hot, cold] = made().map_err(Error::volume("making files"))?;
-        // The device keeps no zeros, so the cold file costs no memory.
+        // The device stores no zeros, so the cold file costs no memory.
         write_file(&volume, hot, sizes.hot_bytes, |at, part| stamp(part, at), stop)?;
         write_file(&volume, cold, sizes.cold_bytes, |_, _| (), stop)?;
         volume.close().map_err(Error::volume("closing a volume"))?;
@@ -88,7 +88,7 @@ impl MissFixture {
         })
     }
 
-    /// Reads all that is to be hit.
+    /// Reads all data of the hits once.
     fn warm_up(&self, stop: &Stop) -> Result<()> {
         let mut part = vec![0; 1 << 20];
         let size = self.volume.getattr(self.hot).map_err(Error::volume("getattr"))?.size;
@@ -107,7 +107,7 @@ impl MissFixture {
         Ok(())
     }
 
-    /// Reads and stats for so long; nanoseconds for one of them.
+    /// Reads and stats for `time`; returns the nanoseconds for one operation.
     fn hits(&self, phase: Duration, stop: &Stop) -> Result<f64> {
         let mut buffer = [0; BLOCK];
         let mut requests = self.offsets.iter().zip(&self.order).cycle();
@@ -133,7 +133,7 @@ impl MissFixture {
         Ok(elapsed.as_secs_f64() * 1e9 / (2 * turns) as f64)
     }
 
-    /// Reads random blocks of the cold file until told to end; returns how many.
+    /// Reads random blocks of the cold file until `end` is set; returns the number of reads.
     fn misses(&self, seed: u64, end: &AtomicBool) -> Result<u64> {
         let mut rng = StdRng::seed_from_u64(SEED ^ seed);
         let mut buffer = [0; BLOCK];
@@ -152,7 +152,8 @@ impl MissFixture {
         Ok(count)
     }
 
-    /// As [`MissFixture::hits`], with another thread that misses all the time; also how many reads that one did.
+    /// As [`MissFixture::hits`], beside another thread that misses all the time; also returns the number of
+    /// its reads.
     fn hits_during_misses(&self, phase: Duration, seed: u64, stop: &Stop) -> Result<(f64, u64)> {
         let end = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -165,7 +166,7 @@ impl MissFixture {
     }
 }
 
-/// Writes a file of `bytes`, piece by piece as `fill` makes them.
+/// Writes a file of `bytes` in pieces that `fill` makes.
 fn write_file(
     volume: &Volume,
     file: Ino,

@@ -1,4 +1,4 @@
-//! `overhead-*`: what concurrency control costs a single thread, against LaneFS's own code without it.
+//! `overhead-*`: cost of concurrency control for a single thread, against LaneFS's own code without it.
 
 use super::bench::ConcurrencyBench;
 use super::paired::Paired;
@@ -16,19 +16,19 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// What concurrency control may cost.
+/// Limit of the cost of concurrency control.
 const GOAL_OVERHEAD: f64 = 1.03;
 
-/// The volume fits a processor's cache, where the share of a check is largest.
+/// Files of the volume, which fits a processor's cache, where the share of a check is largest.
 const FILES: usize = 1_000;
 const LISTED: usize = 100;
 const LARGE_BYTES: usize = 1 << 20;
 const BLOCK: usize = 4096;
 const ATTRIBUTE: &[u8] = b"user.bench";
-/// Random requests, repeated as often as a round takes.
+/// Random requests; a round repeats them as often as it needs.
 const REQUESTS: usize = 4096;
 
-/// The calls of a volume, with and without concurrency control.
+/// Calls of a volume, with or without concurrency control.
 trait Reads {
     fn lookup(&self, caller: &Caller, dir: Ino, name: &[u8]) -> lanefs::Result<(Ino, FileKind)>;
     fn getattr(&self, ino: Ino) -> lanefs::Result<Attr>;
@@ -40,7 +40,7 @@ trait Reads {
     fn resolve(&self, path: &[u8]) -> lanefs::Result<Attr>;
 }
 
-/// Every call is the type's own of the same name.
+/// Implements every call by the type's own of the same name.
 macro_rules! reads {
     ($type:ty) => {
         impl Reads for $type {
@@ -95,7 +95,7 @@ macro_rules! reads {
 reads!(Volume);
 reads!(Unchecked<'_>);
 
-/// What is in the volume.
+/// Inodes of the volume.
 struct VolumeContents {
     dir: Ino,
     files: Vec<Ino>,
@@ -127,7 +127,7 @@ impl VolumeContents {
     }
 }
 
-/// The volume, and the requests in the order made.
+/// The volume, and the requests in their order.
 struct OverheadFixture {
     lane: Lane,
     made: VolumeContents,
@@ -147,7 +147,7 @@ impl OverheadFixture {
         Ok(OverheadFixture { lane, made, names, paths: tree.requests(), order: sampled(FILES, REQUESTS) })
     }
 
-    /// Nanoseconds for one of `count` operations.
+    /// Returns the nanoseconds for one of `count` operations.
     fn round<R: Reads>(&self, reads: &R, operation: ReadCall, count: usize) -> Result<f64> {
         let (caller, made) = (self.lane.caller(), &self.made);
         let mut buffer = [0; BLOCK];
@@ -172,7 +172,7 @@ impl OverheadFixture {
     }
 }
 
-/// Does one thing for every request, to the first error.
+/// Applies one operation to every request, up to the first error.
 #[inline(always)]
 fn all<'o, T>(
     order: impl Iterator<Item = &'o usize>,

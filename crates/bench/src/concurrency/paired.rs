@@ -1,30 +1,31 @@
-//! Two ways of one work, measured in turn many times: what differs by a few percent shows beside noise of tens of percent.
+//! Two variants of the same work, measured in turn many times: a difference of a few percent shows despite
+//! noise of tens of percent.
 //!
-//! Each round of the one is compared with the round of the other beside it, so that a drift of the machine falls out, and
-//! the median of all those ratios counts, so that a round into which something came falls out. The order within a pair
+//! Each round of one variant is compared with the adjacent round of the other, which excludes a drift of the
+//! machine. The median of all those ratios counts, which excludes disturbed rounds. The order within a pair
 //! changes from pair to pair.
 
 use crate::report::Summary;
 
-/// Rounds of two ways, pair by pair, as a cost each.
+/// Costs of the rounds of two variants, pair by pair.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paired {
     pub(super) first: Vec<f64>,
     pub(super) second: Vec<f64>,
 }
 
-/// How the first way's cost relates to the second's.
+/// Ratio of the first variant's cost to the second's.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Ratio {
     /// Median of the pairs.
     pub(super) median: f64,
-    /// Ends of an interval that holds the true median with a probability of 95 %.
+    /// Bounds of an interval that contains the true median with a probability of 95 %.
     pub(super) low: f64,
     pub(super) high: f64,
 }
 
 impl Paired {
-    /// Measures `pairs` pairs; `round` measures one round, of the first way where it is given `true`.
+    /// Measures `pairs` pairs; `round` measures one round, of the first variant if its argument is `true`.
     pub(super) fn measure<E>(pairs: usize, mut round: impl FnMut(bool) -> Result<f64, E>) -> Result<Self, E> {
         let mut all = Paired::default();
         for pair in 0..pairs {
@@ -37,13 +38,14 @@ impl Paired {
         Ok(all)
     }
 
-    /// The first way's cost over the second's.
+    /// Returns the first variant's cost over the second's.
     pub(super) fn ratio(&self) -> Ratio {
         let pairs = self.first.iter().zip(&self.second);
         let mut ratios: Vec<f64> = pairs.filter(|(_, b)| **b > 0.0).map(|(a, b)| a / b).collect();
         ratios.sort_by(f64::total_cmp);
         let Some(summary) = Summary::of(&ratios) else { return Ratio::default() };
-        // The number of values below the true median is binomial; 1.96 of its standard deviations to either side.
+        // The number of values below the true median is binomial: 1.96 of its standard deviations to either
+        // side.
         let (middle, reach) = (ratios.len() as f64 / 2.0, 0.98 * (ratios.len() as f64).sqrt());
         let low = (middle - reach).floor().max(0.0) as usize;
         let high = ((middle + reach).ceil() as usize).min(ratios.len() - 1);
@@ -55,7 +57,7 @@ impl Paired {
 mod tests {
     use super::*;
 
-    /// A machine that gets slower and slower, and on which every tenth round takes ten times as long.
+    /// A machine that slows down all the time, and on which every tenth round takes ten times as long.
     fn noisy(times: f64) -> Ratio {
         let mut rounds = 0;
         let paired = Paired::measure::<()>(200, |first| {

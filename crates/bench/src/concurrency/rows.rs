@@ -2,7 +2,7 @@
 
 use super::sizes::{MEMFS_THREADS, Sizes, warm_threads};
 
-/// The operations of the `memfs-*` rows, in the order in which a file sees them.
+/// Operations of the `memfs-*` rows, in the order in which a file meets them.
 pub(super) const MEMFS_OPERATIONS: [&str; 4] = ["create", "write", "read", "delete"];
 
 /// Workload of a row `warm-*`.
@@ -16,7 +16,7 @@ pub(super) enum WarmWorkload {
     Readdir,
     /// Lists a tree and reads all attributes.
     Traverse,
-    /// 4 KiB at random places of a file.
+    /// 4 KiB at random offsets of a file.
     Read4k,
 }
 
@@ -79,7 +79,7 @@ impl ReadCall {
     }
 }
 
-/// Every row of a run with these sizes on so many cores, in the order measured.
+/// Lists every row of a run with these sizes on `cores` cores, in the order measured.
 pub fn row_names(sizes: &Sizes, cores: usize) -> Vec<String> {
     let mut names = Vec::new();
     names.extend(warm_names(cores));
@@ -90,7 +90,7 @@ pub fn row_names(sizes: &Sizes, cores: usize) -> Vec<String> {
     names
 }
 
-/// Rows of the part `warm`.
+/// Lists the rows of the part `warm`.
 pub(super) fn warm_names(cores: usize) -> Vec<String> {
     let threads = warm_threads(cores);
     WarmWorkload::ALL.iter().flat_map(|&work| threads.iter().map(move |&t| warm_name(work, t))).collect()
@@ -104,7 +104,7 @@ pub(super) fn overhead_name(operation: ReadCall) -> String {
     format!("overhead-{}", operation.name())
 }
 
-/// Rows of the part `memfs`.
+/// Lists the rows of the part `memfs`.
 pub(super) fn memfs_names(sizes: &Sizes) -> Vec<String> {
     let mut names = Vec::new();
     for &files in sizes.memfs_files {

@@ -8,7 +8,7 @@ pub(super) const WARM_THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 /// Threads that are measured on every machine.
 const ALWAYS_THREADS: usize = 2;
 
-/// Threads of the `memfs-*` rows, on every machine: what more threads than cores cost is the question.
+/// Threads of the `memfs-*` rows on every machine: the rows measure the cost of more threads than cores.
 pub(super) const MEMFS_THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 
 /// Sizes of every part.
@@ -20,17 +20,17 @@ pub struct Sizes {
     pub tree_files: usize,
     /// Bytes of the file of `warm-read4k-*`.
     pub large_bytes: u64,
-    /// Operations of one run of `warm-stat-*`, `warm-resolve-*` and `warm-read4k-*`, all threads together.
+    /// Operations of all threads in one run of `warm-stat-*`, `warm-resolve-*` and `warm-read4k-*`.
     pub warm_operations: usize,
     /// Listings of one run of `warm-readdir-*`.
     pub listings: usize,
     /// Length of one round of the `overhead-*` rows.
     pub round: Duration,
-    /// Pairs of rounds for each run asked for.
+    /// Pairs of rounds for each run.
     pub pairs_per_run: usize,
-    /// Bytes of the file that is hit.
+    /// Bytes of the hot file.
     pub hot_bytes: u64,
-    /// Bytes of the file that is missed.
+    /// Bytes of the cold file.
     pub cold_bytes: u64,
     /// Bytes of cache while both are read.
     pub cache_bytes: u64,
@@ -42,7 +42,7 @@ pub struct Sizes {
     pub fill_reads: usize,
     /// Numbers of files of the `memfs-*` rows.
     pub memfs_files: &'static [usize],
-    /// What each phase of one measurement of `memfs-*` lasts at least, with fresh directories until it does.
+    /// Minimum length of each phase of one measurement of `memfs-*`; fresh directories follow until then.
     pub memfs_least: Duration,
     /// Files of `durable-create-fsync`.
     pub durable_files: usize,
@@ -51,7 +51,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes that the goals are stated for.
+    /// Sizes that the goals apply to.
     pub const FULL: Sizes = Sizes {
         listed_files: 1_000,
         tree_files: 100_000,
@@ -93,7 +93,7 @@ impl Sizes {
     };
 }
 
-/// The numbers of threads that the `warm-*` rows have on so many cores.
+/// Lists the numbers of threads of the `warm-*` rows on `cores` cores.
 pub(super) fn warm_threads(cores: usize) -> Vec<usize> {
     WARM_THREADS.into_iter().filter(|&threads| threads <= cores.max(ALWAYS_THREADS)).collect()
 }

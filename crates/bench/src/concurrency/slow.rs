@@ -1,4 +1,4 @@
-//! A device that takes as long as a disk, and keeps only blocks that are not zero, so that a large one costs no memory.
+//! A device as slow as a disk. It stores only blocks that are not zero, so that a large one costs no memory.
 
 use lanefs::{Device, IoBuf, IoBufMut};
 use std::cell::Cell;
@@ -15,16 +15,16 @@ const LEAST_US: u64 = 100;
 const MOST_US: u64 = 200;
 
 thread_local! {
-    /// Whether this thread's reads are counted apart: none of its blocks should have to come from the device.
+    /// Whether this thread's reads are counted apart: all of its blocks should be resident.
     static EXPECTS_HITS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says that the blocks this thread reads are expected in memory.
+/// Declares the blocks that this thread reads resident.
 pub(super) fn expect_hits(expected: bool) {
     EXPECTS_HITS.set(expected);
 }
 
-/// The device; clones are the same one.
+/// The device; clones share it.
 #[derive(Clone)]
 pub(super) struct SlowDevice(Arc<Inside>);
 
@@ -37,7 +37,7 @@ struct Inside {
 }
 
 impl SlowDevice {
-    /// A device of zeros, fast until told otherwise.
+    /// Makes a device of zeros, which is fast at first.
     pub(super) fn new(len: u64) -> Self {
         SlowDevice(Arc::new(Inside {
             len,
@@ -48,22 +48,23 @@ impl SlowDevice {
         }))
     }
 
-    /// From now on each read takes its time.
+    /// Makes each read slow from now on.
     pub(super) fn slow_down(&self) {
         self.0.slow.store(true, Ordering::Relaxed);
     }
 
-    /// Reads so far.
+    /// Returns the number of reads so far.
     pub(super) fn reads(&self) -> u64 {
         self.0.reads.load(Ordering::Relaxed)
     }
 
-    /// Reads so far by threads that expected hits.
+    /// Returns the number of reads so far by threads that expected hits.
     pub(super) fn missed_hits(&self) -> u64 {
         self.0.missed_hits.load(Ordering::Relaxed)
     }
 
-    /// Calls `each` with every block that a range touches, where in it the range begins, and the part of the range.
+    /// Calls `each` with every block that a range overlaps, the offset of the overlap in the block, and its
+    /// part of the range.
     fn split(
         &self,
         at: u64,

@@ -1,16 +1,17 @@
-//! Blocks that tell where they lie, so that a reader knows whether it got the right ones.
+//! Blocks that contain their own offset, so that a reader can check that it received the right ones.
 
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 4096;
 
-/// Writes into each block of `part`, which lies at byte `at` of its file, where it lies. No block is zero then.
+/// Writes into each block of `part`, which begins at byte `at` of its file, the block's own offset. No block
+/// is zero then.
 pub(super) fn stamp(part: &mut [u8], at: u64) {
     for (i, block) in part.chunks_mut(BLOCK).enumerate() {
         block[..8].copy_from_slice(&mark(at + (i * BLOCK) as u64));
     }
 }
 
-/// Whether these bytes are those of byte `at`, a multiple of [`BLOCK`].
+/// Returns whether these bytes are those of byte `at`, a multiple of [`BLOCK`].
 pub(super) fn is_stamped(block: &[u8], at: u64) -> bool {
     block.get(..8) == Some(&mark(at)[..])
 }

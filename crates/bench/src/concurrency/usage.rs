@@ -1,4 +1,4 @@
-//! What this process has used: processor time and memory.
+//! Processor time and memory of this process.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
@@ -7,9 +7,9 @@ use std::ops::{AddAssign, Sub};
 /// Processor time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Usage {
-    /// In the program.
+    /// User time.
     pub(super) user: f64,
-    /// In the kernel, on its behalf.
+    /// System time.
     pub(super) system: f64,
 }
 
@@ -22,10 +22,10 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// All threads of this process, ended ones included, until now.
+    /// Reads the time of all threads of this process, ended ones included, until now.
     ///
-    /// The sum comes from the process's clock, which is exact; the kernel tells the two parts of it in ticks of 10 ms only
-    /// (they are what `getrusage` gives), so they serve to divide the sum.
+    /// The sum comes from the process's clock, which is exact. The kernel reports its two parts in ticks of
+    /// 10 ms only, as `getrusage` does, so they only serve to divide the sum.
     pub(super) fn now() -> Self {
         let total = clock_gettime(ClockId::ProcessCPUTime);
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -41,7 +41,7 @@ impl Sub for Reading {
         let total = (self.total - before.total).max(0.0);
         let user = self.user_ticks.saturating_sub(before.user_ticks) as f64;
         let system = self.system_ticks.saturating_sub(before.system_ticks) as f64;
-        // Less than a tick in all: nothing tells where.
+        // Less than a tick in all: the parts are unknown.
         let share = if user + system > 0.0 { user / (user + system) } else { 1.0 };
         Usage { user: total * share, system: total * (1.0 - share) }
     }
@@ -54,9 +54,9 @@ impl AddAssign for Usage {
     }
 }
 
-/// User and system time in the text of `/proc/self/stat`, in ticks.
+/// Finds user and system time in the text of `/proc/self/stat`, in ticks.
 fn ticks(stat: &str) -> Option<(u64, u64)> {
-    // The program's name, which may hold anything, ends with the last parenthesis.
+    // The program's name, which may contain anything, ends with the last parenthesis.
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
     Some((fields.nth(11)?.parse().ok()?, fields.next()?.parse().ok()?))
 }
@@ -64,14 +64,14 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
 /// Memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Of this process, resident.
+    /// Resident memory of this process.
     pub(super) resident: u64,
-    /// Of the kernel, for files: page cache and slabs, of all processes together.
+    /// Memory of the kernel for files of all processes: page cache and slabs.
     pub(super) kernel: u64,
 }
 
 impl Memory {
-    /// Now.
+    /// Reads the current values.
     pub(super) fn now() -> Self {
         let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let all = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -80,7 +80,7 @@ impl Memory {
     }
 }
 
-/// The number of the line that begins with `name`.
+/// Returns the number in the line that begins with `name`.
 fn kib(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! `warm-*`: reading in parallel what is all in memory.
+//! `warm-*`: parallel reads of resident data.
 
 use super::bench::{ConcurrencyBench, expect};
 use super::files::Files;
@@ -15,25 +15,25 @@ use crate::workload::{Strings, Tree, flat_names, sampled};
 use std::ffi::CStr;
 use std::time::Duration;
 
-/// The directory of `stat` and `readdir`, and the file of `read4k`.
+/// Directory of `stat` and `readdir`, and file of `read4k`.
 const LISTED: &CStr = c"listed";
 const LARGE: &CStr = c"large";
 
-/// What two threads are to reach against one.
+/// Goal of two threads against one.
 const GOAL_TWO_THREADS: f64 = 1.94;
 
-/// What all systems hold and are asked for.
+/// Contents of all systems, and the requests.
 struct WarmFixture {
     tree: Tree,
-    /// The directories of the tree in the root.
+    /// Directories of the tree in the root.
     tops: Strings,
     listed: Strings,
     large_bytes: u64,
-    /// Names of the directory, in the order asked for.
+    /// Names of the directory, in the order of the requests.
     names: Strings,
-    /// Paths, in the order asked for.
+    /// Paths, in the order of the requests.
     paths: Strings,
-    /// Offsets in the file, in the order asked for.
+    /// Offsets in the file, in the order of the requests.
     offsets: Vec<u64>,
     listings: usize,
 }
@@ -60,13 +60,13 @@ impl WarmFixture {
         }
     }
 
-    /// Entries that a walk visits: all of the tree but the directories from which it starts. (An ext4 has a directory of
-    /// its own beside them.)
+    /// Returns the number of entries that a walk visits: all of the tree but the directories from which it
+    /// starts. (An ext4 has a directory of its own beside them.)
     fn visited(&self) -> usize {
         self.tree.files.len() + self.tree.directories.len() - self.tops.len()
     }
 
-    /// Operations of one run by so many threads.
+    /// Returns the number of operations of one run by `threads` threads.
     fn operations(&self, work: WarmWorkload, threads: usize) -> usize {
         match work {
             WarmWorkload::Stat => self.names.len(),
@@ -79,11 +79,12 @@ impl WarmFixture {
     }
 }
 
-/// What a system does here. (Behind one call for a whole run, so that the operations themselves are called directly.)
+/// Work of a system in these rows. One call covers a whole run, so that the operations themselves are called
+/// directly.
 trait Warm: System {
     fn fill(&self, fixture: &WarmFixture, stop: &Stop) -> Result<()>;
 
-    /// From the first thread's start to the last one's end.
+    /// Time from the start of the first thread to the end of the last one.
     fn run(&self, work: WarmWorkload, fixture: &WarmFixture, threads: usize, stop: &Stop)
     -> Result<Duration>;
 }
@@ -157,7 +158,7 @@ impl<F: Files + System> Warm for F {
     }
 }
 
-/// Does every request; returns how many gave an answer other than 0.
+/// Makes every request; returns the number of answers other than 0.
 fn each<T>(requests: &[T], stop: &Stop, mut operation: impl FnMut(&T) -> Result<u64>) -> Result<u64> {
     let mut good = 0;
     for part in requests.chunks(STRIDE) {
@@ -189,7 +190,7 @@ pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
         if !asked_for {
             continue;
         }
-        // One thread is what the others are compared with, so all are measured whichever is asked for.
+        // The others are compared with one thread, so all are measured whichever row is selected.
         let threads = warm_threads(cores);
         let mut times = vec![Values::default(); threads.len()];
         let mut batched = vec![Values::default(); threads.len()];
@@ -263,7 +264,7 @@ mod tests {
     use crate::lane::Lane;
     use lanefs::RenameMode;
 
-    /// Breaks one thing, after which exactly one workload has no time.
+    /// Breaks one thing, after which exactly one workload fails.
     fn broken(work: WarmWorkload, break_it: impl Fn(&Lane, &WarmFixture) -> lanefs::Result<()>) {
         let sizes = Sizes {
             listed_files: 20,

@@ -1,7 +1,7 @@
-//! `gpu-chain-lookup`: directories in one another, thousands deep.
+//! `gpu-chain-lookup`: nested directories, thousands deep.
 
-use super::asker::askers;
 use super::bench::GpuBench;
+use super::lookup_engine::lookup_engines;
 use crate::Result;
 use crate::peers::SpaceRequest;
 use crate::system::Named;
@@ -20,12 +20,12 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     }
     let gpu = bench.settings.gpu.clone();
     let mirrored = systems.mirrored(&gpu)?;
-    let all = askers(&systems, &mirrored);
+    let all = lookup_engines(&systems, &mirrored);
     let mut values = Values::default();
-    bench.in_turn("chain", &all.iter().collect::<Vec<_>>(), |asker, run| {
-        let elapsed = asker.resolve_chain(&systems.lane, DIRECTORY, depth, times, &bench.stop)?;
+    bench.in_turn("chain", &all.iter().collect::<Vec<_>>(), |engine, run| {
+        let elapsed = engine.resolve_chain(&systems.lane, DIRECTORY, depth, times, &bench.stop)?;
         if run > 0 {
-            values.add_each(asker.name(), elapsed, times);
+            values.add_each(engine.name(), elapsed, times);
         }
         Ok(())
     })?;

@@ -1,4 +1,5 @@
-//! `gpu-create`, `gpu-unlink`, `gpu-create-flat`, `gpu-mkdir-all`, `gpu-wide-create`, `gpu-chain-create`: changes in batches.
+//! `gpu-create`, `gpu-unlink`, `gpu-create-flat`, `gpu-mkdir-all`, `gpu-wide-create`, `gpu-chain-create`:
+//! changes in batches.
 
 use super::bench::GpuBench;
 use super::maker::{BATCH, Maker, makers, share_of_device};
@@ -11,13 +12,13 @@ use crate::workload::{Strings, Tree, flat_names, shuffled, subdirectory_name};
 use crate::{Result, stop::Stop};
 use std::time::Duration;
 
-/// Content of each file; it lies in the inode.
+/// Contents of each file, stored in the inode.
 const CONTENT: [u8; 100] = [b'.'; 100];
 
-/// What each maker does in each run, in a new directory: the times of the rows, in their order.
+/// Work of each maker in each run, in a new directory: returns the times of the rows, in their order.
 type TimedChanges<'w> = &'w dyn Fn(&Maker<'_, '_, '_>, &Stop) -> Result<Vec<Duration>>;
 
-/// Rows that come from the same work, which makes so many inodes at a time.
+/// Measures the rows of the same work, which makes `count` inodes at a time.
 fn measure(
     bench: &mut GpuBench,
     title: &str,
@@ -45,7 +46,7 @@ fn measure(
     Ok(made.map(|row| row.param("batch", BATCH).extra("made_by_device", share_of_device(&all))).collect())
 }
 
-/// Files all over a tree, in random order, made and removed.
+/// Measures files all over a tree, made and removed in random order.
 pub(super) fn files(bench: &mut GpuBench) -> Result<()> {
     let tree = Tree::new(bench.settings.sizes.tree_files);
     let files = tree.requests();
@@ -61,7 +62,7 @@ pub(super) fn files(bench: &mut GpuBench) -> Result<()> {
     Ok(())
 }
 
-/// Files of one directory.
+/// Measures files of one directory.
 pub(super) fn flat_files(bench: &mut GpuBench) -> Result<()> {
     let count = bench.settings.sizes.flat_files;
     let names = flat_names(count);
@@ -75,10 +76,10 @@ pub(super) fn flat_files(bench: &mut GpuBench) -> Result<()> {
     Ok(())
 }
 
-/// The directories of a tree of files.
+/// Measures the directories of a tree of files.
 pub(super) fn directories(bench: &mut GpuBench) -> Result<()> {
     let all = Tree::new(bench.settings.sizes.tree_files).directories;
-    // Those that have none below them, in random order.
+    // The leaves, in random order.
     let names: Vec<&[u8]> = all.iter().map(std::ffi::CStr::to_bytes).collect();
     let is_below = |path: &[u8], next: &[u8]| next.starts_with(path) && next.get(path.len()) == Some(&b'/');
     let is_lowest = |i: &usize| names.get(i + 1).is_none_or(|next| !is_below(names[*i], next));
@@ -96,7 +97,7 @@ pub(super) fn directories(bench: &mut GpuBench) -> Result<()> {
     Ok(())
 }
 
-/// Subdirectories of one directory.
+/// Measures subdirectories of one directory.
 pub(super) fn wide(bench: &mut GpuBench) -> Result<()> {
     let count = bench.settings.sizes.subdirectories;
     let names: Strings = (0..count).map(subdirectory_name).collect();
@@ -109,7 +110,7 @@ pub(super) fn wide(bench: &mut GpuBench) -> Result<()> {
     Ok(())
 }
 
-/// Directories in one another.
+/// Measures nested directories.
 pub(super) fn chain(bench: &mut GpuBench) -> Result<()> {
     let depth = bench.settings.sizes.chain_depth;
     let rows = [("gpu-chain-create", "ns/directory")];

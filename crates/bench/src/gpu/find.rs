@@ -11,10 +11,10 @@ use lanefs::{Caller, FileKind, Ino, Volume};
 use lanefs_gpu::{Filter, Mirrored};
 use std::time::{Duration, Instant};
 
-/// One of a hundred files or so.
+/// Pattern that about one of a hundred files matches.
 const PATTERN: &str = "*7?3*";
 
-/// Who searches: the device, a walk of the CPU engine, `find` of the host on ext4.
+/// Engines that search: the device, a walk of the CPU engine, `find` of the host on ext4.
 enum Finder<'s, 'g, 'v> {
     Gpu(&'s Mirrored<'g, 'v>),
     Cpu(&'s Volume),
@@ -31,7 +31,7 @@ impl Named for Finder<'_, '_, '_> {
     }
 }
 
-/// What is looked for.
+/// Returns the condition of the search.
 fn filter() -> Result<Filter> {
     let mut filter = Filter { kinds: vec![FileKind::File], ..Filter::default() };
     if filter.names.and(PATTERN, false) {
@@ -41,7 +41,7 @@ fn filter() -> Result<Filter> {
 }
 
 impl Finder<'_, '_, '_> {
-    /// The time of a search for paths, and how many there were.
+    /// Searches for paths; returns the time and the number of paths.
     fn search(&self, filter: &Filter, stop: &Stop) -> Result<(Duration, u64)> {
         let start = Instant::now();
         let mut count = 0;
@@ -74,7 +74,7 @@ impl Finder<'_, '_, '_> {
     }
 }
 
-/// Goes through a tree as `lanefs find` does.
+/// Walks a tree as `lanefs find` does.
 fn walk(
     volume: &Volume,
     dir: Ino,
@@ -104,7 +104,7 @@ fn walk(
     }
 }
 
-/// Measures on systems with a tree that is on the device.
+/// Measures on systems whose tree is on the device.
 pub(super) fn measure(
     bench: &mut GpuBench,
     systems: &GpuSystems,

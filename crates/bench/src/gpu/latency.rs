@@ -1,14 +1,14 @@
 //! `gpu-latency-dispatch`: one path, from the call to its answer.
 
-use super::asker::askers;
 use super::bench::GpuBench;
+use super::lookup_engine::lookup_engines;
 use crate::Result;
 use crate::peers::SpaceRequest;
 use crate::system::Named;
 use crate::values::Values;
 use crate::workload::{Tree, sampled};
 
-/// Files, and paths that are asked for one after the other.
+/// Files, and single lookups.
 const FILES: usize = 10_000;
 const LOOKUPS: usize = 1_000;
 
@@ -23,12 +23,12 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let gpu = bench.settings.gpu.clone();
     let mirrored = systems.mirrored(&gpu)?;
     let requests = tree.files.pick(&sampled(tree.files.len(), LOOKUPS));
-    let all = askers(&systems, &mirrored);
+    let all = lookup_engines(&systems, &mirrored);
     let mut values = Values::default();
-    bench.in_turn("latency", &all.iter().collect::<Vec<_>>(), |asker, run| {
-        let elapsed = asker.resolve_singly(&systems.lane, &requests, &bench.stop)?;
+    bench.in_turn("latency", &all.iter().collect::<Vec<_>>(), |engine, run| {
+        let elapsed = engine.resolve_singly(&systems.lane, &requests, &bench.stop)?;
         if run > 0 {
-            values.add_each(asker.name(), elapsed, requests.len());
+            values.add_each(engine.name(), elapsed, requests.len());
         }
         Ok(())
     })?;

@@ -1,4 +1,4 @@
-//! Who makes changes: the device, the CPU engine, ext4.
+//! Engines that make changes: the device, the CPU engine, ext4.
 
 use super::bench::GpuSystems;
 use crate::lane::Lane;
@@ -17,7 +17,7 @@ use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// The directory in which everything is made.
+/// Directory of all changes.
 const TOP: &CStr = c"top";
 
 /// Changes in one call.
@@ -27,14 +27,14 @@ const FILE_MODE: u16 = 0o644;
 const DIRECTORY_MODE: u16 = 0o755;
 const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
-/// One of them.
+/// One of these.
 pub(super) enum Maker<'s, 'g, 'v> {
     Gpu(&'s Mirrored<'g, 'v>, Shared),
     Cpu(&'s Lane),
     Ext4(&'s Host),
 }
 
-/// Changes that were made in batches, and all.
+/// Number of changes that were made in batches, and of all.
 #[derive(Default)]
 pub(super) struct Shared(Cell<(u64, u64)>);
 
@@ -48,7 +48,8 @@ impl Named for Maker<'_, '_, '_> {
     }
 }
 
-/// All of them, the device first. The CPU engine has a volume of its own, so that the mirror knows nothing of what it does.
+/// Lists all, the device first. The CPU engine has a volume of its own, so that its changes do not reach the
+/// mirror.
 pub(super) fn makers<'s, 'g, 'v>(
     systems: &'s GpuSystems,
     cpu: &'s Lane,
@@ -58,7 +59,7 @@ pub(super) fn makers<'s, 'g, 'v>(
     [Maker::Gpu(mirrored, Shared::default()), Maker::Cpu(cpu)].into_iter().chain(hosts).collect()
 }
 
-/// Part of its changes that a device made, together and not one by one.
+/// Returns the fraction of the changes that a device made together and not one by one.
 pub(super) fn share_of_device(makers: &[Maker<'_, '_, '_>]) -> f64 {
     let shares = makers.iter().filter_map(|maker| match maker {
         Maker::Gpu(_, shares) => Some(shares.0.get()),
@@ -89,34 +90,34 @@ impl Maker<'_, '_, '_> {
         self.catch_up()
     }
 
-    /// Removes it with all that is in it, and has the device take note of that.
+    /// Removes the directory with its contents, and refreshes the device.
     pub(super) fn clear(&self) -> Result<()> {
         if let Maker::Ext4(host) = self {
-            remove_tree(host.root(), TOP).map_err(host.error("removing what was made"))?;
+            remove_tree(host.root(), TOP).map_err(host.error("removing the files of the last run"))?;
             return host.settle();
         }
         let Some(volume) = self.volume() else { return Ok(()) };
         let removed =
             volume.remove_all_with(&lanefs::Caller::OWNER, volume.root(), TOP.to_bytes(), |_, done| done);
-        removed.map_err(Error::volume("removing what was made"))?;
+        removed.map_err(Error::volume("removing the files of the last run"))?;
         self.catch_up()
     }
 
-    /// What the host did since, the device copies now and not while it is measured.
+    /// The device copies the host's changes now, and not on the clock.
     fn catch_up(&self) -> Result<()> {
         let Maker::Gpu(mirrored, _) = self else { return Ok(()) };
         let found = mirrored.submit(&ResolveOptions::default(), &["/"]).wait();
         found.map(drop).map_err(Error::volume("a lookup"))
     }
 
-    /// The directory, of a volume.
+    /// Returns the directory of a volume.
     fn top(&self) -> Result<Ino> {
         let Some(volume) = self.volume() else { return Ok(Ino(0)) };
         let found = volume.lookup(&lanefs::Caller::OWNER, volume.root(), TOP.to_bytes());
         found.map(|(ino, _)| ino).map_err(Error::volume("the directory"))
     }
 
-    /// Files with content, each in a directory that is there.
+    /// Makes files with contents, each in an existing directory.
     pub(super) fn create(&self, paths: &Strings, content: &[u8], stop: &Stop) -> Result<Duration> {
         if let Maker::Ext4(host) = self {
             return on_host(host, paths, stop, "creating", |top, path| {
@@ -136,7 +137,7 @@ impl Maker<'_, '_, '_> {
         self.each(paths, stop, |path| Change::Unlink { path })
     }
 
-    /// Directories, those above them first.
+    /// Makes directories, parents first.
     pub(super) fn make_directories(&self, paths: &Strings, stop: &Stop) -> Result<Duration> {
         if let Maker::Ext4(host) = self {
             let mode = Mode::from_bits_retain(DIRECTORY_MODE.into());
@@ -145,7 +146,7 @@ impl Maker<'_, '_, '_> {
         self.each(paths, stop, |path| Change::Mkdir { path, perm: DIRECTORY_MODE })
     }
 
-    /// Directories with those above them, of which only the lowest are named to a volume, and all to ext4.
+    /// Makes directories with their parents. A volume receives the leaves only, ext4 all of them.
     pub(super) fn make_all(&self, lowest: &Strings, all: &Strings, stop: &Stop) -> Result<Duration> {
         if let Maker::Ext4(_) = self {
             return self.make_directories(all, stop);
@@ -153,7 +154,7 @@ impl Maker<'_, '_, '_> {
         self.each(lowest, stop, |path| Change::MkdirAll { path, perm: DIRECTORY_MODE })
     }
 
-    /// Directories in one another, by one path.
+    /// Makes nested directories by one path.
     pub(super) fn make_chain(&self, depth: usize, stop: &Stop) -> Result<Duration> {
         if let Maker::Ext4(host) = self {
             return host.make_chain(TOP, depth, stop);
@@ -172,7 +173,7 @@ impl Maker<'_, '_, '_> {
         self.apply(self.top()?, &changes, stop)
     }
 
-    /// The time that these changes take a volume; all must be made.
+    /// Applies these changes to a volume, all of which must succeed; returns the time.
     fn apply(&self, base: Ino, changes: &[Change<'_>], stop: &Stop) -> Result<Duration> {
         let mut answers: Vec<Applied> = Vec::with_capacity(changes.len());
         let start = Instant::now();
@@ -199,7 +200,7 @@ impl Maker<'_, '_, '_> {
     }
 }
 
-/// Does one thing to every path relative to the directory, and times it all.
+/// Applies one operation to every path relative to the directory; returns the time of all.
 fn on_host(
     host: &Host,
     paths: &Strings,

@@ -1,7 +1,8 @@
-//! `gpu-lookup-host`, `gpu-lookup-resident`: random paths of a large tree, in the host's memory and on the device; and searches of it.
+//! `gpu-lookup-host`, `gpu-lookup-resident`: random paths of a large tree, in the host's memory and on the
+//! device; and searches of the tree.
 
-use super::asker::{askers, check, options};
 use super::bench::GpuBench;
+use super::lookup_engine::{check, lookup_engines, options};
 use crate::peers::SpaceRequest;
 use crate::system::{Expect, Named, System};
 use crate::values::{LANEFS, Values};
@@ -23,16 +24,16 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let gpu = bench.settings.gpu.clone();
     let mirrored = systems.mirrored(&gpu)?;
     let (lane, requests) = (&systems.lane, tree.requests());
-    let all = askers(&systems, &mirrored);
+    let all = lookup_engines(&systems, &mirrored);
     let paths: Vec<&[u8]> = requests.iter().map(CStr::to_bytes).collect();
     let mut uploaded =
         mirrored.upload(&options(lane, None)?, &paths).map_err(Error::device("bringing paths"))?;
     let (mut host, mut on_device, mut cores) = (Values::default(), Values::default(), Values::default());
     let threads = bench.report.machine.cores;
-    bench.in_turn("paths", &all.iter().collect::<Vec<_>>(), |asker, run| {
-        let elapsed = asker.resolve(lane, None, &requests, &bench.stop)?;
+    bench.in_turn("paths", &all.iter().collect::<Vec<_>>(), |engine, run| {
+        let elapsed = engine.resolve(lane, None, &requests, &bench.stop)?;
         let (mut there, mut by_all) = (elapsed, None);
-        if asker.name() == LANEFS {
+        if engine.name() == LANEFS {
             let start = Instant::now();
             uploaded.resolve().map_err(Error::device("lookups"))?;
             there = start.elapsed();
@@ -41,8 +42,8 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
             by_all = Some(lane.resolve(None, &requests, threads, Expect::Found, &bench.stop)?);
         }
         if run > 0 {
-            host.add_each(asker.name(), elapsed, paths.len());
-            on_device.add_each(asker.name(), there, paths.len());
+            host.add_each(engine.name(), elapsed, paths.len());
+            on_device.add_each(engine.name(), there, paths.len());
             by_all.into_iter().for_each(|elapsed| cores.add_each("cpu", elapsed, paths.len()));
         }
         Ok(())

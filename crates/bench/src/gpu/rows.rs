@@ -1,6 +1,6 @@
 //! Names of the rows.
 
-/// Every row, in the order measured.
+/// Lists every row, in the order measured.
 pub fn row_names() -> Vec<String> {
     [
         "gpu-lookup-host",

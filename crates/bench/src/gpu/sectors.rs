@@ -1,4 +1,5 @@
-//! `gpu-sectors-cache`, `gpu-sectors-tree`: memory that a component of a path moves on a device, counted by the kernel's twin.
+//! `gpu-sectors-cache`, `gpu-sectors-tree`: memory that a component of a path moves on a device, counted by
+//! the kernel's twin.
 
 use super::bench::GpuBench;
 use crate::lane::Lane;
@@ -16,13 +17,13 @@ use std::ffi::CStr;
 
 const DIRECTORY: &CStr = c"flat";
 
-/// Lookups that are counted.
+/// Number of counted lookups.
 const LOOKUPS: usize = 1000;
 
-/// Rounds that no lookup needs.
+/// Bound of rounds, which no lookup reaches.
 const FUEL: u32 = 1 << 20;
 
-/// What the design wants, in sectors.
+/// Goals in sectors.
 const GOAL_CACHE: f64 = 3.0;
 const GOAL_TREE: f64 = 10.0;
 
@@ -40,7 +41,7 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     for (name, values, goal) in
         [("gpu-sectors-cache", cache, GOAL_CACHE), ("gpu-sectors-tree", tree, GOAL_TREE)]
     {
-        // The dearest size counts.
+        // The most expensive size counts.
         let most = values.iter().copied().fold(0.0, f64::max);
         let row = Row::new(name, "sectors/component", &[most], &BTreeMap::new()).map(|row| {
             let row = row.param("name_bytes", 20).param("sector_bytes", 32).param("lookups", LOOKUPS);
@@ -55,7 +56,8 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     Ok(())
 }
 
-/// Mean of the sectors of a lookup that finds its name in the cache, and of one without a cache; that of the inode found is left out.
+/// Returns the mean sectors of a lookup that finds its name in the cache, and of one without a cache, without
+/// the sectors of the inode found.
 fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
     let lane = Lane::new((64 << 20) + files as u64 * 1024)?;
     lane.make_directory(DIRECTORY)?;
@@ -94,7 +96,7 @@ fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
                     expected: 1,
                 });
             }
-            // What found no place in the cache is no hit.
+            // A name that found no free slot in the cache is no hit.
             if notes.is_empty() || snapshot.cache.buckets() == 0 {
                 sum += counting.sectors() - 1;
                 count += 1;

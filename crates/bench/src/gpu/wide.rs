@@ -1,7 +1,7 @@
 //! `gpu-wide-lookup`: many subdirectories in one directory.
 
-use super::asker::askers;
 use super::bench::GpuBench;
+use super::lookup_engine::lookup_engines;
 use crate::Result;
 use crate::peers::SpaceRequest;
 use crate::system::Named;
@@ -23,12 +23,12 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     }
     let gpu = bench.settings.gpu.clone();
     let mirrored = systems.mirrored(&gpu)?;
-    let all = askers(&systems, &mirrored);
+    let all = lookup_engines(&systems, &mirrored);
     let mut values = Values::default();
-    bench.in_turn("wide", &all.iter().collect::<Vec<_>>(), |asker, run| {
-        let elapsed = asker.resolve(&systems.lane, Some(DIRECTORY), &requests, &bench.stop)?;
+    bench.in_turn("wide", &all.iter().collect::<Vec<_>>(), |engine, run| {
+        let elapsed = engine.resolve(&systems.lane, Some(DIRECTORY), &requests, &bench.stop)?;
         if run > 0 {
-            values.add_each(asker.name(), elapsed, requests.len());
+            values.add_each(engine.name(), elapsed, requests.len());
         }
         Ok(())
     })?;

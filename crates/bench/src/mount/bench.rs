@@ -1,4 +1,4 @@
-//! What the parts have in common: the places below which everything happens.
+//! State that the parts share, and the mounted systems.
 
 use super::served::ServedMount;
 use super::sizes::Sizes;
@@ -11,10 +11,10 @@ use rustix::process::Pid;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The whole benchmark.
+/// The benchmark under way.
 pub(super) type MountBench = Session<Settings>;
 
-/// What only this benchmark has.
+/// Settings of this benchmark alone.
 pub(super) struct Settings {
     pub(super) sizes: Sizes,
     /// The program `lanefs`, which mounts volumes.
@@ -23,14 +23,14 @@ pub(super) struct Settings {
     pub(super) own: PathBuf,
 }
 
-/// The passthrough's name in reports.
+/// Name of the passthrough in reports.
 pub(super) const PASSTHROUGH: &str = "passthrough";
 
 /// A directory of a mounted file system.
 pub(super) struct MountedSystem {
     name: &'static str,
     path: PathBuf,
-    /// The process that serves it, if one does.
+    /// Process that serves it, if there is one.
     server: Option<Pid>,
 }
 
@@ -66,32 +66,32 @@ pub(super) struct InMemory {
 }
 
 impl InMemory {
-    pub(super) fn places(&self) -> Vec<MountedSystem> {
-        let mut places = vec![MountedSystem::served(LANEFS, &self.lanefs)];
-        places.extend(self.passthrough.iter().map(|served| MountedSystem::served(PASSTHROUGH, served)));
+    pub(super) fn mounted(&self) -> Vec<MountedSystem> {
+        let mut mounted = vec![MountedSystem::served(LANEFS, &self.lanefs)];
+        mounted.extend(self.passthrough.iter().map(|served| MountedSystem::served(PASSTHROUGH, served)));
         for host in &self.hosts {
-            places
+            mounted
                 .push(MountedSystem::new(if host.name() == "ext4" { "ext4" } else { "tmpfs" }, host.path()));
         }
-        places
+        mounted
     }
 }
 
 impl MountBench {
-    /// Mounts a volume: the image (`mem:SIZE` for one in memory).
+    /// Mounts the volume of an image (`mem:SIZE` for one in memory).
     pub(super) fn mount(&self, image: OsString) -> Result<ServedMount> {
         let arguments: [OsString; 3] = ["mount".into(), "--foreground".into(), image];
         ServedMount::start(&self.settings.lanefs, &arguments, &self.stop)
     }
 
-    /// New systems in memory with room for `need`.
+    /// Makes new systems in memory with room for `need`.
     pub(super) fn in_memory(&mut self, need: SpaceRequest) -> Result<InMemory> {
         let hosts = self.hosts(need, Medium::Memory)?;
         let size = (512 << 20) + need.inodes * 1024 + need.bytes * 2;
         let lanefs = self.mount(format!("mem:{size}").into())?;
         let mut passthrough = None;
         if let Some(tmpfs) = hosts.iter().find(|host| host.name() == "tmpfs") {
-            // A directory of its own, which the other rows of tmpfs do not see.
+            // A directory of its own, separate from the rows of tmpfs itself.
             let below = tmpfs.path().join("below");
             let made = std::fs::create_dir(&below).map_err(crate::Error::host(below.display().to_string()));
             let arguments: [OsString; 2] = ["mount-passthrough".into(), below.into()];

@@ -16,13 +16,13 @@ use tempfile::TempDir;
 
 /// Bytes of one system call.
 const AT_ONCE: usize = 1 << 20;
-/// Of ext4's rate, and of the passthrough's, at least.
+/// Minimum of ext4's rate, and of the passthrough's.
 const GOAL_DISK: f64 = 0.8;
 const GOAL_MEMORY: f64 = 0.9;
 
 const NAME: &str = "large";
 
-/// All rows.
+/// Measures all rows.
 pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     if DATA[..2].iter().any(|row| bench.selection.has(row)) {
         on_disk(bench)?;
@@ -33,39 +33,39 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     Ok(())
 }
 
-/// A volume in a file, beside ext4 on the same disk. Written until it is durable; read with nothing cached: the volume
-/// is mounted anew for that.
+/// Measures a volume in a file beside ext4 on the same disk. Writing ends when the file is durable. The
+/// volume is mounted anew for reading, so that nothing is cached.
 fn on_disk(bench: &mut MountBench) -> Result<()> {
     let bytes = bench.settings.sizes.large_bytes;
     let given = bench.peers.ext4.clone();
-    let place = given.clone().unwrap_or_else(std::env::temp_dir);
-    let temp = tempfile::Builder::new().prefix("lanefs-bench-").tempdir_in(&place);
-    let temp: TempDir = temp.map_err(Error::host(place.display().to_string()))?;
+    let folder = given.clone().unwrap_or_else(std::env::temp_dir);
+    let temp = tempfile::Builder::new().prefix("lanefs-bench-").tempdir_in(&folder);
+    let temp: TempDir = temp.map_err(Error::host(folder.display().to_string()))?;
     let image = temp.path().join("volume.lane");
     let options = CreateOptions { size: bytes + bytes / 4 + (256 << 20), ..CreateOptions::default() };
     let volume = Volume::create(&image, &options).map_err(Error::volume("making a volume"))?;
     volume.close().map_err(Error::volume("closing a volume"))?;
-    let hosts = if probe(&place)?.kind == "ext4" {
-        vec![Host::in_directory("ext4", &place)?]
+    let hosts = if probe(&folder)?.kind == "ext4" {
+        vec![Host::in_directory("ext4", &folder)?]
     } else {
         let mut hosts = bench.hosts(SpaceRequest { inodes: 100, bytes }, Medium::Disk)?;
         hosts.retain(|host| host.name() == "ext4");
         hosts
     };
     let mut values = [Values::default(), Values::default()];
-    let mut places = vec![MountedSystem::new(LANEFS, &image)];
-    places.extend(hosts.iter().map(|host| MountedSystem::new("ext4", host.path())));
-    bench.in_turn("a file on a disk", &places.iter().collect::<Vec<_>>(), |place, run| {
+    let mut mounted = vec![MountedSystem::new(LANEFS, &image)];
+    mounted.extend(hosts.iter().map(|host| MountedSystem::new("ext4", host.path())));
+    bench.in_turn("a file on a disk", &mounted.iter().collect::<Vec<_>>(), |system, run| {
         let again = |served: Option<ServedMount>| -> Result<Option<ServedMount>> {
-            if place.name() != LANEFS {
+            if system.name() != LANEFS {
                 return Ok(None);
             }
             served.map_or(Ok(()), ServedMount::end)?;
-            bench.mount(place.path().into()).map(Some)
+            bench.mount(system.path().into()).map(Some)
         };
         let served = again(None)?;
         let dir = |served: &Option<ServedMount>| {
-            served.as_ref().map_or_else(|| place.path().to_owned(), |served| served.path().to_owned())
+            served.as_ref().map_or_else(|| system.path().to_owned(), |served| served.path().to_owned())
         };
         let written = write(&dir(&served), bytes, true, &bench.stop)?;
         let served = again(served)?;
@@ -73,8 +73,8 @@ fn on_disk(bench: &mut MountBench) -> Result<()> {
         remove(&dir(&served))?;
         served.map_or(Ok(()), ServedMount::end)?;
         if run > 0 {
-            values[0].add(place.name(), rate(bytes, written));
-            values[1].add(place.name(), rate(bytes, read));
+            values[0].add(system.name(), rate(bytes, written));
+            values[1].add(system.name(), rate(bytes, read));
         }
         Ok(())
     })?;
@@ -85,20 +85,20 @@ fn on_disk(bench: &mut MountBench) -> Result<()> {
     Ok(())
 }
 
-/// A volume in memory, beside the passthrough. The pages that the kernel has cached are forgotten before the reading.
+/// Measures a volume in memory beside the passthrough. The kernel's cached pages are dropped before reading.
 fn in_memory(bench: &mut MountBench) -> Result<()> {
     let bytes = bench.settings.sizes.large_bytes;
     let systems = bench.in_memory(SpaceRequest { inodes: 100, bytes })?;
-    let places = systems.places();
+    let mounted = systems.mounted();
     let mut values = [Values::default(), Values::default()];
-    let in_memory: Vec<&MountedSystem> = places.iter().filter(|place| place.name() != "ext4").collect();
-    bench.in_turn("a file in memory", &in_memory, |place, run| {
-        let written = write(place.path(), bytes, false, &bench.stop)?;
-        let read = read(place.path(), bytes, &bench.stop)?;
-        remove(place.path())?;
+    let in_memory: Vec<&MountedSystem> = mounted.iter().filter(|system| system.name() != "ext4").collect();
+    bench.in_turn("a file in memory", &in_memory, |system, run| {
+        let written = write(system.path(), bytes, false, &bench.stop)?;
+        let read = read(system.path(), bytes, &bench.stop)?;
+        remove(system.path())?;
         if run > 0 {
-            values[0].add(place.name(), rate(bytes, written));
-            values[1].add(place.name(), rate(bytes, read));
+            values[0].add(system.name(), rate(bytes, written));
+            values[1].add(system.name(), rate(bytes, read));
         }
         Ok(())
     })?;
@@ -113,7 +113,7 @@ fn rate(bytes: u64, time: Duration) -> f64 {
     bytes as f64 / 1e6 / time.as_secs_f64()
 }
 
-/// Byte `n` of the file's part `part`.
+/// Fills the buffer with the contents of part `part` of the file.
 fn fill(buffer: &mut [u8], part: u64) {
     buffer.fill(part as u8 ^ 0x5a);
     buffer[..8].copy_from_slice(&part.to_le_bytes());
@@ -157,7 +157,7 @@ fn read(dir: &Path, bytes: u64, stop: &Stop) -> Result<Duration> {
                 count => done += count,
             }
         }
-        // The beginning and the end: comparing all would be measured as well.
+        // The beginning and the end only: the clock runs.
         fill(&mut expected[..16], part);
         good += u64::from(buffer[..16] == expected[..16] && buffer[AT_ONCE - 1] == part as u8 ^ 0x5a);
     }

@@ -14,25 +14,25 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Of the passthrough's time, at most.
+/// Maximum over the passthrough's time.
 const GOAL: f64 = 1.3;
 
-/// The row.
+/// Measures the row.
 pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let sizes = bench.settings.sizes;
     let files = sizes.listed_directories * sizes.listed_files;
     let need = SpaceRequest { inodes: 3 * files as u64, bytes: 256 << 20 };
     let systems = bench.in_memory(need)?;
-    let places = systems.places();
-    for place in &places {
-        bench.progress.step(&format!("making {files} files on {}", place.name()));
-        make(place, sizes.listed_directories, sizes.listed_files, &bench.stop)?;
+    let mounted = systems.mounted();
+    for system in &mounted {
+        bench.progress.step(&format!("making {files} files on {}", system.name()));
+        make(system, sizes.listed_directories, sizes.listed_files, &bench.stop)?;
     }
     let mut values = Values::default();
-    bench.in_turn("ls -lR", &places.iter().collect::<Vec<_>>(), |place, run| {
-        let taken = on_one(place.server(), || list(place, files, &bench.stop))?;
+    bench.in_turn("ls -lR", &mounted.iter().collect::<Vec<_>>(), |system, run| {
+        let taken = on_one(system.server(), || list(system, files, &bench.stop))?;
         if run > 0 {
-            values.add(place.name(), taken.as_secs_f64() * 1e3);
+            values.add(system.name(), taken.as_secs_f64() * 1e3);
         }
         Ok(())
     })?;
@@ -43,14 +43,14 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     Ok(())
 }
 
-fn tree(place: &MountedSystem) -> PathBuf {
-    place.path().join("tree")
+fn tree(system: &MountedSystem) -> PathBuf {
+    system.path().join("tree")
 }
 
-fn make(place: &MountedSystem, directories: usize, files: usize, stop: &Stop) -> Result<()> {
+fn make(system: &MountedSystem, directories: usize, files: usize, stop: &Stop) -> Result<()> {
     for directory in 0..directories {
         stop.check()?;
-        let dir = tree(place).join(format!("directory-{directory:03}"));
+        let dir = tree(system).join(format!("directory-{directory:03}"));
         std::fs::create_dir_all(&dir).map_err(Error::host(dir.display().to_string()))?;
         for file in 0..files {
             let file = dir.join(format!("file-{file:04}"));
@@ -60,17 +60,17 @@ fn make(place: &MountedSystem, directories: usize, files: usize, stop: &Stop) ->
     Ok(())
 }
 
-fn list(place: &MountedSystem, files: usize, stop: &Stop) -> Result<Duration> {
+fn list(system: &MountedSystem, files: usize, stop: &Stop) -> Result<Duration> {
     forget(false)?;
     let mut command = Command::new("ls");
-    command.arg("-lR").arg(tree(place));
+    command.arg("-lR").arg(tree(system));
     let start = Instant::now();
     let output = run_prepared(command, stop)?;
     let elapsed = start.elapsed();
     let found = output.lines().filter(|line| line.starts_with('-')).count();
     if found != files {
         let (found, expected) = (found as u64, files as u64);
-        return Err(Error::Wrong { system: place.name().into(), what: "listed files", found, expected });
+        return Err(Error::Wrong { system: system.name().into(), what: "listed files", found, expected });
     }
     Ok(elapsed)
 }

@@ -1,6 +1,7 @@
 //! `mount-{create,stat,readdir,unlink}-Tt`: files of each thread in a directory of its own, by system calls.
 //!
-//! In many short rounds, LaneFS and its peers in turn: what the host does meanwhile, and where it puts threads, changes from one second to the next.
+//! Rounds are many and short, LaneFS and its peers in turn: other load of the host, and its placement of
+//! threads, change from one second to the next.
 
 use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::processors::on_one;
@@ -20,7 +21,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Of the passthrough's rate, at least.
+/// Minimum of the passthrough's rate.
 const GOAL: f64 = 0.9;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -29,25 +30,25 @@ const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL
 /// Rounds of each run.
 const ROUNDS: usize = 5;
 
-/// Bytes that one `getdents64` may fill: as the C library's `readdir`.
+/// Buffer of one `getdents64` in bytes, as in the C library's `readdir`.
 const LISTING_BYTES: usize = 32 << 10;
 
-/// All rows.
+/// Measures all rows.
 pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let files = bench.settings.sizes.files;
     let all_threads = threads(bench.report.machine.cores);
     let most = all_threads.iter().copied().max().unwrap_or(1);
     let systems = bench.in_memory(SpaceRequest { inodes: (most * files + 100) as u64, bytes: 64 << 20 })?;
-    let places = systems.places();
+    let mounted = systems.mounted();
     let names: Vec<CString> =
         (0..files).filter_map(|number| CString::new(format!("file-{number:06}")).ok()).collect();
     let mut values = vec![<[Values; OPERATIONS.len()]>::default(); all_threads.len()];
-    bench.in_rounds("metadata", ROUNDS, &places.iter().collect::<Vec<_>>(), |place, round| {
+    bench.in_rounds("metadata", ROUNDS, &mounted.iter().collect::<Vec<_>>(), |system, round| {
         for (values, &threads) in values.iter_mut().zip(&all_threads) {
-            let work = || one_round(place, &names, threads, &bench.stop);
-            let times = if threads == 1 { on_one(place.server(), work)? } else { work()? };
+            let work = || one_round(system, &names, threads, &bench.stop);
+            let times = if threads == 1 { on_one(system.server(), work)? } else { work()? };
             for (values, time) in values.iter_mut().zip(times).filter(|_| round > 0) {
-                values.add(place.name(), (threads * files) as f64 / time.as_secs_f64() / 1e3);
+                values.add(system.name(), (threads * files) as f64 / time.as_secs_f64() / 1e3);
             }
         }
         Ok(())
@@ -64,13 +65,18 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     Ok(())
 }
 
-/// Creates, finds, lists and removes; what the kernel has cached is forgotten before each.
-fn one_round(place: &MountedSystem, names: &[CString], threads: usize, stop: &Stop) -> Result<[Duration; 4]> {
+/// Creates, stats, lists and removes; the kernel's caches are dropped before each.
+fn one_round(
+    system: &MountedSystem,
+    names: &[CString],
+    threads: usize,
+    stop: &Stop,
+) -> Result<[Duration; 4]> {
     let failed = |what: &str| {
-        let what = format!("{}: {what}", place.name());
+        let what = format!("{}: {what}", system.name());
         move |errno: Errno| Error::host(what)(errno)
     };
-    let top = sys::open(place.path(), DIRECTORY, Mode::empty()).map_err(failed("opening"))?;
+    let top = sys::open(system.path(), DIRECTORY, Mode::empty()).map_err(failed("opening"))?;
     let mut dirs = Vec::new();
     for thread in 0..threads {
         let name = format!("thread-{thread}");
@@ -89,7 +95,7 @@ fn one_round(place: &MountedSystem, names: &[CString], threads: usize, stop: &St
             }
             Ok(sum)
         })?;
-        expect(place, what, done.sum, threads * names.len())?;
+        expect(system, what, done.sum, threads * names.len())?;
         Ok(done.elapsed)
     };
     let create =
@@ -99,7 +105,7 @@ fn one_round(place: &MountedSystem, names: &[CString], threads: usize, stop: &St
     })?;
     forget(false)?;
     let listed = together(threads, |thread| {
-        // A descriptor of its own begins at the directory's start.
+        // A new descriptor begins at the directory's start.
         let dir = sys::openat(&dirs[thread], c".", DIRECTORY, Mode::empty()).map_err(failed("opening"))?;
         let mut buffer = vec![MaybeUninit::uninit(); LISTING_BYTES];
         let mut entries = RawDir::new(&dir, &mut buffer);
@@ -110,7 +116,7 @@ fn one_round(place: &MountedSystem, names: &[CString], threads: usize, stop: &St
         }
         Ok(count)
     })?;
-    expect(place, "readdir", listed.sum, threads * names.len())?;
+    expect(system, "readdir", listed.sum, threads * names.len())?;
     let unlink = each("unlink", &|dir, name| sys::unlinkat(dir, name, AtFlags::empty()).map(|()| 1))?;
     drop(dirs);
     for thread in 0..threads {
@@ -119,11 +125,11 @@ fn one_round(place: &MountedSystem, names: &[CString], threads: usize, stop: &St
     Ok([create, stat, listed.elapsed, unlink])
 }
 
-fn expect(place: &MountedSystem, what: &str, found: u64, expected: usize) -> Result<()> {
+fn expect(system: &MountedSystem, what: &str, found: u64, expected: usize) -> Result<()> {
     let expected = expected as u64;
     if found == expected {
         return Ok(());
     }
     let what = OPERATIONS.into_iter().find(|operation| *operation == what).unwrap_or("files");
-    Err(Error::Wrong { system: place.name().into(), what, found, expected })
+    Err(Error::Wrong { system: system.name().into(), what, found, expected })
 }

@@ -1,7 +1,8 @@
-//! The limit of the kernel's interface: a FUSE file system that hands each request on to a directory of the host, by one system call
-//! where one is enough, and keeps nothing but what the kernel makes it keep.
+//! The limit of the kernel's interface: a FUSE file system that forwards each request to a directory of the
+//! host, by one system call if one is enough, and keeps only the state that the kernel's interface requires.
 //!
-//! It knows what the rows use. Hard links and renames are refused: a node is known by its directory and name.
+//! It implements the calls of the rows. It refuses hard links and renames, because a node is identified by
+//! its directory and name.
 
 use crate::{Error, Result};
 use fuser::{
@@ -21,9 +22,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Nothing changes behind the kernel's back.
+/// Time for which the kernel may cache: all changes go through it.
 const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
-/// The largest read and write.
+/// Maximum bytes of a read or write.
 const MOST: usize = 1 << 20;
 const SHARDS: usize = 64;
 const LISTING_BYTES: usize = 64 << 10;
@@ -31,21 +32,21 @@ const LISTING_BYTES: usize = 64 << 10;
 /// Arguments of the hidden command `lanefs-bench mount-passthrough`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct PassthroughArgs {
-    /// The directory to show
+    /// Directory to serve
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
-    /// Where to show it
+    /// Directory to mount on
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Threads that answer
+    /// Threads that serve requests
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
 }
 
-/// Serves until it is unmounted.
+/// Serves until the directory is unmounted.
 ///
 /// # Errors
-/// A directory that cannot be opened, a host that does not let it be mounted.
+/// A directory that cannot be opened, or a host that refuses the mount.
 pub fn run_passthrough(args: &PassthroughArgs) -> Result<()> {
     let shown = args.dir.display().to_string();
     let top = sys::open(&args.source, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -65,14 +66,14 @@ pub fn run_passthrough(args: &PassthroughArgs) -> Result<()> {
     session.run().map_err(Error::host(shown))
 }
 
-/// What is known of a node: where it is.
+/// Location of a node.
 #[derive(Clone)]
 struct PassthroughNode {
     dir: Arc<OwnedFd>,
     name: CString,
-    /// A directory itself.
+    /// Descriptor of the node, if it is a directory.
     own: Option<Arc<OwnedFd>>,
-    /// How often the kernel was told of it.
+    /// Lookup count, as the kernel's `FORGET` returns it.
     lookups: u64,
 }
 
@@ -80,7 +81,7 @@ struct Passthrough {
     top: Arc<OwnedFd>,
     top_number: u64,
     nodes: Vec<RwLock<HashMap<u64, PassthroughNode>>>,
-    /// Directories that are being listed: the entries, read at once.
+    /// Entries of directories that are open for listing, read at once.
     listings: Mutex<HashMap<u64, Arc<Vec<ListedEntry>>>>,
 }
 
@@ -163,7 +164,7 @@ impl Passthrough {
         }
     }
 
-    /// Finds a name, and remembers where.
+    /// Looks up a name and stores its location.
     fn find(&self, dir: &Arc<OwnedFd>, name: &CStr) -> FuseResult<FileAttr> {
         let stat = sys::statat(&**dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)?;
         self.remember(dir, name, &stat)?;
@@ -200,7 +201,7 @@ impl Passthrough {
     }
 
     fn list(&self, dir: &OwnedFd) -> FuseResult<Vec<ListedEntry>> {
-        // A descriptor of its own: the other one's position is shared.
+        // A descriptor of its own: the other one's offset is shared.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = sys::openat(dir, c".", flags, Mode::empty()).map_err(errno)?;
         let mut buffer = vec![MaybeUninit::uninit(); LISTING_BYTES];
@@ -214,7 +215,7 @@ impl Passthrough {
         Ok(listed)
     }
 
-    /// The listing of an open directory, which is read when its first entry is asked for.
+    /// Returns the listing of an open directory, which the first request reads.
     fn listing(&self, dir: INodeNo, handle: FileHandle, offset: u64) -> FuseResult<Arc<Vec<ListedEntry>>> {
         if offset > 0
             && let Some(listed) = self.listings.lock().unwrap_or_else(PoisonError::into_inner).get(&handle.0)
@@ -233,10 +234,11 @@ fn handle(file: OwnedFd) -> FileHandle {
     FileHandle(file.into_raw_fd() as u64)
 }
 
-/// The file that [`handle`] was made of.
+/// Returns the file behind a handle of [`handle`].
 fn file(handle: FileHandle) -> std::os::fd::BorrowedFd<'static> {
     #[expect(unsafe_code, reason = "the kernel keeps the number between open and release")]
-    // SAFETY: the kernel gives back what `handle` made, and does not use it behind the release.
+    // SAFETY: the kernel returns the value that `handle` made, and does not use it after the release; until
+    // then nothing closes the descriptor.
     unsafe {
         std::os::fd::BorrowedFd::borrow_raw(handle.0 as i32)
     }
@@ -245,7 +247,7 @@ fn file(handle: FileHandle) -> std::os::fd::BorrowedFd<'static> {
 fn close(handle: FileHandle) {
     use std::os::fd::FromRawFd;
     #[expect(unsafe_code, reason = "as above")]
-    // SAFETY: a release comes once, behind all other uses.
+    // SAFETY: the kernel releases a handle once, after all other uses, so the descriptor has one owner.
     drop(unsafe { OwnedFd::from_raw_fd(handle.0 as i32) });
 }
 
@@ -270,7 +272,7 @@ fn attributes(answer: FuseResult<FileAttr>, reply: ReplyAttr) {
     }
 }
 
-/// A buffer of each thread, for reads.
+/// Buffer of each thread for reads.
 fn with_buffer<T>(size: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     std::thread_local! {
         static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -454,7 +456,7 @@ impl Filesystem for Passthrough {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // The kernel does not ask again.
+        // The kernel does not repeat this request.
         reply.error(Errno::ENOSYS);
     }
 
@@ -477,7 +479,7 @@ impl Filesystem for Passthrough {
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // A number for the listing, which a descriptor is as well.
+        // A descriptor serves as the number of the listing.
         match self.dir(number).and_then(|dir| rustix::io::dup(&*dir).map_err(errno)) {
             Ok(dir) => reply.opened(handle(dir), FopenFlags::empty()),
             Err(errno) => reply.error(errno),
@@ -526,7 +528,7 @@ impl Filesystem for Passthrough {
             if reply.add(attr.ino, at, name, &FOR_EVER, &attr, Generation(0)) {
                 break;
             }
-            // What the kernel was told of, it will forget some day.
+            // The kernel forgets each node that it received.
             if !itself && self.remember(&dir, &one.name, &stat).is_err() {
                 break;
             }

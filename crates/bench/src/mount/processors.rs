@@ -1,31 +1,33 @@
-//! On which processors a client and its server run.
+//! Processors of a client and its server.
 //!
-//! What one client gets from a FUSE file system depends on where the scheduler puts the thread that answers: on the client's processor a
-//! request costs a switch, on another one it wakes a processor that sleeps, which takes several times as long. Which of the two happens is chance, and
-//! no matter of the file system. So where one client is measured both are kept on one processor, for all systems alike.
+//! The rate of one client of a FUSE file system depends on the processor of the serving thread: on the
+//! client's processor a request costs a switch; on another one it wakes a sleeping processor, which takes
+//! several times as long. The scheduler's choice is chance and no property of the file system. So with one
+//! client both stay on one processor, for all systems alike.
 
 use crate::{Error, Result};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Does something on one processor: this thread, what it starts, and the process that serves the file system, where there is one.
+/// Runs `work` on one processor: this thread, its children, and the process that serves the file system, if
+/// there is one.
 ///
 /// # Errors
-/// The work's; the host's where it does not let threads be placed.
+/// Those of `work`, and a host that refuses to place threads.
 pub(super) fn on_one<T>(server: Option<Pid>, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let before = sched_getaffinity(None).map_err(Error::host("the processors of this thread"))?;
     let mut one = CpuSet::new();
     if let Some(first) = (0..CpuSet::MAX_CPU).find(|processor| before.is_set(*processor)) {
         one.set(first);
     }
-    let done = place(server, &one).and_then(|()| work());
-    place(server, &before)?;
+    let done = pin(server, &one).and_then(|()| work());
+    pin(server, &before)?;
     done
 }
 
-/// Places this thread, and all threads of the server.
-fn place(server: Option<Pid>, processors: &CpuSet) -> Result<()> {
+/// Pins this thread, and all threads of the server.
+fn pin(server: Option<Pid>, processors: &CpuSet) -> Result<()> {
     sched_setaffinity(None, processors).map_err(Error::host("placing this thread"))?;
     let Some(server) = server else { return Ok(()) };
     let list = format!("/proc/{server}/task");
@@ -33,7 +35,7 @@ fn place(server: Option<Pid>, processors: &CpuSet) -> Result<()> {
         let name = entry.map_err(Error::host(list.clone()))?.file_name();
         let thread = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         match thread.map(|thread| sched_setaffinity(Some(thread), processors)) {
-            // It has ended meanwhile.
+            // The thread has ended meanwhile.
             None | Some(Ok(()) | Err(Errno::SRCH)) => {}
             Some(Err(errno)) => return Err(Error::host("placing the server")(errno)),
         }

@@ -2,17 +2,17 @@
 
 use super::sizes::threads;
 
-/// What is done to each file, in this order.
+/// Operations on each file, in this order.
 pub(super) const OPERATIONS: [&str; 4] = ["create", "stat", "readdir", "unlink"];
 
-/// The rows of a file on a disk, and those of one in memory.
+/// Rows of a file on a disk, and of one in memory.
 pub(super) const DATA: [&str; 4] =
     ["mount-seq-write", "mount-seq-read", "mount-seq-write-memory", "mount-seq-read-memory"];
 
-/// The row of the listing.
+/// Row of the listing.
 pub(super) const LIST: &str = "mount-ls-lr";
 
-/// Every row on so many cores, in the order measured.
+/// Lists every row on `cores` cores, in the order measured.
 pub fn row_names(cores: usize) -> Vec<String> {
     let data = DATA.map(String::from).into_iter();
     metadata_names(cores).into_iter().chain(data).chain([LIST.into()]).collect()

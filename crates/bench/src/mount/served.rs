@@ -1,4 +1,4 @@
-//! file systems that a process of their own serves, mounted as long as their value lives.
+//! File systems that a process of their own serves, mounted as long as their value lives.
 
 use crate::stop::Stop;
 use crate::{Error, Result};
@@ -13,23 +13,23 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a server may take until it is mounted, and until it has written all when it ends.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit of a server to mount, and to write all data at its end.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(5);
 
 /// A mount, and the process that serves it.
 pub(super) struct ServedMount {
     child: Child,
-    /// Where it is mounted.
+    /// Mount point.
     dir: TempDir,
     shown: String,
 }
 
 impl ServedMount {
-    /// Starts `program` with arguments, and the place to mount on as the last one; returns when it is mounted.
+    /// Starts `program` with arguments, the last of which is the mount point; returns when it is mounted.
     ///
     /// # Errors
-    /// [`Error::Command`] with what the process said where it ends before; [`Error::Stopped`].
+    /// [`Error::Command`] with the output of a process that ends before; [`Error::Stopped`].
     pub(super) fn start(program: &Path, arguments: &[OsString], stop: &Stop) -> Result<ServedMount> {
         let dir = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
         let mut command = Command::new(program);
@@ -38,13 +38,13 @@ impl ServedMount {
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
         let shown = format!("{name} {}", words.join(" "));
-        // Before there is a process that may be fast.
+        // Read before the process exists, which may be fast.
         let before = device(dir.path())?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let child =
             child.map_err(|error| Error::Command { command: shown.clone(), message: error.to_string() })?;
         let mut served = ServedMount { child, dir, shown };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SERVER_TIMEOUT;
         while device(served.path())? == before {
             stop.check()?;
             let ended = served.child.try_wait().map_err(Error::host(served.shown.clone()))?;
@@ -57,23 +57,23 @@ impl ServedMount {
         Ok(served)
     }
 
-    /// Where it is mounted.
+    /// Mount point.
     pub(super) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Who serves it.
+    /// Returns the serving process.
     pub(super) fn process(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// Unmounts, and waits until the process has ended: what it had to write is written then.
+    /// Unmounts, and waits for the end of the process, which has written all data by then.
     ///
     /// # Errors
-    /// [`Error::Command`] where the process says that something went wrong.
+    /// [`Error::Command`] if the process reports an error.
     pub(super) fn end(mut self) -> Result<()> {
         self.unmount();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SERVER_TIMEOUT;
         loop {
             match self.child.try_wait().map_err(Error::host(self.shown.clone()))? {
                 Some(status) if status.success() => return Ok(()),
@@ -93,7 +93,7 @@ impl ServedMount {
     }
 
     fn unmount(&self) {
-        // As root; otherwise the process does it when it is asked to end.
+        // As root; otherwise the process unmounts on a request to terminate.
         if rustix::mount::unmount(self.path(), UnmountFlags::empty()).is_err() {
             self.tell(Signal::TERM);
         }
@@ -103,7 +103,7 @@ impl ServedMount {
         let _ = kill_process(self.process(), signal);
     }
 
-    /// What the process said, once it has ended.
+    /// Returns the output of the process after its end.
     fn complaint(&mut self) -> String {
         let mut text = String::new();
         if let Some(mut errors) = self.child.stderr.take() {
@@ -129,15 +129,15 @@ impl Drop for ServedMount {
     }
 }
 
-/// The device that a path is on.
+/// Returns the device of a path.
 fn device(path: &Path) -> Result<u64> {
     Ok(sys::stat(path).map_err(Error::host(path.display().to_string()))?.st_dev)
 }
 
-/// Forgets what the kernel has cached: names and attributes, and pages where asked for. Takes root.
+/// Drops the kernel's cached names and attributes, and pages on request. Needs root.
 ///
 /// # Errors
-/// Where this is not root.
+/// Without root.
 pub(super) fn forget(pages: bool) -> Result<()> {
     sys::sync();
     let what: &[u8] = if pages { b"3" } else { b"2" };

@@ -1,6 +1,6 @@
 //! How large each workload of `lanefs-bench mount` is.
 
-/// Threads of the metadata rows; the last where each has a core.
+/// Threads of the metadata rows; the last ones only if each has a core.
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 
 /// Sizes of every part.
@@ -17,7 +17,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes that the goals are stated for.
+    /// Sizes that the goals apply to.
     pub const FULL: Sizes =
         Sizes { files: 4_000, large_bytes: 2 << 30, listed_directories: 100, listed_files: 1_000 };
     /// Some minutes at most.
@@ -25,7 +25,7 @@ impl Sizes {
         Sizes { files: 1_000, large_bytes: 256 << 20, listed_directories: 20, listed_files: 1_000 };
 }
 
-/// The numbers of threads that are measured on so many cores.
+/// Lists the numbers of threads on `cores` cores.
 pub(super) fn threads(cores: usize) -> Vec<usize> {
     THREADS.into_iter().filter(|&threads| threads <= cores.max(2)).collect()
 }

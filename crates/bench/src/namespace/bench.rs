@@ -1,4 +1,4 @@
-//! What the parts have in common: new systems.
+//! State that the parts share, and the start of new systems.
 
 use super::importer::Import;
 use crate::Result;
@@ -9,10 +9,10 @@ use crate::system::System;
 use crate::workload::Sizes;
 use std::path::PathBuf;
 
-/// The whole benchmark.
+/// The benchmark under way.
 pub(super) type NamespaceBench = Session<Settings>;
 
-/// What only this benchmark has.
+/// Settings of this benchmark alone.
 pub(super) struct Settings {
     pub(super) quick: bool,
     pub(super) sizes: Sizes,
@@ -20,14 +20,14 @@ pub(super) struct Settings {
     pub(super) tree: Option<PathBuf>,
 }
 
-/// New, empty systems: LaneFS and every peer that could be had.
+/// New, empty systems: LaneFS and every available peer.
 pub(super) struct NamespaceSystems {
     pub(super) lane: Lane,
     pub(super) hosts: Vec<Host>,
 }
 
 impl NamespaceSystems {
-    /// All of them, LaneFS first.
+    /// Lists all systems, LaneFS first.
     pub(super) fn all(&self) -> Vec<&dyn System> {
         let hosts = self.hosts.iter().map(|host| host as &dyn System);
         [&self.lane as &dyn System].into_iter().chain(hosts).collect()
@@ -35,14 +35,15 @@ impl NamespaceSystems {
 }
 
 impl NamespaceBench {
-    /// New systems with room for `need`.
+    /// Makes new systems with room for `need`.
     pub(super) fn systems(&mut self, need: SpaceRequest) -> Result<NamespaceSystems> {
         let hosts = self.hosts(need, Medium::Memory)?;
         Ok(NamespaceSystems { lane: Lane::new(lane_bytes(need))?, hosts })
     }
 }
 
-/// Room for `need` in a volume: twice what an inode with its entry may take. Memory is taken only as it fills.
+/// Returns the size of a volume with room for `need`: twice the maximum of an inode with its entry. Memory is
+/// taken only as it fills.
 pub(super) fn lane_bytes(need: SpaceRequest) -> u64 {
     (512 << 20) + need.inodes * 1024 + need.bytes * 2
 }

@@ -1,4 +1,4 @@
-//! `chain-create`, `chain-lookup`: directories in one another, thousands deep.
+//! `chain-create`, `chain-lookup`: nested directories, thousands deep.
 
 use super::bench::NamespaceBench;
 use crate::Result;
@@ -8,10 +8,10 @@ use std::ffi::CStr;
 
 const DIRECTORY: &CStr = c"chain";
 
-/// What the creation is to reach against ext4's `mkdirat`.
+/// Goal of the creation against ext4's `mkdirat`.
 const GOAL_CREATE: f64 = 5.0;
 
-/// What a lookup is to reach against ext4 through system calls: no slower.
+/// Goal of a lookup against ext4 through system calls: no slower.
 const GOAL_LOOKUP: f64 = 1.0;
 
 pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {

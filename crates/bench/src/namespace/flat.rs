@@ -12,14 +12,14 @@ use std::time::Duration;
 
 const DIRECTORY: &CStr = c"flat";
 
-/// What creating and unlinking are to reach.
+/// Goals of creating and unlinking.
 const GOAL_TIMES_EXT4: f64 = 10.0;
 const GOAL_TIMES_TMPFS: f64 = 4.0;
 
-/// Bytes of volume that an empty file with a 20-byte name may take.
+/// Maximum space of an empty file with a 20-byte name, in bytes.
 const GOAL_BYTES: f64 = 450.0;
 
-/// Runs of the peers' `mknodat`: it stands beside the row to show what `open` and `close` cost, so two are enough.
+/// Runs of the peers' `mknodat`. It only shows the cost of `open` and `close`, so two are enough.
 const NODE_RUNS: usize = 2;
 
 pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
@@ -30,7 +30,7 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let (mut created, mut unlinked, mut bytes) = (Values::default(), Values::default(), Values::default());
     let timed = bench.selection.has("create-flat") || bench.selection.has("unlink-flat");
     for system in systems.all() {
-        // The warm-up: on new file systems, so it tells the space as well.
+        // The warm-up runs on new file systems, so it measures the space as well.
         bench.progress.step(&format!("flat: warm-up, {}", system.name()));
         let round = one_round(system, &names, &order, Create::Open, bench)?;
         if let Some(used) = round.used_bytes {
@@ -61,7 +61,7 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let row = bytes.row("bytes-per-file", "bytes/file").map(|row| {
         let reached = row.lanefs.median <= GOAL_BYTES;
         let row = with_params(row).param("inode_bytes", 256).goal(format!("<= {GOAL_BYTES}"), reached);
-        row.note("tmpfs keeps inodes outside what it counts, so it has no number")
+        row.note("tmpfs does not count its inodes, so it has no number")
     });
     bench.row(row);
     Ok(())
@@ -70,7 +70,7 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
 struct FlatRound {
     create: Duration,
     unlink: Duration,
-    /// What the files and their directory took.
+    /// Space of the files and their directory.
     used_bytes: Option<u64>,
 }
 

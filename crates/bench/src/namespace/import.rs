@@ -1,4 +1,5 @@
-//! `import-tree`: a real tree into a file volume, beside `cp -a` to ext4, each ended by a sync.
+//! `import-tree`: import of a real tree into a file volume, beside `cp -a` to ext4, each with a sync at the
+//! end.
 
 use super::bench::NamespaceBench;
 use super::importer::{Import, ImportRequest};
@@ -16,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs at most: each writes the whole tree several times over.
+/// Maximum number of runs: each writes the whole tree several times.
 const MOST_RUNS: usize = 3;
 
-/// `cp -a` may be so many times as fast as the import.
+/// Limit of `cp -a`'s speed over that of the import.
 const GOAL_TIMES_COPY: f64 = 1.3;
 
 pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
@@ -55,7 +56,7 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     Ok(())
 }
 
-/// What `lanefs mkfs` and `lanefs import` do.
+/// Makes a volume and imports a tree as `lanefs mkfs` and `lanefs import` do.
 fn import_volume(request: &ImportRequest<'_>) -> std::result::Result<u64, String> {
     let options = CreateOptions { size: request.size_bytes, ..CreateOptions::default() };
     let volume = Volume::create(request.image, &options).map_err(|e| e.to_string())?;
@@ -64,7 +65,8 @@ fn import_volume(request: &ImportRequest<'_>) -> std::result::Result<u64, String
     let control = Control { interrupt: &interrupt, progress: &Silent };
     let report =
         import_tree(&volume, request.source, b"/tree", &import, control).map_err(|e| e.to_string())?;
-    // A file that cannot be read or changed meanwhile is no more copied by the peers; an early end is a failure.
+    // The peers do not copy an unreadable file or one that changes meanwhile either; an early end is a
+    // failure.
     if let Some(reason) = report.stopped {
         return Err(reason.to_string());
     }
@@ -105,7 +107,7 @@ fn copy_once(host: &Host, source: &Path, stop: &Stop) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// What a tree holds.
+/// Counts of a tree.
 #[derive(Debug, Default)]
 struct TreeContent {
     names: u64,
@@ -114,7 +116,7 @@ struct TreeContent {
 }
 
 impl TreeContent {
-    /// Walks and reads a tree, so that its size is known and every system finds it in the host's cache.
+    /// Walks and reads a tree, so that its size is known and it is in the host's cache for every system.
     fn of(source: &Path, stop: &Stop) -> Result<Self> {
         let top = fs::symlink_metadata(source).map_err(Error::host(source.display().to_string()))?;
         if !top.is_dir() {
@@ -125,7 +127,7 @@ impl TreeContent {
         let mut waiting = vec![source.to_path_buf()];
         while let Some(directory) = waiting.pop() {
             stop.check()?;
-            // What cannot be read is left to the systems under measurement, which report it.
+            // Unreadable files are left to the systems under measurement, which report them.
             for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let Ok(about) = entry.metadata() else { continue };
                 content.names += 1;

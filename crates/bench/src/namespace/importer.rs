@@ -4,18 +4,18 @@ use crate::stop::Stop;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What an import is asked for.
+/// Request for an import.
 pub struct ImportRequest<'a> {
-    /// File to make a volume in; it does not exist yet.
+    /// File for the new volume; it does not exist yet.
     pub image: &'a Path,
-    /// Size to make the volume with: room enough for the tree.
+    /// Size of the volume, with room for the tree.
     pub size_bytes: u64,
-    /// Directory whose content is imported, its own file system only (as `cp -ax` does).
+    /// Directory whose contents are imported, its own file system only, as `cp -ax` does.
     pub source: &'a Path,
-    /// Set when the import is to end early.
+    /// Flag that ends the import early.
     pub stop: &'a Stop,
 }
 
-/// Makes a volume, imports a tree, and returns once everything is durable and the volume closed: the number of names
-/// imported, or what went wrong in words.
+/// Function that makes a volume, imports a tree, and returns when all data is durable and the volume closed:
+/// the number of imported names, or an error text.
 pub type Import = Arc<dyn Fn(&ImportRequest<'_>) -> Result<u64, String> + Send + Sync>;

@@ -1,4 +1,4 @@
-//! `readdir-stat`: list a directory and read the attributes of all of it.
+//! `readdir-stat`: lists a directory and reads the attributes of all entries.
 
 use super::bench::NamespaceBench;
 use crate::Result;

@@ -9,11 +9,11 @@ use crate::system::Expect;
 use crate::values::Values;
 use crate::workload::{FILES_PER_DIRECTORY, Tree};
 
-/// Least and best that random resolution by one thread is to reach against ext4.
+/// Minimum and best goal of random resolution by one thread against ext4.
 const LEAST_TIMES_EXT4: f64 = 5.0;
 const GOAL_TIMES_EXT4: f64 = 10.0;
 
-/// What two threads are to reach against one.
+/// Goal of two threads against one.
 const GOAL_TWO_THREADS: f64 = 1.9;
 
 pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
@@ -32,7 +32,7 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let (mut one, mut two, mut missing, mut single) =
         (Values::default(), Values::default(), Values::default(), Values::default());
     bench.in_turn("resolve", &systems.all(), |system, run| {
-        // The second thread needs the times of the first, so both are taken whichever is asked for.
+        // Two threads are compared with one, so both are measured whichever row is selected.
         let times = [
             (&mut one, system.resolve(None, &found, 1, Expect::Found, &bench.stop)?),
             (&mut two, system.resolve(None, &found, 2, Expect::Found, &bench.stop)?),
@@ -80,8 +80,8 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     });
     bench.row(row);
     let row = missing.row("resolve-absent-1t", "ns/path").map(|row| {
-        let dearer = row.lanefs.median / first;
-        with_params(row, 1).goal(format!("{dearer:.2}x found <= 1"), dearer <= 1.0)
+        let absent_ratio = row.lanefs.median / first;
+        with_params(row, 1).goal(format!("{absent_ratio:.2}x found <= 1"), absent_ratio <= 1.0)
     });
     bench.row(row);
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::workload::Sizes;
 
-/// Every row of a run with these sizes, in the order measured.
+/// Lists every row of a run with these sizes, in the order measured.
 pub fn row_names(sizes: &Sizes) -> Vec<String> {
     let mut names: Vec<String> =
         ["resolve-random-1t", "resolve-random-2t", "resolve-absent-1t"].map(Into::into).into();
@@ -14,7 +14,7 @@ pub fn row_names(sizes: &Sizes) -> Vec<String> {
     names
 }
 
-/// The row of lookups in a directory of `entries` entries.
+/// Names the row of lookups in a directory of `entries` entries.
 pub(super) fn wide_name(entries: usize) -> String {
     format!("lookup-wide-{entries}")
 }

@@ -11,14 +11,14 @@ use crate::values::Values;
 use crate::workload::{Strings, absent_name, flat_name, flat_names, sampled};
 use std::ffi::CString;
 
-/// Largest directory made on the peers: a larger one takes them minutes and more memory than most machines have, and
-/// ext4 ends near ten million entries.
+/// Largest directory on the peers: a larger one takes them minutes and more memory than most machines have,
+/// and ext4 ends near ten million entries.
 const PEER_ENTRIES: usize = 1_000_000;
 
-/// Memory that LaneFS may take for an entry, names and requests of the benchmark included.
+/// Maximum memory of LaneFS for an entry, with the names and requests of the benchmark.
 const MEMORY_PER_ENTRY: u64 = 700;
 
-/// How much dearer the largest directory in the last-level cache may be than one of one entry.
+/// Limit of a lookup's cost in the largest directory that fits the last-level cache, over one of one entry.
 const GOAL_GROWTH: f64 = 1.4;
 
 /// A directory under measurement.
@@ -27,9 +27,9 @@ struct Wide {
     name: CString,
     found: Strings,
     absent: Strings,
-    /// Only LaneFS has it.
+    /// Whether only LaneFS has it.
     lane_only: bool,
-    /// What it takes in LaneFS, in bytes.
+    /// Its space in LaneFS, in bytes.
     lane_bytes: u64,
     found_times: Values,
     absent_times: Values,
@@ -50,7 +50,7 @@ impl Wide {
         }
     }
 
-    /// Makes the directory; returns what it takes in bytes, where the system tells.
+    /// Makes the directory; returns its space in bytes, if the system reports it.
     fn fill(&self, system: &dyn System, bench: &NamespaceBench) -> Result<u64> {
         bench.progress.step(&format!("making a directory of {}, {}", self.entries, system.name()));
         let before = system.used_bytes()?.unwrap_or(0);
@@ -62,7 +62,7 @@ impl Wide {
 }
 
 pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
-    // One entry is what the others are compared with, so it is always measured.
+    // The others are compared with one entry, so it is always measured.
     let steps: Vec<usize> = bench
         .settings
         .sizes
@@ -107,7 +107,7 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     Ok(())
 }
 
-/// Every run goes through all sizes, so that a drift hits the small and the large alike.
+/// Measures all sizes in every run, so that a drift hits small and large ones alike.
 fn look_up(
     bench: &NamespaceBench,
     all: &[&dyn System],
@@ -153,8 +153,8 @@ fn add_row(bench: &mut NamespaceBench, wide: &Wide, base: f64) {
     } else if wide.entries > 1 {
         row = row.note(format!("{growth:.2}x the cost of one entry; it does not fit the last-level cache"));
     }
-    let dearer = absent / cost;
-    row = row.goal(format!("absent {dearer:.2}x <= 1"), dearer <= 1.0);
+    let absent_ratio = absent / cost;
+    row = row.goal(format!("absent {absent_ratio:.2}x <= 1"), absent_ratio <= 1.0);
     if wide.lane_only {
         row = row.note(format!("peers are measured up to {PEER_ENTRIES} entries"));
     }

@@ -7,24 +7,24 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How often a running command is looked after: well below the shortest time that is measured of one.
+/// Interval of the polls of a running command: well below the shortest measured time.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Where administrators' commands are; a user's search path may lack it.
+/// Folders of administrators' commands, which a user's search path may lack.
 const ADMIN_PATH: &str = ":/usr/local/sbin:/usr/sbin:/sbin";
 
-/// Runs a command to its end and returns its standard output. It is killed when `stop` is set. Its standard error
-/// becomes the error's message where it fails.
+/// Runs a command to its end and returns its standard output. Kills it when `stop` is set. If it fails, its
+/// standard error becomes the error's message.
 ///
-/// The command gets a process group of its own, so that Ctrl-C reaches this process only and nothing is left half
-/// mounted.
+/// The command gets a process group of its own, so that Ctrl-C reaches this process only and nothing is left
+/// half mounted.
 pub fn run_command(program: &str, arguments: &[&str], stop: &Stop) -> Result<String> {
     let mut command = Command::new(program);
     command.args(arguments);
     run_prepared(command, stop)
 }
 
-/// As [`run_command`], with arguments that need not be text and an environment of the caller's choice.
+/// As [`run_command`], with arguments of any bytes and the caller's environment.
 pub fn run_prepared(mut command: Command, stop: &Stop) -> Result<String> {
     let words = [command.get_program()].into_iter().chain(command.get_args());
     let shown = words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
@@ -35,7 +35,7 @@ pub fn run_prepared(mut command: Command, stop: &Stop) -> Result<String> {
         command: command.get_program().to_string_lossy().into_owned(),
         message: format!("{e}; is it installed?"),
     })?;
-    // Both pipes are drained while the command runs, so that it never waits for a full one.
+    // Both pipes are drained while the command runs, so that it never blocks on a full one.
     let mut output = child.stdout.take();
     let mut errors = child.stderr.take();
     let (output, errors, status) = std::thread::scope(|scope| {

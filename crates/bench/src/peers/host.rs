@@ -1,4 +1,5 @@
-//! A file system of the host as a system under measurement, through system calls relative to open directories.
+//! A file system of the host as a system under measurement, through system calls relative to open
+//! directories.
 
 use super::mount_guard::MountGuard;
 use super::probe::{FileSystem, probe};
@@ -19,37 +20,37 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// A descriptor that names a place only, the cheapest way to go down a path in steps.
-const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Flags of a descriptor that only names a directory, the cheapest way to walk a path in steps.
+const DIRECTORY_NAME_ONLY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 const FILE_MODE: Mode = Mode::from_bits_retain(0o644);
 const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o755);
 
-/// Bytes that one `getdents64` may fill: as the C library's `readdir`.
+/// Buffer of one `getdents64` in bytes, as in the C library's `readdir`.
 const LISTING_BYTES: usize = 32 << 10;
 
 /// Components of a chain in one system call: `a/` is two bytes, and a path ends at 4,096 with its NUL.
 const CHAIN_STEP: usize = 2_000;
 
-/// ext4 or tmpfs, in an own mount or in a directory of its own.
+/// ext4 or tmpfs, in a mount or a directory of its own.
 pub struct Host {
     name: String,
     // Declared before the keeper, so that it is closed before an unmount.
     root: OwnedFd,
     path: PathBuf,
     about: FileSystem,
-    /// Whether its bytes lie in memory; `None` in a given directory.
+    /// Whether its data is in memory; `None` in a given directory.
     in_memory: Option<bool>,
     _keeper: Keeper,
 }
 
-/// What to take away at the end.
+/// Guard that removes the file system at the end.
 enum Keeper {
     Mount { _mount: MountGuard },
     Directory { _directory: OwnDirectory },
 }
 
-/// A directory that is removed with all that is in it, chains included.
+/// A directory that is removed with its contents, chains included.
 struct OwnDirectory(PathBuf);
 
 impl Drop for OwnDirectory {
@@ -73,7 +74,7 @@ impl Host {
         Ok(Host { in_memory: Some(in_memory), ..host })
     }
 
-    /// A new directory in `directory`, removed at the end.
+    /// Makes a new directory in `directory`, which is removed at the end.
     pub fn in_directory(name: &str, directory: &Path) -> Result<Self> {
         let about = probe(directory)?;
         let made = tempfile::Builder::new().prefix("lanefs-bench-").tempdir_in(directory);
@@ -88,27 +89,27 @@ impl Host {
         Ok(Host { name: name.into(), root, path: path.into(), about, in_memory: None, _keeper: keeper })
     }
 
-    /// Whether it is an ext4 with a journal; `None` where that is unknown or makes no sense.
+    /// Returns whether it is an ext4 with a journal; `None` if unknown, or for another file system.
     pub fn journal(&self) -> Option<bool> {
         self.about.journal
     }
 
-    /// Whether its bytes lie in memory, so that no disk is measured; `None` where that is unknown.
+    /// Returns whether its data is in memory, so that no disk is measured; `None` if unknown.
     pub fn in_memory(&self) -> Option<bool> {
         self.in_memory
     }
 
-    /// Its root directory.
+    /// Returns the path of its root directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A descriptor of its root directory.
+    /// Returns a descriptor of its root directory.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 
-    /// For `map_err`: a system call failed while doing `what`.
+    /// For `map_err`: makes the error of a system call in the action `what`.
     pub(crate) fn error(&self, what: &str) -> impl FnOnce(Errno) -> Error {
         Error::host(format!("{}: {what}", self.name))
     }
@@ -125,7 +126,7 @@ impl Host {
         Err(Error::Wrong { system: self.name.clone(), what, found, expected })
     }
 
-    /// Does one thing to every name, and times it all.
+    /// Applies one operation to every name; returns the time of all.
     fn timed(
         &self,
         names: &Strings,
@@ -144,22 +145,23 @@ impl Host {
         Ok(start.elapsed())
     }
 
-    /// The deepest directory of a chain below `top`, in as few steps as the length of a path allows.
+    /// Opens the deepest directory of a chain below `top`, in as few steps as the length of a path allows.
     fn chain_end(&self, top: &OwnedFd, depth: usize) -> Result<OwnedFd> {
-        let mut here = sys::openat(top, c".", PLACE, Mode::empty()).map_err(self.error("a chain"))?;
+        let mut here =
+            sys::openat(top, c".", DIRECTORY_NAME_ONLY, Mode::empty()).map_err(self.error("a chain"))?;
         let mut left = depth;
         while left > 0 {
             let step = left.min(CHAIN_STEP);
             let path = chain_path(step);
-            here =
-                sys::openat(&here, path.as_slice(), PLACE, Mode::empty()).map_err(self.error("a chain"))?;
+            here = sys::openat(&here, path.as_slice(), DIRECTORY_NAME_ONLY, Mode::empty())
+                .map_err(self.error("a chain"))?;
             left -= step;
         }
         Ok(here)
     }
 }
 
-/// `fstatat` on every path; returns how many answers were as expected.
+/// Calls `fstatat` on every path; returns the number of right answers.
 fn stat_all(root: BorrowedFd<'_>, paths: &[&CStr], expect: Expect, stop: &Stop) -> Result<u64> {
     let (mut good, mut sum) = (0u64, 0u64);
     for part in paths.chunks(STRIDE) {
@@ -220,7 +222,7 @@ impl System for Host {
     fn create_files(&self, directory: &CStr, names: &Strings, how: Create, stop: &Stop) -> Result<Duration> {
         let dir = self.directory(directory)?;
         self.timed(names, stop, "creating", |name| match how {
-            // The descriptor is closed where it is dropped.
+            // Dropping the descriptor closes it.
             Create::Open => sys::openat(&dir, name, NEW_FILE, FILE_MODE).map(drop),
             Create::Node => sys::mknodat(&dir, name, FileType::RegularFile, FILE_MODE, 0),
         })
@@ -246,7 +248,8 @@ impl System for Host {
         let start = Instant::now();
         for _ in 0..depth {
             sys::mkdirat(&here, CHAIN_NAME, DIRECTORY_MODE).map_err(self.error("mkdir"))?;
-            here = sys::openat(&here, CHAIN_NAME, PLACE, Mode::empty()).map_err(self.error("a chain"))?;
+            here = sys::openat(&here, CHAIN_NAME, DIRECTORY_NAME_ONLY, Mode::empty())
+                .map_err(self.error("a chain"))?;
         }
         let elapsed = start.elapsed();
         stop.check()?;
@@ -255,7 +258,7 @@ impl System for Host {
 
     fn resolve_chain(&self, directory: &CStr, depth: usize, times: usize, stop: &Stop) -> Result<Duration> {
         let top = self.directory(directory)?;
-        // All steps but the last open a place; the last one reads the attributes.
+        // All steps but the last open a directory; the last one reads the attributes.
         let last = (depth.max(1) - 1) % CHAIN_STEP + 1;
         let steps = (depth - last) / CHAIN_STEP;
         let c_string = |path: Vec<u8>| CString::new(path).unwrap_or_default();
@@ -266,7 +269,7 @@ impl System for Host {
             let mut here: Option<OwnedFd> = None;
             for _ in 0..steps {
                 let from = here.as_ref().unwrap_or(&top);
-                let opened = sys::openat(from, step_path.as_c_str(), PLACE, Mode::empty());
+                let opened = sys::openat(from, step_path.as_c_str(), DIRECTORY_NAME_ONLY, Mode::empty());
                 here = Some(opened.map_err(self.error("a chain"))?);
             }
             let from = here.as_ref().unwrap_or(&top);
@@ -285,7 +288,8 @@ impl System for Host {
         let mut here = self.chain_end(&self.directory(directory)?, depth)?;
         stop.check()?;
         for _ in 0..depth {
-            here = sys::openat(&here, c"..", PLACE, Mode::empty()).map_err(self.error("a chain"))?;
+            here = sys::openat(&here, c"..", DIRECTORY_NAME_ONLY, Mode::empty())
+                .map_err(self.error("a chain"))?;
             sys::unlinkat(&here, CHAIN_NAME, AtFlags::REMOVEDIR).map_err(self.error("rmdir"))?;
         }
         Ok(())

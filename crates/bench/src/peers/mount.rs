@@ -11,15 +11,15 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Journal of an own ext4 in MiB: what mkfs gives the file system of a whole disk (128 GiB and more). The smaller one
-/// that an image of this size would get makes ext4 wait for checkpoints.
+/// Journal of the benchmark's ext4 in MiB, as mkfs sizes it for a whole disk (128 GiB and more). The smaller
+/// default for an image of this size makes ext4 wait for checkpoints.
 const JOURNAL_MIB: u64 = 1024;
 
-/// Where Linux has a tmpfs that any program may use.
+/// Directory of a tmpfs that any program may use.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
-/// Makes an ext4 image with room for `need`, and mounts it through a loop device. The image loses its name as soon as
-/// it is mounted, so its space is free again with the unmount even where this process is killed.
+/// Makes an ext4 image with room for `need`, and mounts it through a loop device. The image is unlinked as
+/// soon as it is mounted, so the unmount frees its space even if this process is killed.
 pub(super) fn ext4(need: SpaceRequest, medium: Medium, stop: &Stop) -> Result<Host> {
     let (inodes, bytes) = image_size(need);
     let in_memory = medium == Medium::Memory && memory_has_room(bytes);
@@ -35,7 +35,7 @@ pub(super) fn ext4(need: SpaceRequest, medium: Medium, stop: &Stop) -> Result<Ho
     file.set_len(bytes).map_err(Error::host("an ext4 image"))?;
     drop(file);
     let name = image.to_string_lossy();
-    // Tables are written now rather than by a kernel thread while something is measured.
+    // The tables are written now, and not by a kernel thread during a measurement.
     let (inodes, journal) = (inodes.to_string(), format!("size={JOURNAL_MIB}"));
     let options = ["-q", "-F", "-b", "4096", "-I", "256", "-N", &inodes, "-J", &journal];
     let now = ["-E", "lazy_itable_init=0,lazy_journal_init=0", &name];
@@ -46,7 +46,7 @@ pub(super) fn ext4(need: SpaceRequest, medium: Medium, stop: &Stop) -> Result<Ho
     Host::on_mount("ext4", &mount.point(), about, in_memory, mount)
 }
 
-/// Mounts a tmpfs without limits of its own.
+/// Mounts a tmpfs without limits on inodes.
 pub(super) fn tmpfs(stop: &Stop) -> Result<Host> {
     let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
     let mount = mount(temp, &["-t", "tmpfs", "-o", "size=90%,nr_inodes=0", "lanefs-bench"], stop)?;
@@ -61,16 +61,16 @@ fn mount(temp: TempDir, arguments: &[&str], stop: &Stop) -> Result<MountGuard> {
     Ok(MountGuard { temp })
 }
 
-/// Inodes and bytes of an image for `need`: a tenth more, the tables, the journal, and room to breathe (mkfs refuses a
-/// journal larger than half of its file system). The file is sparse.
+/// Returns inodes and bytes of an image for `need`: a tenth more, the tables, the journal, and a reserve
+/// (mkfs refuses a journal larger than half of its file system). The file is sparse.
 fn image_size(need: SpaceRequest) -> (u64, u64) {
     let inodes = need.inodes + need.inodes / 10 + 10_000;
     let bytes = need.bytes + need.bytes / 10 + inodes * 256 + 3 * (JOURNAL_MIB << 20);
     (inodes, bytes.next_multiple_of(1 << 20))
 }
 
-/// Whether an image may be kept in memory: at most half of what is available, as the caches of what is in it come to
-/// the same again.
+/// Returns whether an image fits memory: at most half of the available memory, because the caches of its
+/// contents take as much again.
 fn memory_has_room(bytes: u64) -> bool {
     let directory = Path::new(MEMORY_DIRECTORY);
     probe(directory).is_ok_and(|found| found.kind == "tmpfs")
@@ -78,7 +78,8 @@ fn memory_has_room(bytes: u64) -> bool {
         && bytes <= available_memory() / 2
 }
 
-/// An image that outgrows its host would fail half-way, with an I/O error that names nothing.
+/// Fails if a directory has too little room: an image that outgrows its host fails half-way, with an I/O
+/// error that names no cause.
 fn check_room(directory: &Path, bytes: u64) -> Result<()> {
     let space = rustix::fs::statvfs(directory).map_err(Error::host(directory.display().to_string()))?;
     let free = space.f_bavail * space.f_frsize;

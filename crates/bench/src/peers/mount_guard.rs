@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Times that an unmount is tried: a scanner of the desktop may hold a new mount for a moment.
+/// Attempts of an unmount: a desktop's scanner may keep a new mount busy for a short time.
 const UNMOUNT_TRIES: u32 = 20;
 
-/// A mount that ends with its value, whatever else happens.
+/// A mount that ends with its value in any case.
 #[derive(Debug)]
 pub(super) struct MountGuard {
-    /// Holds the mount point (and, while an image is being made, the image); dropped after the unmount.
+    /// Directory of the mount point (and of a new image); dropped after the unmount.
     pub(super) temp: TempDir,
 }
 
@@ -24,7 +24,7 @@ impl MountGuard {
 
 impl Drop for MountGuard {
     fn drop(&mut self) {
-        // Not stopped by Ctrl-C: this is what Ctrl-C is to bring about.
+        // Ctrl-C does not stop the unmount, which it requests.
         let stop = Stop::default();
         let point = self.point();
         let point = point.to_string_lossy();

@@ -1,4 +1,4 @@
-//! What file system a directory is on.
+//! The file system of a directory.
 
 use crate::stop::Stop;
 use crate::{Error, Result};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::command::run_command;
 
-/// Size of an ext4 inode where `dumpe2fs` cannot be asked: the default since 2008.
+/// Size of an ext4 inode if `dumpe2fs` does not report it: the default since 2008.
 const USUAL_INODE_BYTES: u64 = 256;
 
 /// A mounted file system.
@@ -16,13 +16,13 @@ const USUAL_INODE_BYTES: u64 = 256;
 pub struct FileSystem {
     /// Its type, as the kernel names it.
     pub kind: String,
-    /// Whether it is an ext4 with a journal; `None` where that cannot be found out.
+    /// Whether it is an ext4 with a journal; `None` if unknown.
     pub journal: Option<bool>,
-    /// Size of an inode on the medium; 0 where inodes are not on one.
+    /// Size of an inode on the medium; 0 if inodes are not on one.
     pub inode_bytes: u64,
 }
 
-/// Finds out what file system a directory is on.
+/// Returns the file system of a directory.
 pub fn probe(directory: &Path) -> Result<FileSystem> {
     let metadata = fs::metadata(directory).map_err(Error::host(directory.display().to_string()))?;
     let device = metadata.dev();
@@ -42,7 +42,7 @@ pub fn probe(directory: &Path) -> Result<FileSystem> {
     })
 }
 
-/// What `dumpe2fs -h` says.
+/// Reads the output of `dumpe2fs -h`.
 pub(super) fn ext4_features(text: &str) -> FileSystem {
     let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     FileSystem {
@@ -52,7 +52,8 @@ pub(super) fn ext4_features(text: &str) -> FileSystem {
     }
 }
 
-/// The kernel lists every running journal, readable for all: `<device>-<inode of the journal>`.
+/// Returns whether the device has a running journal. The kernel lists them for all users: `<device>-<inode of
+/// the journal>`.
 fn journal_thread(source: &str) -> Option<bool> {
     let device = fs::canonicalize(source).ok()?;
     let prefix = format!("{}-", device.file_name()?.to_str()?);
@@ -60,7 +61,7 @@ fn journal_thread(source: &str) -> Option<bool> {
     Some(running.any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)))
 }
 
-/// Type and source of the mount with this device number in the text of `/proc/self/mountinfo`.
+/// Finds type and source of the mount with this device number in the text of `/proc/self/mountinfo`.
 fn find_mount<'t>(table: &'t str, device: &str) -> Option<(&'t str, &'t str)> {
     table.lines().find_map(|line| {
         if line.split(' ').nth(2)? != device {

@@ -1,4 +1,4 @@
-//! Removes a tree however deep it is, with two descriptors at a time.
+//! Removes a tree of any depth, with two descriptors at a time.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::{Errno, Result};
@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, OwnedFd};
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes what `name` in `parent` is, directories with all that is in them. Symbolic links are not followed.
+/// Removes `name` from `parent`, a directory with its contents. Symbolic links are not followed.
 ///
-/// A recursive removal holds a descriptor for each level and ends at the limit of open files in a chain of 4,000
-/// directories; this one climbs back through `..`.
+/// A recursive removal has a descriptor open for each level and ends at the limit of open files in a chain of
+/// 4,000 directories; this one climbs back through `..`.
 pub fn remove_tree(parent: impl AsFd, name: &CStr) -> Result<()> {
     match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
         Ok(()) => return Ok(()),
@@ -34,7 +34,7 @@ pub fn remove_tree(parent: impl AsFd, name: &CStr) -> Result<()> {
     }
 }
 
-/// Removes every entry that goes at once; returns a directory that does not because it is not empty.
+/// Removes every entry that can be removed at once; returns a directory that is not empty.
 fn empty_as_far_as_possible(directory: &OwnedFd) -> Result<Option<CString>> {
     let mut full = None;
     for entry in Dir::read_from(directory)? {
@@ -47,7 +47,7 @@ fn empty_as_far_as_possible(directory: &OwnedFd) -> Result<Option<CString>> {
             if entry.file_type() == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         match unlinkat(directory, name, kind) {
             Ok(()) | Err(Errno::NOENT) => (),
-            // A file system that does not tell the type in its listing.
+            // A file system whose listing lacks the type.
             Err(Errno::ISDIR) => match unlinkat(directory, name, AtFlags::REMOVEDIR) {
                 Err(Errno::NOTEMPTY | Errno::EXIST) => full = Some(name.to_owned()),
                 other => other?,

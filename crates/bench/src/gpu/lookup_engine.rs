@@ -1,4 +1,4 @@
-//! Who is asked: the device, the CPU engine, ext4.
+//! Engines that answer lookups: the device, the CPU engine, ext4.
 
 use super::bench::GpuSystems;
 use crate::lane::Lane;
@@ -14,33 +14,33 @@ use std::ffi::CStr;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// One of them.
-pub(super) enum Asker<'s, 'g, 'v> {
+/// One of these.
+pub(super) enum LookupEngine<'s, 'g, 'v> {
     Gpu(&'s Mirrored<'g, 'v>),
     Cpu(&'s Lane),
     Ext4(&'s Host),
 }
 
-impl Named for Asker<'_, '_, '_> {
+impl Named for LookupEngine<'_, '_, '_> {
     fn name(&self) -> &str {
         match self {
-            Asker::Gpu(_) => LANEFS,
-            Asker::Cpu(_) => "cpu",
-            Asker::Ext4(host) => host.name(),
+            LookupEngine::Gpu(_) => LANEFS,
+            LookupEngine::Cpu(_) => "cpu",
+            LookupEngine::Ext4(host) => host.name(),
         }
     }
 }
 
-/// All of them, the device first.
-pub(super) fn askers<'s, 'g, 'v>(
+/// Lists all, the device first.
+pub(super) fn lookup_engines<'s, 'g, 'v>(
     systems: &'s GpuSystems,
     mirrored: &'s Mirrored<'g, 'v>,
-) -> Vec<Asker<'s, 'g, 'v>> {
-    let hosts = systems.hosts.iter().map(Asker::Ext4);
-    [Asker::Gpu(mirrored), Asker::Cpu(&systems.lane)].into_iter().chain(hosts).collect()
+) -> Vec<LookupEngine<'s, 'g, 'v>> {
+    let hosts = systems.hosts.iter().map(LookupEngine::Ext4);
+    [LookupEngine::Gpu(mirrored), LookupEngine::Cpu(&systems.lane)].into_iter().chain(hosts).collect()
 }
 
-/// How the device is asked: as the CPU engine by [`Lane`].
+/// Adapter that asks the device as [`Lane`] asks the CPU engine.
 pub(super) fn options(lane: &Lane, directory: Option<&CStr>) -> Result<ResolveOptions> {
     let find = |name: &CStr| -> Result<Ino> {
         let found = lane.volume().lookup(lane.caller(), lane.volume().root(), name.to_bytes());
@@ -50,7 +50,7 @@ pub(super) fn options(lane: &Lane, directory: Option<&CStr>) -> Result<ResolveOp
     Ok(ResolveOptions { base, follow: false, attributes: true, caller: lane.caller().clone() })
 }
 
-/// Checks that every path was found, and by the device.
+/// Checks that the device itself found every path.
 pub(super) fn check(answers: &[Resolution], by_device: u64, expected: usize) -> Result<()> {
     let wrong = |what, found| {
         Err(Error::Wrong { system: "the device".into(), what, found, expected: expected as u64 })
@@ -64,8 +64,9 @@ pub(super) fn check(answers: &[Resolution], by_device: u64, expected: usize) -> 
     if by_device != found { wrong("lookups without the host", by_device) } else { Ok(()) }
 }
 
-impl Asker<'_, '_, '_> {
-    /// Attributes of every path, relative to `directory`, by one thread: the time of it all. `lane` has the same names.
+impl LookupEngine<'_, '_, '_> {
+    /// Reads the attributes of every path, relative to `directory`, by one thread; returns the time of all.
+    /// `lane` has the same names.
     pub(super) fn resolve(
         &self,
         lane: &Lane,
@@ -74,17 +75,17 @@ impl Asker<'_, '_, '_> {
         stop: &Stop,
     ) -> Result<Duration> {
         match self {
-            Asker::Gpu(mirrored) => {
+            LookupEngine::Gpu(mirrored) => {
                 let options = options(lane, directory)?;
                 let paths: Vec<&[u8]> = requests.iter().map(CStr::to_bytes).collect();
                 ask(mirrored, &options, &paths)
             }
-            Asker::Cpu(lane) => lane.resolve(directory, requests, 1, Expect::Found, stop),
-            Asker::Ext4(host) => host.resolve(directory, requests, 1, Expect::Found, stop),
+            LookupEngine::Cpu(lane) => lane.resolve(directory, requests, 1, Expect::Found, stop),
+            LookupEngine::Ext4(host) => host.resolve(directory, requests, 1, Expect::Found, stop),
         }
     }
 
-    /// The deepest directory of a chain, so many times.
+    /// Looks up the deepest directory of a chain `times` times.
     pub(super) fn resolve_chain(
         &self,
         lane: &Lane,
@@ -94,20 +95,20 @@ impl Asker<'_, '_, '_> {
         stop: &Stop,
     ) -> Result<Duration> {
         match self {
-            Asker::Gpu(mirrored) => {
+            LookupEngine::Gpu(mirrored) => {
                 let options = options(lane, Some(directory))?;
                 let path = chain_path(depth);
                 ask(mirrored, &options, &vec![path.as_slice(); times])
             }
-            Asker::Cpu(lane) => lane.resolve_chain(directory, depth, times, stop),
-            Asker::Ext4(host) => host.resolve_chain(directory, depth, times, stop),
+            LookupEngine::Cpu(lane) => lane.resolve_chain(directory, depth, times, stop),
+            LookupEngine::Ext4(host) => host.resolve_chain(directory, depth, times, stop),
         }
     }
 
-    /// One path a call.
+    /// Looks up one path a call.
     pub(super) fn resolve_singly(&self, lane: &Lane, requests: &Strings, stop: &Stop) -> Result<Duration> {
         match self {
-            Asker::Gpu(mirrored) => {
+            LookupEngine::Gpu(mirrored) => {
                 let options = options(lane, None)?;
                 let paths: Vec<[&[u8]; 1]> = requests.iter().map(|path| [path.to_bytes()]).collect();
                 let mut answers = Vec::with_capacity(paths.len());
@@ -124,13 +125,13 @@ impl Asker<'_, '_, '_> {
                 check(&answers, by_device, paths.len())?;
                 Ok(elapsed)
             }
-            Asker::Cpu(lane) => lane.resolve_singly(requests, stop),
-            Asker::Ext4(host) => host.resolve(None, requests, 1, Expect::Found, stop),
+            LookupEngine::Cpu(lane) => lane.resolve_singly(requests, stop),
+            LookupEngine::Ext4(host) => host.resolve(None, requests, 1, Expect::Found, stop),
         }
     }
 }
 
-/// Asks the device in one call.
+/// Asks the device for all paths in one call.
 fn ask(mirrored: &Mirrored<'_, '_>, options: &ResolveOptions, paths: &[&[u8]]) -> Result<Duration> {
     let start = Instant::now();
     let (answers, report) = mirrored.resolve_batch(options, paths).map_err(Error::volume("lookups"))?;
