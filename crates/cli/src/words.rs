@@ -45,12 +45,12 @@ pub fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
 
 /// Appends the byte that the backslash at the start of `rest` stands for; returns the number of bytes taken.
 fn escaped(rest: &[u8], word: &mut Vec<u8>) -> usize {
-    let behind = rest.get(1..).unwrap_or_default();
-    if let Some(byte) = hex_escape(behind) {
+    let after = rest.get(1..).unwrap_or_default();
+    if let Some(byte) = hex_escape(after) {
         word.push(byte);
         return 4;
     }
-    word.push(behind.first().copied().unwrap_or(b'\\'));
+    word.push(after.first().copied().unwrap_or(b'\\'));
     2.min(rest.len())
 }
 

@@ -190,7 +190,7 @@ impl Search<'_> {
     fn visit(&mut self, context: &mut Context<'_>, mut candidate: Candidate<'_>) -> Outcome {
         self.progress.tick();
         for condition in &self.conditions {
-            if !condition.holds(context, &mut candidate)? {
+            if !condition.is_met(context, &mut candidate)? {
                 return Ok(());
             }
         }

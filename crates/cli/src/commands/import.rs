@@ -42,7 +42,7 @@ pub struct Import {
     /// Path in the volume
     #[arg(value_name = "DEST", default_value = "/")]
     dest: OsString,
-    /// Read SRC as a tar archive whatever its name; gzip and zstd are recognised by content
+    /// Read SRC as a tar archive under any name; gzip and zstd are recognised by content
     #[arg(long, conflicts_with = "no_tar")]
     tar: bool,
     /// Import SRC as a file even if its name is that of an archive

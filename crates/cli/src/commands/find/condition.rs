@@ -8,7 +8,7 @@ use lanefs::{Attr, FileKind, Ino};
 use lanefs_gpu::Filter;
 use std::ops::RangeInclusive;
 
-/// A condition on an entry. [`Condition::holds`] alone decides it; a device only leaves out entries early.
+/// A condition on an entry. [`Condition::is_met`] alone decides it; a device only leaves out entries early.
 pub(super) enum Condition {
     /// The depth is this or greater.
     MinDepth(usize),
@@ -65,7 +65,7 @@ impl Condition {
     ///
     /// # Errors
     /// The volume could not answer.
-    pub(super) fn holds(&self, context: &Context<'_>, entry: &mut Candidate<'_>) -> Result<bool, Failure> {
+    pub(super) fn is_met(&self, context: &Context<'_>, entry: &mut Candidate<'_>) -> Result<bool, Failure> {
         Ok(match self {
             Condition::MinDepth(depth) => entry.depth >= *depth,
             Condition::Kinds(kinds) => kinds.contains(&entry.kind),
@@ -85,7 +85,7 @@ impl Condition {
     }
 
     /// Narrows the filter of a device, as far as it can express the condition. The filter never rejects an
-    /// entry for which [`holds`](Self::holds) is true.
+    /// entry for which [`is_met`](Self::is_met) is true.
     pub(super) fn narrow(&self, filter: &mut Filter) {
         match self {
             Condition::Kinds(kinds) => filter.kinds.clone_from(kinds),
