@@ -204,6 +204,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
             }
         }
         hash_all(core.seed, &self.names, &mut self.hashes);
+        debug_assert_eq!(self.names.len(), self.hashes.len(), "a hash for each name");
         self.fly(core, waiting, answers);
     }
 

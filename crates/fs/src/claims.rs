@@ -4,7 +4,8 @@
 //! The table may forget: nothing but speed depends on it.
 
 use crate::types::Time;
-use lanefs_format::BLOCK;
+use lanefs_format::{BLOCK, MAX_VOLUME};
+use lanefs_store::SLOTS;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Places in the table.
@@ -18,6 +19,13 @@ const TICK_BITS: u32 = 12;
 const WRITER_BITS: u32 = 8;
 const LOW_BITS: u32 = TICK_BITS + WRITER_BITS;
 
+// Each part of a claim has room in its word.
+const _: () = {
+    assert!(MAX_VOLUME / BLOCK <= 1 << (u64::BITS - LOW_BITS));
+    assert!(SLOTS <= 1 << WRITER_BITS && WRITER_BITS == u8::BITS);
+};
+
+/// The claims of all writers.
 pub(crate) struct Claims {
     table: Box<[AtomicU64]>,
 }

@@ -39,7 +39,7 @@ impl Shared {
         if !freed.is_empty() {
             self.free(gather_writers(&mut self.state.gate.close_to_change(&self.state.store)), &freed)?;
         }
-        self.durable.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.mark_durable();
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl Shared {
         let (snapshot, freed) = self.snapshot(writer)?;
         self.state.store.commit(snapshot)?;
         self.free(writer, &freed)?;
-        self.durable.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.mark_durable();
         Ok(())
     }
 
@@ -97,6 +97,7 @@ impl Shared {
         let first = gather_writers(closed);
         first.returning.append(&mut returning);
         self.put_back(first)?;
+        debug_assert!(first.prealloc.is_empty() && first.returning.is_empty(), "a preallocation remains");
         Ok(first)
     }
 
@@ -108,6 +109,7 @@ impl Shared {
             return Ok(());
         }
         runs.sort_unstable();
+        debug_assert!(runs.iter().all(|extent| extent.count > 0), "an empty extent");
         let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         loop {
             match put_back(Edit::new(&core, writer, 0), &runs) {
@@ -115,6 +117,13 @@ impl Shared {
                 done => return Ok(done?),
             }
         }
+    }
+
+    /// All snapshots begun so far are durable. The caller has the commit lock.
+    fn mark_durable(&self) {
+        let begun = self.begun.load(Ordering::SeqCst);
+        let before = self.durable.swap(begun, Ordering::SeqCst);
+        debug_assert!(before <= begun, "snapshot {before} was durable before {begun}");
     }
 
     /// Most file data go to the device before the gate is closed.
@@ -135,7 +144,7 @@ impl Shared {
         if done.is_err() {
             // A damaged volume. What cannot be freed stays used, for fsck to find.
             writer.log.put_back_changed(changed);
-            self.state.deferred_frees.fetch_sub(freed.len(), Ordering::Relaxed);
+            self.state.remove_deferred_frees(freed.len());
         }
         Ok((done?, freed))
     }
@@ -180,7 +189,7 @@ impl Shared {
             match free_deferred(&mut edit, freed) {
                 Ok(()) => {
                     edit.keep_free();
-                    self.state.deferred_frees.fetch_sub(freed.len(), Ordering::Relaxed);
+                    self.state.remove_deferred_frees(freed.len());
                     return Ok(());
                 }
                 Err(fault) => {
@@ -255,7 +264,8 @@ pub(crate) struct CommitLock<'s>(&'s Shared);
 
 impl Drop for CommitLock<'_> {
     fn drop(&mut self) {
-        *self.0.committing.lock() = false;
+        let was_committing = std::mem::replace(&mut *self.0.committing.lock(), false);
+        debug_assert!(was_committing, "two commits at a time");
         self.0.committed.notify_all();
     }
 }

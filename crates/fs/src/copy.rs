@@ -71,6 +71,7 @@ impl Volume {
                 Err(_) => break,
             }
         }
+        debug_assert!(done <= len, "{done} bytes of {len}");
         if done > 0 {
             self.notify(&[Changed::Inode(to)]);
         }

@@ -55,6 +55,11 @@ impl VolumeCounts {
         let start = &self.lines[SLOTS];
         start.free_blocks.fetch_add((free_blocks as i64).wrapping_sub(now.free_blocks), Ordering::Relaxed);
         start.inodes.fetch_add((inodes as i64).wrapping_sub(now.inodes), Ordering::Relaxed);
+        debug_assert_eq!(
+            self.sum(),
+            Counts { free_blocks: free_blocks as i64, inodes: inodes as i64, deferred: now.deferred },
+            "the sum is what was counted"
+        );
     }
 
     /// Free blocks, inodes in use, blocks that will be free.
@@ -72,6 +77,7 @@ impl VolumeCounts {
 
     /// What writer `number` added so far.
     pub(crate) fn publish(&self, number: u8, counts: Counts) {
+        debug_assert!(usize::from(number) < SLOTS, "no writer {number}");
         let line = &self.lines[usize::from(number)];
         line.free_blocks.store(counts.free_blocks, Ordering::Relaxed);
         line.inodes.store(counts.inodes, Ordering::Relaxed);

@@ -56,6 +56,7 @@ pub(crate) fn read(core: &Core, node: Inode<'_>, offset: u64, buffer: &mut [u8])
         }
         done += step;
     }
+    debug_assert_eq!(done, len, "bytes read");
     Ok(len)
 }
 
@@ -222,6 +223,7 @@ fn write_blocks<'d>(
     data: Cow<'d, [u8]>,
     plan: &mut WritePlan<'d>,
 ) -> Outcome<()> {
+    debug_assert!(data.len().is_multiple_of(BLOCK as usize), "part of a block");
     let (mut at, mut done) = (block, 0);
     while done < data.len() {
         let left = (data.len() - done) as u64 / BLOCK;

@@ -10,7 +10,6 @@ use crate::writer::{Freed, Writer, deferred_blocks};
 use lanefs_format::inode as f;
 use lanefs_store::{Fault, Reader, Tx, View};
 use smallvec::SmallVec;
-use std::sync::atomic::Ordering;
 
 /// A running change: a transaction with the allocator's state and the time that it stamps.
 pub(crate) struct Edit<'v> {
@@ -97,7 +96,7 @@ impl<'v> Edit<'v> {
             }
         }
         if !is_memory {
-            self.core.state.deferred_frees.fetch_add(self.freed.len(), Ordering::Relaxed);
+            self.core.state.add_deferred_frees(self.freed.len());
             self.deferred.append(self.freed);
         }
         self.end();
@@ -111,6 +110,7 @@ impl<'v> Edit<'v> {
 
     /// Ends the transaction and keeps its changes, without validation: the caller has exclusive access, or has validated.
     pub(crate) fn end(self) {
+        self.hints.assert_sound();
         *self.writer_hints = self.hints;
         *self.writer_counts += self.counts;
         self.core.state.counts.publish(self.number, *self.writer_counts);
@@ -121,6 +121,8 @@ impl<'v> Edit<'v> {
     /// Keeps frees that are durable now.
     pub(crate) fn keep_free(mut self) {
         self.counts.deferred -= deferred_blocks(self.freed) as i64;
+        let state = self.core.state;
         self.end();
+        debug_assert!(state.counts.sum().deferred >= 0, "more was freed than deferred");
     }
 }

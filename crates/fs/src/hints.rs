@@ -1,5 +1,7 @@
 //! Where a writer goes on looking for room. A hint may be out of date: the truth is in the volume's bytes.
 
+use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
+
 /// Where a writer's allocations go on. All of it can be found again from the volume's bytes; a transaction that is taken
 /// back restores it as a whole.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +20,16 @@ pub(crate) struct Hints {
     pub(crate) no_chunk_room: bool,
     /// Group in which blocks for files that begin were found last; those before it had few.
     pub(crate) data_group: u64,
+}
+
+impl Hints {
+    /// Asserts that each hint points at what it is about.
+    #[inline(always)]
+    pub(crate) fn assert_sound(&self) {
+        debug_assert!(self.inode_block.is_multiple_of(BLOCK), "an inode block at {:#x}", self.inode_block);
+        debug_assert!(self.chunk.is_multiple_of(CHUNK), "a chunk at {:#x}", self.chunk);
+        debug_assert!(self.chunk_slot <= BLOCKS_PER_CHUNK, "slot {} of a chunk", self.chunk_slot);
+    }
 }
 
 /// Directories that are remembered.

@@ -38,7 +38,8 @@ impl<'v> HolderCount<'v> {
 
     /// The last one stays counted.
     fn keep(mut self, attr: Attr) -> Attr {
-        self.counted.pop();
+        let last = self.counted.pop();
+        debug_assert_eq!(last, Some(attr.ino.0), "the last inode found is the result");
         if attr.links == 0 {
             self.volume.shared.state.holds.keep_nameless(attr.ino.0);
         }

@@ -78,6 +78,7 @@ impl Holds {
         let shard = self.shard(ino);
         let mut map = shard.map.lock();
         let Some(held) = map.get_mut(&ino) else { return false };
+        debug_assert!(held.times > 0, "inode {ino} is in the table without a holder");
         held.times = held.times.saturating_sub(times);
         if held.times > 0 {
             return false;
@@ -124,6 +125,11 @@ impl Holds {
     /// An inode that was made without a name has one.
     pub(crate) fn forbid_link(&self, ino: u64) {
         self.with(ino, |held| held.may_be_linked = false);
+    }
+
+    /// True while no inode is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.map.lock().is_empty())
     }
 
     /// Nobody holds anything any more.

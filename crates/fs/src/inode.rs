@@ -23,6 +23,11 @@ pub(crate) const FLAG_MAP_HOLES: u16 = 2;
 /// Of the orphan directory: there may be inodes without a name that it does not list.
 pub(crate) const FLAG_UNLISTED: u16 = 4;
 
+// The flags of directories leave the fields of all inodes alone.
+const _: () = assert!((FLAG_MAP_HOLES | FLAG_UNLISTED) & (INODE_INLINE | INODE_DEPTH_MASK) == 0);
+const _: () = assert!(FLAG_MAP_HOLES & FLAG_UNLISTED == 0);
+const _: () = assert!(INODE_DEPTH_MASK >> INODE_DEPTH_SHIFT >= MAX_MAP_DEPTH as u16);
+
 impl<'a> Inode<'a> {
     /// # Errors
     /// [`Code::StaleInode`] when the inode is free.
@@ -220,6 +225,7 @@ pub(crate) fn set_flags(edit: &mut Edit<'_>, node: Inode<'_>, off: u16, on: u16)
 }
 
 pub(crate) fn set_depth(edit: &mut Edit<'_>, node: Inode<'_>, depth: u8) {
+    debug_assert!(depth <= MAX_MAP_DEPTH, "a map of depth {depth}");
     set_flags(edit, node, INODE_DEPTH_MASK, u16::from(depth) << INODE_DEPTH_SHIFT);
 }
 

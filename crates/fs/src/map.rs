@@ -11,7 +11,8 @@ use crate::extent::Extent;
 use crate::inode::{Inode, add_blocks, set_depth};
 use crate::space;
 use lanefs_format::{
-    Array, BLOCK, BlockKind, BlockSize, Code, Field, MAX_MAP_DEPTH, POINTERS_PER_BLOCK, Pointer, inode as f,
+    Array, BLOCK, BlockKind, BlockSize, Code, Field, MAX_FILE_SIZE, MAX_MAP_DEPTH, POINTERS_PER_BLOCK,
+    Pointer, inode as f,
 };
 use lanefs_store::{Fault, View};
 
@@ -34,14 +35,24 @@ pub(crate) struct Mapping {
     pub(crate) blocks: u64,
 }
 
+/// Bits of a block's number that one level of pointer blocks resolves.
+const LEVEL_BITS: u32 = POINTERS_PER_BLOCK.trailing_zeros();
+
+// The deepest map reaches as far as files may.
+const _: () = {
+    assert!(POINTERS_PER_BLOCK == 1 << LEVEL_BITS);
+    assert!(capacity(MAX_MAP_DEPTH) >= MAX_FILE_SIZE / BLOCK);
+};
+
 /// Blocks that a slot at `level` covers.
-fn span(level: u8) -> u64 {
-    1 << (9 * u32::from(level - 1))
+const fn span(level: u8) -> u64 {
+    debug_assert!(level > 0);
+    1 << (LEVEL_BITS * (level as u32 - 1))
 }
 
 /// Blocks that a map of this depth covers.
-fn capacity(depth: u8) -> u64 {
-    1 << (9 * u32::from(depth))
+const fn capacity(depth: u8) -> u64 {
+    1 << (LEVEL_BITS * depth as u32)
 }
 
 fn slot(block: u64, level: u8) -> Field<u64> {

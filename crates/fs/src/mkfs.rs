@@ -38,6 +38,10 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
         () if fits && behind + journal_blocks * BLOCK <= SUPERBLOCK_COPY => behind,
         () => CHUNK.max(behind),
     };
+    debug_assert!(
+        behind <= bytes && journal + journal_blocks * BLOCK <= bytes,
+        "the tables exceed the volume"
+    );
     let mut uuid = options.uuid.map_or_else(random, Ok)?;
     if options.uuid.is_none() {
         // Version 4, variant 1 of RFC 9562.

@@ -235,6 +235,7 @@ impl Volume {
         if shared.marked.load(Ordering::Acquire) {
             // The volume goes, and all who held something with it.
             shared.state.holds.clear();
+            debug_assert!(shared.state.holds.is_empty(), "an inode is held while the volume closes");
             self.free_orphans();
             shared.commit()?;
             let _lock = shared.lock_commits();

@@ -117,7 +117,7 @@ impl Shared {
                     return Ok(value);
                 }
                 // What was freed may be used again once the device knows that it was.
-                Err(Fault::Code(Code::NoSpace)) if self.state.deferred_frees.load(Ordering::Relaxed) > 0 => {
+                Err(Fault::Code(Code::NoSpace)) if self.state.has_deferred_frees() => {
                     self.commit()?;
                 }
                 // What others have in stock is for all when there is nothing else.

@@ -78,6 +78,7 @@ impl Shared {
         for helper in std::mem::take(&mut *self.helpers.lock()) {
             let _ = helper.join();
         }
+        debug_assert!(self.helpers.lock().is_empty(), "a thread begins while the volume closes");
     }
 
     /// Writes both copies, one after the other, so that one is good whatever happens.

@@ -4,8 +4,8 @@ use crate::claims::Claims;
 use crate::counts::VolumeCounts;
 use crate::holds::Holds;
 use crate::writer::Writer;
-use lanefs_format::HashSeed;
 use lanefs_format::superblock::Superblock;
+use lanefs_format::{BLOCK, HashSeed};
 use lanefs_store::{Gate, Store};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -19,7 +19,7 @@ pub(crate) struct VolumeState {
     pub(crate) claims: Claims,
     pub(crate) counts: VolumeCounts,
     /// Things that were freed and become free with the next commit.
-    pub(crate) deferred_frees: AtomicUsize,
+    deferred_frees: AtomicUsize,
     root: AtomicU64,
     orphans: AtomicU64,
     pub(crate) holds: Holds,
@@ -54,8 +54,28 @@ impl VolumeState {
 
     /// Moves the group table. The caller has exclusive access.
     pub(crate) fn set_groups(&self, at: u64, count: u64) {
+        debug_assert!(
+            at > 0 && at.is_multiple_of(BLOCK) && count > 0,
+            "a group table of {count} blocks at {at}"
+        );
         self.groups.store(at, Ordering::Relaxed);
         self.group_count.store(count, Ordering::Relaxed);
+    }
+
+    /// Counts frees that the next commit will make durable.
+    pub(crate) fn add_deferred_frees(&self, count: usize) {
+        self.deferred_frees.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Takes frees off that are durable, or that no commit can make.
+    pub(crate) fn remove_deferred_frees(&self, count: usize) {
+        let before = self.deferred_frees.fetch_sub(count, Ordering::Relaxed);
+        debug_assert!(before >= count, "{count} frees of {before} leave");
+    }
+
+    /// True where the next commit will free something.
+    pub(crate) fn has_deferred_frees(&self) -> bool {
+        self.deferred_frees.load(Ordering::Relaxed) > 0
     }
 
     /// Number of the root directory's inode.
@@ -66,6 +86,7 @@ impl VolumeState {
 
     /// Makes another inode the root directory.
     pub(crate) fn set_root(&self, root: u64) {
+        debug_assert_ne!(root, 0, "inode numbers begin above 0");
         self.root.store(root, Ordering::Relaxed);
     }
 
@@ -76,6 +97,7 @@ impl VolumeState {
 
     /// Makes another inode the orphan directory.
     pub(crate) fn set_orphans(&self, orphans: u64) {
+        debug_assert_ne!(orphans, 0, "inode numbers begin above 0");
         self.orphans.store(orphans, Ordering::Relaxed);
     }
 }

@@ -265,6 +265,7 @@ impl Removal<'_> {
             let at = entry.ino.0.saturating_mul(self.volume.shared.state.store.inode_size().bytes());
             return Err(Error::Damaged { at, why: "a directory that contains itself".into() });
         }
+        debug_assert!(self.open.last().is_some_and(|above| above.path_len < self.path.len()));
         self.open.push(OpenDirectory::new(dir, &entry.name, entry.ino, self.path.len(), entry.cookie));
         Ok(())
     }

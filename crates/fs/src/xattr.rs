@@ -16,6 +16,9 @@ pub(crate) const MAX_VALUE: usize = 65536;
 const MAX_TOTAL: usize = 256 << 10;
 /// Bytes before the name of an attribute: lengths of name and value.
 const HEAD: usize = 6;
+const _: () = assert!(MAX_NAME <= u16::MAX as usize && MAX_VALUE + MAX_NAME + HEAD <= MAX_TOTAL);
+
+/// Bytes of a block behind its header.
 const ROOM: usize = BLOCK as usize - x::SIZE;
 
 /// The payloads of the chain, one after another.

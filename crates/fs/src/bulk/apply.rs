@@ -204,6 +204,10 @@ fn make_inodes(edit: &mut Edit<'_>, plan: &BatchPlan<'_>) -> Outcome<Vec<u64>> {
         inos[number] = node.ino;
         data::write(edit, node, 0, object.data)?;
     }
+    debug_assert!(
+        plan.objects.iter().zip(&inos).all(|(object, ino)| object.is_gone || *ino != 0),
+        "an object without an inode"
+    );
     // A directory may have been moved into one that was made after it.
     for (number, object) in plan.objects.iter().enumerate() {
         if object.ino == 0 && !object.is_gone && object.kind == FileKind::Directory {

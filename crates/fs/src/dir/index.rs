@@ -11,6 +11,8 @@ use lanefs_format::dir::{BUCKET_SLOTS, BUCKETS, Slot, index as x};
 use lanefs_format::{BlockKind, Word};
 use lanefs_store::{Fault, View};
 
+const _: () = assert!(BUCKETS * BUCKET_SLOTS == x::SLOTS.len);
+
 /// Byte offset of the bucket where a search for `hash` begins.
 #[inline(always)]
 pub(crate) fn bucket_at(hash: u32) -> usize {
@@ -66,6 +68,7 @@ fn put(edit: &mut Edit<'_>, view: View<'_>, bucket: usize, i: usize, word: u64, 
 
 /// Adds a slot (its overflow bit clear). `fresh`: the block was allocated by this transaction.
 pub(super) fn add(edit: &mut Edit<'_>, view: View<'_>, new: Slot, fresh: bool) -> Outcome<()> {
+    debug_assert!(new.position() != 0 && new.0 & Slot::OVERFLOW == 0, "no slot of an entry: {:#x}", new.0);
     let mut bucket = Slot::home(new.tag());
     for _ in 0..BUCKETS {
         let flag = slot(view, bucket, 0).0 & Slot::OVERFLOW;

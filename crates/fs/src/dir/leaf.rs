@@ -23,6 +23,10 @@ const SHRINK: usize = 1024;
 /// Units of the shortest entry; a leaf with fewer has no room.
 const LEAST: u16 = 2;
 
+// The small index stores the unit of an entry in a byte.
+const _: () = assert!(UNITS_PER_LEAF <= u8::MAX as u64 + 1 && LEAF_ROOM >= LEAST as usize);
+const _: () = assert!(LEAF_UNITS + LEAF_HEADER_UNITS == UNITS_PER_LEAF as usize);
+
 /// First of `units` consecutive free units.
 fn find_run(leaf: View<'_>, units: usize) -> Option<usize> {
     let (mut start, mut at) = (LEAF_HEADER_UNITS, LEAF_HEADER_UNITS);

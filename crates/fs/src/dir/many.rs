@@ -22,6 +22,8 @@ use lanefs_store::Fault;
 /// Entries of a region where one becomes several: room for as many again before the next split.
 const REGION_FILLED: usize = 160;
 
+const _: () = assert!(REGION_FILLED <= REGION_MAX && REGION_FILLED > REGION_LOW);
+
 /// What a directory has of a name, as an engine's `seek` gives it.
 pub(crate) fn look(core: &Core<'_>, node: &Inode<'_>, name: Name<'_>) -> Outcome<Lookup> {
     let (home, dummy) = match root(node)? {
@@ -134,6 +136,7 @@ pub(crate) fn prepare(
     batch: &mut Batch,
     pending: &mut Vec<PendingRebuild>,
 ) -> Outcome<()> {
+    debug_assert!(wanted.is_sorted_by_key(|one| one.seen.hash), "changes out of order");
     let groups: Vec<_> = wanted.chunk_by(|a, b| a.seen.home == b.seen.home).map(RegionGroup::new).collect();
     let mut rest = &groups[..];
     while let Some(first) = rest.first() {
@@ -351,6 +354,9 @@ impl PendingRebuild {
         added.sort_unstable();
         let stay = entries.checked_sub(added.len());
         let stay = stay.ok_or(Fault::damaged(node.view.at(), "a directory with a wrong count of entries"))?;
+        debug_assert!(batch.added[first_added as usize..].is_sorted(), "entries out of order");
+        debug_assert!(batch.removed[first_removed..].is_sorted(), "positions out of order");
+        debug_assert!((first_head as usize) < batch.heads.len(), "a task without a region");
         batch.tasks.push(Task {
             inode: node.view.at(),
             sources: (first_source, batch.sources.len() as u32),

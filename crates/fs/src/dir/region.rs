@@ -8,9 +8,17 @@ use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::{Inode, add_blocks};
 use crate::space;
-use lanefs_format::dir::{REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e, entry_units, index as x};
+use lanefs_format::dir::{
+    BUCKET_SLOTS, BUCKETS, REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e, entry_units, index as x,
+};
 use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind};
 use lanefs_store::{Fault, View};
+
+// Two halves of a split, and a merged region, have room; what was merged is not split again at once.
+const _: () = {
+    assert!(REGION_MAX <= BUCKETS * BUCKET_SLOTS && REGION_MERGED <= REGION_MAX);
+    assert!(2 * REGION_LOW <= REGION_MERGED);
+};
 
 pub(super) fn new_index<'v>(edit: &mut Edit<'v>, node: Inode<'_>, dummy: u64) -> Outcome<View<'v>> {
     let view = space::alloc_block(edit, BlockKind::Index, node.ino)?;
@@ -111,6 +119,9 @@ fn split(
     let after = after.ok_or(Fault::damaged(dummy.view.at(), "a region without an end"))?;
     let (pivot, lowest) = pivot(&mut entries).ok_or(Code::TooManyCollisions)?;
     let (left, right) = entries.split_at(pivot);
+    debug_assert!(!left.is_empty() && !right.is_empty(), "a part without entries");
+    debug_assert!(left.iter().all(|(hash, _)| *hash < lowest), "a hash of the right part on the left");
+    debug_assert!(right.iter().all(|(hash, _)| *hash >= lowest), "a hash of the left part on the right");
 
     let second = leaf::alloc(edit, node, entry_units(0))?;
     let left_index = new_index(edit, node, dummy.view.at())?;

@@ -13,6 +13,10 @@ use lanefs_store::{Fault, View};
 /// A tree block with fewer children looks for a neighbour to merge with.
 const TREE_LOW: usize = 64;
 
+// A merged block has room, and is not merged again at once.
+const _: () =
+    assert!(2 * TREE_LOW <= TREE_MERGED && TREE_MERGED <= TREE_MAX && TREE_MAX <= u8::MAX as usize + 1);
+
 /// Form of a child that is a region.
 pub(crate) const REGION: u32 = 2;
 /// Form of a child that is a tree block.
@@ -45,6 +49,7 @@ impl TreePath {
         TreePath { steps: [TreeStep { block: 0, child: 0 }; MAX_TREE_LEVEL as usize], len: 0 };
 
     fn push(&mut self, step: TreeStep) {
+        debug_assert!(self.len < self.steps.len(), "a tree of more than {MAX_TREE_LEVEL} levels");
         self.steps[self.len] = step;
         self.len += 1;
     }
@@ -220,6 +225,7 @@ pub(super) fn insert(
 
 fn insert_at(edit: &mut Edit<'_>, view: View<'_>, at: usize, new: Child) {
     let count = usize::from(view.get(t::COUNT));
+    debug_assert!(at <= count && count < TREE_MAX, "child {at} of {count}");
     for i in (at..count).rev() {
         put(edit, view, i + 1, child(view, i));
     }
