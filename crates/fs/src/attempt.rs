@@ -4,7 +4,7 @@ use crate::state::VolumeState;
 use lanefs_format::HashSeed;
 use lanefs_store::Reader;
 
-/// What every attempt of an operation reads through.
+/// View of the volume that every attempt of an operation reads through.
 pub(crate) struct Core<'v> {
     pub(crate) store: Reader<'v>,
     pub(crate) seed: HashSeed,
@@ -25,7 +25,7 @@ impl<'v> Core<'v> {
         self.state.group_count()
     }
 
-    /// Moves the group table. The caller holds all others off.
+    /// Moves the group table. The caller has exclusive access.
     pub(crate) fn set_groups(&self, at: u64, count: u64) {
         self.state.set_groups(at, count);
     }

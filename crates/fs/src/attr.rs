@@ -1,4 +1,4 @@
-//! Changing attributes.
+//! Changes of attributes.
 
 use crate::data;
 use crate::edit::Edit;
@@ -48,7 +48,8 @@ pub(crate) fn set(edit: &mut Edit<'_>, who: &Caller, node: Inode<'_>, set: &SetA
     Ok(())
 }
 
-/// True where a time of access says something new: nobody has read since the last change, or not for a day.
+/// True where a new access time adds information: the inode has not been read since its last change, or not
+/// for a day.
 pub(crate) fn is_access_news(attr: &Attr, now: Time) -> bool {
     const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
     let atime = attr.atime;

@@ -1,9 +1,10 @@
 //! Batches of paths.
 //!
-//! A lookup is a chain of dependent memory accesses, and waiting for memory is its cost. So a batch keeps many lookups
-//! in flight: each is a small state machine that names the line it needs next, has the processor fetch it, and lets the
-//! others go on in between. Names are hashed side by side first. What is not plain (links, `.` and `..`, a caller with
-//! an identity) goes the ordinary way, path by path, with the same answers.
+//! A lookup is a chain of dependent memory accesses, and its cost is the wait for memory. So a batch keeps
+//! many lookups in flight. Each is a small state machine: it names the cache line that it needs next, has the
+//! processor fetch it, and lets the others go on meanwhile. Names are hashed side by side first. Paths that
+//! are not plain (links, `.` and `..`, a caller with an identity) are resolved one by one, with the same
+//! results.
 
 use crate::attempt::Core;
 use crate::dir::{self, Entry, Name};
@@ -19,7 +20,7 @@ use lanefs_format::{
 };
 use lanefs_store::{Reader, prefetch};
 
-/// Paths that are parsed and hashed at a time: their components fit the first-level cache.
+/// Paths that are parsed and hashed at a time: their components fit into the first-level cache.
 const BLOCK_OF_PATHS: usize = 256;
 
 /// Lookups in flight.
@@ -32,12 +33,14 @@ impl Resolution {
 }
 
 impl Volume {
-    /// Resolves many paths at once. The answers come in the order of the paths, and one bad path never harms another.
+    /// Resolves many paths at once. The results are in the order of the paths, and one bad path never affects
+    /// another.
     ///
     /// Paths are bytes; `a//b`, `.`, `..` and a slash at the end mean what POSIX says.
     ///
     /// # Errors
-    /// Only the device's, or those of a damaged volume where no single path is to blame; all else is in the answers.
+    /// Only the device's, or those of a damaged volume where no single path is to blame; all others are in
+    /// the results.
     pub fn resolve_batch<P: AsRef<[u8]> + Sync>(
         &self,
         options: &ResolveOptions,
@@ -69,8 +72,8 @@ impl Volume {
         Ok(answers)
     }
 
-    /// Answers what it can of a block of paths, in one run, or in several small ones while writers are about: each is void
-    /// when one of them came in between.
+    /// Resolves the plain paths of a block, in one attempt, or in several small ones while writers are
+    /// active: a conflict with a writer discards the whole attempt.
     fn resolve_block<P: AsRef<[u8]>>(
         &self,
         start: &Start<'_>,
@@ -91,7 +94,7 @@ impl Volume {
         }
     }
 
-    /// The ordinary way, misses fetched.
+    /// Resolves one path; misses are fetched.
     fn one(&self, start: &Start<'_>, attributes: bool, path: &[u8]) -> Result<Resolution> {
         let found = self.view(|core| {
             let (ino, kind) = resolve::resolve(core, start, path)?;
@@ -107,7 +110,7 @@ impl Volume {
     }
 }
 
-/// The paths themselves may lie anywhere in memory; they come in while the block before is worked on.
+/// Prefetches the text of paths while the block before them is resolved: it may be anywhere in memory.
 fn prefetch_text<P: AsRef<[u8]>>(paths: &[P]) {
     for path in paths {
         let text = path.as_ref();
@@ -129,21 +132,21 @@ struct Lane {
     kind: FileKind,
     /// The inode reached so far.
     ino: u64,
-    /// The block or entry that is on its way.
+    /// Position of the block or entry that is prefetched.
     at: u64,
 }
 
-/// Lookups by what each waits for. All of a kind are taken at once, so the processor sees the same branches again and
-/// again, and has all their lines under way together.
+/// Lookups by the kind of line that they wait for. All of a kind advance together: the processor sees the
+/// same branches again and again, and fetches all their lines at the same time.
 #[derive(Default)]
 struct Lanes {
     /// The inode of the directory in which the next component is looked up.
     directories: Vec<Lane>,
     /// A bucket of a region index block.
     buckets: Vec<Lane>,
-    /// An entry that is probably the one.
+    /// An entry that is probably the right one.
     entries: Vec<Lane>,
-    /// The inode found, for its attributes.
+    /// The inode that was found, for its attributes.
     found: Vec<Lane>,
 }
 
@@ -166,11 +169,11 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         }
     }
 
-    /// Splits a path into plain components; `None` where it is not plain.
+    /// Splits a path into plain components; `None` for a path that is not plain.
     #[inline(always)]
     fn parse(&mut self, path: &'p [u8]) -> Option<(u32, u32)> {
         let first = self.names.len();
-        // A name with a NUL is refused and not looked up; a slash at the end asks for a directory.
+        // A name with a NUL is refused without a lookup; a slash at the end requires a directory.
         let mut plain = path.last().is_some_and(|b| *b != b'/') && memchr::memchr(0, path).is_none();
         let mut begin = 0;
         for at in memchr::memchr_iter(b'/', path).chain([path.len()]) {
@@ -188,7 +191,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         None
     }
 
-    /// Answers what it can; the others stay [`Code::NotResident`].
+    /// Resolves plain paths; the results of the others stay [`Code::NotResident`].
     fn interleave<P: AsRef<[u8]>>(&mut self, core: &Core, paths: &'p [P], answers: &mut [Resolution]) {
         if Inode::directory(core, self.start.base).is_err()
             || Inode::directory(core, self.start.root).is_err()
@@ -208,8 +211,8 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         self.fly(core, waiting, answers);
     }
 
-    /// Keeps [`LANES`] lookups in flight until all are answered, or left to the ordinary way. What fails here fails there
-    /// too, and is told apart there.
+    /// Keeps [`LANES`] lookups in flight until all are resolved or left for [`Volume::one`]. A failure is not
+    /// examined here: the same path fails there too, and gets its code there.
     fn fly(&self, core: &Core, waiting: Vec<Lane>, answers: &mut [Resolution]) {
         let mut waiting = waiting.into_iter();
         let (mut lanes, mut now) = (Lanes::default(), Vec::with_capacity(LANES));
@@ -238,7 +241,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         }
     }
 
-    /// The directory's inode is here: where is the entry, or the index of its region?
+    /// Continues with the inode of a directory: it leads to an entry, or to the index of a region.
     #[inline(always)]
     fn search(
         &self,
@@ -248,7 +251,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         answers: &mut [Resolution],
     ) -> Outcome<()> {
         let store = &core.store;
-        // The entry said that it is a directory, so the line with its type need not be read.
+        // The entry named a directory, so the line with the type of the inode need not be read.
         let inode = store.inode(lane.ino)?;
         let hash = self.hashes[lane.next as usize];
         lane.at = match dir::root_in(inode)? {
@@ -297,7 +300,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         Ok(())
     }
 
-    /// Asks for the lines of an entry that are compared: from its inode number to the end of the name.
+    /// Prefetches the lines of an entry that are compared: from its inode number to the end of the name.
     #[inline(always)]
     fn await_entry(&self, core: &Core, lane: Lane, at: u64, lanes: &mut Lanes) {
         let name_len = self.names[lane.next as usize].len();
@@ -320,7 +323,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         Name { bytes: self.names[lane.next as usize], hash: self.hashes[lane.next as usize] }
     }
 
-    /// A candidate that was not the one: the directory's ordinary search decides.
+    /// Searches the directory in the ordinary way, after the candidate was another name.
     #[cold]
     fn slowly(&self, core: &Core, lane: Lane, lanes: &mut Lanes, answers: &mut [Resolution]) -> Outcome<()> {
         let node = Inode::directory(core, lane.ino)?;
@@ -331,7 +334,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         Ok(())
     }
 
-    /// The component was found.
+    /// Continues with a component that was found.
     #[inline(always)]
     fn enter(
         &self,
@@ -347,7 +350,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         let is_last = lane.next == lane.end;
         let inode = ino.wrapping_mul(core.store.inode_size().bytes());
         match kind {
-            // Left to the ordinary way.
+            // `Volume::one` follows links.
             FileKind::Symlink if !is_last || self.start.follow => {}
             _ if is_last && !self.attributes => {
                 answers[lane.path as usize] =
@@ -367,7 +370,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
     }
 }
 
-/// The inode found is here.
+/// Fills in the attributes of the inode that was found.
 #[inline(always)]
 fn finish(core: &Core, lane: Lane, answers: &mut [Resolution]) -> Outcome<()> {
     let attr = Inode::load(core, lane.ino)?.attr()?;

@@ -1,5 +1,5 @@
-//! Path-level calls, for programs that use a volume as a library. They act as [`Caller::OWNER`], and their errors name
-//! the path.
+//! Calls by path, for programs that use a volume as a library. They act as [`Caller::OWNER`], and their
+//! errors name the path.
 
 use crate::error::{Error, Result};
 use crate::inode::Inode;
@@ -30,7 +30,7 @@ impl Volume {
         .map_err(|e| e.at(show(path)))
     }
 
-    /// Attributes of what a path names, symbolic links followed.
+    /// Returns the attributes of the inode that a path names. Symbolic links are followed.
     ///
     /// # Errors
     /// [`Code::NotFound`], [`Code::ComponentNotFound`], [`Code::NotDirectory`], [`Code::SymlinkLoop`].
@@ -38,7 +38,8 @@ impl Volume {
         self.resolve_with(path.as_ref(), true)
     }
 
-    /// As [`resolve`](Self::resolve), but a symbolic link in the last place is itself the answer.
+    /// Resolves as [`resolve`](Self::resolve) does, but does not follow a symbolic link in the last
+    /// component.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -46,10 +47,11 @@ impl Volume {
         self.resolve_with(path.as_ref(), false)
     }
 
-    /// The directory in which the last component of a path lies or would lie, and that component.
+    /// Returns the directory that holds, or would hold, the last component of a path, and that component.
     ///
     /// # Errors
-    /// [`Code::Invalid`] for a path without one (`/`); those of [`resolve`](Self::resolve) for the directory.
+    /// [`Code::Invalid`] for a path without components (`/`); those of [`resolve`](Self::resolve) for the
+    /// directory.
     pub fn resolve_parent<'p>(&self, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
         let invalid = || Error::from(Code::Invalid).at(show(path));
         let (dir, name) = path::split_last(path).ok_or_else(invalid)?;
@@ -60,7 +62,7 @@ impl Volume {
         Ok((parent.ino, name))
     }
 
-    /// The whole content of a file.
+    /// Reads the whole content of a file.
     ///
     /// # Errors
     /// [`Code::FileTooLarge`] above 4 GiB (use [`read`](Self::read)); those of [`resolve`](Self::resolve).
@@ -83,7 +85,7 @@ impl Volume {
         }
     }
 
-    /// Creates a file with this content, or replaces the content of one that is there.
+    /// Creates a file with this content, or replaces the content of an existing file.
     ///
     /// # Errors
     /// Those of [`create_file`](Self::create_file) and [`write`](Self::write).

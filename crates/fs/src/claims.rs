@@ -1,20 +1,21 @@
-//! Who works where: a hint by which writers keep out of each other's way.
+//! Claims: hints by which writers avoid each other.
 //!
-//! A writer that takes blocks from a chunk, inodes from a block or room in a leaf says so; others go elsewhere for a while.
-//! The table may forget: nothing but speed depends on it.
+//! A writer claims the chunk that it takes blocks from, the block that it takes inodes from, and the leaf
+//! that it adds entries to. Other writers then use other ones for a while. The table may forget a claim: only
+//! speed depends on it.
 
 use crate::types::Time;
 use lanefs_format::{BLOCK, MAX_VOLUME};
 use lanefs_store::SLOTS;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Places in the table.
+/// Slots in the table.
 const TABLE_SLOTS: usize = 1024;
 
-/// A claim ends when it was not renewed for one or two of these: 2^26 ns, a fifteenth of a second.
+/// A claim expires when it was not renewed for one or two ticks of 2^26 ns, a fifteenth of a second.
 const TICK_SHIFT: u32 = 26;
 
-/// A block's number in the high bits, then the tick, then the writer.
+/// Layout of a claim: the block's number in the high bits, then the tick, then the writer.
 const TICK_BITS: u32 = 12;
 const WRITER_BITS: u32 = 8;
 const LOW_BITS: u32 = TICK_BITS + WRITER_BITS;
@@ -49,13 +50,13 @@ impl Claims {
     pub(crate) fn claim(&self, at: u64, writer: u8, now: Time) {
         let word = (at / BLOCK) << LOW_BITS | tick(now) << WRITER_BITS | u64::from(writer);
         let slot = self.slot(at);
-        // Seldom written, so that the line stays shared between processors.
+        // Stores are rare, so that the line stays shared between processors.
         if slot.load(Relaxed) != word {
             slot.store(word, Relaxed);
         }
     }
 
-    /// True where another writer claimed it and still works there.
+    /// True where another writer has claimed the block or chunk, and its claim has not expired.
     pub(crate) fn is_claimed_by_other(&self, at: u64, writer: u8, now: Time) -> bool {
         let word = self.slot(at).load(Relaxed);
         let age = tick(now).wrapping_sub(word >> WRITER_BITS) & ((1 << TICK_BITS) - 1);

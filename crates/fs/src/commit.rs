@@ -1,4 +1,4 @@
-//! When changes become durable.
+//! Durability: commits, and the thread that makes them in the background.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 impl Shared {
-    /// Everything changed so far is durable on return. Operations go on meanwhile, but for the moment in which what changed is
-    /// copied. Threads that ask at the same time share a commit.
+    /// Makes all changes so far durable. Operations go on meanwhile, except while the changed blocks are
+    /// copied. Threads that call it at the same time share a commit.
     ///
     /// # Errors
     /// The device's; the volume is then open for reading only.
@@ -21,7 +21,7 @@ impl Shared {
         if self.state.store.is_memory() {
             return Ok(());
         }
-        // A snapshot that begins from now on has all that was done before this call.
+        // A snapshot that begins from now on includes all changes made before this call.
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
         let Some(_lock) = self.lock_commits_unless(|| self.durable.load(Ordering::SeqCst) >= wanted) else {
             return Ok(());
@@ -43,7 +43,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until nobody else commits, and keeps it so.
+    /// Waits until no other thread commits, and keeps other threads from it.
     pub(crate) fn lock_commits(&self) -> CommitLock<'_> {
         loop {
             if let Some(turn) = self.lock_commits_unless(|| false) {
@@ -52,8 +52,9 @@ impl Shared {
         }
     }
 
-    /// As [`lock_commits`](Self::lock_commits), but for `None` as soon as it is `done`. All who wait look when a commit is over: were they to queue
-    /// for a lock, the thread that had it last would have it again before they wake.
+    /// Locks as [`lock_commits`](Self::lock_commits) does, or returns `None` as soon as `done` is true. Every
+    /// waiting thread checks `done` when a commit ends. A queue for a mutex would not do: the thread that had
+    /// it last would have it again before the others wake.
     fn lock_commits_unless(&self, done: impl Fn() -> bool) -> Option<CommitLock<'_>> {
         let mut committing = self.committing.lock();
         loop {
@@ -68,8 +69,8 @@ impl Shared {
         }
     }
 
-    /// As [`commit`](Self::commit), with the gate closed all the time. The caller has its [commit lock](Self::lock_commits), and has
-    /// what the writers left [recalled](Self::recall_prealloc).
+    /// Commits as [`commit`](Self::commit) does, with the gate closed all the time. The caller has the
+    /// [commit lock](Self::lock_commits), and has [recalled](Self::recall_prealloc) the preallocations.
     pub(crate) fn commit_exclusive(&self, writer: &mut Writer) -> Result<()> {
         self.put_back(writer)?;
         if self.state.store.is_memory() {
@@ -85,10 +86,12 @@ impl Shared {
         Ok(())
     }
 
-    /// The first writer, with what all of them left to be committed; what they had in stock is in the bitmaps again.
+    /// Collects the uncommitted changes of all writers in the first one, which it returns, and returns their
+    /// preallocations to the bitmaps.
     ///
     /// # Errors
-    /// The device's; [`Error::Damaged`] where a bitmap is, and what was in stock stays used then, for fsck to find.
+    /// The device's; [`Error::Damaged`] where a bitmap is damaged. The preallocated blocks then stay used,
+    /// for fsck to find.
     pub(crate) fn recall_prealloc<'c>(&self, closed: &'c mut Closed<'_, Writer>) -> Result<&'c mut Writer> {
         let mut returning = Vec::new();
         for writer in &mut closed.states {
@@ -101,7 +104,7 @@ impl Shared {
         Ok(first)
     }
 
-    /// Gives what a writer has in stock back to the bitmaps.
+    /// Returns the preallocation of a writer to the bitmaps.
     fn put_back(&self, writer: &mut Writer) -> Result<()> {
         let mut runs = std::mem::take(&mut writer.returning);
         runs.append(&mut writer.prealloc.drain());
@@ -119,14 +122,14 @@ impl Shared {
         }
     }
 
-    /// All snapshots begun so far are durable. The caller has the commit lock.
+    /// Marks all snapshots begun so far as durable. The caller has the commit lock.
     fn mark_durable(&self) {
         let begun = self.begun.load(Ordering::SeqCst);
         let before = self.durable.swap(begun, Ordering::SeqCst);
         debug_assert!(before <= begun, "snapshot {before} was durable before {begun}");
     }
 
-    /// Most file data go to the device before the gate is closed.
+    /// Writes most file data to the device before the gate is closed.
     fn write_data_early(&self) -> Result<()> {
         let mut changed = Vec::new();
         self.state.gate.each(|writer| changed.append(&mut writer.log.take_changed()));
@@ -135,14 +138,15 @@ impl Shared {
         Ok(written?)
     }
 
-    /// Copies what changed, with what was freed marked as free; in memory it is not, until the copies are durable.
+    /// Copies the changed blocks, with freed blocks marked as free. In memory these stay used until the
+    /// copies are durable.
     fn snapshot(&self, writer: &mut Writer) -> Result<(Snapshot, Vec<Freed>)> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let freed = std::mem::take(&mut writer.deferred);
         let changed = writer.log.take_changed();
         let done = self.snapshot_with(writer, &freed, &changed);
         if done.is_err() {
-            // A damaged volume. What cannot be freed stays used, for fsck to find.
+            // The volume is damaged. Blocks that cannot be freed stay used, for fsck to find.
             writer.log.put_back_changed(changed);
             self.state.remove_deferred_frees(freed.len());
         }
@@ -168,11 +172,11 @@ impl Shared {
         }
     }
 
-    /// Fetches what freeing missed.
+    /// Fetches a block that the frees missed.
     fn fetch_for_freeing(&self, fault: Fault) -> Outcome<()> {
         match fault {
-            // What is out of use now that all was taken back had been freed and was met a second time: damage, which fetching
-            // would only bring about again.
+            // All changes of the attempt are rolled back, so a retired block was freed twice: the volume is
+            // damaged, and a fetch would only lead here again.
             Fault::Miss { at, .. } if self.state.store.is_retired(at) => {
                 Err(Fault::damaged(at, "a block is freed twice"))
             }
@@ -181,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// What a durable commit freed may be used again.
+    /// Makes the blocks that a durable commit freed available.
     fn free(&self, writer: &mut Writer, freed: &[Freed]) -> Result<()> {
         let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         loop {
@@ -200,7 +204,8 @@ impl Shared {
         }
     }
 
-    /// After a change: has the committer work when much has gathered, and waits for it when too much has.
+    /// Wakes the committer after a change when enough has accumulated, and waits for a commit when too much
+    /// has.
     pub(crate) fn wake_committer(&self) -> Result<()> {
         if self.state.store.must_commit() {
             return self.commit();
@@ -217,14 +222,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes file data in place that the next commit will want there. Nothing is durable by that.
+    /// Writes file data in place ahead of the next commit, which needs it there. Nothing becomes durable by
+    /// that.
     fn write_ahead(&self) {
         let _lock = self.lock_commits();
-        // A failure is told to whoever changes or syncs next.
+        // The next change or sync reports a failure.
         let _ = self.write_data_early();
     }
 
-    /// The background committer: commits by time and by size, writes file data ahead, and empties the journal behind.
+    /// Runs the background committer: it commits by time and by size, writes file data ahead, and empties the
+    /// journal.
     pub(crate) fn run_committer(&self) {
         let mut due = Instant::now() + self.commit_every;
         loop {
@@ -244,13 +251,14 @@ impl Shared {
                 continue;
             }
             due = Instant::now() + self.commit_every;
-            // A failure is told to whoever changes or syncs next.
+            // The next change or sync reports a failure.
             if self.state.store.has_changes() && !self.state.store.has_failed() {
                 let _ = self.commit();
             }
             if self.state.store.should_checkpoint() {
                 let _lock = self.lock_commits();
-                // Who had the turn before may have done it; a flush that fails behind a close would be heard by nobody.
+                // Another thread may have emptied the journal meanwhile. A failed flush behind a close would
+                // be reported to no caller.
                 if self.state.store.should_checkpoint() {
                     let _ = self.state.store.checkpoint();
                 }
@@ -270,7 +278,8 @@ impl Drop for CommitLock<'_> {
     }
 }
 
-/// The first writer, with what all of them left to be committed; they keep their prealloc.
+/// Collects the uncommitted changes of all writers in the first one, which it returns. The preallocations
+/// stay.
 fn gather_writers<'c>(closed: &'c mut Closed<'_, Writer>) -> &'c mut Writer {
     let (mut changed, mut deferred) = (Vec::new(), Vec::new());
     for writer in &mut closed.states {
@@ -283,7 +292,7 @@ fn gather_writers<'c>(closed: &'c mut Closed<'_, Writer>) -> &'c mut Writer {
     first
 }
 
-/// Positions of freed metadata, and runs of file data.
+/// Positions of freed metadata blocks, and extents of freed file data.
 fn places(freed: &[Freed]) -> (Vec<u64>, Vec<(u64, u64)>) {
     let mut blocks = Vec::new();
     let mut runs = Vec::new();

@@ -1,4 +1,4 @@
-//! Copying within a volume, as `copy_file_range(2)`.
+//! Copies within a volume, as `copy_file_range(2)`.
 
 use crate::data;
 use crate::error::Outcome;
@@ -11,26 +11,27 @@ use crate::volume::Volume;
 use lanefs_format::{BLOCK, Code, MAX_FILE_SIZE};
 use lanefs_store::Fault;
 
-/// What is copied in one transaction, in bytes: all that is in memory at a time.
+/// Bytes that one transaction copies, which are all that is in memory at a time.
 const PIECE: u64 = 1 << 20;
-/// A stretch of holes in one transaction: it may free as much at the other end.
+/// Bytes of a hole that one transaction copies: it may free as many in the target.
 const HOLE_PIECE: u64 = 1 << 30;
 
-/// What stands at the start of a range.
+/// The kind of the bytes at the start of a range, and their number.
 enum Stretch {
     Data(u64),
     Hole(u64),
 }
 
 impl Volume {
-    /// Copies up to `len` bytes from one file, or place, to another. Returns how many: fewer at the end of the source, or
-    /// where an error came after the first bytes. Holes stay holes, in whole blocks.
+    /// Copies up to `len` bytes from one file to another, or within a file. Returns their number: it is
+    /// smaller at the end of the source, or where an error follows the first bytes. Holes stay holes, in
+    /// whole blocks.
     ///
-    /// It is no single operation: who reads or writes at the same time may see a part of it.
+    /// The copy is not atomic: other threads may see a part of it.
     ///
     /// # Errors
-    /// [`Code::Invalid`] for ranges of one file that overlap; [`Code::FileTooLarge`]; those of [`read`](Self::read) and
-    /// [`write`](Self::write).
+    /// [`Code::Invalid`] for ranges of one file that overlap; [`Code::FileTooLarge`]; those of
+    /// [`read`](Self::read) and [`write`](Self::write).
     pub fn copy_range(
         &self,
         who: &Caller,
@@ -106,7 +107,7 @@ impl Volume {
                 Ok(bytes)
             }
             Stretch::Data(bytes) => {
-                // Pieces end where blocks of the target do.
+                // A piece ends where a block of the target does.
                 let bytes = bytes.min(len).min(PIECE - target % BLOCK);
                 buffer.resize(bytes as usize, 0);
                 let read = self.read(who, from, source, buffer)?;
@@ -116,7 +117,7 @@ impl Volume {
         }
     }
 
-    /// What begins at `offset`, and how far it goes; nothing at the end of the file.
+    /// The kind of range at `offset`, and its length; 0 at the end of the file.
     fn stretch(&self, ino: Ino, offset: u64) -> Result<Stretch> {
         self.view(|core| {
             let node = regular(core, ino)?;

@@ -1,17 +1,17 @@
-//! Free blocks and inodes in use, as the writers count them.
+//! Counts of free blocks and of inodes in use, one line for each writer.
 
 use lanefs_store::SLOTS;
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Blocks and inodes, as one writer's changes added to them or took from them.
+/// Blocks and inodes that a writer's changes added (or removed, where negative).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Free blocks, those in a writer's stock too.
+    /// Free blocks, including preallocated ones.
     pub(crate) free_blocks: i64,
     /// Inodes in use.
     pub(crate) inodes: i64,
-    /// Blocks of file data that will be free with the next commit.
+    /// Blocks of file data that the next commit frees.
     pub(crate) deferred: i64,
 }
 
@@ -33,9 +33,9 @@ struct WriterCounts {
     deferred: AtomicI64,
 }
 
-/// The counts of a volume: the sum of what each writer added to what they were at first.
+/// The counts of a volume: the start values, and what each writer added.
 pub(crate) struct VolumeCounts {
-    /// One line for each writer, and one for the start.
+    /// One line for each writer, and one for the start values.
     lines: Box<[WriterCounts]>,
 }
 
@@ -49,7 +49,7 @@ impl VolumeCounts {
         counts
     }
 
-    /// Sets the counts to what was counted. The caller has exclusive access.
+    /// Sets the counts to counted values. The caller has exclusive access.
     pub(crate) fn set(&self, free_blocks: u64, inodes: u64) {
         let now = self.sum();
         let start = &self.lines[SLOTS];
@@ -62,7 +62,7 @@ impl VolumeCounts {
         );
     }
 
-    /// Free blocks, inodes in use, blocks that will be free.
+    /// Returns the sum over all writers.
     pub(crate) fn sum(&self) -> Counts {
         let mut sum = Counts::default();
         for line in &self.lines {
@@ -75,7 +75,7 @@ impl VolumeCounts {
         sum
     }
 
-    /// What writer `number` added so far.
+    /// Publishes the counts of writer `number`.
     pub(crate) fn publish(&self, number: u8, counts: Counts) {
         debug_assert!(usize::from(number) < SLOTS, "no writer {number}");
         let line = &self.lines[usize::from(number)];

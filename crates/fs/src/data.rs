@@ -1,7 +1,7 @@
 //! File content: inline in the inode, or in blocks through the file map.
 //!
-//! What lies behind the end of a file in its last block, or in the inode, is zero, but for what a write left that a crash cut
-//! off; so it is cleared when the file grows over it.
+//! The bytes behind the end of a file, in its last block or in the inode, are zero, except for a write that a
+//! crash cut off. So they are cleared when the file grows over them.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -13,11 +13,11 @@ use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, Pointe
 use lanefs_store::{Fault, Want};
 use std::borrow::Cow;
 
-/// A write that ends inside a block is padded to whole blocks up to this size, so that it reaches the device in one
-/// piece.
+/// Size up to which a write that ends inside a block is padded to whole blocks, so that it reaches the device
+/// in one piece.
 const PADDED: usize = 1 << 20;
 
-/// Reads from `offset` on; fewer bytes only at the end of the file.
+/// Reads from `offset` on; the result is short only at the end of the file.
 pub(crate) fn read(core: &Core, node: Inode<'_>, offset: u64, buffer: &mut [u8]) -> Outcome<usize> {
     let size = node.size();
     if offset >= size {
@@ -60,16 +60,17 @@ pub(crate) fn read(core: &Core, node: Inode<'_>, offset: u64, buffer: &mut [u8])
     Ok(len)
 }
 
-/// Blocks that follow each other on the volume from the file's block `first` on, `need` at least: what reading ahead may bring.
+/// Number of blocks, `need` at least, that are consecutive on the volume from the file's block `first` on:
+/// the limit of readahead.
 #[cold]
 fn ahead(core: &Core<'_>, node: Inode<'_>, first: u64, need: u32) -> u32 {
-    /// 16 MiB; one lookup sees 2 MiB of small blocks at most anyway.
+    /// 16 MiB; one lookup covers 2 MiB of small blocks at most.
     const FAR: u64 = 4096;
     let blocks = map::lookup(core, node, first, FAR).map_or(0, |extent| extent.blocks);
     blocks.min(FAR).max(u64::from(need)) as u32
 }
 
-/// Writes all of `data` and grows the file if need be.
+/// Writes all of `data` and grows the file where necessary.
 pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
     if data.is_empty() {
         return Ok(());
@@ -104,8 +105,8 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u
     Ok(())
 }
 
-/// Data to be written at places of the volume once everything is allocated: what was overwritten could not be taken back
-/// when the volume turned out to be full.
+/// Data that is written once everything is allocated: overwritten data could not be rolled back when the
+/// volume turns out to be full.
 #[derive(Default)]
 struct WritePlan<'d>(Vec<PlannedWrite<'d>>);
 
@@ -113,20 +114,20 @@ struct PlannedWrite<'d> {
     /// Position on the volume.
     at: u64,
     data: Cow<'d, [u8]>,
-    /// Blocks that were allocated for it.
+    /// The blocks were allocated for this data.
     is_new: bool,
 }
 
 impl<'d> WritePlan<'d> {
-    /// The caller holds the file's inode.
+    /// Writes the data. The caller has locked the file's inode.
     fn carry_out(self, edit: &mut Edit<'_>) -> Outcome<()> {
         for (i, part) in self.0.iter().enumerate() {
-            // A part of a block that is written whole before needs nothing to be there.
+            // A part of a block that an earlier write covers as a whole need not be fetched.
             if !self.0[..i].iter().any(|whole| whole.at <= part.at && part.end() <= whole.end()) {
                 edit.tx.prepare_data(part.at, part.data.len())?;
             }
         }
-        // Where the blocks are is true, and stays so.
+        // The positions are valid from here on, and stay so.
         edit.tx.validate()?;
         self.0.iter().try_for_each(|part| match part.is_new {
             true => edit.tx.write_new_data(part.at, &part.data),
@@ -134,7 +135,7 @@ impl<'d> WritePlan<'d> {
         })
     }
 
-    /// Data for blocks, or for parts of them, that are the file's already.
+    /// Adds data for blocks that the file has already, or for parts of them.
     fn add(&mut self, at: u64, data: Cow<'d, [u8]>) {
         self.0.push(PlannedWrite { at, data, is_new: false });
     }
@@ -197,7 +198,8 @@ fn write_parts<'d>(
     Ok(())
 }
 
-/// Writes inside one block. A block that held nothing is written whole, so that what surrounds the data is zero.
+/// Writes inside one block. A block that held nothing is written as a whole, so that the bytes around the
+/// data are zero.
 fn write_inside<'d>(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -248,8 +250,8 @@ fn write_blocks<'d>(
     Ok(())
 }
 
-/// Writes zeros behind the end of a file, as far as its last block and `to`: a write that a crash cut off may have left
-/// something there.
+/// Writes zeros behind the end of a file, as far as its last block and `to` reach: a write that a crash cut
+/// off may have left data there.
 fn clear_tail(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -267,7 +269,7 @@ fn clear_tail(
     Ok(())
 }
 
-/// Writes zeros over what is allocated in a part of one block.
+/// Writes zeros over the allocated part of a range within one block.
 fn zero_inside(edit: &mut Edit<'_>, node: Inode<'_>, from: u64, to: u64) -> Outcome<()> {
     if from < to
         && let MapState::Data(at) = map::lookup(edit.core, node, from / BLOCK, 1)?.state
@@ -280,7 +282,7 @@ fn zero_inside(edit: &mut Edit<'_>, node: Inode<'_>, from: u64, to: u64) -> Outc
     Ok(())
 }
 
-/// Cuts a file off, or grows it with a hole.
+/// Truncates a file, or grows it with a hole.
 pub(crate) fn truncate(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outcome<()> {
     if size > MAX_FILE_SIZE {
         return Err(Code::FileTooLarge.into());
@@ -372,7 +374,7 @@ fn clear(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, mode: Allo
         let from = offset / BLOCK;
         map::allocate(edit, node, from, end.div_ceil(BLOCK) - from, true)?;
     }
-    // Data last: it cannot be taken back when the volume turns out to be full.
+    // Data comes last: it cannot be rolled back when the volume turns out to be full.
     zero_inside(edit, node, offset, first * BLOCK)?;
     zero_inside(edit, node, last * BLOCK, end)
 }
@@ -387,7 +389,7 @@ pub(crate) fn seek(core: &Core, node: Inode<'_>, offset: u64, what: Seek) -> Out
         return Ok(if what == Seek::Data { offset } else { size });
     }
     let mut block = offset / BLOCK;
-    // No file has more extents and holes than this; a map bent into a maze ends here.
+    // No file has more extents and holes than this; the loop ends on a damaged map.
     for _ in 0..=2 * core.store.bytes() / BLOCK + 1024 {
         let extent = map::lookup(core, node, block, u64::MAX - block)?;
         let is_data = matches!(extent.state, MapState::Data(_));
@@ -403,11 +405,11 @@ pub(crate) fn seek(core: &Core, node: Inode<'_>, offset: u64, what: Seek) -> Out
     Err(Fault::damaged(node.view.at(), "a file map with more extents than the volume has blocks"))
 }
 
-/// Where the blocks of a file lie, those behind its end too.
+/// The extents of a file, including those behind its end.
 pub(crate) fn extents(core: &Core, node: Inode<'_>) -> Outcome<Vec<FileExtent>> {
     let mut all: Vec<FileExtent> = Vec::new();
     let mut block = 0;
-    // As in `seek`; behind the map's reach all is one hole.
+    // The bound is that of `seek`; behind the reach of the map there is one hole.
     for _ in 0..=2 * core.store.bytes() / BLOCK + 1024 {
         if node.is_inline() || block >= MAX_FILE_SIZE / BLOCK {
             return Ok(all);

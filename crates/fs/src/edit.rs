@@ -11,12 +11,12 @@ use lanefs_format::inode as f;
 use lanefs_store::{Fault, Reader, Tx, View};
 use smallvec::SmallVec;
 
-/// A running change: a transaction with the allocator's state and the time that it stamps.
+/// One attempt of a change: a transaction, the allocator's state, and the time for stamps.
 pub(crate) struct Edit<'v> {
     pub(crate) core: &'v Core<'v>,
     pub(crate) tx: Tx<'v>,
     pub(crate) hints: Hints,
-    /// What this change adds to the counts.
+    /// The counts that this change adds.
     pub(crate) counts: Counts,
     pub(crate) now: Time,
     pub(crate) leaves: &'v mut LeafHints,
@@ -26,7 +26,7 @@ pub(crate) struct Edit<'v> {
     pub(crate) may_list: bool,
     /// The writer's number.
     number: u8,
-    /// Directories whose content changes.
+    /// Directories whose contents change.
     stamps: SmallVec<[View<'v>; 2]>,
     writer_hints: &'v mut Hints,
     writer_counts: &'v mut Counts,
@@ -60,25 +60,25 @@ impl<'v> Edit<'v> {
         &self.core.store
     }
 
-    /// True where another writer works in the chunk or block at `at` just now.
+    /// True where another writer has claimed the chunk or block at `at`.
     pub(crate) fn is_claimed(&self, at: u64) -> bool {
         self.core.state.claims.is_claimed_by_other(at, self.number, self.now)
     }
 
-    /// Tells other writers that this one works in the chunk or block at `at`.
+    /// Claims the chunk or block at `at`.
     pub(crate) fn claim(&self, at: u64) {
         self.core.state.claims.claim(at, self.number, self.now);
     }
 
-    /// Stamps a directory whose content changes. Those who do so at the same time need not wait for one another, for times only
-    /// grow; so it is done last.
+    /// Stamps a directory whose contents change. Writers that do so at the same time need not wait for each
+    /// other, because times only grow. So the stamp is written at the end.
     pub(crate) fn stamp(&mut self, inode: View<'v>) {
         self.tx.pin(inode);
         self.stamps.push(inode);
     }
 
-    /// Ends the transaction: all its changes stay. What it freed is free at once in memory, and on a device when this
-    /// commit has reached it.
+    /// Ends the transaction: all its changes stay. Its frees are available at once in memory, and on a device
+    /// when the next commit is durable.
     ///
     /// # Errors
     /// As any change; nothing has happened then.
@@ -103,12 +103,14 @@ impl<'v> Edit<'v> {
         Ok(())
     }
 
-    /// What a run's failure comes to: a run that read what has changed since has not failed, but must be done again.
+    /// Returns the fault that ends the attempt. A stale attempt is not a failure: it is a conflict, and is
+    /// retried.
     pub(crate) fn verdict(&self, fault: Fault) -> Fault {
         self.tx.validate().err().unwrap_or(fault)
     }
 
-    /// Ends the transaction and keeps its changes, without validation: the caller has exclusive access, or has validated.
+    /// Ends the transaction and keeps its changes, without validation: the caller has exclusive access, or
+    /// has validated.
     pub(crate) fn end(self) {
         self.hints.assert_sound();
         *self.writer_hints = self.hints;

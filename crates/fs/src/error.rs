@@ -9,26 +9,26 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Result of one attempt of an operation.
 pub(crate) type Outcome<T> = std::result::Result<T, Fault>;
 
-/// Why an operation did not happen. Every error has a [`Code`], and through it an errno.
+/// The reason why an operation did not happen. Every error has a [`Code`], and through it an errno.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An ordinary outcome of a file system call.
+    /// An ordinary result of a file system call.
     #[error("{}", .0.text())]
     Code(Code),
-    /// A code, and what it was about: `path: text`.
+    /// A code and its subject, shown as `subject: text`.
     #[error("{what}: {}", code.text())]
     At {
-        /// What happened.
+        /// The result code.
         code: Code,
-        /// To what: a path, in words or as given.
+        /// The subject: a path, in words or as given.
         what: String,
     },
-    /// The volume's bytes contradict the format.
+    /// The bytes of the volume contradict the format.
     #[error("the volume is damaged at position {at:#x}: {why} (run `lanefs fsck`)")]
     Damaged {
         /// Byte position.
         at: u64,
-        /// What is wrong there.
+        /// The contradiction.
         why: String,
     },
     /// The image cannot be opened or made.
@@ -36,13 +36,13 @@ pub enum Error {
     Image {
         /// The image's name.
         what: String,
-        /// What is wrong with it and what to do.
+        /// The problem, and how to solve it.
         why: String,
     },
     /// The device or the host failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done.
+        /// The action that failed.
         what: String,
         /// The host's error.
         source: std::io::Error,
@@ -68,7 +68,7 @@ impl Error {
         }
     }
 
-    /// The same error, saying what it was about.
+    /// Adds the subject to an error without one.
     pub fn at(self, what: impl Into<String>) -> Self {
         match self {
             Error::Code(code) => Error::At { code, what: what.into() },
@@ -76,7 +76,7 @@ impl Error {
         }
     }
 
-    /// What a volume answers to changes after a write failed.
+    /// The error of all changes after a failed write.
     pub(crate) fn write_failed() -> Self {
         let what = "a write to the device failed, so the volume is read-only; open it again to go on from the last commit";
         Error::At { code: Code::ReadOnly, what: what.into() }
@@ -101,7 +101,7 @@ impl From<Fault> for Error {
             Fault::Damaged { at, why } => Error::Damaged { at, why: why.into() },
             Fault::Miss { at, want: Want::Block(kind) } => Error::wrong_kind(at, kind),
             Fault::Miss { at, .. } => Error::Damaged { at, why: "no file data there".into() },
-            // A run that was alone met a writer: its own notes were wrong.
+            // An attempt with exclusive access met a writer: its own read set was wrong.
             Fault::Conflict { .. } | Fault::ReadSetTooLarge => Error::Code(Code::InvariantViolated),
             Fault::Io { at, doing, errno } => Error::Io {
                 what: format!("{doing} the volume at byte {at}"),

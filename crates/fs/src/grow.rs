@@ -1,4 +1,4 @@
-//! Growing a volume.
+//! Growth of a volume.
 
 use crate::edit::Edit;
 use crate::error::{Error, Outcome, Result};
@@ -9,10 +9,11 @@ use lanefs_format::{BLOCK, BlockKind, Code, GROUP, MAX_VOLUME};
 use lanefs_store::Fault;
 
 impl Volume {
-    /// Grows the volume to `size` bytes (rounded down to a multiple of 4096).
+    /// Grows the volume to `size` bytes (rounded down to a multiple of the block size).
     ///
     /// # Errors
-    /// [`Error::Image`] for a size below the present one or too large; no room for the longer group table; the device's.
+    /// [`Error::Image`] for a size below the present one or too large; no room for the longer group table;
+    /// the device's.
     pub fn grow(&self, size: u64) -> Result<()> {
         let refuse = |why: String| Error::Image { what: "cannot grow".into(), why };
         let bytes = size & !(BLOCK - 1);
@@ -28,7 +29,7 @@ impl Volume {
         }
         let shared = &self.shared;
         shared.begin_changes()?;
-        // Nobody else is about while the volume's shape changes, and the volume as it is must be on the device before.
+        // The layout changes with exclusive access, and all earlier changes must be on the device before.
         let _lock = shared.lock_commits();
         let mut closed = shared.state.gate.close_to_change(&shared.state.store);
         shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
@@ -57,7 +58,7 @@ impl Volume {
             return Err(fault.into());
         }
         shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
-        // The superblock may name the new table only when that is in its place.
+        // The superblock may give the new table only when the table is in place.
         shared.state.store.checkpoint()?;
         let (groups, group_count) = (shared.state.groups(), shared.state.group_count());
         self.update_superblock(|s| {
@@ -66,7 +67,7 @@ impl Volume {
     }
 }
 
-/// Makes the volume's tables fit its new size.
+/// Adapts the tables of the volume to its new size.
 fn grow(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64), count: u64) -> Outcome<()> {
     let ((old_at, old_count), (old, bytes)) = (old_table, size);
     let core = edit.core;
@@ -86,13 +87,14 @@ fn grow(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64), count: u64
     core.set_groups(at, count);
     let outcome = extend(edit, old_table, size);
     if outcome.is_err() {
-        // It may run again, when all that it missed was fetched.
+        // The attempt may be repeated when the missing blocks are resident.
         core.set_groups(old_at, old_count);
     }
     outcome
 }
 
-/// A place for a table of `count` blocks: at the start of the new space when it has room there, else what is free.
+/// Position for a table of `count` blocks: at the start of the new space where it has room, else in free
+/// space.
 fn place_table(edit: &mut Edit<'_>, old: u64, bytes: u64, count: u64) -> Outcome<u64> {
     if (bytes - old) / BLOCK > count {
         return Ok(old);
@@ -104,7 +106,7 @@ fn place_table(edit: &mut Edit<'_>, old: u64, bytes: u64, count: u64) -> Outcome
     Ok(extent.first * BLOCK)
 }
 
-/// Makes the new groups, lets the last old one reach its new end, and takes the table's own blocks into account.
+/// Makes the new groups, extends the last old one to its new end, and accounts for the blocks of the table.
 fn extend(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64)) -> Outcome<()> {
     let ((old_at, old_count), (old, bytes)) = (old_table, size);
     let (at, count) = (edit.core.groups(), edit.core.group_count());

@@ -1,29 +1,30 @@
-//! Where a writer goes on looking for room. A hint may be out of date: the truth is in the volume's bytes.
+//! Hints: where a writer continues its search for room. A hint may be out of date; the truth is in the blocks
+//! of the volume.
 
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
 
-/// Where a writer's allocations go on. All of it can be found again from the volume's bytes; a transaction that is taken
-/// back restores it as a whole.
+/// The allocation state of a writer. All of it can be found again in the blocks of the volume. A transaction
+/// that is rolled back restores it as a whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hints {
-    /// Inode block with room (position), 0 for none.
+    /// Position of an inode block with room, 0 for none.
     pub(crate) inode_block: u64,
-    /// Place in it to go on from.
+    /// Slot in the inode block where the search continues.
     pub(crate) inode_slot: u64,
-    /// Metadata chunk to take blocks from (position), 0 for none.
+    /// Position of a metadata chunk with room, 0 for none.
     pub(crate) chunk: u64,
-    /// Place in its table to go on from.
+    /// Slot in the chunk's table where the search continues.
     pub(crate) chunk_slot: u64,
-    /// True after a look at all groups found no inode block with room.
+    /// True after a search of all groups found no inode block with room.
     pub(crate) no_inode_room: bool,
-    /// True after a look at all groups found no metadata chunk with room.
+    /// True after a search of all groups found no metadata chunk with room.
     pub(crate) no_chunk_room: bool,
-    /// Group in which blocks for files that begin were found last; those before it had few.
+    /// Group that last had blocks for new files; the groups before it had few.
     pub(crate) data_group: u64,
 }
 
 impl Hints {
-    /// Asserts that each hint points at what it is about.
+    /// Asserts that each hint points at a block, chunk or slot of its kind.
     #[inline(always)]
     pub(crate) fn assert_sound(&self) {
         debug_assert!(self.inode_block.is_multiple_of(BLOCK), "an inode block at {:#x}", self.inode_block);
@@ -32,10 +33,10 @@ impl Hints {
     }
 }
 
-/// Directories that are remembered.
+/// Directories in the table.
 const SLOTS: usize = 16;
 
-/// For some directories, the leaf in which this writer found room last. It may be full or gone by now.
+/// For some directories, the leaf in which this writer last found room. The leaf may be full or freed by now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LeafHints {
     slots: [(u64, u64); SLOTS],

@@ -1,11 +1,12 @@
-//! Inodes that are held: they outlive their last name until the last holder lets go.
+//! Holders: an inode outlives its last name until its last holder releases it.
 //!
-//! Holders are counted in memory only. A change that takes an inode's last name away decides once it holds the inode's record:
-//! is somebody counted then, it [lists](crate::orphans) the inode, else it frees it. Who wants to hold an inode counts himself
-//! first, and then looks at the inode in a run that notes its record. So of the two one sees the other: the change sees the
-//! count, or the run sees the change, waits for its end, and finds the inode gone.
+//! Holders are counted in memory only. A change that removes an inode's last name decides with the inode's
+//! ownership record locked: it [lists](crate::orphans) the inode where a holder is counted, else it frees the
+//! inode. A thread that wants to hold an inode first counts itself, and then reads the inode in an attempt
+//! that tracks the record. So one of the two sees the other: the change sees the count, or the attempt
+//! conflicts with the change, waits for its end, and finds the inode freed.
 //!
-//! Who lets go the last looks in the same way: he is uncounted first, and looks then whether the inode has a name.
+//! The last release decrements first, then rechecks whether the inode has a name.
 
 use crate::error::Result;
 use crate::inode::Inode;
@@ -16,10 +17,11 @@ use crate::{namespace, ops, reclaim};
 use lanefs_format::inode as f;
 use smallvec::SmallVec;
 
-/// Counts holders while an operation's runs go on: one that does not count may have found another inode than the last.
+/// Counts holders during the attempts of an operation. A stale attempt may have found another inode than the
+/// last one.
 struct HolderCount<'v> {
     volume: &'v Volume,
-    /// In the order in which they were found; only the last is what the operation came to.
+    /// Inodes in the order in which they were found; only the last is the result.
     counted: SmallVec<[u64; 2]>,
 }
 
@@ -28,7 +30,7 @@ impl<'v> HolderCount<'v> {
         HolderCount { volume, counted: SmallVec::new() }
     }
 
-    /// This run is about inode `ino`.
+    /// Counts a holder of the inode that this attempt found.
     fn count(&mut self, ino: u64) {
         if self.counted.last() != Some(&ino) {
             self.volume.shared.state.holds.add(ino);
@@ -36,7 +38,7 @@ impl<'v> HolderCount<'v> {
         }
     }
 
-    /// The last one stays counted.
+    /// Keeps the last holder counted.
     fn keep(mut self, attr: Attr) -> Attr {
         let last = self.counted.pop();
         debug_assert_eq!(last, Some(attr.ino.0), "the last inode found is the result");
@@ -50,26 +52,27 @@ impl<'v> HolderCount<'v> {
 impl Drop for HolderCount<'_> {
     fn drop(&mut self) {
         for ino in std::mem::take(&mut self.counted) {
-            // Only a damaged volume, or a device, fails here, and the next open tries again.
+            // Only a damaged volume or a device fails here, and the next mount tries again.
             let _ = self.volume.release(Ino(ino), 1);
         }
     }
 }
 
 impl Volume {
-    /// True while somebody holds the inode.
+    /// True while the inode has a holder.
     pub fn is_held(&self, ino: Ino) -> bool {
         self.shared.state.holds.has(ino.0)
     }
 
-    /// Holds an inode: it lives on without a name, as a file that is open does, until it is [released](Self::release). Holders
-    /// are counted; a process that ends holds nothing any more, and the next open of the volume frees what it left.
+    /// Holds an inode: it lives on without a name, as an open file does, until it is
+    /// [released](Self::release). Holders are counted. They end with the process, and the next mount of the
+    /// volume frees the inodes that they held.
     ///
-    /// Who made or looked up an inode and holds it by number compares [`Attr::generation`], or takes
+    /// A caller that found an inode and holds it by number compares [`Attr::generation`], or uses
     /// [`lookup_held`](Self::lookup_held).
     ///
     /// # Errors
-    /// [`Code::StaleInode`](lanefs_format::Code::StaleInode) when it is not in use.
+    /// [`Code::StaleInode`](lanefs_format::Code::StaleInode) when the inode is not in use.
     pub fn hold(&self, ino: Ino) -> Result<Attr> {
         let mut counting = HolderCount::new(self);
         counting.count(ino.0);
@@ -77,7 +80,7 @@ impl Volume {
         Ok(counting.keep(attr))
     }
 
-    /// Looks a name up and holds what it names, in one step: no other inode can have taken its number in between.
+    /// Looks a name up and holds its inode in one step: no other inode can take the number in between.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
@@ -91,15 +94,15 @@ impl Volume {
         Ok(counting.keep(attr))
     }
 
-    /// Takes `times` holders of an inode away. With the last one an inode without a name is freed.
+    /// Removes `times` holders of an inode. The last release frees an inode that has no name.
     ///
     /// # Errors
-    /// Those of a change. The inode is not held any more then, and the next open of the volume frees it.
+    /// Those of a change. The inode has no holder then, and the next mount of the volume frees it.
     pub fn release(&self, ino: Ino, times: u64) -> Result<()> {
         if !self.shared.state.holds.remove(ino.0, times) {
             return Ok(());
         }
-        // Nearly always it still has a name, or got another.
+        // Nearly always the inode still has a name, or has another one.
         let links = self.view(|core| Ok(Inode::load(core, ino.0)?.view.get(f::LINKS)));
         if !links.is_ok_and(|links| links == 0) || self.access() == Access::Read {
             return Ok(());

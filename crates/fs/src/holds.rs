@@ -1,24 +1,24 @@
-//! The table of holders: which inodes are held, and how often. It is in memory only.
+//! The table of holders: the inodes that are held, and the number of their holders. It is in memory only.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// Parts of the table, so that threads seldom meet.
+/// Shards of the table, so that threads seldom contend.
 const SHARDS: usize = 64;
 
-/// What is known of an inode that is held.
+/// State of an inode that is held.
 #[derive(Clone, Copy, Default)]
 struct HeldInode {
     times: u64,
-    /// It may have lost its last name since. Never false where it has.
+    /// The inode may have lost its last name since. Never false where it has.
     perhaps_nameless: bool,
-    /// It was made without a name, and may get one.
+    /// The inode was made without a name, and may get one.
     may_be_linked: bool,
 }
 
-/// Who holds what, by inode number.
+/// The holders of all inodes.
 pub(crate) struct Holds {
     shards: [Shard; SHARDS],
 }
@@ -32,7 +32,7 @@ impl Default for Holds {
 #[derive(Default)]
 #[repr(align(128))]
 struct Shard {
-    /// Inodes in the map, for those who only want to know that there is none.
+    /// Number of inodes in the map, for a check without the lock.
     count: AtomicUsize,
     map: Mutex<HashMap<u64, HeldInode, BuildHasherDefault<Spread>>>,
 }
@@ -62,18 +62,18 @@ impl Holds {
         &self.shards[ino as usize % SHARDS]
     }
 
-    /// Counts one holder more.
+    /// Adds a holder.
     pub(crate) fn add(&self, ino: u64) {
         let shard = self.shard(ino);
         let mut map = shard.map.lock();
         map.entry(ino).or_default().times += 1;
         shard.count.store(map.len(), Ordering::Relaxed);
         drop(map);
-        // Counted first, and looked at the inode then.
+        // The count is visible before the caller reads the inode.
         fence(Ordering::SeqCst);
     }
 
-    /// Takes holders away. True where none is left and the inode may have no name.
+    /// Removes holders. True where none is left and the inode may have no name.
     pub(crate) fn remove(&self, ino: u64, times: u64) -> bool {
         let shard = self.shard(ino);
         let mut map = shard.map.lock();
@@ -104,7 +104,8 @@ impl Holds {
         self.with(ino, |_| true)
     }
 
-    /// True where the inode is held, and must live on without a name. The caller holds the inode's record.
+    /// True where the inode is held, and must live on without a name. The caller has locked the inode's
+    /// ownership record.
     pub(crate) fn keep_nameless(&self, ino: u64) -> bool {
         self.with(ino, |held| {
             held.perhaps_nameless = true;
@@ -117,12 +118,12 @@ impl Holds {
         self.with(ino, |held| held.may_be_linked)
     }
 
-    /// An inode was made without a name, and may get one.
+    /// Allows a name for an inode that was made without one.
     pub(crate) fn allow_link(&self, ino: u64) {
         self.with(ino, |held| held.may_be_linked = true);
     }
 
-    /// An inode that was made without a name has one.
+    /// Ends the permission of [`allow_link`](Self::allow_link): the inode has a name.
     pub(crate) fn forbid_link(&self, ino: u64) {
         self.with(ino, |held| held.may_be_linked = false);
     }
@@ -132,7 +133,7 @@ impl Holds {
         self.shards.iter().all(|shard| shard.map.lock().is_empty())
     }
 
-    /// Nobody holds anything any more.
+    /// Removes all holders.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             shard.map.lock().clear();

@@ -1,4 +1,4 @@
-//! Inodes as the engine handles them.
+//! Inodes in use.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -18,17 +18,19 @@ pub(crate) struct Inode<'a> {
     pub(crate) ino: u64,
 }
 
-/// The directory's file map has holes below its end, so a new leaf looks for one.
+/// Flag of a directory: its file map has holes below its end, which a new leaf fills.
 pub(crate) const FLAG_MAP_HOLES: u16 = 2;
-/// Of the orphan directory: there may be inodes without a name that it does not list.
+/// Flag of the orphan directory: it may not list all inodes without a name.
 pub(crate) const FLAG_UNLISTED: u16 = 4;
 
-// The flags of directories leave the fields of all inodes alone.
+// The flags of directories leave the common flags alone.
 const _: () = assert!((FLAG_MAP_HOLES | FLAG_UNLISTED) & (INODE_INLINE | INODE_DEPTH_MASK) == 0);
 const _: () = assert!(FLAG_MAP_HOLES & FLAG_UNLISTED == 0);
 const _: () = assert!(INODE_DEPTH_MASK >> INODE_DEPTH_SHIFT >= MAX_MAP_DEPTH as u16);
 
 impl<'a> Inode<'a> {
+    /// Loads an inode.
+    ///
     /// # Errors
     /// [`Code::StaleInode`] when the inode is free.
     #[inline(always)]
@@ -43,19 +45,19 @@ impl<'a> Inode<'a> {
         Ok(Inode { view, ino })
     }
 
-    /// No inode is resident there: the chunk's table tells whether there is one at all, or was once.
+    /// Decides by the chunk's table whether an inode that is not resident exists at all.
     #[cold]
     fn perhaps_stale(core: &Core<'_>, ino: u64, fault: Fault) -> Fault {
         match (space::may_hold_inodes(core, ino.saturating_mul(core.store.inode_size().bytes())), fault) {
             (Ok(false), Fault::Miss { .. } | Fault::Damaged { .. }) => Code::StaleInode.into(),
             (Err(writer @ (Fault::Conflict { .. } | Fault::ReadSetTooLarge)), _) => writer,
-            // The table is not here either, and comes first.
+            // The table is not resident either, and is fetched first.
             (Err(Fault::Miss { at, want }), Fault::Miss { .. }) => Fault::Miss { at, want },
             _ => fault,
         }
     }
 
-    /// A directory's inode.
+    /// Loads the inode of a directory.
     ///
     /// # Errors
     /// [`Code::NotDirectory`].
@@ -89,7 +91,7 @@ impl<'a> Inode<'a> {
         self.view.get(f::BYTES)
     }
 
-    /// Levels of pointer blocks in the file map.
+    /// Number of levels of pointer blocks in the file map.
     pub(crate) fn depth(&self) -> Outcome<u8> {
         let depth = ((self.flags() & INODE_DEPTH_MASK) >> INODE_DEPTH_SHIFT) as u8;
         if depth > MAX_MAP_DEPTH {
@@ -98,9 +100,9 @@ impl<'a> Inode<'a> {
         Ok(depth)
     }
 
-    /// What follows the first 96 bytes.
+    /// The part behind the first [`INODE_CORE`] bytes.
     pub(crate) fn tail(&self) -> View<'a> {
-        // The view is 128 or 256 bytes long, so the part exists.
+        // A view of an inode is longer than `INODE_CORE`, so the part exists.
         self.view.part(INODE_CORE, self.view.len() - INODE_CORE).unwrap_or(self.view)
     }
 
@@ -115,7 +117,7 @@ impl<'a> Inode<'a> {
     }
 }
 
-/// Where the fields of an inode are read.
+/// A source of an inode's fields.
 trait Fields {
     fn get<T: Word>(&self, field: Field<T>) -> T;
 }
@@ -159,7 +161,8 @@ fn attr_in(ino: u64, kind: FileKind, v: &impl Fields) -> Attr {
 }
 
 impl Attr {
-    /// What the first [`INODE_CORE`] bytes of an inode say, for an engine that has a copy of them; `None` for those of none.
+    /// Decodes the attributes from the first [`INODE_CORE`] bytes of an inode, for an engine that has a copy
+    /// of them; `None` for the bytes of a free inode.
     pub fn of_inode(ino: Ino, core: &[u8]) -> Option<Attr> {
         let core: &[u8; INODE_CORE] = core.try_into().ok()?;
         let kind = FileKind::from_mode(core.get(f::MODE))?;
@@ -167,7 +170,7 @@ impl Attr {
     }
 }
 
-/// What a new inode begins with.
+/// The first content of an inode.
 pub(crate) struct NewInode {
     pub(crate) kind: FileKind,
     pub(crate) perm: u16,
@@ -177,7 +180,7 @@ pub(crate) struct NewInode {
     pub(crate) parent: u64,
 }
 
-/// Allocates and fills an inode with one name to come (directories: two).
+/// Allocates and fills an inode with a link count of one (directories: two); the caller adds the name.
 pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Inode<'v>> {
     let (ino, view) = space::alloc_inode(edit)?;
     let old = view.get(f::GENERATION);
@@ -190,16 +193,16 @@ pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Inode<'v>
     for time in [f::MTIME, f::CTIME, f::ATIME, f::BTIME] {
         time.write(&mut bytes, edit.now.0);
     }
-    // A block of inodes may have been something else in between, so a first generation comes from the clock.
+    // The block may have held other metadata meanwhile, so a first generation comes from the clock.
     let generation = if old == 0 { (edit.now.0 >> 20) as u32 } else { old.wrapping_add(1) };
     f::GENERATION.write(&mut bytes, generation.max(1));
-    // Free until its mode is set, so only that needs to be put back.
+    // The inode is free until its mode is set, so only the mode needs undo.
     edit.tx.init(view, 0, &bytes[..view.len()]);
     edit.tx.put(view, f::MODE, new.kind.mode() | new.perm & 0o7777);
     Ok(Inode { view, ino })
 }
 
-/// Makes a directory that no other one names, so it is its own parent. Returns its inode number.
+/// Makes a directory without a name, which is its own parent. Returns its inode number.
 pub(crate) fn nameless_directory(edit: &mut Edit<'_>, perm: u16) -> Outcome<u64> {
     let new = NewInode { kind: FileKind::Directory, perm, uid: 0, gid: 0, rdev: 0, parent: 0 };
     let node = make(edit, &new)?;
@@ -207,7 +210,7 @@ pub(crate) fn nameless_directory(edit: &mut Edit<'_>, perm: u16) -> Outcome<u64>
     Ok(node.ino)
 }
 
-/// One name more or less. Returns the new count.
+/// Adds to the link count. Returns the new count.
 pub(crate) fn add_links(edit: &mut Edit<'_>, node: Inode<'_>, by: i32) -> Outcome<u32> {
     let links = node.view.get(f::LINKS);
     let new = links.checked_add_signed(by).ok_or(Fault::damaged(node.view.at(), "a wrong link count"))?;
@@ -229,7 +232,7 @@ pub(crate) fn set_depth(edit: &mut Edit<'_>, node: Inode<'_>, depth: u8) {
     set_flags(edit, node, INODE_DEPTH_MASK, u16::from(depth) << INODE_DEPTH_SHIFT);
 }
 
-/// Counts blocks that the inode owns.
+/// Adds to the number of blocks that the inode owns.
 pub(crate) fn add_blocks(edit: &mut Edit<'_>, node: Inode<'_>, by: i64) -> Outcome<()> {
     let blocks = node.view.get(f::BLOCKS).checked_add_signed(by);
     let blocks = blocks.ok_or(Fault::damaged(node.view.at(), "a wrong count of blocks"))?;
@@ -237,7 +240,7 @@ pub(crate) fn add_blocks(edit: &mut Edit<'_>, node: Inode<'_>, by: i64) -> Outco
     Ok(())
 }
 
-/// Stamps a change of content (and of the inode). For directories there is [`Edit::stamp`].
+/// Stamps a change of content (and of the inode). [`Edit::stamp`] does so for directories.
 pub(crate) fn touch(edit: &mut Edit<'_>, node: Inode<'_>) {
     edit.tx.put(node.view, f::MTIME, edit.now.0);
     edit.tx.put(node.view, f::CTIME, edit.now.0);

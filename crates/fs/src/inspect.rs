@@ -1,4 +1,4 @@
-//! Decoding any block for people.
+//! Blocks as text, for people.
 
 use crate::error::{Error, Result};
 use crate::space;
@@ -10,7 +10,7 @@ use lanefs_format::{
 use std::fmt::Write;
 
 impl Volume {
-    /// The block at a byte position, decoded into lines of text: what it says it is, its fields, its list.
+    /// Decodes the block at a byte position into lines of text: its kind, its fields, its list.
     ///
     /// # Errors
     /// [`Error::Image`] for a position outside the volume; the device's.
@@ -31,7 +31,7 @@ impl Volume {
             let entry = space::table_entry(core, at)?;
             Ok((entry.get(chunk_entry::KIND), entry.get(chunk_entry::USED), entry.get(chunk_entry::OWNER)))
         });
-        // The table's word is worth something only for blocks of metadata chunks; others open with their kind.
+        // The table entry counts only for blocks of metadata chunks; the other blocks begin with their kind.
         let (kind, note) = match table {
             Ok((kind, used, owner)) if BlockKind::from_number(kind).is_some() => {
                 (BlockKind::from_number(kind), format!(" (in a metadata chunk: {used} used, owner {owner})"))

@@ -18,17 +18,17 @@ use lanefs_store::{Fault, View};
 
 const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
 
-/// What a stretch of a file is.
+/// State of a block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MapState {
     Hole,
     /// Blocks at this byte position.
     Data(u64),
-    /// Allocated at this position, reads as zeros.
+    /// Blocks at this position that are allocated and read as zeros.
     Unwritten(u64),
 }
 
-/// A stretch of equal state, consecutive on the volume.
+/// Consecutive blocks of equal state, in the file and on the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) state: MapState,
@@ -59,7 +59,7 @@ fn slot(block: u64, level: u8) -> Field<u64> {
     SLOTS.index((block / span(level) % POINTERS_PER_BLOCK) as usize)
 }
 
-/// Decodes a slot at `level` and checks that such a block may be there.
+/// Decodes a slot at `level` and checks that a block of this size may be there.
 fn decode(word: u64, level: u8, at: u64) -> Outcome<Option<Pointer>> {
     let bad = Fault::damaged(at, "an invalid pointer in a file map");
     let Some(p) = Pointer::decode(word).map_err(|_| bad)? else { return Ok(None) };
@@ -67,7 +67,7 @@ fn decode(word: u64, level: u8, at: u64) -> Outcome<Option<Pointer>> {
     if fits { Ok(Some(p)) } else { Err(bad) }
 }
 
-/// The root pointer; at depth 0 it is like a slot of level 1, else it is indirect.
+/// The root pointer: at depth 0 as a slot of level 1, else indirect.
 fn root(node: &Inode<'_>, depth: u8) -> Outcome<Option<Pointer>> {
     let word = node.view.get(f::MAP);
     let p = decode(word, depth + 1, node.view.at())?;
@@ -79,7 +79,7 @@ fn root(node: &Inode<'_>, depth: u8) -> Outcome<Option<Pointer>> {
     }
 }
 
-/// The extent that starts at `block`, at most `max` blocks of it (more may follow).
+/// Looks up the extent at `block`, `max` blocks of it at most (more may follow).
 pub(crate) fn lookup(core: &Core, node: Inode<'_>, block: u64, max: u64) -> Outcome<Mapping> {
     let depth = node.depth()?;
     let hole = |blocks: u64| Ok(Mapping { state: MapState::Hole, blocks: blocks.min(max).max(1) });
@@ -154,13 +154,13 @@ fn cover(edit: &mut Edit<'_>, node: Inode<'_>, block: u64) -> Outcome<()> {
         edit.tx.put(node.view, f::MAP, Pointer::indirect(view.at()).word());
     }
     if depth > old_depth && old_depth > 0 && !was_empty {
-        // The old root may be full of blocks that follow each other; until now it had no slot above it to give them to.
+        // The old root may be full of consecutive blocks, which had no slot above them until now.
         collapse(edit, node, capacity(old_depth) - 1, old_depth)?;
     }
     Ok(())
 }
 
-/// Turns a slot with a large block into a pointer block with 512 smaller ones.
+/// Replaces a large block in a slot by a pointer block with smaller ones.
 fn split(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -180,7 +180,8 @@ fn split(
     Ok(())
 }
 
-/// The pointer block at `target` level that covers `block`, made where it is missing; large blocks on the way split.
+/// Finds the pointer block at level `target` that covers `block`. Missing ones are made, and large blocks on
+/// the path are split.
 fn descend<'v>(edit: &mut Edit<'v>, node: Inode<'_>, block: u64, target: u8) -> Outcome<View<'v>> {
     let mut level = node.depth()?;
     let p = root(&node, level)?.ok_or(Fault::damaged(node.view.at(), "a file map without a root"))?;
@@ -244,8 +245,8 @@ pub(crate) fn map_extent(
     Ok(())
 }
 
-/// When the last slot of a pointer block was filled and all its blocks follow each other, one larger block takes the
-/// place of the pointer block; and so on upwards.
+/// Replaces a pointer block whose last slot was filled by one larger block, where all its blocks are
+/// consecutive; and so on upwards.
 fn collapse(edit: &mut Edit<'_>, node: Inode<'_>, last: u64, level: u8) -> Outcome<()> {
     let Some(size) = BlockSize::at_level(level + 1) else { return Ok(()) };
     if !(last + 1).is_multiple_of(span(level + 1)) || node.depth()? <= level {
@@ -273,7 +274,7 @@ fn collapse(edit: &mut Edit<'_>, node: Inode<'_>, last: u64, level: u8) -> Outco
     collapse(edit, node, last, level + 1)
 }
 
-/// Allocates what is a hole in `count` blocks from `block` on.
+/// Allocates the holes in `count` blocks from `block` on.
 pub(crate) fn allocate(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -292,7 +293,7 @@ pub(crate) fn allocate(
     Ok(())
 }
 
-/// Allocates blocks for the start of a hole: the volume position and how many.
+/// Allocates blocks for the start of a hole. Returns their position on the volume and their number.
 pub(crate) fn allocate_hole(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -340,12 +341,12 @@ pub(crate) fn mark_written(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, cou
     Ok(())
 }
 
-/// Frees the blocks from `first` up to `end` (exclusive; `u64::MAX` for all the rest).
+/// Frees the blocks from `first` up to `end` (exclusive; `u64::MAX` for all that follow).
 pub(crate) fn punch(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64) -> Outcome<()> {
     remove_range(edit, node, first, end, true)
 }
 
-/// Takes one block out of the map; the block itself is the caller's to free (a directory's leaf).
+/// Removes one block from the map. The caller frees the block itself (the leaf of a directory).
 pub(crate) fn unmap(edit: &mut Edit<'_>, node: Inode<'_>, block: u64) -> Outcome<()> {
     remove_range(edit, node, block, block + 1, false)
 }
@@ -376,14 +377,15 @@ fn remove_range(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64, free
     Ok(())
 }
 
-/// What leaves the map: blocks `first` to `end`, freed or not.
+/// A range of blocks that leaves the map, and whether it is freed.
 struct Range {
     first: u64,
     end: u64,
     free: bool,
 }
 
-/// Punches in one pointer block, which covers the file from block `base` on; true when it is empty afterwards.
+/// Removes a range from one pointer block, which covers the file from block `base` on. True when the block is
+/// empty then.
 fn punch_below(
     edit: &mut Edit<'_>,
     node: Inode<'_>,

@@ -10,7 +10,7 @@ use crate::types::Time;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, CHUNK, GROUP, HashSeed, MAX_VOLUME, MIN_VOLUME, SUPERBLOCK_COPY};
 
-/// The superblock of a volume to be made; what is wrong with the options, in words.
+/// Makes the superblock of a new volume. An error tells the problem with the options, in words.
 pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Superblock, String> {
     let bytes = options.size & !(BLOCK - 1);
     if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) {
@@ -77,7 +77,8 @@ fn random() -> Result<[u8; 16], String> {
     }
 }
 
-/// Fills an empty volume: group table, root directory, orphan directory. Returns the inode numbers of the two.
+/// Fills an empty volume: group table, root directory, orphan directory. Returns the inode numbers of the two
+/// directories.
 pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<(u64, u64)> {
     space::init_groups(edit, 0, superblock.group_count, superblock.volume_bytes)?;
     let journal = (superblock.journal, superblock.journal_blocks);

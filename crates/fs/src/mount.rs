@@ -1,4 +1,4 @@
-//! Making, opening and closing volumes.
+//! Creation, opening and closing of volumes.
 
 use crate::error::{Error, Result};
 use crate::mkfs;
@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// Threads that read ahead: while one waits for the device, another makes memory ready.
+/// Threads that read ahead: while one waits for the device, another prepares memory.
 const READERS_AHEAD: usize = 3;
 
-/// An open volume can grow to this many times its size at once: address space is all that it costs.
+/// Factor by which an open volume can grow without a remount. It costs address space only.
 const GROWTH: u64 = 16;
 
 /// A quarter of the machine's memory, in bytes.
@@ -34,7 +34,7 @@ impl Volume {
     /// Makes a volume in a file, which is created sparse, or on a raw device.
     ///
     /// # Errors
-    /// [`Error::Image`] when there is a file already (without `force`), or a size that cannot be; the host's errors.
+    /// [`Error::Image`] for an existing file (without `force`) or an impossible size; the host's errors.
     pub fn create(image: impl AsRef<Path>, options: &CreateOptions) -> Result<Volume> {
         let image = image.as_ref();
         let name = image.display().to_string();
@@ -49,8 +49,8 @@ impl Volume {
         Self::make(Backing::Device(Box::new(device)), superblock)
     }
 
-    /// True for a file that is there, and for a raw device that holds anything where file systems and partition tables
-    /// begin.
+    /// True for an existing file, and for a raw device with any data in the range of file systems and
+    /// partition tables.
     fn looks_used(image: &Path) -> bool {
         use std::os::unix::fs::FileTypeExt;
         let Ok(meta) = std::fs::metadata(image) else { return false };
@@ -62,10 +62,10 @@ impl Volume {
         read.is_ok() && start.iter().any(|byte| *byte != 0)
     }
 
-    /// Makes a volume on any device, which is at least as large.
+    /// Makes a volume on any device that is large enough.
     ///
     /// # Errors
-    /// [`Error::Image`] for a size that cannot be; the device's errors.
+    /// [`Error::Image`] for an impossible size; the device's errors.
     pub fn create_device(device: Box<dyn Device>, options: &CreateOptions) -> Result<Volume> {
         let refuse = |why| Error::Image { what: "volume".into(), why };
         let superblock = mkfs::superblock(options, true).map_err(refuse)?;
@@ -78,7 +78,7 @@ impl Volume {
     /// Makes a volume in memory. It ends with the returned value.
     ///
     /// # Errors
-    /// [`Error::Image`] for a size that cannot be; the host's error when it has no address space left.
+    /// [`Error::Image`] for an impossible size; the host's error when it has no address space left.
     pub fn create_memory(options: &CreateOptions) -> Result<Volume> {
         let superblock = mkfs::superblock(options, false)
             .map_err(|why| Error::Image { what: "memory volume".into(), why })?;
@@ -117,7 +117,8 @@ impl Volume {
     /// Opens a volume in a file or on a raw device.
     ///
     /// # Errors
-    /// [`Error::Image`] saying what is wrong: not a LaneFS volume, a newer version, cut off, in use; the host's errors.
+    /// [`Error::Image`] with the reason: not a LaneFS volume, a newer version, truncated, in use; the host's
+    /// errors.
     pub fn open(image: impl AsRef<Path>, options: impl Into<OpenOptions>) -> Result<Volume> {
         let options = options.into();
         let name = image.as_ref().display().to_string();
@@ -130,7 +131,8 @@ impl Volume {
         if options.access != Access::Read || volume.as_ref().is_ok_and(|volume| volume.superblock().clean) {
             return volume;
         }
-        // After a crash the journal must be applied once, which only a writer can; where it has nothing, that is well.
+        // After a crash the journal must be applied once, and only a writer can do so. An empty journal needs
+        // no writer.
         drop(volume);
         let _ = open(Access::Write);
         open(Access::Read)
@@ -166,7 +168,7 @@ impl Volume {
         let (clean, journal) = (superblock.clean, (superblock.journal, superblock.journal_blocks));
         let volume = Self::with(Backing::Device(device), superblock, options)?;
         let store = &volume.shared.state.store;
-        // A closed volume has nothing in its journal; one that was not may, and recovery writes.
+        // The journal of a closed volume is empty. After a crash it may not be, and recovery writes.
         if journal.1 > 0 && (access != Access::Read || !clean) {
             let mut used = store.use_journal(journal.0, journal.1, false);
             let unreadable = matches!(used, Err(Fault::Damaged { .. } | Fault::Io { doing: "reading", .. }));
@@ -193,7 +195,7 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Has threads read ahead of those who read in order.
+    /// Starts the threads that read ahead of sequential readers.
     fn read_ahead(&self) {
         let me = Arc::downgrade(&self.shared);
         self.shared.state.store.read_ahead_by(move || {
@@ -215,7 +217,7 @@ impl Volume {
         });
     }
 
-    /// Makes everything durable and marks the volume as closed.
+    /// Makes all changes durable and marks the volume as closed.
     ///
     /// # Errors
     /// The device's.
@@ -226,14 +228,14 @@ impl Volume {
     fn finish(&self) -> Result<()> {
         let shared = &self.shared;
         if shared.state.store.has_failed() {
-            // The device keeps the last commit, which the next open finds.
+            // The device holds the last commit, which the next mount finds.
             return Err(Error::Io {
                 what: "a write failed, and what was changed since the last sync is lost".into(),
                 source: std::io::Error::other("the volume is as it was then"),
             });
         }
         if shared.marked.load(Ordering::Acquire) {
-            // The volume goes, and all who held something with it.
+            // All holders end with the mount.
             shared.state.holds.clear();
             debug_assert!(shared.state.holds.is_empty(), "an inode is held while the volume closes");
             self.free_orphans();
@@ -249,15 +251,16 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        // A failed close leaves the volume marked as open, which the next opener sees.
+        // A failed close leaves the volume marked as open, and the next mount recovers it.
         let _ = self.finish();
         self.shared.stop_helpers();
     }
 }
 
-/// The better of the two copies, and whether both are good but a crash came between their writing.
+/// Reads both copies of the superblock. Returns the better one, and whether a crash came between the writes
+/// of two good copies.
 fn read_superblock(device: &dyn Device) -> Result<std::result::Result<(Superblock, bool), NotASuperblock>> {
-    // A file that ends before a copy has none; any other error is the device's.
+    // A file that ends before a copy has no copy; any other error is the device's.
     let read = |at: u64| {
         let mut block = vec![0; BLOCK as usize];
         match device.read_slice(at, &mut block) {
@@ -268,14 +271,14 @@ fn read_superblock(device: &dyn Device) -> Result<std::result::Result<(Superbloc
     };
     let both = match (read(0), read(SUPERBLOCK_COPY)) {
         (Ok(a), Ok(b)) => (a, b),
-        // One good copy is enough.
+        // One good copy is sufficient.
         (Ok(Ok(one)), Err(_)) | (Err(_), Ok(Ok(one))) => return Ok(Ok((one, false))),
         (Err(e), _) | (_, Err(e)) => return Err(e),
     };
     Ok(match both {
         (Ok(a), Ok(b)) => {
             let newer = b.sequence > a.sequence && a.uuid == b.uuid;
-            // The first copy is written first, so only it may be ahead.
+            // The first copy is written first, so only that one may be newer.
             let torn = a.sequence > b.sequence && a.uuid == b.uuid;
             Ok((if newer { b } else { a }, torn))
         }
@@ -307,7 +310,7 @@ fn open_error(name: &str, source: std::io::Error) -> Error {
         std::io::ErrorKind::AlreadyExists => {
             Error::Image { what: name.into(), why: "exists already; give --force to overwrite it".into() }
         }
-        // Neither a file nor a block device, or a device that is too small.
+        // The image is neither a file nor a block device, or a device that is too small.
         std::io::ErrorKind::InvalidInput => Error::Image { what: name.into(), why: source.to_string() },
         _ => Error::Io { what: format!("cannot open {name}"), source },
     }

@@ -11,8 +11,11 @@ use crate::{data, map, orphans, space, xattr};
 use lanefs_format::{Code, FileKind, MAX_NAME, MAX_SYMLINK, inode as f};
 use lanefs_store::Fault;
 
+/// Checks that a directory can hold a name.
+///
 /// # Errors
-/// [`Code::NameTooLong`], or [`Code::Invalid`] for a name that no directory can hold.
+/// [`Code::NameTooLong`]; [`Code::NotFound`] for an empty name; [`Code::Invalid`] for one with a slash or a
+/// NUL.
 pub(crate) fn check_name(name: &[u8]) -> Outcome<()> {
     if name.len() > MAX_NAME {
         return Err(Code::NameTooLong.into());
@@ -30,7 +33,7 @@ fn is_dots(name: &[u8]) -> bool {
     name == b"." || name == b".."
 }
 
-/// The inode and type that a name has, `.` and `..` included.
+/// Looks up the inode and type of a name, including `.` and `..`.
 pub(crate) fn lookup(core: &Core, who: &Caller, dir: u64, name: &[u8]) -> Outcome<(u64, FileKind)> {
     let node = Inode::directory(core, dir)?;
     access(who, &node, SEARCH)?;
@@ -43,8 +46,10 @@ pub(crate) fn lookup(core: &Core, who: &Caller, dir: u64, name: &[u8]) -> Outcom
     Ok((entry.ino(), entry.kind()?))
 }
 
+/// Checks that a directory has a name.
+///
 /// # Errors
-/// [`Code::NotFound`] for a directory that was removed and is only held: nothing can be made in it.
+/// [`Code::NotFound`] for a directory that was removed and still has a holder: nothing can be made in it.
 fn must_have_a_name(dir: &Inode<'_>) -> Outcome<()> {
     if dir.view.get(f::LINKS) == 0 { Err(Code::NotFound.into()) } else { Ok(()) }
 }
@@ -96,7 +101,7 @@ pub(crate) fn create<'v>(
     Ok(node)
 }
 
-/// Makes a regular file without a name, which is listed.
+/// Makes a regular file without a name, and lists it as an orphan.
 pub(crate) fn create_unnamed<'v>(
     edit: &mut Edit<'v>,
     who: &Caller,
@@ -162,7 +167,7 @@ pub(crate) fn link<'v>(
         return Err(Code::NotPermitted.into());
     }
     if node.view.get(f::LINKS) == 0 {
-        // What had a name and lost it gets none again; what was made without may.
+        // An inode that lost its last name gets no other; one that was made without a name may get one.
         if !edit.core.state.holds.may_be_linked(ino) {
             return Err(Code::NotFound.into());
         }
@@ -174,14 +179,15 @@ pub(crate) fn link<'v>(
     Ok(node)
 }
 
-/// One name less; the inode goes with the last one, unless it is held. A directory has one name, and is empty.
+/// Removes one name from the link count. The inode is freed with the last name, unless it is held. A
+/// directory has one name, and is empty.
 pub(crate) fn drop_name(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     if node.kind()? == FileKind::Directory {
         edit.tx.put(node.view, f::CTIME, edit.now.0);
     } else if add_links(edit, node, -1)? > 0 {
         return Ok(());
     }
-    // From here on nobody can come to hold it unseen.
+    // From here on a new holder conflicts with this transaction.
     edit.tx.lock(node.view)?;
     if edit.core.state.holds.keep_nameless(node.ino) { orphans::list(edit, node) } else { free(edit, node) }
 }
@@ -195,7 +201,7 @@ pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     space::free_inode(edit, node.ino)
 }
 
-/// Returns the inode that had the name.
+/// Removes a name that is not a directory's. Returns the inode that had it.
 pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
     let parent = Inode::directory(edit.core, dir)?;
     access(who, &parent, SEARCH)?;
@@ -219,7 +225,7 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
     Ok(node.ino)
 }
 
-/// Returns the inode that had the name.
+/// Removes an empty directory. Returns its inode.
 pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
     let parent = Inode::directory(edit.core, dir)?;
     access(who, &parent, SEARCH)?;
@@ -257,7 +263,7 @@ fn is_above(core: &Core, ino: u64, below: u64) -> Outcome<bool> {
         }
         at = parent;
         steps += 1;
-        // Brent's way to find a cycle: only a damaged volume has one.
+        // This is Brent's cycle detection: only a damaged volume has a cycle.
         if at == slow {
             return Err(Fault::damaged(at, "a directory that is its own ancestor"));
         }
@@ -310,7 +316,7 @@ pub(crate) fn rename(
         must_have_a_name(&target_dir)?;
         access(who, &target_dir, WRITE | SEARCH)?;
         may_move(who, &moved, from.dir != to.dir)?;
-        // The new entry first: it must not overwrite the old one, which comes back if this is taken back.
+        // The new entry comes first: it must not overwrite the old one, which a rollback restores.
         dir::insert(edit, target_dir, new, moved.ino, moved_kind)?;
         dir::remove(edit, source_dir, source)?;
         return finish(edit, moved, source_dir, target_dir);
@@ -352,12 +358,12 @@ pub(crate) fn rename(
     finish(edit, moved, source_dir, target_dir)
 }
 
-/// A directory that changes its parent is written to: its `..` changes.
+/// Checks write permission on a directory that gets another parent: its `..` changes.
 fn may_move(who: &Caller, node: &Inode<'_>, changes_parent: bool) -> Outcome<()> {
     if changes_parent && node.kind()? == FileKind::Directory { access(who, node, WRITE) } else { Ok(()) }
 }
 
-/// Counts links and stamps times after `moved` went from one directory to another.
+/// Updates link counts and times after `moved` was moved from one directory to another.
 fn finish<'v>(edit: &mut Edit<'v>, moved: Inode<'_>, from: Inode<'v>, to: Inode<'v>) -> Outcome<()> {
     if moved.kind()? == FileKind::Directory && from.ino != to.ino {
         add_links(edit, from, -1)?;

@@ -1,12 +1,12 @@
-//! Changes as they are told to a listener: whoever keeps copies of names and attributes, such as a kernel under which the
-//! volume is mounted.
+//! Changes as a listener gets them. A listener keeps copies of names and attributes, as the kernel does for a
+//! mounted volume.
 
 use crate::types::Ino;
 
-/// What was changed.
+/// A change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed<'a> {
-    /// A name in a directory leads elsewhere than before, to something new, or nowhere.
+    /// A name in a directory leads to another inode than before, to a new one, or to none.
     Name {
         /// The directory.
         dir: Ino,

@@ -1,4 +1,4 @@
-//! Inode-level calls: each is one operation, atomic, by inode number and single names.
+//! Calls by inode number and single names. Each is one atomic operation.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -16,7 +16,7 @@ use crate::{attr, data, dir, namespace, xattr};
 use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
 
-/// A regular file's inode, or why it is not one.
+/// Loads the inode of a regular file.
 pub(crate) fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Inode<'a>, Fault> {
     let node = Inode::load(core, ino.0)?;
     match node.kind()? {
@@ -26,11 +26,12 @@ pub(crate) fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Inod
     }
 }
 
-/// Extended attributes of a name space that only a privileged caller may change.
+/// Checks that a caller may change an extended attribute: some name spaces require privilege.
 fn may_change_xattr(who: &Caller, node: &Inode<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
     xattr::check_name(name)?;
     if name.starts_with(b"user.") {
-        // What holds no data of users holds no attributes of theirs, and a sticky directory only its owner's.
+        // Only files and directories have attributes of users; in a sticky directory only the owner sets
+        // them.
         let kind = node.kind()?;
         let sticky = kind == FileKind::Directory && node.mode() & perm::STICKY != 0;
         if !matches!(kind, FileKind::File | FileKind::Directory) || (sticky && !perm::owns(who, node)) {
@@ -42,7 +43,7 @@ fn may_change_xattr(who: &Caller, node: &Inode<'_>, name: &[u8]) -> std::result:
     if perm::checked(who).is_some() && privileged { Err(Code::NotPermitted.into()) } else { Ok(()) }
 }
 
-/// Attributes that a caller may not see are not there for it.
+/// Checks that a caller may read an extended attribute. One that it may not see does not exist for it.
 fn may_read_xattr(who: &Caller, node: &Inode<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
     xattr::check_name(name)?;
     if name.starts_with(b"user.") {
@@ -92,7 +93,7 @@ pub(crate) fn getxattr(core: &Core<'_>, who: &Caller, ino: Ino, name: &[u8]) -> 
 }
 
 impl Volume {
-    /// A change that takes names away, which must not fail because the volume is full.
+    /// Runs a change that removes names, which must not fail because the volume is full.
     fn change_names<T>(&self, mut operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {
         match self.change(&mut operation) {
             Err(error) if error.code() == Code::NoSpace => self.change(|edit| {
@@ -103,7 +104,7 @@ impl Volume {
         }
     }
 
-    /// The inode and type of a name in a directory; `.` and `..` are understood.
+    /// Looks up the inode and type of a name in a directory, including `.` and `..`.
     ///
     /// # Errors
     /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NameTooLong`], [`Code::AccessDenied`].
@@ -111,10 +112,10 @@ impl Volume {
         self.view(|core| namespace::lookup(core, who, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
     }
 
-    /// Attributes of an inode.
+    /// Returns the attributes of an inode.
     ///
     /// # Errors
-    /// [`Code::StaleInode`] when it is not in use.
+    /// [`Code::StaleInode`] when the inode is not in use.
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.view(|core| getattr(core, ino))
     }
@@ -122,8 +123,8 @@ impl Volume {
     /// Changes attributes; see [`SetAttr`].
     ///
     /// # Errors
-    /// [`Code::NotPermitted`], [`Code::AccessDenied`]; [`Code::IsDirectory`] or [`Code::Invalid`] for the size of what
-    /// is not a regular file; [`Code::FileTooLarge`].
+    /// [`Code::NotPermitted`], [`Code::AccessDenied`]; for the size of an inode that is not a regular file
+    /// [`Code::IsDirectory`] or [`Code::Invalid`]; [`Code::FileTooLarge`].
     pub fn setattr(&self, who: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let attr = self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;
@@ -134,7 +135,8 @@ impl Volume {
         Ok(attr)
     }
 
-    /// Sets both times to now, as `utimensat(2)` without times: who may write may do so, and the owner.
+    /// Sets both times to now, as `utimensat(2)` without times does. The owner may do so, and a caller with
+    /// write permission.
     ///
     /// # Errors
     /// [`Code::AccessDenied`].
@@ -152,9 +154,9 @@ impl Volume {
         Ok(attr)
     }
 
-    /// Says that content was read: the time of access becomes now where that tells something (`relatime`), that is, where the
-    /// inode was changed since, or a day has passed. Costs a look at the inode otherwise. Nothing happens on a volume that is
-    /// open for reading.
+    /// Records that content was read: the access time becomes now where that adds information (`relatime`),
+    /// that is, where the inode has been changed since, or a day has passed. Otherwise the call only reads
+    /// the inode. It does nothing on a volume that is open for reading.
     ///
     /// # Errors
     /// [`Code::StaleInode`]; those of a change.
@@ -181,7 +183,7 @@ impl Volume {
         self.mknod(who, dir, name, FileKind::File, perm, 0)
     }
 
-    /// Creates a regular file with its content, for the owner.
+    /// Creates a regular file with its content, as [`Caller::OWNER`].
     pub(crate) fn create_with(&self, dir: Ino, name: &[u8], perm: u16, content: &[u8]) -> Result<Ino> {
         let made = self.change(|edit| {
             let node = namespace::create(edit, &Caller::OWNER, dir.0, name, FileKind::File, perm, 0)?;
@@ -194,8 +196,8 @@ impl Volume {
     /// Creates a file, pipe, socket or device (`rdev`: its number).
     ///
     /// # Errors
-    /// As [`create_file`](Self::create_file); [`Code::Invalid`] for directories and symbolic links, which have calls of
-    /// their own; [`Code::NotPermitted`] for devices without privilege.
+    /// As [`create_file`](Self::create_file); [`Code::Invalid`] for directories and symbolic links, which
+    /// have their own calls; [`Code::NotPermitted`] for devices without privilege.
     pub fn mknod(
         &self,
         who: &Caller,
@@ -233,10 +235,10 @@ impl Volume {
         self.notify_name(dir, name, made)
     }
 
-    /// Target of a symbolic link.
+    /// Reads the target of a symbolic link.
     ///
     /// # Errors
-    /// [`Code::Invalid`] for anything else.
+    /// [`Code::Invalid`] for any other inode.
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         self.view(|core| namespace::readlink(core, ino.0))
     }
@@ -256,7 +258,7 @@ impl Volume {
         Ok(made)
     }
 
-    /// Removes a name that is not a directory's; the inode goes with its last name.
+    /// Removes a name that is not a directory's. The inode is freed with its last name.
     ///
     /// # Errors
     /// [`Code::NotFound`], [`Code::IsDirectory`], [`Code::AccessDenied`], [`Code::NotPermitted`].
@@ -282,7 +284,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::NotFound`]; [`Code::Exists`] (no-replace); [`Code::Invalid`] for a directory into itself;
-    /// [`Code::NotEmpty`], [`Code::IsDirectory`], [`Code::NotDirectory`] where the new name cannot be replaced.
+    /// [`Code::NotEmpty`], [`Code::IsDirectory`], [`Code::NotDirectory`] for a new name that cannot be
+    /// replaced.
     pub fn rename(
         &self,
         who: &Caller,
@@ -302,7 +305,7 @@ impl Volume {
         Ok(())
     }
 
-    /// What a name leads to, where somebody will be told of it.
+    /// Looks up a name for the listener; `None` without a listener.
     fn named_inode(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
         if !self.has_listener() {
             return None;
@@ -310,7 +313,7 @@ impl Volume {
         self.lookup(&Caller::OWNER, dir, name).ok().map(|(ino, _)| ino)
     }
 
-    /// Tells of a name that was made or removed, if it was.
+    /// Notifies the listener of a name that was made or removed.
     fn notify_name<T>(&self, dir: Ino, name: &[u8], done: Result<T>) -> Result<T> {
         if done.is_ok() {
             self.notify(&[Changed::Name { dir, name }, Changed::Inode(dir)]);
@@ -318,8 +321,8 @@ impl Volume {
         done
     }
 
-    /// Up to `max` entries behind `cookie` (0: from the start), in no particular order; none at the end. The cookie to
-    /// go on with is that of the last entry.
+    /// Lists up to `max` entries behind `cookie` (0: from the start), in no particular order; none at the
+    /// end. To continue, pass the cookie of the last entry.
     ///
     /// # Errors
     /// [`Code::NotDirectory`], [`Code::AccessDenied`].
@@ -327,10 +330,11 @@ impl Volume {
         self.view(|core| readdir(core, who, dir, cookie, max))
     }
 
-    /// Reads content from byte `offset` on; fewer bytes than the buffer has only at the end of the file.
+    /// Reads content from byte `offset` on. The result is shorter than the buffer only at the end of the
+    /// file.
     ///
     /// # Errors
-    /// [`Code::IsDirectory`], [`Code::Invalid`] for what has no content, [`Code::AccessDenied`].
+    /// [`Code::IsDirectory`], [`Code::Invalid`] for an inode without content, [`Code::AccessDenied`].
     pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.view(|core| read(core, who, ino, offset, buffer))
     }
@@ -369,7 +373,7 @@ impl Volume {
         Ok(())
     }
 
-    /// The next data or hole at or behind `offset`, to the precision of 4 KiB blocks.
+    /// Finds the next data or hole at or behind `offset`, to the precision of blocks.
     ///
     /// # Errors
     /// [`Code::NoSuchRange`] at and behind the end of the file, or where no data follows.
@@ -377,15 +381,16 @@ impl Volume {
         self.view(|core| data::seek(core, regular(core, ino)?, offset, what))
     }
 
-    /// Where a file's blocks lie, in the order of the file; holes are left out, and a file that fits into its inode has none.
+    /// Lists the extents of a file, in the order of the file. Holes are left out, and a file that fits into
+    /// its inode has none.
     ///
     /// # Errors
-    /// As [`seek`](Self::seek) for what is no file.
+    /// As [`seek`](Self::seek) for an inode that is not a file.
     pub fn extents(&self, ino: Ino) -> Result<Vec<FileExtent>> {
         self.view(|core| data::extents(core, regular(core, ino)?))
     }
 
-    /// Value of an extended attribute; names carry their name space, such as `user.`.
+    /// Returns the value of an extended attribute; names include their name space, such as `user.`.
     ///
     /// # Errors
     /// [`Code::NoAttribute`].
@@ -396,7 +401,8 @@ impl Volume {
     /// Sets an extended attribute; names to 255 bytes, values to 64 KiB, 256 KiB in all.
     ///
     /// # Errors
-    /// [`Code::Exists`] or [`Code::NoAttribute`] as `mode` asks; [`Code::AttributeTooLarge`], [`Code::NoSpace`].
+    /// [`Code::Exists`] or [`Code::NoAttribute`] as `mode` requires; [`Code::AttributeTooLarge`],
+    /// [`Code::NoSpace`].
     pub fn setxattr(&self, who: &Caller, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;
@@ -411,7 +417,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Names of all extended attributes.
+    /// Lists the names of all extended attributes.
     ///
     /// # Errors
     /// [`Code::StaleInode`].

@@ -1,23 +1,23 @@
-//! How volumes are made and opened.
+//! Options for creating and opening volumes.
 
 use lanefs_format::InodeSize;
 use lanefs_store::FileOptions;
 use std::time::Duration;
 
-/// How a volume is made.
+/// Options for a new volume.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
     /// Size of the volume in bytes; rounded down to a multiple of 4096. At least 8 MiB.
     pub size: u64,
     /// Size of an inode.
     pub inode_size: InodeSize,
-    /// Take the place of an existing file, or of a volume on a raw device.
+    /// Overwrite an existing file, or a volume on a raw device.
     pub force: bool,
-    /// A name for people, 64 bytes of UTF-8 at most.
+    /// Name for people, 64 bytes of UTF-8 at most.
     pub label: String,
-    /// Identity; `None` for a random one.
+    /// Identity; `None`: random.
     pub uuid: Option<[u8; 16]>,
-    /// Seed of the directory hash; `None` for a random one.
+    /// Seed of the directory hash; `None`: random.
     pub seed: Option<[u8; 16]>,
 }
 
@@ -34,29 +34,29 @@ impl Default for CreateOptions {
     }
 }
 
-/// What a volume is opened for.
+/// Purpose of an open volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reading only; others may read at the same time.
+    /// Reading only; other processes may read at the same time.
     Read,
-    /// Reading and writing; nobody else may have it open.
+    /// Reading and writing; no other process may have the volume open.
     Write,
-    /// As `Write`, to mend the volume: a journal that does not verify is replaced by an empty one, and what a crash may
-    /// have left in it is lost. Check the volume with repair next.
+    /// As `Write`, for repair: an empty journal replaces one that does not verify, and changes that a crash
+    /// left in it are lost. Check the volume with repair next.
     Repair,
 }
 
-/// How a volume is opened.
+/// Options for opening a volume.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// What for.
+    /// Purpose.
     pub access: Access,
-    /// Memory for blocks of the device, in bytes; `None` for a quarter of the machine's. What was changed and not
-    /// committed comes on top, up to half as much again.
+    /// Memory for blocks of the device, in bytes; `None`: a quarter of the machine's. Uncommitted changes add
+    /// up to half as much.
     pub cache: Option<u64>,
-    /// Changes become durable after this time by themselves.
+    /// Time after which changes become durable without a call.
     pub commit_every: Duration,
-    /// How the host's file is reached (its `write` is set from `access`).
+    /// Access to the host's file (`write` is set from `access`).
     pub file: FileOptions,
 }
 
@@ -65,7 +65,7 @@ impl Default for OpenOptions {
         OpenOptions {
             access: Access::Write,
             cache: None,
-            // As ext4 has it.
+            // The same as ext4.
             commit_every: Duration::from_secs(5),
             file: FileOptions::default(),
         }

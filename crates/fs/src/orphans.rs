@@ -1,12 +1,14 @@
 //! The orphan directory: inodes that have lost their last name and are still [held](crate::hold).
 //!
-//! It is a directory without a name, which the superblock gives; its entries are named by the numbers of their inodes, in
-//! hexadecimal. An entry comes in the transaction that takes the last name, and goes in the one that frees the inode. So what a
-//! crash leaves is listed, and freed by the next open for writing. Its first entry is its own, and stays: else the block of its
-//! entries would come and go with each inode that is held for a moment longer than its name lasts, as all are in a mount.
+//! It is a directory without a name; the superblock gives its inode. Each entry is named by the number of its
+//! inode, in hexadecimal. The transaction that removes the last name adds the entry, and the one that frees
+//! the inode removes it. So the inodes that a crash leaves are listed, and the next mount for writing frees
+//! them. The first entry is the directory's own, and stays. Without it the block of the entries would be
+//! allocated and freed with each inode that is held a little longer than its last name exists, as all are in
+//! a mount.
 //!
-//! A volume that is full has perhaps no room for an entry. Then only a flag of the directory says that there are inodes without a
-//! name, and that open looks for them.
+//! A full volume may have no room for an entry. Then only a flag of the directory says that there are inodes
+//! without a name, and that mount searches for them.
 
 use crate::attempt::Core;
 use crate::dir::{self, Name};
@@ -22,7 +24,7 @@ pub(crate) fn name_of(ino: u64) -> String {
     format!("{ino:x}")
 }
 
-/// The orphan directory.
+/// Loads the orphan directory.
 fn directory<'v>(core: &Core<'v>) -> Outcome<Inode<'v>> {
     match Inode::directory(core, core.state.orphans()) {
         Err(Fault::Code(_)) => Err(Fault::damaged(0, "the superblock names no orphan directory")),
@@ -30,7 +32,8 @@ fn directory<'v>(core: &Core<'v>) -> Outcome<Inode<'v>> {
     }
 }
 
-/// Lists an inode, whose link count becomes 0. A directory becomes its own parent: none other knows it any more.
+/// Lists an inode and sets its link count to 0. A directory becomes its own parent: no other directory has it
+/// any more.
 pub(crate) fn list(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     let (dir, kind, name) = (directory(edit.core)?, node.kind()?, name_of(node.ino));
     edit.tx.put(node.view, f::LINKS, 0);
@@ -48,7 +51,7 @@ pub(crate) fn list(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     dir::insert(edit, dir, Name::new(edit.core.seed, name.as_bytes()), node.ino, kind)
 }
 
-/// Takes an inode off the list.
+/// Removes an inode from the list.
 pub(crate) fn unlist(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
     let (dir, name) = (directory(edit.core)?, name_of(ino));
     let entry = dir::find(edit.core, &dir, Name::new(edit.core.seed, name.as_bytes()))?;
@@ -64,14 +67,14 @@ pub(crate) fn some_unlisted(core: &Core<'_>) -> Outcome<bool> {
     Ok(directory(core)?.flags() & FLAG_UNLISTED != 0)
 }
 
-/// All inodes without a name are listed again.
+/// Clears the flag: all inodes without a name are listed.
 pub(crate) fn clear_unlisted(edit: &mut Edit<'_>) -> Outcome<()> {
     let dir = directory(edit.core)?;
     set_flags(edit, dir, FLAG_UNLISTED, 0);
     Ok(())
 }
 
-/// Up to `max` entries of the orphan directory behind `cookie`.
+/// Lists up to `max` entries of the orphan directory behind `cookie`.
 pub(crate) fn entries(core: &Core<'_>, cookie: u64, max: usize) -> Outcome<Vec<DirEntry>> {
     dir::list(core, directory(core)?, cookie, max)
 }

@@ -23,11 +23,13 @@ impl User {
     }
 }
 
-/// The identity that is checked, unless the caller overrides permissions.
+/// Returns the identity to check, unless the caller overrides permissions.
 pub(crate) fn checked(who: &Caller) -> Option<&User> {
     who.user.as_ref().filter(|user| user.uid != 0)
 }
 
+/// Checks that a caller has permissions on an inode.
+///
 /// # Errors
 /// [`Code::AccessDenied`].
 pub(crate) fn access(who: &Caller, node: &Inode<'_>, wanted: u16) -> Outcome<()> {
@@ -48,7 +50,8 @@ pub(crate) fn owns(who: &Caller, node: &Inode<'_>) -> bool {
     checked(who).is_none_or(|user| user.uid == node.view.get(f::UID))
 }
 
-/// May the entry for `node` be removed from `dir`? Write permission there, and the sticky bit's rule.
+/// Checks that a caller may remove the entry of `node` from `dir`: write permission there, and the rule of
+/// the sticky bit.
 pub(crate) fn may_remove(who: &Caller, dir: &Inode<'_>, node: &Inode<'_>) -> Outcome<()> {
     access(who, dir, WRITE | SEARCH)?;
     if dir.mode() & STICKY != 0 && !owns(who, dir) && !owns(who, node) {
@@ -57,7 +60,7 @@ pub(crate) fn may_remove(who: &Caller, dir: &Inode<'_>, node: &Inode<'_>) -> Out
     Ok(())
 }
 
-/// Owner and group of what `who` creates in `dir`, and the permission bits that result.
+/// Owner and group of a new inode of `who` in `dir`, and the resulting permission bits.
 pub(crate) fn ownership(who: &Caller, dir: &Inode<'_>, kind: FileKind, perm: u16) -> (u32, u32, u16) {
     const SETGID: u16 = 0o2000;
     let (uid, gid) = who.user.as_ref().map_or((0, 0), |user| (user.uid, user.gid));
@@ -73,8 +76,8 @@ pub(crate) fn ownership(who: &Caller, dir: &Inode<'_>, kind: FileKind, perm: u16
     }
 }
 
-/// The mode without the set-id bits that a change of owner, or a write by someone else, takes away: set-user-id, and
-/// set-group-id unless it marks a file without group execution in the hands of a member of the group.
+/// The mode without the set-id bits that a change of owner, or a write by another user, removes: set-user-id,
+/// and set-group-id unless it marks a file without group execution that a member of the group changes.
 pub(crate) fn without_set_id(who: &Caller, node: &Inode<'_>) -> u16 {
     let mode = node.mode();
     let member = checked(who).is_none_or(|user| user.in_group(node.view.get(f::GID)));
@@ -82,7 +85,7 @@ pub(crate) fn without_set_id(who: &Caller, node: &Inode<'_>) -> u16 {
     mode & !(0o4000 | group)
 }
 
-/// What a write or a truncation by anyone but a privileged caller does to a file's set-id bits.
+/// Removes set-id bits of a file after a write or a truncation by an unprivileged caller.
 pub(crate) fn drop_set_id(edit: &mut Edit<'_>, who: &Caller, node: &Inode<'_>) {
     if checked(who).is_some() {
         edit.tx.put(node.view, f::MODE, without_set_id(who, node));

@@ -8,43 +8,44 @@ use crate::volume::Volume;
 use lanefs_store::{Fault, Reader};
 use parking_lot::Mutex;
 
-/// One of many reads: what is wanted, and what came of it.
+/// One of many reads, and its result.
 #[derive(Debug)]
 pub struct ReadAt<'b> {
     /// File.
     pub ino: Ino,
     /// First byte.
     pub offset: u64,
-    /// Where the bytes go.
+    /// Memory for the bytes.
     pub buffer: &'b mut [u8],
-    /// Bytes read: fewer than the buffer has only at the end of the file.
+    /// Number of bytes read. It is smaller than the buffer only at the end of the file.
     pub result: Result<usize>,
 }
 
 impl<'b> ReadAt<'b> {
-    /// A read to be done.
+    /// Makes a read.
     pub fn new(ino: Ino, offset: u64, buffer: &'b mut [u8]) -> Self {
         ReadAt { ino, offset, buffer, result: Ok(0) }
     }
 }
 
-/// Reads that are looked at together; what they miss is fetched at once.
+/// Reads that are attempted together; their misses are fetched at once.
 const TOGETHER: usize = 256;
 
 /// Threads of one call.
 const THREADS: usize = 4;
 
-/// Rounds after which a read that still misses goes the ordinary way: it needs metadata to be fetched step by step.
+/// Rounds after which a read that still misses is done by itself: its metadata must be fetched step by step.
 const ROUNDS: usize = 4;
 
 impl Volume {
-    /// Does many reads, each as [`read`](Self::read) would, with as many fetches in flight as the device takes.
+    /// Does many reads, each as [`read`](Self::read) does, with as many fetches in flight as the device
+    /// takes.
     pub fn read_many(&self, who: &Caller, requests: &mut [ReadAt<'_>]) {
         let threads = requests.len() / TOGETHER;
         if self.shared.state.store.is_memory() || threads < 2 {
             return requests.chunks_mut(TOGETHER).for_each(|part| self.read_together(who, part));
         }
-        // While one thread waits for the device, another copies what has come.
+        // While one thread waits for the device, another copies the bytes that have arrived.
         let parts = Mutex::new(requests.chunks_mut(TOGETHER));
         let work = || {
             loop {
@@ -55,7 +56,7 @@ impl Volume {
         };
         std::thread::scope(|scope| {
             for _ in 1..threads.min(THREADS) {
-                // Where the host has no thread left, fewer do it.
+                // Where the host has no thread left, fewer threads do the reads.
                 let _ = std::thread::Builder::new().spawn_scoped(scope, work);
             }
             work();

@@ -1,4 +1,4 @@
-//! Freeing inodes that have neither a name nor a holder.
+//! Frees of inodes that have neither a name nor a holder.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -14,7 +14,7 @@ use lanefs_store::Fault;
 /// Entries of the orphan directory that are listed at a time.
 const PAGE: usize = 256;
 
-/// Frees an inode that has no name, unless somebody holds it.
+/// Frees an inode that has neither a name nor a holder.
 pub(crate) fn free_if_unheld(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
     let node = match Inode::load(edit.core, ino) {
         Err(Fault::Code(Code::StaleInode)) => return Ok(()),
@@ -23,7 +23,7 @@ pub(crate) fn free_if_unheld(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
     if node.view.get(f::LINKS) != 0 {
         return Ok(());
     }
-    // From here on nobody can come to hold it unseen.
+    // From here on a new holder conflicts with this transaction.
     edit.tx.lock(node.view)?;
     if edit.core.state.holds.keep_nameless(ino) {
         return Ok(());
@@ -57,8 +57,8 @@ fn nameless_in(core: &Core<'_>, at: u64) -> Outcome<Option<Vec<u64>>> {
 }
 
 impl Volume {
-    /// Frees all inodes without a name, each in a transaction of its own. What is damaged stays, for fsck. The caller is the only
-    /// one about.
+    /// Frees all inodes without a name, each in a transaction of its own. Damaged ones stay, for fsck. The
+    /// caller has the only access to the volume.
     pub(crate) fn free_orphans(&self) {
         let mut cookie = 0;
         let mut any = false;
@@ -77,13 +77,13 @@ impl Volume {
             self.free_unlisted();
         }
         if any || unlisted {
-            // Blocks that turn out not to be theirs to free stay used; whoever commits next is not to hear of it. A device that
-            // fails tells him again.
+            // Blocks that cannot be freed stay used; the next commit is not to fail for them. A device that
+            // fails reports it again.
             let _ = self.shared.commit();
         }
     }
 
-    /// Looks at all inodes, and frees those without a name.
+    /// Searches all inodes, and frees those without a name.
     fn free_unlisted(&self) {
         let mut complete = true;
         for chunk in 0..self.shared.state.store.bytes() / CHUNK {

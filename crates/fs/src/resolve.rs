@@ -1,4 +1,4 @@
-//! The resolution of one path, component by component.
+//! Resolution of one path, component by component.
 
 use crate::attempt::Core;
 use crate::error::Outcome;
@@ -10,7 +10,7 @@ use crate::types::Caller;
 use lanefs_format::{Code, FileKind, MAX_SYMLINKS_FOLLOWED};
 use std::borrow::Cow;
 
-/// Where a resolution starts and what it does with a symbolic link at the end.
+/// Start of a resolution, and its treatment of a symbolic link in the last component.
 pub(crate) struct Start<'a> {
     pub(crate) root: u64,
     pub(crate) base: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Start<'a> {
     pub(crate) who: &'a Caller,
 }
 
-/// Resolves a path: components from left to right, symbolic links before the last place always followed.
+/// Resolves a path from left to right. Symbolic links before the last component are always followed.
 ///
 /// # Errors
 /// [`Code::NotFound`] where the last component is missing, [`Code::ComponentNotFound`] for one before it,
@@ -61,7 +61,7 @@ pub(crate) fn resolve(core: &Core, start: &Start<'_>, path: &[u8]) -> Outcome<(u
         (dir, kind) = (ino, found);
         at = text.len() - rest.len();
     }
-    // A slash at the end asks for a directory.
+    // A slash at the end requires a directory.
     if kind != FileKind::Directory && text.last() == Some(&b'/') {
         return Err(Code::NotDirectory.into());
     }

@@ -1,4 +1,4 @@
-//! How operations are run: attempt by attempt, until one counts.
+//! Operations: attempt by attempt, until one is valid.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -11,22 +11,22 @@ use lanefs_format::Code;
 use lanefs_store::{Closed, Fault, Reader};
 use std::sync::atomic::Ordering;
 
-/// What became of an operation's runs so far.
+/// History of the attempts of one operation.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    /// Runs that did not count.
+    /// Attempts that conflicted with a writer.
     count: u32,
-    /// Where the last block lies that did not verify.
+    /// Position of the last block that did not verify.
     damaged: Option<u64>,
-    /// Nothing was free but what writers may have in prealloc.
+    /// No block was free except preallocated ones.
     is_full: bool,
 }
 
-/// After so many runs in vain an operation has everybody else stand still.
+/// Optimistic attempts of an operation before it takes exclusive access.
 const MAX_OPTIMISTIC_ATTEMPTS: u32 = 16;
 
 impl Shared {
-    /// Runs a read-only operation; blocks that it misses are fetched and it runs again.
+    /// Runs a read-only operation. Missing blocks are fetched, and the operation is attempted again.
     #[inline(always)]
     pub(crate) fn view<T>(&self, mut operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
         let core = Core::new(&self.state, Reader::reading(&self.state.store));
@@ -68,14 +68,16 @@ impl Shared {
         }
     }
 
-    /// Sees to it that a run which failed for want of a block, or for a writer, can be done again.
+    /// Resolves the fault of an attempt, so that the operation can be attempted again: fetches a missing
+    /// block, or waits for a writer.
     ///
     /// # Errors
-    /// The fault itself, where it is another.
+    /// The fault itself, where it is of another kind.
     pub(crate) fn after(&self, fault: Fault, attempts: &mut Attempts) -> Outcome<()> {
         match fault {
             Fault::Miss { at, want } => match self.state.store.fetch(at, want) {
-                // It may have gone out of use since the run missed it; if it is missed again, it is damaged.
+                // The block may have been freed since the attempt missed it. One that is missed again is
+                // damaged.
                 Err(Fault::Damaged { .. }) if attempts.damaged != Some(at) => {
                     attempts.damaged = Some(at);
                     Ok(())
@@ -116,11 +118,11 @@ impl Shared {
                     }
                     return Ok(value);
                 }
-                // What was freed may be used again once the device knows that it was.
+                // A commit makes deferred frees available.
                 Err(Fault::Code(Code::NoSpace)) if self.state.has_deferred_frees() => {
                     self.commit()?;
                 }
-                // What others have in stock is for all when there is nothing else.
+                // Without other free blocks, the preallocations of all writers are used.
                 Err(Fault::Code(Code::NoSpace)) if !attempts.is_full => attempts.is_full = true,
                 Err(Fault::Code(code)) => return Err(code.into()),
                 Err(fault) => self.after(fault, &mut attempts)?,
@@ -136,7 +138,7 @@ impl Shared {
         run(&core, &mut entered.state, number, operation)
     }
 
-    /// One run of a change with the gate closed.
+    /// Makes one attempt of a change with the gate closed.
     pub(crate) fn change_exclusive<T>(
         &self,
         closed: &mut Closed<'_, Writer>,

@@ -1,4 +1,4 @@
-//! What all threads that use a volume share: the state of the volume, its superblock and its background threads.
+//! The state that all threads share: the volume, its superblock and its background threads.
 
 use crate::error::Result;
 use crate::options::{Access, OpenOptions};
@@ -18,27 +18,27 @@ pub(crate) struct Shared {
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) access: Access,
     pub(crate) commit_every: Duration,
-    /// The superblock on the device says that the volume is in use.
+    /// The superblock on the device marks the volume as in use.
     pub(crate) marked: AtomicBool,
-    /// True while a thread commits; who waits for its turn, or for the commit to be over.
+    /// True while a thread commits. Threads wait on `committed` for the lock, or for the end of the commit.
     pub(crate) committing: Mutex<bool>,
     pub(crate) committed: Condvar,
-    /// Snapshots begun, and those that are durable.
+    /// Number of snapshots begun, and number of the last durable one.
     pub(crate) begun: AtomicU64,
     pub(crate) durable: AtomicU64,
-    /// Wakes the background committer.
+    /// Requests to the background committer, and its alarm.
     pub(crate) work: Mutex<Work>,
     pub(crate) wake: Condvar,
     helpers: Mutex<Vec<JoinHandle<()>>>,
-    /// Itself, for its helpers.
+    /// This value, for its background threads.
     me: Weak<Shared>,
 }
 
-/// What the background committer is asked for.
+/// Requests to the background committer.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) commit: bool,
-    /// File data are to be written, without a commit.
+    /// Write file data, without a commit.
     pub(crate) write: bool,
     pub(crate) stop: bool,
 }
@@ -62,14 +62,14 @@ impl Shared {
         })
     }
 
-    /// Has a thread of its own do what need not be waited for. Where the host has no thread left, the volume works without.
+    /// Starts a background thread. Where the host has no thread left, the volume works without it.
     pub(crate) fn spawn_helper(&self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) {
         let Some(me) = self.me.upgrade().filter(|_| !self.state.store.is_memory()) else { return };
         let helper = std::thread::Builder::new().name(name.into()).spawn(move || work(&me));
         self.helpers.lock().extend(helper.ok());
     }
 
-    /// Ends the helpers.
+    /// Ends the background threads.
     pub(crate) fn stop_helpers(&self) {
         self.work.lock().stop = true;
         self.wake.notify_all();
@@ -81,7 +81,7 @@ impl Shared {
         debug_assert!(self.helpers.lock().is_empty(), "a thread begins while the volume closes");
     }
 
-    /// Writes both copies, one after the other, so that one is good whatever happens.
+    /// Writes both copies, one after the other, so that one of them is always good.
     pub(crate) fn write_superblock(&self, superblock: &mut Superblock, clean: bool) -> Result<()> {
         superblock.clean = clean;
         superblock.sequence = superblock.sequence.saturating_add(1);

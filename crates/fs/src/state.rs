@@ -1,4 +1,4 @@
-//! The state of a mounted volume that operations read and change, whoever runs them.
+//! The state of a mounted volume that operations read and change.
 
 use crate::claims::Claims;
 use crate::counts::VolumeCounts;
@@ -18,7 +18,7 @@ pub(crate) struct VolumeState {
     pub(crate) gate: Gate<Writer>,
     pub(crate) claims: Claims,
     pub(crate) counts: VolumeCounts,
-    /// Things that were freed and become free with the next commit.
+    /// Number of frees that wait for the next commit.
     deferred_frees: AtomicUsize,
     root: AtomicU64,
     orphans: AtomicU64,
@@ -67,7 +67,7 @@ impl VolumeState {
         self.deferred_frees.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Takes frees off that are durable, or that no commit can make.
+    /// Removes frees that are durable, or that no commit can make.
     pub(crate) fn remove_deferred_frees(&self, count: usize) {
         let before = self.deferred_frees.fetch_sub(count, Ordering::Relaxed);
         debug_assert!(before >= count, "{count} frees of {before} leave");

@@ -7,7 +7,7 @@ use crate::extent::Extent;
 use crate::space;
 use crate::writer::{Freed, Writer};
 
-/// One run of a change: kept when it comes to a good end, else taken back.
+/// Makes one attempt of a change. It is kept when it succeeds, else rolled back.
 #[inline(always)]
 pub(crate) fn run<T>(
     core: &Core<'_>,
@@ -22,7 +22,7 @@ pub(crate) fn run<T>(
     }
 }
 
-/// Ends the transaction: all its changes stay. On a volume in memory its frees are free at once.
+/// Ends the transaction: all its changes stay. On a volume in memory its frees take effect at once.
 ///
 /// # Errors
 /// As any change; nothing has happened then.
@@ -35,14 +35,14 @@ fn commit(mut edit: Edit<'_>) -> Outcome<()> {
     edit.commit()
 }
 
-/// Makes free what was deferred, which is about to be committed or has been. Dropped, the change takes it back;
-/// [`Edit::keep_free`] keeps it.
+/// Applies deferred frees for a commit, or after it. They are rolled back when the change is dropped, and
+/// stay with [`Edit::keep_free`].
 pub(crate) fn free_deferred(edit: &mut Edit<'_>, list: &[Freed]) -> Outcome<()> {
     edit.freed.extend_from_slice(list);
     make_free(edit)
 }
 
-/// Gives what writers had in stock back to the bitmaps, and keeps it so. The caller has exclusive access.
+/// Returns preallocated blocks to the bitmaps, and keeps that. The caller has exclusive access.
 ///
 /// # Errors
 /// As any change; nothing has happened then.
@@ -55,7 +55,7 @@ pub(crate) fn put_back(mut edit: Edit<'_>, extents: &[Extent]) -> Outcome<()> {
 }
 
 fn make_free(edit: &mut Edit<'_>) -> Outcome<()> {
-    // What this frees in turn (an emptied chunk) comes at the end of the list.
+    // A free may append others (of an emptied chunk).
     let mut next = 0;
     while let Some(freed) = edit.freed.get(next).copied() {
         space::make_free(edit, freed)?;

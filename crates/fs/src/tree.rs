@@ -11,7 +11,7 @@ use lanefs_format::{Code, FileKind};
 /// Entries read at a time when a tree is removed.
 const PAGE: usize = 256;
 
-/// How [`Volume::mkdir_all_with`] makes directories.
+/// Options of [`Volume::mkdir_all_with`].
 #[derive(Clone, Debug)]
 pub struct MkdirAll {
     /// Directory in which relative paths start; `None`: the root directory.
@@ -20,7 +20,7 @@ pub struct MkdirAll {
     pub perm: u16,
     /// Permissions of the directories above it that are missing.
     pub perm_above: u16,
-    /// Whether a symbolic link to a directory counts as that directory; else it is in the way.
+    /// Whether a symbolic link to a directory counts as that directory; otherwise it is in the way.
     pub follow: bool,
 }
 
@@ -31,11 +31,11 @@ impl Default for MkdirAll {
 }
 
 impl Volume {
-    /// Makes a directory and those above it that are missing; a directory that exists is left as it is.
+    /// Makes a directory and the missing ones above it. An existing directory stays as it is.
     ///
     /// # Errors
-    /// [`Code::NotDirectory`] where something else is in the way; [`Code::Exists`] for a symbolic link to nothing;
-    /// [`Code::NoSpace`].
+    /// [`Code::NotDirectory`] where another kind of inode is in the way; [`Code::Exists`] for a symbolic link
+    /// to nothing; [`Code::NoSpace`].
     pub fn mkdir_all(&self, path: impl AsRef<[u8]>, perm: u16) -> Result<Attr> {
         self.mkdir_all_with(&MkdirAll { perm, perm_above: perm, ..MkdirAll::default() }, path)
     }
@@ -50,7 +50,7 @@ impl Volume {
         self.getattr(made).map_err(|error| error.at(show(path)))
     }
 
-    /// Makes the directories of a path. An error comes with the length of the part of the path that it is about.
+    /// Makes the directories of a path. An error is accompanied by the length of the prefix that it concerns.
     pub(crate) fn make_all(
         &self,
         options: &MkdirAll,
@@ -75,7 +75,7 @@ impl Volume {
             if matches!(&found, Err(error) if error.code() == Code::NotFound) {
                 found = match self.mkdir(who, dir, name, perm) {
                     Ok(attr) => Ok((attr.ino, attr.kind)),
-                    // Another thread has made it meanwhile, or a symbolic link leads nowhere.
+                    // Another thread has made the directory meanwhile, or a symbolic link leads nowhere.
                     Err(error) if error.code() == Code::Exists => find().map_err(|_| error),
                     Err(error) => Err(error),
                 };
@@ -156,7 +156,7 @@ struct OpenDirectory {
     path_len: usize,
     /// Cookie of its entry in the directory above.
     own_cookie: u64,
-    /// Cookie of the last entry that could not be removed: the listing goes on behind it.
+    /// Cookie of the last entry that could not be removed: the listing continues behind it.
     cookie: u64,
     has_failed: bool,
 }

@@ -1,4 +1,4 @@
-//! What goes in and out of a volume's operations.
+//! Types of the arguments and results of a volume's operations.
 
 use lanefs_format::{Code, FileKind};
 
@@ -18,13 +18,14 @@ impl std::fmt::Display for Ino {
 pub struct Time(pub i64);
 
 impl Time {
-    /// Now, to the precision of the kernel's tick (as the kernel stamps its own inodes).
+    /// The present time, to the precision of the kernel's tick (as the kernel stamps its own inodes).
     pub fn now() -> Self {
         let t = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         Time::from_parts(t.tv_sec, t.tv_nsec as u32)
     }
 
-    /// From seconds and nanoseconds as in `struct timespec`; what lies outside the range becomes its nearest end.
+    /// Converts seconds and nanoseconds as in `struct timespec`; a time outside the range becomes its nearest
+    /// end.
     pub fn from_parts(seconds: i64, nanoseconds: u32) -> Self {
         Time(seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(nanoseconds)))
     }
@@ -40,7 +41,7 @@ impl Time {
     }
 }
 
-/// Attributes of an inode, as of `stat(2)`.
+/// Attributes of an inode, as in `stat(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
     /// Inode number.
@@ -49,15 +50,15 @@ pub struct Attr {
     pub kind: FileKind,
     /// Permission bits with set-id and sticky bits: the low 12 bits of a POSIX mode.
     pub perm: u16,
-    /// Number of names; of a directory 2 and one for each subdirectory.
+    /// Number of names; for a directory 2, and one for each subdirectory.
     pub links: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Size in bytes; of a directory: that of its blocks.
+    /// Size in bytes; for a directory the size of its blocks.
     pub size: u64,
-    /// Space in 4 KiB blocks.
+    /// Number of blocks (4 KiB).
     pub blocks: u64,
     /// Device number of a character or block device.
     pub rdev: u64,
@@ -69,7 +70,7 @@ pub struct Attr {
     pub atime: Time,
     /// Creation.
     pub btime: Time,
-    /// Grows each time the inode number is used anew.
+    /// Generation, which grows with each reuse of the inode number.
     pub generation: u32,
 }
 
@@ -80,7 +81,7 @@ impl Attr {
     }
 }
 
-/// A change of attributes; `None` leaves one as it is.
+/// Change of attributes; `None` leaves an attribute as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
     /// Permission bits (the low 12 bits of a mode).
@@ -89,7 +90,7 @@ pub struct SetAttr {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Size of a regular file: cut off, or grown with a hole.
+    /// Size of a regular file: truncated, or extended with a hole.
     pub size: Option<u64>,
     /// Access time.
     pub atime: Option<Time>,
@@ -104,17 +105,17 @@ pub struct DirEntry {
     pub ino: Ino,
     /// Type.
     pub kind: FileKind,
-    /// Where to go on reading behind this entry. Stable: entries that stay are neither skipped nor seen twice,
-    /// whatever is created or removed in between.
+    /// Cookie to continue behind this entry. It is stable: entries that stay are neither skipped nor listed
+    /// twice, whatever is created or removed meanwhile.
     pub cookie: u64,
-    /// Name, any bytes but NUL and '/'.
+    /// Name: any bytes but NUL and '/'.
     pub name: Vec<u8>,
 }
 
-/// Who asks. A caller without an identity may do everything.
+/// The caller of an operation. A caller without an identity may do everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// Identity that permissions are checked against.
+    /// Identity for permission checks.
     pub user: Option<User>,
 }
 
@@ -123,34 +124,34 @@ pub struct Caller {
 pub struct User {
     /// User id.
     pub uid: u32,
-    /// Primary group, which new files get.
+    /// Primary group, which becomes the group of new files.
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
 }
 
 impl Caller {
-    /// The volume's owner: no permission is checked; what is created belongs to uid 0, gid 0.
+    /// The owner of the volume: no permission is checked; new inodes belong to uid 0, gid 0.
     pub const OWNER: Caller = Caller { user: None };
 
-    /// A user with supplementary groups.
+    /// Makes a user with supplementary groups.
     pub fn user(uid: u32, gid: u32, groups: &[u32]) -> Self {
         Caller { user: Some(User { uid, gid, groups: groups.to_vec() }) }
     }
 }
 
-/// What a rename does where the new name exists.
+/// Behaviour of a rename to an existing name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
-    /// Replaces it, as `rename(2)`.
+    /// Replaces the inode, as `rename(2)`.
     Replace,
     /// Fails with [`Code::Exists`] (`RENAME_NOREPLACE`).
     NoReplace,
-    /// The two change places (`RENAME_EXCHANGE`); both must exist.
+    /// Swaps the two inodes (`RENAME_EXCHANGE`); both must exist.
     Exchange,
 }
 
-/// What a seek looks for.
+/// Target of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// `SEEK_DATA`.
@@ -159,33 +160,34 @@ pub enum Seek {
     Hole,
 }
 
-/// Blocks of a file that follow each other, in the file and on the volume.
+/// Blocks of a file that are consecutive in the file and on the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileExtent {
-    /// Byte in the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Byte on the volume.
+    /// Position on the volume, in bytes.
     pub position: u64,
-    /// Length in bytes, a multiple of 4096; the last one may reach past the end of the file.
+    /// Length in bytes, a multiple of the block size; the last extent may reach past the end of the file.
     pub bytes: u64,
-    /// Allocated and never written: reads as zeros.
+    /// Allocated and never written: the blocks read as zeros.
     pub unwritten: bool,
 }
 
 /// Modes of `fallocate(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocate {
-    /// Space is allocated; the file grows to the end of the range.
+    /// Allocates space; the file grows to the end of the range.
     Extend,
-    /// Space is allocated; the size stays (`FALLOC_FL_KEEP_SIZE`).
+    /// Allocates space; the size stays (`FALLOC_FL_KEEP_SIZE`).
     KeepSize,
-    /// The range becomes a hole (`FALLOC_FL_PUNCH_HOLE`); the size stays.
+    /// Makes the range a hole (`FALLOC_FL_PUNCH_HOLE`); the size stays.
     PunchHole,
-    /// The range reads as zeros and stays allocated (`FALLOC_FL_ZERO_RANGE`); the file grows to its end.
+    /// Makes the range read as zeros, with its space allocated (`FALLOC_FL_ZERO_RANGE`); the file grows to
+    /// its end.
     ZeroRange,
 }
 
-/// How `setxattr` treats an attribute that exists or does not.
+/// Behaviour of `setxattr` towards an existing or missing attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrMode {
     /// Creates or replaces.
@@ -203,26 +205,26 @@ pub struct StatFs {
     pub block_size: u64,
     /// All blocks.
     pub blocks: u64,
-    /// Free blocks (those inside metadata chunks not counted).
+    /// Free blocks, without those inside metadata chunks.
     pub free_blocks: u64,
     /// Inodes in use.
     pub inodes: u64,
-    /// Inodes that could be made from the free blocks.
+    /// Number of inodes for which there are free blocks.
     pub free_inodes: u64,
     /// Longest name in bytes.
     pub max_name: u32,
 }
 
-/// How paths are resolved.
+/// Options for resolving paths.
 #[derive(Clone, Debug)]
 pub struct ResolveOptions {
-    /// Where relative paths start; `None`: the root directory.
+    /// Directory in which relative paths start; `None`: the root directory.
     pub base: Option<Ino>,
-    /// Follow a symbolic link in the last place (those before it are always followed).
+    /// Follow a symbolic link in the last component (those before it are always followed).
     pub follow: bool,
     /// Fill in [`Resolution::attr`].
     pub attributes: bool,
-    /// Whose search permission counts.
+    /// Caller whose search permission is checked.
     pub caller: Caller,
 }
 
@@ -232,15 +234,15 @@ impl Default for ResolveOptions {
     }
 }
 
-/// The answer for one path of a batch.
+/// Result for one path of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {
-    /// [`Code::Success`], or why there is no inode.
+    /// [`Code::Success`], or the reason why there is no inode.
     pub code: Code,
     /// The inode found.
     pub ino: Option<Ino>,
     /// Its type.
     pub kind: Option<FileKind>,
-    /// Its attributes, where asked for.
+    /// Its attributes, where [`ResolveOptions::attributes`] requests them.
     pub attr: Option<Attr>,
 }

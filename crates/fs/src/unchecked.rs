@@ -11,32 +11,31 @@ use crate::{namespace, ops};
 use lanefs_format::FileKind;
 use lanefs_store::Closed;
 
-/// The volume's reads as they would be in a program of one thread: nothing is noted, nothing is looked at again. Changes by
-/// anybody wait while this lives, so do not change the volume in the thread that holds it.
+/// Reads without concurrency control, as in a program of one thread: no read set is tracked or validated.
+/// Changes wait while this value lives, so its thread must not change the volume.
 pub struct Unchecked<'v> {
     volume: &'v Volume,
     closed: Closed<'v, Writer>,
 }
 
 impl Volume {
-    /// Lets go of all blocks in memory that are as they are on the device, for measurements that begin with a cold cache. Returns
-    /// how many went.
+    /// Evicts all clean blocks, for measurements that begin with a cold cache. Returns their number.
     ///
     /// # Errors
-    /// The device's, for what was changed is made durable first.
+    /// The device's, because changes are made durable first.
     pub fn drop_caches(&self) -> Result<u64> {
         self.shared.commit()?;
         Ok(self.shared.state.store.drop_clean())
     }
 
-    /// Holds off all changes, and reads without looking for them.
+    /// Stops all changes, and gives reads without concurrency control.
     pub fn unchecked(&self) -> Unchecked<'_> {
         let shared = &self.shared;
         Unchecked { volume: self, closed: shared.state.gate.close(&shared.state.store) }
     }
 }
 
-/// Each is the call of [`Volume`] with the same name.
+/// Each method is the call of [`Volume`] with the same name.
 #[expect(missing_docs, clippy::missing_errors_doc, reason = "described there")]
 impl Unchecked<'_> {
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! A mounted volume: running operations on it, durability, and its properties as a whole.
+//! A mounted volume: its operations, its durability, and its properties as a whole.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -15,18 +15,18 @@ use std::sync::{Arc, OnceLock};
 
 /// An open volume. Every method takes `&self` and may be called from many threads.
 ///
-/// What was changed is durable after [`sync`](Volume::sync), [`fsync`](Volume::fsync) or [`close`](Volume::close), and some
-/// seconds later by itself; dropping a volume closes it, but cannot report an error.
+/// Changes are durable after [`sync`](Volume::sync), [`fsync`](Volume::fsync) or [`close`](Volume::close),
+/// and after some seconds without a call. Dropping a volume closes it, but cannot report an error.
 pub struct Volume {
     pub(crate) shared: Arc<Shared>,
     pub(crate) listener: OnceLock<Listener>,
 }
 
-/// The function that is called after each change.
+/// Function that is called after each change.
 pub(crate) type Listener = Box<dyn Fn(&Volume, Changed<'_>) + Send + Sync>;
 
 impl Volume {
-    /// The volume's bytes, with everything that was changed.
+    /// Returns the bytes of the volume, with all changes.
     ///
     /// # Errors
     /// The device's.
@@ -39,7 +39,7 @@ impl Volume {
         Ok(shared.state.store.image()?)
     }
 
-    /// Runs a read-only operation; blocks that it misses are fetched and it runs again.
+    /// Runs a read-only operation. Missing blocks are fetched, and the operation is attempted again.
     #[inline(always)]
     pub(crate) fn view<T>(&self, operation: impl FnMut(&Core<'_>) -> Outcome<T>) -> Result<T> {
         self.shared.view(operation)
@@ -50,8 +50,8 @@ impl Volume {
         self.shared.change(operation)
     }
 
-    /// Everything changed so far is durable on return. Operations of other threads go on meanwhile, and threads that ask at the
-    /// same time share one commit.
+    /// Makes all changes so far durable. Operations of other threads go on meanwhile, and threads that call
+    /// it at the same time share one commit.
     ///
     /// # Errors
     /// The device's; the volume is then open for reading only.
@@ -59,28 +59,28 @@ impl Volume {
         self.shared.commit()
     }
 
-    /// What was written to a file, or changed in a directory, so far is durable on return, and the way to it. `data_only`:
+    /// Makes the changes so far of a file or directory durable, and the path to it. With `data_only` the
     /// times need not be (`fdatasync`).
     ///
-    /// What was changed elsewhere before becomes durable too, for commits are one after the other.
+    /// All earlier changes elsewhere become durable too, because commits are in order.
     ///
     /// # Errors
-    /// [`Code::StaleInode`](lanefs_format::Code::StaleInode) when the inode is not in use; the device's, whereupon the volume is open
-    /// for reading only.
+    /// [`Code::StaleInode`](lanefs_format::Code::StaleInode) when the inode is not in use; the device's,
+    /// after which the volume is open for reading only.
     pub fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {
-        // Times alone are not worth telling apart: a commit with one block more costs the same.
+        // The times are not worth a distinction: a commit with one more block costs the same.
         let _ = data_only;
         self.view(|core| Inode::load(core, ino.0).map(drop))?;
         self.shared.commit()
     }
 
-    /// The root directory lies there from now on.
+    /// Makes another inode the root directory.
     pub(crate) fn set_root(&self, root: u64) {
         self.shared.superblock.lock().root = root;
         self.shared.state.set_root(root);
     }
 
-    /// The orphan directory lies there from now on.
+    /// Makes another inode the orphan directory.
     pub(crate) fn set_orphans(&self, orphans: u64) {
         self.shared.superblock.lock().orphans = orphans;
         self.shared.state.set_orphans(orphans);
@@ -100,7 +100,7 @@ impl Volume {
         self.write_superblock(false)
     }
 
-    /// What is known of the volume as a whole.
+    /// Returns the properties of the volume as a whole.
     pub fn superblock(&self) -> Superblock {
         let counts = self.shared.state.counts.sum();
         let mut superblock = self.shared.superblock.lock().clone();
@@ -109,22 +109,22 @@ impl Volume {
         superblock
     }
 
-    /// What the volume was opened for.
+    /// Returns the purpose for which the volume was opened.
     pub fn access(&self) -> Access {
         self.shared.access
     }
 
-    /// How the device is reached, in words for people, such as "io_uring, direct I/O".
+    /// Describes the access to the device for people, such as "io_uring, direct I/O".
     pub fn engine(&self) -> String {
         self.shared.state.store.engine()
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     pub fn root(&self) -> Ino {
         Ino(self.shared.state.root())
     }
 
-    /// Space and inodes.
+    /// Returns free and used space and inodes.
     ///
     /// # Errors
     /// None today; a volume that is not wholly in memory may have to read.
@@ -143,15 +143,15 @@ impl Volume {
         })
     }
 
-    /// What the cache and the journal did since the volume was opened.
+    /// Returns the counters of the cache and the journal since the volume was opened.
     pub fn stats(&self) -> StoreStats {
         self.shared.state.store.stats()
     }
 
-    /// Has `tell` called after each change that succeeds, in the thread that made it, which waits meanwhile. False where
-    /// somebody is told already.
+    /// Sets the listener: it is called after each change that succeeds, in the thread of the change, which
+    /// waits meanwhile. False where there is a listener already.
     ///
-    /// Without a listener a change costs one look at a word.
+    /// Without a listener a change costs one read of a word.
     pub fn on_change(&self, tell: impl Fn(&Volume, Changed<'_>) + Send + Sync + 'static) -> bool {
         self.listener.set(Box::new(tell)).is_ok()
     }

@@ -1,4 +1,4 @@
-//! For an engine that has the metadata in a memory of its own: what changed since it looked last.
+//! Changes of the metadata, for an engine that keeps a copy of it in memory of its own.
 
 use crate::attempt::Core;
 use crate::error::Outcome;
@@ -11,13 +11,13 @@ use lanefs_format::{
 };
 use lanefs_store::{Want, Watched};
 
-/// A watch over a volume's metadata. There is one at a time.
+/// A watch over the metadata of a volume. A volume has one at a time.
 pub struct Watch<'v> {
     volume: &'v Volume,
 }
 
 impl Volume {
-    /// Begins to watch the metadata; `None` where somebody does already.
+    /// Begins to watch the metadata; `None` where there is a watch already.
     ///
     /// # Errors
     /// The host's, without address space.
@@ -29,8 +29,8 @@ impl Volume {
         Ok(kept.then_some(Watch { volume: self }))
     }
 
-    /// Gives the entries of every directory, leaf block by leaf block, but for the blocks at the positions that are `known`: of each
-    /// leaf its directory and its entries. Changes wait meanwhile.
+    /// Passes the entries of all directories, leaf block by leaf block, with the directory of each leaf.
+    /// Leaves at positions that are `known` are skipped. Changes wait meanwhile.
     ///
     /// # Errors
     /// The device's, and those of a damaged volume.
@@ -53,11 +53,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Brings all metadata of a volume on a device into memory, as far as there is room: how many blocks there are.
-    /// `progress` is told groups done and groups in all; where it says false, the rest stays where it is.
+    /// Loads all metadata of a volume on a device into memory, as far as there is room. Returns the number of
+    /// blocks. `progress` gets the number of groups done, and of all groups; false stops the loading.
     ///
     /// # Errors
-    /// The device's. Damaged blocks are left out.
+    /// The device's. Damaged blocks are skipped.
     pub fn load_metadata(&self, progress: &dyn Fn(u64, u64) -> bool) -> Result<u64> {
         let groups = self.shared.state.group_count();
         let mut count = 0;
@@ -80,7 +80,7 @@ impl Volume {
     }
 }
 
-/// The metadata blocks of a group: where they are, and what.
+/// Positions and kinds of the metadata blocks of a group.
 fn metadata_of(core: &Core<'_>, group: u64) -> Outcome<Vec<(u64, BlockKind)>> {
     let view = space::group(core, group)?;
     let mut found = Vec::new();
@@ -96,13 +96,14 @@ fn metadata_of(core: &Core<'_>, group: u64) -> Outcome<Vec<(u64, BlockKind)>> {
 }
 
 impl Watch<'_> {
-    /// The volume.
+    /// Returns the volume.
     pub fn volume(&self) -> &Volume {
         self.volume
     }
 
-    /// Gives every metadata block that changed, came or went since the last call, in order of position; at first all that are in
-    /// memory. They are as they were at one moment, which is now: changes wait meanwhile.
+    /// Passes every metadata block that was changed, added or freed since the last call, in order of
+    /// position; the first call passes all resident blocks. The blocks are a consistent snapshot: changes
+    /// wait meanwhile.
     pub fn changes(&mut self, take: &mut dyn FnMut(Watched<'_>)) {
         let shared = &self.volume.shared;
         let _closed = shared.state.gate.close(&shared.state.store);

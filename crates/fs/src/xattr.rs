@@ -1,4 +1,4 @@
-//! Extended attributes: a chain of blocks that is written anew with each change.
+//! Extended attributes: a chain of blocks, which each change writes anew.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -9,19 +9,19 @@ use crate::types::XattrMode;
 use lanefs_format::{BLOCK, BlockKind, Code, inode as f, xattr_block as x};
 use lanefs_store::Fault;
 
-/// Longest name, and longest value, as Linux has them.
+/// Longest name, and longest value, in bytes, as in Linux.
 const MAX_NAME: usize = 255;
 pub(crate) const MAX_VALUE: usize = 65536;
-/// All attributes of an inode together.
+/// All attributes of an inode together, in bytes.
 const MAX_TOTAL: usize = 256 << 10;
-/// Bytes before the name of an attribute: lengths of name and value.
+/// Bytes before the name of an attribute: the lengths of name and value.
 const HEAD: usize = 6;
 const _: () = assert!(MAX_NAME <= u16::MAX as usize && MAX_VALUE + MAX_NAME + HEAD <= MAX_TOTAL);
 
 /// Bytes of a block behind its header.
 const ROOM: usize = BLOCK as usize - x::SIZE;
 
-/// The payloads of the chain, one after another.
+/// Reads the payloads of the chain, one after another.
 fn payload(core: &Core, node: Inode<'_>) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at = node.view.get(f::XATTR);
@@ -39,7 +39,7 @@ fn payload(core: &Core, node: Inode<'_>) -> Outcome<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Name and value of each attribute.
+/// Splits a payload into names and values.
 fn parse(bytes: &[u8], at: u64) -> Outcome<Vec<(&[u8], &[u8])>> {
     let bad = Fault::damaged(at, "extended attributes with wrong lengths");
     let mut list = Vec::new();
@@ -56,8 +56,11 @@ fn parse(bytes: &[u8], at: u64) -> Outcome<Vec<(&[u8], &[u8])>> {
     Ok(list)
 }
 
+/// Checks the name of an attribute.
+///
 /// # Errors
-/// [`Code::BufferTooSmall`] for a name that is empty or too long, as Linux has it; [`Code::Invalid`] for one with a NUL.
+/// [`Code::BufferTooSmall`] for a name that is empty or too long, as in Linux; [`Code::Invalid`] for one with
+/// a NUL.
 pub(crate) fn check_name(name: &[u8]) -> Outcome<()> {
     if name.is_empty() || name.len() > MAX_NAME {
         return Err(Code::BufferTooSmall.into());
@@ -128,7 +131,7 @@ pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
             return Err(Fault::damaged(at, "a block of another inode's extended attributes"));
         }
         let next = view.get(x::NEXT);
-        // A chain in a circle meets a block that is free already, and stops with an error.
+        // A chain with a cycle meets a block that this transaction has freed, and stops with an error.
         space::free_block(edit, at, BlockKind::Xattr)?;
         add_blocks(edit, node, -1)?;
         at = next;

@@ -1,35 +1,35 @@
-//! Tasks on the hash regions of directories: what there is, and what is to be. An engine carries them out.
+//! Rebuilds of hash regions: the present regions, and the required ones. An engine carries them out.
 
 use lanefs_format::FileKind;
 
-/// Where a directory has the names of a hash.
+/// Location of the names with a hash in a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Home {
-    /// Nowhere: it has no entries.
+    /// None: the directory has no entries.
     #[default]
     Empty,
-    /// In its one leaf block, at this position, with the index in the inode.
+    /// The only leaf block, at this position, with the index in the inode.
     Small(u64),
-    /// In the region whose index block is at this position.
+    /// The region whose index block is at this position.
     Region(u64),
 }
 
-/// What there is of a name.
+/// Result of the lookup of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
     /// Hash of the name.
     pub hash: u32,
-    /// Where it is, or would be.
+    /// Location of the name, whether it exists or not.
     pub home: Home,
-    /// Position of the dummy that opens the region, 0 without one, and how many entries it counts.
+    /// Position of the dummy entry that opens the region, 0 without one.
     pub dummy: u64,
     /// Entries in the region.
     pub count: u32,
-    /// The entry: its position, the inode that it names, and the type.
+    /// Position of the entry, its inode and its type, where the name exists.
     pub entry: Option<(u64, u64, FileKind)>,
 }
 
-/// An entry that is to be in a directory, in units that are its own already.
+/// An entry to add to a directory, in units that are allocated for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Added {
     /// Hash of its name.
@@ -38,72 +38,74 @@ pub struct Added {
     pub at: u64,
 }
 
-/// A region as it is to be.
+/// A required region.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// Number of its task, and its number in it.
+    /// Number of its task.
     pub task: u32,
     /// Number of the region in its task, ascending with the hash.
     pub number: u32,
     /// Position of its dummy.
     pub dummy: u64,
-    /// Position of its index block; 0 where the index is to be in the directory's inode.
+    /// Position of its index block; 0 where the index is in the directory's inode.
     pub index: u64,
-    /// The index block is a new one, all zeros; else it is the one that the first source of the task names.
+    /// The index block is new and zero; else it is the one of the first source of the task.
     pub is_new: bool,
 }
 
-/// Some entries of a directory that become one region or several.
+/// A rebuild of some neighbouring regions of a directory as one region or several.
 ///
-/// With one head what stays keeps its order in the list, behind what is added; with several, all are linked anew in the order of
-/// hash and position.
+/// With one head, the entries that stay keep their order in the list, behind the added ones. With several,
+/// all are linked anew in the order of hash and position.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Position of the directory's inode.
     pub inode: u64,
-    /// Regions that there are, neighbours in ascending order: a range of [`Batch::sources`]; none in a directory without entries.
+    /// Present regions, neighbours in ascending order: a range of [`Batch::sources`]; empty in a directory
+    /// without entries.
     pub sources: (u32, u32),
-    /// Entries of these that go, and dummies of all of them but the first: a range of [`Batch::removed`].
+    /// Entries to remove, and the dummy entries of all present regions but the first: a range of
+    /// [`Batch::removed`].
     pub removed: (u32, u32),
-    /// What is added: a range of [`Batch::added`].
+    /// Entries to add: a range of [`Batch::added`].
     pub added: (u32, u32),
-    /// Regions that there are to be, at least one: a range of [`Batch::heads`].
+    /// Required regions, at least one: a range of [`Batch::heads`].
     pub heads: (u32, u32),
-    /// Entries that stay.
+    /// Number of entries that stay.
     pub stay: u32,
     /// Lowest hash of the first region.
     pub lowest: u32,
 }
 
-/// A region that there is.
+/// A present region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Of a small directory: its leaf block.
+    /// A small directory, by its leaf block.
     Small(u64),
-    /// Its index block.
+    /// A region, by its index block.
     Region(u64),
 }
 
-/// Tasks, and what they name: ranges are first and end.
+/// Tasks and their lists. A range is the first element and the end.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The tasks, each on regions of its own.
     pub tasks: Vec<Task>,
-    /// Of each task, in ascending order of hash.
+    /// Present regions, by task in ascending order of hash.
     pub sources: Vec<Source>,
-    /// Of each task, in ascending order of position.
+    /// Positions of entries to remove, by task in ascending order.
     pub removed: Vec<u64>,
-    /// Of each task, in ascending order.
+    /// Entries to add, by task in ascending order.
     pub added: Vec<Added>,
-    /// Of each task, in ascending order of number.
+    /// Required regions, by task in ascending order of number.
     pub heads: Vec<Head>,
 }
 
-/// A region as it was built.
+/// A region that was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Built {
     /// Lowest hash that belongs to it.
     pub lowest: u32,
-    /// Entries in it, 256 at most.
+    /// Number of its entries, 256 at most.
     pub count: u32,
 }

@@ -1,4 +1,4 @@
-//! Directory entries and the split-ordered list that they form.
+//! Directory entries and the hash-ordered list of them.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -22,14 +22,14 @@ impl<'n> Name<'n> {
     }
 }
 
-/// An entry in its leaf block; the view reaches to the end of its units.
+/// An entry in its leaf block. The view ends with its units.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
     pub(crate) view: View<'a>,
 }
 
 impl<'a> Entry<'a> {
-    /// The entry at a byte position.
+    /// Loads the entry at a byte position.
     #[inline(always)]
     pub(crate) fn at(core: &Core<'a>, at: u64) -> Outcome<Self> {
         let head = Self::head(core, at)?;
@@ -38,7 +38,7 @@ impl<'a> Entry<'a> {
         Ok(Entry { view: view.ok_or(Fault::damaged(at, NO_ENTRY))? })
     }
 
-    /// What precedes the name of the entry at a byte position.
+    /// Loads the part before the name of the entry at a byte position.
     #[inline(always)]
     fn head(core: &Core<'a>, at: u64) -> Outcome<View<'a>> {
         let offset = at & (BLOCK - 1);
@@ -51,14 +51,14 @@ impl<'a> Entry<'a> {
         core.store.part(at, e::SIZE, BlockKind::Leaf)
     }
 
-    /// Inode number and type of the entry at a position, when it has this name: as [`at`](Self::at) and
-    /// [`is`](Self::is), in fewer steps.
+    /// Returns the inode number and type of the entry at a position, when the entry has this name: as
+    /// [`at`](Self::at) and [`is`](Self::is), in fewer steps.
     #[inline(always)]
     pub(crate) fn probe(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Option<(u64, FileKind)>> {
         const TYPE_SHIFT: usize = 8 * (e::KIND.offset - e::HASH.offset);
         const WITHOUT_TYPE: u64 = (1 << TYPE_SHIFT) - 1;
         let head = Self::head(core, at)?;
-        // Hash, length and type lie in one word.
+        // Hash, length and type are in one word.
         let word = head.get(Field::<u64>::at(e::HASH.offset));
         let wanted =
             u64::from(name.hash) | (name.bytes.len() as u64) << (8 * (e::NAME_LEN.offset - e::HASH.offset));
@@ -118,13 +118,13 @@ impl<'a> Entry<'a> {
         self.view.get(e::NEXT)
     }
 
-    /// Entries in the region that this dummy opens.
+    /// Number of entries in the region that this dummy entry opens.
     pub(crate) fn count(&self) -> usize {
         usize::from(self.view.get(e::COUNT))
     }
 }
 
-/// The dummy at `at`.
+/// Loads the dummy entry at `at`.
 pub(crate) fn dummy<'a>(core: &Core<'a>, at: u64) -> Outcome<Entry<'a>> {
     let entry = Entry::at(core, at)?;
     if !entry.is_dummy() {
@@ -133,7 +133,7 @@ pub(crate) fn dummy<'a>(core: &Core<'a>, at: u64) -> Outcome<Entry<'a>> {
     Ok(entry)
 }
 
-/// Counts entries of a region.
+/// Adds to the number of entries of a region.
 pub(crate) fn add_count(edit: &mut Edit<'_>, dummy: Entry<'_>, by: i16) -> Outcome<usize> {
     let count = dummy.view.get(e::COUNT).checked_add_signed(by);
     let count = count.ok_or(Fault::damaged(dummy.view.at(), "a wrong count of entries"))?;
@@ -141,7 +141,7 @@ pub(crate) fn add_count(edit: &mut Edit<'_>, dummy: Entry<'_>, by: i16) -> Outco
     Ok(usize::from(count))
 }
 
-/// Fills newly allocated units, which nothing else refers to yet.
+/// Fills newly allocated units, which no other structure refers to yet.
 pub(crate) fn write(edit: &mut Edit<'_>, view: View<'_>, name: Name<'_>, ino: u64, kind: u8) {
     let mut bytes = [0u8; e::SIZE + 256];
     e::INODE.write(&mut bytes, ino);
@@ -153,7 +153,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, view: View<'_>, name: Name<'_>, ino: u6
     edit.tx.init(view, 0, &bytes[..units]);
 }
 
-/// Links a new entry right behind another one.
+/// Links a new entry directly behind another one.
 pub(crate) fn link_after(edit: &mut Edit<'_>, before: Entry<'_>, new: View<'_>) -> Outcome<()> {
     let next = before.next();
     edit.tx.set(new, e::NEXT, next);
@@ -166,7 +166,7 @@ pub(crate) fn link_after(edit: &mut Edit<'_>, before: Entry<'_>, new: View<'_>) 
     Ok(())
 }
 
-/// Takes an entry out of the list.
+/// Removes an entry from the list.
 pub(crate) fn unlink(edit: &mut Edit<'_>, entry: Entry<'_>) -> Outcome<()> {
     let (next, previous) = (entry.next(), entry.view.get(e::PREVIOUS));
     let at = entry.view.at();

@@ -1,7 +1,8 @@
-//! Region index blocks: hash tables from the low 16 bits of a hash to an entry's position.
+//! Region index blocks: hash tables from the low 16 bits of a hash to the position of an entry.
 //!
-//! Buckets are cache lines. A full bucket overflows into the next one and says so; when an entry goes, one that
-//! overflowed past the hole comes back, so the bit is exact and lookups stay at one or two lines.
+//! Buckets are cache lines. A full bucket overflows into the next one, and has a bit for that. When an entry
+//! is removed, one that overflowed past the free slot moves back. So the bit is exact, and a lookup reads one
+//! or two lines.
 
 use super::entry::{Entry, Name};
 use crate::attempt::Core;
@@ -23,8 +24,8 @@ fn slot(view: View<'_>, bucket: usize, i: usize) -> Slot {
     Slot(view.get(x::SLOTS.index(bucket * BUCKET_SLOTS + i)))
 }
 
-/// Position of the first entry in the bucket that may have `hash`, 0 for none, and whether the search would go on in the
-/// next bucket.
+/// Returns the position of the first entry in the bucket that may have `hash`, 0 for none, and whether the
+/// search would continue in the next bucket.
 #[inline(always)]
 pub(crate) fn probe_bucket(view: View<'_>, bucket: usize, hash: u32) -> (u64, bool) {
     let mut found = 0;
@@ -60,13 +61,13 @@ pub(super) fn find<'a>(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Opti
     Ok(None)
 }
 
-/// Writes a slot, keeping the overflow bit of a bucket's first one. A `fresh` block needs no putting back.
+/// Writes a slot and keeps the overflow bit of a bucket's first one. A `fresh` block needs no undo.
 fn put(edit: &mut Edit<'_>, view: View<'_>, bucket: usize, i: usize, word: u64, fresh: bool) {
     let field = x::SLOTS.index(bucket * BUCKET_SLOTS + i);
     if fresh { edit.tx.set(view, field, word) } else { edit.tx.put(view, field, word) }
 }
 
-/// Adds a slot (its overflow bit clear). `fresh`: the block was allocated by this transaction.
+/// Adds a slot, with its overflow bit clear. `fresh`: this transaction allocated the block.
 pub(super) fn add(edit: &mut Edit<'_>, view: View<'_>, new: Slot, fresh: bool) -> Outcome<()> {
     debug_assert!(new.position() != 0 && new.0 & Slot::OVERFLOW == 0, "no slot of an entry: {:#x}", new.0);
     let mut bucket = Slot::home(new.tag());
@@ -105,8 +106,8 @@ fn clear(edit: &mut Edit<'_>, view: View<'_>, bucket: usize, i: usize) {
     put(edit, view, bucket, i, flag, false);
 }
 
-/// After a slot of `bucket` became free: brings back an entry that overflowed past it, and so on with the hole which
-/// that leaves. Where none did, the overflow bit goes.
+/// Fills the free slot of `bucket` with an entry that overflowed past it, then the slot that this frees, and
+/// so on. Where there is no such entry, the overflow bit is cleared.
 fn refill(edit: &mut Edit<'_>, view: View<'_>, bucket: usize) -> Outcome<()> {
     let mut hole = bucket;
     'holes: for _ in 0..BUCKETS {

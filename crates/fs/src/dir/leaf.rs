@@ -1,7 +1,7 @@
-//! Leaf blocks: where entries lie.
+//! Leaf blocks, which hold the entries.
 //!
-//! A directory's leaves are the blocks of its file map. Those with room form a list from the inode on; new entries go to
-//! its first leaf that takes them.
+//! The leaves of a directory are the blocks of its file map. Those with room form a list that begins in the
+//! inode; new entries go to the first leaf that takes them.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -14,20 +14,20 @@ use lanefs_format::dir::{LEAF_HEADER_UNITS, LEAF_ROOM, LEAF_UNITS, leaf as l};
 use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF, dir_inode_128 as tail, inode as f};
 use lanefs_store::{Fault, View};
 
-/// Leaves with room that are tried before a new one is made: long names may not fit where short ones do.
+/// Leaves with room that are tried before a new one is made: a long name may not fit where a short one does.
 const MAX_LEAVES_TRIED: usize = 4;
 
-/// Holes that the end of the map is moved back over at once; the rest waits for the next leaf that goes.
+/// Holes at the end of the map that are removed at once; the others wait for the next leaf that is freed.
 const SHRINK: usize = 1024;
 
 /// Units of the shortest entry; a leaf with fewer has no room.
 const LEAST: u16 = 2;
 
-// The small index stores the unit of an entry in a byte.
+// The small index stores the unit of an entry in one byte.
 const _: () = assert!(UNITS_PER_LEAF <= u8::MAX as u64 + 1 && LEAF_ROOM >= LEAST as usize);
 const _: () = assert!(LEAF_UNITS + LEAF_HEADER_UNITS == UNITS_PER_LEAF as usize);
 
-/// First of `units` consecutive free units.
+/// Finds the first of `units` consecutive free units.
 fn find_run(leaf: View<'_>, units: usize) -> Option<usize> {
     let (mut start, mut at) = (LEAF_HEADER_UNITS, LEAF_HEADER_UNITS);
     while at < UNITS_PER_LEAF as usize {
@@ -47,7 +47,7 @@ fn find_run(leaf: View<'_>, units: usize) -> Option<usize> {
     None
 }
 
-/// Sets or clears the bits of a run of units.
+/// Sets or clears the bits of consecutive units.
 fn flip(edit: &mut Edit<'_>, leaf: View<'_>, first: usize, units: usize, used: bool) -> Outcome<()> {
     let (mut at, end) = (first, first + units);
     while at < end {
@@ -67,7 +67,7 @@ fn flip(edit: &mut Edit<'_>, leaf: View<'_>, first: usize, units: usize, used: b
     Ok(())
 }
 
-/// The header of the leaf block at `at`: all but its entries.
+/// Loads the header of the leaf block at `at`, without its entries.
 pub(crate) fn header<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
     if !at.is_multiple_of(BLOCK) {
         return Err(Fault::damaged(at, "no leaf block there"));
@@ -75,7 +75,7 @@ pub(crate) fn header<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
     core.store.part(at, LEAF_HEADER_UNITS * UNIT as usize, BlockKind::Leaf)
 }
 
-/// Takes units in one leaf, given by its header; `None` where they do not fit.
+/// Allocates units in one leaf, given by its header; `None` where they do not fit.
 pub(crate) fn alloc_in<'v>(
     edit: &mut Edit<'v>,
     node: Inode<'_>,
@@ -90,7 +90,7 @@ pub(crate) fn alloc_in<'v>(
     edit.tx.own_part(leaf.at(), first * UNIT as usize, units * UNIT as usize, BlockKind::Leaf)
 }
 
-/// Takes units in any leaf, a new one if need be. Each writer keeps to a leaf of its own while it can.
+/// Allocates units in any leaf, or in a new one. Each writer prefers a leaf of its own.
 pub(crate) fn alloc<'v>(edit: &mut Edit<'v>, node: Inode<'_>, units: usize) -> Outcome<View<'v>> {
     let last = edit.leaves.get(node.ino);
     if last != 0 && edit.store().is_resident(last, BlockKind::Leaf) {
@@ -105,12 +105,12 @@ pub(crate) fn alloc<'v>(edit: &mut Edit<'v>, node: Inode<'_>, units: usize) -> O
         }
     }
     let (mut at, mut tries) = (node.tail().get(tail::ROOM), 0);
-    // No more than the writers that there can be work in a leaf of the list at a time.
+    // At most one leaf of the list is claimed by each other writer.
     for _ in 0..lanefs_store::SLOTS + MAX_LEAVES_TRIED {
         if at == 0 || tries == MAX_LEAVES_TRIED {
             break;
         }
-        // Whose leaf it is is asked first: another writer is at it.
+        // Check the claim first; another writer may be using the leaf.
         if edit.is_claimed(at) {
             at = peek(edit.core, at)?.get(l::NEXT);
             continue;
@@ -132,12 +132,12 @@ pub(crate) fn alloc<'v>(edit: &mut Edit<'v>, node: Inode<'_>, units: usize) -> O
     alloc_in(edit, node, leaf, units)?.ok_or(Fault::damaged(leaf.at(), "an entry larger than a leaf block"))
 }
 
-/// A leaf's header, looked at in passing.
+/// The header of a leaf, untracked: a hint.
 fn peek<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
     core.store.peek(at & !(BLOCK - 1), BlockKind::Leaf)
 }
 
-/// Makes a new leaf and lists it as having room.
+/// Makes a new leaf and lists it among those with room.
 pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Inode<'_>) -> Outcome<View<'v>> {
     let end = node.size() / BLOCK;
     let place = if node.flags() & FLAG_MAP_HOLES == 0 {
@@ -164,7 +164,7 @@ pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Inode<'_>) -> Outcome<View<'v>>
     edit.tx.set(leaf, l::NUMBER, place);
     edit.tx.set(leaf, l::FREE, LEAF_UNITS as u16);
     edit.tx.set(leaf, l::UNITS.index(0), (1 << LEAF_HEADER_UNITS) - 1);
-    // The map counts the block as the inode's.
+    // The map counts the block for the inode.
     map::map_extent(edit, node, place, Extent::new(leaf.at() / BLOCK, 1), false)?;
     if place == end {
         edit.tx.put(node.view, f::BYTES, (end + 1) * BLOCK);
@@ -214,7 +214,7 @@ fn unlist(edit: &mut Edit<'_>, node: Inode<'_>, leaf: View<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Gives the units of an entry back, and the leaf with its last entry.
+/// Frees the units of an entry, and the leaf with its last entry.
 pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>, entry: View<'_>, units: usize) -> Outcome<()> {
     let at = entry.at();
     let leaf = header(edit.core, at & !(BLOCK - 1))?;

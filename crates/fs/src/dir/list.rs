@@ -1,4 +1,4 @@
-//! Listing: the leaves in order of their place in the directory's file map.
+//! Listing of a directory: its leaves in the order of its file map.
 
 use super::entry::Entry;
 use crate::attempt::Core;
@@ -10,14 +10,15 @@ use lanefs_format::dir::{LEAF_HEADER_UNITS, leaf as l};
 use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF};
 use lanefs_store::{Fault, View};
 
-/// Up to `max` entries behind `cookie`. A cookie is a leaf's place times 256 plus the unit behind the start of the entry
-/// that it follows, so whatever comes and goes, an entry that stays has the same one.
+/// Lists up to `max` entries behind `cookie`. A cookie is the index of a leaf in the map, times the units of
+/// a leaf, plus the unit behind the start of the entry. So an entry that stays keeps its cookie, whatever is
+/// added or removed.
 pub(crate) fn list(core: &Core, node: Inode<'_>, cookie: u64, max: usize) -> Outcome<Vec<DirEntry>> {
     let mut entries = Vec::new();
     let end = node.size() / BLOCK;
     let mut place = cookie / UNITS_PER_LEAF;
     let mut from = (cookie % UNITS_PER_LEAF) as usize;
-    // More stretches than the volume has blocks are a map bent into a maze.
+    // More extents than the volume has blocks: the map is damaged.
     let mut stretches = core.store.bytes() / BLOCK + 1024;
     while place < end && entries.len() < max {
         stretches = stretches.checked_sub(1).ok_or(Fault::damaged(node.view.at(), "an endless directory"))?;
@@ -51,7 +52,7 @@ fn list_leaf(
     list_entries(core, leaf, from, max, entries)
 }
 
-/// All entries of the leaf block at a position, with the number of its directory.
+/// Lists all entries of the leaf block at a position, and returns the number of its directory.
 pub(crate) fn leaf_entries(core: &Core, at: u64) -> Outcome<(u64, Vec<DirEntry>)> {
     let leaf = core.store.block(at, BlockKind::Leaf)?;
     let mut entries = Vec::new();

@@ -1,4 +1,4 @@
-//! Finding a name in a directory, and asking for the memory that a change of it will touch.
+//! Lookup of a name in a directory, and prefetching of the memory that a change of it touches.
 
 use super::entry::{Entry, Name};
 use super::root::root;
@@ -19,17 +19,18 @@ pub(crate) fn find<'a>(core: &Core<'a>, node: &Inode<'a>, name: Name<'_>) -> Out
     }
 }
 
-/// The region in which a name belongs, and what is known of the memory that a change of it will touch.
+/// The region of a name, and the memory that a change of it touches.
 ///
-/// A change waits for a chain of lines: the region's index block, the dummy that its header names, the entry behind the
-/// dummy. Each call asks the processor for the next of them, as early as it can be known; all are hints.
+/// A change waits for a chain of cache lines: the index block of the region, the dummy entry that its header
+/// names, the entry behind the dummy. Each call prefetches the next of them, as early as its position is
+/// known; all are hints.
 #[derive(Clone, Copy)]
 pub(crate) struct Region {
     index: Option<u64>,
 }
 
 impl Region {
-    /// Finds the region and asks for its header.
+    /// Finds the region and prefetches its header.
     pub(crate) fn of(core: &Core, node: &Inode<'_>, name: Name<'_>) -> Outcome<Region> {
         let index = match root(node)? {
             DirRoot::Region(index) => Some(index),
@@ -58,19 +59,19 @@ impl Region {
         Some(view.get(lanefs_format::dir::index::DUMMY))
     }
 
-    /// Asks for the region's dummy.
+    /// Prefetches the dummy entry of the region.
     pub(crate) fn prefetch_dummy(self, core: &Core) {
         core.store.prefetch(self.dummy(core).unwrap_or(0));
     }
 
-    /// Asks for the entry behind the dummy.
+    /// Prefetches the entry behind the dummy.
     pub(crate) fn prefetch_first(self, core: &Core) {
         let first = self.dummy(core).and_then(|at| Entry::at(core, at).ok()).map(|dummy| dummy.next());
         core.store.prefetch(first.unwrap_or(0));
     }
 }
 
-/// Asks for the lines that the removal of an entry and of the inode that it names will touch.
+/// Prefetches the lines that the removal of an entry and of its inode touches.
 pub(crate) fn prefetch_removal(core: &Core, entry: &Entry<'_>) {
     use lanefs_format::dir::entry as e;
     let at = entry.view.at();

@@ -1,7 +1,7 @@
-//! Many entries of a directory at once: what an engine is asked for, and what its answer comes to.
+//! Changes of many entries of a directory: the tasks for an engine, and the use of its result.
 //!
-//! An engine sorts, divides and links; units of leaf blocks, index blocks and the tree are dealt with here, a few for some hundred
-//! entries.
+//! An engine sorts, divides and links. This module handles the units of leaf blocks, the index blocks and the
+//! tree, which are a few for some hundred entries.
 
 use super::batch::{Added, Batch, Built, Head, Home, Lookup, Source, Task};
 use super::entry::{self, Entry, Name};
@@ -19,12 +19,12 @@ use lanefs_format::dir::{
 use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind};
 use lanefs_store::Fault;
 
-/// Entries of a region where one becomes several: room for as many again before the next split.
+/// Entries of each region where one becomes several: as many again fit before the next split.
 const REGION_FILLED: usize = 160;
 
 const _: () = assert!(REGION_FILLED <= REGION_MAX && REGION_FILLED > REGION_LOW);
 
-/// What a directory has of a name, as an engine's `seek` gives it.
+/// Looks a name up, as an engine's `seek` does.
 pub(crate) fn look(core: &Core<'_>, node: &Inode<'_>, name: Name<'_>) -> Outcome<Lookup> {
     let (home, dummy) = match root(node)? {
         DirRoot::Empty => return Ok(Lookup { hash: name.hash, ..Lookup::default() }),
@@ -42,7 +42,7 @@ pub(crate) fn look(core: &Core<'_>, node: &Inode<'_>, name: Name<'_>) -> Outcome
     Ok(Lookup { hash: name.hash, home, dummy: dummy.view.at(), count: dummy.count() as u32, entry })
 }
 
-/// Entries of a directory; it may stop once there are more than `limit`.
+/// Counts the entries of a directory; it may stop above `limit`.
 pub(crate) fn count(core: &Core<'_>, node: &Inode<'_>, limit: u64) -> Outcome<u64> {
     let of_region = |at: u64| -> Outcome<u64> {
         let view = core.store.block(at, BlockKind::Index)?;
@@ -75,29 +75,31 @@ pub(crate) fn count(core: &Core<'_>, node: &Inode<'_>, limit: u64) -> Outcome<u6
     Ok(sum)
 }
 
-/// An entry that is to come or to go.
+/// An entry to add or to remove.
 pub(crate) struct EntryChange<'n> {
     pub(crate) name: &'n [u8],
-    /// What there is of it.
+    /// The lookup of its name.
     pub(crate) seen: Lookup,
-    /// The inode and type that it is to name; `None`: it goes.
+    /// The inode and type of an entry to add; `None` for one to remove.
     pub(crate) names: Option<(u64, FileKind)>,
 }
 
-/// What is to be done when an engine has answered: with a task, or, where a directory loses all that it has, without.
+/// Work that remains after an engine's result: with a task, or, for a directory that loses all its entries,
+/// without.
 pub(crate) struct PendingRebuild {
     /// The directory.
     pub(crate) dir: u64,
     /// Number of the task in the batch.
     task: Option<usize>,
-    /// Entries afterwards.
+    /// Number of entries afterwards.
     entries: usize,
-    /// Positions of the entries that go, and of the dummies of regions that go, with their lowest hashes.
+    /// Positions of the entries to remove, and of the dummy entries of merged regions, with their lowest
+    /// hashes.
     removed: Vec<u64>,
     merged: Vec<(u64, u32)>,
-    /// An index block that several take the place of.
+    /// An index block that several new ones replace.
     replaced: Option<u64>,
-    /// The one leaf of a small directory that loses all.
+    /// The only leaf of a small directory that loses all its entries.
     emptied: Option<u64>,
 }
 
@@ -121,14 +123,14 @@ impl<'w, 'n> RegionGroup<'w, 'n> {
         self.wanted.len() - self.adds
     }
 
-    /// Entries afterwards.
+    /// Number of entries afterwards.
     fn entries(&self) -> usize {
         (self.count + self.adds).saturating_sub(self.removes())
     }
 }
 
-/// Puts changes of one directory, in ascending order of hash, into a batch. What comes has its units and its content from here on; what
-/// goes stays until [`finish`].
+/// Adds the changes of one directory, in ascending order of hash, to a batch. New entries are written to
+/// their units here; removed ones stay until [`finish`].
 pub(crate) fn prepare(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -158,7 +160,8 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// The first few entries of a directory. There is nothing that an engine could look at, and it would be told more than there is to do.
+/// Adds the first few entries of a directory without an engine, for which the tasks would be more work than
+/// the entries.
 fn begin(edit: &mut Edit<'_>, node: Inode<'_>, group: &RegionGroup<'_, '_>) -> Outcome<()> {
     for one in group.wanted {
         if let Some((ino, kind)) = one.names {
@@ -168,7 +171,8 @@ fn begin(edit: &mut Edit<'_>, node: Inode<'_>, group: &RegionGroup<'_, '_>) -> O
     Ok(())
 }
 
-/// How many of these regions, from the first on, are to be one: neighbours below one tree block that are few enough together.
+/// Counts the regions, from the first on, that become one: neighbours below one tree block that are few
+/// enough together.
 fn neighbours(core: &Core<'_>, node: &Inode<'_>, groups: &[RegionGroup<'_, '_>]) -> Outcome<usize> {
     let place = |group: &RegionGroup<'_, '_>| -> Outcome<Option<(u64, usize)>> {
         let hash = entry::dummy(core, group.dummy)?.hash();
@@ -190,7 +194,7 @@ fn neighbours(core: &Core<'_>, node: &Inode<'_>, groups: &[RegionGroup<'_, '_>])
     Ok(taken)
 }
 
-/// An empty or a small directory, which may become a large one.
+/// Makes the task of an empty or a small directory, which may become a large one.
 fn in_small(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -237,7 +241,7 @@ fn in_small(
     PendingRebuild::pushed(batch, node, group.wanted, source, &[], first_head, entries, 0)
 }
 
-/// Regions of a large directory.
+/// Makes the task for regions of a large directory.
 fn in_regions(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -280,12 +284,12 @@ fn in_regions(
     Ok(PendingRebuild { replaced, merged, ..work })
 }
 
-/// Regions that so many entries make.
+/// Number of regions for a number of entries.
 fn regions_for(entries: usize) -> usize {
     if entries <= REGION_MAX { 1 } else { entries.div_ceil(REGION_FILLED) }
 }
 
-/// Index blocks and dummies for regions, the first of which has its dummy.
+/// Makes index blocks and dummy entries for regions, the first of which has its dummy already.
 fn heads(edit: &mut Edit<'_>, node: Inode<'_>, dummy: u64, count: usize, batch: &mut Batch) -> Outcome<()> {
     let task = batch.tasks.len() as u32;
     for number in 0..count as u32 {
@@ -302,7 +306,7 @@ fn heads(edit: &mut Edit<'_>, node: Inode<'_>, dummy: u64, count: usize, batch: 
     Ok(())
 }
 
-/// Finds units for all that comes, and writes it there.
+/// Allocates units for all new entries, and writes the entries there.
 fn place<'v>(
     edit: &mut Edit<'v>,
     wanted: &[EntryChange<'_>],
@@ -330,7 +334,7 @@ impl PendingRebuild {
         PendingRebuild { dir, task, entries, removed, merged: Vec::new(), replaced: None, emptied: None }
     }
 
-    /// The task, put into the batch, whose heads and entries that come are there already.
+    /// Adds the task to the batch, which has its heads and its new entries already.
     #[expect(clippy::too_many_arguments, reason = "all that a task is made of")]
     fn pushed<'w, 'n: 'w>(
         batch: &mut Batch,
@@ -370,10 +374,10 @@ impl PendingRebuild {
     }
 }
 
-/// Carries out what an engine found for one task of [`prepare`]; its words have been written.
+/// Applies the result of an engine to one task of [`prepare`]; its words have been written.
 ///
 /// # Errors
-/// [`Code::NotResident`] where the answer cannot be right.
+/// [`Code::NotResident`] where the result cannot be right.
 pub(crate) fn finish(
     edit: &mut Edit<'_>,
     node: Inode<'_>,

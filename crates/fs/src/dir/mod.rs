@@ -1,4 +1,5 @@
-//! Directories: entries in leaf blocks, in one split-ordered list, found through hash tree and region indexes.
+//! Directories: entries in leaf blocks, in one hash-ordered list, found through a hash tree and region
+//! indexes.
 //!
 //! | form | when | a name is found through |
 //! |---|---|---|
@@ -7,7 +8,7 @@
 //! | region | one hash region | its index block |
 //! | tree | several regions | tree blocks, then the region's index block |
 //!
-//! Entries never move once written, so a place in the leaves is a stable cookie for `readdir`.
+//! Entries never move once written, so the position in the leaves is a stable cookie for `readdir`.
 
 mod batch;
 mod entry;

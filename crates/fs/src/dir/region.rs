@@ -14,7 +14,7 @@ use lanefs_format::dir::{
 use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind};
 use lanefs_store::{Fault, View};
 
-// Two halves of a split, and a merged region, have room; what was merged is not split again at once.
+// Both halves of a split, and a merged region, have room; a merged region is not split again at once.
 const _: () = {
     assert!(REGION_MAX <= BUCKETS * BUCKET_SLOTS && REGION_MERGED <= REGION_MAX);
     assert!(2 * REGION_LOW <= REGION_MERGED);
@@ -32,7 +32,7 @@ pub(super) fn free_index(edit: &mut Edit<'_>, node: Inode<'_>, at: u64) -> Outco
     add_blocks(edit, node, -1)
 }
 
-/// The index block of a region and its dummy.
+/// Loads the index block of a region and its dummy entry.
 fn region<'v>(edit: &Edit<'v>, at: u64) -> Outcome<(View<'v>, Entry<'v>)> {
     let view = edit.store().block(at, BlockKind::Index)?;
     let dummy = entry::dummy(edit.core, view.get(x::DUMMY))?;
@@ -42,7 +42,7 @@ fn region<'v>(edit: &Edit<'v>, at: u64) -> Outcome<(View<'v>, Entry<'v>)> {
     Ok((view, dummy))
 }
 
-/// Gives a small directory that outgrew its inode an index block.
+/// Gives an index block to a small directory that outgrew its inode.
 pub(super) fn from_small(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64) -> Outcome<()> {
     let dummy = small::head(edit.core, leaf)?;
     let members = small::members(edit.core, dummy)?;
@@ -56,7 +56,7 @@ pub(super) fn from_small(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64) -> Out
     Ok(())
 }
 
-/// The reverse, for a single region with few entries in a single leaf.
+/// Moves the index of a single region with few entries in a single leaf into the inode.
 fn to_small(edit: &mut Edit<'_>, node: Inode<'_>, dummy: Entry<'_>, index: u64) -> Outcome<()> {
     let members = small::members(edit.core, dummy)?;
     small::set_index(edit, node, &members);
@@ -88,7 +88,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// Splits a full region at the hash in the middle. Pointers move, entries stay.
+/// Splits a full region at the hash in the middle. Entries are linked anew and do not move.
 fn split(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -108,7 +108,7 @@ fn split(
         let entry = Entry::at(edit.core, at)?;
         entries.push((entry.hash(), entry));
     }
-    // What follows the region in the list: the end, or the next region's dummy.
+    // Position of the entry that follows the region in the list: the dummy of the next region, or 0.
     let mut after = None;
     for (_, entry) in &entries {
         let next = entry.next();
@@ -157,14 +157,14 @@ fn split(
     free_index(edit, node, old.at())
 }
 
-/// Divides the entries at a hash near the middle by rank, those below it first, in linear time: how many are below, and
-/// the hash. `None` where all have the same hash.
+/// Divides the entries at a hash near the middle by rank, in linear time, with the lower ones first. Returns
+/// their number and the hash; `None` where all hashes are the same.
 fn pivot(entries: &mut [(u32, Entry<'_>)]) -> Option<(usize, u32)> {
     let middle = entries.len() / 2;
     let (low, (median, _), high) = entries.select_nth_unstable_by_key(middle, |(hash, _)| *hash);
     let median = *median;
     let has_lower = low.iter().any(|(hash, _)| *hash < median);
-    // Names with one hash stay together: all of the median's go right, or, where none is lower, left.
+    // Names with one hash stay together: all of the median's go right, or, where no hash is lower, left.
     let lowest = if has_lower {
         median
     } else {
@@ -196,7 +196,7 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> 
     shrink(edit, node)
 }
 
-/// A single region that became small or empty changes its form.
+/// Changes the form of a single region that became small or empty.
 pub(super) fn shrink(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     let DirRoot::Region(at) = root(&node)? else { return Ok(()) };
     let (_, dummy) = region(edit, at)?;

@@ -1,4 +1,4 @@
-//! The root of a directory's lookups: a word in its inode.
+//! The root of a directory's lookups, which is a word in its inode.
 
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -6,16 +6,16 @@ use crate::inode::Inode;
 use lanefs_format::{DirRoot, InodeSize};
 use lanefs_store::View;
 
-/// The root of a directory's lookups.
+/// Decodes the root of a directory's lookups.
 #[inline(always)]
 pub(crate) fn root(node: &Inode<'_>) -> Outcome<DirRoot> {
     root_in(node.view)
 }
 
-/// As [`root`], of an inode that is known to be a directory's.
+/// Decodes as [`root`] does, for an inode that is known to be a directory's.
 #[inline(always)]
 pub(crate) fn root_in(inode: View<'_>) -> Outcome<DirRoot> {
-    // The inode's size is its view's.
+    // The length of the view is the size of the inode.
     let size = if inode.len() == InodeSize::B128 as usize { InodeSize::B128 } else { InodeSize::B256 };
     Ok(DirRoot::decode(inode.get(size.dir_root()))?)
 }

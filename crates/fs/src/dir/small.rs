@@ -1,6 +1,6 @@
 //! Small directories: one leaf, found through tags in the inode.
 //!
-//! The dummy that opens the list is always the leaf's first entry.
+//! The dummy entry that opens the list is always the first entry of the leaf.
 
 use super::entry::{self, Entry, Name};
 use super::leaf;
@@ -13,13 +13,13 @@ use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units, small_tag};
 use lanefs_format::{BLOCK, DirRoot, Field, FileKind, InodeSize, UNIT};
 use lanefs_store::{Fault, View};
 
-/// Places of the small index whose tag is that of `hash`, as bits. The name decides.
+/// Slots of the small index whose tag is that of `hash`, as bits. The name decides between them.
 #[inline(always)]
 pub(crate) fn candidates(inode: View<'_>, size: InodeSize, hash: u32) -> u32 {
     inode.positions_of(size.small_tags(), small_tag(hash)) & ((1 << size.small_entries()) - 1)
 }
 
-/// Unit of the entry in this place of the small index, 0 for none.
+/// Unit of the entry in this slot of the small index, 0 for none.
 #[inline(always)]
 pub(crate) fn unit_of(inode: View<'_>, size: InodeSize, place: u32) -> u64 {
     u64::from(inode.get(Field::<u8>::at(size.small_units() + place as usize)))
@@ -56,12 +56,12 @@ pub(super) fn begin(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// The dummy of a small directory's leaf.
+/// Loads the dummy entry of a small directory.
 pub(super) fn head<'a>(core: &Core<'a>, leaf: u64) -> Outcome<Entry<'a>> {
     entry::dummy(core, leaf + LEAF_HEADER_UNITS as u64 * UNIT)
 }
 
-/// Adds an entry; false where index or leaf have no room.
+/// Adds an entry; false where the index or the leaf has no room.
 pub(super) fn insert(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -107,7 +107,7 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64, entry: Ent
     Ok(())
 }
 
-/// The entries of a region in the order of the list; no more than its dummy counts.
+/// Lists the entries of a region in the order of the list; no more than its dummy counts.
 pub(super) fn members<'a>(core: &Core<'a>, dummy: Entry<'a>) -> Outcome<Vec<Entry<'a>>> {
     let mut members = Vec::with_capacity(dummy.count());
     let mut at = dummy.next();

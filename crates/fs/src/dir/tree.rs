@@ -22,7 +22,7 @@ pub(crate) const REGION: u32 = 2;
 /// Form of a child that is a tree block.
 pub(crate) const TREE: u32 = 3;
 
-/// What a tree block says of one child.
+/// A child, as its tree block describes it.
 #[derive(Clone, Copy)]
 pub(crate) struct Child {
     pub(crate) lowest: u32,
@@ -30,14 +30,14 @@ pub(crate) struct Child {
     pub(crate) at: u64,
 }
 
-/// A place in the tree: a block and one of its children.
+/// A tree block and one of its children.
 #[derive(Clone, Copy)]
 pub(super) struct TreeStep {
     pub(super) block: u64,
     pub(super) child: usize,
 }
 
-/// The way from the root to a region: at most [`MAX_TREE_LEVEL`] steps.
+/// The path from the root to a region: at most [`MAX_TREE_LEVEL`] steps.
 #[derive(Clone, Copy)]
 pub(super) struct TreePath {
     steps: [TreeStep; MAX_TREE_LEVEL as usize],
@@ -64,7 +64,7 @@ impl TreePath {
     }
 }
 
-/// A tree block of the given level, or of any where that is `None`, with its number of children checked.
+/// Loads a tree block of the given level (`None`: of any level), and checks its number of children.
 #[inline(always)]
 pub(crate) fn tree_block<'a>(core: &Core<'a>, at: u64, level: Option<u8>) -> Outcome<(View<'a>, usize)> {
     let view = core.store.block(at, BlockKind::Tree)?;
@@ -87,9 +87,9 @@ pub(crate) fn child(view: View<'_>, i: usize) -> Child {
     }
 }
 
-/// The child below which `hash` belongs: the last whose lowest hash is not above it.
+/// Finds the child to which `hash` belongs: the last whose lowest hash is not above it.
 ///
-/// Hashes are evenly spread, so a proportional guess is a few children off at most.
+/// Hashes are evenly distributed, so a proportional guess is a few children off at most.
 #[inline(always)]
 pub(crate) fn child_of(view: View<'_>, count: usize, hash: u32) -> usize {
     let lowest = |i: usize| view.get(t::HASHES.index(i));
@@ -109,7 +109,7 @@ pub(crate) fn child_of(view: View<'_>, count: usize, hash: u32) -> usize {
     i
 }
 
-/// The index block of the region of `hash`.
+/// Finds the index block of the region of `hash`.
 pub(crate) fn descend(core: &Core, root: u64, hash: u32) -> Outcome<u64> {
     let (mut view, mut count) = tree_block(core, root, None)?;
     loop {
@@ -122,7 +122,7 @@ pub(crate) fn descend(core: &Core, root: u64, hash: u32) -> Outcome<u64> {
     }
 }
 
-/// The way to the region of `hash`, and its index block.
+/// Finds the path to the region of `hash`, and its index block.
 pub(super) fn locate(core: &Core, node: &Inode<'_>, hash: u32) -> Outcome<(TreePath, u64)> {
     let mut path = TreePath::EMPTY;
     let mut at = match root(node)? {
@@ -166,7 +166,7 @@ fn free_block(edit: &mut Edit<'_>, node: Inode<'_>, at: u64) -> Outcome<()> {
     add_blocks(edit, node, -1)
 }
 
-/// Makes a region's place in the tree name another index block.
+/// Replaces the index block of the region where `path` ends.
 pub(super) fn set_position(edit: &mut Edit<'_>, node: Inode<'_>, path: TreePath, index: u64) -> Outcome<()> {
     match path.last() {
         None => set_root(edit, node, DirRoot::Region(index)),
@@ -178,7 +178,7 @@ pub(super) fn set_position(edit: &mut Edit<'_>, node: Inode<'_>, path: TreePath,
     Ok(())
 }
 
-/// Adds a child right behind the one where `path` ends; `left` is that one as it is now.
+/// Adds a child directly behind the one where `path` ends; `left` is the present value of that one.
 ///
 /// # Errors
 /// [`Code::TreeFull`] where the tree would exceed [`MAX_TREE_LEVEL`] levels.
@@ -233,8 +233,8 @@ fn insert_at(edit: &mut Edit<'_>, view: View<'_>, at: usize, new: Child) {
     edit.tx.put(view, t::COUNT, count as u16 + 1);
 }
 
-/// Takes out child `gone` of the block where `path` ends, which has another one. Blocks that became few merge, and a
-/// root with one child gives way to it.
+/// Removes child `gone` of the block where `path` ends, which has another one. Blocks with few children
+/// merge, and the only child of a root replaces it.
 pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, path: TreePath, gone: usize) -> Outcome<()> {
     let Some(step) = path.last() else { return Ok(()) };
     let (view, count) = tree_block(edit.core, step.block, None)?;
@@ -253,7 +253,7 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, path: TreePath, gone:
     }
 }
 
-/// While the root has a single child, that one becomes the root.
+/// Replaces a root with a single child by that child, as often as necessary.
 fn lower_root(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     while let DirRoot::Tree(at) = root(&node)? {
         let (view, count) = tree_block(edit.core, at, None)?;
@@ -268,7 +268,7 @@ fn lower_root(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     store_root_shape(edit, node)
 }
 
-/// Has the inode tell what the root block is, after that has changed.
+/// Stores level and number of children of the root block in the inode, after a change.
 fn store_root_shape(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     if let DirRoot::Tree(at) = root(&node)? {
         let (view, count) = tree_block(edit.core, at, None)?;
