@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
+.PHONY: count help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -89,6 +89,9 @@ user-crate: ## a program that uses LaneFS as a library, with newer dependencies 
 
 sanitize: setup-sanitize ## Miri, ThreadSanitizer, AddressSanitizer, fuzz targets in short, aarch64 (PARTS="miri tsan")
 	@sh scripts/sanitize.sh $(PARTS)
+
+fuzz: setup-sanitize ## each fuzz target for SECONDS=600
+	@FUZZ_SECONDS=$(SECONDS) sh scripts/sanitize.sh fuzz
 
 aarch64: setup-sanitize ## build and test the crates with code for one processor on aarch64, under qemu
 	@sh scripts/sanitize.sh aarch64

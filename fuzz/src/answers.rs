@@ -1,7 +1,7 @@
 //! Hostile answers of a device.
 
 use crate::input::Input;
-use lanefs::bulk::{Batch, Change, DirEngine, Home, Rebuilt, Seen, Sought, Still, Unable};
+use lanefs::bulk::{Batch, Change, DirEngine, Home, Rebuilt, Lookup, LookupRequest, Frozen, Undecided};
 use lanefs::{FileKind, InodeSize, RenameMode, Volume};
 use lanefs_gpu::twin::TwinEngine;
 use lanefs_testkit::volume::options;
@@ -39,7 +39,7 @@ fn bend_home(input: &mut Input<'_>, home: Home) -> Home {
     }
 }
 
-fn bend_seen(input: &mut Input<'_>, seen: &mut Seen) {
+fn bend_seen(input: &mut Input<'_>, seen: &mut Lookup) {
     let mut number = input.number(4);
     match input.u8() % 6 {
         0 => seen.hash = number as u32,
@@ -58,11 +58,11 @@ fn bend_seen(input: &mut Input<'_>, seen: &mut Seen) {
 }
 
 impl DirEngine for Hostile<'_, '_, '_> {
-    fn begin(&mut self, still: &Still<'_>) -> Result<(), Unable> {
+    fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {
         self.honest.begin(still)
     }
 
-    fn seek(&mut self, names: &[Sought<'_>]) -> Result<Vec<Seen>, Unable> {
+    fn seek(&mut self, names: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided> {
         let mut seen = self.honest.seek(names)?;
         let input = &mut *self.input.borrow_mut();
         for _ in 0..input.u8() % 4 {
@@ -75,7 +75,7 @@ impl DirEngine for Hostile<'_, '_, '_> {
         Ok(seen)
     }
 
-    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Unable> {
+    fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Undecided> {
         let mut rebuilt = self.honest.rebuild(batch)?;
         let input = &mut *self.input.borrow_mut();
         for _ in 0..input.u8() % 8 {
