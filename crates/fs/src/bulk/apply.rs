@@ -1,4 +1,4 @@
-//! A planned batch, carried out as one transaction.
+//! A planned batch, executed as one transaction.
 
 use super::change::{Applied, Change};
 use super::engine::{DirEngine, Frozen, LookupRequest, Rebuilt};
@@ -19,38 +19,41 @@ use lanefs_format::{BLOCK, BlockKind, Code, Field, FileKind, INODE_CORE, inode a
 use lanefs_store::Fault;
 use std::collections::HashSet;
 
-/// Changes of one transaction.
+/// Most changes of one transaction.
 const MOST: usize = 1 << 16;
 
-/// Changes that are tried together after one that was not for batches came early; twice as many each time after that.
+/// Changes that are tried together after a change that batches cannot contain came early; the number doubles
+/// after each success.
 const FEW: usize = 64;
 
-/// Changes for each block that may change: files that are made change a sixth of one each, what is scattered ten.
+/// Changes for each block that may change: a new file changes a sixth of a block, scattered changes up to
+/// ten.
 const FOR_A_BLOCK: u64 = 2;
 
-/// Who made the changes of a batch.
+/// The division of a batch between the engine and the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Made together, with an engine.
+    /// Changes made together, with an engine.
     pub together: u64,
-    /// Made one by one.
+    /// Changes made one by one.
     pub one_by_one: u64,
 }
 
-/// What a run came to.
+/// The result of an attempt.
 struct BatchOutcome {
-    /// Of the changes from the first on that it made.
+    /// Answers to the changes that it made, from the first on.
     answers: Vec<Applied>,
-    /// Names that lead elsewhere, and inodes that changed, where somebody wants to hear of them.
+    /// Names whose inode changed, and inodes that changed, where a listener wants them.
     names: Vec<(Ino, Vec<u8>)>,
     inodes: Vec<Ino>,
 }
 
 impl Volume {
-    /// As [`apply`](Self::apply), with the same answers, but many changes at a time: one transaction for some ten thousand, in which an
-    /// engine finds the names and says how directories are to look. All of the transaction is there after a crash, or nothing. Nobody else
-    /// changes the volume meanwhile. What is not for batches (links, `..`, an exchange), what the engine cannot do, and what fails for want
-    /// of space is made one by one.
+    /// Applies changes as [`apply`](Self::apply), with the same answers, but many at a time: one transaction
+    /// for some ten thousand, in which an engine finds the names and computes the new directories. After a
+    /// crash all of a transaction is there, or nothing. No other thread changes the volume meanwhile. Changes
+    /// that batches cannot contain (symbolic links, `..`, an exchange), those that the engine cannot decide,
+    /// and those that fail for want of space are made one by one.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -71,7 +74,7 @@ impl Volume {
             }
             let plain = rest.iter().take(most).take_while(|change| plan::is_plain(change)).count();
             match self.shared.apply_together(engine, base, &rest[..plain], self.has_listener()) {
-                // More than the journal holds would not be atomic.
+                // A transaction that exceeds the journal would not be atomic.
                 Ok(None) if plain > FEW => most = (plain / 2).max(FEW),
                 Ok(Some(done)) => {
                     most = if done.answers.len() < plain { FEW } else { (most * 2).min(MOST) };
@@ -102,7 +105,7 @@ impl Volume {
 }
 
 impl Shared {
-    /// `None` where the changes are too many for one commit; nothing has happened then.
+    /// Returns `None` where the changes are too many for one commit; then nothing has happened.
     fn apply_together(
         &self,
         engine: &mut dyn DirEngine,
@@ -124,7 +127,7 @@ impl Shared {
             });
             drop(closed);
             if std::mem::take(&mut is_too_large) {
-                // What was taken back still counts as changed.
+                // Rolled-back blocks still count as changed.
                 self.commit()?;
                 return Ok(None);
             }
@@ -142,7 +145,7 @@ impl Shared {
     }
 }
 
-/// What an engine cannot do is done one by one, and so is what it answered wrongly.
+/// Changes that an engine cannot decide, or answers wrongly, are made one by one.
 fn unable<T>(_: T) -> Fault {
     Code::NotResident.into()
 }
@@ -185,7 +188,7 @@ fn together(
     Ok(done)
 }
 
-/// Makes the inodes of what is new: the number of each object's.
+/// Creates the inodes of new objects. Returns the inode number of each object.
 fn make_inodes(edit: &mut Edit<'_>, plan: &BatchPlan<'_>) -> Outcome<Vec<u64>> {
     let mut inos: Vec<u64> = plan.objects.iter().map(|object| object.ino).collect();
     for (number, object) in plan.objects.iter().enumerate() {
@@ -208,7 +211,7 @@ fn make_inodes(edit: &mut Edit<'_>, plan: &BatchPlan<'_>) -> Outcome<Vec<u64>> {
         plan.objects.iter().zip(&inos).all(|(object, ino)| object.is_gone || *ino != 0),
         "an object without an inode"
     );
-    // A directory may have been moved into one that was made after it.
+    // A directory may have been moved into one that was created after it.
     for (number, object) in plan.objects.iter().enumerate() {
         if object.ino == 0 && !object.is_gone && object.kind == FileKind::Directory {
             let node = Inode::directory(edit.core, inos[number])?;
@@ -237,7 +240,7 @@ fn hash_new_names(plan: &mut BatchPlan<'_>, engine: &mut dyn DirEngine) -> Outco
     Ok(())
 }
 
-/// Has all names lead to what they are to lead to.
+/// Makes all names lead to their new inodes.
 fn change_directories(
     edit: &mut Edit<'_>,
     engine: &mut dyn DirEngine,
@@ -283,7 +286,8 @@ fn change_directories(
     Ok(())
 }
 
-/// Writes what an engine found, where it is the business of these tasks: links of entries, slots of index blocks, the index in inodes.
+/// Writes the words that an engine computed, where these tasks allow them: links of entries, slots of index
+/// blocks, the index in inodes.
 fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &[(u64, u64)]) -> Outcome<()> {
     let inode_bytes = edit.store().inode_size().bytes();
     let inodes: HashSet<u64> = batch.tasks.iter().map(|task| task.inode).collect();
@@ -316,7 +320,7 @@ fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &[(u64, u64)]) -> Outc
     Ok(())
 }
 
-/// What else becomes of something that there was: its inode, when its names have been dealt with.
+/// Updates the inode of an object that existed before, after all of its names were changed.
 fn settle(edit: &mut Edit<'_>, inos: &[u64], object: &Object<'_>) -> Outcome<()> {
     if object.ino == 0 {
         return Ok(());

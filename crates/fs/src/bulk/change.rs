@@ -1,4 +1,4 @@
-//! Changes by path, many in a call: what they are, and how they are made one by one.
+//! Changes by path, many in one call, and their execution one by one.
 
 use crate::error::{Error, Result};
 use crate::path;
@@ -8,60 +8,61 @@ use crate::types::{Caller, Ino, RenameMode};
 use crate::volume::Volume;
 use lanefs_format::{Code, FileKind};
 
-/// One change of a batch. Paths are those of [`Volume::resolve_batch`](crate::Volume::resolve_batch): symbolic links before the last place
-/// are followed, one in the last place is itself meant.
+/// One change of a batch. Paths are those of [`Volume::resolve_batch`](crate::Volume::resolve_batch):
+/// symbolic links before the last component are followed; the last component is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'c> {
-    /// Makes a regular file with this content.
+    /// Creates a regular file with this content.
     Create {
-        /// Where.
+        /// Path of the file.
         path: &'c [u8],
         /// The low 12 bits of its mode.
         perm: u16,
-        /// Its content; what fits lies in the inode.
+        /// Its content; short content lies in the inode.
         data: &'c [u8],
     },
-    /// Makes a directory.
+    /// Creates a directory.
     Mkdir {
-        /// Where.
+        /// Path of the directory.
         path: &'c [u8],
         /// The low 12 bits of its mode.
         perm: u16,
     },
-    /// Makes a directory and those above it that are missing; it may be there.
+    /// Creates a directory and its missing ancestors; it may exist.
     MkdirAll {
-        /// Where.
+        /// Path of the directory.
         path: &'c [u8],
-        /// The low 12 bits of the mode of each that is made.
+        /// The low 12 bits of the mode of each created directory.
         perm: u16,
     },
     /// Removes a name that is not a directory's.
     Unlink {
-        /// Which.
+        /// Path of the name.
         path: &'c [u8],
     },
     /// Removes an empty directory.
     Rmdir {
-        /// Which.
+        /// Path of the directory.
         path: &'c [u8],
     },
-    /// Gives what a path names another name.
+    /// Renames a file or directory.
     Rename {
-        /// The old one.
+        /// The old path.
         from: &'c [u8],
-        /// The new one.
+        /// The new path.
         to: &'c [u8],
-        /// What becomes of what has that name.
+        /// The treatment of an existing new name.
         mode: RenameMode,
     },
 }
 
-/// What became of a change.
+/// The answer to a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// How it ended.
+    /// The result code.
     pub code: Code,
-    /// The inode that was made, or, of [`Change::MkdirAll`], found; number 0 where a later change of the same batch removed it again.
+    /// The inode that was created, or, for [`Change::MkdirAll`], found; number 0 where a later change of the
+    /// same batch removed it again.
     pub ino: Option<Ino>,
 }
 
@@ -72,11 +73,12 @@ impl From<Code> for Applied {
 }
 
 impl Volume {
-    /// Makes changes one by one, in their order, each a transaction of its own; one that fails harms none of the others. Who
-    /// acts is [`Caller::OWNER`]; relative paths begin at `base`.
+    /// Makes changes one by one, in their order, each in a transaction of its own; a change that fails harms
+    /// no other. The caller is [`Caller::OWNER`]; relative paths begin at `base`.
     ///
     /// # Errors
-    /// The device's, and those of a damaged volume; what was made before stays. All else is in the answers.
+    /// The device's, and those of a damaged volume; changes made before stay. All other failures are in the
+    /// answers.
     pub fn apply(&self, base: Ino, changes: &[Change<'_>]) -> Result<Vec<Applied>> {
         changes.iter().map(|change| self.apply_one(base, change)).collect()
     }
@@ -97,7 +99,7 @@ impl Volume {
         }
     }
 
-    /// The directory in which a path's last component lies, and that component.
+    /// The directory of a path's last component, and that component.
     fn parent_of<'p>(&self, base: Ino, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
         if path.is_empty() {
             return Err(Code::NotFound.into());
@@ -115,7 +117,7 @@ impl Volume {
         if kind == FileKind::Directory { Ok((Ino(ino), name)) } else { Err(Code::NotDirectory.into()) }
     }
 
-    /// As above; where a slash at the end asks for a directory, the name must be one's.
+    /// As above; with a slash at its end, the path must name a directory.
     fn entry_of<'p>(&self, base: Ino, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
         let (dir, name) = self.parent_of(base, path)?;
         if path.ends_with(b"/") && self.lookup(&Caller::OWNER, dir, name)?.1 != FileKind::Directory {

@@ -1,4 +1,4 @@
-//! Batches of changes by path: one by one, or together with an engine that works out how directories are to look.
+//! Batches of changes by path: one by one, or together with an engine that computes the new directories.
 
 mod apply;
 mod change;

@@ -1,8 +1,8 @@
-//! What a batch comes to: what has which name when all of its changes have been made one by one, found out before any is made.
+//! The plan of a batch: the names and inodes after all of its changes, computed before any change is made.
 //!
-//! The names that the batch touches are looked up all at once, level by level. Then the changes are gone through in their order, on these
-//! names alone. So what depends on what within a batch is settled here, and what is left (names that come, names that go) can be done in
-//! any order, and at the same time.
+//! The names that the batch touches are looked up all at once, level by level. Then the plan applies the
+//! changes in their order, on these names alone. So all dependencies within a batch are settled here. The
+//! remaining tasks (names to add, names to remove) can be done in any order, and at the same time.
 
 use super::change::Change;
 use super::engine::{DirEngine, LookupRequest};
@@ -18,25 +18,25 @@ use std::collections::HashMap;
 
 const SETGID: u16 = 0o2000;
 
-/// Something that has a name, had one, or will have one.
+/// An inode that has a name, had one, or will have one.
 pub(super) struct Object<'c> {
     pub(super) kind: FileKind,
-    /// Inode number; 0 for what is still to be made.
+    /// Inode number; 0 for an inode that is not created yet.
     pub(super) ino: u64,
-    /// Of what is to be made: the low 12 bits of the mode, the group, the content.
+    /// For a new inode: the low 12 bits of the mode, the group, the content.
     pub(super) perm: u16,
     pub(super) gid: u32,
     pub(super) data: &'c [u8],
-    /// Of a directory: where it is, and where it was.
+    /// For a directory: its parent now, and before.
     pub(super) parent: u32,
     pub(super) old_parent: u32,
-    /// It has lost its name: a directory, or what was to be made.
+    /// True for a directory or a new inode that has lost its name.
     pub(super) is_gone: bool,
-    /// It has another name than before.
+    /// True where its name changed.
     pub(super) is_moved: bool,
-    /// Of what there was and is no directory: names that it lost.
+    /// For an existing inode that is no directory: the number of names that it lost.
     pub(super) lost: u32,
-    /// Of a directory: how many entries more than before; its content was changed.
+    /// For a directory whose content changed: the number of added entries.
     entries: i64,
     pub(super) is_stamped: bool,
 }
@@ -69,31 +69,31 @@ pub(super) struct Slot<'c> {
     pub(super) dir: u32,
     pub(super) name: &'c [u8],
     pub(super) seen: Lookup,
-    /// What had it before the batch, and what has it now.
+    /// The object with this name before the batch, and now.
     pub(super) before: Option<u32>,
     pub(super) now: Option<u32>,
 }
 
-/// The batch as it is gone through.
+/// The plan of a batch while it is made.
 pub(super) struct BatchPlan<'c> {
     pub(super) objects: Vec<Object<'c>>,
     pub(super) slots: Vec<Slot<'c>>,
     names: HashMap<(u32, &'c [u8]), u32>,
-    /// The directories in which paths begin, and those above them.
+    /// The directories in which paths begin, and their ancestors.
     above: HashMap<u64, u32>,
     root: u32,
     base: u32,
-    /// What became of the changes so far, and what they made or found.
+    /// The codes of the changes so far, and the objects that they created or found.
     pub(super) answers: Vec<(Code, Option<u32>)>,
 }
 
-/// Why a change is not made.
+/// The reason why a change is not made.
 enum Stop {
     /// It fails with this code.
     Fails(Code),
-    /// It is not for batches: links in the way.
+    /// Batches cannot contain it: its path has symbolic links.
     Obstacle,
-    /// The run cannot go on.
+    /// The attempt cannot continue.
     Fault(Fault),
 }
 
@@ -109,7 +109,7 @@ impl From<Code> for Stop {
     }
 }
 
-/// True for a change whose paths are made of plain names.
+/// Returns true for a change whose paths consist of plain names.
 pub(super) fn is_plain(change: &Change<'_>) -> bool {
     match change {
         Change::Create { path, .. } | Change::Unlink { path } => is_plain_path(path, false),
@@ -133,10 +133,10 @@ fn is_plain_path(path: &[u8], may_end_in_slash: bool) -> bool {
     names > 0 && (may_end_in_slash || rest.is_empty())
 }
 
-/// What an engine found is looked at once more, for something is going to be removed because of it.
+/// Verifies a lookup of an engine, because an entry is removed on its word.
 ///
 /// # Errors
-/// [`Code::NotResident`] where it is not what it was said to be.
+/// [`Code::NotResident`] where the entry is not as the engine said.
 fn verify_lookup(core: &Core<'_>, name: &[u8], seen: &Lookup) -> Outcome<()> {
     let Some((at, ino, kind)) = seen.entry else { return Ok(()) };
     let entry = Entry::at(core, at)?;
@@ -158,7 +158,7 @@ fn paths<'c>(change: &Change<'c>) -> [Option<&'c [u8]>; 2] {
 }
 
 impl<'c> BatchPlan<'c> {
-    /// An empty one; relative paths begin in the directory `base`.
+    /// Creates an empty plan; relative paths begin in the directory `base`.
     ///
     /// # Errors
     /// [`Code::NotResident`] for a directory without a name.
@@ -177,7 +177,7 @@ impl<'c> BatchPlan<'c> {
         Ok(plan)
     }
 
-    /// The object of a directory in which paths begin, with those above it.
+    /// The object of a directory in which paths begin, with its ancestors.
     fn beginning(&mut self, core: &Core<'_>, ino: u64) -> Outcome<u32> {
         let (mut at, mut below) = (ino, None::<u32>);
         let first = self.objects.len() as u32;
@@ -215,7 +215,7 @@ impl<'c> BatchPlan<'c> {
         if path.first() == Some(&b'/') { self.root } else { self.base }
     }
 
-    /// Looks up all names in the paths of these changes, as far as they lead.
+    /// Looks up all names in the paths of these changes, as far as they exist.
     ///
     /// # Errors
     /// [`Code::NotResident`] where the engine cannot.
@@ -225,7 +225,7 @@ impl<'c> BatchPlan<'c> {
         engine: &mut dyn DirEngine,
         changes: &[Change<'c>],
     ) -> Outcome<()> {
-        // What is left of each path, and the directory that it has led to.
+        // The rest of each path, and the directory reached so far.
         let mut ways: Vec<(&'c [u8], u32)> =
             changes.iter().flat_map(paths).flatten().map(|path| (path, self.start(path))).collect();
         let mut reached = Vec::with_capacity(ways.len());
@@ -265,7 +265,7 @@ impl<'c> BatchPlan<'c> {
         Ok(())
     }
 
-    /// Notes what there is of a name.
+    /// Records the result of a lookup.
     fn saw(&mut self, slot: usize, seen: Lookup) {
         let dir = self.slots[slot].dir;
         let found = seen.entry.map(|(_, ino, kind)| {
@@ -279,7 +279,7 @@ impl<'c> BatchPlan<'c> {
         (slot.seen, slot.before, slot.now) = (seen, found, found);
     }
 
-    /// The slot of a name, looked up here where it was not before: after a directory was renamed.
+    /// The slot of a name. Looks the name up if `load` did not: after a directory was renamed.
     fn slot(&mut self, core: &Core<'_>, dir: u32, name: &'c [u8]) -> Outcome<u32> {
         if let Some(slot) = self.names.get(&(dir, name)) {
             return Ok(*slot);
@@ -296,7 +296,7 @@ impl<'c> BatchPlan<'c> {
         Ok(slot as u32)
     }
 
-    /// Goes through the changes in their order, up to one that is not for batches: how many that was.
+    /// Plans the changes in their order, up to one that batches cannot contain. Returns the number planned.
     pub(super) fn go_through(&mut self, core: &Core<'_>, changes: &[Change<'c>]) -> Outcome<usize> {
         for (number, change) in changes.iter().enumerate() {
             let done = match *change {
@@ -317,7 +317,7 @@ impl<'c> BatchPlan<'c> {
         Ok(changes.len())
     }
 
-    /// The directory of a path's last component, and the slot of that.
+    /// The directory of a path's last component, and that component's slot.
     fn walk(&mut self, core: &Core<'_>, path: &'c [u8]) -> Result<(u32, u32), Stop> {
         let mut dir = self.start(path);
         let mut rest = path;
@@ -332,7 +332,7 @@ impl<'c> BatchPlan<'c> {
                     Code::NotDirectory.into()
                 });
             }
-            // A path may begin in one that has gone.
+            // A path may begin in a directory that was removed.
             if object.is_gone {
                 return Err(Stop::Obstacle);
             }
@@ -345,7 +345,7 @@ impl<'c> BatchPlan<'c> {
         }
     }
 
-    /// Something new, made in a directory.
+    /// Records a new inode in a directory.
     fn made(&mut self, core: &Core<'_>, dir: u32, slot: u32, new: Object<'c>) -> Outcome<u32> {
         let (mut perm, mut gid) = (new.perm, 0);
         if let Some(group) = self.inherited_group(core, dir)? {
@@ -359,7 +359,7 @@ impl<'c> BatchPlan<'c> {
         Ok(number)
     }
 
-    /// The group that what is made in a directory gets from it.
+    /// The group that new inodes inherit from a directory.
     fn inherited_group(&self, core: &Core<'_>, dir: u32) -> Outcome<Option<u32>> {
         let object = &self.objects[dir as usize];
         if object.ino == 0 {
@@ -369,7 +369,7 @@ impl<'c> BatchPlan<'c> {
         Ok((node.mode() & SETGID != 0).then(|| node.view.get(f::GID)))
     }
 
-    /// The content of a directory changes.
+    /// Records a change of a directory's content.
     fn count(&mut self, dir: u32, by: i64) {
         let object = &mut self.objects[dir as usize];
         object.entries += by;
@@ -461,7 +461,7 @@ impl<'c> BatchPlan<'c> {
         Ok(dir::count(core, &Inode::directory(core, object.ino)?, fewer)? == fewer)
     }
 
-    /// Is a directory another one, or above it?
+    /// Returns true where a directory is another one, or an ancestor of it.
     fn is_above(&self, dir: u32, below: u32) -> bool {
         let mut at = below;
         // There is no cycle, but a damaged volume may have led to one.

@@ -53,7 +53,7 @@ impl DirEngine for Plain<'_> {
     }
 }
 
-/// Links everything anew and makes new indexes, whatever there was.
+/// Links everything anew and makes new indexes, ignoring the old ones.
 fn rebuild(core: &Core<'_>, batch: &Batch, task: &Task, rebuilt: &mut Rebuilt) -> Outcome<()> {
     let range = |(first, end): (u32, u32)| first as usize..end as usize;
     let (removed, heads) = (&batch.removed[range(task.removed)], &batch.heads[range(task.heads)]);
@@ -138,7 +138,7 @@ fn rebuild(core: &Core<'_>, batch: &Batch, task: &Task, rebuilt: &mut Rebuilt) -
     Ok(())
 }
 
-/// What is below a directory: by path, type, mode, links, size, content.
+/// The content below a directory: by path, type, mode, links, size, content.
 fn tree(volume: &Volume) -> BTreeMap<String, String> {
     let (mut found, mut dirs) = (BTreeMap::new(), vec![(volume.root(), String::new())]);
     while let Some((dir, path)) = dirs.pop() {
@@ -308,7 +308,7 @@ fn a_chain_is_made_and_unmade_in_one_batch_each() {
 
 #[test]
 fn an_engine_that_answers_wrongly_changes_nothing() {
-    /// Answers as it should, but for one thing.
+    /// An engine that answers wrongly in one thing.
     struct Wrong<'v>(Plain<'v>, fn(&Batch, &mut Rebuilt));
     impl DirEngine for Wrong<'_> {
         fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {

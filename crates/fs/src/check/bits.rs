@@ -1,6 +1,7 @@
 //! Flat vectors of bits, by block or by unit.
 
-/// Zero bits take no memory until they are set: a fresh vector is pages that the host has not handed out yet.
+/// A vector of bits. Zero bits take no memory until they are set: a fresh vector is pages that the host has
+/// not allocated yet.
 pub(super) struct Bits(Vec<u64>);
 
 impl Bits {

@@ -16,10 +16,10 @@ use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e};
 use lanefs_format::{BLOCK, BlockKind, DirRoot, FileKind, UNIT, dir_inode_128 as tail, half_md4, inode as f};
 
 impl Pass<'_, '_> {
-    /// Checks a directory whose map was walked. Returns the tree and index blocks that it owns; none where the
-    /// directory was emptied, to be built anew.
+    /// Checks a directory whose map was walked. Returns the tree and index blocks that it owns; none where
+    /// the directory was emptied and will be rebuilt.
     ///
-    /// `inode` is a copy of the inode's bytes; `claims` is how many claims there were before its map was walked.
+    /// `inode` is a copy of the inode's bytes; `claims` is the number of claims before its map was walked.
     pub(super) fn check_directory(
         &mut self,
         tally: &mut Tally,
@@ -56,7 +56,7 @@ impl Pass<'_, '_> {
         Ok(Some(tree.blocks))
     }
 
-    /// Follows the root in whatever form it has, and the list from there.
+    /// Follows the root in each of its forms, and the list from there.
     fn check_forms(
         &mut self,
         tally: &mut Tally,
@@ -109,7 +109,7 @@ impl Pass<'_, '_> {
         Ok(list)
     }
 
-    /// No name twice. Sorts the entries by hash.
+    /// Checks that no name occurs twice. Sorts the entries by hash.
     fn check_names(&self, tally: &mut Tally, dir: &mut DirectoryScan) {
         dir.entries.sort_unstable();
         let mut rest = &dir.entries[..];
@@ -130,8 +130,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// What the entries name: each an inode in use, of the type that the entry says, and no directory twice. Counts
-    /// the names, and returns what goes back into a directory that is built anew.
+    /// Checks the inodes that the entries name: each is in use, of the type in the entry, and no directory
+    /// occurs twice. Counts the names, and returns the entries that go back into a directory that is rebuilt.
     fn check_targets(
         &mut self,
         tally: &mut Tally,
@@ -140,7 +140,8 @@ impl Pass<'_, '_> {
     ) -> Outcome<Vec<Saved>> {
         let strays = list.strays.iter().map(|at| (half_md4(self.core.seed, &self.name_at(*at)), *at));
         dir.entries.extend(strays);
-        // Whether the directory is built anew is known only at the end; who is counted then is decided there.
+        // Only the end of the walk shows whether the directory is rebuilt; the names to count are chosen
+        // there.
         let mut good = Vec::new();
         let mut wrong_types = Vec::new();
         for i in 0..dir.entries.len() {
@@ -189,7 +190,7 @@ impl Pass<'_, '_> {
         Ok(Vec::new())
     }
 
-    /// What goes back into a directory that is built anew: each name once.
+    /// The entries that go back into a directory that is rebuilt: each name once.
     fn save(&mut self, ino: u64, entries: &[(u64, usize)]) -> Vec<Saved> {
         let mut names = std::collections::HashSet::new();
         let mut saved = Vec::with_capacity(entries.len());
@@ -208,7 +209,7 @@ impl Pass<'_, '_> {
     /// Counts an entry of directory `dir` that names an inode.
     fn count_name(&mut self, dir: u64, rank: usize) {
         if self.is_orphan_directory(dir) {
-            // Its own entry keeps its block of entries, and nothing else.
+            // The orphan directory's own entry keeps its block of entries in use, and does nothing else.
             self.inodes.listed[rank] |= !self.is_orphan_directory(self.inodes.number(rank));
             return;
         }
@@ -222,7 +223,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Notes the directory that a directory is in; false where it is in one already, or is the root or the orphan directory.
+    /// Records the parent of a directory; false where the directory has one already, or is the root or the
+    /// orphan directory.
     fn take_parent(&mut self, rank: usize, parent: u64) -> bool {
         let ino = self.inodes.number(rank);
         let free =
@@ -233,7 +235,7 @@ impl Pass<'_, '_> {
         free
     }
 
-    /// An entry names an inode in a chunk that is not known to hold metadata: perhaps it does.
+    /// Records a chunk that is not known to hold metadata, because an entry names an inode in it.
     fn suspect_inode(&mut self, ino: u64) {
         let at = ino.saturating_mul(self.core.store.inode_size().bytes());
         if at < self.core.store.bytes() && !self.is_metadata_chunk(at) {

@@ -1,16 +1,16 @@
-//! Collecting what is wrong.
+//! Collects findings.
 
 use super::invariants::Invariant;
 use super::report::Finding;
 
-/// Findings that a report lists at most, so that a volume of nothing but faults does not fill memory.
+/// Most findings that a report lists, so that a volume full of faults does not fill memory.
 const LISTED: usize = 100_000;
 
-/// What a pass over the volume found.
+/// The findings of a pass over the volume.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) list: Vec<Finding>,
-    /// Those that are not listed.
+    /// Number of findings that are not listed.
     pub(super) more: u64,
 }
 
@@ -29,12 +29,12 @@ impl Findings {
         self.list.push(Finding { at, invariant: invariant.name, text, repaired: false });
     }
 
-    /// True where nothing is wrong.
+    /// Returns true where nothing was found.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Adds what was found of one inode.
+    /// Adds the findings of one inode.
     pub(super) fn take(&mut self, tally: Tally) {
         for (invariant, at, count) in tally.items {
             let often = if count > 1 { format!(", {count} times") } else { String::new() };
@@ -43,7 +43,8 @@ impl Findings {
     }
 }
 
-/// Faults of one inode and what it owns: each invariant is reported once, with the first position and the number.
+/// Faults of one inode and of the blocks that it owns: each invariant is reported once, with the first
+/// position and the number.
 pub(super) struct Tally {
     pub(super) ino: u64,
     items: Vec<(&'static Invariant, u64, u64)>,

@@ -1,4 +1,4 @@
-//! The group table and the chunk tables: what they say before anything is walked.
+//! The group table and the chunk tables, before anything is walked.
 
 use super::inode_table::InodeBlock;
 use super::invariants as iv;
@@ -10,22 +10,22 @@ use lanefs_format::{
     SUPERBLOCK_COPY, chunk_entry, group as g, inode as f,
 };
 
-/// Kinds of blocks that lie in metadata chunks, behind the tables.
+/// Returns true for kinds of blocks that lie in metadata chunks, after the tables.
 fn is_in_chunks(kind: BlockKind) -> bool {
     use BlockKind::{Index, Inodes, Leaf, Pointers, Tree, Xattr};
     matches!(kind, Inodes | Pointers | Leaf | Tree | Index | Xattr)
 }
 
 impl Pass<'_, '_> {
-    /// Positions and lengths in blocks of what has a fixed place.
+    /// Positions, and lengths in blocks, of structures at fixed positions.
     fn reserved(&self) -> [(u64, u64); 4] {
         let s = &self.superblock;
         let groups = (self.core.groups() / BLOCK, self.core.group_count());
         [(0, 1), (SUPERBLOCK_COPY / BLOCK, 1), groups, (s.journal / BLOCK, s.journal_blocks)]
     }
 
-    /// Reads the group table: fixed places are claimed, and the masks of metadata chunks are taken over as far as they
-    /// can be believed.
+    /// Reads the group table: claims structures at fixed positions, and takes over the masks of metadata
+    /// chunks as far as they are credible.
     pub(super) fn read_groups(&mut self) -> Outcome<()> {
         for (first, count) in self.reserved() {
             self.claimed.set_all(first, count);
@@ -72,7 +72,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// True for a chunk that lies whole inside the volume and has no fixed structure in it.
+    /// Returns true for a chunk that lies wholly inside the volume and has no fixed structure in it.
     pub(super) fn may_hold_metadata(&self, chunk: u64) -> bool {
         let end = chunk + CHUNK;
         let overlaps =
@@ -90,8 +90,8 @@ impl Pass<'_, '_> {
         Ok(false)
     }
 
-    /// What a block of a metadata chunk verifies as, whatever the chunk's table says. Blocks of pointers have no
-    /// checksum of their own; those are never guessed.
+    /// The kind as which a block of a metadata chunk verifies, whatever the chunk's table says. Blocks of
+    /// pointers have no checksum of their own; those are never guessed.
     pub(super) fn guess(&self, at: u64) -> Outcome<Option<BlockKind>> {
         let mut bytes = [0; BLOCK as usize];
         if self.core.store.is_memory() {
@@ -123,7 +123,8 @@ impl Pass<'_, '_> {
         self.masks.iter().enumerate().flat_map(of_group).collect()
     }
 
-    /// Reads the chunk tables and finds all blocks of inodes. Tables that do not verify are made anew from what does.
+    /// Reads the chunk tables and finds all blocks of inodes. Tables that do not verify are rebuilt from
+    /// blocks that do.
     pub(super) fn read_chunks(&mut self) -> Outcome<()> {
         for chunk in self.metadata_chunks() {
             let mut late = self.suspects.contains(&chunk);
@@ -189,7 +190,7 @@ impl Pass<'_, '_> {
             self.claimed.set(at / BLOCK);
             self.inodes.blocks.push(InodeBlock { at, late });
             if self.mends() {
-                // Those that were guessed may have bad ones among them too.
+                // Guessed blocks, too, may contain bad inodes.
                 let (bytes, bad) = self.read_inodes(at)?;
                 if bad != 0 {
                     self.salvage_inodes(at, &bytes)?;
@@ -200,8 +201,8 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Makes a chunk's table anew. Its entries follow from what is found to be in use; only the checksums of pointer
-    /// blocks were nowhere else, so a block of valid pointers is taken as one.
+    /// Rebuilds a chunk's table. Its entries follow from the blocks in use. Only the checksums of pointer
+    /// blocks are stored nowhere else, so a block of valid pointers is accepted as one.
     fn salvage_table(&mut self, chunk: u64) -> Outcome<()> {
         let mut sums = Vec::new();
         if self.mends() && !self.core.store.is_memory() {
@@ -237,7 +238,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Puts a block of inodes in place without those that do not verify.
+    /// Keeps a block of inodes without those that do not verify.
     fn salvage_inodes(&mut self, at: u64, bytes: &[u8]) -> Outcome<()> {
         self.mend(|edit| {
             edit.tx.vacate(at);

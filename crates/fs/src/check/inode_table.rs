@@ -6,11 +6,11 @@ use lanefs_format::{BLOCK, FileKind, InodeSize};
 #[derive(Clone, Copy)]
 pub(super) struct InodeBlock {
     pub(super) at: u64,
-    /// Found without the word of the group table and the chunk's table: it may be a left-over, so it claims last.
+    /// Found without the group table and the chunk's table: it may be a left-over, so it claims last.
     pub(super) late: bool,
 }
 
-/// All inodes by rank: the rank of their block times the inodes in a block, and the place in it.
+/// All inodes by rank: the rank of their block times the inodes in a block, plus the slot in it.
 pub(super) struct Inodes {
     /// In order of position.
     pub(super) blocks: Vec<InodeBlock>,
@@ -21,11 +21,11 @@ pub(super) struct Inodes {
     pub(super) names: Vec<u32>,
     /// Subdirectories of a directory.
     pub(super) subdirectories: Vec<u32>,
-    /// The directory that a directory is in, 0 for none.
+    /// The parent of a directory, 0 for none.
     pub(super) parents: Vec<u64>,
     /// Listed in the orphan directory.
     pub(super) listed: Vec<bool>,
-    /// The orphan directory says that it does not list all.
+    /// The orphan directory says that its list is incomplete.
     pub(super) some_unlisted: bool,
     pub(super) used: u64,
 }
@@ -41,7 +41,7 @@ impl Inodes {
         (BLOCK / self.size.bytes()) as usize
     }
 
-    /// Makes room for what is known of each.
+    /// Allocates the vectors for all inodes.
     pub(super) fn prepare(&mut self) {
         let count = self.blocks.len() * self.per_block();
         self.kinds = vec![0; count];
@@ -59,7 +59,7 @@ impl Inodes {
         (self.kinds.get(rank).copied().unwrap_or(0) != 0).then_some(rank)
     }
 
-    /// How many inodes are in use in the block at this position; `None` where it is no block of inodes.
+    /// Number of inodes in use in the block at this position; `None` where it is no block of inodes.
     pub(super) fn used_in(&self, at: u64) -> Option<u64> {
         let block = self.blocks.binary_search_by_key(&at, |block| block.at).ok()?;
         let first = block * self.per_block();

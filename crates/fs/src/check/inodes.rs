@@ -1,4 +1,4 @@
-//! Each inode's own fields.
+//! The fields of each inode.
 
 use super::findings::Tally;
 use super::invariants as iv;
@@ -13,7 +13,7 @@ use lanefs_format::{
 };
 
 impl Pass<'_, '_> {
-    /// Notes which inodes are in use and of what type, and checks what each says of itself.
+    /// Records the inodes in use and their types, and checks their fields.
     pub(super) fn survey_inodes(&mut self) -> Outcome<()> {
         self.inodes.prepare();
         let size = self.core.store.inode_size();
@@ -61,8 +61,8 @@ impl Pass<'_, '_> {
     }
 }
 
-/// Checks the fields of an inode that stand for themselves, and puts right what is wrong in the copy. Returns its type. Beside
-/// the inode's position stands whether it is the orphan directory.
+/// Checks the fields of an inode that need no other structure, and corrects wrong ones in the copy. Returns
+/// the type. The flag beside the inode's position says whether it is the orphan directory.
 pub(super) fn check_fields(
     bytes: &mut [u8],
     size: InodeSize,

@@ -1,10 +1,10 @@
-//! What a check checks: every invariant has a stable name and one sentence for people.
+//! The invariants that a check verifies: each has a stable name and one sentence for people.
 
 /// One invariant of the format.
 pub(super) struct Invariant {
     /// Stable name in kebab-case.
     pub(super) name: &'static str,
-    /// What is wrong where it does not hold.
+    /// The fault, where the invariant is broken.
     pub(super) broken: &'static str,
 }
 

@@ -15,7 +15,7 @@ use lanefs_store::View;
 
 /// A directory while it is checked.
 pub(super) struct DirectoryScan {
-    /// Place and position of each leaf, in order of place.
+    /// Slot in the map and position of each leaf, in order of slots.
     pub(super) leaves: Vec<(u64, u64)>,
     /// Position and rank among `leaves`, in order of position.
     by_position: Vec<(u64, u32)>,
@@ -25,7 +25,7 @@ pub(super) struct DirectoryScan {
     pub(super) entries: Vec<(u32, u64)>,
     /// Dummies in the leaves.
     pub(super) dummies: u64,
-    /// Something is wrong that only building the directory anew puts right.
+    /// True where only a rebuild of the directory repairs a fault.
     pub(super) broken: bool,
 }
 
@@ -38,7 +38,7 @@ impl DirectoryScan {
         DirectoryScan { leaves, by_position, starts, entries: Vec::new(), dummies: 0, broken: false }
     }
 
-    /// Notes what is wrong with the directory's structure.
+    /// Records a fault of the directory's structure.
     pub(super) fn bad(&mut self, tally: &mut Tally, at: u64, invariant: &'static iv::Invariant) {
         tally.note(at, invariant);
         self.broken = true;
@@ -57,13 +57,13 @@ impl DirectoryScan {
     }
 }
 
-/// True for bytes that can be a name.
+/// Returns true for bytes that can be a name.
 pub(super) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name != b"." && name != b".." && !name.contains(&0) && !name.contains(&b'/')
 }
 
 impl Pass<'_, '_> {
-    /// Looks through all leaves of a directory.
+    /// Scans all leaves of a directory.
     pub(super) fn scan_leaves(&mut self, tally: &mut Tally, dir: &mut DirectoryScan) -> Outcome<()> {
         for rank in 0..dir.leaves.len() {
             let (place, at) = dir.leaves[rank];
@@ -139,8 +139,8 @@ impl Pass<'_, '_> {
         dir.entries.push((hash, at));
     }
 
-    /// Entries of leaf blocks that belong to a directory but are not in its map. Where the map is damaged, they bring
-    /// back what it lost.
+    /// Entries of leaf blocks that belong to a directory but are not in its map. They restore the names that
+    /// a damaged map lost.
     pub(super) fn lost_entries(&mut self, ino: u64) -> Outcome<Vec<(u32, u64)>> {
         let known = match self.known_leaves.take() {
             Some(known) => known,
@@ -156,7 +156,7 @@ impl Pass<'_, '_> {
             if leaf.get(l::OWNER) == ino {
                 let mut lost = DirectoryScan::new(vec![(0, *at)]);
                 self.scan_leaf(&mut Tally::new(ino), &mut lost, 0, leaf);
-                // Outside of a list only an entry whose hash is right is believed.
+                // Outside of a list, only an entry with a correct hash is accepted.
                 entries.extend(
                     lost.entries.into_iter().filter(|(hash, at)| {
                         Entry::at(self.core, *at).is_ok_and(|entry| entry.hash() == *hash)
@@ -182,7 +182,7 @@ impl Pass<'_, '_> {
         known
     }
 
-    /// The name at a position that was found to be an entry's.
+    /// The name at a position that is known to be an entry's.
     pub(super) fn name_at(&self, at: u64) -> Vec<u8> {
         Entry::at(self.core, at).map(|entry| entry.name()).unwrap_or_default()
     }

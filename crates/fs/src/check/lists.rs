@@ -1,4 +1,4 @@
-//! The lists of a directory: the split-ordered one of entries, and that of leaf blocks with room.
+//! The lists of a directory: the hash-ordered list of entries, and the list of leaf blocks with room.
 
 use super::bits::Bits;
 use super::findings::Tally;
@@ -10,11 +10,11 @@ use crate::error::Outcome;
 use lanefs_format::dir::{REGION_MAX, entry as e, leaf as l};
 use lanefs_format::{BlockKind, half_md4};
 
-/// A region as the list shows it.
+/// A region, as in the list.
 pub(super) struct RegionScan {
     pub(super) dummy: u64,
     pub(super) lowest: u32,
-    /// What its dummy says is the position of its index block.
+    /// Position of its index block, as in its dummy.
     pub(super) index: u64,
     /// Position and hash of its entries.
     pub(super) entries: std::ops::Range<usize>,
@@ -26,7 +26,7 @@ pub(super) struct ListScan {
     pub(super) regions: Vec<RegionScan>,
     /// Hash and position of the entries in the order of the list.
     pub(super) entries: Vec<(u32, u64)>,
-    /// Entries that the list has and the leaves' bitmaps do not.
+    /// Entries that are in the list and not in the leaves' bitmaps.
     pub(super) strays: Vec<u64>,
 }
 
@@ -88,7 +88,7 @@ impl Pass<'_, '_> {
         list
     }
 
-    /// Ends the last region, before a dummy of this hash or at the list's end.
+    /// Ends the last region, before a dummy of this hash or at the end of the list.
     fn close_region(
         &self,
         tally: &mut Tally,

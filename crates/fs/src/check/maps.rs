@@ -8,32 +8,32 @@ use lanefs_format::{Array, BLOCK, BlockKind, BlockSize, POINTERS_PER_BLOCK, Poin
 
 const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
 
-/// What a map holds.
+/// The content of a map.
 pub(super) struct MapScan {
     /// Blocks of data and of pointers.
     pub(super) blocks: u64,
-    /// A directory's leaves: place and position, in order of place.
+    /// A directory's leaves: slot and position, in order of slots.
     pub(super) leaves: Vec<(u64, u64)>,
-    /// The root can stay.
+    /// True where the root can stay.
     pub(super) good: bool,
 }
 
-/// Where a pointer stands.
+/// The location of a pointer.
 #[derive(Clone, Copy)]
 struct Slot {
     word: u64,
-    /// Level of the block of pointers that it is in; of the root: depth + 1.
+    /// Level of its block of pointers; for the root: depth + 1.
     level: u8,
-    /// Block of the file where its range begins.
+    /// First file block of its range.
     base: u64,
-    /// The block or inode that it is in.
+    /// Its block or inode.
     holder: u64,
     is_root: bool,
 }
 
 impl Pass<'_, '_> {
-    /// Walks a file's or a directory's map. Bad pointers become holes where the pass mends, but for the root, which
-    /// is the caller's.
+    /// Walks a file's or a directory's map. A repairing pass turns bad pointers into holes, except the root,
+    /// which the caller handles.
     pub(super) fn walk_map(
         &mut self,
         tally: &mut Tally,
@@ -54,7 +54,7 @@ impl Pass<'_, '_> {
         Ok(map)
     }
 
-    /// One pointer and what is below it; false where it must go.
+    /// Checks one pointer and everything below it; false where it must be removed.
     fn walk_slot(
         &mut self,
         tally: &mut Tally,

@@ -1,30 +1,31 @@
-//! Checking a volume, and mending it.
+//! Checks a volume, and repairs it.
 //!
-//! A check is one pass over the volume. It reads the group table and the chunk tables, surveys the inodes, then goes
-//! from inode to inode and walks what each owns: map, attributes, directory. Every block is claimed once, so every walk
-//! ends. At last it compares bitmaps, chunk tables, links and counts with what it saw.
+//! A check is one pass over the volume. It reads the group table and the chunk tables, surveys the inodes,
+//! then visits each inode and walks the structures that it owns: map, attributes, directory. Every block is
+//! claimed once, so every walk ends. At last it compares bitmaps, chunk tables, links and counts with the
+//! claims.
 //!
 //! | module | checks |
 //! |---|---|
-//! | `groups` | the group table and chunk tables as they stand; which blocks hold inodes |
+//! | `groups` | the group table and chunk tables as they are; the blocks of inodes |
 //! | `inodes` | each inode's fields |
-//! | `walk` | from inode to inode: `maps`, `xattrs`, `directories` |
+//! | `walk` | each inode in turn: `maps`, `xattrs`, `directories` |
 //! | `directories` | one directory: `leaves`, `lists`, `trees` |
-//! | `space` | bitmaps and chunk tables against what is in use |
+//! | `space` | bitmaps and chunk tables against the blocks in use |
 //! | `names` | links, parents, reachability |
 //!
-//! # Mending
+//! # Repair
 //!
-//! A pass with the writer's lock mends as it goes, each step in a transaction of its own. What is wrong in a word is
-//! put right in place; bad pointers become holes; a directory with a broken structure is emptied and its entries go
-//! back in by the ordinary way, once bitmaps and chunk tables are right again; what nothing names goes to lost+found.
-//! Then the volume is looked at again, until nothing is found.
+//! A pass with the writer's lock repairs as it goes, each step in a transaction of its own. A wrong word is
+//! corrected in place; bad pointers become holes; a directory with a broken structure is emptied, and its
+//! entries are inserted again in the ordinary way, once bitmaps and chunk tables are correct; an inode
+//! without a name goes to lost+found. Then another pass checks the volume, until nothing is found.
 //!
-//! # What it does not check
+//! # Limits
 //!
-//! File data have no checksum. That the bytes behind a file's end in its last block are zero is not checked either,
-//! for it would read every file. A block of pointers whose chunk table is lost has lost its checksum with it; mending
-//! then takes it as it is when all its pointers are valid.
+//! File data have no checksum. Nor does a check verify that the bytes after a file's end in its last block
+//! are zero, because it would have to read every file. A block of pointers whose chunk table is lost has lost
+//! its checksum with it; a repair then accepts it as it is when all its pointers are valid.
 
 mod bits;
 mod directories;
@@ -57,24 +58,24 @@ use pass::Pass;
 pub use report::{CheckReport, Finding};
 use std::collections::BTreeSet;
 
-/// Passes that mend at most: what one brings to light the next mends.
+/// Most passes of a repair: one repairs the faults that the one before uncovered.
 const ROUNDS: usize = 8;
 
-/// A look at the volume, and where to look closer.
+/// The result of a pass, and suspect chunks for the next one.
 struct PassResult {
     report: CheckReport,
     suspects: BTreeSet<u64>,
 }
 
 impl Volume {
-    /// Checks every invariant of the format; with `repair`, mends what it finds. The volume is locked meanwhile.
-    /// `progress` is told of inodes done and inodes in all, once for each pass.
+    /// Checks every invariant of the format; with `repair`, repairs the faults. The volume is locked
+    /// meanwhile. `progress` gets the inodes done and all inodes, for each pass.
     ///
-    /// A report whose findings are all `repaired` describes a volume that a second look found clean.
+    /// A report whose findings are all `repaired` describes a volume that another pass found clean.
     ///
     /// # Errors
-    /// The device's; [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group table nor a
-    /// readable metadata chunk; with `repair` also [`Code::ReadOnly`](crate::Code::ReadOnly), and
+    /// The device's; [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group
+    /// table nor a readable metadata chunk; with `repair` also [`Code::ReadOnly`](crate::Code::ReadOnly), and
     /// [`Code::NoSpace`](crate::Code::NoSpace) where lost+found does not fit.
     pub fn check(&self, repair: bool, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<CheckReport> {
         self.sync()?;
@@ -86,7 +87,7 @@ impl Volume {
         let _lock = shared.lock_commits();
         let mut closed = shared.state.gate.close_to_change(&shared.state.store);
         let writer = shared.recall_prealloc(&mut closed)?;
-        // What others freed since counts as used until the device knows.
+        // Space that other writers freed since counts as used until the device knows.
         shared.commit_exclusive(writer)?;
         let first = self.run_pass(writer, false, BTreeSet::new(), progress)?;
         let mut report = first.report;
@@ -135,10 +136,10 @@ impl Volume {
         let inodes = pass.inodes.used;
         pass.check_counts(self.shared.state.counts.sum(), free);
         if let Some(writer) = pass.writer.as_deref_mut() {
-            // The bitmaps were made anew from what is in use: what was in stock is free.
+            // The bitmaps were rebuilt from the blocks in use: preallocated blocks are free.
             (writer.hints, writer.prealloc) = (Hints::default(), Prealloc::default());
             self.shared.state.counts.set(free, inodes);
-            // What is free now may be used from here on, so the device must know.
+            // Free space may be used from here on, so the device must know.
             self.shared.commit_exclusive(writer)?;
         }
         pass.put_back()?;

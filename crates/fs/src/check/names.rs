@@ -1,4 +1,4 @@
-//! The name space: links, parents, and that everything is reachable from the root.
+//! The name space: links, parents, and reachability from the root.
 
 use super::invariants as iv;
 use super::pass::Pass;
@@ -12,9 +12,9 @@ use crate::{namespace, orphans, xattr};
 use lanefs_format::{Code, FileKind, inode as f};
 use lanefs_store::Fault;
 
-/// Entries that go back into a directory in one transaction.
+/// Entries that one transaction puts back into a directory.
 const BATCH: usize = 512;
-/// Names that are tried before giving up.
+/// Most names that are tried for one inode.
 const TRIES: u32 = 1000;
 
 impl Pass<'_, '_> {
@@ -27,7 +27,7 @@ impl Pass<'_, '_> {
                         let node = Inode::directory(edit.core, ino)?;
                         let name = Name::new(edit.core.seed, &entry.name);
                         match dir::insert(edit, node, name, entry.ino, entry.kind) {
-                            // What no directory can hold goes to lost+found later.
+                            // Names that no directory can hold go to lost+found later.
                             Err(Fault::Code(Code::TooManyCollisions | Code::TreeFull)) => {}
                             done => done?,
                         }
@@ -103,8 +103,9 @@ impl Pass<'_, '_> {
         Ok(None)
     }
 
-    /// An inode that is listed as an orphan has neither name nor links, and, as a directory, no entries. Else it is not listed,
-    /// for what is listed will be freed. What is not listed for want of room counts as listed.
+    /// Checks that an inode listed as an orphan has neither name nor links, and, as a directory, no entries.
+    /// Otherwise it is unlisted, because listed inodes will be freed. An inode that is unlisted for want of
+    /// room counts as listed.
     fn check_listing(&mut self, rank: usize, kind: FileKind, inode: &[u8]) -> Outcome<()> {
         let ino = self.inodes.number(rank);
         let has_place = ino == self.superblock.root || self.is_orphan_directory(ino);
@@ -129,14 +130,14 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Links and parent of one inode; true where nothing names it.
+    /// Checks links and parent of one inode; true where no entry names it.
     fn check_inode_names(&mut self, rank: usize, kind: FileKind, inode: &[u8]) -> Outcome<bool> {
         let ino = self.inodes.number(rank);
         let at = ino * self.core.store.inode_size().bytes();
         let names = self.inodes.names[rank];
         let is_directory = kind == FileKind::Directory;
         let listed = self.inodes.listed[rank];
-        // Without a name, and its own parent.
+        // An inode without a name, which is its own parent.
         let stands_alone = listed || ino == self.superblock.root || self.is_orphan_directory(ino);
         let is_lost = names == 0 && !stands_alone;
         if is_lost {
@@ -171,7 +172,7 @@ impl Pass<'_, '_> {
         Ok(is_lost)
     }
 
-    /// One directory of each circle of directories.
+    /// Returns one directory of each cycle of directories.
     fn find_cycles(&mut self, root: u64) -> Vec<u64> {
         const BEGUN: u8 = 1;
         const DONE: u8 = 2;
@@ -202,7 +203,7 @@ impl Pass<'_, '_> {
         cycles
     }
 
-    /// Takes a directory out of the one that it is in.
+    /// Removes a directory from its parent.
     fn break_cycle(&mut self, ino: u64) -> Outcome<()> {
         let Some(parent) = self.inodes.rank(ino).map(|rank| self.inodes.parents[rank]) else { return Ok(()) };
         self.mend(|edit| {
@@ -225,7 +226,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// A directory that is its own parent, or a new one.
+    /// Returns a directory that is its own parent, or a new one.
     fn find_root(&mut self) -> Outcome<Option<u64>> {
         let ranks: Vec<usize> = self.inodes.ranks().collect();
         for rank in ranks {
@@ -264,7 +265,7 @@ fn attach(edit: &mut Edit<'_>, root: u64, ino: u64, kind: FileKind) -> Outcome<(
     Err(Code::Exists.into())
 }
 
-/// The directory `lost+found` of the root, made when needed.
+/// The directory `lost+found` of the root, created when needed.
 fn lost_and_found(edit: &mut Edit<'_>, root: u64) -> Outcome<u64> {
     let node = Inode::directory(edit.core, root)?;
     for number in 0..TRIES {

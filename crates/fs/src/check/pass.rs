@@ -1,4 +1,4 @@
-//! One pass over the volume: what it knows while it goes, and how it reaches blocks.
+//! One pass over the volume: its state, and its access to blocks.
 
 use super::bits::Bits;
 use super::findings::{Findings, Tally};
@@ -19,7 +19,7 @@ use lanefs_format::{
 use lanefs_store::{Fault, View};
 use std::collections::BTreeSet;
 
-/// A metadata block that something names: what its chunk's table must say.
+/// A metadata block that some structure names: the required content of its chunk's table.
 #[derive(Clone, Copy)]
 pub(super) struct Claim {
     pub(super) at: u64,
@@ -27,7 +27,7 @@ pub(super) struct Claim {
     pub(super) owner: u64,
 }
 
-/// An entry that goes back into its directory once that is emptied.
+/// An entry that goes back into its directory after the directory was emptied.
 pub(super) struct Saved {
     pub(super) name: Vec<u8>,
     pub(super) ino: u64,
@@ -37,10 +37,11 @@ pub(super) struct Saved {
 /// An attribute that goes back to its inode.
 pub(super) type Attribute = (Vec<u8>, Vec<u8>);
 
-/// Failing claims of large blocks are looked at for this many times the size of the bitmap; then all are refused.
+/// Bound on the work for failing claims of large blocks, in sizes of the bitmap; beyond it all such claims
+/// are refused.
 const WORDS_OF_FAILED_CLAIMS: u64 = 64;
 
-/// A pass. With a writer it mends as it goes; without, it only looks.
+/// A pass. With a writer it repairs as it goes; without one it only checks.
 pub(super) struct Pass<'v, 'w> {
     pub(super) core: &'v Core<'v>,
     shared: &'v Shared,
@@ -48,24 +49,24 @@ pub(super) struct Pass<'v, 'w> {
     pub(super) sums: Checksummer,
     pub(super) superblock: Superblock,
     pub(super) findings: Findings,
-    /// Blocks that belong to something.
+    /// Blocks that belong to some structure.
     pub(super) claimed: Bits,
-    /// Masks of the groups' metadata chunks, as far as they can be believed.
+    /// Masks of the groups' metadata chunks, as far as they are credible.
     pub(super) masks: Vec<u64>,
-    /// Chunks that the group table does not give as metadata but that something names as such.
+    /// Chunks that are no metadata chunks by the group table but that some structure names as such.
     pub(super) suspects: BTreeSet<u64>,
-    /// Metadata blocks in use; kept for mending only.
+    /// Metadata blocks in use; kept for repairs only.
     pub(super) claims: Vec<Claim>,
     pub(super) inodes: Inodes,
     /// Directories that were emptied, with the entries that go back.
     pub(super) rebuilt: Vec<(u64, Vec<Saved>)>,
-    /// Inodes whose attributes were taken off, with those that go back.
+    /// Inodes whose attributes were removed, with those that go back.
     pub(super) attributes: Vec<(u64, Vec<Attribute>)>,
     pub(super) directories: u64,
-    /// Blocks that were claimed by what then had to go. They stay claimed until all is walked, so that nothing is
-    /// visited twice.
+    /// Blocks whose owner had to be removed after it claimed them. They stay claimed until the walk ends, so
+    /// that nothing is visited twice.
     released: Vec<u64>,
-    /// Owner and position of all leaf blocks that the chunk tables know, in order; read when first needed.
+    /// Owner and position of all leaf blocks in the chunk tables, in order; read when first needed.
     pub(super) known_leaves: Option<Vec<(u64, u64)>>,
     patience: u64,
 }
@@ -100,12 +101,12 @@ impl<'v, 'w> Pass<'v, 'w> {
         }
     }
 
-    /// True where this pass mends.
+    /// Returns true where this pass repairs.
     pub(super) fn mends(&self) -> bool {
         self.writer.is_some()
     }
 
-    /// Runs a change as a transaction of its own; nothing happens in a pass that only looks.
+    /// Executes a change as a transaction of its own; a pass that only checks does nothing.
     pub(super) fn mend<T>(
         &mut self,
         mut step: impl FnMut(&mut Edit<'_>) -> Outcome<T>,
@@ -116,7 +117,7 @@ impl<'v, 'w> Pass<'v, 'w> {
             match run(core, writer, 0, &mut step) {
                 Ok(value) => return Ok(Some(value)),
                 Err(Fault::Miss { at, want }) => core.store.fetch(at, want)?,
-                // What was freed may be used again once the device knows that it was.
+                // Freed space is reusable once the device knows that it is free.
                 Err(Fault::Code(Code::NoSpace)) if !writer.deferred.is_empty() => {
                     shared.commit_exclusive(writer).map_err(|_| Fault::Code(Code::NoSpace))?;
                 }
@@ -149,7 +150,7 @@ impl<'v, 'w> Pass<'v, 'w> {
         }
     }
 
-    /// True where metadata blocks may lie at `at`: behind the table of a metadata chunk.
+    /// Returns true where metadata blocks may lie at `at`: after the table of a metadata chunk.
     pub(super) fn in_metadata_chunk(&self, at: u64) -> bool {
         at % CHUNK >= CHUNK_HEADER_BLOCKS * BLOCK && self.is_metadata_chunk(at)
     }
@@ -161,7 +162,7 @@ impl<'v, 'w> Pass<'v, 'w> {
         mask >> (block % BLOCKS_PER_GROUP / BLOCKS_PER_CHUNK) & 1 != 0
     }
 
-    /// Takes a metadata block into account that `from` names; `None` where it cannot be one.
+    /// Claims a metadata block that `from` names; `None` where it cannot be one.
     pub(super) fn claim(
         &mut self,
         tally: &mut Tally,
@@ -203,7 +204,7 @@ impl<'v, 'w> Pass<'v, 'w> {
         Ok(Some(view))
     }
 
-    /// Takes back the claims made since there were `kept` of them, of which `gone` says which.
+    /// Takes back those claims after the first `kept` ones for which `gone` is true.
     pub(super) fn unclaim(&mut self, kept: usize, gone: impl Fn(&Claim) -> bool) {
         let later = self.claims.split_off(kept.min(self.claims.len()));
         for claim in later {
@@ -215,21 +216,22 @@ impl<'v, 'w> Pass<'v, 'w> {
         }
     }
 
-    /// All is walked: what was taken back is free now.
+    /// Frees the blocks of claims that were taken back. The walk has ended.
     pub(super) fn settle(&mut self) {
         for at in std::mem::take(&mut self.released) {
             self.claimed.clear(at / BLOCK);
         }
     }
 
-    /// Takes a run of data blocks into account; false where it cannot be one.
+    /// Claims an extent of data blocks; false where it cannot be one.
     pub(super) fn claim_data(&mut self, tally: &mut Tally, from: u64, first: u64, count: u64) -> bool {
         let end = first.saturating_add(count);
         if end > self.blocks() {
             tally.note(from, &iv::MAP_OUTSIDE);
             return false;
         }
-        // Only what fails costs without claiming anything, so this bounds the work on a maze of large blocks.
+        // Only failing claims cost time without claiming anything, so this bounds the work on a maze of large
+        // blocks.
         let words = count / 64;
         let mut chunks = first / BLOCKS_PER_CHUNK..=(end - 1) / BLOCKS_PER_CHUNK;
         let fault = if self.patience < words {
@@ -257,7 +259,8 @@ impl<'v, 'w> Pass<'v, 'w> {
         Ok(())
     }
 
-    /// The bytes of a block of inodes. Inodes that do not verify are zeros, and their places come back as bits.
+    /// The bytes of a block of inodes. Inodes that do not verify are zeros, and their slots are returned as
+    /// bits.
     pub(super) fn read_inodes(&self, at: u64) -> Outcome<([u8; BLOCK as usize], u32)> {
         let mut bytes = [0; BLOCK as usize];
         let mut bad = 0;

@@ -1,15 +1,15 @@
-//! What a check tells its caller.
+//! The report of a check.
 
-/// What a check found.
+/// The findings and counts of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
-    /// What is wrong.
+    /// The findings.
     pub findings: Vec<Finding>,
     /// Inodes in use.
     pub inodes: u64,
     /// Directories among them.
     pub directories: u64,
-    /// Those without a name, which somebody held.
+    /// Inodes without a name, which a program held.
     pub orphans: u64,
     /// Blocks in use.
     pub blocks: u64,
@@ -22,8 +22,8 @@ pub struct Finding {
     pub at: u64,
     /// Stable name of the invariant in kebab-case, such as `link-count`.
     pub invariant: &'static str,
-    /// What is wrong, for people.
+    /// The fault, for people.
     pub text: String,
-    /// True once mended.
+    /// True once repaired.
     pub repaired: bool,
 }

@@ -1,4 +1,4 @@
-//! Bitmaps and chunk tables against what is in use, once everything is walked.
+//! Bitmaps and chunk tables against the blocks in use, after the walk.
 
 use super::invariants as iv;
 use super::pass::{Claim, Pass};
@@ -9,7 +9,7 @@ use lanefs_format::{
     GROUP, chunk_entry, chunk_header, group as g,
 };
 
-/// What a group's masks must say of its metadata chunks.
+/// The required masks of a group's metadata chunks.
 #[derive(Clone, Copy, Default)]
 struct Masks {
     metadata: u64,
@@ -18,7 +18,8 @@ struct Masks {
 }
 
 impl Pass<'_, '_> {
-    /// Compares the allocator's structures with what is in use, and puts them right. Returns the volume's free blocks.
+    /// Compares the allocator's structures with the blocks in use, and corrects them. Returns the volume's
+    /// free blocks.
     pub(super) fn check_space(&mut self) -> Outcome<u64> {
         self.settle();
         let mut claims = std::mem::take(&mut self.claims);
@@ -52,7 +53,7 @@ impl Pass<'_, '_> {
         Ok(free)
     }
 
-    /// One metadata chunk. Returns whether it has a used block, and whether it has a free inode.
+    /// Checks one metadata chunk. Returns whether it has a used block, and whether it has a free inode.
     fn check_chunk(&mut self, chunk: u64, claims: &[Claim]) -> Outcome<(bool, bool)> {
         let per = self.inodes.per_block() as u64;
         let (mut used, mut said_used, mut inode_room) = (0u64, 0u64, false);
@@ -91,7 +92,7 @@ impl Pass<'_, '_> {
         Ok((used > 0, inode_room))
     }
 
-    /// Makes a chunk's table say what is in use.
+    /// Writes a chunk's table for the blocks in use.
     fn write_chunk(&mut self, chunk: u64, entries: &[(u8, u8, u64)], used: u64) -> Outcome<()> {
         let at_place = |place: usize| chunk + place as u64 * BLOCK;
         self.mend(|edit| {
@@ -120,7 +121,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// One group's bitmap, masks and counts. Returns its free blocks.
+    /// Checks one group's bitmap, masks and counts. Returns its free blocks.
     fn check_group(&mut self, number: u64, masks: Masks) -> Outcome<u64> {
         let first = number * BLOCKS_PER_GROUP;
         let inside = self.blocks().saturating_sub(first).min(BLOCKS_PER_GROUP);
@@ -174,7 +175,7 @@ impl Pass<'_, '_> {
                     format!("group {number} says {said} instead of {clear}"),
                 );
             }
-            // A bit of ROOM without room only costs a look, and the next who looks clears it; so of INODE_ROOM.
+            // A bit of ROOM without room costs only a search, which clears it; so does one of INODE_ROOM.
             let metadata = self.masks[number as usize];
             for (field, needed, broken) in [
                 (g::ROOM, masks.room, &iv::GROUP_ROOM),

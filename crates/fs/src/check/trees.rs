@@ -13,21 +13,21 @@ use lanefs_format::dir::{
 use lanefs_format::{BLOCK, BlockKind, UNIT};
 use lanefs_store::View;
 
-/// Form of a child that is a region, and of one that is a tree block.
+/// Form of a child: a region or a tree block.
 const REGION: u32 = 2;
 const TREE: u32 = 3;
 
-/// A tree block and what is above it says of it.
+/// A tree block, and its description in the block above it.
 struct TreeNode {
     from: u64,
     at: u64,
     level: Option<u8>,
     lowest: u32,
-    /// Lowest hash behind it; above all hashes at the right edge.
+    /// Lowest hash after it; above all hashes at the right edge.
     end: u64,
 }
 
-/// What the tree says: lowest hash and position of each region's index block, in order.
+/// The content of the tree: lowest hash and position of each region's index block, in order.
 #[derive(Default)]
 pub(super) struct TreeScan {
     pub(super) regions: Vec<(u32, u64)>,
@@ -183,7 +183,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// The index in the inode: in a small directory every entry once, else nothing.
+    /// Checks the index in the inode: in a small directory it has every entry once, otherwise nothing.
     pub(super) fn check_small_index(
         &mut self,
         tally: &mut Tally,

@@ -10,7 +10,7 @@ use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, BlockKind, SUPERBLOCK_COPY};
 
 impl Volume {
-    /// Both copies are good and say the same.
+    /// Checks that both copies are valid and equal.
     pub(super) fn check_superblock(&self, pass: &mut Pass<'_, '_>) -> Result<()> {
         let mut copies = [const { [0; BLOCK as usize] }; 2];
         for (copy, at) in copies.iter_mut().zip([0, SUPERBLOCK_COPY]) {
@@ -27,7 +27,7 @@ impl Volume {
 }
 
 impl Pass<'_, '_> {
-    /// The counts that the volume keeps in memory, which began as the superblock's.
+    /// Checks the counts that the volume keeps in memory, which started from the superblock's.
     pub(super) fn check_counts(&mut self, counts: Counts, free: u64) {
         if counts.free_blocks != free as i64 {
             self.findings.add(0, &iv::FREE_BLOCKS, format!("{} instead of {free}", counts.free_blocks));
@@ -38,7 +38,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Of the chunks that something takes for metadata, those that are.
+    /// Keeps those suspect chunks that do hold metadata.
     pub(super) fn check_suspects(&mut self) -> Outcome<()> {
         for chunk in std::mem::take(&mut self.suspects) {
             if self.may_hold_metadata(chunk) && self.load(chunk, BlockKind::ChunkHeader)?.is_some() {

@@ -1,4 +1,4 @@
-//! From inode to inode: each claims what it owns.
+//! Visits every inode: each claims the blocks that it owns.
 
 use super::findings::Tally;
 use super::inodes::check_fields;
@@ -13,8 +13,9 @@ use lanefs_format::{FileKind, INODE_INLINE, inode as f};
 const STEP: u64 = 4096;
 
 impl Pass<'_, '_> {
-    /// Walks all inodes in order of their numbers, so that of two owners of a block the first keeps it. Those that were
-    /// found without the tables' word come last: what is left over from an earlier life takes nothing from the living.
+    /// Walks all inodes in order of their numbers, so that of two owners of a block the first keeps it.
+    /// Inodes that were found without the tables come last, so that left-overs take nothing from inodes in
+    /// use.
     pub(super) fn walk_inodes(&mut self, progress: &dyn Fn(u64, u64)) -> Outcome<()> {
         let size = self.core.store.inode_size().bytes();
         let mut done = 0;
@@ -48,7 +49,7 @@ impl Pass<'_, '_> {
         let mut copy = [0; 256];
         let copy = &mut copy[..bytes.len()];
         copy.copy_from_slice(bytes);
-        // Faults of its fields are reported already; here they are only not believed.
+        // Faults of its fields are reported already; here the fields are only not used.
         let kind = check_fields(copy, size, &mut Tally::new(ino), (at, self.is_orphan_directory(ino)));
         let claims = self.claims.len();
         let flags = f::FLAGS.read(copy).unwrap_or(0);

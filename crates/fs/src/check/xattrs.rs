@@ -14,10 +14,10 @@ const MAX_TOTAL: usize = 256 << 10;
 const MAX_NAME: usize = 255;
 const MAX_VALUE: usize = 65536;
 
-/// What a chain holds.
+/// The content of a chain.
 pub(super) struct Chain {
     pub(super) blocks: u64,
-    /// What can be kept where the chain is broken; `None` for a good one.
+    /// The attributes to keep where the chain is broken; `None` for a sound one.
     pub(super) saved: Option<Vec<Attribute>>,
 }
 
@@ -28,7 +28,7 @@ impl Pass<'_, '_> {
         let (mut at, mut from) = (first, inode_at);
         let (mut payload, mut blocks, mut good) = (Vec::new(), 0, true);
         while at != 0 {
-            // Each block is claimed once, so a chain in a circle ends where it closes.
+            // Each block is claimed once, so a circular chain ends where it closes.
             let Some(view) = self.claim(tally, from, at, BlockKind::Xattr)? else {
                 good = false;
                 break;
@@ -65,7 +65,7 @@ impl Pass<'_, '_> {
     }
 }
 
-/// The attributes up to the first that is cut off or impossible, and whether that was all.
+/// The attributes up to the first that is cut off or impossible, and whether these are all.
 fn parse(bytes: &[u8]) -> (Vec<Attribute>, bool) {
     let mut list: Vec<Attribute> = Vec::new();
     let mut whole = true;
