@@ -1,31 +1,12 @@
 //! The failing device.
 
+use super::access::{Access, AccessKind};
 use super::rule::{EIO, Effect, Rule};
 use lanefs::{Device, IoBuf, IoBufMut};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-
-/// The kind of an access to a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is the call of lanefs::Device that bears its name")]
-pub enum AccessKind {
-    Read,
-    Write,
-    Flush,
-    Discard,
-    Resize,
-}
-
-/// An access to the device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// Its kind.
-    pub kind: AccessKind,
-    /// Its bytes; none for a flush.
-    pub bytes: Range<u64>,
-}
 
 /// The faults to inject, and those that happened. Clones share one state.
 #[derive(Clone, Default)]

@@ -5,8 +5,10 @@
 //! demand. The test keeps the `Faults` (rules can be added and removed while a volume is open) and the device
 //! below, which it opens again without faults.
 
+mod access;
 mod device;
 mod rule;
 
-pub use device::{Access, AccessKind, Faults, FaultyDevice};
+pub use access::{Access, AccessKind};
+pub use device::{Faults, FaultyDevice};
 pub use rule::Rule;

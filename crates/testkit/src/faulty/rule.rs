@@ -1,6 +1,6 @@
 //! Rules: when a device fails, and how.
 
-use super::device::{Access, AccessKind};
+use super::access::{Access, AccessKind};
 use std::ops::Range;
 
 /// Input/output error.
