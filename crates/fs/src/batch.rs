@@ -82,8 +82,8 @@ impl Volume {
         answers: &mut [Resolution],
     ) {
         let store = &self.shared.state.store;
-        let run = if Reader::reading(store).is_quiet() { BLOCK_OF_PATHS } else { LANES };
-        for (paths, answers) in block.chunks(run).zip(answers.chunks_mut(run)) {
+        let size = if Reader::reading(store).is_quiet() { BLOCK_OF_PATHS } else { LANES };
+        for (paths, answers) in block.chunks(size).zip(answers.chunks_mut(size)) {
             let core = Core::new(&self.shared.state, Reader::reading(store));
             LookupBatch::new(start, attributes).interleave(&core, paths, answers);
             if core.store.validate().is_err() {
@@ -261,12 +261,12 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
             }
             DirRoot::Small(leaf) => {
                 let size = store.inode_size();
-                let places = dir::candidates(inode, size, hash);
-                if places == 0 {
+                let slots = dir::candidates(inode, size, hash);
+                if slots == 0 {
                     missing(&lane, answers);
                     return Ok(());
                 }
-                let unit = dir::unit_of(inode, size, places.trailing_zeros());
+                let unit = dir::unit_of(inode, size, slots.trailing_zeros());
                 if unit == 0 {
                     return self.slowly(core, lane, lanes, answers);
                 }

@@ -106,16 +106,16 @@ impl Shared {
 
     /// Returns the preallocation of a writer to the bitmaps.
     fn put_back(&self, writer: &mut Writer) -> Result<()> {
-        let mut runs = std::mem::take(&mut writer.returning);
-        runs.append(&mut writer.prealloc.drain());
-        if runs.is_empty() {
+        let mut extents = std::mem::take(&mut writer.returning);
+        extents.append(&mut writer.prealloc.drain());
+        if extents.is_empty() {
             return Ok(());
         }
-        runs.sort_unstable();
-        debug_assert!(runs.iter().all(|extent| extent.count > 0), "an empty extent");
+        extents.sort_unstable();
+        debug_assert!(extents.iter().all(|extent| extent.count > 0), "an empty extent");
         let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         loop {
-            match put_back(Edit::new(&core, writer, 0), &runs) {
+            match put_back(Edit::new(&core, writer, 0), &extents) {
                 Err(Fault::Miss { at, want }) => self.state.store.fetch(at, want)?,
                 done => return Ok(done?),
             }
@@ -159,10 +159,10 @@ impl Shared {
             let mut edit = Edit::new(&core, writer, 0);
             match free_deferred(&mut edit, freed) {
                 Ok(()) => {
-                    let (blocks, runs) = places(edit.freed);
+                    let (blocks, extents) = freed_positions(edit.freed);
                     let mut all = changed.to_vec();
                     all.append(&mut edit.tx.take_changed());
-                    return self.state.store.snapshot(all, &blocks, &runs);
+                    return self.state.store.snapshot(all, &blocks, &extents);
                 }
                 Err(fault) => {
                     drop(edit);
@@ -293,15 +293,15 @@ fn gather_writers<'c>(closed: &'c mut Closed<'_, Writer>) -> &'c mut Writer {
 }
 
 /// Positions of freed metadata blocks, and extents of freed file data.
-fn places(freed: &[Freed]) -> (Vec<u64>, Vec<(u64, u64)>) {
+fn freed_positions(freed: &[Freed]) -> (Vec<u64>, Vec<(u64, u64)>) {
     let mut blocks = Vec::new();
-    let mut runs = Vec::new();
+    let mut extents = Vec::new();
     for freed in freed {
         match freed {
             Freed::Block(at, _) => blocks.push(*at),
-            Freed::Extent(extent) => runs.push((extent.first, extent.count)),
-            Freed::Chunk(at) => runs.push((at / BLOCK, BLOCKS_PER_CHUNK)),
+            Freed::Extent(extent) => extents.push((extent.first, extent.count)),
+            Freed::Chunk(at) => extents.push((at / BLOCK, BLOCKS_PER_CHUNK)),
         }
     }
-    (blocks, runs)
+    (blocks, extents)
 }

@@ -40,17 +40,19 @@ pub(crate) fn read(core: &Core, node: Inode<'_>, offset: u64, buffer: &mut [u8])
         let step = (extent.blocks.saturating_mul(BLOCK) - inside).min(left) as usize;
         let part = &mut buffer[done..done + step];
         match extent.state {
-            MapState::Data(place) => {
-                core.store.read_data(place + inside, part, extent.blocks).map_err(|fault| match fault {
-                    Fault::Miss { at: missed, want: Want::Data { need, .. } } => {
-                        let first = at / BLOCK + (missed / BLOCK).saturating_sub(place / BLOCK);
-                        Fault::Miss {
-                            at: missed,
-                            want: Want::Data { need, extent: ahead(core, node, first, need) },
+            MapState::Data(position) => {
+                core.store.read_data(position + inside, part, extent.blocks).map_err(
+                    |fault| match fault {
+                        Fault::Miss { at: missed, want: Want::Data { need, .. } } => {
+                            let first = at / BLOCK + (missed / BLOCK).saturating_sub(position / BLOCK);
+                            Fault::Miss {
+                                at: missed,
+                                want: Want::Data { need, extent: ahead(core, node, first, need) },
+                            }
                         }
-                    }
-                    fault => fault,
-                })?;
+                        fault => fault,
+                    },
+                )?;
             }
             MapState::Hole | MapState::Unwritten(_) => part.fill(0),
         }
@@ -231,11 +233,11 @@ fn write_blocks<'d>(
         let left = (data.len() - done) as u64 / BLOCK;
         let extent = map::lookup(edit.core, node, at, left)?;
         let is_new = extent.state == MapState::Hole;
-        let (place, blocks) = match extent.state {
-            MapState::Data(place) => (place, extent.blocks),
-            MapState::Unwritten(place) => {
+        let (position, blocks) = match extent.state {
+            MapState::Data(position) => (position, extent.blocks),
+            MapState::Unwritten(position) => {
                 map::mark_written(edit, node, at, extent.blocks)?;
-                (place, extent.blocks)
+                (position, extent.blocks)
             }
             MapState::Hole => map::allocate_hole(edit, node, at, extent.blocks, false)?,
         };
@@ -244,7 +246,7 @@ fn write_blocks<'d>(
             Cow::Borrowed(all) => Cow::Borrowed(&all[done..end]),
             Cow::Owned(all) => Cow::Owned(all[done..end].to_vec()),
         };
-        plan.0.push(PlannedWrite { at: place, data, is_new });
+        plan.0.push(PlannedWrite { at: position, data, is_new });
         (at, done) = (at + blocks, end);
     }
     Ok(())

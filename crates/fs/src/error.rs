@@ -78,7 +78,7 @@ impl Error {
 
     /// The error of all changes after a failed write.
     pub(crate) fn write_failed() -> Self {
-        let what = "a write to the device failed, so the volume is read-only; open it again to go on from the last commit";
+        let what = "a write to the device failed, so the volume is read-only; open it again to continue from the last commit";
         Error::At { code: Code::ReadOnly, what: what.into() }
     }
 

@@ -71,7 +71,7 @@ impl Volume {
 fn grow(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64), count: u64) -> Outcome<()> {
     let ((old_at, old_count), (old, bytes)) = (old_table, size);
     let core = edit.core;
-    let at = if count == old_count { old_at } else { place_table(edit, old, bytes, count)? };
+    let at = if count == old_count { old_at } else { find_table_position(edit, old, bytes, count)? };
     if at != old_at {
         for number in 0..old_count {
             let from = space::group(core, number)?;
@@ -95,7 +95,7 @@ fn grow(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64), count: u64
 
 /// Position for a table of `count` blocks: at the start of the new space where it has room, else in free
 /// space.
-fn place_table(edit: &mut Edit<'_>, old: u64, bytes: u64, count: u64) -> Outcome<u64> {
+fn find_table_position(edit: &mut Edit<'_>, old: u64, bytes: u64, count: u64) -> Outcome<u64> {
     if (bytes - old) / BLOCK > count {
         return Ok(old);
     }

@@ -156,15 +156,15 @@ fn leaf(text: &mut String, at: u64, block: &[u8]) {
         let ino = dir::entry::INODE.read(entry).unwrap_or(0);
         let next = dir::entry::NEXT.read(entry).unwrap_or(0);
         let count = dir::entry::COUNT.read(entry).unwrap_or(0);
-        let place = at as usize + offset;
+        let position = at as usize + offset;
         let _ = if len == 0 {
             writeln!(
                 text,
-                "  {place:#x} dummy from hash {hash:#010x}, {count} entries, index {ino:#x}, next {next:#x}"
+                "  {position:#x} dummy from hash {hash:#010x}, {count} entries, index {ino:#x}, next {next:#x}"
             )
         } else {
             let name = name.escape_ascii();
-            writeln!(text, "  {place:#x} hash {hash:#010x} inode {ino} next {next:#x} \"{name}\"")
+            writeln!(text, "  {position:#x} hash {hash:#010x} inode {ino} next {next:#x} \"{name}\"")
         };
         unit += dir::entry_units(len);
     }

@@ -199,16 +199,16 @@ impl Volume {
     fn read_ahead(&self) {
         let me = Arc::downgrade(&self.shared);
         self.shared.state.store.read_ahead_by(move || {
-            let (helper, runs) = std::sync::mpsc::channel();
-            let runs = Arc::new(Mutex::new(runs));
+            let (helper, ranges) = std::sync::mpsc::channel();
+            let ranges = Arc::new(Mutex::new(ranges));
             for _ in 0..READERS_AHEAD {
-                let runs = Arc::clone(&runs);
+                let ranges = Arc::clone(&ranges);
                 if let Some(shared) = me.upgrade() {
                     shared.spawn_helper("lanefs-readahead", move |shared| {
                         loop {
-                            let run = runs.lock().recv();
-                            let Ok(run) = run else { break };
-                            shared.state.store.read_ahead(run);
+                            let range = ranges.lock().recv();
+                            let Ok(range) = range else { break };
+                            shared.state.store.read_ahead(range);
                         }
                     });
                 }
@@ -230,8 +230,8 @@ impl Volume {
         if shared.state.store.has_failed() {
             // The device holds the last commit, which the next mount finds.
             return Err(Error::Io {
-                what: "a write failed, and what was changed since the last sync is lost".into(),
-                source: std::io::Error::other("the volume is as it was then"),
+                what: "a write failed, and the changes since the last sync are lost".into(),
+                source: std::io::Error::other("the device holds the last commit"),
             });
         }
         if shared.marked.load(Ordering::Acquire) {

@@ -87,13 +87,13 @@ impl Volume {
     fn free_unlisted(&self) {
         let mut complete = true;
         for chunk in 0..self.shared.state.store.bytes() / CHUNK {
-            for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                let at = chunk * CHUNK + place * BLOCK;
+            for slot in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                let at = chunk * CHUNK + slot * BLOCK;
                 let Ok(found) = self.view(|core| nameless_in(core, at)) else {
                     complete = false;
                     continue;
                 };
-                if place == CHUNK_HEADER_BLOCKS && found.is_none() {
+                if slot == CHUNK_HEADER_BLOCKS && found.is_none() {
                     break;
                 }
                 for ino in found.unwrap_or_default() {

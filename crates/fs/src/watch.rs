@@ -86,8 +86,8 @@ fn metadata_of(core: &Core<'_>, group: u64) -> Outcome<Vec<(u64, BlockKind)>> {
     let mut found = Vec::new();
     for chunk in (0..CHUNKS_PER_GROUP).filter(|chunk| view.get(g::METADATA) >> chunk & 1 != 0) {
         let at = (group * CHUNKS_PER_GROUP + chunk) * BLOCKS_PER_CHUNK * BLOCK;
-        for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-            let at = at + place * BLOCK;
+        for slot in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+            let at = at + slot * BLOCK;
             let kind = space::table_entry(core, at)?.get(chunk_entry::KIND);
             found.extend(BlockKind::from_number(kind).map(|kind| (at, kind)));
         }

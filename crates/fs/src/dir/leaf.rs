@@ -140,7 +140,7 @@ fn peek<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
 /// Makes a new leaf and lists it among those with room.
 pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Inode<'_>) -> Outcome<View<'v>> {
     let end = node.size() / BLOCK;
-    let place = if node.flags() & FLAG_MAP_HOLES == 0 {
+    let index = if node.flags() & FLAG_MAP_HOLES == 0 {
         end
     } else {
         match map::lookup(edit.core, node, 0, end)? {
@@ -161,12 +161,12 @@ pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Inode<'_>) -> Outcome<View<'v>>
         }
     };
     let leaf = space::alloc_block(edit, BlockKind::Leaf, node.ino)?;
-    edit.tx.set(leaf, l::NUMBER, place);
+    edit.tx.set(leaf, l::NUMBER, index);
     edit.tx.set(leaf, l::FREE, LEAF_UNITS as u16);
     edit.tx.set(leaf, l::UNITS.index(0), (1 << LEAF_HEADER_UNITS) - 1);
     // The map counts the block for the inode.
-    map::map_extent(edit, node, place, Extent::new(leaf.at() / BLOCK, 1), false)?;
-    if place == end {
+    map::map_extent(edit, node, index, Extent::new(leaf.at() / BLOCK, 1), false)?;
+    if index == end {
         edit.tx.put(node.view, f::BYTES, (end + 1) * BLOCK);
     }
     enlist(edit, node, leaf)?;
@@ -236,18 +236,18 @@ fn drop_leaf(edit: &mut Edit<'_>, node: Inode<'_>, leaf: View<'_>) -> Outcome<()
     if leaf.get(l::LISTED) != 0 {
         unlist(edit, node, leaf)?;
     }
-    let place = leaf.get(l::NUMBER);
-    if map::lookup(edit.core, node, place, 1)?.state != MapState::Data(leaf.at()) {
+    let index = leaf.get(l::NUMBER);
+    if map::lookup(edit.core, node, index, 1)?.state != MapState::Data(leaf.at()) {
         return Err(Fault::damaged(leaf.at(), "a leaf block that is not in its directory's map"));
     }
-    map::unmap(edit, node, place)?;
+    map::unmap(edit, node, index)?;
     space::free_block(edit, leaf.at(), BlockKind::Leaf)?;
     let end = node.size() / BLOCK;
-    if place + 1 < end {
+    if index + 1 < end {
         set_flags(edit, node, 0, FLAG_MAP_HOLES);
         return Ok(());
     }
-    let mut end = place;
+    let mut end = index;
     for _ in 0..SHRINK {
         if end == 0 || map::lookup(edit.core, node, end - 1, 1)?.state != MapState::Hole {
             break;

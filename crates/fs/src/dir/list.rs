@@ -16,19 +16,19 @@ use lanefs_store::{Fault, View};
 pub(crate) fn list(core: &Core, node: Inode<'_>, cookie: u64, max: usize) -> Outcome<Vec<DirEntry>> {
     let mut entries = Vec::new();
     let end = node.size() / BLOCK;
-    let mut place = cookie / UNITS_PER_LEAF;
+    let mut index = cookie / UNITS_PER_LEAF;
     let mut from = (cookie % UNITS_PER_LEAF) as usize;
     // More extents than the volume has blocks: the map is damaged.
     let mut stretches = core.store.bytes() / BLOCK + 1024;
-    while place < end && entries.len() < max {
+    while index < end && entries.len() < max {
         stretches = stretches.checked_sub(1).ok_or(Fault::damaged(node.view.at(), "an endless directory"))?;
-        let extent = map::lookup(core, node, place, end - place)?;
+        let extent = map::lookup(core, node, index, end - index)?;
         match extent.state {
             MapState::Data(at) => {
-                list_leaf(core, node, at, place, from, max, &mut entries)?;
-                place += 1;
+                list_leaf(core, node, at, index, from, max, &mut entries)?;
+                index += 1;
             }
-            MapState::Hole => place += extent.blocks,
+            MapState::Hole => index += extent.blocks,
             MapState::Unwritten(at) => return Err(Fault::damaged(at, "an unwritten leaf block")),
         }
         from = 0;
@@ -40,14 +40,14 @@ fn list_leaf(
     core: &Core,
     node: Inode<'_>,
     at: u64,
-    place: u64,
+    index: u64,
     from: usize,
     max: usize,
     entries: &mut Vec<DirEntry>,
 ) -> Outcome<()> {
     let leaf = core.store.block(at, BlockKind::Leaf)?;
-    if leaf.get(l::OWNER) != node.ino || leaf.get(l::NUMBER) != place {
-        return Err(Fault::damaged(at, "a leaf block of another directory or place"));
+    if leaf.get(l::OWNER) != node.ino || leaf.get(l::NUMBER) != index {
+        return Err(Fault::damaged(at, "a leaf block of another directory or index"));
     }
     list_entries(core, leaf, from, max, entries)
 }
@@ -67,7 +67,7 @@ fn list_entries(
     max: usize,
     entries: &mut Vec<DirEntry>,
 ) -> Outcome<()> {
-    let (at, place) = (leaf.at(), leaf.get(l::NUMBER));
+    let (at, index) = (leaf.at(), leaf.get(l::NUMBER));
     let mut unit = LEAF_HEADER_UNITS;
     while unit < UNITS_PER_LEAF as usize && entries.len() < max {
         if leaf.get(l::UNITS.index(unit / 64)) >> (unit % 64) & 1 == 0 {
@@ -79,7 +79,7 @@ fn list_entries(
             entries.push(DirEntry {
                 ino: Ino(entry.ino()),
                 kind: entry.kind()?,
-                cookie: place.wrapping_mul(UNITS_PER_LEAF).wrapping_add(unit as u64 + 1),
+                cookie: index.wrapping_mul(UNITS_PER_LEAF).wrapping_add(unit as u64 + 1),
                 name: entry.name(),
             });
         }

@@ -174,7 +174,7 @@ fn begin(edit: &mut Edit<'_>, node: Inode<'_>, group: &RegionGroup<'_, '_>) -> O
 /// Counts the regions, from the first on, that become one: neighbours below one tree block that are few
 /// enough together.
 fn neighbours(core: &Core<'_>, node: &Inode<'_>, groups: &[RegionGroup<'_, '_>]) -> Outcome<usize> {
-    let place = |group: &RegionGroup<'_, '_>| -> Outcome<Option<(u64, usize)>> {
+    let slot_of = |group: &RegionGroup<'_, '_>| -> Outcome<Option<(u64, usize)>> {
         let hash = entry::dummy(core, group.dummy)?.hash();
         Ok(tree::locate(core, node, hash)?.0.last().map(|step| (step.block, step.child)))
     };
@@ -184,7 +184,7 @@ fn neighbours(core: &Core<'_>, node: &Inode<'_>, groups: &[RegionGroup<'_, '_>])
         if sum + more > REGION_MERGED || sum.min(more) >= REGION_LOW {
             break;
         }
-        let (Some(last), Some(behind)) = (place(&groups[taken - 1])?, place(next)?) else { break };
+        let (Some(last), Some(behind)) = (slot_of(&groups[taken - 1])?, slot_of(next)?) else { break };
         if behind != (last.0, last.1 + 1) {
             break;
         }
@@ -219,7 +219,7 @@ fn in_small(
     let block = leaf::header(edit.core, leaf)?;
     let dummy = small::head(edit.core, leaf)?;
     let mut is_small = entries <= edit.store().inode_size().small_entries();
-    place(edit, group.wanted, batch, |edit, units| {
+    write_added(edit, group.wanted, batch, |edit, units| {
         if is_small {
             if let Some(view) = leaf::alloc_in(edit, node, block, units)? {
                 return Ok(view);
@@ -256,7 +256,7 @@ fn in_regions(
     };
     let entries = groups.iter().map(RegionGroup::entries).sum();
     for group in groups {
-        place(edit, group.wanted, batch, |edit, units| leaf::alloc(edit, node, units))?;
+        write_added(edit, group.wanted, batch, |edit, units| leaf::alloc(edit, node, units))?;
     }
     let dummy = entry::dummy(edit.core, first.dummy)?;
     let first_head = batch.heads.len() as u32;
@@ -307,7 +307,7 @@ fn heads(edit: &mut Edit<'_>, node: Inode<'_>, dummy: u64, count: usize, batch: 
 }
 
 /// Allocates units for all new entries, and writes the entries there.
-fn place<'v>(
+fn write_added<'v>(
     edit: &mut Edit<'v>,
     wanted: &[EntryChange<'_>],
     batch: &mut Batch,

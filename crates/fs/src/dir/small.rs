@@ -21,8 +21,8 @@ pub(crate) fn candidates(inode: View<'_>, size: InodeSize, hash: u32) -> u32 {
 
 /// Unit of the entry in this slot of the small index, 0 for none.
 #[inline(always)]
-pub(crate) fn unit_of(inode: View<'_>, size: InodeSize, place: u32) -> u64 {
-    u64::from(inode.get(Field::<u8>::at(size.small_units() + place as usize)))
+pub(crate) fn unit_of(inode: View<'_>, size: InodeSize, slot: u32) -> u64 {
+    u64::from(inode.get(Field::<u8>::at(size.small_units() + slot as usize)))
 }
 
 pub(crate) fn find<'a>(
@@ -32,10 +32,10 @@ pub(crate) fn find<'a>(
     name: Name<'_>,
 ) -> Outcome<Option<Entry<'a>>> {
     let size = core.store.inode_size();
-    let mut places = candidates(node.view, size, name.hash);
-    while places != 0 {
-        let unit = unit_of(node.view, size, places.trailing_zeros());
-        places &= places - 1;
+    let mut slots = candidates(node.view, size, name.hash);
+    while slots != 0 {
+        let unit = unit_of(node.view, size, slots.trailing_zeros());
+        slots &= slots - 1;
         if unit != 0 {
             let entry = Entry::at(core, leaf.wrapping_add(unit * UNIT))?;
             if entry.is(name) {
@@ -71,8 +71,8 @@ pub(super) fn insert(
     kind: FileKind,
 ) -> Outcome<bool> {
     let size = edit.store().inode_size();
-    let places = size.small_entries() as u32;
-    let Some(place) = (0..places).find(|p| unit_of(node.view, size, *p) == 0) else { return Ok(false) };
+    let slots = size.small_entries() as u32;
+    let Some(slot) = (0..slots).find(|p| unit_of(node.view, size, *p) == 0) else { return Ok(false) };
     let block = leaf::header(edit.core, leaf)?;
     let Some(view) = leaf::alloc_in(edit, node, block, entry_units(name.bytes.len()))? else {
         return Ok(false);
@@ -82,21 +82,21 @@ pub(super) fn insert(
     entry::link_after(edit, dummy, view)?;
     entry::add_count(edit, dummy, 1)?;
     let unit = (view.at() & (BLOCK - 1)) / UNIT;
-    edit.tx.put(node.view, Field::at(size.small_tags() + place as usize), small_tag(name.hash));
-    edit.tx.put(node.view, Field::at(size.small_units() + place as usize), unit as u8);
+    edit.tx.put(node.view, Field::at(size.small_tags() + slot as usize), small_tag(name.hash));
+    edit.tx.put(node.view, Field::at(size.small_units() + slot as usize), unit as u8);
     Ok(true)
 }
 
 pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64, entry: Entry<'_>) -> Outcome<()> {
     let size = edit.store().inode_size();
     let at = entry.view.at();
-    let place = (0..size.small_entries() as u32)
+    let slot = (0..size.small_entries() as u32)
         .find(|p| leaf + unit_of(node.view, size, *p) * UNIT == at)
         .ok_or(Fault::damaged(at, "an entry that the small index does not know"))?;
     let units = entry.units();
     entry::unlink(edit, entry)?;
-    edit.tx.put(node.view, Field::at(size.small_tags() + place as usize), 0u8);
-    edit.tx.put(node.view, Field::at(size.small_units() + place as usize), 0u8);
+    edit.tx.put(node.view, Field::at(size.small_tags() + slot as usize), 0u8);
+    edit.tx.put(node.view, Field::at(size.small_units() + slot as usize), 0u8);
     let dummy = head(edit.core, leaf)?;
     let left = entry::add_count(edit, dummy, -1)?;
     leaf::free(edit, node, entry.view, units)?;
@@ -125,11 +125,11 @@ pub(super) fn members<'a>(core: &Core<'a>, dummy: Entry<'a>) -> Outcome<Vec<Entr
 /// Fills the small index from the list, or empties it.
 pub(super) fn set_index(edit: &mut Edit<'_>, node: Inode<'_>, entries: &[Entry<'_>]) {
     let size = edit.store().inode_size();
-    for place in 0..size.small_entries() {
-        let entry = entries.get(place);
+    for slot in 0..size.small_entries() {
+        let entry = entries.get(slot);
         let tag = entry.map_or(0, |entry| small_tag(entry.hash()));
         let unit = entry.map_or(0, |entry| (entry.view.at() & (BLOCK - 1)) / UNIT);
-        edit.tx.put(node.view, Field::at(size.small_tags() + place), tag);
-        edit.tx.put(node.view, Field::at(size.small_units() + place), unit as u8);
+        edit.tx.put(node.view, Field::at(size.small_tags() + slot), tag);
+        edit.tx.put(node.view, Field::at(size.small_units() + slot), unit as u8);
     }
 }
