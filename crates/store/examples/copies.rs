@@ -1,6 +1,8 @@
-//! Times of copies to and from shared memory, beside those of the language's own copies: least of many, in nanoseconds.
+//! Times of copies to and from shared memory, beside those of the language's own copies: least of many, in
+//! nanoseconds.
 //!
-//! `cargo run --release -p lanefs-store --example copies`; `RUSTFLAGS="--cfg lanefs_no_asm"` has the loops over words.
+//! `cargo run --release -p lanefs-store --example copies`; `RUSTFLAGS="--cfg lanefs_no_asm"` has the loops
+//! over words.
 
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/words.rs"]

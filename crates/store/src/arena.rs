@@ -6,19 +6,20 @@ use lanefs_sync::point;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU8;
 
-/// Address space for `capacity` bytes, aligned to 2 MiB so that a metadata chunk can be one huge page. Pages take
-/// memory once they are written.
+/// Address space for `capacity` bytes, aligned to 2 MiB so that a metadata chunk can be one huge page. Pages
+/// take memory once they are written.
 ///
-/// Many threads access it at the same time. Each arena is accessed in one way by all of them: the blocks of a volume by
-/// [`words`] (the methods here, and [`View`](crate::View)), an array of bytes by [`byte`](Self::byte). The kernel also reads and
-/// fills blocks, and clears pages.
+/// Many threads access it at the same time. Each arena is accessed in one way by all of them: the blocks of a
+/// volume by [`words`] (the methods here, and [`View`](crate::View)), an array of bytes by
+/// [`byte`](Self::byte). The kernel also reads and fills blocks, and clears pages.
 pub(crate) struct Arena {
     base: NonNull<u8>,
     mapping: mapping::Mapping,
     capacity: usize,
 }
 
-// SAFETY: the arena owns its mapping. All accesses are atomic, by words or by bytes as above, or done by the kernel.
+// SAFETY: the arena owns its mapping. All accesses are atomic, by words or by bytes as above, or done by the
+// kernel.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
@@ -44,8 +45,9 @@ impl Arena {
         self.mapping.release(self.range(at as u64, len), len);
     }
 
-    /// Lets the host take the pages of a range when it is short of memory, and not before: a write until then finds its pages,
-    /// and clearing new ones costs more than the write. Readers see the old bytes until then, later zeros.
+    /// Lets the host take the pages of a range when it is short of memory, and not before: a write until then
+    /// finds its pages, and clearing new ones costs more than the write. Readers see the old bytes until
+    /// then, later zeros.
     pub(crate) fn release_when_wanted(&self, at: usize, len: usize) {
         point();
         self.mapping.release_when_wanted(self.range(at as u64, len), len);
@@ -79,7 +81,8 @@ impl Arena {
     /// Returns a byte of an array of bytes.
     #[inline(always)]
     pub(crate) fn byte(&self, index: u64) -> &AtomicU8 {
-        // SAFETY: inside the mapping, which lives as long as the arena; atomic, as all accesses to an array of bytes.
+        // SAFETY: inside the mapping, which lives as long as the arena; atomic, as all accesses to an array
+        // of bytes.
         unsafe { AtomicU8::from_ptr(self.address(index).as_ptr()) }
     }
 
@@ -89,11 +92,13 @@ impl Arena {
         let from = self.range(at, out.len());
         #[cfg(feature = "planted-race")]
         crate::undefined::read_plainly(from);
-        // SAFETY: inside the mapping, whose size is whole words; atomic by words. `out` is borrowed exclusively.
+        // SAFETY: inside the mapping, whose size is whole words; atomic by words. `out` is borrowed
+        // exclusively.
         unsafe { words::copy_out(from.as_ptr(), out.as_mut_ptr(), out.len()) }
     }
 
-    /// Copies bytes into blocks, which other threads may read meanwhile. No other thread writes the same words.
+    /// Copies bytes into blocks, which other threads may read meanwhile. No other thread writes the same
+    /// words.
     #[inline]
     pub(crate) fn copy_in(&self, at: u64, data: &[u8]) {
         let to = self.range(at, data.len());
@@ -101,8 +106,8 @@ impl Arena {
         crate::undefined::read_past_the_end(data);
         #[cfg(feature = "planted-alias")]
         crate::undefined::write_through_a_stale_reference(to, data);
-        // SAFETY: inside the mapping, whose size is whole words; atomic by words. The caller owns the words, or has locked
-        // their ownership records.
+        // SAFETY: inside the mapping, whose size is whole words; atomic by words. The caller owns the words,
+        // or has locked their ownership records.
         unsafe { words::copy_in(data.as_ptr(), to.as_ptr(), data.len()) }
     }
 
@@ -119,7 +124,8 @@ impl Arena {
         unsafe { IoBuf::from_shared(self.range(at, len), len) }
     }
 
-    /// Returns bytes of blocks for a device to fill. Other threads may read them meanwhile. The caller alone writes them.
+    /// Returns bytes of blocks for a device to fill. Other threads may read them meanwhile. The caller alone
+    /// writes them.
     pub(crate) fn target(&self, at: u64, len: usize) -> IoBufMut<'_> {
         // SAFETY: as in `source`, and the caller's promise.
         unsafe { IoBufMut::from_shared(self.range(at, len), len) }
@@ -162,8 +168,9 @@ mod mapping {
         fn advise(&self, at: NonNull<u8>, len: usize, advice: Advice) {
             let end = at.as_ptr().addr() + len;
             debug_assert!(at >= self.start && end <= self.start.as_ptr().addr() + self.len);
-            // SAFETY: the range is inside this mapping. The kernel changes its pages, which other threads see as a change by the
-            // kernel, as a read from a device. Advice that the kernel does not know is no fault.
+            // SAFETY: the range is inside this mapping. The kernel changes its pages, which other threads see
+            // as a change by the kernel, as a read from a device. Advice that the kernel does not know is no
+            // fault.
             let _ = unsafe { madvise(at.as_ptr().cast(), len, advice) };
         }
 

@@ -1,11 +1,13 @@
 //! Write-behind: large writes of new blocks bypass the resident blocks on their way to the device.
 //!
-//! A page that the host must find and clear costs more than writing a block, and a program that writes a large file seldom
-//! reads it at once. So the store copies newly allocated blocks into one of a few buffers, whose pages stay in memory, and a helper
-//! thread writes them from there. Until the device has them, their state is [`FETCHING`]: a thread that needs one waits as
-//! for a fetch, and then fetches it. No writer waits for a buffer: where all are in use, it writes into frames.
+//! A page that the host must find and clear costs more than writing a block, and a program that writes a
+//! large file seldom reads it at once. So the store copies newly allocated blocks into one of a few buffers,
+//! whose pages stay in memory, and a helper thread writes them from there. Until the device has them, their
+//! state is [`FETCHING`]: a thread that needs one waits as for a fetch, and then fetches it. No writer waits
+//! for a buffer: where all are in use, it writes into frames.
 //!
-//! A commit waits until all pieces that were submitted before it are written, and flushes them with the other file data.
+//! A commit waits until all pieces that were submitted before it are written, and flushes them with the other
+//! file data.
 
 use crate::dirty::Dirty;
 use crate::state::{ABSENT, DATA, FETCHING, FREE, ONCE};
@@ -37,7 +39,8 @@ impl Tx<'_> {
 }
 
 impl Store {
-    /// Submits new blocks to the helper. Returns false, having done nothing, where they must be written into frames.
+    /// Submits new blocks to the helper. Returns false, having done nothing, where they must be written into
+    /// frames.
     fn submit_behind(&self, at: u64, data: &[u8]) -> bool {
         let is_whole = at.is_multiple_of(BLOCK) && data.len().is_multiple_of(BLOCK as usize);
         if self.is_memory() || !is_whole || data.len() < LEAST {
@@ -59,8 +62,8 @@ impl Store {
         true
     }
 
-    /// Writes behind until [`stop_writing_behind`](Self::stop_writing_behind), in a thread of its own. Without such a thread
-    /// nothing is written behind.
+    /// Writes behind until [`stop_writing_behind`](Self::stop_writing_behind), in a thread of its own.
+    /// Without such a thread nothing is written behind.
     pub fn write_behind(&self) {
         while let Some(pieces) = self.write_queue.next() {
             self.write_pieces(&pieces);
@@ -68,7 +71,8 @@ impl Store {
         }
     }
 
-    /// Ends [`write_behind`](Self::write_behind) once all submitted pieces are written. No thread changes anything any more.
+    /// Ends [`write_behind`](Self::write_behind) once all submitted pieces are written. No thread changes
+    /// anything any more.
     pub fn stop_writing_behind(&self) {
         self.write_queue.stop();
     }

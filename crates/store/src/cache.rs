@@ -1,12 +1,14 @@
 //! The replacement policy: which blocks stay in memory.
 //!
-//! It has two queues in the order of arrival, after S3-FIFO (Yang et al., "FIFO Queues are All You Need for Cache Eviction",
-//! SOSP 2023). A new block enters the small queue, and moves to the main queue only if it is used a second time meanwhile. So a
-//! scan passes through a tenth of the memory and leaves the rest alone. A block in the main queue gets another round each
-//! time that it was used since the last. A block that is fetched soon after its eviction enters the main queue at once.
+//! It has two queues in the order of arrival, after S3-FIFO (Yang et al., "FIFO Queues are All You Need for
+//! Cache Eviction", SOSP 2023). A new block enters the small queue, and moves to the main queue only if it is
+//! used a second time meanwhile. So a scan passes through a tenth of the memory and leaves the rest alone. A
+//! block in the main queue gets another round each time that it was used since the last. A block that is
+//! fetched soon after its eviction enters the main queue at once.
 //!
-//! A use writes nothing: a block in steady use has a plain state. Only the first uses after a fetch, or after the main
-//! queue's hand has passed, change it (as the marks of Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023).
+//! A use writes nothing: a block in steady use has a plain state. Only the first uses after a fetch, or after
+//! the main queue's hand has passed, change it (as the marks of Leis et al., "Virtual-Memory Assisted Buffer
+//! Management", SIGMOD 2023).
 
 use lanefs_sync::{Mutex, size};
 use std::collections::{HashSet, VecDeque};
@@ -84,14 +86,16 @@ impl Cache {
         queues.small.iter().chain(&queues.main).copied().collect()
     }
 
-    /// Uncounts `count` blocks that are no longer resident. The queues forget them when the hand reaches them.
+    /// Uncounts `count` blocks that are no longer resident. The queues forget them when the hand reaches
+    /// them.
     pub(crate) fn forget(&self, count: u64) {
         let before = self.resident.fetch_sub(count, Ordering::Relaxed);
         debug_assert!(before >= count, "{before} blocks resident, {count} forgotten");
     }
 
-    /// Evicts `count` blocks if as many can be evicted, and returns the number. `judge` decides on each block, and claims it
-    /// where it returns [`Verdict::Evict`]. Its flag is true for the small queue, where only blocks used twice are worth keeping.
+    /// Evicts `count` blocks if as many can be evicted, and returns the number. `judge` decides on each
+    /// block, and claims it where it returns [`Verdict::Evict`]. Its flag is true for the small queue, where
+    /// only blocks used twice are worth keeping.
     pub(crate) fn shrink(&self, count: u64, mut judge: impl FnMut(u64, bool) -> Verdict) -> u64 {
         let mut queues = self.queues.lock();
         let mut left = count;

@@ -1,8 +1,10 @@
-//! Commits: all changes of metadata since the last commit reach the device as a whole, while operations continue.
+//! Commits: all changes of metadata since the last commit reach the device as a whole, while operations
+//! continue.
 //!
-//! A commit has three parts. With the gate closed, [`Store::snapshot`] copies all changed blocks; the gate is closed no
-//! longer than the copies take. With the gate open again, [`Store::commit`] writes file data in place and the copies to the
-//! journal. Some time later [`Store::checkpoint`] writes the copies in place. One thread at a time does these.
+//! A commit has three parts. With the gate closed, [`Store::snapshot`] copies all changed blocks; the gate is
+//! closed no longer than the copies take. With the gate open again, [`Store::commit`] writes file data in
+//! place and the copies to the journal. Some time later [`Store::checkpoint`] writes the copies in place. One
+//! thread at a time does these.
 
 use crate::committed::Copies;
 use crate::dirty::Dirty;
@@ -28,8 +30,8 @@ pub struct Snapshot {
 }
 
 impl Store {
-    /// Uses the journal of `blocks` blocks at `at`: `new` makes an empty one; otherwise the commits that a crash left in it are
-    /// replayed first. Returns whether there were any.
+    /// Uses the journal of `blocks` blocks at `at`: `new` makes an empty one; otherwise the commits that a
+    /// crash left in it are replayed first. Returns whether there were any.
     ///
     /// # Errors
     /// [`Fault::Io`], [`Fault::Damaged`].
@@ -38,7 +40,8 @@ impl Store {
         let (journal, recovered) = if new {
             (Journal::format(device, &self.sums, at, blocks)?, false)
         } else {
-            // The device's length counts: a crash may have interrupted the growth of a volume before its superblock said so.
+            // The device's length counts: a crash may have interrupted the growth of a volume before its
+            // superblock said so.
             Journal::open(device, &self.sums, at, blocks, device.len() & !(BLOCK - 1))?
         };
         self.fix(at, blocks);
@@ -46,8 +49,8 @@ impl Store {
         Ok(recovered)
     }
 
-    /// Returns true when so much has changed that it should be committed soon, or dirty file data take a good part of
-    /// the memory.
+    /// Returns true when so much has changed that it should be committed soon, or dirty file data take a good
+    /// part of the memory.
     pub fn should_commit(&self) -> bool {
         self.is_fuller_than(8)
     }
@@ -57,8 +60,8 @@ impl Store {
         self.is_fuller_than(4)
     }
 
-    /// Returns how many more metadata blocks may change for the next commit to fit into the journal, which makes it
-    /// atomic. It leaves half of the journal, because the frees of a commit change blocks as well.
+    /// Returns how many more metadata blocks may change for the next commit to fit into the journal, which
+    /// makes it atomic. It leaves half of the journal, because the frees of a commit change blocks as well.
     pub fn room_for_changes(&self) -> u64 {
         match self.journal_capacity() as u64 / 2 {
             0 => u64::MAX,
@@ -87,8 +90,8 @@ impl Store {
             || self.commits.changed_data.load(Ordering::Relaxed) > 0
     }
 
-    /// Copies all changed blocks. `freed_blocks` are positions of metadata blocks, `freed_ranges` first blocks and counts of file data,
-    /// that this commit frees. The caller has closed the gate.
+    /// Copies all changed blocks. `freed_blocks` are positions of metadata blocks, `freed_ranges` first
+    /// blocks and counts of file data, that this commit frees. The caller has closed the gate.
     ///
     /// # Errors
     /// [`Fault::Io`] where a table must be read that takes a checksum.
@@ -117,7 +120,8 @@ impl Store {
         if list.len() + data.len() <= capacity / 2 && data.len() <= JOURNALED_DATA.min(capacity / 8) {
             list.append(&mut data);
         } else {
-            // A block of which the journal has an older copy must be journaled again, or that copy leave the journal.
+            // A block of which the journal has an older copy must be journaled again, or that copy leave the
+            // journal.
             let (mut again, mut in_place): (BTreeSet<u64>, BTreeSet<u64>) =
                 data.into_iter().partition(|index| self.commits.has_committed(index * BLOCK));
             if list.len() + again.len() > capacity {
@@ -153,7 +157,8 @@ impl Store {
         Copies::new(list.iter().map(|index| index * BLOCK).collect(), images)
     }
 
-    /// Returns the positions to revoke, ascending: all metadata blocks, and the file data that the journal may have.
+    /// Returns the positions to revoke, ascending: all metadata blocks, and the file data that the journal
+    /// may have.
     fn revocations(&self, freed_blocks: &[u64], freed_ranges: &[(u64, u64)]) -> Vec<u64> {
         let mut revoked = freed_blocks.to_vec();
         let pending = self.commits.pending.lock();
@@ -206,7 +211,8 @@ impl Store {
         }
         match journal.as_mut() {
             Some(journal) if journal.fits(blocks, revoked) => self.append(device, journal, &snapshot)?,
-            // Without a journal, or for a single change that is larger than it, the commit is in place and not atomic.
+            // Without a journal, or for a single change that is larger than it, the commit is in place and
+            // not atomic.
             _ => {
                 let copy = |at: u64, out: &mut [u8]| {
                     if let Some(image) = copies.get(at) {

@@ -25,11 +25,11 @@ pub(crate) struct CommitState {
     pub(crate) written_early: AtomicU64,
     /// File data were written in place since the last flush.
     pub(crate) wrote_data: AtomicBool,
-    /// Blocks of file data that changed while they were written for a commit, and that are in no writer's list: for the
-    /// next commit.
+    /// Blocks of file data that changed while they were written for a commit, and that are in no writer's
+    /// list: for the next commit.
     pub(crate) carried_over: Mutex<Vec<u64>>,
-    /// File data are being written in place, or are still to be written for a snapshot. (A snapshot sets it with the gate
-    /// closed, so that a thread that drops data sees it.)
+    /// File data are being written in place, or are still to be written for a snapshot. (A snapshot sets it
+    /// with the gate closed, so that a thread that drops data sees it.)
     pub(crate) needs_data: AtomicBool,
     pub(crate) counters: Counters,
 }
@@ -87,8 +87,8 @@ impl CommitState {
         }
     }
 
-    /// Copies the last version of a block that is not in place: one that is being committed, else one that is committed. Returns
-    /// false where there is none.
+    /// Copies the last version of a block that is not in place: one that is being committed, else one that is
+    /// committed. Returns false where there is none.
     pub(crate) fn copy_committed(&self, at: u64, out: &mut IoBufMut<'_>) -> bool {
         if let Some(image) = self.in_flight.lock().as_ref().and_then(|copies| copies.get(at)) {
             out.copy_from(image);

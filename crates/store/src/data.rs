@@ -1,7 +1,8 @@
 //! File data: blocks of a volume without structure or checksum.
 //!
-//! The ownership record of the file's inode orders reads and writes: a writer of the data has locked it, and a reader tracks it. A
-//! copy may still race with a copy in the other direction, word by word; the attempt that reads is then stale.
+//! The ownership record of the file's inode orders reads and writes: a writer of the data has locked it, and
+//! a reader tracks it. A copy may still race with a copy in the other direction, word by word; the attempt
+//! that reads is then stale.
 
 use crate::dirty::Dirty;
 use crate::state::{self, ABSENT, DATA, FETCHING, FREE, ONCE};
@@ -15,7 +16,8 @@ use std::sync::atomic::Ordering;
 /// Least number of blocks for which the host may take the pages of data that are no longer needed.
 const RELEASE_BLOCKS: u64 = 16;
 
-/// Returns the parts in which bytes are copied: one, or two in schedule tests, which switch threads in the middle, between words.
+/// Returns the parts in which bytes are copied: one, or two in schedule tests, which switch threads in the
+/// middle, between words.
 fn parts(len: usize) -> impl Iterator<Item = Range<usize>> {
     let middle = if cfg!(feature = "shuttle") { len / 2 / WORD * WORD } else { 0 };
     point();
@@ -23,7 +25,8 @@ fn parts(len: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 impl Reader<'_> {
-    /// Reads file data at `at`. `extent`: number of consecutive blocks of the same file from that of `at` on, for readahead.
+    /// Reads file data at `at`. `extent`: number of consecutive blocks of the same file from that of `at` on,
+    /// for readahead.
     ///
     /// # Errors
     /// [`Fault::Miss`], [`Fault::Conflict`], or [`Fault::Damaged`] for a range outside the volume.
@@ -67,8 +70,8 @@ impl Store {
         }
     }
 
-    /// Drops file data that were freed, before their blocks may be allocated again. The caller has locked the structures that name
-    /// them, and is in a slot.
+    /// Drops file data that were freed, before their blocks may be allocated again. The caller has locked the
+    /// structures that name them, and is in a slot.
     pub fn drop_data(&self, first: u64, count: u64) {
         if self.inside(first.saturating_mul(BLOCK), (count * BLOCK) as usize).is_err() {
             return;
@@ -91,8 +94,9 @@ impl Store {
         self.release_frames(claimed, first + count, FREE);
     }
 
-    /// Claims a block of data that is dropped. Returns false where there is none, or where a commit in progress needs it: after a
-    /// crash behind that commit the file exists again. Such a block is evicted as others are, once it is written.
+    /// Claims a block of data that is dropped. Returns false where there is none, or where a commit in
+    /// progress needs it: after a crash behind that commit the file exists again. Such a block is evicted as
+    /// others are, once it is written.
     fn drop_block(&self, index: u64) -> bool {
         let state = self.state(index);
         let is_needed = |dirty: u8| {
@@ -119,8 +123,8 @@ impl Store {
 }
 
 impl Tx<'_> {
-    /// Checks that data can be written at `at`: blocks that are written in part must be resident. An operation calls it for all
-    /// ranges before it writes the first.
+    /// Checks that data can be written at `at`: blocks that are written in part must be resident. An
+    /// operation calls it for all ranges before it writes the first.
     ///
     /// # Errors
     /// [`Fault::Miss`], or [`Fault::Damaged`] for a range outside the volume.
@@ -141,7 +145,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Writes file data in place, once the transaction is [validated](Tx::validate) and has locked the file's inode.
+    /// Writes file data in place, once the transaction is [validated](Tx::validate) and has locked the file's
+    /// inode.
     ///
     /// # Errors
     /// [`Fault::Miss`], or [`Fault::Damaged`] for a range outside the volume.
@@ -182,9 +187,10 @@ impl Tx<'_> {
     }
 }
 
-/// Takes a block to write data in it. A resident block is pinned and stays: the cache loads the mark after it has claimed a
-/// block, and this function loads the block's state after it has set the mark. An absent block that will be written as a whole is
-/// claimed as for a fetch, so that no other thread sees it before it is written.
+/// Takes a block to write data in it. A resident block is pinned and stays: the cache loads the mark after it
+/// has claimed a block, and this function loads the block's state after it has set the mark. An absent block
+/// that will be written as a whole is claimed as for a fetch, so that no other thread sees it before it is
+/// written.
 fn take_for_writing(store: &Store, index: u64, whole: bool, log: &mut Log) -> Result<(), Fault> {
     let claim = |free: u8| store.change_state(index, free, FETCHING);
     if whole && (claim(ABSENT) || claim(FREE)) {

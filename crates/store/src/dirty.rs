@@ -10,6 +10,7 @@ impl Dirty {
     pub(crate) const CHANGED: u8 = 1;
     /// The block is being written, and was not changed since the write began.
     pub(crate) const WRITING: u8 = 2;
-    /// File data that a writer is changing now: written or not, the block is dirty until the writer unpins it.
+    /// File data that a writer is changing now: written or not, the block is dirty until the writer unpins
+    /// it.
     pub(crate) const PINNED: u8 = 3;
 }

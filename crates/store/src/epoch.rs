@@ -1,9 +1,9 @@
 //! The epoch: a counter that says whether writers are active.
 //!
-//! It is even while the volume is quiescent: no thread has changed anything since the last check found no writer in any
-//! slot. A reader then remembers nothing: an even epoch that is the same at the end of an attempt says that no writer
-//! was active. The first writer makes the epoch odd. Readers that see no writes for a while make it even again. (Biased locking,
-//! reversed: compare BRAVO, Dice and Kogan, ATC 2019.)
+//! It is even while the volume is quiescent: no thread has changed anything since the last check found no
+//! writer in any slot. A reader then remembers nothing: an even epoch that is the same at the end of an
+//! attempt says that no writer was active. The first writer makes the epoch odd. Readers that see no writes
+//! for a while make it even again. (Biased locking, reversed: compare BRAVO, Dice and Kogan, ATC 2019.)
 
 use lanefs_sync::{Mutex, MutexGuard, point};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -35,8 +35,8 @@ impl Epochs {
         Epoch(self.word.load(Ordering::Acquire))
     }
 
-    /// Returns permission to evict blocks, which readers see as a change. Returns `None` while the gate is closed, or
-    /// another thread evicts.
+    /// Returns permission to evict blocks, which readers see as a change. Returns `None` while the gate is
+    /// closed, or another thread evicts.
     pub(crate) fn evict(&self) -> Option<MutexGuard<'_, ()>> {
         let guard = self.evicting.try_lock()?;
         self.mark_active();
@@ -48,7 +48,8 @@ impl Epochs {
         self.evicting.lock()
     }
 
-    /// Makes the epoch odd: something is about to change. The caller is in a slot and stays there until the change has ended.
+    /// Makes the epoch odd: something is about to change. The caller is in a slot and stays there until the
+    /// change has ended.
     #[inline(always)]
     pub(crate) fn mark_active(&self) {
         if self.now().is_quiet() {

@@ -16,7 +16,8 @@ const SPARE: u64 = size(64, 1) as u64;
 const CACHE: u8 = u8::MAX - 1;
 
 impl Store {
-    /// Evicts blocks until `more` blocks have room. Attempts of other threads that read an evicted block are retried.
+    /// Evicts blocks until `more` blocks have room. Attempts of other threads that read an evicted block are
+    /// retried.
     pub(crate) fn make_room(&self, more: u64) {
         // A thread that has closed the gate reads without tracking: nothing is evicted then.
         if self.cache.excess(more) > 0
@@ -34,7 +35,8 @@ impl Store {
         }
     }
 
-    /// Evicts all clean blocks, for measurements that begin with a cold cache. Returns the number of evicted blocks.
+    /// Evicts all clean blocks, for measurements that begin with a cold cache. Returns the number of evicted
+    /// blocks.
     pub fn drop_clean(&self) -> u64 {
         let Some(_permission) = self.epochs().evict() else { return 0 };
         // Twice, because blocks in steady use get another round.
@@ -60,7 +62,8 @@ impl Store {
     fn judge(&self, index: u64, small: bool, claimed: &mut Vec<u64>) -> Verdict {
         let state = self.state(index);
         let Some(content) = state::content(state) else {
-            // A fetched block enters the queue shortly before it is resident, and a retired one may come back.
+            // A fetched block enters the queue shortly before it is resident, and a retired one may come
+            // back.
             let may_come_back = matches!(state, state::FETCHING | state::RETIRED);
             return if may_come_back { Verdict::Keep } else { Verdict::Forget };
         };
@@ -81,8 +84,8 @@ impl Store {
         Verdict::Keep
     }
 
-    /// Claims a clean block for eviction. It locks the block's records first, so that no writer is changing it, and all that
-    /// read it see a new version.
+    /// Claims a clean block for eviction. It locks the block's records first, so that no writer is changing
+    /// it, and all that read it see a new version.
     fn claim(&self, index: u64, state: u8, content: u8) -> bool {
         let at = index * BLOCK;
         let grain =

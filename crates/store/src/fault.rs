@@ -3,8 +3,8 @@
 use lanefs_format::{BlockKind, Code, InvalidPointer};
 use std::io;
 
-/// The reason why an attempt cannot go on. It is small and `Copy`, because every read returns it; the volume turns it into an error
-/// for people.
+/// The reason why an attempt cannot go on. It is small and `Copy`, because every read returns it; the volume
+/// turns it into an error for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A block is absent: fetch it and retry.
@@ -14,8 +14,8 @@ pub enum Fault {
         /// The content that the attempt expects.
         want: Want,
     },
-    /// A writer has locked an ownership record that this attempt needs, or has changed its read set: wait for the writer and
-    /// retry.
+    /// A writer has locked an ownership record that this attempt needs, or has changed its read set: wait for
+    /// the writer and retry.
     Conflict {
         /// The writer's slot; 255 where there is no writer to wait for.
         owner: u8,

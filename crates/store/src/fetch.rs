@@ -14,13 +14,13 @@ use std::sync::mpsc::Sender;
 const PIECE: u64 = 32;
 
 impl Store {
-    /// Fetches the block of a [`Fault::Miss`], and evicts others where memory is short. The caller is in no slot. (A
-    /// thread that has closed the gate may fetch; nothing is evicted then, see
+    /// Fetches the block of a [`Fault::Miss`], and evicts others where memory is short. The caller is in no
+    /// slot. (A thread that has closed the gate may fetch; nothing is evicted then, see
     /// [`make_room_exclusively`](Self::make_room_exclusively).)
     ///
     /// # Errors
-    /// [`Fault::Io`] from the device, also when another thread's fetch of the same block failed while this one waited;
-    /// [`Fault::Damaged`] when the block does not verify.
+    /// [`Fault::Io`] from the device, also when another thread's fetch of the same block failed while this
+    /// one waited; [`Fault::Damaged`] when the block does not verify.
     pub fn fetch(&self, at: u64, want: Want) -> Result<(), Fault> {
         let Some(device) = self.device() else {
             return Err(match want {
@@ -44,8 +44,9 @@ impl Store {
         }
     }
 
-    /// Sets the function that starts the helper of readahead, a thread that calls [`read_ahead`](Self::read_ahead) for each range
-    /// that it receives. The function is called when there is something to read.
+    /// Sets the function that starts the helper of readahead, a thread that calls
+    /// [`read_ahead`](Self::read_ahead) for each range that it receives. The function is called when there is
+    /// something to read.
     pub fn read_ahead_by(&self, start: impl FnOnce() -> Sender<BlockRange> + Send + 'static) {
         self.ahead.set_helper(start);
     }
@@ -55,7 +56,8 @@ impl Store {
         self.ahead.drop_helper();
     }
 
-    /// Fetches file data that a thread will want soon. A read that fails here fails again when the data are needed.
+    /// Fetches file data that a thread will want soon. A read that fails here fails again when the data are
+    /// needed.
     pub fn read_ahead(&self, range: BlockRange) {
         if let Some(device) = self.device()
             && (range.first + u64::from(range.count)) * BLOCK <= self.bytes()
@@ -64,8 +66,8 @@ impl Store {
         }
     }
 
-    /// Fetches the blocks of many misses, with as many reads in flight as the device takes. A read that fails here fails again
-    /// when the block is needed.
+    /// Fetches the blocks of many misses, with as many reads in flight as the device takes. A read that fails
+    /// here fails again when the block is needed.
     pub fn fetch_many(&self, misses: &[(u64, Want)]) {
         let Some(device) = self.device() else { return };
         let mut ranges = Vec::with_capacity(misses.len());
@@ -87,8 +89,8 @@ impl Store {
                     self.wait_for_fetch(index)?;
                     continue;
                 }
-                // The next attempt finds out whether the block is of the kind that it needs: the block may have been freed and
-                // allocated again meanwhile.
+                // The next attempt finds out whether the block is of the kind that it needs: the block may
+                // have been freed and allocated again meanwhile.
                 _ => return Ok(()),
             }
             // The block that has this one's checksum is fetched first.
@@ -123,7 +125,8 @@ impl Store {
         if !self.commits.copy_committed(at, &mut frame) {
             device.read_at(at, frame.reborrow()).map_err(|e| io_fault(at, "reading", &e))?;
         }
-        // The checksum is computed over a private copy: no reference may stand for a frame, which stale attempts may be reading.
+        // The checksum is computed over a private copy: no reference may stand for a frame, which stale
+        // attempts may be reading.
         let mut bytes = [0; BLOCK as usize];
         frame.copy_to(&mut bytes);
         let bytes = &bytes;
@@ -153,7 +156,8 @@ impl Store {
     /// Reads those blocks of `ranges` that are absent and that no other thread is fetching.
     ///
     /// # Errors
-    /// [`Fault::Io`] for blocks among `wanted`. A failed read of other blocks fails again when they are needed.
+    /// [`Fault::Io`] for blocks among `wanted`. A failed read of other blocks fails again when they are
+    /// needed.
     fn fetch_data(
         &self,
         device: &dyn Device,
@@ -169,8 +173,8 @@ impl Store {
             if !self.change_state(index, ABSENT, FETCHING) {
                 continue;
             }
-            // A committed copy that is not in place is searched for before the read: a checkpoint may write it in place
-            // meanwhile, and bytes that were read before are too old.
+            // A committed copy that is not in place is searched for before the read: a checkpoint may write
+            // it in place meanwhile, and bytes that were read before are too old.
             if self.commits.copy_committed(index * BLOCK, &mut self.frame(index * BLOCK, BLOCK)) {
                 self.make_resident(index, fresh(index));
                 continue;
@@ -214,8 +218,8 @@ impl Store {
         outcome
     }
 
-    /// Returns the frames of blocks, to be filled. The caller has set their state to [`FETCHING`], so it alone writes them;
-    /// stale attempts may read them.
+    /// Returns the frames of blocks, to be filled. The caller has set their state to [`FETCHING`], so it
+    /// alone writes them; stale attempts may read them.
     pub(crate) fn frame(&self, at: u64, len: u64) -> IoBufMut<'_> {
         debug_assert!((at / BLOCK..(at + len) / BLOCK).all(|index| self.state_is(index, FETCHING)));
         self.arena.target(at, len as usize)

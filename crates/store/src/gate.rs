@@ -1,8 +1,9 @@
 //! The gate: the slots of the writers.
 //!
-//! Every writer works in a *slot*, which it locks from the start to the end of a change. The slot keeps the state that
-//! a writer takes from one change to the next (allocation hints, the undo log), so writers in different slots share
-//! nothing. A thread that needs exclusive access closes the gate: it locks all slots, in order.
+//! Every writer works in a *slot*, which it locks from the start to the end of a change. The slot keeps the
+//! state that a writer takes from one change to the next (allocation hints, the undo log), so writers in
+//! different slots share nothing. A thread that needs exclusive access closes the gate: it locks all slots,
+//! in order.
 
 use crate::{Store, planted};
 use lanefs_sync::{Mutex, MutexGuard, size, thread_local, thread_number, yield_now};
@@ -90,7 +91,8 @@ impl<S> Gate<S> {
         visit(&mut self.slots[0].state.lock());
     }
 
-    /// Waits until writer `owner` has unlocked an ownership record, or left its slot. The caller has locked nothing.
+    /// Waits until writer `owner` has unlocked an ownership record, or left its slot. The caller has locked
+    /// nothing.
     pub fn wait_for(&self, store: &Store, owner: u8, record: u32) {
         const SPINS: usize = size(64, 1);
         const YIELDS: usize = size(4, 1);
@@ -98,19 +100,20 @@ impl<S> Gate<S> {
             if store.versions().load(record).owner() != Some(owner) {
                 return;
             }
-            // A change takes about a microsecond where its writer has a processor; otherwise the processor goes to others.
+            // A change takes about a microsecond where its writer has a processor; otherwise the processor
+            // goes to others.
             if spins < SPINS { std::hint::spin_loop() } else { yield_now() }
         }
-        // Sleeping on the slot is the last resort: the writer wakes late, finds its slot taken, and continues in a slot
-        // that is not its own.
+        // Sleeping on the slot is the last resort: the writer wakes late, finds its slot taken, and continues
+        // in a slot that is not its own.
         match self.slots.get(usize::from(owner)) {
             Some(slot) => drop(slot.state.lock()),
             None => yield_now(),
         }
     }
 
-    /// Counts a read. Every 256th read of a thread makes the epoch even where no thread has written since the last
-    /// check.
+    /// Counts a read. Every 256th read of a thread makes the epoch even where no thread has written since the
+    /// last check.
     pub fn try_quiesce(&self, store: &Store) {
         thread_local! {
             static READS: Cell<u32> = const { Cell::new(0) };

@@ -1,14 +1,16 @@
 //! The store: the bytes of a volume, and their changes.
 //!
-//! Every byte of a volume has one address in a reserved range of virtual memory, so a position becomes a pointer by one
-//! addition, whatever the device. A byte of state for each block says whether it is resident and as which kind of block
-//! it was verified. An attempt that needs an absent block gets [`Fault::Miss`]; its caller fetches the block and retries the
-//! operation. (The layout follows Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023.) All
-//! changes of metadata go through a [`Tx`], which can roll them back.
+//! Every byte of a volume has one address in a reserved range of virtual memory, so a position becomes a
+//! pointer by one addition, whatever the device. A byte of state for each block says whether it is resident
+//! and as which kind of block it was verified. An attempt that needs an absent block gets [`Fault::Miss`];
+//! its caller fetches the block and retries the operation. (The layout follows Leis et al., "Virtual-Memory
+//! Assisted Buffer Management", SIGMOD 2023.) All changes of metadata go through a [`Tx`], which can roll
+//! them back.
 //!
-//! Many threads read and change at the same time. A reader takes no lock: it tracks the versions of the structures that it reads and
-//! validates them at the end ([`Reader`]). A writer locks the ownership records of all that it changes until it commits. An attempt
-//! that needs a locked record gets [`Fault::Conflict`]; its caller waits without any lock, and retries.
+//! Many threads read and change at the same time. A reader takes no lock: it tracks the versions of the
+//! structures that it reads and validates them at the end ([`Reader`]). A writer locks the ownership records
+//! of all that it changes until it commits. An attempt that needs a locked record gets [`Fault::Conflict`];
+//! its caller waits without any lock, and retries.
 //!
 //! Modules, each above those that it uses:
 //!

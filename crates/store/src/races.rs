@@ -1,5 +1,6 @@
-//! Accesses to a frame by several threads at the same time, for Miri and ThreadSanitizer: each access must be atomic by words,
-//! or these see a data race. (The schedule tests show that the results are right; they run one thread at a time.)
+//! Accesses to a frame by several threads at the same time, for Miri and ThreadSanitizer: each access must be
+//! atomic by words, or these see a data race. (The schedule tests show that the results are right; they run
+//! one thread at a time.)
 
 use crate::{Backing, Device, Fault, IoBuf, Log, MemoryDevice, Reader, Store, Tx, Want};
 use lanefs_format::{BLOCK, BlockKind, Checksummer, Field, InodeSize};

@@ -9,7 +9,8 @@ use lanefs_format::BLOCK;
 use std::collections::BTreeSet;
 
 impl Store {
-    /// Returns all bytes of the volume with right checksums. The caller has committed, emptied the journal, and closed the gate.
+    /// Returns all bytes of the volume with right checksums. The caller has committed, emptied the journal,
+    /// and closed the gate.
     ///
     /// # Errors
     /// [`Fault::Io`].
@@ -43,7 +44,8 @@ impl Store {
         device.flush().map_err(|e| io_fault(at, "flushing", &e))
     }
 
-    /// Copies a metadata block without verification: from memory, else from the journal, else from the device.
+    /// Copies a metadata block without verification: from memory, else from the journal, else from the
+    /// device.
     ///
     /// # Errors
     /// [`Fault::Io`], or [`Fault::Damaged`] for a position outside the volume.

@@ -1,8 +1,8 @@
 //! Readahead: a thread that reads block after block finds the next blocks in memory.
 //!
-//! A read that begins where the last one of its stream ended is sequential. The distance that is read ahead doubles with
-//! each such read. It is divided into windows, several of which are in flight; when the reader reaches the first block of
-//! a window, more are requested. So the device always has requests.
+//! A read that begins where the last one of its stream ended is sequential. The distance that is read ahead
+//! doubles with each such read. It is divided into windows, several of which are in flight; when the reader
+//! reaches the first block of a window, more are requested. So the device always has requests.
 
 use crate::range::BlockRange;
 use lanefs_sync::Mutex;
@@ -63,11 +63,13 @@ pub(crate) struct Plan {
 }
 
 impl ReadAhead {
-    /// Plans the reads for a miss at block `at`: the caller needs `need` blocks, and `extent` blocks belong together.
+    /// Plans the reads for a miss at block `at`: the caller needs `need` blocks, and `extent` blocks belong
+    /// together.
     pub(crate) fn plan(&self, at: u64, need: u32, extent: u32) -> Plan {
         let now = BlockRange { first: at, count: need };
         let mut streams = self.streams.lock();
-        // The read continues a stream behind the reader's last block, up to the end of the windows that were requested.
+        // The read continues a stream behind the reader's last block, up to the end of the windows that were
+        // requested.
         let known = streams.list.iter().position(|s| s.distance > 0 && s.last < at && at <= s.next);
         let Some(known) = known else {
             // The first read of a stream reads only the needed blocks.

@@ -1,10 +1,11 @@
-//! One attempt of an operation: the structures that it reads, tracked so that they can be validated at the end.
+//! One attempt of an operation: the structures that it reads, tracked so that they can be validated at the
+//! end.
 //!
-//! While the volume is quiescent nothing is tracked: one word, the epoch, shows that no writer was active (see
-//! [`epoch`](crate::epoch)). Otherwise an attempt tracks each structure with its version before it reads it, and its result is accepted
-//! only if all versions are the same at the end. An attempt may so read structures that do not fit together. That does no
-//! harm: it treats all bytes as if they came from a hostile image, so it gets an error at worst, and the error of a stale
-//! attempt is not reported.
+//! While the volume is quiescent nothing is tracked: one word, the epoch, shows that no writer was active
+//! (see [`epoch`](crate::epoch)). Otherwise an attempt tracks each structure with its version before it reads
+//! it, and its result is accepted only if all versions are the same at the end. An attempt may so read
+//! structures that do not fit together. That does no harm: it treats all bytes as if they came from a hostile
+//! image, so it gets an error at worst, and the error of a stale attempt is not reported.
 
 use crate::epoch::Epoch;
 use crate::versions::{Grain, Record, Word, record, records};
@@ -22,8 +23,8 @@ const MAX_TRACKED: usize = 2048;
 /// The structures that an attempt has read: pairs of ownership record and version.
 struct ReadSet {
     list: SmallVec<[(Record, Word); 32]>,
-    /// By the low bits of a record: the index of its last pair, plus one; 0 for none, [`ReadSet::FULL`] for an index that does
-    /// not fit.
+    /// By the low bits of a record: the index of its last pair, plus one; 0 for none, [`ReadSet::FULL`] for
+    /// an index that does not fit.
     recent: [u8; Self::WIDTH],
     /// All pairs of a long list, by record: open addressing, indices plus one. Only writers look up pairs.
     index: Option<Box<[u16; Self::INDEX]>>,
@@ -176,8 +177,8 @@ impl<'s> Reader<'s> {
     /// Returns the block at `at`, verified as `kind`.
     ///
     /// # Errors
-    /// [`Fault::Miss`] when it is absent; [`Fault::Damaged`] when there is none of that kind; [`Fault::Conflict`] when a
-    /// writer has locked it.
+    /// [`Fault::Miss`] when it is absent; [`Fault::Damaged`] when there is none of that kind;
+    /// [`Fault::Conflict`] when a writer has locked it.
     #[inline(always)]
     pub fn block(&self, at: u64, kind: BlockKind) -> Result<View<'s>, Fault> {
         if !at.is_multiple_of(BLOCK) {
@@ -186,8 +187,8 @@ impl<'s> Reader<'s> {
         self.part(at, BLOCK as usize, kind)
     }
 
-    /// Returns a block without tracking it, to see whether it is worth [reading](Self::block): it may be changing, and no
-    /// result may depend on it.
+    /// Returns a block without tracking it, to see whether it is worth [reading](Self::block): it may be
+    /// changing, and no result may depend on it.
     ///
     /// # Errors
     /// As [`block`](Self::block).
@@ -199,7 +200,8 @@ impl<'s> Reader<'s> {
         self.store.view_of(at, BLOCK as usize, kind)
     }
 
-    /// Returns a structure in a block of many: `len` bytes at `at`, a multiple of 8, that lie in one block of this kind.
+    /// Returns a structure in a block of many: `len` bytes at `at`, a multiple of 8, that lie in one block of
+    /// this kind.
     ///
     /// # Errors
     /// As [`block`](Self::block).
@@ -211,7 +213,8 @@ impl<'s> Reader<'s> {
         self.store.view_of(at, len, kind)
     }
 
-    /// Returns the same structure with `len` bytes, once its length is known; `None` past the end of its block.
+    /// Returns the same structure with `len` bytes, once its length is known; `None` past the end of its
+    /// block.
     ///
     /// # Errors
     /// As [`block`](Self::block).
@@ -272,8 +275,8 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// Locks the record of a byte, so that no other thread reads or changes the bytes that it covers. Returns false where it
-    /// cannot be locked: the attempt must then be aborted.
+    /// Locks the record of a byte, so that no other thread reads or changes the bytes that it covers. Returns
+    /// false where it cannot be locked: the attempt must then be aborted.
     #[inline(always)]
     pub(crate) fn lock(&self, at: u64, grain: Grain) -> bool {
         self.lock_record(record(at, grain))

@@ -6,8 +6,9 @@ use crate::{Fault, Store, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, chunk_entry, chunk_header};
 use std::collections::BTreeSet;
 
-/// Computes checksums in the order of their dependence: pointer blocks first (the chunk tables have their checksums), then the tables' second
-/// blocks (the first blocks have theirs), then all others. The caller has closed the gate.
+/// Computes checksums in the order of their dependence: pointer blocks first (the chunk tables have their
+/// checksums), then the tables' second blocks (the first blocks have theirs), then all others. The caller has
+/// closed the gate.
 pub(crate) struct Sealer<'s> {
     store: &'s Store,
 }

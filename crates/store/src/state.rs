@@ -1,4 +1,5 @@
-//! One byte of state for each block: whether it is resident, with which content, and how recently it was used.
+//! One byte of state for each block: whether it is resident, with which content, and how recently it was
+//! used.
 
 use lanefs_format::BlockKind;
 
@@ -10,12 +11,13 @@ pub(crate) const DATA: u8 = 0x10;
 pub(crate) const FETCHING: u8 = 0x7e;
 /// Claimed for eviction.
 pub(crate) const EVICTING: u8 = 0x7d;
-/// Freed since the volume was opened. (Other free blocks are [`ABSENT`].) It is not fetched for a stale attempt.
+/// Freed since the volume was opened. (Other free blocks are [`ABSENT`].) It is not fetched for a stale
+/// attempt.
 pub(crate) const FREE: u8 = 0x7c;
 /// Taken out of use by a transaction that may yet be rolled back.
 pub(crate) const RETIRED: u8 = 0x7f;
-/// A superblock or a block of the journal, which is never resident. A damaged bitmap or file map may name it; it is
-/// neither allocated nor shown as data.
+/// A superblock or a block of the journal, which is never resident. A damaged bitmap or file map may name it;
+/// it is neither allocated nor shown as data.
 pub(crate) const FIXED: u8 = 0x7b;
 
 /// Flag: fetched and not used yet.
@@ -56,7 +58,8 @@ pub(crate) fn is_cold(state: u8) -> bool {
 ///        └─> metadata ─────────────────────┘
 /// ```
 ///
-/// A transaction takes any block that is not [`FIXED`] out of use (`RETIRED`, then `FREE`), and its undo puts the old state back.
+/// A transaction takes any block that is not [`FIXED`] out of use (`RETIRED`, then `FREE`), and its undo puts
+/// the old state back.
 pub(crate) const fn is_legal(from: u8, to: u8) -> bool {
     let from_kind = from & KIND;
     match (is_content(from), is_content(to)) {

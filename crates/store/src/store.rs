@@ -60,8 +60,8 @@ pub struct Store {
 const HUGE_PAGES_FROM: u64 = 256 << 20;
 
 impl Store {
-    /// Returns a store of `bytes` bytes (a multiple of 4096) that can grow up to `room` bytes. Of a device's blocks, up to
-    /// `budget` bytes stay in memory, beside dirty ones.
+    /// Returns a store of `bytes` bytes (a multiple of 4096) that can grow up to `room` bytes. Of a device's
+    /// blocks, up to `budget` bytes stay in memory, beside dirty ones.
     ///
     /// # Errors
     /// The host's error when it has no address space left.
@@ -261,7 +261,8 @@ impl Store {
         debug_assert!(state::is_legal(from, to), "block {index} from state {from:#x} to {to:#x}");
         let bytes = self.byte(&self.states, index);
         let done = bytes.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        // The mark follows the change: a watcher that takes the mark sees the change, or finds the mark the next time.
+        // The mark follows the change: a watcher that takes the mark sees the change, or finds the mark the
+        // next time.
         self.marks.mark(index);
         done
     }
@@ -292,8 +293,8 @@ impl Store {
         }
     }
 
-    /// Pins a block whose data are about to be changed. Until [`unpin_data`](Self::unpin_data) it is neither evicted nor
-    /// marked clean.
+    /// Pins a block whose data are about to be changed. Until [`unpin_data`](Self::unpin_data) it is neither
+    /// evicted nor marked clean.
     #[inline(always)]
     pub(crate) fn pin_data(&self, index: u64, list: &mut Vec<u64>) {
         let before = self.dirty(index).swap(Dirty::PINNED, Ordering::SeqCst);
@@ -310,8 +311,8 @@ impl Store {
         let _ = self.dirty(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed);
     }
 
-    /// Returns the checksum of a chunk table's first block. It leaves out its own four bytes; the second block's checksum is inside,
-    /// so it covers both.
+    /// Returns the checksum of a chunk table's first block. It leaves out its own four bytes; the second
+    /// block's checksum is inside, so it covers both.
     pub(crate) fn table_sum(&self, at: u64, bytes: &[u8]) -> u32 {
         self.sums.of(at, bytes, Some(chunk_header::CHECKSUM))
     }

@@ -1,8 +1,8 @@
 //! Transactions: changes of metadata that happen together or not at all.
 //!
-//! A transaction changes bytes in place, once it has locked their ownership record (see [`versions`](crate::versions)),
-//! and remembers the old value in its undo log. Where a record cannot be locked, the transaction must be aborted: it makes no
-//! further changes, and its end rolls all back.
+//! A transaction changes bytes in place, once it has locked their ownership record (see
+//! [`versions`](crate::versions)), and remembers the old value in its undo log. Where a record cannot be
+//! locked, the transaction must be aborted: it makes no further changes, and its end rolls all back.
 
 use crate::state::{FREE, RETIRED};
 use crate::versions::Grain;
@@ -111,7 +111,8 @@ impl<'v> Tx<'v> {
         }
     }
 
-    /// Locks the ownership record of a structure, so that no other thread reads or changes it until the transaction ends.
+    /// Locks the ownership record of a structure, so that no other thread reads or changes it until the
+    /// transaction ends.
     ///
     /// # Errors
     /// [`Fault::Conflict`]: retry.
@@ -126,8 +127,9 @@ impl<'v> Tx<'v> {
         if self.reader.may_continue() { Ok(()) } else { self.reader.validate() }
     }
 
-    /// Writes bytes that need no undo: no structure in use has them. Their records are locked first: a stale attempt, which
-    /// sees the structure that was there before, could otherwise roll its write back over the new contents.
+    /// Writes bytes that need no undo: no structure in use has them. Their records are locked first: a stale
+    /// attempt, which sees the structure that was there before, could otherwise roll its write back over the
+    /// new contents.
     #[inline(always)]
     pub fn init(&mut self, view: View<'_>, offset: usize, bytes: &[u8]) {
         if planted::is(planted::Bug::UnlockedInit)
@@ -164,8 +166,9 @@ impl<'v> Tx<'v> {
         }
     }
 
-    /// Returns a view of units that this transaction allocated in the block at `at`. It is not tracked, because no other
-    /// attempt that will be accepted accesses them. `None` where the units reach past the end.
+    /// Returns a view of units that this transaction allocated in the block at `at`. It is not tracked,
+    /// because no other attempt that will be accepted accesses them. `None` where the units reach past the
+    /// end.
     ///
     /// # Errors
     /// As [`Reader::block`].
@@ -179,8 +182,8 @@ impl<'v> Tx<'v> {
         Ok(self.store().view_of(at, BLOCK as usize, kind)?.part(offset, len))
     }
 
-    /// Makes a free block a block of metadata: zeros, with the common header where the kind has one. The caller has changed
-    /// the table of free blocks first.
+    /// Makes a free block a block of metadata: zeros, with the common header where the kind has one. The
+    /// caller has changed the table of free blocks first.
     ///
     /// # Errors
     /// [`Fault::Damaged`] when the position is not one of this volume.
@@ -188,8 +191,8 @@ impl<'v> Tx<'v> {
         if !at.is_multiple_of(BLOCK) || at >= self.store().bytes() {
             return Err(Fault::damaged(at, "a position outside the volume"));
         }
-        // The lock keeps the cache from evicting the block before it is dirty, and during a rollback. It also keeps a stale
-        // attempt from taking the new content for the structure that was there before.
+        // The lock keeps the cache from evicting the block before it is dirty, and during a rollback. It also
+        // keeps a stale attempt from taking the new content for the structure that was there before.
         self.reader.lock_block(at, Grain::of(kind));
         self.check()?;
         let old = self.store().take_free(at, kind as u8)?;
@@ -204,8 +207,8 @@ impl<'v> Tx<'v> {
         Ok(view)
     }
 
-    /// Takes a block of metadata out of use: from now on no read finds it. Its bytes stay until the transaction ends, for a
-    /// rollback.
+    /// Takes a block of metadata out of use: from now on no read finds it. Its bytes stay until the
+    /// transaction ends, for a rollback.
     pub fn retire(&mut self, at: u64, kind: BlockKind) {
         if self.reader.lock_block(at, Grain::of(kind)) {
             self.set_kind(at, RETIRED);
@@ -231,8 +234,9 @@ impl<'v> Tx<'v> {
         self.mark_dirty(view.at());
     }
 
-    /// Makes a field at least `value` without a lock on its record. It is for times, which only rise: two transactions that stamp
-    /// the same directory need not wait for each other. Only after [`pin`](Self::pin) and validation.
+    /// Makes a field at least `value` without a lock on its record. It is for times, which only rise: two
+    /// transactions that stamp the same directory need not wait for each other. Only after [`pin`](Self::pin)
+    /// and validation.
     #[inline(always)]
     pub fn raise(&mut self, view: View<'_>, field: Field<i64>, value: i64) {
         view.raise(field, value);
@@ -243,7 +247,8 @@ impl<'v> Tx<'v> {
         self.log.take_changed()
     }
 
-    /// Validates the read set. All changes are under locks, so the transaction takes effect now, as far as other threads can see.
+    /// Validates the read set. All changes are under locks, so the transaction takes effect now, as far as
+    /// other threads can see.
     ///
     /// # Errors
     /// [`Fault::Conflict`]: drop the transaction and retry.

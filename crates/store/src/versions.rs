@@ -1,21 +1,22 @@
 //! Ownership records: versioned locks over the bytes of a volume.
 //!
-//! Every structure of metadata has an *ownership record* in a table: a word that is either a version, which rises with each
-//! change of the structure, or names the writer that has locked it. A writer locks the records of all that it changes until its
-//! transaction ends; a reader tracks the versions of all that it reads and compares them at the end. (Ownership records of
-//! word-based transactional memory: Dice, Shalev, Shavit, "Transactional Locking II", DISC 2006; locked at the first
-//! write, with changes in place and an undo log, as in Felber, Fetzer, Riegel, "TinySTM", PPoPP 2008.)
+//! Every structure of metadata has an *ownership record* in a table: a word that is either a version, which
+//! rises with each change of the structure, or names the writer that has locked it. A writer locks the
+//! records of all that it changes until its transaction ends; a reader tracks the versions of all that it
+//! reads and compares them at the end. (Ownership records of word-based transactional memory: Dice, Shalev,
+//! Shavit, "Transactional Locking II", DISC 2006; locked at the first write, with changes in place and an
+//! undo log, as in Felber, Fetzer, Riegel, "TinySTM", PPoPP 2008.)
 //!
-//! Blocks of many structures have many records: one for each 256 bytes of inodes and of directory entries, one for each
-//! entry of a chunk table. Other blocks have one. Structures whose hashes collide share a record: they are locked together,
-//! which costs time and nothing else.
+//! Blocks of many structures have many records: one for each 256 bytes of inodes and of directory entries,
+//! one for each entry of a chunk table. Other blocks have one. Structures whose hashes collide share a
+//! record: they are locked together, which costs time and nothing else.
 
 use lanefs_format::{BLOCK, BlockKind};
 use lanefs_sync::{point, size};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Size of the table: 2^15 words (256 KiB) stay in a core's second-level cache, and 16 writers that lock 10 records each
-/// collide once in some 20 changes at worst.
+/// Size of the table: 2^15 words (256 KiB) stay in a core's second-level cache, and 16 writers that lock 10
+/// records each collide once in some 20 changes at worst.
 const BITS: u32 = size(15, 10) as u32;
 
 /// Logarithm of the number of bytes of a block that share a record.
@@ -97,7 +98,8 @@ pub(crate) fn records(at: u64, len: usize, grain: Grain) -> impl Iterator<Item =
 /// Returns the record of the byte at `at`.
 #[inline(always)]
 pub(crate) fn record(at: u64, grain: Grain) -> Record {
-    // Fibonacci hashing (Knuth, TAOCP 3, 6.4). The records of a block are consecutive; the table has room for those of the last.
+    // Fibonacci hashing (Knuth, TAOCP 3, 6.4). The records of a block are consecutive; the table has room for
+    // those of the last.
     let hash = ((at / BLOCK).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS)) as u32;
     hash + ((at & (BLOCK - 1)) >> grain.0) as u32
 }
@@ -113,7 +115,8 @@ impl Versions {
         Word(self.table[record as usize].load(Ordering::Acquire))
     }
 
-    /// Locks a record whose word is still `expected`, which is a version. Returns false where the word has changed.
+    /// Locks a record whose word is still `expected`, which is a version. Returns false where the word has
+    /// changed.
     #[inline(always)]
     pub(crate) fn try_lock(&self, record: Record, expected: Word, owner: u8, index: usize) -> bool {
         point();
@@ -126,8 +129,8 @@ impl Versions {
         taken
     }
 
-    /// Unlocks a record that was `before` when it was locked. Its version rises even after a rollback, because readers may have
-    /// seen the changes.
+    /// Unlocks a record that was `before` when it was locked. Its version rises even after a rollback,
+    /// because readers may have seen the changes.
     #[inline(always)]
     pub(crate) fn unlock(&self, record: Record, before: Word) {
         point();

@@ -13,10 +13,10 @@ const COPIED_AT_ONCE: usize = if cfg!(feature = "shuttle") { 1024 } else { usize
 
 /// A structure inside a resident block: a block, an inode, an entry.
 ///
-/// All accesses are atomic, relaxed, and by whole words of eight bytes (see [`words`](crate::words)), so that a reader without a
-/// lock sees old or new words and never undefined behaviour. A field of fewer bytes is a part of its word; one writer at a
-/// time changes a word. Offsets past the end read as zero and write nothing: a caller that takes an index from a
-/// volume's bytes checks it first.
+/// All accesses are atomic, relaxed, and by whole words of eight bytes (see [`words`](crate::words)), so that
+/// a reader without a lock sees old or new words and never undefined behaviour. A field of fewer bytes is a
+/// part of its word; one writer at a time changes a word. Offsets past the end read as zero and write
+/// nothing: a caller that takes an index from a volume's bytes checks it first.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     base: NonNull<u8>,
@@ -29,7 +29,8 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// # Safety
-    /// `base` is the address of volume byte `at`, aligned to 8 at least, and valid for `len` bytes during `'a`.
+    /// `base` is the address of volume byte `at`, aligned to 8 at least, and valid for `len` bytes during
+    /// `'a`.
     #[inline(always)]
     pub(crate) unsafe fn new(base: NonNull<u8>, at: u64, len: u32, grain: Grain) -> Self {
         View { base, at, len, grain, _store: PhantomData }
@@ -88,8 +89,8 @@ impl<'a> View<'a> {
     #[inline(always)]
     fn word(&self, offset: usize) -> &'a AtomicU64 {
         debug_assert!(offset < self.len());
-        // SAFETY: a view begins at a multiple of 8 and lies in a block, so the whole word does. All accesses to blocks are
-        // atomic and by words.
+        // SAFETY: a view begins at a multiple of 8 and lies in a block, so the whole word does. All accesses
+        // to blocks are atomic and by words.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset & !(WORD - 1)).cast()) }
     }
 
@@ -107,8 +108,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Writes a field of 1, 2, 4 or 8 bytes. No other thread writes its word meanwhile: the caller has locked the ownership
-    /// record, or owns the block.
+    /// Writes a field of 1, 2, 4 or 8 bytes. No other thread writes its word meanwhile: the caller has locked
+    /// the ownership record, or owns the block.
     #[inline(always)]
     pub(crate) fn store(&self, offset: usize, bytes: usize, bits: u64) {
         if offset + bytes > self.len() {
@@ -159,7 +160,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Compares `expected` with the bytes from `offset` on. `offset` must be a multiple of 8; eight bytes at a time.
+    /// Compares `expected` with the bytes from `offset` on. `offset` must be a multiple of 8; eight bytes at
+    /// a time.
     #[inline(always)]
     pub fn equals(&self, offset: usize, expected: &[u8]) -> bool {
         if !offset.is_multiple_of(8) || offset + expected.len().next_multiple_of(8) > self.len() {
@@ -188,8 +190,8 @@ impl<'a> View<'a> {
             && expected.iter().enumerate().all(|(i, b)| self.load(offset + i, 1) == u64::from(*b))
     }
 
-    /// Returns the positions of `byte` among the 32 bytes from `offset` (a multiple of 8) on, as bits. Bytes past the end count as
-    /// zero.
+    /// Returns the positions of `byte` among the 32 bytes from `offset` (a multiple of 8) on, as bits. Bytes
+    /// past the end count as zero.
     #[inline(always)]
     pub fn positions_of(&self, offset: usize, byte: u8) -> u32 {
         let words: [u64; 4] = std::array::from_fn(|i| self.load(offset + 8 * i, 8));

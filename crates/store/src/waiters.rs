@@ -36,7 +36,8 @@ impl Waiters {
         &self.buckets[index as usize % BUCKETS]
     }
 
-    /// Ends the fetch of a block with this outcome, and wakes the threads that wait for it. `publish` changes the block's state.
+    /// Ends the fetch of a block with this outcome, and wakes the threads that wait for it. `publish` changes
+    /// the block's state.
     pub(crate) fn finish(&self, index: u64, outcome: Result<(), Fault>, publish: impl FnOnce()) {
         let bucket = self.bucket(index);
         let mut waiting = bucket.waiting.lock();
@@ -62,7 +63,8 @@ impl Waiters {
         }
         let waiting = all.entry(index).or_default();
         waiting.threads += 1;
-        // A failure of an earlier fetch, which some of its waiters have not seen yet: they wait for this fetch as well.
+        // A failure of an earlier fetch, which some of its waiters have not seen yet: they wait for this
+        // fetch as well.
         waiting.failure = None;
         loop {
             let failure = all.get(&index).and_then(|waiting| waiting.failure);

@@ -1,7 +1,8 @@
 //! A watch on metadata blocks, for a mirror in another memory: which blocks have changed since the last look.
 //!
-//! While a watch is kept, every change of a block, and every block that is fetched or evicted, leaves a mark for the block and one for
-//! its chunk. The watcher collects the marks with the gate closed. Without a watch, a change costs a load of one word.
+//! While a watch is kept, every change of a block, and every block that is fetched or evicted, leaves a mark
+//! for the block and one for its chunk. The watcher collects the marks with the gate closed. Without a watch,
+//! a change costs a load of one word.
 
 use crate::{Store, state};
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK};
@@ -18,8 +19,8 @@ pub struct Watched<'s> {
 }
 
 impl Store {
-    /// Begins a watch. Returns false where one is kept already. At first all resident metadata blocks count as changed. The
-    /// caller has closed the gate.
+    /// Begins a watch. Returns false where one is kept already. At first all resident metadata blocks count
+    /// as changed. The caller has closed the gate.
     ///
     /// # Errors
     /// The host's error when it has no address space left.
@@ -40,8 +41,8 @@ impl Store {
         self.marks.end();
     }
 
-    /// Gives every block that changed since the last call to `take`, in order. The caller keeps the watch and has closed
-    /// the gate.
+    /// Gives every block that changed since the last call to `take`, in order. The caller keeps the watch and
+    /// has closed the gate.
     pub fn watched(&self, take: &mut dyn FnMut(Watched<'_>)) {
         let mut bytes = [0; BLOCK as usize];
         let end = self.bytes() / BLOCK;

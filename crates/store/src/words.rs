@@ -1,46 +1,49 @@
 //! Copies to and from memory that other threads access at the same time.
 //!
-//! The rule for shared memory: Rust code accesses it by whole, aligned words of eight bytes, relaxed. Words of one size
-//! are what Rust's memory model asks for (atomic accesses of different sizes to the same bytes at the same time are undefined
-//! behaviour there). One thread at a time writes a word: it owns the block, or it has locked the ownership record. So a write
-//! of a part of a word is a load, a change and a store. The kernel's reads and writes (`pread`, io_uring) are outside the
-//! language, as another process's would be.
+//! The rule for shared memory: Rust code accesses it by whole, aligned words of eight bytes, relaxed. All
+//! words have one size, because Rust's memory model forbids races of atomic accesses that overlap in part.
+//! One thread at a time writes a word: it owns the block, or it has locked the ownership record. So a write
+//! of a part of a word is a load, a change and a store. The kernel's reads and writes (`pread`, io_uring) are
+//! outside the language, as those of another process are.
 //!
-//! Long copies are one instruction of x86-64 (`rep movsb`), short ones and all others a loop over [`AtomicU64`]. Compilers do
-//! not turn such a loop into vector moves: it copies 4 KiB at a third of the speed (`examples/copies.rs`).
+//! A long copy is one instruction on x86-64 (`rep movsb`); a short one, and all on other processors, are a
+//! loop over [`AtomicU64`]. Compilers do not vectorise such a loop: it copies 4 KiB at a third of the speed
+//! (`examples/copies.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = size_of::<u64>();
 
-/// Copies of this length and longer (in bytes) use the processor's instruction: its start costs as much as some words.
+/// Least length in bytes for which copies use the processor's instruction: its start costs as much as some
+/// words.
 const LONG: usize = 512;
 
-/// True where copies may be machine instructions: neither Miri nor ThreadSanitizer sees into those.
+/// True where copies may be inline assembly: neither Miri nor ThreadSanitizer sees into it.
 const HAS_ASM: bool = cfg!(all(target_arch = "x86_64", not(miri), not(lanefs_no_asm)));
 
-/// The word at an address.
+/// Returns the word at an address.
 ///
 /// # Safety
 /// The address is that of a word of shared memory, aligned.
 #[inline(always)]
 unsafe fn word<'a>(address: *const u8) -> &'a AtomicU64 {
     debug_assert!(address.addr().is_multiple_of(WORD));
-    // SAFETY: the caller's promise. Shared memory is written through such references too, so nothing assumes that it stays.
+    // SAFETY: the caller's promise. Shared memory is written through such references too, so nothing assumes
+    // that it stays.
     unsafe { AtomicU64::from_ptr(address.cast_mut().cast()) }
 }
 
 /// Copies `len` bytes of shared memory into private memory.
 ///
 /// # Safety
-/// All words that the bytes at `shared` belong to are shared memory, valid during the call. `out` is valid for `len` bytes,
-/// and no other thread accesses it.
+/// All words that the bytes at `shared` belong to are shared memory, valid during the call. `out` is valid
+/// for `len` bytes, and no other thread accesses it.
 #[inline]
 pub(crate) unsafe fn copy_out(shared: *const u8, out: *mut u8, len: usize) {
     if HAS_ASM && len >= LONG {
-        // SAFETY: the caller's ranges. The instruction's effect is that of a load of the word that contains each byte, and
-        // of plain stores into private memory.
+        // SAFETY: the caller's ranges. The instruction's effect is that of a load of the word that contains
+        // each byte, and of plain stores into private memory.
         unsafe { move_bytes(shared, out, len) }
     } else {
         // SAFETY: the caller's promise is this function's.
@@ -51,13 +54,13 @@ pub(crate) unsafe fn copy_out(shared: *const u8, out: *mut u8, len: usize) {
 /// Copies `len` bytes of private memory into shared memory.
 ///
 /// # Safety
-/// All words that the bytes at `shared` belong to are shared memory, valid during the call, and no other thread writes them.
-/// `bytes` is valid for `len` bytes, and no other thread writes it.
+/// All words that the bytes at `shared` belong to are shared memory, valid during the call, and no other
+/// thread writes them. `bytes` is valid for `len` bytes, and no other thread writes it.
 #[inline]
 pub(crate) unsafe fn copy_in(bytes: *const u8, shared: *mut u8, len: usize) {
     if HAS_ASM && len >= LONG {
-        // SAFETY: the caller's ranges. The instruction's effect is that of a store of the word that contains each byte, with
-        // this byte changed; no other thread writes that word.
+        // SAFETY: the caller's ranges. The instruction's effect is that of a store of the word that contains
+        // each byte, with this byte changed; no other thread writes that word.
         unsafe { move_bytes(bytes, shared, len) }
     } else {
         // SAFETY: the caller's promise is this function's.
@@ -140,8 +143,8 @@ unsafe fn copy_in_by_words(bytes: *const u8, shared: *mut u8, len: usize) {
 /// Changes `count` bytes of a word from byte `first` on.
 ///
 /// # Safety
-/// The address is that of a word of shared memory, aligned, which no other thread writes; `bytes` is valid for `count` bytes; the
-/// bytes lie inside the word.
+/// The address is that of a word of shared memory, aligned, which no other thread writes; `bytes` is valid
+/// for `count` bytes; the bytes lie inside the word.
 unsafe fn change_word(address: *mut u8, first: usize, bytes: *const u8, count: usize) {
     debug_assert!(first + count <= WORD);
     // SAFETY: the caller's promises.
@@ -158,9 +161,10 @@ unsafe fn change_word(address: *mut u8, first: usize, bytes: *const u8, count: u
 #[cfg(all(target_arch = "x86_64", not(miri), not(lanefs_no_asm)))]
 #[inline(always)]
 unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's ranges; the direction flag is clear by the ABI. To the compiler this is a call of foreign code. Such
-    // code may do what Rust code could do with atomic accesses: the callers say which accesses these are. The processor
-    // moves each byte once, and a word perhaps in parts: that is a store of the word for each part.
+    // SAFETY: the caller's ranges; the direction flag is clear by the ABI. To the compiler this is a call of
+    // foreign code. Such code may do what Rust code could do with atomic accesses: the callers say which
+    // accesses these are. The processor moves each byte once, and a word perhaps in parts: that is a store of
+    // the word for each part.
     unsafe {
         std::arch::asm!(
             "rep movsb",

@@ -10,11 +10,12 @@ use lanefs_format::{BLOCK, Code};
 use lanefs_sync::size;
 use std::sync::atomic::Ordering;
 
-/// Most blocks of file data that travel in the journal, beside the metadata: one write and one flush make them durable, instead of two
-/// of each. A checkpoint writes them in place with the metadata.
+/// Most blocks of file data that travel in the journal, beside the metadata: one write and one flush make
+/// them durable, instead of two of each. A checkpoint writes them in place with the metadata.
 pub(crate) const JOURNALED_DATA: usize = size(64, 1);
 
-/// Number of changed blocks of file data (16 MiB) from which on they are written without waiting for a commit.
+/// Number of changed blocks of file data (16 MiB) from which on they are written without waiting for a
+/// commit.
 const EARLY_DATA: u64 = 4096;
 
 /// Most blocks of one write of file data (1 MiB).
@@ -24,8 +25,8 @@ const PIECE: usize = 256;
 pub(crate) const FAILED: Fault = Fault::Io { at: 0, doing: "writing", errno: Code::Io.errno() };
 
 impl CommitState {
-    /// Returns true when so many blocks of file data have changed since some were last written that the device should
-    /// begin with them: otherwise it is idle until a sync, which then waits for all of them.
+    /// Returns true when so many blocks of file data have changed since some were last written that the
+    /// device should begin with them: otherwise it is idle until a sync, which then waits for all of them.
     fn should_write_data(&self) -> bool {
         let changed = self.changed_data.load(Ordering::Relaxed);
         let written = self.written_early.load(Ordering::Relaxed);
@@ -35,7 +36,8 @@ impl CommitState {
 }
 
 impl Store {
-    /// Returns true when so many file data have changed since some were last written that they should be written early.
+    /// Returns true when so many file data have changed since some were last written that they should be
+    /// written early.
     pub fn should_write_data(&self) -> bool {
         self.commits.should_write_data()
     }
@@ -45,7 +47,8 @@ impl Store {
         self.commits.failed.load(Ordering::Relaxed)
     }
 
-    /// Runs writes to the device. A failure leaves the device in an unknown state: nothing more is written to it.
+    /// Runs writes to the device. A failure leaves the device in an unknown state: nothing more is written to
+    /// it.
     pub(crate) fn guarded<T>(
         &self,
         work: impl FnOnce(&dyn Device) -> Result<T, Fault>,
@@ -61,8 +64,9 @@ impl Store {
         done.map(Some)
     }
 
-    /// Writes changed file data among `changed` in place, while operations continue. The blocks that remain in the list belong to
-    /// the next snapshot: metadata, file data that are few, and those of which the journal has an older copy.
+    /// Writes changed file data among `changed` in place, while operations continue. The blocks that remain
+    /// in the list belong to the next snapshot: metadata, file data that are few, and those of which the
+    /// journal has an older copy.
     ///
     /// # Errors
     /// [`Fault::Io`].
@@ -87,8 +91,9 @@ impl Store {
         state::content(self.state(index)) == Some(DATA) && !self.commits.has_committed(index * BLOCK)
     }
 
-    /// Writes file data from their frames, consecutive blocks in one piece. Returns, in order, the blocks that need another
-    /// commit: those that a writer is changing, or that the cache has claimed for a short time.
+    /// Writes file data from their frames, consecutive blocks in one piece. Returns, in order, the blocks
+    /// that need another commit: those that a writer is changing, or that the cache has claimed for a short
+    /// time.
     pub(crate) fn write_back(&self, device: &dyn Device, data: &mut Vec<u64>) -> Result<Vec<u64>, Fault> {
         data.sort_unstable();
         data.dedup();
@@ -102,8 +107,8 @@ impl Store {
         let mut rest = &data[..];
         while let Some(first) = rest.first().copied() {
             let count = (0..rest.len().min(PIECE)).take_while(|i| rest[*i] == first + *i as u64).count();
-            // Writers may change the bytes while the device reads them. The blocks are then dirty, and written again before
-            // anything says that they are durable.
+            // Writers may change the bytes while the device reads them. The blocks are then dirty, and
+            // written again before anything says that they are durable.
             let data = self.arena.source(first * BLOCK, count * BLOCK as usize);
             requests.push(Write { at: first * BLOCK, data });
             rest = &rest[count..];
@@ -122,8 +127,8 @@ impl Store {
         Ok(left)
     }
 
-    /// Marks a block as being written. Returns whether it is to be written now; adds it to `left` where it needs another
-    /// commit.
+    /// Marks a block as being written. Returns whether it is to be written now; adds it to `left` where it
+    /// needs another commit.
     fn begin_write(&self, index: u64, left: &mut Vec<u64>) -> bool {
         // From now on a change makes the block dirty anew.
         match self.change_dirty(index, Dirty::CHANGED, Dirty::WRITING) {
@@ -134,7 +139,8 @@ impl Store {
             }
             Err(_) => return false,
         }
-        // The state is loaded after the mark was set: a thread that claims a block loads the mark after the claim.
+        // The state is loaded after the mark was set: a thread that claims a block loads the mark after the
+        // claim.
         let is_resident = state::content(self.state(index)) == Some(DATA);
         if !is_resident {
             if self.change_dirty(index, Dirty::WRITING, Dirty::CHANGED).is_ok() {

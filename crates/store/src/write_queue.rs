@@ -83,7 +83,8 @@ impl WriteQueue {
         self.changed.notify_all();
     }
 
-    /// Waits for pieces and takes them; `None` once the helper is to end and all pieces are written. The caller is the helper.
+    /// Waits for pieces and takes them; `None` once the helper is to end and all pieces are written. The
+    /// caller is the helper.
     pub(crate) fn next(&self) -> Option<Vec<Piece>> {
         let mut queue = self.queue.lock();
         queue.is_served = true;

@@ -1,8 +1,8 @@
-//! Devices against a vector of bytes, over every way in which a file can be opened.
+//! Devices compared with a vector of bytes, with every combination of options.
 
 mod device_support;
 
-use device_support::{Places, Planted, exercise};
+use device_support::{Directories, Planted, exercise};
 use lanefs_store::{Choice, Device, FileDevice, FileOptions, IoBuf, MemoryDevice, Read, Write};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ fn options((direct, io_uring): (Choice, Choice)) -> FileOptions {
     FileOptions { write: true, direct, io_uring }
 }
 
-/// Runs `test` on a fresh device of `len` bytes for every way and place.
+/// Calls `test` with a new device of `len` bytes for every combination of options and directory.
 fn on_all(len: u64, mut test: impl FnMut(FileDevice, &std::path::Path)) {
-    for place in Places::new().all() {
+    for place in Directories::new().all() {
         for way in WAYS {
             let path = place.join("volume");
             let device = FileDevice::create_with(&path, len, true, &options(way)).expect("creates");
@@ -30,7 +30,7 @@ fn on_all(len: u64, mut test: impl FnMut(FileDevice, &std::path::Path)) {
     }
 }
 
-/// Memory of `len` bytes at an address that direct I/O can use.
+/// Returns memory of `len` bytes at an address that direct I/O can use.
 fn aligned(memory: &mut Vec<u8>, len: usize) -> &mut [u8] {
     memory.resize(len + 4096, 0);
     let skip = memory.as_ptr().align_offset(4096);
@@ -61,7 +61,7 @@ fn the_tester_notices_a_planted_bug() {
 #[test]
 fn the_engine_is_what_was_asked_for() {
     on_all(1 << 20, |device, _| assert!(!device.engine().is_empty() && !device.is_read_only()));
-    let place = Places::new();
+    let place = Directories::new();
     let path = place.all()[0].join("engine");
     FileDevice::create(&path, 1 << 20, false).expect("creates");
     let engine = |direct, io_uring| {
@@ -130,7 +130,7 @@ fn each_read_has_its_own_result() {
     });
 }
 
-/// A file that others have cut: the reads fail in the kernel and not before.
+/// Another program has truncated the file: the reads fail in the kernel and not before.
 #[test]
 fn reads_of_a_file_that_became_shorter_fail_one_by_one() {
     on_all(64 * 4096, |device, path| {
@@ -152,7 +152,7 @@ fn ten_thousand_requests_in_one_call() {
         let mut memory = Vec::new();
         let data = aligned(&mut memory, 10_000 * 512);
         data.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 512 + at) as u8);
-        // (From the end to the start, and whatever the alignment of the disk makes of 512 bytes.)
+        // (From the end to the start; some disks have an alignment above 512 bytes.)
         let writes: Vec<Write<'_>> = data
             .chunks(512)
             .enumerate()

@@ -1,7 +1,7 @@
-//! Memory that a device reads or fills: an address and a length, as the kernel's `iovec`.
+//! Raw buffers: memory that a device reads or fills, as an address and a length, like the kernel's `iovec`.
 //!
-//! No reference stands for this memory, for it may be a block's frame, which other threads read at the same time. A device gives
-//! the address to the kernel, or copies by the methods here.
+//! No reference stands for this memory, because it may be a block's frame, which other threads access at the
+//! same time. A device passes the address to the kernel, or copies with the methods here.
 
 use crate::words;
 use std::fmt;
@@ -14,12 +14,14 @@ use std::ptr::NonNull;
 struct Memory {
     address: NonNull<u8>,
     len: usize,
-    /// True for frames, which are accessed by words (see [`words`]). Other memory is borrowed from a slice, so plain
-    /// copies are right, and the words at its ends may belong to others.
+    /// True for frames, which are accessed by words (see [`words`]). Other memory is borrowed from a slice:
+    /// plain copies are sound, and the words at its ends may belong to other values.
     is_shared: bool,
 }
 
 impl Memory {
+    /// Returns a part.
+    ///
     /// # Panics
     /// Where the range is not inside, as for a slice.
     fn part(self, range: impl RangeBounds<usize>) -> Self {
@@ -42,11 +44,12 @@ impl Memory {
     fn copy_to(self, out: &mut [u8]) {
         assert_eq!(self.len, out.len(), "lengths of a copy");
         if self.is_shared {
-            // SAFETY: `from_shared` was promised that these are words of shared memory; `out` is borrowed exclusively.
+            // SAFETY: `from_shared` was promised that these are words of shared memory; `out` is borrowed
+            // exclusively.
             unsafe { words::copy_out(self.address.as_ptr(), out.as_mut_ptr(), self.len) }
         } else {
-            // SAFETY: borrowed from a slice for as long as this value lives; `out` is borrowed exclusively, so the two do
-            // not overlap.
+            // SAFETY: borrowed from a slice for as long as this value lives; `out` is borrowed exclusively,
+            // so the two do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(self.address.as_ptr(), out.as_mut_ptr(), self.len) }
         }
     }
@@ -56,10 +59,12 @@ impl Memory {
     unsafe fn copy_from(self, data: &[u8]) {
         assert_eq!(self.len, data.len(), "lengths of a copy");
         if self.is_shared {
-            // SAFETY: `from_shared` was promised that these are words of shared memory that no other thread writes.
+            // SAFETY: `from_shared` was promised that these are words of shared memory that no other thread
+            // writes.
             unsafe { words::copy_in(data.as_ptr(), self.address.as_ptr(), self.len) }
         } else {
-            // SAFETY: borrowed exclusively from a slice for as long as this value lives, so the two do not overlap.
+            // SAFETY: borrowed exclusively from a slice for as long as this value lives, so the two do not
+            // overlap.
             unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.address.as_ptr(), self.len) }
         }
     }
@@ -78,13 +83,13 @@ unsafe impl Send for IoBuf<'_> {}
 unsafe impl Sync for IoBuf<'_> {}
 
 impl<'m> IoBuf<'m> {
-    /// The bytes of a slice.
+    /// Wraps the bytes of a slice.
     pub fn new(bytes: &'m [u8]) -> Self {
         let memory = Memory { address: NonNull::from(bytes).cast(), len: bytes.len(), is_shared: false };
         IoBuf { memory, borrow: PhantomData }
     }
 
-    /// Bytes of shared memory, which other threads may change meanwhile.
+    /// Wraps bytes of shared memory, which other threads may change meanwhile.
     ///
     /// # Safety
     /// All words that the bytes belong to are shared memory as [`words`] says, and stay valid during `'m`.
@@ -92,27 +97,28 @@ impl<'m> IoBuf<'m> {
         IoBuf { memory: Memory { address, len, is_shared: true }, borrow: PhantomData }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.memory.len
     }
 
-    /// True for no bytes.
+    /// Returns true for no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Address for the kernel, valid for reads of [`len`](Self::len) bytes during `'m`. Other threads may write there meanwhile.
+    /// Returns the address for the kernel, valid for reads of [`len`](Self::len) bytes during `'m`. Other
+    /// threads may write there meanwhile.
     pub fn as_ptr(&self) -> *const u8 {
         self.memory.address.as_ptr()
     }
 
-    /// Its address, to look at.
+    /// Returns the address as a number.
     pub(super) fn address(&self) -> usize {
         self.as_ptr().addr()
     }
 
-    /// A part.
+    /// Returns a part.
     ///
     /// # Panics
     /// Where the range is not inside, as for a slice.
@@ -129,7 +135,7 @@ impl<'m> IoBuf<'m> {
         self.memory.copy_to(out);
     }
 
-    /// A copy of all bytes.
+    /// Returns a copy of all bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len()];
         self.copy_to(&mut bytes);
@@ -155,54 +161,56 @@ pub struct IoBufMut<'m> {
     borrow: PhantomData<&'m mut [u8]>,
 }
 
-// SAFETY: as a `&mut [u8]`, or memory that all threads access by words and that only the owner of this value writes.
+// SAFETY: as a `&mut [u8]`, or memory that all threads access by words and that only the owner of this value
+// writes.
 unsafe impl Send for IoBufMut<'_> {}
 // SAFETY: as above; a shared reference gives reads only.
 unsafe impl Sync for IoBufMut<'_> {}
 
 impl<'m> IoBufMut<'m> {
-    /// The memory of a slice.
+    /// Wraps the memory of a slice.
     pub fn new(bytes: &'m mut [u8]) -> Self {
         let len = bytes.len();
         let memory = Memory { address: NonNull::from(bytes).cast(), len, is_shared: false };
         IoBufMut { memory, borrow: PhantomData }
     }
 
-    /// Shared memory, which other threads may read meanwhile.
+    /// Wraps shared memory, which other threads may read meanwhile.
     ///
     /// # Safety
-    /// All words that the bytes belong to are shared memory as [`words`] says, and stay valid during `'m`; no other thread
-    /// writes them as long.
+    /// All words that the bytes belong to are shared memory as [`words`] says, and stay valid during `'m`; no
+    /// other thread writes them as long.
     pub(crate) unsafe fn from_shared(address: NonNull<u8>, len: usize) -> Self {
         IoBufMut { memory: Memory { address, len, is_shared: true }, borrow: PhantomData }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.memory.len
     }
 
-    /// True for no memory.
+    /// Returns true for no memory.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Address for the kernel, valid for writes of [`len`](Self::len) bytes during `'m`. Other threads may read there meanwhile.
+    /// Returns the address for the kernel, valid for writes of [`len`](Self::len) bytes during `'m`. Other
+    /// threads may read there meanwhile.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.memory.address.as_ptr()
     }
 
-    /// Its address, to look at.
+    /// Returns the address as a number.
     pub(super) fn address(&self) -> usize {
         self.memory.address.as_ptr().addr()
     }
 
-    /// The same memory, for as long as this value is borrowed.
+    /// Returns the same memory, for as long as this value is borrowed.
     pub fn reborrow(&mut self) -> IoBufMut<'_> {
         IoBufMut { memory: self.memory, borrow: PhantomData }
     }
 
-    /// A part, for as long as this value is borrowed.
+    /// Returns a part, for as long as this value is borrowed.
     ///
     /// # Panics
     /// Where the range is not inside, as for a slice.
@@ -220,7 +228,7 @@ impl<'m> IoBufMut<'m> {
         unsafe { self.memory.copy_from(data) }
     }
 
-    /// Copies all bytes that are there.
+    /// Copies the present bytes.
     ///
     /// # Panics
     /// Where the lengths differ, as [`slice::copy_from_slice`].

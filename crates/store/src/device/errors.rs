@@ -1,37 +1,37 @@
-//! Which of many reads failed, and why.
+//! Errors of many reads at once.
 
 use std::{fmt, io};
 
 /// The errors of [`read_many`](crate::Device::read_many): at least one, by ascending index of the request.
 ///
-/// Where all went well there is no such value, and nothing was allocated.
+/// Where all reads succeed there is no such value, and nothing is allocated.
 #[derive(Debug, Default)]
 pub struct ReadErrors {
     errors: Vec<(usize, io::Error)>,
 }
 
 impl ReadErrors {
-    /// Notes that the request at `index` failed. Each index is noted once at most, in any order.
+    /// Adds the error of the request at `index`. Each index is added once at most, in any order.
     pub fn add(&mut self, index: usize, error: io::Error) {
         self.errors.push((index, error));
     }
 
-    /// `Ok` when nothing was noted.
+    /// Returns `Ok` where there is no error.
     ///
     /// # Errors
-    /// Itself, when something was.
+    /// Itself, where there is one.
     pub fn into_result(mut self) -> Result<(), Self> {
         self.errors.sort_unstable_by_key(|(index, _)| *index);
         if self.errors.is_empty() { Ok(()) } else { Err(self) }
     }
 
-    /// The error of the request at `index`, or none when that one went well.
+    /// Returns the error of the request at `index`, or `None` where that one succeeded.
     pub fn of(&self, index: usize) -> Option<&io::Error> {
         let found = self.errors.binary_search_by_key(&index, |(index, _)| *index).ok()?;
         self.errors.get(found).map(|(_, error)| error)
     }
 
-    /// The requests that failed, with their errors.
+    /// Returns the failed requests, with their errors.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (usize, &io::Error)> {
         self.errors.iter().map(|(index, error)| (*index, error))
     }

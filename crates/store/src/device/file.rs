@@ -14,11 +14,11 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A file, or a raw block device. Locked while open: one writer or many readers.
+/// A file, or a raw block device. It is locked while open: one writer or many readers.
 ///
-/// It uses direct I/O and io_uring where the host has them; [`engine`](Device::engine) says what it found. Direct I/O
-/// goes between the disk and the caller's memory where position, length and address are multiples of the disk's
-/// sectors (4096 is one always); other requests work too, with a copy, and such writes one at a time.
+/// It uses direct I/O and io_uring where the host has them; [`engine`](Device::engine) says which. Direct I/O
+/// moves bytes between the disk and the caller's memory where position, length and address are multiples of
+/// the disk's sectors (4096 always is); other requests take a copy, and such writes are done one at a time.
 pub struct FileDevice {
     file: File,
     _lock: File,
@@ -26,16 +26,16 @@ pub struct FileDevice {
     raw: bool,
     write: bool,
     alignment: Alignment,
-    /// Why the page cache is used, if it is.
+    /// The reason why the page cache is used; `None` for direct I/O.
     cached: Option<&'static str>,
     rings: Result<Pool, String>,
-    /// Held while a block is read, changed in part and written, and while the length changes.
+    /// Locked while a block is read, changed in part and written, and while the length changes.
     partial: Mutex<()>,
     flushes: Flushes,
 }
 
 impl FileDevice {
-    /// Opens what is there.
+    /// Opens an existing file or device.
     ///
     /// # Errors
     /// The host's error; `WouldBlock` when the volume is in use elsewhere.
@@ -43,7 +43,7 @@ impl FileDevice {
         Self::open_with(path, &FileOptions { write, ..FileOptions::default() })
     }
 
-    /// Opens what is there, as the options say.
+    /// Opens an existing file or device with these options.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -60,7 +60,7 @@ impl FileDevice {
         Self::create_with(path, len, replace, &FileOptions::default())
     }
 
-    /// As [`create`](Self::create), as the options say. It is for writing in any case.
+    /// Makes a device as [`create`](Self::create), with these options. It is always open for writing.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -70,7 +70,7 @@ impl FileDevice {
         let create = if is_raw { OFlags::empty() } else { OFlags::CREATE };
         let device = Self::locked(path, OFlags::RDWR | create | flags, true)?;
         if !is_raw {
-            // What an older file held must not shine through: cut it to nothing first, now that it is locked.
+            // No byte of an older file may show through: truncate it first, now that it is locked.
             device.resize(0)?;
             device.resize(len)?;
         } else if device.len() < len {
@@ -79,11 +79,11 @@ impl FileDevice {
         Ok(device.set_up(options))
     }
 
-    /// The device as every host can give it: system calls and page cache.
+    /// Opens the device as every host can: with system calls and the page cache.
     fn locked(path: &Path, flags: OFlags, write: bool) -> io::Result<Self> {
         let host::Opened { file, lock, raw } = host::open_locked(path, flags, write)?;
         let len = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
-        // A loop device may end with a part of a sector, which nobody can write.
+        // A loop device may end with a part of a sector, which cannot be written.
         let len = if raw { len - len % host::sector(&file)? } else { len };
         Ok(FileDevice {
             file,
@@ -119,17 +119,17 @@ impl FileDevice {
         }
     }
 
-    /// True when the request can go to the kernel as it is.
+    /// Returns true when the request needs no bounce buffer.
     fn fits(&self, at: u64, address: usize, len: usize) -> bool {
         self.alignment.fits(at, len) && self.alignment.fits_memory(address)
     }
 
-    /// True for a request that a ring takes; all others go one by one, those that are wrong included.
+    /// Returns true for a request that a ring takes; all others are done one by one, wrong ones included.
     fn is_for_ring(&self, at: u64, address: usize, len: usize) -> bool {
         len > 0 && self.fits(at, address, len) && self.check(at, len).is_ok()
     }
 
-    /// A ring for `count` requests, where there are rings and it pays.
+    /// Returns a ring for `count` requests, where there are rings and one pays.
     fn ring(&self, count: usize) -> Option<super::pool::Lent<'_>> {
         self.rings.as_ref().ok().filter(|_| count > 1)?.take()
     }
@@ -159,7 +159,7 @@ impl Device for FileDevice {
         self.check(at, buffer.len())?;
         let len = buffer.len();
         if self.fits(at, buffer.address(), len) {
-            system::read(&self.file, at, buffer, len, self.alignment.grain())
+            system::read(&self.file, at, buffer, len, self.alignment.unit())
         } else {
             bounce::read(&self.file, &self.alignment, at, buffer)
         }
@@ -184,7 +184,7 @@ impl Device for FileDevice {
             others.push(index);
             None
         });
-        ring.run(&self.file, self.alignment.grain(), transfers, |index, error| {
+        ring.transfer_all(&self.file, self.alignment.unit(), transfers, |index, error| {
             errors.add(index, error);
             true
         });
@@ -201,7 +201,7 @@ impl Device for FileDevice {
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         self.check(at, data.len())?;
         if self.fits(at, data.address(), data.len()) {
-            system::write(&self.file, at, data, self.alignment.grain())
+            system::write(&self.file, at, data, self.alignment.unit())
         } else {
             let whole = self.alignment.fits(at, data.len());
             let _partial = (!whole).then(|| self.partial.lock());
@@ -232,7 +232,7 @@ impl Device for FileDevice {
             others.push(request);
             None
         });
-        ring.run(&self.file, self.alignment.grain(), transfers, |_, error| {
+        ring.transfer_all(&self.file, self.alignment.unit(), transfers, |_, error| {
             failure.get_or_insert(error);
             false
         });

@@ -1,4 +1,4 @@
-//! Making writes durable, when the kernel tells of a failure only once.
+//! Flushes, on a kernel that reports a failure only once.
 
 use parking_lot::Mutex;
 use std::fs::File;
@@ -6,9 +6,9 @@ use std::io;
 
 /// The flushes of one file.
 ///
-/// A failed flush means that some write is lost, and the kernel says so to one caller only: the next `fdatasync`
-/// succeeds although the bytes never reached the disk. So a failure is kept. The lock is held during the call, for
-/// else a second flush could be the one that succeeds while the first has not yet noted its failure.
+/// A failed flush means that some write is lost, and the kernel reports it to one caller only: the next
+/// `fdatasync` succeeds although the bytes never reached the disk. So a failure is kept. The call is made
+/// under the lock: otherwise a second flush could succeed before the first has recorded its failure.
 #[derive(Default)]
 pub(super) struct Flushes {
     failed: Mutex<Option<(io::ErrorKind, Option<i32>)>>,

@@ -7,16 +7,16 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// True when there is a block device.
+/// Returns true for a block device.
 pub(super) fn is_raw(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device())
 }
 
 /// A file or a raw device, open twice.
 pub(super) struct Opened {
-    /// What is read and written.
+    /// The file that is read and written.
     pub(super) file: File,
-    /// What holds the lock. It is never given to a ring, for the kernel takes down the rings of a process that was killed a moment
+    /// The file that has the lock. No ring gets it: the kernel ends the rings of a killed process shortly
     /// after the process, and the lock would last as long.
     pub(super) lock: File,
     /// True for a raw device.
@@ -42,19 +42,19 @@ pub(super) fn open_locked(path: &Path, flags: OFlags, write: bool) -> io::Result
     let again = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let second = File::from(rustix::fs::open(path, again | OFlags::CLOEXEC, Mode::empty())?);
     if identity(&second)? != identity(&file)? {
-        return Err(io::Error::other("another file took its place while it was opened"));
+        return Err(io::Error::other("another file replaced it while it was opened"));
     }
     Ok(Opened { file: second, lock: file, raw: kind.is_block_device() })
 }
 
-/// What tells one file from all others.
+/// Returns numbers that identify a file.
 fn identity(file: &File) -> io::Result<(u64, u64, u64)> {
     use std::os::unix::fs::MetadataExt;
     let meta = file.metadata()?;
     Ok((meta.dev(), meta.ino(), meta.rdev()))
 }
 
-/// Gives the space of a range of a file back. Nothing happens where that is not possible.
+/// Frees the space of a range of a file. Nothing happens where that is not possible.
 pub(super) fn punch_hole(file: &File, at: u64, len: u64) -> io::Result<()> {
     tolerate(rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len))
 }
@@ -62,7 +62,7 @@ pub(super) fn punch_hole(file: &File, at: u64, len: u64) -> io::Result<()> {
 /// `BLKDISCARD` of `linux/fs.h`: a call of group 0x12, number 119, whose argument is two 64-bit numbers.
 const BLKDISCARD: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 119);
 
-/// Tells a raw device that a range (in whole sectors) is not needed. Nothing happens where it does not care.
+/// Discards a range (in whole sectors) of a raw device. Nothing happens where the device cannot.
 pub(super) fn discard_raw(file: &File, at: u64, len: u64) -> io::Result<()> {
     // SAFETY: this call reads two 64-bit numbers, position and length in bytes, and writes no memory.
     tolerate(unsafe {
@@ -77,7 +77,7 @@ fn tolerate(result: rustix::io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Size of a raw device's sectors in bytes.
+/// Returns the size of a raw device's sectors in bytes.
 pub(super) fn sector(file: &File) -> io::Result<u64> {
     Ok(u64::from(rustix::fs::ioctl_blksszget(file)?.max(1)))
 }

@@ -3,13 +3,13 @@
 use super::{Device, IoBuf, IoBufMut};
 use std::io;
 
-/// A device in memory, for images that are given as bytes.
+/// A device in memory, for an image that is given as bytes.
 pub struct MemoryDevice {
     bytes: parking_lot::RwLock<Vec<u8>>,
 }
 
 impl MemoryDevice {
-    /// A device that holds these bytes.
+    /// Returns a device with these bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         MemoryDevice { bytes: bytes.into() }
     }

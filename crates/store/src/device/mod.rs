@@ -1,7 +1,7 @@
-//! Devices: what keeps a volume's bytes when the program ends.
+//! Devices: storage for a volume's bytes that outlives the program.
 //!
-//! [`Device`] is all that the store asks of them. [`FileDevice`] is a file or a raw block device: direct I/O and io_uring
-//! where the host has them ([`FileOptions`]). [`MemoryDevice`] is an image given as bytes.
+//! [`Device`] is the interface. [`FileDevice`] is a file or a raw block device: direct I/O and io_uring
+//! where the host has them ([`FileOptions`]). [`MemoryDevice`] is an image that is given as bytes.
 
 mod alignment;
 mod bounce;
@@ -31,7 +31,7 @@ use std::io;
 pub struct Read<'b> {
     /// Byte position on the device.
     pub at: u64,
-    /// What is filled. After an error its content is unknown.
+    /// Memory to fill. After an error its content is unknown.
     pub buffer: IoBufMut<'b>,
 }
 
@@ -40,32 +40,33 @@ pub struct Read<'b> {
 pub struct Write<'b> {
     /// Byte position on the device.
     pub at: u64,
-    /// What is written.
+    /// Bytes to write.
     pub data: IoBuf<'b>,
 }
 
 /// A block device. All calls may come from many threads at once.
 ///
-/// Calls at the same time on ranges that share no byte do not disturb each other, however the ranges lie. Whoever
-/// writes a range while another call reads or writes a part of it gets one or the other, byte by byte.
+/// Concurrent calls on ranges that share no byte do not affect each other, however close the ranges are.
+/// Where a write overlaps a concurrent read or write, each byte is that of one of them.
 ///
-/// Memory comes as an address and a length ([`IoBuf`], [`IoBufMut`]), as in the kernel's `iovec`: other threads may read the memory that
-/// a read fills, and change what a write takes. A device that is written in safe Rust uses their methods to copy.
+/// Memory comes as an address and a length ([`IoBuf`], [`IoBufMut`]), as in the kernel's `iovec`: other
+/// threads may read the memory that a read fills, and change what a write takes. A device that is written in
+/// safe Rust uses their methods to copy.
 pub trait Device: Send + Sync {
-    /// Size in bytes.
+    /// Returns the size in bytes.
     fn len(&self) -> u64;
 
-    /// True for a device of size 0.
+    /// Returns true for a device of size 0.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// True where writes are known to be refused.
+    /// Returns true where writes are known to be refused.
     fn is_read_only(&self) -> bool {
         false
     }
 
-    /// How the bytes are reached, in words for people, such as "io_uring, direct I/O".
+    /// Returns words for people: how the bytes are accessed, such as "io_uring, direct I/O".
     fn engine(&self) -> String {
         "a device".into()
     }
@@ -84,11 +85,11 @@ pub trait Device: Send + Sync {
         self.read_at(at, IoBufMut::new(buffer))
     }
 
-    /// Does many reads, as many of them at the same time as the device likes, and returns when all have ended. A read
-    /// that fails does not keep the others from being done.
+    /// Does many reads, any number of them at the same time, and returns when all have ended. A failed read
+    /// does not stop the others.
     ///
     /// # Errors
-    /// What [`read_at`](Self::read_at) would have given, for each read that failed.
+    /// The error of [`read_at`](Self::read_at), for each failed read.
     fn read_many(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
         let mut errors = ReadErrors::default();
         for (index, request) in requests.iter_mut().enumerate() {
@@ -102,7 +103,7 @@ pub trait Device: Send + Sync {
     /// Writes all of `data` from byte `at` on.
     ///
     /// # Errors
-    /// The host's error; what part was written is then unknown. `UnexpectedEof` past the end: only
+    /// The host's error; the written part is then unknown. `UnexpectedEof` past the end: only
     /// [`resize`](Self::resize) makes a device larger.
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()>;
 
@@ -114,22 +115,22 @@ pub trait Device: Send + Sync {
         self.write_at(at, IoBuf::new(data))
     }
 
-    /// Does many writes, in any order and as many of them at the same time as the device likes, and returns when all
-    /// have ended. The ranges share no byte.
+    /// Does many writes, in any order and any number of them at the same time, and returns when all have
+    /// ended. The ranges share no byte.
     ///
     /// # Errors
-    /// The first error that was met; which of the others were done is then unknown.
+    /// The first error; it is then unknown which of the other writes were done.
     fn write_many(&self, requests: &[Write<'_>]) -> io::Result<()> {
         requests.iter().try_for_each(|request| self.write_at(request.at, request.data))
     }
 
-    /// Returns once all that was written before the call is durable.
+    /// Makes all writes before the call durable.
     ///
     /// # Errors
-    /// The host's error; what was written since the last flush may be lost.
+    /// The host's error; writes since the last flush may be lost.
     fn flush(&self) -> io::Result<()>;
 
-    /// Says that a range is of no use any more. It may read as anything from now on.
+    /// Discards a range. It may read as anything from now on.
     ///
     /// # Errors
     /// The host's error. A device that cannot discard does nothing and succeeds.

@@ -1,21 +1,23 @@
-//! How a file or a raw device is opened.
+//! Options for opening a file or a raw device.
 
-/// Whether something is used.
+/// A choice whether a feature of the host is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// Where the host has it.
+    /// Used where the host has it.
     #[default]
     Auto,
-    /// Not even where the host has it.
+    /// Not used.
     Never,
 }
 
-/// How [`FileDevice::open_with`](crate::FileDevice::open_with) opens. The default is for writing, with all that the host has.
+/// Options of [`FileDevice::open_with`](crate::FileDevice::open_with). The default is for writing, with all
+/// features of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOptions {
-    /// For writing as well, and then for this owner alone.
+    /// Open for writing as well, and exclusively.
     pub write: bool,
-    /// Direct I/O: the device reads into the caller's memory and writes from it, past the host's page cache.
+    /// Direct I/O: the device reads into the caller's memory and writes from it, bypassing the host's page
+    /// cache.
     pub direct: Choice,
     /// io_uring: many requests are in flight at once, from one thread.
     pub io_uring: Choice,

@@ -1,20 +1,21 @@
-//! Many requests at once by system calls: a few threads, for the time of one call.
+//! Many requests at the same time by system calls: a few threads for the duration of one call.
 
 use parking_lot::Mutex;
 
-/// Most threads of one call, the caller's among them.
+/// Most threads of one call, the caller's included.
 const WORKERS: usize = 8;
 
-/// So many requests pay for a thread.
+/// Number of requests that pay for a thread.
 const REQUESTS_A_WORKER: usize = 8;
 
-/// Does `work` on every item and returns when all are done. Where no thread can be had the caller's does it all.
+/// Calls `work` with every item and returns when all calls have ended. Where no thread can be created the
+/// caller's does all.
 pub(super) fn for_each<T: Send>(items: impl ExactSizeIterator<Item = T> + Send, work: impl Fn(T) + Sync) {
     let workers = (items.len() / REQUESTS_A_WORKER).min(WORKERS);
     let items = Mutex::new(items);
     let worker = || {
         loop {
-            // (In a statement of its own, so that the lock is open again while the work is done.)
+            // (A statement of its own unlocks the mutex before the work begins.)
             let item = items.lock().next();
             let Some(item) = item else { return };
             work(item);

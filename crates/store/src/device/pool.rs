@@ -5,10 +5,11 @@ use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-/// Most rings of one device: so many threads have many requests in flight at the same time, the others wait for them.
-const MOST: usize = 32;
+/// Most rings of one device: so many threads at a time have many requests in flight; the others wait for
+/// them.
+const MAX_RINGS: usize = 32;
 
-/// Rings that are lent to one call at a time. So any thread may use them, and none has to be kept for them.
+/// Rings that are lent to one call at a time. So any thread may use them, and no thread exists for them.
 pub(super) struct Pool {
     rings: Mutex<Rings>,
     returned: Condvar,
@@ -16,12 +17,12 @@ pub(super) struct Pool {
 
 struct Rings {
     idle: Vec<Ring>,
-    /// All that there are, the lent ones included.
+    /// Number of rings, lent ones included.
     count: usize,
 }
 
 impl Pool {
-    /// A pool with a first ring.
+    /// Returns a pool with a first ring.
     ///
     /// # Errors
     /// The host's, when it refuses rings.
@@ -30,14 +31,15 @@ impl Pool {
         Ok(Pool { rings: rings.into(), returned: Condvar::new() })
     }
 
-    /// An idle ring, or a new one, or one that comes back. `None` when there is none at all and none can be made.
+    /// Returns an idle ring, or a new one, or waits for one. `None` where there is no ring and none can be
+    /// made.
     pub(super) fn take(&self) -> Option<Lent<'_>> {
         let mut rings = self.rings.lock();
         loop {
             if let Some(ring) = rings.idle.pop() {
                 return Some(Lent { pool: self, ring: Some(ring) });
             }
-            if rings.count < MOST
+            if rings.count < MAX_RINGS
                 && let Ok(ring) = Ring::new()
             {
                 rings.count += 1;
@@ -54,7 +56,7 @@ impl Pool {
 /// A ring for one call.
 pub(super) struct Lent<'p> {
     pool: &'p Pool,
-    /// Present until it goes back.
+    /// Present until it is returned.
     ring: Option<Ring>,
 }
 
@@ -62,24 +64,25 @@ impl Deref for Lent<'_> {
     type Target = Ring;
 
     fn deref(&self) -> &Ring {
-        self.ring.as_ref().expect("a ring is present until it goes back")
+        self.ring.as_ref().expect("a ring is present until it is returned")
     }
 }
 
 impl DerefMut for Lent<'_> {
     fn deref_mut(&mut self) -> &mut Ring {
-        self.ring.as_mut().expect("a ring is present until it goes back")
+        self.ring.as_mut().expect("a ring is present until it is returned")
     }
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let mut rings = self.pool.rings.lock();
-        // After a panic or a refusal a ring may hold requests that must never be taken: it ends here.
+        // After a panic or a refusal a ring may have queued requests that the kernel must never take: it ends
+        // here.
         match self.ring.take().filter(Ring::is_sound) {
             Some(ring) => {
                 rings.idle.push(ring);
-                debug_assert!(rings.idle.len() <= rings.count && rings.count <= MOST);
+                debug_assert!(rings.idle.len() <= rings.count && rings.count <= MAX_RINGS);
             }
             None => rings.count -= 1,
         }

@@ -1,17 +1,17 @@
-//! Reads and writes by system calls that go on until all is done.
+//! Reads and writes by system calls, repeated until all bytes are moved.
 
 use super::{IoBuf, IoBufMut};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// How often a call that "would block" is tried again. Files do not block in that sense, but a block device that runs
-/// out of request slots may say so for a moment.
-const PATIENCE: u32 = 10_000;
+/// Number of repetitions of a call that "would block". Files do not block in that sense, but a block device
+/// that runs out of request slots may return it for a short time.
+const MAX_RETRIES: u32 = 10_000;
 
-/// Makes a system call that returns a count of bytes, or -1.
+/// Makes a system call that returns a count of bytes, or -1, and repeats it where it was interrupted.
 fn persist(mut call: impl FnMut() -> isize) -> io::Result<usize> {
-    let mut patience = PATIENCE;
+    let mut retries = MAX_RETRIES;
     loop {
         if let Ok(count) = usize::try_from(call()) {
             return Ok(count);
@@ -19,8 +19,8 @@ fn persist(mut call: impl FnMut() -> isize) -> io::Result<usize> {
         let error = io::Error::last_os_error();
         match error.kind() {
             io::ErrorKind::Interrupted => {}
-            io::ErrorKind::WouldBlock if patience > 0 => {
-                patience -= 1;
+            io::ErrorKind::WouldBlock if retries > 0 => {
+                retries -= 1;
                 std::thread::yield_now();
             }
             _ => return Err(error),
@@ -28,33 +28,35 @@ fn persist(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     }
 }
 
-/// A position as the kernel takes it.
+/// Returns a position in the kernel's type.
 fn signed(at: u64) -> io::Result<i64> {
     i64::try_from(at).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// One read; how many bytes it gave, which is 0 at the end of the file.
+/// Does one read, and returns the number of bytes, which is 0 at the end of the file.
 pub(super) fn read_some(file: &File, at: u64, buffer: &mut IoBufMut<'_>) -> io::Result<usize> {
     let at = signed(at)?;
-    // SAFETY: the kernel fills memory that `buffer` says is valid for writes. Other threads may read it meanwhile, by words.
+    // SAFETY: the kernel fills memory that `buffer` says is valid for writes. Other threads may read it
+    // meanwhile, by words.
     persist(|| unsafe { libc::pread64(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), at) })
 }
 
-/// One write; how many bytes were taken.
+/// Does one write, and returns the number of bytes.
 fn write_some(file: &File, at: u64, data: IoBuf<'_>) -> io::Result<usize> {
     let at = signed(at)?;
-    // SAFETY: the kernel reads memory that `data` says is valid for reads. Other threads may change it meanwhile, by words.
+    // SAFETY: the kernel reads memory that `data` says is valid for reads. Other threads may change it
+    // meanwhile, by words.
     persist(|| unsafe { libc::pwrite64(file.as_raw_fd(), data.as_ptr().cast(), data.len(), at) })
 }
 
-/// How many of `count` bytes that were moved can be built upon when `left` were asked for: all when that was all, else
-/// whole grains, for what follows must be aligned. `None` when that is no progress.
-pub(super) fn progress(count: usize, left: usize, grain: usize) -> Option<usize> {
-    let usable = if count >= left { left } else { count - count % grain };
+/// Returns the usable part of `count` bytes that were moved when `left` were requested: all where that was
+/// all, else whole units, because the rest must be aligned. `None` where that is no progress.
+pub(super) fn progress(count: usize, left: usize, unit: usize) -> Option<usize> {
+    let usable = if count >= left { left } else { count - count % unit };
     (usable > 0 || left == 0).then_some(usable)
 }
 
-/// Reads at least `needed` bytes, and up to as many as `buffer` takes.
+/// Reads at least `needed` bytes, and at most the length of `buffer`.
 ///
 /// # Errors
 /// The host's; `UnexpectedEof` when the file ends before.
@@ -63,12 +65,12 @@ pub(super) fn read(
     at: u64,
     mut buffer: IoBufMut<'_>,
     needed: usize,
-    grain: usize,
+    unit: usize,
 ) -> io::Result<()> {
     let mut done = 0;
     while done < needed {
         let count = read_some(file, at + done as u64, &mut buffer.part(done..))?;
-        done += progress(count, needed - done, grain).ok_or(io::ErrorKind::UnexpectedEof)?;
+        done += progress(count, needed - done, unit).ok_or(io::ErrorKind::UnexpectedEof)?;
     }
     Ok(())
 }
@@ -77,11 +79,11 @@ pub(super) fn read(
 ///
 /// # Errors
 /// The host's; `WriteZero` when the file takes no more.
-pub(super) fn write(file: &File, at: u64, data: IoBuf<'_>, grain: usize) -> io::Result<()> {
+pub(super) fn write(file: &File, at: u64, data: IoBuf<'_>, unit: usize) -> io::Result<()> {
     let mut done = 0;
     while done < data.len() {
         let count = write_some(file, at + done as u64, data.part(done..))?;
-        done += progress(count, data.len() - done, grain).ok_or(io::ErrorKind::WriteZero)?;
+        done += progress(count, data.len() - done, unit).ok_or(io::ErrorKind::WriteZero)?;
     }
     Ok(())
 }

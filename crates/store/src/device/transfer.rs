@@ -1,4 +1,4 @@
-//! One request on its way through a ring.
+//! One transfer, which a ring or system calls do.
 
 use super::{IoBuf, IoBufMut, system};
 use io_uring::{opcode, squeue, types};
@@ -23,7 +23,7 @@ impl Memory<'_> {
 
 /// Bytes that move between a file and memory, and how far they are.
 pub(super) struct Transfer<'m> {
-    /// Which request of its call this is.
+    /// Index of the request in its call.
     pub(super) index: usize,
     at: u64,
     memory: Memory<'m>,
@@ -31,25 +31,25 @@ pub(super) struct Transfer<'m> {
     done: usize,
 }
 
-/// What became of a part of a transfer.
-pub(super) enum Step {
-    /// All is done.
+/// Outcome of a part of a transfer.
+pub(super) enum Progress {
+    /// The transfer has ended.
     Done,
-    /// A part is done; the rest must be asked for.
+    /// A part is done; the rest needs another request.
     More,
-    /// The kernel wants to be asked again.
+    /// The kernel did nothing; the request must be repeated.
     Again,
-    /// It failed.
+    /// The transfer failed.
     Failed(io::Error),
 }
 
 impl<'m> Transfer<'m> {
-    /// Fills `buffer` from `at` on.
+    /// Returns a transfer that fills `buffer` from `at` on.
     pub(super) fn read(index: usize, at: u64, buffer: IoBufMut<'m>) -> Self {
         Transfer { index, at, memory: Memory::Read(buffer), done: 0 }
     }
 
-    /// Writes `data` to `at` and on.
+    /// Returns a transfer that writes `data` from `at` on.
     pub(super) fn write(index: usize, at: u64, data: IoBuf<'m>) -> Self {
         Transfer { index, at, memory: Memory::Write(data), done: 0 }
     }
@@ -58,7 +58,7 @@ impl<'m> Transfer<'m> {
         self.memory.len() - self.done
     }
 
-    /// The kernel's request for what is left, at most `most` bytes.
+    /// Returns the kernel's request for the rest, at most `most` bytes.
     pub(super) fn entry(&mut self, file: RawFd, most: u32) -> squeue::Entry {
         let len = u32::try_from(self.left()).unwrap_or(u32::MAX).min(most);
         let (file, at) = (types::Fd(file), self.at + self.done as u64);
@@ -72,32 +72,32 @@ impl<'m> Transfer<'m> {
         }
     }
 
-    /// Takes note of the kernel's answer: a count of bytes, or a negative errno.
-    pub(super) fn proceed(&mut self, answer: i32, grain: usize) -> Step {
-        let Ok(count) = usize::try_from(answer) else {
-            let error = io::Error::from_raw_os_error(answer.saturating_neg());
+    /// Applies the kernel's result: a count of bytes, or a negative errno.
+    pub(super) fn proceed(&mut self, result: i32, unit: usize) -> Progress {
+        let Ok(count) = usize::try_from(result) else {
+            let error = io::Error::from_raw_os_error(result.saturating_neg());
             return match error.kind() {
-                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Step::Again,
-                _ => Step::Failed(error),
+                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Progress::Again,
+                _ => Progress::Failed(error),
             };
         };
-        let Some(count) = system::progress(count, self.left(), grain) else {
-            return Step::Failed(match self.memory {
+        let Some(count) = system::progress(count, self.left(), unit) else {
+            return Progress::Failed(match self.memory {
                 Memory::Read(_) => io::ErrorKind::UnexpectedEof.into(),
                 Memory::Write(_) => io::ErrorKind::WriteZero.into(),
             });
         };
         debug_assert!(count <= self.left());
         self.done += count;
-        if self.left() == 0 { Step::Done } else { Step::More }
+        if self.left() == 0 { Progress::Done } else { Progress::More }
     }
 
-    /// Does what is left by system calls. The kernel must hold no request for this memory.
-    pub(super) fn finish(self, file: &File, grain: usize) -> io::Result<()> {
+    /// Does the rest by system calls. No request for this memory is in flight.
+    pub(super) fn finish(self, file: &File, unit: usize) -> io::Result<()> {
         let (at, left) = (self.at + self.done as u64, self.left());
         match self.memory {
-            Memory::Read(mut buffer) => system::read(file, at, buffer.part(self.done..), left, grain),
-            Memory::Write(data) => system::write(file, at, data.part(self.done..), grain),
+            Memory::Read(mut buffer) => system::read(file, at, buffer.part(self.done..), left, unit),
+            Memory::Write(data) => system::write(file, at, data.part(self.done..), unit),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Memory that direct I/O accepts.
+//! Aligned memory, for direct I/O.
 
 use lanefs_format::BLOCK;
 use std::ops::{Deref, DerefMut};
 
-/// Bytes that begin at a multiple of 4096. It keeps its place in memory when it is moved.
+/// Bytes whose address is a multiple of 4096. A move of the value does not move them.
 ///
-/// A vector that is one block longer than needed always has an aligned start in it, so no allocator call of its own
-/// (and nothing unsafe) is needed; pages that are not touched take no memory.
+/// A vector that is one block longer than needed always has an aligned start in it, so the type needs no
+/// allocator call (and nothing unsafe); pages that are not accessed take no memory.
 #[derive(Default)]
 pub(crate) struct AlignedBuffer {
     bytes: Vec<u8>,
@@ -15,7 +15,7 @@ pub(crate) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// `len` bytes, all zero.
+    /// Returns `len` bytes, all zero.
     pub(crate) fn zeroed(len: usize) -> Self {
         let bytes = vec![0; len + BLOCK as usize - 1];
         let start = bytes.as_ptr().addr().wrapping_neg() % BLOCK as usize;
@@ -23,8 +23,8 @@ impl AlignedBuffer {
         AlignedBuffer { bytes, start, len }
     }
 
-    /// Makes it `len` bytes long, in the same memory where there is enough of it. What it holds then is anything that
-    /// it held before, or zeros.
+    /// Changes the length to `len` bytes, in the same memory where there is enough. The content is then old
+    /// bytes, or zeros.
     pub(crate) fn reuse(&mut self, len: usize) {
         if self.start + len <= self.bytes.len() {
             self.len = len;
@@ -33,7 +33,7 @@ impl AlignedBuffer {
         }
     }
 
-    /// Bytes of memory that it has, in use or not.
+    /// Returns the bytes of its memory, in use or not.
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.len()
     }

@@ -1,4 +1,4 @@
-//! A commit as the log holds it.
+//! The encoding of a commit in the log.
 
 use super::aligned::AlignedBuffer;
 use super::ring::Ring;
@@ -8,33 +8,35 @@ use lanefs_format::{
     journal_commit as c, journal_descriptor as d,
 };
 
-/// Positions in one descriptor or revocation.
+/// Number of positions in one descriptor or revocation.
 pub(super) const POSITIONS: usize = d::POSITIONS.len;
 
-/// What becomes durable at once.
+/// The content of one commit.
 #[derive(Clone, Copy)]
 pub(crate) struct Commit<'a> {
-    /// Positions, ascending, each with the sealed 4096 bytes that belong there.
+    /// Ascending positions, each with the sealed 4096 bytes of its block.
     pub(crate) blocks: &'a [(u64, &'a [u8])],
-    /// Positions of blocks that this commit frees: no copy of them from this commit or an earlier one may be brought in
-    /// place any more. None of them is among `blocks`.
+    /// Positions of blocks that this commit frees: recovery writes no copy of them from this commit or an
+    /// earlier one. None of them is among `blocks`.
     pub(crate) revoked: &'a [u64],
 }
 
-/// Blocks that a commit takes in the log.
+/// Returns the number of blocks of a commit in the log.
 pub(super) fn blocks_in_log(blocks: usize, revoked: usize) -> u64 {
     (revoked.div_ceil(POSITIONS) + blocks.div_ceil(POSITIONS) + blocks + 1) as u64
 }
 
 impl Commit<'_> {
-    /// True when there is nothing to write.
+    /// Returns true when there is nothing to write.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.revoked.is_empty()
     }
 
+    /// Checks the caller's duties.
+    ///
     /// # Errors
-    /// `InvariantViolated` for a commit that breaks its caller's promises: recovery would take it for damage, or lose a
-    /// block that is both written and revoked.
+    /// `InvariantViolated` for a commit that breaks its caller's duties: recovery would take it for damage,
+    /// or lose a block that is both written and revoked.
     pub(super) fn check(&self) -> Result<(), Fault> {
         let ascending = self.blocks.windows(2).all(|two| two[0].0 < two[1].0);
         let whole = self.blocks.iter().all(|(_, image)| image.len() as u64 == BLOCK);
@@ -45,28 +47,28 @@ impl Commit<'_> {
         Ok(())
     }
 
-    /// Lays the commit out in `out`: revocations, then descriptors each with its copies, then the record.
+    /// Encodes the commit into `out`: revocations, then descriptors each with its copies, then the record.
     pub(super) fn encode(
         &self,
         sums: &Checksummer,
         ring: Ring,
-        place: u64,
+        slot: u64,
         sequence: u64,
         out: &mut AlignedBuffer,
     ) {
         let total = blocks_in_log(self.blocks.len(), self.revoked.len());
         out.reuse((total * BLOCK) as usize);
         let (before, record) = out.split_at_mut(((total - 1) * BLOCK) as usize);
-        let mut rest = before.chunks_exact_mut(BLOCK as usize).zip(place..);
+        let mut rest = before.chunks_exact_mut(BLOCK as usize).zip(slot..);
         for part in self.revoked.chunks(POSITIONS) {
-            let Some((block, place)) = rest.next() else { return };
+            let Some((block, slot)) = rest.next() else { return };
             list(block, JOURNAL_REVOCATION, sequence, part.iter().copied());
-            sums.seal(BlockKind::Journal, ring.position(place), block, 0);
+            sums.seal(BlockKind::Journal, ring.position(slot), block, 0);
         }
         for part in self.blocks.chunks(POSITIONS) {
-            let Some((block, place)) = rest.next() else { return };
+            let Some((block, slot)) = rest.next() else { return };
             list(block, JOURNAL_DESCRIPTOR, sequence, part.iter().map(|(at, _)| *at));
-            sums.seal(BlockKind::Journal, ring.position(place), block, 0);
+            sums.seal(BlockKind::Journal, ring.position(slot), block, 0);
             for ((_, image), (copy, _)) in part.iter().zip(&mut rest) {
                 copy.copy_from_slice(image);
             }
@@ -77,7 +79,7 @@ impl Commit<'_> {
         c::SEQUENCE.write(record, sequence);
         c::BLOCKS.write(record, total - 1);
         c::CONTENT.write(record, Checksummer::append(0, before));
-        sums.seal(BlockKind::Journal, ring.position(place + total - 1), record, 0);
+        sums.seal(BlockKind::Journal, ring.position(slot + total - 1), record, 0);
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The 4096 bytes of a block as a commit has them, aligned for direct I/O. A clone shares them; so may all images of a
-/// commit share one buffer, which is kept while any of them is.
+/// The 4096 bytes of a block in a commit, aligned for direct I/O. A clone shares them. All images of a commit
+/// may share one buffer, which lives as long as any of them.
 #[derive(Clone)]
 pub(crate) struct Image {
     buffer: Arc<AlignedBuffer>,
@@ -15,7 +15,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Block `index` of a buffer that holds whole blocks; `None` where it has no such block.
+    /// Returns block `index` of a buffer of whole blocks; `None` where it has no such block.
     pub(crate) fn of(buffer: &Arc<AlignedBuffer>, index: usize) -> Option<Self> {
         let offset = index.checked_mul(BLOCK as usize)?;
         let whole = offset.checked_add(BLOCK as usize)? <= buffer.len();
@@ -31,61 +31,62 @@ impl Deref for Image {
     }
 }
 
-/// A block on its way to its place.
+/// A block that is to be written in place.
 #[derive(Clone)]
-pub(crate) struct Waiting {
-    /// Where it belongs.
+pub(crate) struct PendingBlock {
+    /// Position of the block.
     pub(crate) position: u64,
-    /// Number of the commit that it is from.
+    /// Number of its commit.
     pub(crate) sequence: u64,
-    /// What is to be written.
+    /// Bytes to write.
     pub(crate) image: Image,
 }
 
-/// Of each block that the log holds and that is not in place, the newest image.
+/// The newest image of each block in the log that is not in place.
 ///
-/// After a crash recovery does what these images are for, so they may be lost. They must be read instead of the device,
-/// which has something older.
+/// A crash may lose these images, because recovery finds them in the log. A fetch must read them instead of
+/// the device, which has older bytes.
 #[derive(Default)]
 pub(crate) struct Pending {
     blocks: BTreeMap<u64, (u64, Image)>,
 }
 
 impl Pending {
-    /// Adds a block of the commit `sequence`, which is durable and newer than all before.
+    /// Adds a block of the commit `sequence`, which is durable and newer than all earlier ones.
     pub(crate) fn add(&mut self, sequence: u64, position: u64, image: Image) {
         let before = self.blocks.insert(position, (sequence, image));
         debug_assert!(before.is_none_or(|(older, _)| older <= sequence), "numbers of commits rise");
     }
 
-    /// Forgets a block that a commit freed, when that commit is durable.
+    /// Removes a block that a commit freed, once that commit is durable.
     pub(crate) fn revoke(&mut self, position: u64) {
         self.blocks.remove(&position);
     }
 
-    /// The newest image of a block, where it is not in place.
+    /// Returns the newest image of a block, where it is not in place.
     pub(crate) fn get(&self, position: u64) -> Option<&[u8]> {
         self.blocks.get(&position).map(|(_, image)| &**image)
     }
 
-    /// Position of the first block at `from` or behind it.
+    /// Returns the position of the first block at `from` or behind it.
     pub(crate) fn next_from(&self, from: u64) -> Option<u64> {
         self.blocks.range(from..).next().map(|(position, _)| *position)
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Blocks at `from` and behind it whose newest image is from a commit up to `sequence`: `most` at most, the lowest
-    /// positions first, so that neighbours can be written at once. A pass goes on behind the last position of the batch
-    /// before, ends when a batch is empty, and is flushed as a whole.
-    pub(crate) fn batch(&self, from: u64, sequence: u64, most: usize) -> Vec<Waiting> {
+    /// Returns the blocks at `from` and behind it whose newest image is from a commit up to `sequence`:
+    /// `most` at most, the lowest positions first, so that consecutive blocks can be written together. A pass
+    /// continues behind the last position of the last batch, ends with an empty batch, and is flushed as a
+    /// whole.
+    pub(crate) fn batch(&self, from: u64, sequence: u64, most: usize) -> Vec<PendingBlock> {
         let due = self.blocks.range(from..).filter(|(_, (of, _))| *of <= sequence);
         due.take(most)
-            .map(|(position, (sequence, image))| Waiting {
+            .map(|(position, (sequence, image))| PendingBlock {
                 position: *position,
                 sequence: *sequence,
                 image: image.clone(),
@@ -93,8 +94,8 @@ impl Pending {
             .collect()
     }
 
-    /// Forgets blocks that were written in place and flushed, given as position and number of the commit, but for those
-    /// of which a newer image came since.
+    /// Removes blocks that were written in place and flushed, given as position and number of the commit,
+    /// except those with a newer image since.
     pub(crate) fn done(&mut self, written: &[(u64, u64)]) {
         for (position, sequence) in written {
             if self.blocks.get(position).is_some_and(|(newest, _)| newest == sequence) {
@@ -114,7 +115,7 @@ mod tests {
         Image::of(&Arc::new(buffer), 1).expect("block 1 of 3")
     }
 
-    fn keys(batch: &[Waiting]) -> Vec<(u64, u64)> {
+    fn keys(batch: &[PendingBlock]) -> Vec<(u64, u64)> {
         batch.iter().map(|waiting| (waiting.position, waiting.sequence)).collect()
     }
 
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_forgotten_unless_it_changed_since() {
+    fn a_written_block_is_removed_unless_it_changed_since() {
         let mut pending = Pending::default();
         pending.add(1, 10, image(1));
         pending.add(1, 20, image(1));

@@ -1,4 +1,4 @@
-//! What the log holds after a crash, and bringing it in place.
+//! Recovery: the commits in the log after a crash, and their replay.
 
 use super::aligned::AlignedBuffer;
 use super::commit::POSITIONS;
@@ -13,21 +13,23 @@ use lanefs_format::{
 };
 use std::collections::BTreeMap;
 
-/// Blocks that are read at once (1 MiB).
+/// Number of blocks of one read (1 MiB).
 const PIECE: u64 = 256;
 
-/// The log from its tail on. Blocks are counted from there; what was read is kept, which is no more than the journal.
-struct Tape<'a> {
+/// A reader of the log, whose blocks are numbered from the tail on. It keeps the blocks that it read, which
+/// are no more than the journal.
+struct LogReader<'a> {
     device: &'a dyn Device,
     ring: Ring,
     tail: u64,
     pieces: Vec<AlignedBuffer>,
-    /// Blocks that could not be read. They only matter to who wants them: what lies behind the log's end does not.
+    /// Blocks that could not be read. They matter only where they are needed: those behind the log's end do
+    /// not.
     unreadable: BTreeMap<u64, Fault>,
 }
 
-impl Tape<'_> {
-    /// Block `n`, which must be below the ring's length.
+impl LogReader<'_> {
+    /// Returns block `n`, which is below the ring's length.
     ///
     /// # Errors
     /// [`Fault::Io`].
@@ -41,23 +43,23 @@ impl Tape<'_> {
         }
     }
 
-    /// A block that was read already.
+    /// Returns a block that was read already.
     fn get(&self, n: u64) -> &[u8] {
         let start = (n % PIECE * BLOCK) as usize;
         &self.pieces[(n / PIECE) as usize][start..start + BLOCK as usize]
     }
 
-    /// True when there is a trace of the commit `sequence` or a later one. Only then is it worth while to read the rest: a
-    /// volume that was closed is opened without reading its whole journal. The first piece is looked through, and not
-    /// its first block alone, which may have rotted.
+    /// Returns true when the first piece has a trace of the commit `sequence` or a later one. Only then the
+    /// rest is read: a closed volume opens without a read of its whole journal. The whole piece is searched,
+    /// because its first block may have rotted.
     ///
     /// # Errors
     /// [`Fault::Io`] for the first block.
     fn begins(&mut self, sums: &Checksummer, sequence: u64) -> Result<bool, Fault> {
         self.block(0)?;
         let blocks = self.pieces.iter().flat_map(|piece| piece.chunks_exact(BLOCK as usize));
-        let mut known = (self.tail..).zip(blocks).filter_map(|(place, block)| {
-            identify(sums, self.ring.position(place), block).filter(|(_, number)| *number < SEQUENCE_END)
+        let mut known = (self.tail..).zip(blocks).filter_map(|(slot, block)| {
+            identify(sums, self.ring.position(slot), block).filter(|(_, number)| *number < SEQUENCE_END)
         });
         Ok(known.any(|(_, number)| number >= sequence))
     }
@@ -77,18 +79,19 @@ impl Tape<'_> {
     }
 }
 
-/// The whole commits of a log.
-pub(super) struct Found<'a> {
-    tape: Tape<'a>,
-    /// Blocks that they take, from the tail on.
+/// The complete commits of a log.
+pub(super) struct ScanResult<'a> {
+    log: LogReader<'a>,
+    /// Number of their blocks, from the tail on.
     pub(super) blocks: u64,
-    /// Number of the first commit that is not there.
+    /// Number of the first commit that is incomplete or missing.
     pub(super) next: u64,
-    /// Of each block the newest copy that was not revoked: where it belongs, and its block of the log.
+    /// The newest copy of each block that was not revoked: the position of the block, and the block of the
+    /// log.
     copies: BTreeMap<u64, u64>,
 }
 
-/// Contents of one commit.
+/// The contents of one commit.
 #[derive(Default)]
 struct Contents {
     blocks: u64,
@@ -96,26 +99,26 @@ struct Contents {
     revoked: Vec<u64>,
 }
 
-/// Finds all whole commits from the tail on. Nothing is written.
+/// Finds all complete commits from the tail on. Nothing is written.
 ///
 /// # Errors
-/// [`Fault::Io`]; [`Fault::Damaged`] for a block of the log that verifies but says what cannot be, and for a commit that
-/// does not verify though a later one was begun, which no crash leaves.
+/// [`Fault::Io`]; [`Fault::Damaged`] for a block of the log that verifies but has impossible values, and for
+/// a commit that does not verify although a later one was begun, which no crash leaves.
 pub(super) fn scan<'a>(
     device: &'a dyn Device,
     sums: &Checksummer,
     ring: Ring,
     tail: Tail,
     volume_len: u64,
-) -> Result<Found<'a>, Fault> {
-    let tape = Tape { device, ring, tail: tail.place, pieces: Vec::new(), unreadable: BTreeMap::new() };
-    let mut found = Found { tape, blocks: 0, next: tail.sequence, copies: BTreeMap::new() };
-    if !found.tape.begins(sums, tail.sequence)? {
+) -> Result<ScanResult<'a>, Fault> {
+    let log = LogReader { device, ring, tail: tail.slot, pieces: Vec::new(), unreadable: BTreeMap::new() };
+    let mut found = ScanResult { log, blocks: 0, next: tail.sequence, copies: BTreeMap::new() };
+    if !found.log.begins(sums, tail.sequence)? {
         return Ok(found);
     }
-    while let Some(contents) = read_commit(&mut found.tape, sums, found.blocks, found.next, volume_len)? {
-        // The commits come oldest first, so a revocation takes back all copies that are known by now: those of
-        // earlier commits and of its own.
+    while let Some(contents) = read_commit(&mut found.log, sums, found.blocks, found.next, volume_len)? {
+        // The scan meets the oldest commit first, so a revocation removes all copies so far: those of earlier
+        // commits and of its own.
         found.copies.extend(contents.copies);
         for at in contents.revoked {
             found.copies.remove(&at);
@@ -123,9 +126,10 @@ pub(super) fn scan<'a>(
         found.blocks += contents.blocks;
         found.next += 1;
     }
-    // A commit is begun when the one before it is durable. So the first that is not whole is the last that was begun.
+    // A commit begins when the one before it is durable. So the first incomplete one is the last that was
+    // begun.
     if highest(device, sums, ring).number > found.next {
-        let at = ring.position(tail.place + found.blocks);
+        let at = ring.position(tail.slot + found.blocks);
         return Err(Fault::damaged(
             at,
             "a commit in the journal that does not verify, with a later one behind it",
@@ -134,19 +138,19 @@ pub(super) fn scan<'a>(
     Ok(found)
 }
 
-/// The commit `sequence` at block `first` of the log; `None` when it is not whole.
+/// Reads the commit `sequence` at block `first` of the log; `None` where it is incomplete.
 fn read_commit(
-    tape: &mut Tape<'_>,
+    log: &mut LogReader<'_>,
     sums: &Checksummer,
     first: u64,
     sequence: u64,
     volume_len: u64,
 ) -> Result<Option<Contents>, Fault> {
-    let ring = tape.ring;
+    let ring = log.ring;
     let (mut n, mut content, mut contents) = (first, 0, Contents::default());
     while n < ring.len() {
-        let at = ring.position(tape.tail + n);
-        let block = tape.block(n)?;
+        let at = ring.position(log.tail + n);
+        let block = log.block(n)?;
         let Some((role, number)) = identify(sums, at, block) else { return Ok(None) };
         if number != sequence {
             return Ok(None);
@@ -157,8 +161,8 @@ fn read_commit(
             return Ok(whole.then_some(contents));
         }
         content = Checksummer::append(content, block);
-        // The block verifies and has the number that is due, so a writer made it as it is, and what cannot be in it is no
-        // trace of a crash.
+        // The block verifies and has the expected number, so a writer made it as it is, and no crash explains
+        // impossible values.
         let count = usize::from(d::COUNT.read(block).unwrap_or(0));
         let copies = if role == JOURNAL_DESCRIPTOR { count as u64 } else { 0 };
         if count == 0 || count > POSITIONS || n + copies + 1 >= ring.len() {
@@ -175,41 +179,42 @@ fn read_commit(
             }
         }
         for copy in n + 1..=n + copies {
-            content = Checksummer::append(content, tape.block(copy)?);
+            content = Checksummer::append(content, log.block(copy)?);
         }
         n += copies + 1;
     }
     Ok(None)
 }
 
-/// The superblock's copies are written apart from commits, and a journal has no business in itself.
+/// Returns true for a position to which commits write: not the superblock's copies, which are written apart,
+/// and not the journal itself.
 fn may_be_copied_to(ring: Ring, to: u64, volume_len: u64) -> bool {
     let inside = to.checked_add(BLOCK).is_some_and(|end| end <= volume_len);
     inside && to.is_multiple_of(BLOCK) && to != 0 && to != SUPERBLOCK_COPY && !ring.contains(to)
 }
 
-impl Found<'_> {
-    /// Writes the newest copy of each block to its place, and makes it durable. Doing it twice changes nothing.
+impl ScanResult<'_> {
+    /// Writes the newest copy of each block in place, and makes it durable. A second replay changes nothing.
     ///
     /// # Errors
     /// [`Fault::Io`].
-    pub(super) fn bring_in_place(&self) -> Result<(), Fault> {
+    pub(super) fn replay(&self) -> Result<(), Fault> {
         let positions: Vec<u64> = self.copies.keys().copied().collect();
-        write_in_place(self.tape.device, &positions, |at, out| {
+        write_in_place(self.log.device, &positions, |at, out| {
             if let Some(n) = self.copies.get(&at) {
-                out.copy_from_slice(self.tape.get(*n));
+                out.copy_from_slice(self.log.get(*n));
             }
         })?;
-        let header = self.tape.ring.header();
-        self.tape.device.flush().map_err(|e| io_fault(header, "flushing", &e))
+        let header = self.log.ring.header();
+        self.log.device.flush().map_err(|e| io_fault(header, "flushing", &e))
     }
 }
 
-/// What a whole ring says.
+/// The result of a read of the whole ring.
 pub(super) struct Highest {
-    /// Highest number of a commit in any block that verifies, 0 where there is none.
+    /// Highest commit number in any block that verifies, 0 where there is none.
     pub(super) number: u64,
-    /// Blocks that cannot be read: first place and number of blocks.
+    /// Blocks that cannot be read: first slot and number of blocks.
     pub(super) unreadable: Vec<(u64, u64)>,
 }
 
@@ -224,9 +229,9 @@ pub(super) fn highest(device: &dyn Device, sums: &Checksummer, ring: Ring) -> Hi
             found.unreadable.push((first, blocks));
             continue;
         }
-        for (place, block) in (first..).zip(piece.chunks_exact(BLOCK as usize)) {
-            // Numbers from the end on cannot come up, so they cannot be mistaken either.
-            if let Some((_, number)) = identify(sums, ring.position(place), block)
+        for (slot, block) in (first..).zip(piece.chunks_exact(BLOCK as usize)) {
+            // No commit has a number from the end on, so these cannot be mistaken.
+            if let Some((_, number)) = identify(sums, ring.position(slot), block)
                 && number < SEQUENCE_END
             {
                 found.number = found.number.max(number);

@@ -1,18 +1,18 @@
-//! Where the log's blocks lie, and how bytes get there.
+//! The ring: positions of the log's blocks, reads and writes.
 
 use crate::fault::io_fault;
 use crate::{Device, Fault};
 use lanefs_format::{BLOCK, BlockKind, Checksummer, journal_commit as c, journal_descriptor as d};
 use std::ops::Range;
 
-/// Fewest blocks of a journal: the header, and a commit of one block with its descriptor and record.
+/// Smallest journal in blocks: the header, and a commit of one block with its descriptor and record.
 const MIN_BLOCKS: u64 = 4;
 
-/// Numbers of commits stay below this, so that arithmetic on them never overflows. No journal ever gets there.
+/// Upper bound of commit numbers, so that arithmetic on them never overflows. No journal reaches it.
 pub(super) const SEQUENCE_END: u64 = 1 << 62;
 
-/// The log is the journal without its header. Its blocks have **places** from 0 to `len() - 1`, and behind the last
-/// comes the first: functions take any place and mean its remainder.
+/// The log: the journal without its header. Its blocks have **slots** from 0 to `len() - 1`, and the first
+/// follows the last: functions take any slot number, modulo the length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ring {
     journal: u64,
@@ -20,10 +20,10 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Of the journal at byte `at`, `blocks` long with its header.
+    /// Returns the ring of the journal at byte `at`, `blocks` long with its header.
     ///
     /// # Errors
-    /// [`Fault::Damaged`] where no journal can be like that.
+    /// [`Fault::Damaged`] for an impossible size.
     pub(super) fn new(at: u64, blocks: u64) -> Result<Self, Fault> {
         let end = blocks.checked_mul(BLOCK).and_then(|bytes| at.checked_add(bytes));
         if blocks < MIN_BLOCKS || end.is_none() {
@@ -32,40 +32,41 @@ impl Ring {
         Ok(Ring { journal: at, len: blocks - 1 })
     }
 
-    /// Position of the header.
+    /// Returns the position of the header.
     pub(super) fn header(&self) -> u64 {
         self.journal
     }
 
-    /// Number of places.
+    /// Returns the number of slots.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Byte position of a place.
-    pub(super) fn position(&self, place: u64) -> u64 {
-        self.journal + (1 + place % self.len) * BLOCK
+    /// Returns the byte position of a slot.
+    pub(super) fn position(&self, slot: u64) -> u64 {
+        self.journal + (1 + slot % self.len) * BLOCK
     }
 
-    /// True for a byte position inside the journal, header included.
+    /// Returns true for a byte position inside the journal, header included.
     pub(super) fn contains(&self, position: u64) -> bool {
         position >= self.journal && position - self.journal < (1 + self.len) * BLOCK
     }
 
-    /// The parts of `bytes` bytes from `place` on: each with its position. The second is empty where nothing wraps.
-    fn parts(&self, place: u64, bytes: usize) -> [(u64, Range<usize>); 2] {
-        let to_end = (self.len - place % self.len).saturating_mul(BLOCK);
+    /// Returns the parts of `bytes` bytes from `slot` on, each with its position. The second is empty where
+    /// nothing wraps.
+    fn parts(&self, slot: u64, bytes: usize) -> [(u64, Range<usize>); 2] {
+        let to_end = (self.len - slot % self.len).saturating_mul(BLOCK);
         let first = usize::try_from(to_end).map_or(bytes, |to_end| bytes.min(to_end));
         debug_assert!(bytes as u64 <= self.len * BLOCK, "no more than the ring");
-        [(self.position(place), 0..first), (self.position(0), first..bytes)]
+        [(self.position(slot), 0..first), (self.position(0), first..bytes)]
     }
 
-    /// Fills `buffer`, no longer than the ring, from `place` on.
+    /// Fills `buffer`, no longer than the ring, from `slot` on.
     ///
     /// # Errors
     /// [`Fault::Io`].
-    pub(super) fn read(&self, device: &dyn Device, place: u64, buffer: &mut [u8]) -> Result<(), Fault> {
-        for (at, part) in self.parts(place, buffer.len()) {
+    pub(super) fn read(&self, device: &dyn Device, slot: u64, buffer: &mut [u8]) -> Result<(), Fault> {
+        for (at, part) in self.parts(slot, buffer.len()) {
             if !part.is_empty() {
                 device.read_slice(at, &mut buffer[part]).map_err(|e| io_fault(at, "reading", &e))?;
             }
@@ -73,12 +74,12 @@ impl Ring {
         Ok(())
     }
 
-    /// Writes `bytes`, no longer than the ring, from `place` on: in one piece, or two where they wrap.
+    /// Writes `bytes`, no longer than the ring, from `slot` on: in one piece, or two where they wrap.
     ///
     /// # Errors
     /// [`Fault::Io`].
-    pub(super) fn write(&self, device: &dyn Device, place: u64, bytes: &[u8]) -> Result<(), Fault> {
-        for (at, part) in self.parts(place, bytes.len()) {
+    pub(super) fn write(&self, device: &dyn Device, slot: u64, bytes: &[u8]) -> Result<(), Fault> {
+        for (at, part) in self.parts(slot, bytes.len()) {
             if !part.is_empty() {
                 device.write_slice(at, &bytes[part]).map_err(|e| io_fault(at, "writing", &e))?;
             }
@@ -87,12 +88,12 @@ impl Ring {
     }
 }
 
-/// Role and commit number of a block at `at` that verifies as a descriptor, a revocation or a record; `None` for all
-/// else.
+/// Returns role and commit number of a block at `at` that verifies as a descriptor, a revocation or a record;
+/// `None` for all other blocks.
 ///
 /// A copy of another block never passes: the first two bytes of metadata blocks are a kind other than
-/// `BlockKind::Journal`, an inode's mode (whose second byte has a file type, so it is no role) or a pointer (odd, or
-/// zero).
+/// `BlockKind::Journal`, an inode's mode (whose second byte has a file type, so it is no role) or a pointer
+/// (odd, or zero).
 pub(super) fn identify(sums: &Checksummer, at: u64, block: &[u8]) -> Option<(u8, u64)> {
     const { assert!(d::SEQUENCE.offset == c::SEQUENCE.offset && d::ROLE.offset == c::ROLE.offset) };
     let role = d::ROLE.read(block)?;

@@ -1,4 +1,4 @@
-//! What is written behind, against commits, readers and the cache.
+//! Write-behind against commits, readers and the cache.
 
 use super::explorer::{explore, finds};
 use super::medium::Medium;
@@ -8,16 +8,16 @@ use lanefs_format::{BLOCK, BlockKind};
 use shuttle::thread;
 
 const KIND: BlockKind = BlockKind::Leaf;
-/// It says which version of the file counts.
+/// Position of the "inode", which has the version of the file.
 const INODE: u64 = 2 * BLOCK;
-/// The first version's block; the next one's is behind it.
+/// Position of the first version's block; the next version's block follows it.
 const DATA: u64 = 4 * BLOCK;
 
 fn place(version: u64) -> u64 {
     DATA + (version - 1) * BLOCK
 }
 
-/// A file that has a new block with each version.
+/// Explores a file that has a new block with each version.
 fn a_file_that_moves() {
     let medium = Medium::new(BLOCKS);
     medium.format(INODE, KIND, &BOTH, 0);
@@ -40,7 +40,7 @@ fn a_file_that_moves() {
             });
             scope.spawn(|| {
                 world.commit();
-                // As after a power cut: there is no journal, so the inode is in place.
+                // The device as after a power cut: there is no journal, so the inode is in place.
                 let version = medium.word(INODE + LEFT.offset as u64);
                 if version > 0 {
                     assert_eq!(medium.word(place(version)), version, "a file without its data");

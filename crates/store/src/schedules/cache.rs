@@ -1,4 +1,4 @@
-//! Blocks leave memory while others read and change them.
+//! Eviction of blocks that other threads read and change.
 
 use super::explorer::{explore, finds};
 use super::medium::Medium;
@@ -12,7 +12,7 @@ const KIND: BlockKind = BlockKind::Leaf;
 const A: u64 = 2 * BLOCK;
 const B: u64 = 5 * BLOCK;
 const DATA: u64 = 7 * BLOCK;
-/// What a run needs at a time, and little more.
+/// Budget in blocks: an attempt needs little less.
 const ROOM: u64 = 4;
 
 fn medium() -> Medium {
@@ -29,7 +29,7 @@ fn evict(world: &World) {
     }
 }
 
-/// A reader never takes the zeros that an evicted block leaves for its content.
+/// A reader never takes the zeros that eviction leaves for a block's content.
 fn clean_blocks_under_a_reader() {
     let medium = medium();
     let world = World::on(&medium, ROOM);
@@ -47,7 +47,7 @@ fn clean_blocks_under_a_reader() {
     world.check_books();
 }
 
-/// A writer of metadata, a reader and the cache.
+/// Explores a writer of metadata, a reader and the cache.
 fn changed_blocks_stay() {
     let medium = medium();
     let world = World::on(&medium, ROOM);
@@ -75,7 +75,7 @@ fn changed_blocks_stay() {
     assert_eq!((world.words(A, KIND), world.words(B, KIND)), (Ok((9, 7)), Ok((7, 9))));
 }
 
-/// A block that is taken into use is not let go before it is marked; one that is given back leaves nothing behind.
+/// An allocated block is not evicted before it is dirty; one that is freed again leaves no trace.
 fn fresh_blocks_stay(kind: BlockKind) {
     const NEW: u64 = 11 * BLOCK;
     let medium = medium();
@@ -105,7 +105,7 @@ fn fresh_blocks_stay(kind: BlockKind) {
     world.check_books();
 }
 
-/// A block that goes out of use and comes back is one like any other.
+/// A block that is freed and restored by a rollback is like any other.
 fn retired_blocks_come_back() {
     let medium = medium();
     let world = World::on(&medium, ROOM);
@@ -135,8 +135,8 @@ fn fresh_pointers_stay() {
     fresh_blocks_stay(BlockKind::Pointers);
 }
 
-/// A file of two blocks that a writer overwrites, one whole block or both; its version stands in its "inode". Who reads the
-/// version reads the data that belong to it, whatever leaves or is read ahead.
+/// A file of two blocks that a writer overwrites, one whole block or both; its version is in its "inode". A
+/// reader of the version reads the data of that version, also beside eviction and readahead.
 fn data_of_a_file(blocks: u64, ahead: bool) {
     let medium = medium();
     let world = World::on(&medium, ROOM);
@@ -187,7 +187,7 @@ fn two_blocks_of_data() {
     data_of_a_file(2, true);
 }
 
-/// A block of data that is here and clean is written just when it leaves.
+/// A writer writes a resident clean block of data while the cache evicts it.
 fn written_while_it_leaves() {
     let medium = medium();
     let world = World::on(&medium, ROOM);
@@ -206,7 +206,7 @@ fn written_while_it_leaves() {
     world.check_books();
 }
 
-/// Two writers of parts of one block of data.
+/// Explores two writers of parts of one block of data.
 fn parts_of_a_block() {
     let medium = medium();
     let world = World::on(&medium, ROOM);

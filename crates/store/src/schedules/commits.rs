@@ -1,4 +1,4 @@
-//! Commits while others write, and blocks leave and come back.
+//! Commits beside writers, evictions and fetches.
 
 use super::explorer::{explore, finds};
 use super::medium::Medium;
@@ -11,7 +11,7 @@ const KIND: BlockKind = BlockKind::Leaf;
 const A: u64 = 2 * BLOCK;
 const B: u64 = 3 * BLOCK;
 const DATA: u64 = 4 * BLOCK;
-/// The journal's blocks: room for two commits or so.
+/// Length of the journal in blocks: room for about two commits.
 const JOURNAL: (u64, u64) = (8 * BLOCK, 8);
 
 fn world(medium: &Medium, journal: bool) -> World {
@@ -24,14 +24,14 @@ fn world(medium: &Medium, journal: bool) -> World {
     world
 }
 
-/// What the volume does behind its users' backs.
+/// The background work of a volume: commits, checkpoints, eviction.
 fn background(world: &World) {
     world.commit();
     world.checkpoint();
     world.commit();
 }
 
-/// All that was done reaches the device, and comes back from there.
+/// Every change reaches the device, and a fetch returns it.
 fn settle(world: &World) {
     world.commit();
     world.check_books();
@@ -41,7 +41,7 @@ fn settle(world: &World) {
     assert_eq!(world.store.stats().blocks_resident, 0);
 }
 
-/// Two counters in two blocks. What a thread counted it finds again.
+/// Two counters in two blocks. A thread finds its own increments again.
 fn metadata(journal: bool) {
     let medium = Medium::new(BLOCKS);
     let world = world(&medium, journal);
@@ -70,7 +70,7 @@ fn metadata(journal: bool) {
     assert_eq!((world.words(A, KIND), world.words(B, KIND)), (Ok((3, 0)), Ok((0, 3))));
 }
 
-/// A file of as many blocks of data, overwritten and read again.
+/// A file of so many blocks of data, overwritten and read again.
 fn data(blocks: u64, journal: bool) {
     let medium = Medium::new(BLOCKS);
     let world = world(&medium, journal);
@@ -115,7 +115,7 @@ fn data(blocks: u64, journal: bool) {
     find(3);
 }
 
-/// Writes blocks of data, all full of `value`.
+/// Writes blocks of data, each full of `value`.
 fn overwrite(world: &World, blocks: u64, value: u64) {
     let data = value.to_le_bytes().repeat((blocks * BLOCK) as usize / 8);
     let written = world.change(|tx| {
@@ -125,7 +125,8 @@ fn overwrite(world: &World, blocks: u64, value: u64) {
     assert_eq!(written, Ok(()));
 }
 
-/// Blocks leave between the snapshot and the journal, or between the journal and their places, and come back at once.
+/// Blocks are evicted between the snapshot and the journal, or between the journal and the checkpoint, and
+/// fetched at once.
 fn back_from_the_commit() {
     let medium = Medium::new(BLOCKS);
     let world = world(&medium, true);
@@ -155,7 +156,7 @@ fn back_from_the_commit() {
     settle(world);
 }
 
-/// The cache looks at blocks that are written, and the commit at blocks at which the cache looks.
+/// The cache judges blocks that are being written, and the commit writes blocks that the cache judges.
 fn written_in_place_while_the_cache_looks() {
     let medium = Medium::new(BLOCKS);
     let world = world(&medium, true);
@@ -172,7 +173,7 @@ fn written_in_place_while_the_cache_looks() {
     assert_eq!((medium.word(DATA), medium.word(DATA + BLOCK)), (5, 5), "not on the device");
 }
 
-/// A writer has said what he is going to change, and the commit writes it before he does.
+/// A writer has pinned a block that it is going to change, and the commit writes the block before the change.
 fn written_before_it_changes() {
     let medium = Medium::new(BLOCKS);
     let world = world(&medium, true);
@@ -187,8 +188,8 @@ fn written_before_it_changes() {
     assert_eq!((medium.word(DATA), medium.word(DATA + BLOCK)), (6, 6), "not on the device");
 }
 
-/// Data are freed while a commit from before writes them: a crash behind that commit would bring back the file that had
-/// them. Writes of freed data that are under way are not of zeros either.
+/// Data are freed while an earlier commit writes them: after a crash behind that commit their file exists
+/// again. Writes of freed data that are in flight do not write zeros.
 fn freed_while_they_are_written() {
     let medium = Medium::new(BLOCKS);
     let world = world(&medium, false);

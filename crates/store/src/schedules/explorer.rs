@@ -1,4 +1,4 @@
-//! The schedules of these tests.
+//! The explorer of these tests.
 
 use crate::planted::Bug;
 use lanefs_sync::Explorer;

@@ -1,4 +1,4 @@
-//! Blocks come in: one read, however many want them, and each hears how it went.
+//! Fetches: one read, however many threads need the block, and each thread gets the outcome.
 
 use super::explorer::{explore, finds};
 use super::medium::Medium;
@@ -34,8 +34,9 @@ fn is_here(world: &World, want: Want) -> bool {
     }
 }
 
-/// Three threads want the same; with `failures` reads that fail. Returns how many were told so. (To be told of data that they
-/// are here promises little, for who comes when another's fetch is over but not when it was begun tries again by himself.)
+/// Three threads need the same block; `failures` reads fail. Returns how many threads got the failure. (A
+/// success for data promises little: a thread that arrives after another's fetch has begun and ended retries
+/// by itself.)
 fn wanted_by_three(medium: &Medium, want: Want, failures: usize) -> usize {
     let world = World::on(medium, BLOCKS);
     let (world, failed) = (&world, &AtomicUsize::new(0));
@@ -78,7 +79,7 @@ fn metadata_that_cannot_be_read() {
 }
 
 fn failing_file_data() {
-    // A piece, and then its first block by itself.
+    // One read of the piece, and one of its first block.
     wanted_by_three(&data(), DATA, 2);
 }
 
@@ -86,7 +87,7 @@ fn file_data_that_cannot_be_read() {
     assert!(wanted_by_three(&data(), DATA, usize::MAX) >= 1);
 }
 
-/// Reading ahead claims what others want, and they wait for it.
+/// Readahead claims blocks that other threads need, and they wait for it.
 fn ahead() {
     let medium = data();
     let world = World::on(&medium, BLOCKS);

@@ -1,4 +1,4 @@
-//! The gate: who is inside, and whether readers are told.
+//! The gate: exclusion, and the epoch that readers see.
 
 use super::explorer::{explore, finds};
 use super::world::World;
@@ -8,7 +8,7 @@ use lanefs_sync::point;
 use shuttle::thread;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// More writers than slots, somebody who closes the gate, and readers who calm down.
+/// More writers than slots, a thread that closes the gate, and readers that make the epoch even.
 fn nobody_inside_while_closed() {
     let world = World::in_memory(BlockKind::Leaf, &[]);
     let (world, inside) = (&world, &AtomicUsize::new(0));
@@ -39,7 +39,7 @@ fn nobody_inside_while_closed() {
     });
 }
 
-/// While blocks leave, the gate does not close and readers are told.
+/// During an eviction the gate does not close, and readers see an odd epoch.
 fn leaving_blocks_count_as_a_change() {
     let world = World::in_memory(BlockKind::Leaf, &[]);
     let (world, leaving) = (&world, &AtomicUsize::new(0));
@@ -67,7 +67,8 @@ fn leaving_blocks_count_as_a_change() {
     });
 }
 
-/// Whoever waits for a writer goes on when it has left, and does not wait for one that holds nothing.
+/// A thread that waits for a writer continues when the writer has left its slot, and does not wait for one
+/// without locks.
 fn waiting_ends() {
     let world = World::in_memory(BlockKind::Leaf, &[]);
     let world = &world;

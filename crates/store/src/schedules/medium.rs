@@ -16,19 +16,19 @@ struct Inner {
     failures: AtomicUsize,
 }
 
-/// A device in memory in which a transfer takes time, that counts its reads and can be told to fail some. Clones are the
-/// same device.
+/// A device in memory with preemption points in each transfer. It counts its reads, and fails some on
+/// request. Clones are the same device.
 #[derive(Clone)]
 pub(super) struct Medium(Arc<Inner>);
 
 impl Medium {
-    /// `blocks` blocks of zeros.
+    /// Returns a device of `blocks` blocks of zeros.
     pub(super) fn new(blocks: u64) -> Self {
         let bytes = MemoryDevice::new(vec![0; (blocks * BLOCK) as usize]);
         Medium(Arc::new(Inner { bytes, reads: 0.into(), failures: 0.into() }))
     }
 
-    /// Puts a sealed block of metadata there, with `value` in each of `offsets`.
+    /// Writes a sealed block of metadata at `at`, with `value` at each of `offsets`.
     pub(super) fn format(&self, at: u64, kind: BlockKind, offsets: &[usize], value: u64) {
         let mut block = vec![0; BLOCK as usize];
         block[0] = kind as u8;
@@ -39,25 +39,25 @@ impl Medium {
         self.0.bytes.write_slice(at, &block).expect("inside");
     }
 
-    /// Puts a block of file data there, full of `value`.
+    /// Writes a block of file data at `at`, full of `value`.
     pub(super) fn fill(&self, at: u64, value: u64) {
         let block: Vec<u8> = value.to_le_bytes().repeat(BLOCK as usize / 8);
         self.0.bytes.write_slice(at, &block).expect("inside");
     }
 
-    /// The eight bytes at a position.
+    /// Returns the eight bytes at a position.
     pub(super) fn word(&self, at: u64) -> u64 {
         let mut word = [0; 8];
         self.0.bytes.read_slice(at, &mut word).expect("inside");
         u64::from_le_bytes(word)
     }
 
-    /// Reads so far, those that failed included.
+    /// Returns the number of reads so far, failed ones included.
     pub(super) fn reads(&self) -> usize {
         self.0.reads.load(Relaxed)
     }
 
-    /// The next `count` reads fail.
+    /// Makes the next `count` reads fail.
     pub(super) fn fail(&self, count: usize) {
         self.0.failures.store(count, Relaxed);
     }
@@ -80,7 +80,7 @@ impl Device for Medium {
     }
 
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
-        // In two parts, for others may read or change a block while it is written.
+        // In two parts, because other threads may read or change a block while it is written.
         let middle = data.len() / 2;
         let (first, second) = (data.part(..middle), data.part(middle..));
         point();

@@ -1,14 +1,15 @@
-//! The store under a schedule explorer: its own code, with every moment in which a thread may be overtaken decided by
-//! the explorer, thousands of times (see [`lanefs_sync`]).
+//! Schedule tests: the store's own code under an explorer, which decides at every preemption point which
+//! thread continues, thousands of times (see [`lanefs_sync`]).
 //!
-//! What is explored is sequentially consistent: which thread goes on after each access to shared words, not what a
-//! processor may reorder. A failing schedule is printed as a string with which the explorer can replay it.
+//! The schedules are sequentially consistent: they vary the order of accesses to shared words, and not the
+//! reordering of a processor. A failing schedule is printed as a string with which the explorer can replay
+//! it.
 //!
 //! | module | |
 //! |---|---|
-//! | `explorer`, `world`, `medium` | how schedules are tried; a store and what a volume does with it; a device that counts and fails |
+//! | `explorer`, `world`, `medium` | the explorer; a store and the operations of a volume on it; a device that counts and fails |
 //! | `reads`, `writes`, `gate` | concurrency |
-//! | `fetches`, `cache`, `commits` | blocks come and go, and become durable |
+//! | `fetches`, `cache`, `behind`, `commits` | fetches, eviction, write-behind, durability |
 
 mod behind;
 mod cache;

@@ -1,4 +1,4 @@
-//! Reads without a lock against writers.
+//! Reads without locks against writers.
 
 use super::explorer::{explore, finds};
 use super::world::{LEFT, RIGHT, World};
@@ -10,7 +10,7 @@ use shuttle::thread;
 const HERE: u64 = 2 * BLOCK;
 const THERE: u64 = 5 * BLOCK;
 
-/// The words at two places, which writers keep equal.
+/// Two words that writers keep equal.
 #[derive(Clone, Copy)]
 struct Pair {
     kind: BlockKind,
@@ -24,7 +24,7 @@ impl Pair {
     }
 
     fn get(self, run: &Reader<'_>) -> Result<(u64, u64), Fault> {
-        // Structure by structure, as directories and inodes are read.
+        // Structure by structure, as a volume reads directories and inodes.
         let left = run.part(HERE, 256, self.kind)?.get(LEFT);
         let right = run.part(self.second + RIGHT.offset as u64, 256, self.kind)?;
         Ok((left, right.get(lanefs_format::Field::<u64>::at(0))))
@@ -39,7 +39,7 @@ impl Pair {
         Ok(value)
     }
 
-    /// A writer, and a reader who must never accept words that differ.
+    /// Explores a writer, and a reader that must never accept words that differ.
     fn is_never_seen_torn(self) {
         let world = self.world();
         thread::scope(|scope| {
@@ -61,7 +61,7 @@ impl Pair {
         assert_eq!(world.read(|run| self.get(run)), Ok((2, 2)));
     }
 
-    /// A writer who takes back what he did, and a reader who must never see it.
+    /// Explores a writer that rolls back, and a reader that must never accept its changes.
     fn is_never_seen_undone(self) {
         let world = self.world();
         thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn undone() {
     Pair { kind: BlockKind::Leaf, second: THERE }.is_never_seen_undone();
 }
 
-/// With the gate closed nothing needs to be looked at twice.
+/// With the gate closed an attempt needs no validation.
 fn alone() {
     let pair = Pair { kind: BlockKind::Leaf, second: THERE };
     let world = pair.world();

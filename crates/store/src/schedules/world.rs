@@ -1,4 +1,4 @@
-//! A store, and what a volume does with it: runs that are done again, changes, commits.
+//! A store, and the operations of a volume on it: attempts and reattempts, changes, commits.
 
 use super::medium::{Medium, UUID};
 use crate::{Backing, Fault, Gate, Log, Reader, Store, Tx};
@@ -6,18 +6,18 @@ use lanefs_format::{BLOCK, BlockKind, Field, InodeSize};
 use lanefs_sync::Mutex;
 use std::collections::BTreeSet;
 
-/// Two words of a block that lie in different records where the block has several.
+/// Two words of a block that have different ownership records where the block has several.
 pub(super) const LEFT: Field<u64> = Field::at(64);
-/// The other one.
+/// The other word.
 pub(super) const RIGHT: Field<u64> = Field::at(2048);
 /// Their offsets.
 pub(super) const BOTH: [usize; 2] = [LEFT.offset, RIGHT.offset];
 
-/// Blocks of a store.
+/// Size of a store in blocks.
 pub(super) const BLOCKS: u64 = 16;
 
-/// After so many runs in vain everybody else has to stand still.
-const PATIENCE: u32 = 4;
+/// Number of attempts before an operation closes the gate.
+const MAX_OPTIMISTIC_ATTEMPTS: u32 = 4;
 
 pub(super) struct World {
     pub(super) store: Store,
@@ -33,7 +33,7 @@ impl World {
         World { store, gate: Gate::new(Log::default), committing: Mutex::new(()) }
     }
 
-    /// In memory, with blocks of a kind at these positions.
+    /// Returns a store in memory, with blocks of a kind at these positions.
     pub(super) fn in_memory(kind: BlockKind, positions: &[u64]) -> Self {
         let world = Self::new(Backing::Memory, 0);
         for at in positions {
@@ -42,56 +42,63 @@ impl World {
         world
     }
 
-    /// On a device, of which `budget_blocks` blocks may be in memory.
+    /// Returns a store on a device, of which `budget_blocks` blocks may be in memory.
     pub(super) fn on(medium: &Medium, budget_blocks: u64) -> Self {
         Self::new(Backing::Device(Box::new(medium.clone())), budget_blocks)
     }
 
-    /// Does a read-only operation as the volume does: again until it counts, and at last with the gate closed.
-    pub(super) fn read<T>(&self, mut run: impl FnMut(&Reader<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
-        let mut tries = 0;
+    /// Does a read-only operation as a volume does: attempts until one is accepted, the last with the gate
+    /// closed.
+    pub(super) fn read<T>(
+        &self,
+        mut operation: impl FnMut(&Reader<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut attempts = 0;
         loop {
-            let outcome = if tries < PATIENCE {
+            let outcome = if attempts < MAX_OPTIMISTIC_ATTEMPTS {
                 let reader = Reader::reading(&self.store);
-                let done = run(&reader);
+                let done = operation(&reader);
                 reader.validate().and(done)
             } else {
                 let _closed = self.gate.close(&self.store);
-                run(&Reader::exclusive(&self.store, None))
+                operation(&Reader::exclusive(&self.store, None))
             };
             self.gate.try_quiesce(&self.store);
             match outcome {
                 Ok(value) => return Ok(value),
-                Err(fault) => self.after(fault, &mut tries)?,
+                Err(fault) => self.after(fault, &mut attempts)?,
             }
         }
     }
 
-    /// Does a change as the volume does.
-    pub(super) fn change<T>(&self, mut run: impl FnMut(&mut Tx<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
-        let mut tries = 0;
+    /// Does a change as a volume does.
+    pub(super) fn change<T>(
+        &self,
+        mut operation: impl FnMut(&mut Tx<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut attempts = 0;
         loop {
-            let outcome = if tries < PATIENCE {
+            let outcome = if attempts < MAX_OPTIMISTIC_ATTEMPTS {
                 let mut entered = self.gate.enter(&self.store);
                 let reader = Reader::writing(&self.store, entered.number);
-                one_run(&reader, &mut entered.state, &mut run)
+                one_attempt(&reader, &mut entered.state, &mut operation)
             } else {
                 let mut closed = self.gate.close_to_change(&self.store);
                 let reader = Reader::exclusive(&self.store, Some(0));
-                one_run(&reader, &mut closed.states[0], &mut run)
+                one_attempt(&reader, &mut closed.states[0], &mut operation)
             };
             match outcome {
                 Ok(value) => return Ok(value),
-                Err(fault) => self.after(fault, &mut tries)?,
+                Err(fault) => self.after(fault, &mut attempts)?,
             }
         }
     }
 
-    fn after(&self, fault: Fault, tries: &mut u32) -> Result<(), Fault> {
+    fn after(&self, fault: Fault, attempts: &mut u32) -> Result<(), Fault> {
         match fault {
             Fault::Miss { at, want } => self.store.fetch(at, want),
             Fault::Conflict { owner, record } => {
-                *tries += 1;
+                *attempts += 1;
                 self.gate.wait_for(&self.store, owner, record);
                 Ok(())
             }
@@ -99,7 +106,7 @@ impl World {
         }
     }
 
-    /// Commits as the volume does.
+    /// Commits as a volume does.
     pub(super) fn commit(&self) {
         let _turn = self.committing.lock();
         let mut changed = Vec::new();
@@ -114,19 +121,19 @@ impl World {
         self.store.commit(snapshot).expect("a device that works");
     }
 
-    /// Brings what was committed to its place.
+    /// Does a checkpoint.
     pub(super) fn checkpoint(&self) {
         let _turn = self.committing.lock();
         self.store.checkpoint().expect("a device that works");
     }
 
-    /// Both words of a block.
+    /// Returns both words of a block.
     pub(super) fn words(&self, at: u64, kind: BlockKind) -> Result<(u64, u64), Fault> {
         self.read(|run| run.block(at, kind).map(|block| (block.get(LEFT), block.get(RIGHT))))
     }
 
-    /// When nobody does anything: nothing is held or on its way, the cache counts and knows all that is here, and a commit
-    /// will find all that is changed.
+    /// Checks a store on which no thread works: no record is locked, no block is in transition, the cache
+    /// counts and queues all resident blocks, and a commit will find all dirty ones.
     pub(super) fn check_books(&self) {
         use crate::dirty::Dirty;
         use crate::state::{self, EVICTING, FETCHING};
@@ -152,8 +159,8 @@ impl World {
     }
 }
 
-/// One run of a change: kept when it comes to a good end, else taken back.
-fn one_run<T>(
+/// Does one attempt of a change: it is committed, or rolled back.
+fn one_attempt<T>(
     reader: &Reader<'_>,
     log: &mut Log,
     run: &mut impl FnMut(&mut Tx<'_>) -> Result<T, Fault>,

@@ -11,7 +11,7 @@ const KIND: BlockKind = BlockKind::Leaf;
 const A: u64 = 2 * BLOCK;
 const B: u64 = 5 * BLOCK;
 
-/// Adds one to both counters, that of `first` first.
+/// Increments both counters, that of `first` first.
 fn count(tx: &mut Tx<'_>, first: u64, second: u64) -> Result<(), Fault> {
     for at in [first, second] {
         let block = tx.reader().block(at, KIND)?;
@@ -26,7 +26,7 @@ fn counters(world: &World) -> (u64, u64) {
     (get(A), get(B))
 }
 
-/// Two writers and, where there is a third, one that gives up in the middle.
+/// Explores two writers, and with a third one that rolls back in the middle.
 fn opposite_orders(with_third: bool) {
     let world = World::in_memory(KIND, &[A, B]);
     let world = &world;
@@ -59,7 +59,7 @@ fn three_writers() {
     opposite_orders(true);
 }
 
-/// Each of two writers sets its own word if the other's is not set. Serially only one does.
+/// Each of two writers sets its own word if the other's is not set. In any serial order only one does.
 fn skew() {
     let world = World::in_memory(KIND, &[A]);
     let world = &world;
@@ -87,7 +87,7 @@ fn skew() {
     assert_eq!(left + right, 1, "both saw the other's word unset");
 }
 
-/// Two writers take blocks into use and out of it, by a counter of what is in use.
+/// Two writers allocate and free blocks, with a counter of the blocks in use.
 fn blocks_in_and_out_of_use() {
     let world = World::in_memory(KIND, &[A]);
     let world = &world;
@@ -132,8 +132,8 @@ fn counters_of_table(world: &World) -> u64 {
     world.words(A, KIND).expect("read").0
 }
 
-/// A writer puts something new where something old was, which another one, who may come too late, changes. The table says
-/// of which generation the content is.
+/// A writer puts new content in the place of old content, which another writer, perhaps a stale one, changes.
+/// The table has the generation of the content.
 fn units_used_again() {
     let world = World::in_memory(KIND, &[A, B]);
     let world = &world;
@@ -155,7 +155,7 @@ fn units_used_again() {
             let touched = world.change(|tx| {
                 let generation = tx.reader().block(A, KIND)?.get(LEFT);
                 let unit = tx.reader().block(B, KIND)?;
-                // Were it to do so for the last one too, its second run would hide what the first did.
+                // Otherwise its second attempt would hide the effect of the first.
                 if generation < 2 {
                     tx.put(unit, LEFT, generation * 10 + 1);
                 }

@@ -4,16 +4,17 @@ use lanefs_store::{Device, IoBuf, IoBufMut, MemoryDevice, Read, Write};
 use std::io;
 use std::path::Path;
 
-/// Directories on different file systems: the build's own (a disk, mostly), and memory where there is such a place.
-pub(crate) struct Places {
+/// Directories on different file systems: the build's own (a disk, mostly), and memory where there is such a
+/// directory.
+pub(crate) struct Directories {
     dirs: Vec<tempfile::TempDir>,
 }
 
-impl Places {
+impl Directories {
     pub(crate) fn new() -> Self {
         let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for tests");
         let memory = tempfile::tempdir_in("/dev/shm").ok();
-        Places { dirs: std::iter::once(disk).chain(memory).collect() }
+        Directories { dirs: std::iter::once(disk).chain(memory).collect() }
     }
 
     pub(crate) fn all(&self) -> Vec<&Path> {
@@ -21,7 +22,7 @@ impl Places {
     }
 }
 
-/// A small generator, so that a seed means the same everywhere.
+/// A small generator of random numbers, so that a seed gives the same everywhere.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -60,7 +61,7 @@ impl Memory {
     }
 }
 
-/// Ranges of one batch, none of which touches another, ascending, relative to `len` bytes.
+/// Returns disjoint ranges of one batch, ascending, inside `len` bytes.
 fn ranges(random: &mut Random, base: u64, len: u64) -> Vec<(u64, usize)> {
     let mut all = Vec::new();
     let mut at = 0;
@@ -72,7 +73,7 @@ fn ranges(random: &mut Random, base: u64, len: u64) -> Vec<(u64, usize)> {
         at += random.below(gap);
         let mut size = random.below(longest).min(len.saturating_sub(at));
         if aligned {
-            // On the device's grid, not the range's.
+            // Aligned on the device, not in the range.
             at = (base + at).next_multiple_of(4096) - base;
             size = size.next_multiple_of(4096);
         }
@@ -85,7 +86,7 @@ fn ranges(random: &mut Random, base: u64, len: u64) -> Vec<(u64, usize)> {
     all
 }
 
-/// One thread's part of the device, and what must be in it.
+/// One thread's part of the device, and its expected content.
 struct Part<'d> {
     device: &'d dyn Device,
     base: u64,
@@ -159,8 +160,8 @@ impl Part<'_> {
     }
 }
 
-/// Random requests by `threads` threads, each on its own part of a device of zeros. The parts meet inside blocks, so
-/// that a careless write of one thread destroys bytes of another.
+/// Does random requests by `threads` threads, each on its own part of a device of zeros. The parts meet
+/// inside blocks, so that a careless write of one thread destroys bytes of another.
 pub(crate) fn exercise(device: &dyn Device, seed: u64, threads: u64, steps: u32) -> Result<(), String> {
     let len = device.len();
     let bound = |thread: u64| if thread == threads { len } else { (len / threads * thread) | (thread * 13) };
@@ -196,13 +197,13 @@ pub(crate) fn exercise(device: &dyn Device, seed: u64, threads: u64, steps: u32)
 /// Bugs that the tester must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
-    /// None: a device with the least that a device must have.
+    /// No bug: a device with the required methods only.
     Nothing,
-    /// An aligned read that gets the block beside it.
+    /// An aligned read returns the block before it.
     WrongResult,
-    /// A write of which the bytes after the last whole block are lost.
+    /// A write loses the bytes after its last whole block.
     LostWrite,
-    /// A write that carries one byte too many.
+    /// A write writes one byte too many.
     LateByte,
 }
 

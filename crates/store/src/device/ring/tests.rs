@@ -3,7 +3,7 @@ use crate::device::{IoBuf, IoBufMut};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A file of `len` bytes, each of which tells its position apart from its neighbours.
+/// A file of `len` bytes, each of which differs from its neighbours'.
 fn file(len: usize) -> (File, Vec<u8>) {
     let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + at / 251) as u8).collect();
     let mut file = tempfile::tempfile().expect("a temporary file");
@@ -11,7 +11,7 @@ fn file(len: usize) -> (File, Vec<u8>) {
     (file, bytes)
 }
 
-/// None where the kernel of the machine refuses rings: then there is nothing to test.
+/// Returns `None` where the kernel refuses rings: then there is nothing to test.
 fn ring() -> Option<Ring> {
     Ring::new().inspect_err(|error| eprintln!("no rings here: {error}")).ok()
 }
@@ -36,7 +36,7 @@ fn short_answers_are_continued_until_all_is_there() {
         ring.longest = longest;
         let part = if longest == 1 { 400 } else { bytes.len() };
         let mut memory = vec![0; part];
-        ring.run(&file, 1, reads(&mut memory, 5000), never);
+        ring.transfer_all(&file, 1, reads(&mut memory, 5000), never);
         assert!(memory == bytes[..part], "longest {longest}");
         assert!(ring.is_sound());
     }
@@ -49,7 +49,7 @@ fn a_part_that_ends_within_a_grain_is_asked_for_again() {
     let (file, bytes) = file(100_000);
     ring.longest = 700;
     let mut memory = vec![0; bytes.len()];
-    ring.run(&file, 512, reads(&mut memory, 10_000), never);
+    ring.transfer_all(&file, 512, reads(&mut memory, 10_000), never);
     assert!(memory == bytes);
 }
 
@@ -57,13 +57,13 @@ fn a_part_that_ends_within_a_grain_is_asked_for_again() {
 #[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_ring_that_is_refused_at_any_moment_leaves_the_work_to_system_calls() {
     let (file, bytes) = file(1_000_000);
-    for patience in [0, 1, 2, 3, 5, 8, 12] {
+    for calls_left in [0, 1, 2, 3, 5, 8, 12] {
         let Some(mut ring) = ring() else { return };
-        ring.patience = Some(patience);
+        ring.calls_left = Some(calls_left);
         ring.longest = 600;
         let mut memory = vec![0; bytes.len()];
-        ring.run(&file, 1, reads(&mut memory, 1000), never);
-        assert!(memory == bytes, "patience {patience}");
+        ring.transfer_all(&file, 1, reads(&mut memory, 1000), never);
+        assert!(memory == bytes, "after {calls_left} calls");
         assert!(!ring.is_sound(), "a refused ring must end");
     }
 }
@@ -76,9 +76,9 @@ fn a_panic_leaves_no_request_behind() {
         let Some(mut ring) = ring() else { return };
         let mut memory = vec![0; bytes.len()];
         let transfers = reads(&mut memory, 1000).inspect(|t| assert!(t.index != panics_at, "planted"));
-        let caught = catch_unwind(AssertUnwindSafe(|| ring.run(&file, 1, transfers, never)));
+        let caught = catch_unwind(AssertUnwindSafe(|| ring.transfer_all(&file, 1, transfers, never)));
         assert!(caught.is_err());
-        // Whatever the kernel took is answered, so nobody writes into this memory any more.
+        // The kernel has completed all requests that it took, so nothing writes into this memory any more.
         memory.fill(0);
         drop(ring);
         std::thread::sleep(Duration::from_millis(2));
@@ -86,7 +86,7 @@ fn a_panic_leaves_no_request_behind() {
     }
 }
 
-/// A pipe answers when somebody writes into it, so the moments are known.
+/// A read of a pipe completes when the test writes into it, so the order is known.
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_panic_waits_for_what_the_kernel_holds() {
@@ -97,7 +97,8 @@ fn a_panic_waits_for_what_the_kernel_holds() {
     let mut memory = [0; DEPTH + 1];
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Enough for the run to ask for one more transfer, which panics; the other requests stay with the kernel.
+            // Enough completions for the call to ask for one more transfer, which panics; the other requests
+            // stay in flight.
             writer.write_all(&[1; BATCH]).expect("writes");
             std::thread::sleep(Duration::from_millis(50));
             answered.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -107,7 +108,7 @@ fn a_panic_waits_for_what_the_kernel_holds() {
             assert!(index < DEPTH, "planted");
             Transfer::read(index, 0, IoBufMut::new(byte))
         });
-        assert!(catch_unwind(AssertUnwindSafe(|| ring.run(&reader, 1, transfers, never))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| ring.transfer_all(&reader, 1, transfers, never))).is_err());
         assert!(answered.load(std::sync::atomic::Ordering::SeqCst), "memory was given back too early");
     });
     assert!(memory[..DEPTH] == [1; DEPTH] && ring.is_sound());
@@ -121,7 +122,7 @@ fn a_failure_that_makes_the_rest_pointless_stops_the_rest() {
     let mut memory = vec![0; 1_000_000];
     let (mut begun, mut failed) = (0, 0);
     let transfers = reads(&mut memory, 1000).inspect(|_| begun += 1);
-    ring.run(&file, 1, transfers, |index, error| {
+    ring.transfer_all(&file, 1, transfers, |index, error| {
         assert!(index > 0 && error.kind() == io::ErrorKind::UnexpectedEof);
         failed += 1;
         false
@@ -138,7 +139,7 @@ fn writes_arrive_and_may_be_short_as_well() {
     let target = tempfile::tempfile().expect("a temporary file");
     ring.longest = 900;
     let parts = bytes.chunks(3000).enumerate();
-    ring.run(
+    ring.transfer_all(
         &target,
         1,
         parts.map(|(i, part)| Transfer::write(i, (i * 3000) as u64, IoBuf::new(part))),

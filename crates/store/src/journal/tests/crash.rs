@@ -1,7 +1,8 @@
-//! Random lives of a small volume that end in power cuts, each going on from what recovery left of the one before.
+//! Random lives of a small volume that end in power cuts; each continues from the state that recovery left.
 //!
-//! The model knows what each block is after each commit: metadata with known content, or free, in which case the tester
-//! writes file data to it in place. `LANEFS_SEED` sets the first seed, `LANEFS_CRASH_STATES` how many states are tried.
+//! The model knows each block after each commit: metadata with known content, or free, in which case the
+//! tester writes file data to it in place. `LANEFS_SEED` sets the first seed, `LANEFS_CRASH_STATES` the
+//! number of states.
 
 use super::medium::{Event, Random, Recorder, block, crashed, flushed};
 use crate::Device;
@@ -18,25 +19,25 @@ const AT: u64 = 2 * BLOCK;
 /// Blocks that commits change, behind the journal.
 const CELLS: u64 = 20;
 
-/// Bugs that the tester must see.
+/// Planted bugs, which the tester must find.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bug {
     None,
     /// A commit is acknowledged before it is durable.
     NoFlushInAppend,
-    /// Space is given up before the header that says so is durable.
+    /// Space is reused before the header that frees it is durable.
     NoFlushInAdvance,
-    /// Revocations are not heeded.
+    /// Recovery ignores revocations.
     NoRevocations,
-    /// Whatever stands before a record is taken for its commit.
+    /// Recovery does not compare a record's checksum with the blocks before it.
     NoContentChecksum,
-    /// Blocks are taken for in place before they are.
+    /// The header advances before the blocks are in place.
     NoFlushInCheckpoint,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cell {
-    /// Metadata: this block.
+    /// Metadata, with this tag.
     Metadata(u64),
     /// Free since this event.
     Free(usize),
@@ -57,10 +58,10 @@ struct World {
     tags: u64,
     /// The device when this life began.
     base: Vec<u8>,
-    /// After each commit of this life, what each cell is; the first is how it began.
+    /// The state of each cell after each commit of this life; the first is the initial one.
     states: Vec<Vec<Cell>>,
     data: Vec<Data>,
-    /// How often recovery found something, and how often a commit that was not acknowledged.
+    /// Number of recoveries that found a commit, and of those that found one that was not acknowledged.
     recovered: u64,
     lucky: u64,
 }
@@ -98,12 +99,12 @@ impl World {
         Journal::open(device, &self.sums, AT, self.blocks, device.len()).map_err(|e| format!("open: {e:?}"))
     }
 
-    /// One life. Returns what the device saw.
+    /// Does one life. Returns the events of the device.
     fn live(&mut self, steps: usize) -> Result<Vec<Event>, String> {
         let device = Recorder::new(self.base.clone());
         let (mut journal, recovered) = self.open(&device)?;
         assert!(!recovered, "it was recovered before");
-        // What a life begins with is durable.
+        // The initial state of a life is durable.
         device.note(Event::Flush);
         let mut pending = Pending::default();
         for _ in 0..steps {
@@ -180,7 +181,7 @@ impl World {
         device.write_slice(position, &bytes).expect("memory");
     }
 
-    /// Brings commits up to `upto` in place.
+    /// Writes commits up to `upto` in place.
     fn checkpoint(&mut self, device: &Recorder, journal: &mut Journal, pending: &mut Pending, upto: u64) {
         let upto = upto.min(journal.last());
         let (mut from, mut written) = (0, Vec::new());
@@ -202,7 +203,7 @@ impl World {
         device.loses_flushes.store(false, Ordering::Relaxed);
     }
 
-    /// A volume that goes on reads each metadata block as the last commit has it, pending or in place.
+    /// Checks that each metadata block reads as in the last commit, pending or in place.
     fn check_reads(&self, device: &Recorder, pending: &Pending) {
         let bytes = device.bytes();
         for (cell, is) in self.states.last().expect("one at least").iter().enumerate() {
@@ -212,7 +213,8 @@ impl World {
         }
     }
 
-    /// What is wrong with an image as the volume after the commit that led to `state`, when the power went after `events`.
+    /// Compares an image with the volume after the commit that led to `state`, where the power was cut after
+    /// `events`. Returns the first difference.
     fn differs(&self, state: usize, events: &[Event], image: &[u8]) -> Option<String> {
         let flushed = flushed(events);
         for (cell, is) in self.states[state].iter().enumerate() {
@@ -229,7 +231,7 @@ impl World {
                         .iter()
                         .filter(|d| d.position == position && d.event >= *since && d.event < events.len())
                         .collect();
-                    // Data that was flushed, or what was written since, sector by sector.
+                    // Each sector is flushed data, or data written since.
                     let Some(first) = written.iter().rposition(|d| d.event < flushed) else { continue };
                     let good = found.chunks(512).enumerate().all(|(i, sector)| {
                         written[first..].iter().any(|d| d.bytes[i * 512..][..512] == *sector)
@@ -243,7 +245,8 @@ impl World {
         None
     }
 
-    /// Cuts the power after `events`, recovers (with more cuts), and judges. Returns the device and the state that it has.
+    /// Cuts the power after `events`, recovers (with more cuts), and judges. Returns the device and the state
+    /// that it has.
     fn cut(&mut self, events: &[Event]) -> Result<(Vec<u8>, usize), String> {
         let mut image = crashed(&self.base, events, &mut self.random);
         if self.bug == Bug::NoContentChecksum {
@@ -271,7 +274,7 @@ impl World {
         Ok((mended, state))
     }
 
-    /// Recovery that is cut short anywhere and begun anew comes to the same.
+    /// Checks that an interrupted recovery and a second one give the same result.
     fn cut_recovery(&mut self, image: &[u8], mended: &[u8], recovery: &[Event]) -> Result<(), String> {
         let cells = self.position(0) as usize;
         for _ in 0..2 {
@@ -292,27 +295,27 @@ impl World {
         Ok(())
     }
 
-    /// Makes every record fit what stands before it, which is as if recovery did not compare.
+    /// Makes every record match the blocks before it, as if recovery did not compare.
     fn believe_all_records(&self, image: &mut [u8]) {
         let ring = Ring::new(AT, self.blocks).expect("a journal");
-        for place in 0..ring.len() {
-            let at = ring.position(place);
+        for slot in 0..ring.len() {
+            let at = ring.position(slot);
             let block = |image: &[u8], at: u64| image[at as usize..][..BLOCK as usize].to_vec();
             let mut record = block(image, at);
             if identify(&self.sums, at, &record).is_none_or(|(role, _)| role != JOURNAL_COMMIT) {
                 continue;
             }
             let count = c::BLOCKS.read(&record).expect("whole");
-            let before = (place + ring.len() - count)..(place + ring.len());
+            let before = (slot + ring.len() - count)..(slot + ring.len());
             let content =
-                before.fold(0, |sum, place| Checksummer::append(sum, &block(image, ring.position(place))));
+                before.fold(0, |sum, slot| Checksummer::append(sum, &block(image, ring.position(slot))));
             c::CONTENT.write(&mut record, content);
             self.sums.seal(BlockKind::Journal, at, &mut record, 0);
             image[at as usize..][..BLOCK as usize].copy_from_slice(&record);
         }
     }
 
-    /// The next life begins with this device in this state.
+    /// Begins the next life with this device in this state.
     fn go_on(&mut self, image: Vec<u8>, state: usize) {
         let mut cells = self.states[state].clone();
         self.data.clear();
@@ -329,7 +332,7 @@ impl World {
     }
 }
 
-/// Lives of one volume, with `cuts` power cuts each.
+/// Does the lives of one volume, with `cuts` power cuts each.
 fn explore(seed: u64, blocks: u64, bug: Bug, lives: u64, cuts: u64) -> Result<World, String> {
     let mut world = World::new(seed, blocks, bug);
     for life in 0..lives {
@@ -367,12 +370,12 @@ fn after_a_power_cut_all_blocks_are_as_after_a_commit_that_is_no_older_than_the_
             Err(why) => panic!("{why}"),
         }
     }
-    // The states must be worth the name.
+    // Enough states must be interesting.
     assert!(recovered > states / 4, "only {recovered} states had anything to recover");
     assert!(lucky > states / 200, "only {lucky} states had a whole commit that was not acknowledged");
 }
 
-/// How many of a few explorations see a bug.
+/// Returns the explorations, of a few, that find a bug.
 fn seen(bug: Bug) -> BTreeMap<u64, String> {
     let try_one = |seed: u64| explore(seed, RINGS[seed as usize % RINGS.len()], bug, 6, 20).err();
     (1..=12).filter_map(|seed| Some((seed, try_one(seed)?))).collect()

@@ -1,11 +1,11 @@
-//! A device that remembers, and what a power cut leaves of it.
+//! A device that records, and its states after a power cut.
 
 use crate::{Device, IoBuf, IoBufMut, MemoryDevice};
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A small generator, so that a seed means the same everywhere.
+/// A small generator of random numbers, so that a seed gives the same everywhere.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -31,7 +31,7 @@ pub(super) enum Event {
     Durable(usize),
 }
 
-/// Passes everything on and remembers it.
+/// A device that records all calls and passes them on.
 pub(super) struct Recorder {
     below: MemoryDevice,
     log: Mutex<Vec<Event>>,
@@ -39,7 +39,7 @@ pub(super) struct Recorder {
     pub(super) loses_flushes: AtomicBool,
     /// Writes fail while this is set.
     pub(super) fails: AtomicBool,
-    /// A read that touches this byte fails, until it is written to.
+    /// A read of this byte fails until it is written.
     pub(super) bad: Mutex<Option<u64>>,
 }
 
@@ -58,12 +58,12 @@ impl Recorder {
         self.log.lock().expect("log").push(event);
     }
 
-    /// Number of events so far.
+    /// Returns the number of events so far.
     pub(super) fn now(&self) -> usize {
         self.log.lock().expect("log").len()
     }
 
-    /// What happened since the last call.
+    /// Returns the events since the last call.
     pub(super) fn take(&self) -> Vec<Event> {
         std::mem::take(&mut *self.log.lock().expect("log"))
     }
@@ -109,12 +109,12 @@ impl Device for Recorder {
     }
 }
 
-/// Index behind the last flush.
+/// Returns the index behind the last flush.
 pub(super) fn flushed(events: &[Event]) -> usize {
     events.iter().rposition(|event| matches!(event, Event::Flush)).map_or(0, |i| i + 1)
 }
 
-/// `base` after these events, of which those behind the last flush may be lost or torn at 512 bytes.
+/// Returns `base` after these events; writes behind the last flush may be lost or torn at 512 bytes.
 pub(super) fn crashed(base: &[u8], events: &[Event], random: &mut Random) -> Vec<u8> {
     let flushed = flushed(events);
     let mut image = base.to_vec();
@@ -126,7 +126,8 @@ pub(super) fn crashed(base: &[u8], events: &[Event], random: &mut Random) -> Vec
             image[at..at + data.len()].copy_from_slice(data);
             continue;
         }
-        // Writes as a whole, or sectors, so that both "one of two writes" and "all but a sector" come up often.
+        // By whole writes or by sectors, so that both "one of two writes" and "all except a sector" are
+        // frequent.
         let whole = random.one_in(2);
         for (sector, bytes) in data.chunks(512).enumerate() {
             let lands = match way {
@@ -144,7 +145,7 @@ pub(super) fn crashed(base: &[u8], events: &[Event], random: &mut Random) -> Vec
     image
 }
 
-/// A block whose every sector tells which one it is.
+/// Returns a block in which every sector has the tag.
 pub(super) fn block(tag: u64) -> [u8; 4096] {
     let mut bytes = [0; 4096];
     for (i, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The journal on its own, on devices that lose what was not flushed.
+//! Tests of the journal alone, on devices that lose unflushed writes.
 
 mod crash;
 mod medium;

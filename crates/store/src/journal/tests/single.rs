@@ -13,14 +13,14 @@ use std::sync::atomic::Ordering;
 
 /// Byte position of the journal.
 const AT: u64 = 2 * BLOCK;
-/// Blocks of the volume.
+/// Length of the volume in blocks.
 const VOLUME: u64 = 3300;
 
 fn sums() -> Checksummer {
     Checksummer::new(&[3; 16])
 }
 
-/// Position of the `n`th block that a commit may have.
+/// Returns the position of the `n`th block that a commit may have.
 fn cell(n: u64) -> u64 {
     (2000 + n) * BLOCK
 }
@@ -93,7 +93,7 @@ fn a_commit_may_fill_the_whole_ring_and_no_more() {
         let (device, mut journal) = new(blocks);
         let most = journal.capacity();
         assert!(journal.fits(most, 0) && !journal.fits(most + 1, 0), "{blocks} blocks");
-        // From a place that makes it wrap, too.
+        // The first slot varies, so that commits wrap too.
         for round in 1..4 {
             let cells: Vec<(u64, u64)> = (0..most as u64).map(|n| (n, n + round * 5000)).collect();
             append(&device, &mut journal, &cells, &[]).expect("append");
@@ -177,12 +177,12 @@ fn a_commit_that_was_lost_is_not_completed_by_a_later_one() {
     let lost = journal.last() + 1;
     let empty = device.bytes();
     append(&device, &mut journal, &[(0, 1), (1, 2)], &[]).expect("append");
-    // Its second copy, the fourth block of the journal, is all that did not land.
+    // Only its second copy, the fourth block of the journal, did not land.
     let copy = (AT + 3 * BLOCK) as usize..(AT + 4 * BLOCK) as usize;
     let mut torn = device.bytes();
     torn[copy.clone()].copy_from_slice(&empty[copy.clone()]);
 
-    // Another commit follows, in the same blocks; of it, just this copy lands.
+    // Another commit follows, in the same blocks; only this copy of it lands.
     let device = Recorder::new(torn.clone());
     let (mut journal, recovered) = open(&device, 16).expect("open");
     assert!(!recovered);
@@ -197,7 +197,7 @@ fn a_commit_that_was_lost_is_not_completed_by_a_later_one() {
     let device = Recorder::new(with_header);
     assert!(!open(&device, 16).expect("open").1, "commit {lost} was lost");
     assert_eq!(read(&device, cell(0)), [0; 4096]);
-    // Under the header from before, the lost commit would have come back.
+    // With the old header, recovery would replay the lost commit.
     assert!(open(&Recorder::new(torn), 16).expect("open").1);
 }
 
@@ -218,10 +218,10 @@ fn a_journal_that_is_made_anew_takes_nothing_from_the_old_one() {
     assert!(open(&device, 32).expect("open").1);
     assert_eq!(read(&device, cell(0)), block(500));
 
-    // With low numbers the old commits would have been found.
+    // With low numbers, recovery would find the old commits.
     let device = Recorder::new(before);
     let ring = Ring::new(AT, 32).expect("a ring");
-    let oldest = [7, 8, 9].map(|sequence| Tail { place: 24, sequence });
+    let oldest = [7, 8, 9].map(|sequence| Tail { slot: 24, sequence });
     let found = oldest.iter().any(|tail| {
         let device = Recorder::new(device.bytes());
         header::write(&device, &sums(), ring, *tail).expect("memory");
@@ -229,7 +229,7 @@ fn a_journal_that_is_made_anew_takes_nothing_from_the_old_one() {
     });
     assert!(found, "the old commits are there");
 
-    // What cannot be read is overwritten, for it may have high numbers.
+    // Unreadable blocks are overwritten, because they may have high numbers.
     *device.bad.lock().expect("bad") = Some(AT + 9 * BLOCK + 5);
     let fresh = Journal::format(&device, &sums(), AT, 32).expect("format");
     assert_eq!(fresh.last(), 1, "one piece was all there was");
@@ -243,14 +243,14 @@ fn rot_in_the_middle_is_reported_and_a_torn_end_is_not() {
         append(&device, &mut journal, &[(0, n + 1), (1, n + 50)], &[]).expect("append");
     }
     let image = device.bytes();
-    for place in 0..20_u64 {
+    for slot in 0..20_u64 {
         let mut rotten = image.clone();
-        rotten[(AT + (1 + place) * BLOCK + 999) as usize] ^= 4;
+        rotten[(AT + (1 + slot) * BLOCK + 999) as usize] ^= 4;
         let device = Recorder::new(rotten);
         let outcome = open(&device, 64);
-        if place < 16 {
-            let commit = AT + (1 + place / 4 * 4) * BLOCK;
-            assert!(matches!(outcome, Err(Fault::Damaged { at, .. }) if at == commit), "block {place}");
+        if slot < 16 {
+            let commit = AT + (1 + slot / 4 * 4) * BLOCK;
+            assert!(matches!(outcome, Err(Fault::Damaged { at, .. }) if at == commit), "block {slot}");
             assert_eq!(read(&device, cell(0)), [0; 4096], "nothing was written");
         } else {
             assert!(outcome.expect("open").1);
@@ -263,13 +263,13 @@ fn rot_in_the_middle_is_reported_and_a_torn_end_is_not() {
 fn what_cannot_be_read_matters_where_it_is_needed() {
     let (device, mut journal) = new(64);
     append(&device, &mut journal, &[(0, 1), (1, 2)], &[]).expect("append");
-    for place in 0..10 {
+    for slot in 0..10 {
         let device = Recorder::new(device.bytes());
-        *device.bad.lock().expect("bad") = Some(AT + (1 + place) * BLOCK);
+        *device.bad.lock().expect("bad") = Some(AT + (1 + slot) * BLOCK);
         match open(&device, 64) {
-            // One block behind the end is looked at.
-            Err(Fault::Io { at, .. }) => assert!(place <= 4 && at == AT + (1 + place) * BLOCK),
-            opened => assert!(place > 4 && opened.expect("open").1),
+            // Recovery reads one block behind the end.
+            Err(Fault::Io { at, .. }) => assert!(slot <= 4 && at == AT + (1 + slot) * BLOCK),
+            opened => assert!(slot > 4 && opened.expect("open").1),
         }
     }
 }
@@ -311,7 +311,7 @@ fn counts_and_headers_that_cannot_be_are_damage() {
         forge(&device, AT + BLOCK, |bytes| d::COUNT.write(bytes, count));
         let outcome = open(&device, 16).map(|_| ());
         match count {
-            // Thirteen would fit, and are just not what the record sums up.
+            // Thirteen would fit, but the record's checksum is of another count.
             13 => assert_eq!(
                 outcome,
                 Err(Fault::damaged(AT + BLOCK, "a journal that names a block outside the volume"))
@@ -341,7 +341,7 @@ fn counts_and_headers_that_cannot_be_are_damage() {
 fn the_last_number_is_the_last() {
     let (device, _) = new(16);
     let ring = Ring::new(AT, 16).expect("a ring");
-    header::write(&device, &sums(), ring, Tail { place: 14, sequence: SEQUENCE_END - 1 }).expect("memory");
+    header::write(&device, &sums(), ring, Tail { slot: 14, sequence: SEQUENCE_END - 1 }).expect("memory");
     let (mut journal, _) = open(&device, 16).expect("open");
     assert_eq!(append(&device, &mut journal, &[(0, 1)], &[]), Err(Fault::Code(Code::NoSpace)));
 }
