@@ -102,7 +102,8 @@ install() {
     rm -f "$log"
 }
 
-# Adds what sanitizers and fuzzing need of Rust. `scripts/sanitize.sh` names the parts that cannot run without.
+# Adds what sanitizers and fuzzing need of Rust. `scripts/sanitize.sh` names the parts that cannot run
+# without.
 toolchains() {
     if ! command -v rustup >/dev/null 2>&1; then
         say "no rustup here: sanitizers need a nightly toolchain with miri and rust-src, by hand"

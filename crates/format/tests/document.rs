@@ -288,7 +288,7 @@ fn reserved_codes_are_those_that_nothing_returns() {
     }
 }
 
-/// What the document says in words about sizes that other sentences rest on.
+/// Statements of the document about sizes on which other sentences depend.
 #[test]
 fn sentences_with_numbers_hold() {
     assert_eq!(format::group::BITMAP.len as u64 * 64, format::BLOCKS_PER_GROUP);

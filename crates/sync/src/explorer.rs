@@ -5,7 +5,8 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Preemptions of the highest-ranked thread in a schedule, plus one: the bug depth of Burckhardt et al. (ASPLOS 2010).
+/// Preemptions of the highest-ranked thread in a schedule, plus one: the bug depth of Burckhardt et al.
+/// (ASPLOS 2010).
 const DEPTH: usize = 4;
 
 /// Stack of an explored thread. Calls of the crates that use this have whole blocks or bitmaps on it.

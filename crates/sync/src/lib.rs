@@ -1,8 +1,8 @@
 //! Synchronization primitives that a schedule explorer can take over, and bugs that tests plant.
 //!
-//! Without the feature `shuttle` the names below are those of `parking_lot` and of the standard library, and [`point`] and
-//! [`is_planted`] vanish from the code. With it they belong to the schedule explorer, which then decides at each of them
-//! which thread continues. A crate uses them like this:
+//! Without the feature `shuttle` the names below are those of `parking_lot` and of the standard library, and
+//! [`point`] and [`is_planted`] vanish from the code. With it they belong to the schedule explorer, which
+//! then decides at each of them which thread continues. A crate uses them like this:
 //!
 //! ```
 //! use lanefs_sync::{Mutex, Planted, is_planted, point};
@@ -60,8 +60,8 @@ pub use planted::with_planted;
 pub use planted::{Planted, is_planted};
 pub use primitives::{Condvar, Mutex, MutexGuard, atomic, point, thread_local, thread_number, yield_now};
 
-/// Returns `native`, or `explored` with the feature `shuttle`: a size that schedule tests make small, so that they often reach
-/// its limit.
+/// Returns `native`, or `explored` with the feature `shuttle`: a size that schedule tests make small, so that
+/// they often reach its limit.
 #[must_use]
 pub const fn size(native: usize, explored: usize) -> usize {
     if cfg!(feature = "shuttle") { explored } else { native }

@@ -1,7 +1,7 @@
 //! The switch for planted bugs.
 //!
-//! A schedule test that passes proves little until it has been seen to fail. So each crate lists bugs that its tests can
-//! compile in, and asks [`is_planted`] where one of them would be.
+//! A schedule test that passes proves little until it has been seen to fail. So each crate lists bugs that
+//! its tests can compile in, and asks [`is_planted`] where one of them would be.
 
 /// A crate's own list of bugs that its schedule tests plant: an enumeration.
 pub trait Planted: Copy + PartialEq + std::any::Any {}
@@ -23,8 +23,8 @@ mod explored {
     use std::cell::RefCell;
 
     std::thread_local! {
-        /// The bug planted in this thread of the host. All threads of an exploration share that thread, and tests that run
-        /// beside it have their own.
+        /// The bug planted in this thread of the host. All threads of an exploration share that thread, and
+        /// tests that run beside it have their own.
         static PLANTED: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
     }
 

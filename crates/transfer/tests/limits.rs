@@ -27,7 +27,7 @@ fn a_full_volume_stops_at_once_and_stays_consistent() {
     assert_eq!(report.exit_code(), EXIT_STOPPED);
     assert!((1..40).contains(&report.counts.files), "{:?}", report.counts);
     assert_sound(&volume);
-    // What is there is whole.
+    // The existing files are whole.
     let back = temp.path().join("back");
     assert_clean(&export_tree(&volume, b"/t", &back, &ExportOptions::default(), control()).unwrap());
     let mut there = 0;

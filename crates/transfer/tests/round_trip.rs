@@ -215,7 +215,7 @@ fn a_default_acl_of_the_host_is_not_handed_down() {
     let volume = volume(256);
     assert_clean(&import_tree(&volume, &tree, b"/", &ImportOptions::default(), control()).unwrap());
     assert_clean(&export_tree(&volume, b"/", &back, &ExportOptions::default(), control()).unwrap());
-    // What was there keeps its own; nothing else has one.
+    // Existing files keep their own; no other file has one.
     for dir in [&back, &back.join("d")] {
         rustix::fs::removexattr(dir, "system.posix_acl_default").unwrap();
     }

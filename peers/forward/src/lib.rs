@@ -1,12 +1,13 @@
 //! Exports an allocator under the names of the C library, so that it can be preloaded.
 //!
-//! The C libraries define functions of their own names, and a Rust library exports no names but Rust's: so each name of
-//! the C library is a Rust function that jumps to the allocator's. That is one instruction more than without.
+//! The C libraries define functions of their own names, and a Rust library exports no names but Rust's: so
+//! each name of the C library is a Rust function that jumps to the allocator's. That is one instruction more
+//! than without.
 #![no_std]
 
 pub use core::ffi::{c_int, c_void};
 
-/// What `valloc` aligns to, and `pvalloc` rounds up to.
+/// Alignment of `valloc`, and unit to which `pvalloc` rounds up.
 pub const PAGE: usize = 4096;
 /// Error numbers of the C library, the same on every architecture of Linux.
 pub const EINVAL: c_int = 22;

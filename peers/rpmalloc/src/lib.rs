@@ -1,7 +1,8 @@
 //! rpmalloc to preload.
 //!
-//! rpmalloc wants to hear of the end of a thread, and its own `pthread_create` sees to that where it is preloaded. That of the C
-//! library in `rpmalloc-sys` is not exported, so it stands here once more (and takes its place, see `build.rs`).
+//! rpmalloc wants to hear of the end of a thread, and its own `pthread_create` sees to that where it is
+//! preloaded. That of the C library in `rpmalloc-sys` is not exported, so it stands here once more (and takes
+//! its place, see `build.rs`).
 
 use forward::c_void;
 use libc::{
@@ -23,7 +24,7 @@ forward::forward!(rpmalloc, rpcalloc, rprealloc, rpfree, rpmemalign, rpmalloc_us
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 type Create = unsafe extern "C" fn(*mut pthread_t, *const pthread_attr_t, Start, *mut c_void) -> c_int;
 
-/// What a new thread is to do.
+/// Work of a new thread.
 struct Task {
     start: Start,
     argument: *mut c_void,

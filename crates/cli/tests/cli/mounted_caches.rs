@@ -1,4 +1,5 @@
-//! Changes by a command are visible through the mount at once, in spite of the kernel's caches; and vice versa.
+//! Changes by a command are visible through the mount at once, in spite of the kernel's caches; and vice
+//! versa.
 
 use crate::common::{run, run_with, text};
 use crate::mount::Mounted;

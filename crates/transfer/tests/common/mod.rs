@@ -1,4 +1,4 @@
-//! What the tests of real trees share.
+//! Helpers of the tests of real trees.
 #![allow(dead_code)]
 
 use lanefs::{CreateOptions, Volume};
@@ -88,7 +88,7 @@ pub(crate) fn make_tree(top: &Path) {
     for mode in [0o000, 0o400, 0o644, 0o755, 0o1777, 0o2755, 0o4755, 0o7777] {
         let path = top.join(format!("modes/{mode:04o}"));
         fs::write(&path, "mode").unwrap();
-        // What nobody may read, only root can copy.
+        // Only root can copy files that have no read permission.
         let mode = if is_root() { mode } else { mode | 0o400 };
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
