@@ -96,12 +96,13 @@ asan() {
 
 part_tsan() {
     tsan -p lanefs-store --lib -- --skip journal &&
-        tsan -p lanefs --lib --tests &&
-        LANEFS_HISTORIES=300 LANEFS_CROWDS=1 LANEFS_WAVES=30 tsan -p lanefs-testkit --test linearizable -- histories crowd waves
+        tsan -p lanefs --lib --test threads --test hold --test behind --test copy --test notice &&
+        LANEFS_HISTORIES=200 LANEFS_CROWDS=1 LANEFS_WAVES=20 \
+            tsan -p lanefs-testkit --test linearizable -- histories waves
 }
 
 part_asan() {
-    asan -p lanefs --lib --tests &&
+    asan -p lanefs --lib --test threads --test posix --test copy --test prealloc --test volume &&
         asan -p lanefs-gpu --lib --test lookup --test list --test find --test changes &&
         asan -p lanefs-fuse --lib --test posix --test coherence
 }
