@@ -4,12 +4,12 @@
 //! LD_PRELOAD=target/release/liblanefs_alloc.so git --version
 //! ```
 //!
-//! `LANEFS_ALLOC_CHECKS` (`off`, `cheap`, `full`) in the environment says how much is checked; with `LANEFS_ALLOC_STATS=1` a line of
-//! counters comes on standard error when the process exits (not when it ends by `_exit`, or by a signal): those of the thread that
-//! exits and of threads that have ended.
+//! `LANEFS_ALLOC_CHECKS` (`off`, `cheap`, `full`) in the environment says how much is checked; with
+//! `LANEFS_ALLOC_STATS=1` a line of counters comes on standard error when the process exits (not when it ends
+//! by `_exit`, or by a signal): those of the thread that exits and of threads that have ended.
 //!
-//! What each function does is in its manual page (malloc(3), posix_memalign(3), malloc_usable_size(3), malloc_trim(3)).
-//! Nothing here, nor below, allocates by other means or prints by the standard library.
+//! The manual pages malloc(3), posix_memalign(3), malloc_usable_size(3) and malloc_trim(3) describe the
+//! functions. No code here or below allocates by other means or prints by the standard library.
 
 // The manual pages say what callers have to keep to.
 #![allow(clippy::missing_safety_doc)]
@@ -126,7 +126,8 @@ pub unsafe extern "C" fn malloc_usable_size(object: *mut c_void) -> size_t {
     unsafe { heap::usable_size(object.cast()) }
 }
 
-/// malloc_trim(3). What is kept on top is the allocator's business; 1, for there is always something to look at.
+/// malloc_trim(3). The allocator decides how much memory it keeps. Returns 1, because there is always memory
+/// to examine.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_keep: size_t) -> c_int {
     heap::LaneAlloc.release();

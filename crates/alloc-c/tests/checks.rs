@@ -1,5 +1,5 @@
-//! What each grade of checks catches: the program dies by SIGABRT, and a line on standard error says of what. What a grade does
-//! not catch is tested where the program can be expected to live.
+//! Misuses that each grade of checks catches: the program dies by SIGABRT, and a line on standard error names
+//! the misuse. Misuses that a grade does not catch are tested if the program can be expected to survive.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use support::{Run, compile, preload, run};
 
-/// What comes of a misuse.
+/// Outcome of a misuse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Seen {
     /// The message of each.
@@ -20,7 +20,8 @@ enum Seen {
     WrittenFreed,
     /// Nobody notices, and the program goes on.
     Lives,
-    /// A header is read where nothing may lie: dead by SIGSEGV, or by SIGABRT with the message of [`NoObject`].
+    /// A header is read where nothing may lie: dead by SIGSEGV, or by SIGABRT with the message of
+    /// [`NoObject`].
     Dies,
 }
 
@@ -57,7 +58,7 @@ fn is_wild(run: &Run) -> bool {
         || signal == Some(libc::SIGABRT) && run.errors.contains("NonNull")
 }
 
-/// What is done, and what comes of it in the grades `cheap` and `full`.
+/// Misuses, and their outcomes in the grades `cheap` and `full`.
 const MISUSES: [(&str, Seen, Seen); 29] = [
     ("nothing", Lives, Lives),
     // Both are still in the magazine, at which nobody has looked again.

@@ -1,5 +1,6 @@
-//! C programs under the library: every function with odd arguments, forks, ends of threads, loaded libraries, before and after
-//! `main`. Each runs in every grade of checks, and without the library: a program that fails there proves nothing.
+//! C programs under the library: every function with odd arguments, forks, ends of threads, loaded libraries,
+//! before and after `main`. Each runs in every grade of checks, and without the library: a program that fails
+//! there proves nothing.
 
 mod support;
 
@@ -15,7 +16,8 @@ fn passes(program: &Path, arguments: &[&Path], text: &str, code: i32) {
     GRADES.iter().for_each(|grade| run_in(grade, program, arguments, text, code));
 }
 
-/// Runs a program in a grade, or for none without the library; it must print `text`, nothing else, and end with `code`.
+/// Runs a program in a grade, or for none without the library; it must print `text`, nothing else, and end
+/// with `code`.
 fn run_in(grade: &str, program: &Path, arguments: &[&Path], text: &str, code: i32) {
     let mut command = Command::new(program);
     command.args(arguments);
@@ -30,7 +32,8 @@ fn run_in(grade: &str, program: &Path, arguments: &[&Path], text: &str, code: i3
 
 #[test]
 fn every_function_does_what_its_manual_page_says() {
-    // The C library's own need not: it rounds alignments up that aligned_alloc must refuse, and has no free_sized.
+    // The C library's own need not: it rounds alignments up that aligned_alloc must refuse, and has no
+    // free_sized.
     let program = compile("family", &[]);
     GRADES.iter().for_each(|grade| run_in(grade, &program, &[], "0 faults\n", 0));
 }

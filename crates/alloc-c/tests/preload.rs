@@ -1,5 +1,5 @@
-//! Real programs, with the library and without it: what they print and how they end must be the same, and the library must have been at
-//! work, which its counters show.
+//! Real programs, with the library and without it: what they print and how they end must be the same, and the
+//! library must have been at work, which its counters show.
 
 mod support;
 
@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use support::{Run, folder, preload, run};
 
-/// Runs a command twice, each time in a folder of its own that `prepare` fills, and compares; the run with the library is the result.
+/// Runs a command twice, each time in a folder of its own that `prepare` fills, and compares; the run with
+/// the library is the result.
 fn same(name: &str, prepare: impl Fn(&Path), command: impl Fn(&Path) -> Command) -> Run {
     let (plain_folder, folder) = (folder(&format!("{name}/plain")), folder(&format!("{name}/preloaded")));
     prepare(&plain_folder);
@@ -33,8 +34,8 @@ fn same(name: &str, prepare: impl Fn(&Path), command: impl Fn(&Path) -> Command)
     with
 }
 
-/// True where the dynamic linker wrote into [`BINDINGS`] that a program's `malloc` is the library's. For programs that end without
-/// exit handlers, as `sort` does, which print no counters.
+/// True where the dynamic linker wrote into [`BINDINGS`] that a program's `malloc` is the library's. For
+/// programs that end without exit handlers, as `sort` does, which print no counters.
 fn is_bound(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder.join(BINDINGS)) else { return false };
     entries.flatten().any(|entry| {
@@ -58,7 +59,8 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Names and bytes of the files that a program made, folders that begin with a dot apart (they have times in them).
+/// Names and bytes of the files that a program made, folders that begin with a dot apart (they have times in
+/// them).
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -159,7 +161,7 @@ print(sum(map(len, chain)), 10 ** 5000 % 10 ** 50 == 0, gc.collect() >= 0)
 /// Some distributions leave the package `test` away; the script above runs in any case.
 #[test]
 fn python_passes_of_its_own_tests_what_it_passes_without_the_library() {
-    // What is printed has times in it; how it ends, and which tests failed, must be the same.
+    // The output contains times; exit status and failed tests must be the same.
     let verdict = |run: &Run| {
         let all = format!("{}{}", run.text(), run.errors);
         let mut failed: Vec<String> = all

@@ -93,7 +93,8 @@ impl From<&Attr> for Stat {
 /// A page of a directory: entries as (name, kind, cookie after the entry).
 pub type Page = Vec<(Vec<u8>, FileKind, u64)>;
 
-/// A file system under test. Names are single components; the calls mean what those of [`lanefs::Volume`] mean.
+/// A file system under test. Names are single components; the calls mean what those of [`lanefs::Volume`]
+/// mean.
 #[expect(missing_docs, reason = "each call is the one of lanefs::Volume that bears its name")]
 pub trait Engine {
     /// Forgets the handles of earlier operations.

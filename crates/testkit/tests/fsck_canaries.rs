@@ -368,7 +368,8 @@ fn is_entry(entry: &[u8]) -> bool {
     dir::entry::NAME_LEN.read(entry) != Some(0)
 }
 
-/// True for a file's entry in the orphan directory: its name is its inode's number. (So is the directory's own.)
+/// True for a file's entry in the orphan directory: its name is its inode's number. (So is the directory's
+/// own.)
 fn is_of_an_orphan(entry: &[u8]) -> bool {
     let ino = dir::entry::INODE.read(entry).unwrap_or(0);
     let name = &entry[dir::entry::SIZE..][..dir::entry::NAME_LEN.read(entry).unwrap_or(0).into()];

@@ -84,8 +84,8 @@ impl Drop for Writer {
     }
 }
 
-/// Moves the model to the state that the volume has: that after `acknowledged` steps of `seed`, or some more. Returns how
-/// many more.
+/// Moves the model to the state that the volume has: that after `acknowledged` steps of `seed`, or some more.
+/// Returns how many more.
 fn find_state(model: &mut Model, seed: u64, acknowledged: u64, seen: &Tree) -> Result<u64, String> {
     for number in 0..acknowledged {
         let _ = Step::new(seed, number).on_model(model);

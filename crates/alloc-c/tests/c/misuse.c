@@ -1,4 +1,5 @@
-// Does one thing that no program may do, named by the first argument; "survived" is printed if nothing noticed.
+// Does one thing that no program may do, named by the first argument; "survived" is printed if nothing
+// noticed.
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Whatever runs longer hangs.
+/// Time after which a program counts as hanging.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Every line that the library prints begins so.
@@ -19,7 +19,8 @@ fn profile_folder() -> PathBuf {
     program.ancestors().nth(2).expect("two folders").to_path_buf()
 }
 
-/// The library, in the profile of this test. `cargo test` does not build it, for nothing can be linked with it: so it is built here.
+/// The library, in the profile of this test. `cargo test` does not build it, for nothing can be linked with
+/// it: so it is built here.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -72,7 +73,7 @@ pub(crate) fn preload(command: &mut Command) -> &mut Command {
     command.env("LD_PRELOAD", library()).env("LANEFS_ALLOC_STATS", "1")
 }
 
-/// What a program wrote and how it ended, the library's own lines apart.
+/// Output and exit status of a program, with the library's own lines apart.
 pub(crate) struct Run {
     pub(crate) output: Output,
     /// Standard error without the lines of the library.

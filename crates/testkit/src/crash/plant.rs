@@ -64,7 +64,8 @@ fn areas(recording: &Recording, events: impl Iterator<Item = usize>) -> impl Ite
     })
 }
 
-/// The flushes of a recording that serve a commit: index of the end, first event covered, index of the begin, kind.
+/// The flushes of a recording that serve a commit: index of the end, first event covered, index of the begin,
+/// kind.
 fn flushes(recording: &Recording) -> Vec<(usize, usize, usize, FlushKind)> {
     let (mut covered, mut all) = (0, Vec::new());
     for (index, event) in recording.log.iter().enumerate() {

@@ -92,7 +92,8 @@ impl Device for Recorder {
         Ok(())
     }
 
-    /// The write is one event: under the lock it is begun and completed, so the log's order is the order of completion.
+    /// The write is one event: under the lock it is begun and completed, so the log's order is the order of
+    /// completion.
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         let mut tape = self.tape();
         if !tape.image.write(at, &data.to_vec()) {

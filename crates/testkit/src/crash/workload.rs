@@ -11,7 +11,8 @@ use std::str::FromStr;
 /// A kind of workload. The numbers of `Seq1` are all there are; those of the others are seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// Every operation of the alphabet, each followed by nothing, fsync of the file, of its directory, or sync.
+    /// Every operation of the alphabet, each followed by nothing, fsync of the file, of its directory, or
+    /// sync.
     Seq1,
     /// Two operations.
     Seq2,

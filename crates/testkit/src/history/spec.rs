@@ -27,7 +27,7 @@ pub struct State {
 type SpecResult<T> = Result<T, Code>;
 
 impl State {
-    /// An empty directory with this inode number. What lies above it is not modelled.
+    /// An empty directory with this inode number. Directories above it are not modelled.
     pub fn new(base: u64) -> Self {
         State { nodes: BTreeMap::from([(base, directory(base))]) }
     }

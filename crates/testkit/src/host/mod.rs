@@ -92,7 +92,8 @@ impl Host {
         let path = |probe: &tempfile::NamedTempFile| format!("/proc/self/fd/{}", probe.as_raw_fd());
         let flags = rustix::fs::XattrFlags::empty();
         Limits {
-            // Every file system of the host has files of 1 GiB; attributes of an inode share one block on ext4.
+            // Every file system of the host has files of 1 GiB; attributes of an inode share one block on
+            // ext4.
             most_offset: 1 << 30,
             most_value: 150,
             devices: root && probe.as_ref().is_some_and(|p| can_make_devices(p.path())),
@@ -107,7 +108,8 @@ impl Host {
             xattrs: probe
                 .as_ref()
                 .is_some_and(|p| rustix::fs::setxattr(path(p), "user.t", b"1", flags).is_ok()),
-            // From any other directory the kernel would follow absolute links and ".." out of the test's directory.
+            // From any other directory the kernel would follow absolute links and ".." out of the test's
+            // directory.
             bases: false,
             stable_cookies: false,
             user_links: unprotected("hardlinks"),

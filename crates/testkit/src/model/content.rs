@@ -1,4 +1,4 @@
-//! What a regular file holds: a size and the blocks that were ever written.
+//! Contents of a regular file: a size and the blocks that were ever written.
 
 use lanefs_format::BLOCK;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The reference model: a POSIX file system in sorted maps, as plain as can be.
 //!
-//! It is the first oracle; the host (see [`crate::host`]) is the second, and the tests compare the model with the
-//! host too, permissions included, so that a mistake made here does not pass for the truth.
+//! It is the first oracle; the host (see [`crate::host`]) is the second, and the tests compare the model with
+//! the host too, permissions included, so that a mistake made here does not pass for the truth.
 //!
 //! # Which error comes first
 //!
@@ -16,8 +16,8 @@
 //! | rename | `.` or `..` (busy; exists for no-replace), walk of the old name, its absence, walk of the new one, no-replace and it exists, exchange and it does not, loops, same inode (done), removal rights on the old, creation or removal rights and kinds on the new, write permission on a directory that gets a new parent, not empty |
 //! | setattr | kinds that cannot be cut, owner-only changes, write permission, size |
 //!
-//! `Caller::OWNER` is root: it passes every permission check, and like root it loses set-id bits of files at a chown
-//! and keeps them at a write.
+//! `Caller::OWNER` is root: it passes every permission check, and like root it loses set-id bits of files at
+//! a chown and keeps them at a write.
 
 mod attributes;
 mod calls;

@@ -14,7 +14,8 @@ pub struct MetadataBlock {
     pub at: u64,
     /// Its kind.
     pub kind: BlockKind,
-    /// Byte position of its entry in the chunk's table; 0 for blocks outside of metadata chunks and for tables.
+    /// Byte position of its entry in the chunk's table; 0 for blocks outside of metadata chunks and for
+    /// tables.
     pub entry: u64,
 }
 

@@ -173,8 +173,8 @@ fn structure(editor: &Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) ->
     }
 }
 
-/// Offsets of the entries that a leaf block's bitmap shows: where a run of used units starts, an entry starts, and the
-/// next one behind its units.
+/// Offsets of the entries that a leaf block's bitmap shows: where a run of used units starts, an entry
+/// starts, and the next one behind its units.
 fn entries_of(block: &[u8]) -> Vec<usize> {
     let used = |unit: usize| {
         let word = dir::leaf::UNITS.index(unit / 64).read(block).unwrap_or(0);

@@ -113,7 +113,8 @@ impl Pair {
             let wanted = match op {
                 Op::Write { data, .. } => data.len as u64,
                 Op::Fallocate { len, .. } => *len,
-                // All attributes of one inode have a limit together, which is reported like a full volume, as on ext4.
+                // All attributes of one inode have a limit together, which is reported like a full volume, as
+                // on ext4.
                 Op::Setxattr { .. } => u64::MAX,
                 _ => 0,
             };

@@ -9,7 +9,8 @@ use std::fmt::Write;
 /// One module uses another one of the same folder; all the paths by which it does.
 type Edges = BTreeMap<Id, BTreeMap<Id, Vec<(Id, PathUse)>>>;
 
-/// Describes each circle of a crate: its modules, and file and line of a use for each step of a shortest way round.
+/// Describes each circle of a crate: its modules, and file and line of a use for each step of a shortest way
+/// round.
 pub(crate) fn circles(tree: &Tree) -> Vec<String> {
     let folders = folders(tree);
     folders

@@ -1,8 +1,8 @@
 //! No crate has a circle of modules, at its top or inside a folder: data and calls flow one way.
 //!
-//! The test reads `use` declarations and paths that begin with `crate`, `self` or `super`, and follows re-exported names to
-//! the module that defines them. It does not see a method that one module calls on a value of another one's type
-//! without naming it; code of tests does not count.
+//! The test reads `use` declarations and paths that begin with `crate`, `self` or `super`, and follows
+//! re-exported names to the module that defines them. It does not see a method that one module calls on a
+//! value of another one's type without naming it; code of tests does not count.
 
 mod circles;
 mod source;

@@ -72,8 +72,8 @@ impl Tree {
         Ok(id)
     }
 
-    /// The module in which the path of a module ends; `None`: another crate. Names that a module imports are followed
-    /// to the module that defines them.
+    /// The module in which the path of a module ends; `None`: another crate. Names that a module imports are
+    /// followed to the module that defines them.
     pub(crate) fn resolve(&self, from: Id, segments: &[String]) -> Option<Id> {
         self.follow(from, segments, MAX_STEPS)
     }
@@ -132,7 +132,8 @@ impl Tree {
         self.follow(module, &import.path.segments, steps.checked_sub(1)?)
     }
 
-    /// Everything that the code of a module refers to in its crate: the module meant, and the path that names it.
+    /// Everything that the code of a module refers to in its crate: the module meant, and the path that names
+    /// it.
     pub(crate) fn references(&self, id: Id) -> Vec<(Id, PathUse)> {
         let source = &self.modules[id].source;
         let imports = source.imports.iter().map(|import| &import.path);
