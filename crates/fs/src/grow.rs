@@ -58,7 +58,7 @@ impl Volume {
             return Err(fault.into());
         }
         shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
-        // The superblock may give the new table only when the table is in place.
+        // The superblock may refer to the new table only after the table is on the device.
         shared.state.store.checkpoint()?;
         let (groups, group_count) = (shared.state.groups(), shared.state.group_count());
         self.update_superblock(|s| {

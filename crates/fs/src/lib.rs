@@ -1,8 +1,8 @@
 //! LaneFS: a file system in one file, device or block of memory, with directories that are hash trees.
 //!
-//! This crate is the CPU engine and the library that programs use. A [`Volume`] is made or opened; its calls come at two
-//! levels: by inode number and single name ([`Volume::lookup`], [`Volume::create_file`], ...), and by path
-//! ([`Volume::resolve`], [`Volume::write_file`], ...). Millions of paths are resolved with [`Volume::resolve_batch`].
+//! This crate is the CPU engine and the library that programs use. A [`Volume`] has calls at two levels: by inode
+//! number and single name ([`Volume::lookup`], [`Volume::create_file`], ...), and by path ([`Volume::resolve`],
+//! [`Volume::write_file`], ...). [`Volume::resolve_batch`] resolves millions of paths.
 //!
 //! ```
 //! use lanefs::{Code, CreateOptions, ResolveOptions, Volume};
@@ -27,26 +27,27 @@
 //! | layer | modules |
 //! |---|---|
 //! | vocabulary | `types`, `options`, `error`, `extent`, [`path`] |
-//! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`; `writer`: what one writer keeps; `state`: all of it |
+//! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`; `writer`: the state of one writer; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
-//! | space | `space`: blocks and inodes; `transaction`: the end of a change, which frees what it freed |
+//! | space | `space`: blocks and inodes; `transaction`: the end of a change, which applies its frees |
 //! | files | `inode`, `perm`, `map`, `data`, `xattr`, `attr` |
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
-//! | running operations | `notice`, `shared`: what threads share; `commit`: durability; `retry`: attempts until one counts; `volume` |
+//! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `ops`, `copy`, `reclaim`, `hold`, `read_many` |
 //! | calls by path | `by_path`, `tree`, `batch`, [`bulk`] |
 //! | the volume as a whole | `mkfs`, `grow`, `mount`, `inspect`, `watch`, `check`; with the feature `testing`: `unchecked` |
 //!
 //! # Features
 //!
-//! `testing` adds calls that only tests and measurements need: reads without concurrency control, and emptying the cache.
+//! `testing` adds calls that only tests and measurements need: reads without concurrency control, and emptying the
+//! cache.
 //!
 //! # Invariants
 //!
 //! * Every change is one transaction: when a call fails, nothing of it has happened.
 //! * No panic, hang or wild access follows from a volume's bytes, whatever they are; only an [`Error`].
-//! * What this crate does not know: which device holds the bytes (`lanefs-store` does), and anything of kernels, GPUs or
-//!   command lines.
+//! * This crate does not know which device holds the bytes (`lanefs-store` does), and nothing of kernels, GPUs or command
+//!   lines.
 
 mod attempt;
 mod attr;

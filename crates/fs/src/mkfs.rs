@@ -10,7 +10,7 @@ use crate::types::Time;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, CHUNK, GROUP, HashSeed, MAX_VOLUME, MIN_VOLUME, SUPERBLOCK_COPY};
 
-/// Makes the superblock of a new volume. An error tells the problem with the options, in words.
+/// Makes the superblock of a new volume. An error describes the problem with the options.
 pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Superblock, String> {
     let bytes = options.size & !(BLOCK - 1);
     if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) {

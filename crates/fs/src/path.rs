@@ -1,7 +1,7 @@
 //! Paths as bytes: components, parents, names and joining, without any knowledge of a volume.
 //!
-//! A path is a list of components that slashes separate. Slashes that follow each other count as one, and slashes at the end
-//! do not count; `.` and `..` are components like any other. An absolute path starts with a slash. All functions borrow from
+//! A path is a list of components that slashes separate. Consecutive slashes count as one, and slashes at the end do
+//! not count; `.` and `..` are components like any other. An absolute path starts with a slash. All functions borrow from
 //! their argument, and none allocates but [`join`].
 //!
 //! ```

@@ -104,7 +104,7 @@ impl Volume {
         })
     }
 
-    /// Removes what a name stands for, a directory with its whole content, and reports each removal.
+    /// Removes a name, a directory with its whole content, and reports each removal.
     ///
     /// `visit` is called after each entry: with the entry's path below `name` (empty for `name` itself), and with the
     /// outcome. An error that it returns ends the removal; to ignore a failed entry, it returns `Ok`. The directories above

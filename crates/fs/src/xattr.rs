@@ -1,4 +1,4 @@
-//! Extended attributes: a chain of blocks, which each change writes anew.
+//! Extended attributes: a chain of blocks, which each change rewrites.
 
 use crate::attempt::Core;
 use crate::edit::Edit;

@@ -1,4 +1,4 @@
-//! What writers have in prealloc: free for everybody who counts, lost for nobody, in no image.
+//! Preallocated blocks count as free, are never lost, and are in no image.
 
 use lanefs::*;
 use std::sync::Barrier;
@@ -22,7 +22,7 @@ fn is_clean(volume: &Volume) {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 
-/// Does something in some threads at once, each in a slot, and so with a stock, of its own.
+/// Runs some threads at the same time, each in a writer slot of its own, and so with its own preallocation.
 fn in_threads(count: usize, work: impl Fn(usize) + Sync) {
     let barrier = Barrier::new(count);
     std::thread::scope(|scope| {
@@ -43,7 +43,7 @@ fn directories(volume: &Volume, count: usize) -> Vec<Ino> {
 }
 
 #[test]
-fn blocks_in_stock_count_as_free_and_an_image_has_them_so() {
+fn preallocated_blocks_count_as_free_and_an_image_has_them_so() {
     let volume = memory(64 << 20);
     let dirs = directories(&volume, 4);
     in_threads(4, |thread| {
@@ -63,7 +63,7 @@ fn blocks_in_stock_count_as_free_and_an_image_has_them_so() {
     assert_eq!((free(&volume), free(&image)), (before, before));
     is_clean(&image);
     is_clean(&volume);
-    // The stocks were given back; work goes on.
+    // The preallocations have returned to the bitmaps; writers can go on.
     let file = create(&volume, dirs[0], "more");
     volume.write(&Caller::OWNER, file, 0, &[1; BLOCK]).expect("write");
     is_clean(&volume);
@@ -71,7 +71,7 @@ fn blocks_in_stock_count_as_free_and_an_image_has_them_so() {
 }
 
 #[test]
-fn what_others_have_in_stock_is_to_be_had_when_nothing_else_is() {
+fn the_preallocations_of_others_are_used_when_nothing_else_is_free() {
     let volume = memory(16 << 20);
     let dirs = directories(&volume, 8);
     in_threads(8, |thread| {
@@ -106,7 +106,7 @@ fn what_others_have_in_stock_is_to_be_had_when_nothing_else_is() {
 }
 
 #[test]
-fn a_device_never_has_a_stock() {
+fn a_device_never_has_preallocated_blocks() {
     let folder = tempfile::tempdir().expect("a directory");
     let image = folder.path().join("image");
     let options = CreateOptions { size: 32 << 20, ..CreateOptions::default() };
@@ -131,7 +131,7 @@ fn a_device_never_has_a_stock() {
 }
 
 #[test]
-fn a_volume_grows_while_writers_have_stocks() {
+fn a_volume_grows_while_writers_have_preallocations() {
     let volume = memory(16 << 20);
     let file = create(&volume, volume.root(), "file");
     volume.write(&Caller::OWNER, file, 0, &[1; BLOCK]).expect("write");

@@ -88,7 +88,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// Splits a full region at the hash in the middle. Entries are linked anew and do not move.
+/// Splits a full region at the hash in the middle. Entries are relinked and do not move.
 fn split(
     edit: &mut Edit<'_>,
     node: Inode<'_>,

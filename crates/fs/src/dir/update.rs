@@ -31,7 +31,7 @@ pub(crate) fn insert(
     region::insert(edit, node, name, ino, kind)
 }
 
-/// Removes an entry that [`find`](super::find) returned. Gives back what it no longer needs.
+/// Removes an entry that [`find`](super::find) returned. Frees the space that it used.
 pub(crate) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> Outcome<()> {
     match root(&node)? {
         DirRoot::Small(leaf) => small::remove(edit, node, leaf, entry),

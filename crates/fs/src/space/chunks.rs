@@ -114,7 +114,7 @@ pub(crate) fn free_block(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outco
     Ok(())
 }
 
-/// Marks as free what a transaction freed.
+/// Applies a free of a transaction.
 pub(crate) fn make_free(edit: &mut Edit<'_>, freed: Freed) -> Outcome<()> {
     match freed {
         Freed::Extent(extent) => free_data(edit, extent),

@@ -1,4 +1,4 @@
-//! The counts of the superblock, counted anew after a crash.
+//! The counts of the superblock, recounted after a crash.
 
 use super::chunks::table_entry;
 use super::groups::group;
