@@ -1,4 +1,4 @@
-//! Large writes of new blocks, which go to the device past the cache, while the device takes its time or fails.
+//! Large writes of new blocks, which bypass the cache, while the device is slow or fails.
 
 use lanefs::*;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const PIECE: usize = 1 << 20;
 const SIZE: u64 = 256 << 20;
-/// What is written behind is written in pieces from this size on.
+/// Size from which on write-behind hands a piece to the device.
 const LARGE: usize = 128 << 10;
 
 #[derive(Default)]
@@ -16,11 +16,11 @@ struct State {
     /// Large writes wait.
     is_held: bool,
     fails: bool,
-    /// Large writes that came.
+    /// Number of large writes that reached the device.
     came: usize,
 }
 
-/// A device whose large writes can be held up, and made to fail. Clones are the same device.
+/// A device whose large writes can be delayed, and can fail. Clones are the same device.
 #[derive(Clone)]
 struct Slow(Arc<(Mutex<State>, Condvar)>);
 
@@ -100,13 +100,13 @@ fn holds(volume: &Volume, ino: Ino, number: u64) -> bool {
     read.is_ok_and(|count| count == PIECE) && found == piece(number)
 }
 
-/// A volume whose helper is at work, and its device.
+/// A volume with its background threads running, and its device.
 fn volume() -> (Volume, Slow) {
     let device = Slow::new();
     let options = CreateOptions { size: SIZE, ..CreateOptions::default() };
     let volume = Volume::create_device(Box::new(device.clone()), &options).expect("create");
     volume.close().expect("close");
-    // It commits when it is told to.
+    // Commits happen on request only.
     let options = OpenOptions { commit_every: Duration::from_secs(3600), ..OpenOptions::from(Access::Write) };
     let volume = Volume::open_device(Box::new(device.clone()), options).expect("open");
     let probe = create(&volume, "probe");

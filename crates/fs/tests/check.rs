@@ -1,4 +1,4 @@
-//! The check: clean volumes are clean, and every planted fault is found by name, mended, and gone.
+//! The check: clean volumes are clean, and every planted fault is found by name and repaired.
 
 #[path = "check/faults.rs"]
 mod faults;
@@ -66,7 +66,7 @@ fn a_wide_directory_stays_clean_while_it_shrinks() {
     assert_clean(&volume, "shrunk");
 }
 
-/// Faults that take a name, an inode or a type with them. All others leave every path where it was.
+/// Faults whose repair loses a name, an inode or a type. The repair of all others keeps every path.
 const LOSSY: &[&str] = &[
     "directory-cycle",
     "directory-linked-twice",
@@ -106,7 +106,7 @@ fn every_planted_fault_is_found_by_name_and_mended() {
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// What goes wrong between finding a fault and finding it gone.
+/// Plants a fault, repairs it, and returns the difference from the expected outcome.
 fn find_and_mend(image: &mut image::Image<'_>, name: &str) -> std::result::Result<Volume, String> {
     let volume = image.open();
     let look = |volume: &Volume, repair| volume.check(repair, &|_, _| {}).map_err(|e| e.to_string());
@@ -220,7 +220,7 @@ fn a_volume_in_use_stays_clean() {
     }
 }
 
-/// Changes one to eight words of metadata, each to something that means something elsewhere in the volume.
+/// Changes one to eight words of metadata, each to a value that has a meaning elsewhere in the volume.
 fn mutate(image: &mut image::Image<'_>, random: &mut Random, blocks: &[u64]) {
     for _ in 0..=random.below(8) {
         let at = blocks[random.below(blocks.len())];
@@ -263,7 +263,8 @@ fn no_mutation_makes_the_check_fail_or_its_repair_stop_half_way() {
     // The second volume has two groups.
     for (inode_size, size) in [(InodeSize::B128, 16 << 20), (InodeSize::B256, 136 << 20)] {
         let good = Good::new(closed(size, inode_size));
-        // Few blocks hold most of what can go wrong; the many leaves and blocks of inodes come as often together.
+        // A few blocks hold most of the fields that can be wrong; the many leaves and inode blocks are chosen
+        // as often together.
         let mut blocks = Vec::new();
         for kind in format::BlockKind::ALL {
             let of_kind = good.of_kind(kind);
@@ -288,11 +289,11 @@ fn no_mutation_makes_the_check_fail_or_its_repair_stop_half_way() {
         failures.len(),
         failures[..failures.len().min(20)].join("\n")
     );
-    // Else the test would show nothing.
+    // With fewer faults the test would show nothing.
     assert!(faulty > images, "only {faulty} of {} images had a fault", 2 * images);
 }
 
-/// Checks and mends what may be anything; a clear refusal is fine too. True where something was wrong.
+/// Checks and repairs an arbitrary image; a clear refusal is fine too. True where something was wrong.
 fn mend_anything(image: &mut image::Image<'_>) -> std::result::Result<bool, String> {
     image.seal();
     let opened = Volume::open_device(Box::new(image.device.clone()), Access::Write);

@@ -1,4 +1,4 @@
-//! Copying within a volume, against copying by hand.
+//! Copies within a volume, compared with copies by read and write.
 
 use lanefs::*;
 
@@ -78,7 +78,7 @@ fn holes_stay_holes_and_take_the_place_of_data() {
         found += 1;
     }
     assert_eq!(found, 3);
-    // Not on blocks of the target: the edges of holes are zeros.
+    // The range is not aligned to blocks of the target: the edges of holes are zeros.
     let target = file(&volume, "three", &pattern(100_000, 1));
     assert_eq!(copy(&volume, (source, 0), (target, 777), 60_000), Ok(60_000));
     let mut expected = pattern(100_000, 1);

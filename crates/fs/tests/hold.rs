@@ -1,4 +1,4 @@
-//! Inodes that are held live on without a name, and go with the last holder.
+//! Inodes that are held live on without a name, and are freed with the last holder.
 
 #[path = "hold/crowd.rs"]
 mod crowd;
@@ -12,7 +12,7 @@ fn options() -> CreateOptions {
     CreateOptions { size: 64 << 20, ..CreateOptions::default() }
 }
 
-/// Does the same in memory and in a file.
+/// Runs a test on a volume in memory and on one in a file.
 fn on_both(test: impl Fn(&Volume)) {
     test(&Volume::create_memory(&options()).expect("create"));
     let dir = tempfile::tempdir().expect("tempdir");
@@ -34,7 +34,7 @@ fn orphans(volume: &Volume) -> Vec<Ino> {
     list
 }
 
-/// What the orphan directory lists, beside itself.
+/// Entries of the orphan directory, without its own.
 fn listed(volume: &Volume) -> Vec<Ino> {
     let list = Ino(volume.superblock().orphans);
     let entries = volume.readdir(&OWNER, list, 0, 10_000).expect("readdir");
@@ -71,7 +71,7 @@ fn a_file_that_is_held_lives_on_without_a_name_and_goes_with_the_last_holder() {
         volume.fsync(ino, false).expect("fsync");
         assert_eq!(code(volume.link(&OWNER, ino, root, b"again")), Some(Code::NotFound));
 
-        // Another hold by number, though it has no name.
+        // A second holder by number, although the inode has no name.
         volume.hold(ino).expect("hold");
         volume.release(ino, 1).expect("release");
         volume.release(ino, 1).expect("release");
@@ -94,12 +94,12 @@ fn what_nobody_holds_any_more_goes_with_its_name() {
             volume.hold(ino).expect("hold");
         }
         volume.release(ino, 3).expect("release");
-        // More than were counted does no harm.
+        // A release of more holders than there are does no harm.
         volume.release(ino, 1).expect("release");
         volume.unlink(&OWNER, root, b"f").expect("unlink");
         assert_eq!(code(volume.getattr(ino)), Some(Code::StaleInode));
         assert!(orphans(volume).is_empty());
-        // A name less is no reason to go.
+        // An inode with another name is not freed.
         let ino = file(volume, "f", 10);
         volume.link(&OWNER, ino, root, b"g").expect("link");
         volume.hold(ino).expect("hold");
@@ -139,7 +139,7 @@ fn a_directory_that_was_removed_and_is_held_is_empty_and_stays_so() {
         }
         assert_eq!(code(volume.unlink(&OWNER, dir, b"x")), not_found);
         assert_eq!(code(volume.rmdir(&OWNER, dir, b"x")), not_found);
-        // Nothing leads out of it, and nothing to what lists it.
+        // No path leads out of it, and none to the orphan directory.
         for path in [".", "..", "../.."] {
             let options = ResolveOptions { base: Some(dir), ..ResolveOptions::default() };
             let found = volume.resolve_batch(&options, &[path]).expect("batch")[0].ino;
@@ -218,7 +218,7 @@ fn an_open_for_writing_frees_what_a_crash_left_and_one_for_reading_does_not() {
     volume.sync().expect("sync");
     let crashed = dir.path().join("crashed");
     std::fs::copy(&path, &crashed).expect("copy");
-    // A clean image that lists orphans is none that a close leaves, but may be read.
+    // A close leaves no clean image that lists orphans, but such an image can be read.
     let mut bytes = volume.to_bytes().expect("bytes");
     let block = format::superblock::Superblock { clean: true, ..volume.superblock() }.encode();
     for at in [0, format::SUPERBLOCK_COPY as usize] {
@@ -242,7 +242,7 @@ fn an_open_for_writing_frees_what_a_crash_left_and_one_for_reading_does_not() {
         assert_eq!(code(recovered.getattr(directory)), Some(Code::StaleInode));
         recovered.close().expect("close");
     }
-    // A close frees them as well: whoever held them went with the volume.
+    // A close frees them as well: their holders end with the mount.
     volume.close().expect("close");
     let reader = Volume::open(&path, Access::Read).expect("open");
     assert!(orphans(&reader).is_empty());
@@ -288,7 +288,7 @@ fn a_full_volume_lets_go_of_what_is_held() {
     let report = volume.check(false, &|_, _| {}).expect("check");
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     let listed = listed(&volume).len();
-    // Else the test would show nothing.
+    // With fewer orphans the test would show nothing.
     assert!(report.orphans > listed as u64, "{} orphans, {listed} listed", report.orphans);
     volume.release(last.expect("a file"), 1).expect("release");
     let crashed = volume.to_bytes().expect("bytes");
@@ -297,7 +297,7 @@ fn a_full_volume_lets_go_of_what_is_held() {
         let volume = volume.expect("open");
         assert!(orphans(&volume).is_empty());
         assert_eq!(volume.statfs().expect("statfs").inodes, 2);
-        // Room for all again, and all are listed.
+        // There is room for all entries again, and all are listed.
         let ino = file(&volume, "f", 10);
         volume.hold(ino).expect("hold");
         volume.unlink(&OWNER, volume.root(), b"f").expect("unlink");

@@ -1,4 +1,4 @@
-//! Listeners are told of changes.
+//! Listeners are notified of changes.
 
 use lanefs::{Allocate, Caller, Changed, CreateOptions, FileKind, RenameMode, SetAttr, Volume, XattrMode};
 use std::sync::{Arc, Mutex};

@@ -1,10 +1,10 @@
-//! Who may what, and what it does to times and modes: the corners that Linux defines and programs rely on.
+//! Permissions, times and modes: the corner cases that Linux defines and programs rely on.
 
 use lanefs::*;
 use std::time::Duration;
 
 const OWNER: Caller = Caller::OWNER;
-/// All times are this before each step of a test, so that a step's stamps show.
+/// The time of all stamps before each step of a test, so that the stamps of a step are visible.
 const LONG_AGO: Time = Time(1_000_000_000);
 const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
 
@@ -12,7 +12,7 @@ fn volume() -> Volume {
     Volume::create_memory(&CreateOptions { size: 32 << 20, ..CreateOptions::default() }).expect("create")
 }
 
-/// A user with this number and a group of the same.
+/// A user with this number and a group of the same number.
 fn user(number: u32) -> Caller {
     Caller::user(number, number, &[])
 }
@@ -41,7 +41,7 @@ fn perm(volume: &Volume, ino: Ino) -> u16 {
     volume.getattr(ino).expect("getattr").perm
 }
 
-/// Which of mtime and ctime a step changes, for each inode. The clock ticks in between.
+/// The stamps (mtime, ctime) that a step changes, for each inode. The clock ticks in between.
 fn stamps(volume: &Volume, inodes: &[Ino], step: impl FnOnce()) -> Vec<&'static str> {
     let before: Vec<Attr> = inodes.iter().map(|ino| volume.getattr(*ino).expect("getattr")).collect();
     std::thread::sleep(Duration::from_millis(12));
@@ -77,7 +77,7 @@ fn names_that_come_go_and_move_stamp_what_linux_stamps() {
     assert_eq!(stamps(v, &all, || done(within())), ["", "both", "", "ctime", ""]);
     let across = || v.rename(&OWNER, a, b"f2", b, b"f", replace);
     assert_eq!(stamps(v, &all, || done(across())), ["", "both", "both", "ctime", ""]);
-    // What is replaced loses a name.
+    // The replaced inode loses a name.
     v.link(&OWNER, g, a, b"g").expect("link");
     let over = || v.rename(&OWNER, b, b"f", a, b"g", replace);
     assert_eq!(stamps(v, &all, || done(over())), ["", "both", "both", "ctime", "ctime"]);
@@ -94,10 +94,10 @@ fn names_that_come_go_and_move_stamp_what_linux_stamps() {
     let links = v.getattr(a).expect("getattr").links;
     assert_eq!(stamps(v, &all, || done(v.rmdir(&OWNER, a, b"d"))), ["", "both", "", "", ""]);
     assert_eq!(v.getattr(a).expect("getattr").links, links - 1);
-    // What fails stamps nothing.
+    // A failure stamps nothing.
     let fails = || assert!(create().is_err() && v.rmdir(&OWNER, root, b"a").is_err());
     assert_eq!(stamps(v, &all, fails), ["", "", "", "", ""]);
-    // The last name goes while the file is held.
+    // The last name is removed while the file is held.
     v.hold(g).expect("hold");
     assert_eq!(stamps(v, &[g], || done(v.unlink(&OWNER, a, b"g"))), ["ctime"]);
     let d = dir(v, "d", 0, 0o755);
@@ -199,14 +199,14 @@ fn in_a_sticky_directory_only_owners_take_names_away() {
         make(sticky, "f");
         assert_eq!(code(v.rename(who, sticky, b"f", other, b"f", RenameMode::Replace)), right);
         let _ = v.unlink(&OWNER, sticky, b"f").or_else(|_| v.unlink(&OWNER, other, b"f"));
-        // Onto a file there, and an exchange with one.
+        // A rename onto an existing file, and an exchange with one.
         make(sticky, "f");
         make(other, "f");
         assert_eq!(code(v.rename(who, other, b"f", sticky, b"f", RenameMode::Exchange)), right);
         assert_eq!(code(v.rename(who, other, b"f", sticky, b"f", RenameMode::Replace)), right);
         let _ = v.unlink(&OWNER, other, b"f");
         v.unlink(&OWNER, sticky, b"f").expect("unlink");
-        // Anybody may add a name.
+        // Every user may add a name.
         make(other, "new");
         assert_eq!(code(v.rename(who, other, b"new", sticky, b"new", RenameMode::Replace)), Ok(()));
         v.unlink(&OWNER, sticky, b"new").expect("unlink");
@@ -248,7 +248,7 @@ fn a_rename_refuses_what_linux_refuses() {
     assert_eq!((links(root), links(d)), (before.0, before.1 - 1));
     assert_eq!(code(v.getattr(e)), Err(Code::StaleInode));
     assert_eq!(v.lookup(&OWNER, sub, b"..").expect("lookup").0, root);
-    // A directory that gets another parent is written to.
+    // A directory that gets another parent must be writable.
     let mine = dir(v, "mine", 1, 0o777);
     let theirs = v.mkdir(&OWNER, mine, b"theirs", 0o755).expect("mkdir").ino;
     own(v, d, 1, 0o777);
@@ -320,7 +320,7 @@ fn owners_groups_and_set_id_bits_change_as_linux_changes_them() {
     let set = SetAttr { gid: Some(8), ..SetAttr::default() };
     v.setattr(&OWNER, d, &set).expect("chown");
     assert_eq!(perm(v, d), 0o6755, "a directory keeps them");
-    // Writing, cutting and allocating by one who is not privileged.
+    // A write, a truncation and an allocation by an unprivileged caller.
     for step in 0..3 {
         let who = user(3);
         let f = file(v, root, &format!("w{step}"), 1, 0o6777);

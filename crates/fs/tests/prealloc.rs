@@ -36,7 +36,7 @@ fn in_threads(count: usize, work: impl Fn(usize) + Sync) {
     });
 }
 
-/// Directories for so many threads.
+/// One directory for each thread.
 fn directories(volume: &Volume, count: usize) -> Vec<Ino> {
     let make = |i| volume.mkdir(&Caller::OWNER, volume.root(), format!("{i}").as_bytes(), 0o755);
     (0..count).map(|i| make(i).expect("mkdir").ino).collect()
@@ -94,7 +94,7 @@ fn the_preallocations_of_others_are_used_when_nothing_else_is_free() {
     }
     assert_eq!(free(&volume), 0);
     is_clean(&volume);
-    // What one gives up another gets.
+    // Blocks that one writer gives up serve another.
     in_threads(8, |thread| {
         volume.unlink(&Caller::OWNER, dirs[thread], b"first").expect("unlink");
     });
@@ -122,7 +122,7 @@ fn a_device_never_has_preallocated_blocks() {
         }
     });
     volume.sync().expect("sync");
-    // As after a power cut: the volume as its last commit left it.
+    // The volume as its last commit left it, as after a power cut.
     let bytes = std::fs::read(&image).expect("read");
     let after = Volume::from_bytes(bytes).expect("recover");
     is_clean(&after);
@@ -152,7 +152,7 @@ fn files_that_grow_in_turn_lie_in_few_pieces() {
     for file in files {
         let extents = volume.extents(file).expect("extents");
         assert_eq!(extents.iter().map(|extent| extent.bytes).sum::<u64>(), 512 * BLOCK as u64);
-        // The first few blocks lie among those of the others.
+        // The first few blocks are between those of the other files.
         assert!(extents.len() <= 24, "{} extents", extents.len());
     }
     is_clean(&volume);

@@ -61,7 +61,7 @@ fn a_directory_grows_through_all_forms_and_shrinks_back() {
         assert_eq!(volume.getattr(dir).expect("attr").blocks, 0);
         volume.rmdir(&owner(), volume.root(), b"d").expect("rmdir");
         let after = volume.statfs().expect("statfs");
-        // The block that the next inodes come from may stay, and its chunk with it.
+        // The block of the next inodes may stay, and its chunk with it.
         assert!(
             before.free_blocks - after.free_blocks <= 512,
             "{} blocks",

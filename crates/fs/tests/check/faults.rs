@@ -8,7 +8,7 @@ use lanefs::format::{
 };
 use lanefs::{FileKind, Volume};
 
-/// Where things are in the fixture's volume.
+/// Positions and numbers in the fixture's volume.
 pub(crate) struct Places {
     pub(crate) root: u64,
     pub(crate) a: u64,
@@ -147,7 +147,7 @@ fn superblock(image: &mut Image<'_>, change: impl Fn(&mut lanefs::format::superb
 
 pub(crate) type Fault = (&'static str, fn(&mut Image<'_>, &Places));
 
-/// Invariant, and how it is broken. Some come twice, in another place.
+/// Invariants, and a fault for each. Some appear twice, with the fault in another structure.
 pub(crate) const FAULTS: &[Fault] = &[
     ("superblock-copy", |i, _| i.write(SUPERBLOCK_COPY, &[0; BLOCK as usize])),
     ("superblock-copy", |i, _| {
@@ -169,7 +169,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     }),
     ("orphan-directory", |i, p| i.put_inode(p.orphans, inode::MODE, 0)),
     ("orphan-entry", |i, p| {
-        // A directory that is none, whose entries are not to be lost.
+        // The root is no directory, and the entries must not be lost.
         let mut new = i.good.superblock.clone();
         new.orphans = p.small;
         for at in [0, SUPERBLOCK_COPY] {
@@ -192,7 +192,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         i.put(at, entry::KIND, FileKind::File as u8);
     }),
     ("orphan-not-empty", |i, p| {
-        // The two directories change places.
+        // The two directories swap their inodes.
         let (one, two) = (i.inode_at(p.small), i.inode_at(p.gone_directory));
         for word in 0..i.size().bytes() as usize / 8 {
             let field = Field::<u64>::at(8 * word);
@@ -204,7 +204,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         i.put_inode(p.gone_directory, inode::LINKS, 0);
     }),
     ("inode-unreachable", |i, p| {
-        // What is listed leaves the list.
+        // A listed inode is removed from the list.
         let at = entry_of(i, p.orphans, p.gone);
         i.put(at, entry::INODE, p.gone_directory);
     }),
@@ -342,7 +342,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         i.put(at, entry::INODE, p.long);
     }),
     ("directory-cycle", |i, p| {
-        // /a/b/c takes the place of /a in /, and /a that of /a/b/c.
+        // /a/b/c replaces /a in /, and /a replaces /a/b/c.
         let (up, down) = (entry_of(i, p.root, p.a), entry_of(i, p.b, p.c));
         i.put(up, entry::INODE, p.c);
         i.put(down, entry::INODE, p.a);
@@ -473,7 +473,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     }),
     ("region-count", |i, p| add(i, first_dummy(i, p.tree), entry::COUNT, 1)),
     ("region-size", |i, p| {
-        // The second dummy leaves the list, so that two regions are one.
+        // The second dummy is unlinked, so that two regions become one.
         let second = i.get(i.get(root_block(i, p.tree), tree::POSITIONS.index(1)), index::DUMMY);
         let (before, after) = (i.get(second, entry::PREVIOUS), i.get(second, entry::NEXT));
         i.put(before, entry::NEXT, after);

@@ -1,4 +1,4 @@
-//! Volumes with something of everything.
+//! Volumes with all kinds of content.
 
 use lanefs::*;
 
@@ -52,7 +52,7 @@ pub(crate) fn fill(volume: &Volume) {
     }
 }
 
-/// Inodes in use that no path leads to: the orphan directory, and those that it lists.
+/// Inodes in use that no path leads to: the orphan directory, and the inodes that it lists.
 pub(crate) const HIDDEN: u64 = 4;
 
 /// A file, a directory and a file that never had a name are held.
@@ -68,7 +68,7 @@ pub(crate) fn orphan(volume: &Volume) {
     volume.create_unnamed(&OWNER, root, 0o600).expect("unnamed");
 }
 
-/// Its bytes, closed; orphans are listed, as if the program had ended between the close and their end.
+/// The bytes of a closed volume that lists orphans, as if the program had ended before it freed them.
 pub(crate) fn closed(size: u64, inode_size: InodeSize) -> Vec<u8> {
     let dir = tempfile::tempdir().expect("tempdir");
     let image = dir.path().join("v");

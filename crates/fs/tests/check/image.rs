@@ -1,4 +1,4 @@
-//! A volume's bytes to plant faults in, with checksums made right again so that the faults get past verification.
+//! The bytes of a volume to plant faults in. Checksums are corrected, so that the faults pass verification.
 
 use lanefs::format::{
     BLOCK, BlockKind, CHUNK, Checksummer, Field, GROUP, InodeSize, Word, chunk_entry, chunk_header, group,
@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// A device that shares its first bytes with others and keeps its changes to itself. Clones are the same device.
+/// A device that shares its first bytes with others and keeps its changes private. Clones are the same
+/// device.
 #[derive(Clone)]
 pub(crate) struct Overlay {
     base: Arc<Vec<u8>>,
@@ -75,7 +76,7 @@ impl Device for Overlay {
     }
 }
 
-/// What a volume is made of, as it was when it was good.
+/// The contents of a volume without faults.
 pub(crate) struct Good {
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) superblock: Superblock,
@@ -84,7 +85,7 @@ pub(crate) struct Good {
 }
 
 impl Good {
-    /// Free blocks of metadata are made zeros: what was there once depends on when a commit came in between, and a check that
+    /// Free metadata blocks become zeros: their old contents depend on the time of a commit, and a check that
     /// rebuilds a table takes old inodes for lost ones.
     pub(crate) fn new(mut bytes: Vec<u8>) -> Self {
         let superblock = Superblock::decode(&bytes).expect("a good superblock");
@@ -142,7 +143,7 @@ impl Image<'_> {
         field.read(&self.block(at)[inside..]).expect("inside the block")
     }
 
-    /// Writes a field of the structure at `at`; its block's checksum is made right by [`seal`](Self::seal).
+    /// Writes a field of the structure at `at`; [`seal`](Self::seal) corrects the checksum of its block.
     pub(crate) fn put<T: Word>(&mut self, at: u64, field: Field<T>, value: T) {
         let mut block = self.block(at);
         field.write(&mut block[(at % BLOCK) as usize..], value);
@@ -182,7 +183,7 @@ impl Image<'_> {
         chunk + (at - chunk) / BLOCK * chunk_entry::SIZE as u64
     }
 
-    /// Makes the checksums of all that was touched right.
+    /// Corrects the checksums of all changed structures.
     pub(crate) fn seal(&mut self) {
         let sums = Checksummer::new(&self.good.superblock.uuid);
         let size = self.size().bytes() as usize;
@@ -225,13 +226,13 @@ impl Image<'_> {
         self.touched.clear();
     }
 
-    /// Opens the volume, checksums made right.
+    /// Opens the volume with corrected checksums.
     pub(crate) fn open(&mut self) -> Volume {
         self.seal();
         self.reopen()
     }
 
-    /// Opens it to be mended, so that what it lists as orphans stays.
+    /// Opens the volume for repair, so that its listed orphans stay.
     pub(crate) fn reopen(&self) -> Volume {
         self.open_for(Access::Repair)
     }

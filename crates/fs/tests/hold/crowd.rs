@@ -8,14 +8,14 @@ use std::collections::HashSet;
 
 const OWNER: Caller = Caller::OWNER;
 
-/// What is wrong with the volume, as this test sees it.
+/// A fault of the volume, as this test sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// An unlink frees the inode, held or not.
     UnlinkForgets,
-    /// To let go once is to let go of all.
+    /// One release removes all holders.
     ReleaseTakesAll,
-    /// A lookup and a hold are two steps, and nobody compares generations.
+    /// A lookup and a hold are two steps, without a comparison of generations.
     LookupThenHold,
 }
 
@@ -31,12 +31,13 @@ impl Random {
     }
 }
 
-/// One of the names that all fight for.
+/// One of the names that all threads compete for.
 fn name(random: &mut Random, names: u64) -> Vec<u8> {
     format!("n{}", random.below(names)).into_bytes()
 }
 
-/// What its maker writes into a file: its identity, often enough to need blocks, or to fit into the inode.
+/// The content that its maker writes into a file: its identity, either in blocks or short enough for the
+/// inode.
 fn content(attr: &Attr) -> Vec<u8> {
     let word = (attr.ino.0 << 32 | u64::from(attr.generation)).to_le_bytes();
     word.repeat(if attr.generation.is_multiple_of(2) { 3 } else { 700 })
@@ -46,16 +47,16 @@ struct Worker<'v> {
     volume: &'v Volume,
     dir: Ino,
     random: Random,
-    /// How many names there are.
+    /// Number of names.
     names: u64,
     fault: Option<Fault>,
-    /// What this thread holds, each entry once.
+    /// Inodes that this thread holds, one entry for each hold.
     held: Vec<Attr>,
 }
 
 type Checked<T> = std::result::Result<T, String>;
 
-/// What a call may say where names come and go.
+/// Errors that a call may return while names are made and removed.
 fn ordinary<T>(what: &str, answer: Result<T>) -> Checked<Option<T>> {
     match answer {
         Ok(value) => Ok(Some(value)),
@@ -91,7 +92,7 @@ impl Worker<'_> {
                 self.held.push(attr);
             }
             12 => {
-                // Once more, by number.
+                // A second hold by number.
                 if let Some(attr) = self.held.first().copied() {
                     let again = volume.hold(attr.ino).map_err(|e| format!("hold {attr:?}: {e}"))?;
                     self.held.push(again);
