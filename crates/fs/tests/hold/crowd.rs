@@ -1,7 +1,7 @@
-//! Threads that hold, use and let go of files whose names others take away all the time.
+//! Threads hold, use and release files while other threads remove the names of these files.
 //!
-//! A file is known by number and generation. Whoever holds one must find that very file as long as he holds it, with the
-//! content that it got from its maker, whatever has become of its names; and in the end nothing is left but what has one.
+//! A file is identified by number and generation. A holder must find that very file until it releases the file, with the
+//! content that its maker wrote, whatever happens to its names. At the end only files with names are left.
 
 use lanefs::*;
 use std::collections::HashSet;
@@ -117,7 +117,7 @@ impl Worker<'_> {
     fn make(&mut self, name: &[u8]) -> Checked<()> {
         let made = self.volume.create_file(&OWNER, self.dir, name, 0o644);
         let Some(made) = ordinary("create", made)? else { return Ok(()) };
-        // It may be gone already, or another one.
+        // The inode may be freed already, or be another one.
         match self.volume.hold(made.ino) {
             Ok(attr) if attr.generation == made.generation => {
                 self.write(attr)?;
@@ -150,7 +150,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The planted volume lets go of what loses its name.
+    /// The planted volume releases an inode that loses its name.
     fn forget(&self, name: &[u8]) {
         if self.fault == Some(Fault::UnlinkForgets)
             && let Ok((ino, _)) = self.volume.lookup(&OWNER, self.dir, name)
@@ -159,7 +159,7 @@ impl Worker<'_> {
         }
     }
 
-    /// What is held is there, the same as ever.
+    /// A held inode exists and has not changed.
     fn look(&self, held: &Attr) -> Checked<()> {
         let now = self.volume.getattr(held.ino).map_err(|e| format!("{held:?} is held, and {e}"))?;
         if now.generation != held.generation {
@@ -167,7 +167,7 @@ impl Worker<'_> {
         }
         let mut bytes = vec![0; 6000];
         let read = self.volume.read(&OWNER, held.ino, 0, &mut bytes).map_err(|e| format!("read: {e}"))?;
-        // Its maker may not have written yet.
+        // The maker may not have written the content yet.
         if read > 0 && bytes[..read] != content(held) {
             return Err(format!("{held:?} has {read} bytes of another file"));
         }
@@ -175,7 +175,7 @@ impl Worker<'_> {
     }
 }
 
-/// Sends threads against a volume; says what went wrong first.
+/// Runs threads on a volume. Returns the first fault that one of them saw.
 pub(crate) fn crowd(
     volume: &Volume,
     seed: u64,
@@ -203,7 +203,7 @@ pub(crate) fn crowd(
         }
         done
     })?;
-    // Nothing is left but the names: their inodes, the two directories above, and the hidden one.
+    // Only the inodes with names are left, the two directories above, and the hidden one.
     let mut named = HashSet::new();
     for entry in volume.readdir(&OWNER, dir, 0, 100).map_err(|e| e.to_string())? {
         named.insert(entry.ino);
