@@ -3,9 +3,10 @@
 #
 #   scripts/sanitize.sh [miri] [tsan] [asan] [fuzz] [aarch64] [planted]     (default: all of them)
 #
-# A part whose tools are missing is named with what is missing, and the others go on. The exit code is 0 when every part
-# that could run passed, and at least one could. With SANITIZE_OPTIONAL=1 (as in `.ci/run`) none has to.
-# FUZZ_SECONDS bounds each fuzz target [default: 15]; SCHEDULES is how many schedules of threads Miri tries [default: 4].
+# A part whose tools are missing is named with what is missing, and the others go on. The exit code is 0 when
+# every part that could run passed, and at least one could. With SANITIZE_OPTIONAL=1 (as in `.ci/run`) none
+# has to. FUZZ_SECONDS bounds each fuzz target [default: 15]; SCHEDULES is how many schedules of threads Miri
+# tries [default: 4].
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -21,7 +22,7 @@ unset RUSTFLAGS MIRIFLAGS
 say() { printf '==> sanitize: %s\n' "$*"; }
 nightly() { "$CARGO" +nightly "$@"; }
 
-# ------------------------------------------------------------------------------------------------ what a part needs
+# ---- what a part needs
 
 # Each prints what is missing, or nothing.
 lacks_nightly() { nightly --version >/dev/null 2>&1 || echo "a nightly toolchain (rustup toolchain install nightly)"; }
@@ -50,10 +51,10 @@ lacks() {
     esac
 }
 
-# ------------------------------------------------------------------------------------------------------------- Miri
+# ---- Miri
 
-# The heap reads the header and the bitmap of a slab through one pointer, which Tree Borrows allows and Stacked Borrows does not; it
-# keeps addresses as numbers, and never unmaps what it has.
+# The heap reads the header and the bitmap of a slab through one pointer, which Tree Borrows allows and
+# Stacked Borrows does not; it keeps addresses as numbers, and never unmaps what it has.
 HEAP="-Zmiri-tree-borrows -Zmiri-permissive-provenance -Zmiri-ignore-leaks"
 
 # Files, clocks and random numbers of the host.
@@ -67,7 +68,8 @@ miri() {
     MIRIFLAGS=$flags nightly miri test --locked --target-dir "$TARGET/miri" "$@"
 }
 
-# Tests of memory, threads and directories that are small enough. Miri tries SCHEDULES schedules of the threads of some.
+# Tests of memory, threads and directories that are small enough. Miri tries SCHEDULES schedules of the
+# threads of some.
 part_miri() {
     miri "" -p lanefs-format --lib &&
         miri "$HEAP" -p lanefs-alloc --lib -- policy bitmap ring &&
@@ -77,10 +79,10 @@ part_miri() {
         miri "$FILES -Zmiri-many-seeds=0..$SCHEDULES" -p lanefs --test threads -- reader small
 }
 
-# --------------------------------------------------------------------------------------------- ThreadSanitizer, ASan
+# ---- ThreadSanitizer, ASan
 
-# ThreadSanitizer needs a standard library that is built with it. It does not see what assembly does, so a copy in Rust takes
-# the place of the store's.
+# ThreadSanitizer needs a standard library that is built with it. It does not see what assembly does, so a
+# copy in Rust takes the place of the store's.
 tsan() {
     say "tsan: $*"
     RUSTFLAGS="-Zsanitizer=thread --cfg lanefs_no_asm" \
@@ -107,7 +109,7 @@ part_asan() {
         asan -p lanefs-fuse --lib --test posix --test coherence
 }
 
-# ------------------------------------------------------------------------------------------------------------ fuzzing
+# ---- fuzzing
 
 TARGETS="image journal archive words control answers"
 
@@ -124,7 +126,7 @@ part_fuzz() {
     done
 }
 
-# ------------------------------------------------------------------------------------------------------------ aarch64
+# ---- aarch64
 
 part_aarch64() {
     say "aarch64: format, alloc, store and fs, run by qemu-aarch64"
@@ -134,7 +136,7 @@ part_aarch64() {
         -p lanefs-format -p lanefs-alloc -p lanefs-store -p lanefs
 }
 
-# ------------------------------------------------------------------------------------------------------------ planted
+# ---- planted
 
 # finds TEXT COMMAND...: the command must fail, and say so with this text.
 finds() {
@@ -153,7 +155,8 @@ finds() {
     say "planted: found '$text' by: $*"
 }
 
-# Each tool is seen to fail: the features of the store plant a race, an access out of bounds and an aliasing violation.
+# Each tool is seen to fail: the features of the store plant a race, an access out of bounds and an aliasing
+# violation.
 part_planted() {
     test="-p lanefs --test threads"
     read="-- a_reader_of_a_file"
@@ -166,7 +169,7 @@ part_planted() {
         finds "Undefined Behavior: .*borrow stack" miri "$FILES" $test --features lanefs-store/planted-alias $read
 }
 
-# --------------------------------------------------------------------------------------------------------------------
+# ----
 
 ran=0
 failed=

@@ -1,5 +1,5 @@
-//! Phases of work on a small volume, each in a function of its own, so that `scripts/count.sh` can count its instructions
-//! with callgrind. Times vary on a shared machine; instruction counts repeat.
+//! Phases of work on a small volume, each in a function of its own, so that `scripts/count.sh` can count its
+//! instructions with callgrind. Times vary on a shared machine; instruction counts repeat.
 
 use lanefs::{Caller, CreateOptions, Ino, OpenOptions, ResolveOptions, Volume};
 use std::hint::black_box;

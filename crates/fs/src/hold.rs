@@ -110,8 +110,8 @@ impl Volume {
         self.change(|edit| reclaim::free_if_unheld(edit, ino.0))
     }
 
-    /// Makes a regular file without a name (`O_TMPFILE`), held once. [`link`](Self::link) may give it a name. Owner and group
-    /// are those of a file made in `dir`. `perm`: the low 12 bits of a mode.
+    /// Makes a regular file without a name (`O_TMPFILE`), held once. [`link`](Self::link) may give it a name.
+    /// Owner and group are those of a file made in `dir`. `perm`: the low 12 bits of a mode.
     ///
     /// # Errors
     /// As [`create_file`](Self::create_file).

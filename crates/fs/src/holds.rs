@@ -37,7 +37,8 @@ struct Shard {
     map: Mutex<HashMap<u64, HeldInode, BuildHasherDefault<Spread>>>,
 }
 
-/// Inode numbers are dense, and those of one shard differ in their upper bits: one multiplication spreads them.
+/// Inode numbers are dense, and those of one shard differ in their upper bits: one multiplication spreads
+/// them.
 #[derive(Default)]
 struct Spread(u64);
 

@@ -1,8 +1,8 @@
 //! LaneFS: a file system in one file, device or block of memory, with directories that are hash trees.
 //!
-//! This crate is the CPU engine and the library that programs use. A [`Volume`] has calls at two levels: by inode
-//! number and single name ([`Volume::lookup`], [`Volume::create_file`], ...), and by path ([`Volume::resolve`],
-//! [`Volume::write_file`], ...). [`Volume::resolve_batch`] resolves millions of paths.
+//! This crate is the CPU engine and the library that programs use. A [`Volume`] has calls at two levels: by
+//! inode number and single name ([`Volume::lookup`], [`Volume::create_file`], ...), and by path
+//! ([`Volume::resolve`], [`Volume::write_file`], ...). [`Volume::resolve_batch`] resolves millions of paths.
 //!
 //! ```
 //! use lanefs::{Code, CreateOptions, ResolveOptions, Volume};
@@ -39,15 +39,15 @@
 //!
 //! # Features
 //!
-//! `testing` adds calls that only tests and measurements need: reads without concurrency control, and emptying the
-//! cache.
+//! `testing` adds calls that only tests and measurements need: reads without concurrency control, and
+//! emptying the cache.
 //!
 //! # Invariants
 //!
 //! * Every change is one transaction: when a call fails, nothing of it has happened.
 //! * No panic, hang or wild access follows from a volume's bytes, whatever they are; only an [`Error`].
-//! * This crate does not know which device holds the bytes (`lanefs-store` does), and nothing of kernels, GPUs or command
-//!   lines.
+//! * This crate does not know which device holds the bytes (`lanefs-store` does), and nothing of kernels,
+//!   GPUs or command lines.
 
 mod attempt;
 mod attr;

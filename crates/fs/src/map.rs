@@ -1,8 +1,8 @@
 //! File maps: radix trees of tagged pointers, shaped like page tables.
 //!
-//! A map of depth d has d levels of pointer blocks; a slot at level 1 covers 4 KiB, at level 2 2 MiB, at level 3 1 GiB.
-//! A slot holds a block of its own size, a pointer block one level down, or nothing. The depth is in the inode's flags;
-//! at depth 0 the root is a single 4 KiB block or nothing.
+//! A map of depth d has d levels of pointer blocks; a slot at level 1 covers 4 KiB, at level 2 2 MiB, at
+//! level 3 1 GiB. A slot holds a block of its own size, a pointer block one level down, or nothing. The depth
+//! is in the inode's flags; at depth 0 the root is a single 4 KiB block or nothing.
 
 use crate::attempt::Core;
 use crate::edit::Edit;

@@ -30,7 +30,8 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
     // The table fits between the two superblocks in volumes up to some 60 GiB; else it follows chunk 0.
     let fits = group_count < SUPERBLOCK_COPY / BLOCK - 1;
     let groups = if fits { BLOCK } else { CHUNK };
-    // A 64th of the volume, 256 KiB to 128 MiB: room for the metadata of some 300,000 new files in one commit.
+    // A 64th of the volume, 256 KiB to 128 MiB: room for the metadata of some 300,000 new files in one
+    // commit.
     let journal_blocks = if journaled { (bytes / BLOCK / 64).clamp(64, 32768) } else { 0 };
     let behind = groups + group_count * BLOCK;
     let journal = match () {

@@ -246,8 +246,8 @@ impl Volume {
     /// Gives an inode another name.
     ///
     /// # Errors
-    /// [`Code::Exists`], [`Code::NotPermitted`] for a directory, [`Code::NotFound`] for an inode that has lost its last name,
-    /// [`Code::TooManyLinks`], [`Code::NoSpace`].
+    /// [`Code::Exists`], [`Code::NotPermitted`] for a directory, [`Code::NotFound`] for an inode that has
+    /// lost its last name, [`Code::TooManyLinks`], [`Code::NoSpace`].
     pub fn link(&self, who: &Caller, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
         let made = self.change(|edit| namespace::link(edit, who, ino.0, dir.0, name)?.attr());
         let made = self.notify_name(dir, name, made)?;

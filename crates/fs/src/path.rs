@@ -1,8 +1,8 @@
 //! Paths as bytes: components, parents, names and joining, without any knowledge of a volume.
 //!
-//! A path is a list of components that slashes separate. Consecutive slashes count as one, and slashes at the end do
-//! not count; `.` and `..` are components like any other. An absolute path starts with a slash. All functions borrow from
-//! their argument, and none allocates but [`join`].
+//! A path is a list of components that slashes separate. Consecutive slashes count as one, and slashes at the
+//! end do not count; `.` and `..` are components like any other. An absolute path starts with a slash. All
+//! functions borrow from their argument, and none allocates but [`join`].
 //!
 //! ```
 //! use lanefs::path;
@@ -14,8 +14,8 @@
 
 const SLASH: u8 = b'/';
 
-/// Splits a path behind its first component: the component, and the rest with the slashes in front of it. `None` for a path
-/// without components.
+/// Splits a path behind its first component: the component, and the rest with the slashes in front of it.
+/// `None` for a path without components.
 pub(crate) fn split_first(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let start = path.iter().position(|byte| *byte != SLASH)?;
     let path = &path[start..];
@@ -33,8 +33,9 @@ pub fn components<P: AsRef<[u8]> + ?Sized>(path: &P) -> impl Iterator<Item = &[u
     path.as_ref().split(|byte| *byte == SLASH).filter(|component| !component.is_empty())
 }
 
-/// Splits a path before its last component: the parent, and the component. The parent of a name directly below the root is
-/// `/`, and that of a relative path of one component is empty. `None` for a path without components.
+/// Splits a path before its last component: the parent, and the component. The parent of a name directly
+/// below the root is `/`, and that of a relative path of one component is empty. `None` for a path without
+/// components.
 ///
 /// ```
 /// use lanefs::path::split_last;

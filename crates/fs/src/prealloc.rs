@@ -1,11 +1,13 @@
-//! The preallocation of one writer: blocks that the bitmaps mark as used and that belong to no file yet, or no longer.
+//! The preallocation of one writer: blocks that the bitmaps mark as used and that belong to no file yet, or
+//! no longer.
 //!
-//! The layers are those of [`lanefs_alloc::policy`]: a magazine of single blocks that files gave back, and ranges of
-//! blocks that were reserved in the bitmaps in one step. A writer has several ranges. Some serve new files, which so lie
-//! together. Each of the others serves one of the files that the writer extended last, which so grows where it ends.
+//! The layers are those of [`lanefs_alloc::policy`]: a magazine of single blocks that files gave back, and
+//! ranges of blocks that were reserved in the bitmaps in one step. A writer has several ranges. Some serve
+//! new files, which so lie together. Each of the others serves one of the files that the writer extended
+//! last, which so grows where it ends.
 //!
-//! The preallocation exists in memory only. All of it returns to the bitmaps before the changed blocks are copied for a
-//! commit, before a check, and when the volume is full (`Shared::recall_prealloc`).
+//! The preallocation exists in memory only. All of it returns to the bitmaps before the changed blocks are
+//! copied for a commit, before a check, and when the volume is full (`Shared::recall_prealloc`).
 
 use crate::extent::Extent;
 use lanefs_alloc::policy::{Bump, OwnMagazine};
@@ -64,8 +66,8 @@ impl Prealloc {
     }
 }
 
-/// The changes that one transaction makes to its writer's preallocation. They stay when it is [kept](Self::keep), and are
-/// undone when it is dropped.
+/// The changes that one transaction makes to its writer's preallocation. They stay when it is
+/// [kept](Self::keep), and are undone when it is dropped.
 pub(crate) struct PreallocTxn<'w> {
     prealloc: &'w mut Prealloc,
     /// The ranges and the number of single blocks before the first change.
@@ -159,8 +161,8 @@ impl<'w> PreallocTxn<'w> {
         replace(&mut ranges.growing[i], extent)
     }
 
-    /// Gives a block back. False where the magazine is full: then its older half must go to the bitmaps first, see
-    /// [`make_room`](Self::make_room).
+    /// Gives a block back. False where the magazine is full: then its older half must go to the bitmaps
+    /// first, see [`make_room`](Self::make_room).
     pub(crate) fn put(&mut self, block: u64) -> bool {
         let prealloc = &mut *self.prealloc;
         let staying = prealloc.singles.len() - self.leaving;
@@ -171,8 +173,8 @@ impl<'w> PreallocTxn<'w> {
         has_room
     }
 
-    /// The single blocks that leave to make room; none after the first call of a transaction. The caller returns them to
-    /// the bitmaps.
+    /// The single blocks that leave to make room; none after the first call of a transaction. The caller
+    /// returns them to the bitmaps.
     pub(crate) fn make_room(&mut self) -> Vec<u64> {
         if self.leaving > 0 {
             return Vec::new();

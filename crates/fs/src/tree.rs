@@ -89,9 +89,9 @@ impl Volume {
         Ok(dir)
     }
 
-    /// Removes the file that a path names, or the directory with its whole content (`rm -r`). Symbolic links in the last
-    /// component are removed and not followed. Each entry is removed in a transaction of its own, so an error or a crash
-    /// leaves a smaller tree and never half an entry.
+    /// Removes the file that a path names, or the directory with its whole content (`rm -r`). Symbolic links
+    /// in the last component are removed and not followed. Each entry is removed in a transaction of its own,
+    /// so an error or a crash leaves a smaller tree and never half an entry.
     ///
     /// # Errors
     /// [`Code::Invalid`] for a path without components (`/`); those of [`resolve`](Self::resolve),
@@ -106,9 +106,10 @@ impl Volume {
 
     /// Removes a name, a directory with its whole content, and reports each removal.
     ///
-    /// `visit` is called after each entry: with the entry's path below `name` (empty for `name` itself), and with the
-    /// outcome. An error that it returns ends the removal; to ignore a failed entry, it returns `Ok`. The directories above
-    /// an entry that could not be removed stay, and no failure is reported for them.
+    /// `visit` is called after each entry: with the entry's path below `name` (empty for `name` itself), and
+    /// with the outcome. An error that it returns ends the removal; to ignore a failed entry, it returns
+    /// `Ok`. The directories above an entry that could not be removed stay, and no failure is reported for
+    /// them.
     ///
     /// ```
     /// # fn main() -> lanefs::Result<()> {

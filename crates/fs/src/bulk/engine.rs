@@ -47,7 +47,8 @@ impl Frozen<'_> {
 /// An engine for the directories of one volume.
 ///
 /// # Errors
-/// [`Undecided`] from any of its calls: nothing of the batch has happened then, and the CPU engine makes the changes one by one.
+/// [`Undecided`] from any of its calls: nothing of the batch has happened then, and the CPU engine makes the
+/// changes one by one.
 #[expect(clippy::missing_errors_doc, reason = "said above")]
 pub trait DirEngine {
     /// Starts a batch: no thread changes the volume from now on until the batch is over.

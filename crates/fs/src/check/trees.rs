@@ -101,7 +101,8 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Claims the region index blocks that the tree names. Returns the first region's dummy, where the list begins.
+    /// Claims the region index blocks that the tree names. Returns the first region's dummy, where the list
+    /// begins.
     pub(super) fn claim_indexes(
         &mut self,
         tally: &mut Tally,

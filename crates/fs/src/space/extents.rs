@@ -1,11 +1,13 @@
 //! Extents of data blocks: allocation and release.
 //!
-//! The kind of request decides where to allocate, so that short-lived files do not fragment the space for large ones:
+//! The kind of request decides where to allocate, so that short-lived files do not fragment the space for
+//! large ones:
 //!
 //! * a file grows behind its last block, where that block is free or preallocated by its writer;
 //! * a new file gets blocks from ranges near the start of the volume, which fill holes before new ground;
-//! * a growing file gets a range of its own, and a large request is met from the bitmaps directly. Both go where they fit
-//!   best: into the shortest free extent that is long enough for the file's expected size, else into the longest.
+//! * a growing file gets a range of its own, and a large request is met from the bitmaps directly. Both go
+//!   where they fit best: into the shortest free extent that is long enough for the file's expected size,
+//!   else into the longest.
 
 use super::groups::{clear_bits, mark_used, next, peek, seem_used};
 use crate::attempt::Core;
@@ -19,7 +21,8 @@ use lanefs_store::Fault;
 /// Blocks (256 KiB) from which on a request is met from the bitmaps directly.
 const LARGE: u64 = 64;
 
-/// Blocks (64 KiB) from which on a file that grows in small steps gets ranges of its own, as long as the file itself.
+/// Blocks (64 KiB) from which on a file that grows in small steps gets ranges of its own, as long as the file
+/// itself.
 const GROWN: u64 = 16;
 
 /// Expected final size of a growing file, as a multiple of its present size.
@@ -49,8 +52,8 @@ const _: () = {
     assert!(NEAR < FAR && BLOCKS_PER_GROUP.is_multiple_of(BLOCKS_PER_CHUNK));
 };
 
-/// Allocates up to `want` consecutive blocks for a file that has `grown` blocks, and whose last block before them is
-/// followed by block `goal`.
+/// Allocates up to `want` consecutive blocks for a file that has `grown` blocks, and whose last block before
+/// them is followed by block `goal`.
 ///
 /// # Errors
 /// [`Code::NoSpace`].
@@ -67,8 +70,8 @@ pub(crate) fn alloc_extent(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, w
     Ok(extent)
 }
 
-/// Allocates as [`alloc_extent`] does, but from the bitmaps directly: at `goal` where that block is free, else where the
-/// file fits best.
+/// Allocates as [`alloc_extent`] does, but from the bitmaps directly: at `goal` where that block is free,
+/// else where the file fits best.
 ///
 /// # Errors
 /// [`Code::NoSpace`].
@@ -118,8 +121,8 @@ fn from_small(edit: &mut Edit<'_>, goal: Option<u64>, want: u64) -> Outcome<Exte
     Ok(single.ok_or(Code::NoSpace)?)
 }
 
-/// Fills the ranges for new files in one pass over the bitmap of one group: the first group, from the last successful one
-/// on, that has holes of `want` blocks. Carves nothing where nothing is free.
+/// Fills the ranges for new files in one pass over the bitmap of one group: the first group, from the last
+/// successful one on, that has holes of `want` blocks. Carves nothing where nothing is free.
 fn carve(edit: &mut Edit<'_>, want: u64) -> Outcome<()> {
     let (groups, limit) = (edit.core.group_count(), carve_limit(edit).max(want));
     for least in [want.max(GOOD_HOLE), 1] {
@@ -208,7 +211,8 @@ impl BestFit {
         }
     }
 
-    /// The extent to use. One that is far too long is left for a file that needs it, where a shorter one serves.
+    /// The extent to use. One that is far too long is left for a file that needs it, where a shorter one
+    /// serves.
     fn best(&self, request: &ExtentRequest) -> Option<Extent> {
         let enough = self.shorter.filter(|extent| extent.count >= request.least);
         let fitting =
@@ -251,8 +255,8 @@ fn best_fit(core: &Core<'_>, request: &ExtentRequest) -> Outcome<Option<Extent>>
     Ok(candidates.best(request))
 }
 
-/// Releases blocks of a file. On a volume in memory, where they are free at once, a few of them go to the writer's
-/// preallocation.
+/// Releases blocks of a file. On a volume in memory, where they are free at once, a few of them go to the
+/// writer's preallocation.
 pub(super) fn free_data(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
     let Extent { first, count } = extent;
     edit.hints.data_group = edit.hints.data_group.min(first / BLOCKS_PER_GROUP);

@@ -34,7 +34,8 @@ pub(super) fn peek<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
     core.store.peek(core.groups() + number * BLOCK, BlockKind::Group)
 }
 
-/// The first block of a group from bit `from` on that is used, or that is free; `end` where there is none before it.
+/// The first block of a group from bit `from` on that is used, or that is free; `end` where there is none
+/// before it.
 pub(super) fn next(view: View<'_>, from: u64, end: u64, used: bool) -> u64 {
     let word = |i| view.get(f::BITMAP.index(i));
     bitmap::next(&word, from as usize, end.min(BLOCKS_PER_GROUP) as usize, used) as u64
@@ -120,7 +121,8 @@ pub(crate) fn clear_bits(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes a whole free chunk for metadata and returns its position. With `sparing`, only a group that is half free serves.
+/// Takes a whole free chunk for metadata and returns its position. With `sparing`, only a group that is half
+/// free serves.
 pub(crate) fn alloc_chunk(edit: &mut Edit<'_>, sparing: bool) -> Outcome<u64> {
     let groups = edit.core.group_count();
     let home = edit.hints.chunk / BLOCK / BLOCKS_PER_GROUP % groups;
@@ -165,7 +167,8 @@ pub(crate) fn chunk_at(number: u64, chunk: u64) -> u64 {
     (number * BLOCKS_PER_GROUP + chunk * BLOCKS_PER_CHUNK) * BLOCK
 }
 
-/// Makes the table blocks of groups `from..to` for a volume of `bytes` bytes. Blocks behind its end are marked as used.
+/// Makes the table blocks of groups `from..to` for a volume of `bytes` bytes. Blocks behind its end are
+/// marked as used.
 pub(crate) fn init_groups(edit: &mut Edit<'_>, from: u64, to: u64, bytes: u64) -> Outcome<()> {
     for number in from..to {
         let at = edit.core.groups() + number * BLOCK;

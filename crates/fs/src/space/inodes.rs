@@ -28,8 +28,8 @@ pub(crate) fn may_hold_inodes(core: &Core<'_>, at: u64) -> Outcome<bool> {
     Ok(table_entry(core, block)?.get(chunk_entry::KIND) == BlockKind::Inodes as u8)
 }
 
-/// Allocates an inode. Its bytes are those of its last use, and the caller overwrites all of them. The inode stays free
-/// until its mode is set.
+/// Allocates an inode. Its bytes are those of its last use, and the caller overwrites all of them. The inode
+/// stays free until its mode is set.
 ///
 /// # Errors
 /// [`Code::NoSpace`](lanefs_format::Code::NoSpace).
@@ -107,8 +107,8 @@ fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
                 }
             }
         }
-        // Other writers fill the chunks that they claimed. A search each time would cost more than the few inodes that
-        // they leave.
+        // Other writers fill the chunks that they claimed. A search each time would cost more than the few
+        // inodes that they leave.
         edit.hints.no_inode_room = true;
     }
     let view = alloc_block(edit, BlockKind::Inodes, 0)?;

@@ -1,7 +1,8 @@
 //! Threads hold, use and release files while other threads remove the names of these files.
 //!
-//! A file is identified by number and generation. A holder must find that very file until it releases the file, with the
-//! content that its maker wrote, whatever happens to its names. At the end only files with names are left.
+//! A file is identified by number and generation. A holder must find that very file until it releases the
+//! file, with the content that its maker wrote, whatever happens to its names. At the end only files with
+//! names are left.
 
 use lanefs::*;
 use std::collections::HashSet;
