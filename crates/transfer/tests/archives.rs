@@ -1,4 +1,4 @@
-//! Archives, against the `tar` program in both directions.
+//! Archives, compared with the `tar` program in both directions.
 
 mod common;
 
@@ -32,7 +32,8 @@ fn has_zstd() -> bool {
     there
 }
 
-/// The tree without what archives do not hold; what GNU tar keeps as words and not as bytes goes too.
+/// Makes the tree without sockets, which archives cannot have, and without the lists that GNU tar stores as
+/// text.
 fn archive_tree(top: &Path) {
     make_tree(top);
     fs::remove_file(top.join("socket")).unwrap();
@@ -115,7 +116,7 @@ fn the_tar_program_reads_our_archives() {
         }
         assert_same(&tree, &back);
 
-        // And so do we.
+        // The import reads them as well.
         let again = common::volume(256);
         let source = ArchiveSource::File(&archive);
         let imported = import_archive(&again, source, b"/", &ImportOptions::default(), control()).unwrap();
@@ -145,7 +146,7 @@ fn sockets_are_named_and_left_out() {
     assert!(report.problems[0].to_string().contains("socket"));
 }
 
-/// A header as any tar writes it.
+/// Returns a header as any tar writes it.
 fn header(path: &[u8], kind: tar::EntryType, size: u64, link: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.as_old_mut().name[..path.len()].copy_from_slice(path);
@@ -215,7 +216,7 @@ fn damaged_archives_end_with_a_reason_and_never_a_panic() {
         assert!(text.contains(why), "{text}");
         assert_eq!(report.exit_code(), EXIT_STOPPED);
     }
-    // Compressed: cut in the middle of the content, and with bytes behind the last frame.
+    // Compressed archives: cut in the content, and with bytes after the last frame.
     let long = [file(b"one", &noise(300_000)), vec![0; 1024]].concat();
     let compressed = zstd::encode_all(&long[..], 0).unwrap();
     assert_clean(&import_bytes(&volume(16), &compressed, temp.path()));
@@ -233,7 +234,7 @@ fn damaged_archives_end_with_a_reason_and_never_a_panic() {
         assert!(matches!(report.stopped, Some(Error::Archive { .. })), "{report:?}");
         assert_eq!((report.exit_code(), report.counts.files), (EXIT_STOPPED, 0));
     }
-    // Each byte of the headers bent in turn.
+    // Each byte of the headers, changed in turn.
     for at in (0..512).chain(1024..1536) {
         let mut bent = whole.clone();
         bent[at] ^= 0x5a;

@@ -1,4 +1,4 @@
-//! Files that a maker makes, many in a call, are the same as those made one by one; so is what is told.
+//! Imports in batches have the same outcome and the same reports as imports file by file.
 
 mod common;
 
@@ -10,11 +10,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Makes changes one by one and counts them.
+/// A maker that makes changes one by one and counts them.
 struct Counting<'v> {
     volume: &'v Volume,
     made: AtomicUsize,
-    /// Instead of every other change there is this answer.
+    /// Result that stands for every other change, which is not made.
     refuses: Option<Code>,
 }
 
@@ -43,7 +43,8 @@ impl Maker for Counting<'_> {
     }
 }
 
-/// Imports with a maker and without, and compares volumes and reports; how many files were made by it.
+/// Imports with a maker and without, and compares volumes and reports. Returns the number of files that the
+/// maker made.
 fn compare(tree: &Path, [alone, batched]: [&Volume; 2], overwrite: bool, refuses: Option<Code>) -> usize {
     let options = ImportOptions { overwrite, ..ImportOptions::default() };
     let wanted = import_tree(alone, tree, b"/in/here", &options, control()).unwrap();
@@ -87,7 +88,7 @@ fn names_that_are_taken_are_told_or_replaced_as_ever() {
     compare(&tree, volumes, false, None);
     fs::write(tree.join("d/size-1"), "another content").unwrap();
     fs::write(tree.join("d/new"), "new").unwrap();
-    // In the volume a directory has the name of a file.
+    // A directory of the volume has the name of a file.
     fs::write(tree.join("d/is-directory"), "a file").unwrap();
     for volume in volumes {
         volume.mkdir_all("/in/here/d/is-directory", 0o755).unwrap();
@@ -129,7 +130,7 @@ fn more_files_than_one_batch_holds_all_come() {
     assert_sound(&volume);
 }
 
-/// Fails as a device does.
+/// A maker that fails as a device does.
 struct Broken;
 
 impl Maker for Broken {
