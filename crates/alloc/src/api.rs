@@ -27,8 +27,8 @@ const C_ALIGN: usize = 16;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneAlloc;
 
-/// Allocates `size` bytes, aligned to 16 if there are more than 8, else to 8. Returns null without memory, with `ENOMEM` in
-/// `errno`.
+/// Allocates `size` bytes, aligned to 16 if there are more than 8, else to 8. Returns null without memory,
+/// with `ENOMEM` in `errno`.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
     if size > TINY {
@@ -64,7 +64,8 @@ fn malloc_class(class: usize, size: usize) -> *mut u8 {
     object.unwrap_or_else(|| slow_malloc(class, size))
 }
 
-// Functions for empty layers have C's calling convention, which does not unwind, so the quick path can jump to them.
+// Functions for empty layers have C's calling convention, which does not unwind, so the quick path can jump
+// to them.
 #[cold]
 extern "C" fn refill(size: usize) -> *mut u8 {
     slow_malloc(usize::from(C_WORDS[size.div_ceil(8)]), size)
@@ -179,8 +180,9 @@ pub unsafe fn usable_size(object: *const u8) -> usize {
     header.size
 }
 
-/// Resizes an object to `size` bytes and keeps its contents, as far as they fit. The object stays where it is if it has room and less than
-/// half of it would be unused. Returns null without memory; the object is then unchanged. For null as [`malloc`].
+/// Resizes an object to `size` bytes and keeps its contents, as far as they fit. The object stays where it is
+/// if it has room and less than half of it would be unused. Returns null without memory; the object is then
+/// unchanged. For null as [`malloc`].
 ///
 /// # Safety
 /// As [`free`].
@@ -212,7 +214,8 @@ unsafe fn resize(object: *mut u8, size: usize, allocate: impl FnOnce() -> *mut u
     }
 }
 
-// SAFETY: an object is as large and as aligned as the layout says, and exclusive to its user until it is freed.
+// SAFETY: an object is as large and as aligned as the layout says, and exclusive to its user until it is
+// freed.
 unsafe impl GlobalAlloc for LaneAlloc {
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -254,8 +257,8 @@ unsafe impl GlobalAlloc for LaneAlloc {
 }
 
 impl LaneAlloc {
-    /// Gives memory in which no object lies back to the kernel: of this thread's heap, of heaps of threads that have ended, and of
-    /// units that are kept for the next large object.
+    /// Gives memory in which no object lies back to the kernel: of this thread's heap, of heaps of threads
+    /// that have ended, and of units that are kept for the next large object.
     pub fn release(&self) {
         REGISTRY.release(own_heap());
     }
@@ -266,8 +269,8 @@ impl LaneAlloc {
         own_heap().map_or(Stats::NONE, |own| unsafe { Heap::own(own) }.stats)
     }
 
-    /// Returns the grade of checks. `LANEFS_ALLOC_CHECKS` (`off`, `cheap`, `full`) in the environment sets it when the program starts;
-    /// it cannot change later, because objects of a lower grade have no guard bytes.
+    /// Returns the grade of checks. `LANEFS_ALLOC_CHECKS` (`off`, `cheap`, `full`) in the environment sets it
+    /// when the program starts; it cannot change later, because objects of a lower grade have no guard bytes.
     pub fn checks(&self) -> Checks {
         REGISTRY.backend.checks()
     }

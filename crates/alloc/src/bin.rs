@@ -11,11 +11,12 @@ use crate::slab::Slab;
 use crate::slab_list::SlabList;
 use std::ptr::NonNull;
 
-/// Free objects that become the bump range if so many or more are consecutive. A shorter run goes into the magazine.
+/// Free objects that become the bump range if so many or more are consecutive. A shorter run goes into the
+/// magazine.
 const LONG_RUN: usize = 8;
 
-/// Bytes of a bump range at most, but [`LONG_RUN`] objects at least. Objects that came back meanwhile are carved when a range
-/// ends, so longer ranges would use fresh memory while other objects are free.
+/// Bytes of a bump range at most, but [`LONG_RUN`] objects at least. Objects that came back meanwhile are
+/// carved when a range ends, so longer ranges would use fresh memory while other objects are free.
 const RANGE_BYTES: usize = 8 << 10;
 
 /// Error: no memory is left, or no address space.

@@ -1,9 +1,9 @@
-//! Runs in bitmaps of free items, a word at a time: what both back ends carve from.
+//! Runs of set bits in bitmaps of free items, a word at a time. The heap and the volume carve from them.
 
-/// Bits in a word.
+/// Bits of a word.
 pub const WORD: usize = 64;
 
-/// The next bit at or after `from`, and below `end`, that is `set`; else `end`.
+/// Returns the next bit at or after `from`, and below `end`, that is `set`; else `end`.
 #[inline(always)]
 pub fn next(word: &impl Fn(usize) -> u64, from: usize, end: usize, set: bool) -> usize {
     let mut at = from;
@@ -18,14 +18,14 @@ pub fn next(word: &impl Fn(usize) -> u64, from: usize, end: usize, set: bool) ->
     end
 }
 
-/// The first run of set bits in `from..end`: its first bit, and the one behind it.
+/// Returns the first run of set bits in `from..end`: its first bit, and the bit behind its last.
 #[inline(always)]
 pub fn run(word: &impl Fn(usize) -> u64, from: usize, end: usize) -> Option<(usize, usize)> {
     let first = next(word, from, end, true);
     (first < end).then(|| (first, next(word, first, end, false)))
 }
 
-/// Each word that the bits `first..end` are in, and which of its bits they are.
+/// Returns each word in which bits of `first..end` lie, with the mask of these bits.
 pub fn masks(first: usize, end: usize) -> impl Iterator<Item = (usize, u64)> {
     let (mut at, end) = (first, end.max(first));
     std::iter::from_fn(move || {

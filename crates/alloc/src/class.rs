@@ -1,7 +1,7 @@
 //! Size classes.
 //!
-//! Classes are 8 bytes apart up to 64 bytes. Above, each doubling has eight classes, so an object wastes at most an eighth of
-//! its class.
+//! Classes are 8 bytes apart up to 64 bytes. Above, each doubling has eight classes, so an object wastes at
+//! most an eighth of its class.
 
 use crate::os::PAGE;
 
@@ -131,8 +131,8 @@ pub(crate) fn middle(size: usize) -> usize {
     usize::from(MIDDLE[size.div_ceil(MIDDLE_STEP).min(MIDDLE.len() - 1)])
 }
 
-/// Returns the smallest class for `size` bytes at a multiple of `align`, a power of two. Slabs align their objects to a page at
-/// most.
+/// Returns the smallest class for `size` bytes at a multiple of `align`, a power of two. Slabs align their
+/// objects to a page at most.
 pub(crate) fn aligned(size: usize, align: usize) -> Option<usize> {
     if size > LARGEST || align > PAGE {
         return None;

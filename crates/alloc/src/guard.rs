@@ -1,7 +1,7 @@
 //! Guard bytes, in the grade [`Checks::Full`](crate::Checks::Full).
 //!
-//! Behind the requested bytes of an object lie guard bytes of a known value, and at its end the requested size, mixed with the
-//! address. A free object is filled with another known value.
+//! Behind the requested bytes of an object lie guard bytes of a known value, and at its end the requested
+//! size, mixed with the address. A free object is filled with another known value.
 
 use crate::misuse;
 use std::slice;
@@ -18,10 +18,12 @@ fn size_word(object: *mut u8, room: usize) -> *mut usize {
     object.wrapping_add(room - size_of::<usize>()).cast()
 }
 
-/// Writes the guard bytes of an object that is allocated; fails if the program wrote to it since it was freed.
+/// Writes the guard bytes of an object that is allocated; fails if the program wrote to it since it was
+/// freed.
 ///
 /// # Safety
-/// The object has `room` bytes, [`GUARD_BYTES`] more than `size` at least, is filled as a free one, and nothing else uses it.
+/// The object has `room` bytes, [`GUARD_BYTES`] more than `size` at least, is filled as a free one, and
+/// nothing else uses it.
 pub(crate) unsafe fn write_guards(object: *mut u8, room: usize, size: usize) {
     debug_assert!(size + GUARD_BYTES <= room, "{size} bytes and the guard bytes in {room}");
     // SAFETY: the caller's object.

@@ -1,9 +1,9 @@
 //! The header at the start of a unit in use, and the way to it from an object.
 //!
-//! Pointers keep their provenance on their way through the heap, with one exception: a pointer that a program frees may have less
-//! provenance than its unit (a `Box<u8>` may access one byte). So the heap takes only its address, and reaches object
-//! ([`from_caller`]) and header ([`unit_of`]) with the provenance that the pool exposed when it mapped the units. Nothing else makes
-//! a pointer from an address.
+//! Pointers keep their provenance on their way through the heap, with one exception: a pointer that a program
+//! frees may have less provenance than its unit (a `Box<u8>` may access one byte). So the heap takes only its
+//! address, and reaches object ([`from_caller`]) and header ([`unit_of`]) with the provenance that the pool
+//! exposed when it mapped the units. Nothing else makes a pointer from an address.
 
 use crate::class::CLASSES;
 use crate::inbox::Inbox;
@@ -38,8 +38,8 @@ pub(crate) fn from_caller(object: *const u8) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(object.addr())
 }
 
-/// Returns the header of the unit of an object. (An object never lies at the start of its unit; one with an alignment of a unit
-/// or more lies at the start of the next, hence the 1.)
+/// Returns the header of the unit of an object. (An object never lies at the start of its unit; one with an
+/// alignment of a unit or more lies at the start of the next, hence the 1.)
 #[inline(always)]
 pub(crate) fn unit_of(object: *mut u8) -> NonNull<Header> {
     let unit = (object.addr() - 1) & !(UNIT - 1);
@@ -66,7 +66,8 @@ impl Header {
         Header { owner, layers: null_mut(), cookie, size, units, class: 0 }
     }
 
-    /// Returns the owner of a slab, or null for a large object. It does not change while an object of the unit is in use.
+    /// Returns the owner of a slab, or null for a large object. It does not change while an object of the
+    /// unit is in use.
     #[inline(always)]
     pub(crate) fn owner(&self) -> *const Inbox {
         self.owner.load(Ordering::Relaxed)
@@ -82,7 +83,8 @@ impl Header {
     /// # Safety
     /// No object of the unit is in use.
     pub(crate) unsafe fn erase(header: NonNull<Header>) {
-        // SAFETY: the caller's promise. Only a program that frees an object twice may still read the owner, which is atomic.
+        // SAFETY: the caller's promise. Only a program that frees an object twice may still read the owner,
+        // which is atomic.
         unsafe {
             (*header.as_ptr()).cookie = 0;
             header.as_ref().owner.store(null_mut(), Ordering::Relaxed);

@@ -142,7 +142,8 @@ impl Heap {
     /// Returns the thread's own part.
     ///
     /// # Safety
-    /// The heap is not [`NO_HEAP`]. The caller is its thread, or no thread has it, and no other such reference is used.
+    /// The heap is not [`NO_HEAP`]. The caller is its thread, or no thread has it, and no other such
+    /// reference is used.
     #[inline(always)]
     pub(crate) unsafe fn own<'h>(heap: *mut Heap) -> &'h mut Own {
         // SAFETY: the caller's promise.
@@ -178,7 +179,8 @@ impl Heap {
         unsafe { (&raw mut (*Self::own_ptr(heap)).bins).cast::<Bin>().add(class) }
     }
 
-    /// Frees an object in the frequent case: it is of this heap, and the magazine has room. Else returns false.
+    /// Frees an object in the frequent case: it is of this heap, and the magazine has room. Else returns
+    /// false.
     ///
     /// # Safety
     /// `heap` is that of the calling thread, or [`NO_HEAP`]; nothing uses the object any more.

@@ -1,8 +1,8 @@
 //! Remote frees: objects of a heap that other threads freed.
 //!
-//! A ring takes the pointers, eight to a cache line, so the objects themselves do not travel between the processors. A list
-//! that runs through the objects takes those that find the ring full. It needs no room, and costs the owner a wait for each
-//! object.
+//! A ring takes the pointers, eight to a cache line, so the objects themselves do not travel between the
+//! processors. A list that runs through the objects takes those that find the ring full. It needs no room,
+//! and costs the owner a wait for each object.
 
 use crate::misuse;
 use crate::planted::PlantedBug;
@@ -11,8 +11,8 @@ use lanefs_sync::atomic::{AtomicPtr, Ordering};
 use lanefs_sync::is_planted;
 use std::ptr::{NonNull, null_mut};
 
-/// The first word of an object in the list: the next one, mixed so that a write of a program that has freed the object is
-/// not taken for a link.
+/// The first word of an object in the list: the next one, mixed so that a write of a program that has freed
+/// the object is not taken for a link.
 struct Link {
     mixed: *mut Link,
 }
@@ -28,7 +28,8 @@ fn mix(link: *mut Link) -> *mut Link {
     link.map_addr(|address| address ^ MIX)
 }
 
-/// Objects that other threads freed. Its address is that of its heap, and stands for the heap in the headers of units.
+/// Objects that other threads freed. Its address is that of its heap, and stands for the heap in the headers
+/// of units.
 pub(crate) struct Inbox {
     ring: Ring,
     /// The list of objects that found the ring full.
@@ -80,7 +81,8 @@ impl Inbox {
         }
     }
 
-    /// Takes all objects; calls `object` with each one, and with whether a link was written into it. Only for the heap's thread.
+    /// Takes all objects; calls `object` with each one, and with whether a link was written into it. Only for
+    /// the heap's thread.
     #[inline(always)]
     pub(crate) fn take(&self, mut object: impl FnMut(*mut u8, bool)) {
         self.ring.take(|found| object(found, false));
@@ -97,7 +99,8 @@ impl Inbox {
         Chain(first).for_each(|found| object(found, true));
     }
 
-    /// Drops the ring's slots that are reserved and not filled, in the copy of a process. Only while no other thread exists.
+    /// Drops the ring's slots that are reserved and not filled, in the copy of a process. Only while no other
+    /// thread exists.
     pub(crate) fn drop_unfilled(&self) {
         self.ring.drop_unfilled();
     }

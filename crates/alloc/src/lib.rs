@@ -1,9 +1,9 @@
 //! Allocation in three layers, and a heap on it.
 //!
-//! *Bump*: the next item of a fresh range. *Magazine*: items that came back to this thread. *Slab*: a bitmap, from which one
-//! call carves many items. [`policy`] and [`bitmap`] are for any kind of item, and a volume's blocks use them too. The heap
-//! is [`LaneAlloc`], or [`malloc`] and [`free`]. `docs/allocator.md` follows a pointer through the layers, and counts the
-//! instructions of each step.
+//! *Bump*: the next item of a fresh range. *Magazine*: items that came back to this thread. *Slab*: a bitmap,
+//! from which one call carves many items. [`policy`] and [`bitmap`] are for any kind of item, and a volume's
+//! blocks use them too. The heap is [`LaneAlloc`], or [`malloc`] and [`free`]. `docs/allocator.md` follows a
+//! pointer through the layers, and counts the instructions of each step.
 //!
 //! Each module uses those above it in this table:
 //!

@@ -9,15 +9,16 @@ pub(crate) use interpreted::{map, release, unmap, unmap_front};
 #[cfg(not(miri))]
 pub(crate) use native::{map, release, unmap, unmap_front};
 
-/// Bytes of a page. A machine with larger pages refuses to take a range of these back; it is then filled with zeros.
+/// Bytes of a page. A machine with larger pages refuses to take a range of these back; it is then filled with
+/// zeros.
 pub(crate) const PAGE: usize = 4096;
 
 #[cfg(not(miri))]
 mod native {
     use super::{NonNull, keeping_errno};
 
-    /// Maps `bytes` of fresh memory at a multiple of `align`. It reads as zeros, and the kernel provides a page when it is first
-    /// written.
+    /// Maps `bytes` of fresh memory at a multiple of `align`. It reads as zeros, and the kernel provides a
+    /// page when it is first written.
     pub(crate) fn map(bytes: usize, align: usize) -> Option<NonNull<u8>> {
         let with_slack = bytes.checked_add(align)?;
         // SAFETY: a fresh private mapping overlaps nothing.

@@ -1,14 +1,16 @@
-//! The allocation policy, for any kind of item: a *magazine* of items that came back, a *bump* range of fresh items, and a
-//! [`Source`] from which one call refills both.
+//! The allocation policy, for any kind of item: a *magazine* of items that came back, a *bump* range of fresh
+//! items, and a [`Source`] from which one call refills both.
 //!
-//! An item is an address of the heap or the number of a volume's block. Both layers belong to one thread. An item comes from
-//! the magazine first, because it is warm in the cache, then from the range. When both are empty, one [`Source::carve`]
-//! refills them: a long run of free items becomes the range, without a step for each item, and short runs go into the
-//! magazine. A freed item goes into the magazine. When the magazine is full, its older half goes back in one call.
+//! An item is an address of the heap or the number of a volume's block. Both layers belong to one thread. An
+//! item comes from the magazine first, because it is warm in the cache, then from the range. When both are
+//! empty, one [`Source::carve`] refills them: a long run of free items becomes the range, without a step for
+//! each item, and short runs go into the magazine. A freed item goes into the magazine. When the magazine is
+//! full, its older half goes back in one call.
 //!
-//! After Bonwick and Adams, "Magazines and Vmem" (USENIX 2001), with the range as a second layer. An earlier allocator with
-//! three layers called the slab once for each item of a refill, and its bump layer was always empty: it was slower than the
-//! allocator that it replaced. Here a refill is one call, and it fills the range wherever there is a run.
+//! After Bonwick and Adams, "Magazines and Vmem" (USENIX 2001), with the range as a second layer. An earlier
+//! allocator with three layers called the slab once for each item of a refill, and its bump layer was always
+//! empty: it was slower than the allocator that it replaced. Here a refill is one call, and it fills the
+//! range wherever there is a run.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -158,8 +160,8 @@ impl<T: Item> Magazine<T> {
         unsafe { Self::take_from(self) }
     }
 
-    /// Takes the item that came last, without a reference to the magazine. An empty magazine is only read, so many threads may
-    /// call this for the same empty one.
+    /// Takes the item that came last, without a reference to the magazine. An empty magazine is only read, so
+    /// many threads may call this for the same empty one.
     ///
     /// # Safety
     /// No other thread uses the magazine, or it is empty and stays empty.
@@ -286,7 +288,8 @@ pub trait Source<T: Item = usize> {
     /// Returns the distance of two consecutive items.
     fn step(&self) -> usize;
 
-    /// Refills empty layers in one pass, with one item at least: a long run becomes the range, other items go into the magazine.
+    /// Refills empty layers in one pass, with one item at least: a long run becomes the range, other items go
+    /// into the magazine.
     ///
     /// # Errors
     /// Fails when there are no more items.
@@ -305,8 +308,8 @@ impl<T: Item> Layers<T> {
         Layers { magazine: Magazine::none(), bump: Bump::EMPTY }
     }
 
-    /// Takes an item from either layer, without a reference to them. Empty layers are only read, so many threads may call this
-    /// for the same empty ones.
+    /// Takes an item from either layer, without a reference to them. Empty layers are only read, so many
+    /// threads may call this for the same empty ones.
     ///
     /// # Safety
     /// No other thread uses the layers, or they are empty and stay empty.

@@ -1,6 +1,7 @@
 //! The pool: gives out units, for slabs and large objects, and keeps free ones for a while.
 //!
-//! Free units keep their memory for one or two ticks, for the next user. Then the memory goes back to the kernel.
+//! Free units keep their memory for one or two ticks, for the next user. Then the memory goes back to the
+//! kernel.
 
 mod mapping;
 mod region;
@@ -107,8 +108,8 @@ impl Pool {
         self.tick();
     }
 
-    /// Gives memory that has been free for long back to the kernel, if a tick has passed. Heaps call this now and then, because
-    /// it may be long before the next units are given back.
+    /// Gives memory that has been free for long back to the kernel, if a tick has passed. Heaps call this now
+    /// and then, because it may be long before the next units are given back.
     pub(crate) fn tick(&mut self) {
         if clock::tick_passed(&mut self.last_tick) {
             self.regions().for_each(Region::cool_down);

@@ -9,8 +9,9 @@ use crate::stats::Stats;
 use lanefs_sync::{is_planted, point, size};
 use std::ptr::null_mut;
 
-/// Returns the number of abandoned heaps that keep the objects in their layers for the next thread. The others keep only slabs
-/// in which objects are in use. (None under the schedule explorer, which looks for errors while a heap gives back.)
+/// Returns the number of abandoned heaps that keep the objects in their layers for the next thread. The
+/// others keep only slabs in which objects are in use. (None under the schedule explorer, which looks for
+/// errors while a heap gives back.)
 fn max_warm_heaps() -> usize {
     size(8, 0)
 }
@@ -44,7 +45,8 @@ impl Registry {
         Registry { backend: Backend::new(), abandoned: Lock::new(abandoned) }
     }
 
-    /// Returns a heap for a thread: that of a thread which has ended, with everything in it, or a new one. Null without memory.
+    /// Returns a heap for a thread: that of a thread which has ended, with everything in it, or a new one.
+    /// Null without memory.
     pub(crate) fn adopt(&'static self) -> *mut Heap {
         let mut abandoned = self.abandoned.lock();
         match abandoned.pop() {
@@ -79,7 +81,8 @@ impl Registry {
         }
     }
 
-    /// Gives memory that no heap needs back to the kernel: of the caller's heap, if it has one, and of abandoned ones.
+    /// Gives memory that no heap needs back to the kernel: of the caller's heap, if it has one, and of
+    /// abandoned ones.
     pub(crate) fn release(&self, own: Option<*mut Heap>) {
         if let Some(own) = own {
             // SAFETY: the caller's own.
@@ -107,8 +110,8 @@ impl Registry {
         self.backend.pool.lock().release();
     }
 
-    /// Drops objects that other threads were about to send to the caller's heap, if it has one, and to abandoned ones. Only in the
-    /// copy of a process, in which the caller is the only thread.
+    /// Drops objects that other threads were about to send to the caller's heap, if it has one, and to
+    /// abandoned ones. Only in the copy of a process, in which the caller is the only thread.
     pub(crate) fn drop_unfilled(&self, own: Option<*mut Heap>) {
         let abandoned = self.abandoned.lock();
         for heap in own.into_iter().chain(abandoned.heaps()) {
@@ -122,14 +125,15 @@ impl Registry {
         let mut sum = Stats::NONE;
         let abandoned = self.abandoned.lock();
         for heap in own.into_iter().chain(abandoned.heaps()) {
-            // SAFETY: the caller's own, or one that no thread has, and no thread adopts it while the lists are locked.
+            // SAFETY: the caller's own, or one that no thread has, and no thread adopts it while the lists
+            // are locked.
             sum.add(&unsafe { Heap::own(heap) }.stats);
         }
         sum
     }
 
-    /// Locks everything until [`unlock_after_fork`](Self::unlock_after_fork), so that the process is not copied while another thread
-    /// changes it.
+    /// Locks everything until [`unlock_after_fork`](Self::unlock_after_fork), so that the process is not
+    /// copied while another thread changes it.
     pub(crate) fn lock_for_fork(&self) {
         self.abandoned.acquire();
         if !is_planted(PlantedBug::PoolNotLocked) {
@@ -137,8 +141,8 @@ impl Registry {
         }
     }
 
-    /// Unlocks everything, in the process and in its copy. Heaps of threads that the copy does not have are never adopted: the threads
-    /// may have left them half changed.
+    /// Unlocks everything, in the process and in its copy. Heaps of threads that the copy does not have are
+    /// never adopted: the threads may have left them half changed.
     pub(crate) fn unlock_after_fork(&self) {
         if !is_planted(PlantedBug::PoolNotLocked) {
             self.backend.pool.release();

@@ -13,8 +13,8 @@ const _: () = assert!(CAPACITY.is_power_of_two(), "a slot's index is a mask of i
 
 /// A ring of freed objects on their way to their heap.
 ///
-/// Head and tail only rise; a number modulo the capacity is the index of a slot. A slot is empty when it is null, so the slot
-/// itself says whether its sender has filled it.
+/// Head and tail only rise; a number modulo the capacity is the index of a slot. A slot is empty when it is
+/// null, so the slot itself says whether its sender has filled it.
 pub(crate) struct Ring {
     /// Number of the next slot that a sender reserves.
     tail: CacheLines<AtomicUsize>,
@@ -95,8 +95,8 @@ impl Ring {
         }
     }
 
-    /// Drops the slots that are reserved and not filled, in the copy of a process, which does not have their senders. Only while no
-    /// other thread exists.
+    /// Drops the slots that are reserved and not filled, in the copy of a process, which does not have their
+    /// senders. Only while no other thread exists.
     pub(crate) fn drop_unfilled(&self) {
         let (head, tail) = (self.head.0.load(Ordering::Relaxed), self.tail.0.load(Ordering::Relaxed));
         debug_assert_state!(head <= tail && tail - head <= CAPACITY, "the head follows the tail");

@@ -1,7 +1,7 @@
 //! Slabs: units cut into objects of one class, with a bitmap of the free ones.
 //!
-//! All but the owner in the header belongs to the thread of the heap that owns the slab. So a [`Slab`] is a pointer, and never a
-//! reference to the whole: another thread may read the owner at any time.
+//! All but the owner in the header belongs to the thread of the heap that owns the slab. So a [`Slab`] is a
+//! pointer, and never a reference to the whole: another thread may read the owner at any time.
 
 use crate::bitmap;
 use crate::class::SIZES;
@@ -55,8 +55,8 @@ impl Slab {
     /// Makes a slab of a unit, with all objects free.
     ///
     /// # Safety
-    /// The unit belongs to the caller. The slab, and each copy of it, is used by the thread of the owning heap only, until the unit
-    /// goes back.
+    /// The unit belongs to the caller. The slab, and each copy of it, is used by the thread of the owning
+    /// heap only, until the unit goes back.
     pub(crate) unsafe fn make(
         unit: NonNull<u8>,
         owner: *const Inbox,
@@ -90,7 +90,8 @@ impl Slab {
     /// Returns the slab of an object.
     ///
     /// # Safety
-    /// The object is one of a slab, and the caller is the thread of the owning heap, or no thread has that heap.
+    /// The object is one of a slab, and the caller is the thread of the owning heap, or no thread has that
+    /// heap.
     #[inline(always)]
     pub(crate) unsafe fn of(object: *mut u8) -> Slab {
         Slab(unit_of(object).cast())
@@ -237,8 +238,8 @@ impl Slab {
         (0..self.capacity()).map(|index| self.object(index)).for_each(work);
     }
 
-    /// Takes the first free objects that are consecutive, `most` at most; returns the number of the first and of the one behind
-    /// the last.
+    /// Takes the first free objects that are consecutive, `most` at most; returns the number of the first and
+    /// of the one behind the last.
     pub(crate) fn take_run(self, most: usize) -> Option<(usize, usize)> {
         let (first, end) = bitmap::run(&|word| self.word(word), self.low(), self.capacity())?;
         let end = end.min(first.saturating_add(most));
@@ -273,13 +274,15 @@ impl Slab {
         self.check();
     }
 
-    /// Fails unless this is the address of an object that is not free in its slab: one in use, in a layer, or on its way there.
+    /// Fails unless this is the address of an object that is not free in its slab: one in use, in a layer, or
+    /// on its way there.
     ///
     /// # Safety
     /// A unit in use begins where that of the address would.
     #[inline]
     pub(crate) unsafe fn assert_allocated(object: *mut u8, owner: *const Inbox) {
-        // SAFETY: the caller's promise; the rest of a slab is read only if it is the owner's, which is the caller.
+        // SAFETY: the caller's promise; the rest of a slab is read only if it is the owner's, which is the
+        // caller.
         let slab = unsafe { Self::of(object) };
         if !slab.header().is_sound() || slab.header().owner() != owner {
             misuse::not_an_object(object);
@@ -291,8 +294,8 @@ impl Slab {
         }
     }
 
-    /// Gives the memory of free pages back to the kernel if the slab rests: most of it is free, and nothing came or went since
-    /// the last call.
+    /// Gives the memory of free pages back to the kernel if the slab rests: most of it is free, and nothing
+    /// came or went since the last call.
     pub(crate) fn rest(self) {
         // SAFETY: exclusive to this thread.
         let (free_before, is_released) = unsafe { ((*self.ptr()).free_before, (*self.ptr()).is_released) };

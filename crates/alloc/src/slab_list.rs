@@ -3,8 +3,8 @@
 use crate::message::debug_assert_state;
 use crate::slab::{Links, Slab};
 
-/// A list of slabs. Those that are mostly in use come first and are filled first; those that are mostly free come last, and may
-/// become empty.
+/// A list of slabs. Those that are mostly in use come first and are filled first; those that are mostly free
+/// come last, and may become empty.
 #[repr(C)]
 pub(crate) struct SlabList {
     first: Option<Slab>,

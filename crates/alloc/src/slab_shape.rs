@@ -42,8 +42,9 @@ pub(crate) const SHAPES: [SlabShape; CLASSES] = {
 };
 
 const _: () = {
-    // offset / size = offset * reciprocal >> SHIFT holds as long as the error of the reciprocal, below 1, times the largest offset is
-    // smaller than the distance of offset / size to the next integer, 1 / size at least.
+    // offset / size = offset * reciprocal >> SHIFT holds as long as the error of the reciprocal, below 1,
+    // times the largest offset is smaller than the distance of offset / size to the next integer, 1 / size at
+    // least.
     assert!(UNIT * LARGEST <= 1 << SHIFT, "a reciprocal is exact for every offset in a unit");
     assert!((UNIT as u128) * ((1 << SHIFT) / 8 + 1) <= u64::MAX as u128, "a product fits a word");
     let mut class = 0;

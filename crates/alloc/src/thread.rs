@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// All heaps of the process.
 pub(crate) static REGISTRY: Registry = Registry::new();
 
-/// The word is at a fixed offset from the thread pointer, also in a shared library: two instructions read it. A thread-local variable
-/// of the language calls a function there.
+/// The word is at a fixed offset from the thread pointer, also in a shared library: two instructions read it.
+/// A thread-local variable of the language calls a function there.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri), not(lanefs_no_asm)))]
 mod word {
     use super::{Heap, NO_HEAP};
@@ -99,7 +99,8 @@ pub(crate) fn attach() -> *mut Heap {
         word::set(heap);
         let key = KEY.load(Ordering::Acquire);
         if key != NO_KEY {
-            // SAFETY: a key of this module. If it fails, the heap stays with the thread, and no other adopts it.
+            // SAFETY: a key of this module. If it fails, the heap stays with the thread, and no other adopts
+            // it.
             unsafe { libc::pthread_setspecific(key, heap.cast()) };
         }
         register_handlers();

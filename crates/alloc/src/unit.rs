@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 /// Bytes of a unit, and its alignment: one mask leads from a pointer to the header of its unit.
 pub(crate) const UNIT: usize = 256 << 10;
 
-/// Bytes at the start of a unit, or of several in one piece, in which no object lies: the header, and the pool's own part.
+/// Bytes at the start of a unit, or of several in one piece, in which no object lies: the header, and the
+/// pool's own part.
 pub(crate) const HEADER_BYTES: usize = 256;
 
 /// Offset of the pool's own part.

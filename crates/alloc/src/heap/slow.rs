@@ -15,7 +15,8 @@ use crate::slab::Slab;
 use std::ptr::null_mut;
 
 impl Heap {
-    /// Allocates an object of a class when the layers are empty, for a request of `size` bytes. Null without memory.
+    /// Allocates an object of a class when the layers are empty, for a request of `size` bytes. Null without
+    /// memory.
     ///
     /// # Safety
     /// `heap` is that of the calling thread.
@@ -49,7 +50,8 @@ impl Heap {
     /// Frees any object.
     ///
     /// # Safety
-    /// `heap` is that of the calling thread, or [`NO_HEAP`](super::NO_HEAP); nothing uses the object any more.
+    /// `heap` is that of the calling thread, or [`NO_HEAP`](super::NO_HEAP); nothing uses the object any
+    /// more.
     #[cold]
     pub(crate) unsafe fn slow_free(heap: *mut Heap, backend: &'static Backend, object: *mut u8) {
         let checks = backend.checks();
@@ -155,11 +157,13 @@ impl Own {
     }
 }
 
-/// Fails unless an object may be at this address. A header is mixed with its address, and erased when its unit is given back, so one is
-/// not found by chance. Only the highest grade asks the pool too, which has a lock.
+/// Fails unless an object may be at this address. A header is mixed with its address, and erased when its
+/// unit is given back, so one is not found by chance. Only the highest grade asks the pool too, which has a
+/// lock.
 fn assert_object(backend: &Backend, object: *mut u8) {
     let header = unit_of(object);
-    // SAFETY: the program ends here, without a message, where no memory is mapped; without the check it would end later.
+    // SAFETY: the program ends here, without a message, where no memory is mapped; without the check it would
+    // end later.
     let sound = unsafe { header.as_ref() };
     if !sound.is_sound() {
         misuse::not_an_object(object);
@@ -173,7 +177,8 @@ fn assert_object(backend: &Backend, object: *mut u8) {
     }
 }
 
-/// Returns the class for an object with guard bytes and the same alignment as one of `class`; none if it is too large.
+/// Returns the class for an object with guard bytes and the same alignment as one of `class`; none if it is
+/// too large.
 fn guarded_class(class: usize, size: usize) -> Option<usize> {
     let align = (SIZES[class] & SIZES[class].wrapping_neg()).min(os::PAGE as u32);
     class::aligned(size.checked_add(GUARD_BYTES)?, align as usize)

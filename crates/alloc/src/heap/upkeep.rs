@@ -17,7 +17,8 @@ impl Heap {
         heap.cast_const() != &raw const NO_HEAP
     }
 
-    /// Drops objects that threads were about to send to this heap, in the copy of a process, which does not have these threads.
+    /// Drops objects that threads were about to send to this heap, in the copy of a process, which does not
+    /// have these threads.
     ///
     /// # Safety
     /// `heap` is that of the calling thread, or no thread has it, and there is no other thread.
@@ -70,8 +71,8 @@ impl Heap {
 }
 
 impl Own {
-    /// Gives back everything in the layers, if a tick has passed. A few objects of a class that is hardly used any more would keep
-    /// a slab each; a class that is in use pays a refill.
+    /// Gives back everything in the layers, if a tick has passed. A few objects of a class that is hardly
+    /// used any more would keep a slab each; a class that is in use pays a refill.
     pub(super) fn tidy(&mut self, heap: *mut Heap, backend: &Backend) {
         if clock::tick_passed(&mut self.last_tidy) {
             (0..CLASSES).for_each(|class| self.empty_class(heap, backend, class));

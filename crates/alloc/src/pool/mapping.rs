@@ -26,8 +26,8 @@ pub(super) struct Mappings {
 impl Mappings {
     pub(super) const NONE: Mappings = Mappings { first: null_mut() };
 
-    /// Maps units, the first at a multiple of `align` units. With an alignment of more than one unit, the aligned unit is the second:
-    /// the header lies in the unit before it.
+    /// Maps units, the first at a multiple of `align` units. With an alignment of more than one unit, the
+    /// aligned unit is the second: the header lies in the unit before it.
     pub(super) fn map(&mut self, count: usize, align: usize) -> Option<Units> {
         let before = if align > 1 { align } else { 0 };
         let align_bytes = align.checked_mul(UNIT)?;

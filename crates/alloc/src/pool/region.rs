@@ -55,7 +55,8 @@ impl Region {
                 }
             }
         };
-        // A free knows an address only, and finds the header of its unit with this provenance (`header::unit_of`).
+        // A free knows an address only, and finds the header of its unit with this provenance
+        // (`header::unit_of`).
         base.as_ptr().expose_provenance();
         let region = own.cast::<Region>();
         // SAFETY: fresh memory, which is large enough; zeros are empty bitmaps.
