@@ -1,4 +1,5 @@
-//! A program whose address space is limited: it is told that there is no memory, and goes on. (The limit is of a child process.)
+//! A program whose address space is limited: it is told that there is no memory, and goes on. (The limit is
+//! of a child process.)
 
 use lanefs_alloc::{calloc, free, malloc, malloc_aligned, realloc};
 use std::process::Command;
@@ -59,7 +60,7 @@ fn limited() {
             lanefs_alloc::LaneAlloc.release();
         }
     }
-    // What was freed can be had again, each time as much.
+    // Freed memory can be allocated again, each time as much.
     let (first, last) = (&counts[..4], &counts[8..]);
     for ((size, before), (_, after)) in first.iter().zip(last) {
         assert!(after * 10 >= before * 5, "{size} bytes: {before} objects at first, {after} at last");

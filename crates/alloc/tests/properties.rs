@@ -1,4 +1,5 @@
-//! Random operations on the parts that are for any kind of item, against models that are too simple to be wrong.
+//! Random operations on the parts that are for any kind of item, against models that are too simple to be
+//! wrong.
 
 use lanefs_alloc::bitmap;
 use lanefs_alloc::policy::{Bump, Layers, Magazine, Source};
@@ -10,7 +11,8 @@ use std::ptr::NonNull;
 struct Items {
     free: Vec<u64>,
     step: usize,
-    /// A carve gives a run of so many at most, and single ones to the magazine where the run is shorter than `long`.
+    /// A carve gives a run of so many at most, and single ones to the magazine where the run is shorter than
+    /// `long`.
     most: usize,
     long: usize,
 }
@@ -56,7 +58,7 @@ impl Source for Items {
     }
 }
 
-/// What is left in the layers.
+/// Returns the number of objects left in the layers.
 fn waiting(layers: &Layers, step: usize) -> usize {
     layers.magazine.len() + (layers.bump.end.saturating_sub(layers.bump.next)) / step
 }

@@ -1,5 +1,5 @@
-//! Random allocations of several threads, each object filled with bytes of its own and looked at before it goes: what two
-//! have, or what lies in a header, is seen.
+//! Random allocations of several threads, each object filled with bytes of its own and looked at before it
+//! goes: what two have, or what lies in a header, is seen.
 
 use lanefs_alloc::{LARGEST, LaneAlloc, calloc, free, malloc, malloc_aligned, realloc, usable_size};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -17,7 +17,7 @@ impl Way {
         self.0.lock().expect("nobody fails with it").push(object);
     }
 
-    /// What is there, maybe nothing.
+    /// Takes an object, if there is one.
     fn receive(&self) -> Option<Object> {
         point();
         self.0.lock().expect("nobody fails with it").pop()

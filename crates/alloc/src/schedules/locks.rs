@@ -6,7 +6,8 @@ use crate::planted::PlantedBug::OpenLock;
 use lanefs_sync::point;
 use shuttle::thread;
 
-/// Three threads count, each time with a moment between reading and writing; one takes the lock without a guard.
+/// Three threads count, each time with a moment between reading and writing; one takes the lock without a
+/// guard.
 fn a_counter() {
     let lock = Lock::new(0);
     thread::scope(|scope| {

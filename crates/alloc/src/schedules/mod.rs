@@ -1,8 +1,9 @@
-//! The heap under a schedule explorer: its own code, with every moment in which a thread may be overtaken decided by
-//! the explorer, thousands of times (see [`lanefs_sync`]).
+//! The heap under a schedule explorer: its own code, with every moment in which a thread may be overtaken
+//! decided by the explorer, thousands of times (see [`lanefs_sync`]).
 //!
-//! What is explored is sequentially consistent: which thread goes on after each access to shared words, not what a
-//! processor may reorder. A failing schedule is printed as a string with which the explorer can replay it.
+//! The exploration is sequentially consistent: it varies which thread continues after each access to shared
+//! words, and not the reorderings of a processor. A failing schedule is printed as a string with which the
+//! explorer can replay it.
 //!
 //! | module | |
 //! |---|---|

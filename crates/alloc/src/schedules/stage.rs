@@ -1,4 +1,5 @@
-//! What a schedule plays on: a registry of its own, threads with heaps of it, and objects whose contents tell whose they are.
+//! Setting of a schedule: a registry of its own, threads with heaps of it, and objects whose contents name
+//! their owner.
 
 use crate::bin::Bin;
 use crate::checks::Checks;
@@ -11,7 +12,8 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes of objects of which a magazine holds two and a slab seven, so that carves and overflows are frequent.
+/// Bytes of objects of which a magazine holds two and a slab seven, so that carves and overflows are
+/// frequent.
 pub(super) const BIG: usize = 32 << 10;
 
 /// The same, of which a magazine holds two and a slab nine, also with margins.
@@ -20,7 +22,7 @@ pub(super) const GUARDED: usize = 27 << 10;
 /// A registry, and what is true of it.
 pub(super) struct Stage {
     pub(super) registry: &'static Registry,
-    /// What the test knows. (Its locks are not the explorer's: nobody is overtaken while he has one.)
+    /// Knowledge of the test. (Its locks are not the explorer's: no thread is preempted while it has one.)
     known: Mutex<Known>,
 }
 
@@ -81,7 +83,8 @@ impl Stage {
         assert!(self.known().live.is_empty(), "a test frees what it takes");
         assert!(self.known().busy.is_empty(), "a test ends its threads");
         let count = self.known().heaps.len();
-        // What came to a heap after its thread had ended is still in its inbox. Twice, for one heap may have sent to another.
+        // Objects that reached a heap after the end of its thread are still in its inbox. Twice, because one
+        // heap may have sent to another.
         for _ in 0..2 {
             let lanes: Vec<Lane<'_>> = (0..count).map(|_| self.begin()).collect();
             assert_eq!(self.known().heaps.len(), count, "a heap was lost");

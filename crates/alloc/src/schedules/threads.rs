@@ -33,7 +33,8 @@ fn heir(stage: &Stage, left: &Mutex<Vec<Object>>) {
     lane.end();
 }
 
-/// Threads that end while others free to their heaps, and others that adopt these heaps; `beside` is done meanwhile.
+/// Threads that end while others free to their heaps, and others that adopt these heaps; `beside` is done
+/// meanwhile.
 fn generations_and(beside: impl Fn(&Stage) + Sync) {
     let stage = Stage::new();
     let left = Mutex::default();
@@ -134,7 +135,7 @@ fn generations_and_forks() {
     });
 }
 
-/// What the copy does: the thread that copied goes on with its heap, and new ones begin.
+/// The child of a fork: the forking thread continues with its heap, and new threads begin.
 fn after_a_fork() {
     let stage = Stage::new();
     let lane = stage.begin();

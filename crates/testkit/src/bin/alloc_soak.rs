@@ -1,9 +1,10 @@
-//! The heap without end: threads that take, fill, hand over and free objects whose sizes change from phase to phase, until
-//! the time is over, two objects share a byte, or too much memory is resident.
+//! The heap without end: threads that take, fill, hand over and free objects whose sizes change from phase to
+//! phase, until the time is over, two objects share a byte, or too much memory is resident.
 //!
-//! `alloc_soak [--seconds N] [--seed N] [--mib N] [--plant share|leak]`; without a seed it is taken from the clock. A phase has
-//! up to so many MiB in use, and replaces them a few times; a line each says how much was resident at its end. Exit code 0:
-//! nothing was found; 1: what was found is on standard output; 2: the arguments are wrong.
+//! `alloc_soak [--seconds N] [--seed N] [--mib N] [--plant share|leak]`; without a seed it is taken from the
+//! clock. A phase has up to so many MiB in use, and replaces them a few times; a line each says how much was
+//! resident at its end. Exit code 0: nothing was found; 1: what was found is on standard output; 2: the
+//! arguments are wrong.
 
 use lanefs_alloc::{LARGEST, LaneAlloc, calloc, free, malloc, malloc_aligned, realloc, usable_size};
 use lanefs_testkit::seeded::Seeded;
@@ -23,7 +24,8 @@ const TURNS: usize = 3;
 /// A phase lasts so long at least: many times what the heap waits before it gives memory back.
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// Resident memory may be so many tenths of the peak of bytes in use, and this much more, which counts with small peaks only.
+/// Resident memory may be so many tenths of the peak of bytes in use, and this much more, which counts with
+/// small peaks only.
 const TENTHS: usize = 13;
 const FIXED: usize = 8 << 20;
 
@@ -143,7 +145,7 @@ fn found(what: &str) -> ! {
     std::process::exit(1)
 }
 
-/// What all threads of a phase know.
+/// State that all threads of a phase share.
 struct Phase<'p> {
     sizes: Sizes,
     /// Bytes that each thread has in use, and objects.
