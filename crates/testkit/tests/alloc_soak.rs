@@ -10,21 +10,22 @@ fn soak(arguments: &[&str]) -> Output {
 
 #[test]
 fn a_short_soak_finds_nothing() {
-    let done = soak(&["--seconds", "5", "--mib", "64"]);
+    let done = soak(&["--phases", "4", "--turns", "10", "--mib", "64"]);
     let text = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success() && text.contains("MiB resident"), "{text}");
 }
 
 #[test]
 fn canary_an_object_that_two_have_is_noticed() {
-    let done = soak(&["--seconds", "5", "--mib", "8", "--plant", "share"]);
+    let done = soak(&["--phases", "1", "--mib", "8", "--plant", "share"]);
     let text = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.code() == Some(1) && text.contains("is another's"), "{text}");
 }
 
 #[test]
 fn canary_memory_that_is_not_given_back_is_noticed() {
-    let done = soak(&["--seconds", "5", "--mib", "16", "--plant", "leak"]);
+    // The leak is an eightieth of each turn: 25 MiB after 120, three times what the limit leaves.
+    let done = soak(&["--phases", "1", "--turns", "120", "--mib", "16", "--plant", "leak"]);
     let text = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.code() == Some(1) && text.contains("of what was in use"), "{text}");
+    assert!(done.status.code() == Some(1) && text.contains("of the bytes in use"), "{text}");
 }

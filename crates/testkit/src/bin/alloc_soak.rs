@@ -1,41 +1,49 @@
-//! The heap without end: threads that take, fill, hand over and free objects whose sizes change from phase to
-//! phase, until the time is over, two objects share a byte, or too much memory is resident.
+//! A soak of the heap: threads allocate, fill, hand over and free objects, whose sizes change from phase to
+//! phase, until two objects share a byte or too much memory is resident.
 //!
-//! `alloc_soak [--seconds N] [--seed N] [--mib N] [--plant share|leak]`; without a seed it is taken from the
-//! clock. A phase has up to so many MiB in use, and replaces them a few times; a line each says how much was
-//! resident at its end. Exit code 0: nothing was found; 1: what was found is on standard output; 2: the
-//! arguments are wrong.
+//! `alloc_soak [--seconds N | --phases N] [--turns N] [--seed N] [--mib N] [--plant share|leak]`
+//!
+//! A phase uses up to so many MiB, and replaces all of its objects several times (turns). A line for each
+//! phase shows the resident memory at its end. The default seed comes from the clock. Exit code 0: nothing
+//! was found; 1: an error was found and is on standard output; 2: the arguments are wrong.
+//!
+//! The result does not depend on the speed of the machine: a phase lasts a number of turns, and while too
+//! much memory is resident at its end, a number of further turns, so that the heap can give memory back.
 
 use lanefs_alloc::{LARGEST, LaneAlloc, calloc, free, malloc, malloc_aligned, realloc, usable_size};
 use lanefs_testkit::seeded::Seeded;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-const USAGE: &str = "usage: alloc_soak [--seconds N] [--seed N] [--mib N] [--plant share|leak]";
+const USAGE: &str =
+    "usage: alloc_soak [--seconds N | --phases N] [--turns N] [--seed N] [--mib N] [--plant share|leak]";
 
-/// Threads: some more than a small machine has processors, so that they are overtaken at any moment.
+/// Number of threads: more than a small machine has processors, so that each is preempted at any point.
 const THREADS: usize = 4;
 
-/// How often a phase replaces what it has in use.
+/// Turns of a phase, unless the arguments say more.
 const TURNS: usize = 3;
 
-/// A phase lasts so long at least: many times what the heap waits before it gives memory back.
-const SHORTEST: Duration = Duration::from_secs(2);
+/// Most further turns of a phase at whose end too much memory is resident.
+const FURTHER_TURNS: usize = 30;
 
-/// Resident memory may be so many tenths of the peak of bytes in use, and this much more, which counts with
+/// Shortest time of a turn: the heap waits a tenth of a second or two before it gives memory back.
+const MIN_TURN: Duration = Duration::from_millis(250);
+
+/// Resident memory may be so many tenths of the peak of bytes in use, plus a fixed amount, which matters for
 /// small peaks only.
 const TENTHS: usize = 13;
 const FIXED: usize = 8 << 20;
 
-/// Objects at most, whatever their sizes.
+/// Most objects, whatever their sizes.
 const OBJECTS: usize = 1 << 20;
 
-/// Bytes by which a thread's part of what is in use may differ from what it told the others.
-const UNTOLD: usize = 256 << 10;
+/// Most bytes in use that a thread has not added to the sum of all threads.
+const MAX_UNREPORTED: usize = 256 << 10;
 
-/// A size of each phase. Sizes are those that were asked for.
+/// The sizes of a phase: those that the program requests.
 type Sizes = fn(&mut Seeded) -> usize;
 
 const PHASES: &[(&str, Sizes)] = &[
@@ -58,12 +66,14 @@ const PHASES: &[(&str, Sizes)] = &[
 enum Plant {
     /// An object is in use twice.
     Share,
-    /// One object of eighty is never freed.
+    /// One object in eighty is never freed.
     Leak,
 }
 
 struct Arguments {
     seconds: u64,
+    phases: Option<u64>,
+    turns: usize,
     seed: u64,
     mib: u64,
     plant: Option<Plant>,
@@ -71,13 +81,22 @@ struct Arguments {
 
 fn arguments() -> Result<Arguments, String> {
     let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut all = Arguments { seconds: 600, seed: clock.as_nanos() as u64 >> 10, mib: 256, plant: None };
+    let mut all = Arguments {
+        seconds: 600,
+        phases: None,
+        turns: TURNS,
+        seed: clock.as_nanos() as u64 >> 10,
+        mib: 256,
+        plant: None,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or(USAGE)?;
         let number = || value.parse().map_err(|_| format!("{word} {value}: a whole number was expected"));
         match (word.as_str(), value.as_str()) {
             ("--seconds", _) => all.seconds = number()?,
+            ("--phases", _) => all.phases = Some(number()?),
+            ("--turns", _) => all.turns = number()? as usize,
             ("--seed", _) => all.seed = number()?,
             ("--mib", _) => all.mib = number()?,
             ("--plant", "share") => all.plant = Some(Plant::Share),
@@ -101,14 +120,14 @@ impl Object {
         std::ptr::with_exposed_provenance_mut(self.at)
     }
 
-    /// The bytes from `at` on, eight at a time: different from object to object, and from place to place.
+    /// Returns the eight bytes at an offset: different from object to object, and from offset to offset.
     fn pattern(&self, at: usize) -> [u8; 8] {
         (u64::from(self.seed) << 32 | at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()
     }
 
     fn fill(at: *mut u8, size: usize, seed: u32) -> Object {
         let object = Object { at: at.expose_provenance(), size: size as u32, seed };
-        // SAFETY: the object is as long, and nobody else has it, which is what is tested.
+        // SAFETY: the object is as long, and nothing else uses it, which is what this program tests.
         let bytes = unsafe { std::slice::from_raw_parts_mut(at, size) };
         for (index, part) in bytes.chunks_mut(8).enumerate() {
             part.copy_from_slice(&object.pattern(index * 8)[..part.len()]);
@@ -116,8 +135,8 @@ impl Object {
         object
     }
 
-    /// All of the first `size` bytes are as they were left.
-    fn look(&self, size: usize) {
+    /// Fails unless the first `size` bytes are unchanged.
+    fn check(&self, size: usize) {
         // SAFETY: as above.
         let bytes = unsafe { std::slice::from_raw_parts(self.bytes(), size) };
         for (index, part) in bytes.chunks(8).enumerate() {
@@ -133,13 +152,13 @@ impl Object {
     }
 
     fn free(&self) {
-        self.look(self.size as usize);
+        self.check(self.size as usize);
         // SAFETY: it is freed once.
         unsafe { free(self.bytes()) };
     }
 }
 
-/// Ends the program: something was found.
+/// Ends the program with an error.
 fn found(what: &str) -> ! {
     println!("{what}");
     std::process::exit(1)
@@ -148,14 +167,19 @@ fn found(what: &str) -> ! {
 /// State that all threads of a phase share.
 struct Phase<'p> {
     sizes: Sizes,
-    /// Bytes that each thread has in use, and objects.
+    turns: usize,
+    /// Most bytes that each thread has in use, and most objects.
     share: usize,
     objects: usize,
     plant: Option<Plant>,
     in_use: &'p AtomicUsize,
     peak: &'p AtomicUsize,
-    ways: &'p [Mutex<Vec<Object>>],
-    end: &'p Barrier,
+    /// Objects that other threads sent to each thread.
+    mailboxes: &'p [Mutex<Vec<Object>>],
+    /// The threads meet here twice after their turns. Between, the main thread reads the resident memory and
+    /// decides.
+    meeting: &'p Barrier,
+    is_over: &'p AtomicBool,
 }
 
 /// One thread of a phase.
@@ -164,15 +188,17 @@ struct Worker<'p> {
     random: Seeded,
     objects: Vec<Object>,
     bytes: usize,
-    told: usize,
+    /// Bytes that the sum of all threads includes.
+    reported: usize,
 }
 
 impl Worker<'_> {
-    /// Tells the others how many bytes are in use here.
-    fn tell(&mut self) {
-        let others = self.phase.in_use.fetch_add(self.bytes.wrapping_sub(self.told), Relaxed);
-        self.phase.peak.fetch_max(others.wrapping_add(self.bytes.wrapping_sub(self.told)), Relaxed);
-        self.told = self.bytes;
+    /// Updates the sum of the bytes in use in all threads.
+    fn report(&mut self) {
+        let change = self.bytes.wrapping_sub(self.reported);
+        let others = self.phase.in_use.fetch_add(change, Relaxed);
+        self.phase.peak.fetch_max(others.wrapping_add(change), Relaxed);
+        self.reported = self.bytes;
     }
 
     fn keep(&mut self, at: *mut u8, size: usize) {
@@ -186,12 +212,12 @@ impl Worker<'_> {
     fn adopt(&mut self, object: Object) {
         self.objects.push(object);
         self.bytes += object.size as usize;
-        if self.bytes.abs_diff(self.told) >= UNTOLD {
-            self.tell();
+        if self.bytes.abs_diff(self.reported) >= MAX_UNREPORTED {
+            self.report();
         }
     }
 
-    fn part_with(&mut self) -> Option<Object> {
+    fn remove_any(&mut self) -> Option<Object> {
         let index = self.random.below(self.objects.len() as u64) as usize;
         let object = (index < self.objects.len()).then(|| self.objects.swap_remove(index))?;
         self.bytes -= object.size as usize;
@@ -213,7 +239,7 @@ impl Worker<'_> {
             1 => {
                 let at = calloc(size);
                 let is_zero = at.is_null() || {
-                    // SAFETY: as long as it was asked for.
+                    // SAFETY: the object is so long.
                     unsafe { std::slice::from_raw_parts(at, size) }.iter().all(|byte| *byte == 0)
                 };
                 if !is_zero {
@@ -231,24 +257,24 @@ impl Worker<'_> {
     }
 
     fn resize(&mut self, object: Object, size: usize) {
-        object.look(object.size as usize);
-        // SAFETY: the object is given up for what comes back.
+        object.check(object.size as usize);
+        // SAFETY: the result replaces the object.
         let at = unsafe { realloc(object.bytes(), size) };
-        Object { at: at.expose_provenance(), ..object }.look(size.min(object.size as usize));
+        Object { at: at.expose_provenance(), ..object }.check(size.min(object.size as usize));
         self.keep(at, size);
     }
 
-    /// Makes room: an object goes, one way or another.
-    fn lose(&mut self, next: usize) {
-        let Some(object) = self.part_with() else { return };
+    /// Makes room: frees an object, resizes it, or sends it to another thread.
+    fn make_room(&mut self, next: usize) {
+        let Some(object) = self.remove_any() else { return };
         match self.random.below(16) {
             0 => {
-                // In use also on its way.
+                // An object in a mailbox is in use.
                 self.phase.in_use.fetch_add(object.size as usize, Relaxed);
-                let way = &self.phase.ways[self.random.below(THREADS as u64) as usize];
-                way.lock().unwrap_or_else(PoisonError::into_inner).push(object);
+                let mailbox = &self.phase.mailboxes[self.random.below(THREADS as u64) as usize];
+                mailbox.lock().unwrap_or_else(PoisonError::into_inner).push(object);
             }
-            // (No larger than that, or much would be made larger to make room for little.)
+            // (A small object must not become much larger to make room for another small one.)
             1 => self.resize(object, next.min(2 * object.size as usize)),
             2 if self.phase.plant == Some(Plant::Leak) && self.random.chance(20) => {}
             6 if self.phase.plant == Some(Plant::Share) => {
@@ -259,40 +285,53 @@ impl Worker<'_> {
         }
     }
 
-    fn work(&mut self, me: usize) {
+    /// Replaces all objects so many times.
+    fn replace(&mut self, me: usize, turns: usize) {
         let (mut made, begun) = (0, Instant::now());
-        while made < TURNS * self.phase.share || begun.elapsed() < SHORTEST {
+        while made < turns * self.phase.share || begun.elapsed() < MIN_TURN {
             let size = (self.phase.sizes)(&mut self.random);
             while !self.objects.is_empty()
                 && (self.bytes + size > self.phase.share || self.objects.len() >= self.phase.objects)
             {
-                self.lose(size);
+                self.make_room(size);
             }
             self.make(size);
             made += size;
             if self.random.below(200) == 0 {
-                let here =
-                    std::mem::take(&mut *self.phase.ways[me].lock().unwrap_or_else(PoisonError::into_inner));
-                // Half of what comes is used on.
-                for object in here {
-                    self.phase.in_use.fetch_sub(object.size as usize, Relaxed);
-                    if self.random.chance(50) { self.adopt(object) } else { object.free() }
-                }
+                self.receive(me);
             }
             if self.random.below(1 << 20) == 0 {
                 LaneAlloc.release();
             }
         }
-        self.tell();
-        // Here the memory is looked at, with all heaps as they are in use.
-        self.phase.end.wait();
-        self.phase.end.wait();
-        self.phase.in_use.fetch_sub(self.told, Relaxed);
+        self.report();
+    }
+
+    /// Takes the objects of this thread's mailbox: keeps half of them, and frees the others.
+    fn receive(&mut self, me: usize) {
+        let mut mailbox = self.phase.mailboxes[me].lock().unwrap_or_else(PoisonError::into_inner);
+        let received = std::mem::take(&mut *mailbox);
+        drop(mailbox);
+        for object in received {
+            self.phase.in_use.fetch_sub(object.size as usize, Relaxed);
+            if self.random.chance(50) { self.adopt(object) } else { object.free() }
+        }
+    }
+
+    fn work(&mut self, me: usize) {
+        let mut turns = self.phase.turns;
+        while !self.phase.is_over.load(Relaxed) {
+            self.replace(me, turns);
+            turns = 1;
+            self.phase.meeting.wait();
+            self.phase.meeting.wait();
+        }
+        self.phase.in_use.fetch_sub(self.reported, Relaxed);
         self.objects.drain(..).for_each(|object| object.free());
     }
 }
 
-/// Bytes of memory that this process has.
+/// Returns the bytes of memory that this process has.
 fn resident() -> Result<usize, String> {
     let text =
         std::fs::read_to_string("/proc/self/statm").map_err(|error| format!("/proc/self/statm: {error}"))?;
@@ -300,75 +339,93 @@ fn resident() -> Result<usize, String> {
     Ok(pages.ok_or("/proc/self/statm has no second number")? * 4096)
 }
 
+/// Returns the most bytes that may be resident with this peak of bytes in use.
+fn limit(peak: usize) -> usize {
+    peak / 10 * TENTHS + FIXED
+}
+
 fn soak(arguments: &Arguments) -> Result<(), String> {
     let start = Instant::now();
     let until = Duration::from_secs(arguments.seconds);
     let mut random = Seeded::new(arguments.seed);
-    let ways: Vec<Mutex<Vec<Object>>> = (0..THREADS).map(|_| Mutex::default()).collect();
-    // The lists of objects have all of their memory now, so that what comes later is the heap's.
+    let mailboxes: Vec<Mutex<Vec<Object>>> = (0..THREADS).map(|_| Mutex::default()).collect();
+    // The lists of objects have all of their memory now, so what comes later is the heap's.
     let filler = Object { at: 1, size: 1, seed: 1 };
     let mut lists: Vec<Vec<Object>> = (0..THREADS).map(|_| vec![filler; 2 * OBJECTS / THREADS]).collect();
     lists.iter_mut().for_each(Vec::clear);
     let before = resident()?;
     let share = (arguments.mib as usize) << 20;
-    let mut number = 0;
-    while start.elapsed() < until {
-        let (name, sizes) = PHASES[number % PHASES.len()];
-        number += 1;
-        let under_way = |way: &Mutex<Vec<Object>>| {
-            let objects = way.lock().unwrap_or_else(PoisonError::into_inner);
+    let goes_on = |number: u64| match arguments.phases {
+        Some(phases) => number < phases,
+        None => start.elapsed() < until,
+    };
+    for number in (0..).take_while(|number| goes_on(*number)) {
+        let (name, sizes) = PHASES[number as usize % PHASES.len()];
+        let sent = |mailbox: &Mutex<Vec<Object>>| {
+            let objects = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
             objects.iter().map(|object| object.size as usize).sum::<usize>()
         };
-        let (in_use, peak) = (AtomicUsize::new(ways.iter().map(under_way).sum()), AtomicUsize::new(0));
-        let end = Barrier::new(THREADS + 1);
+        let (in_use, peak) = (AtomicUsize::new(mailboxes.iter().map(sent).sum()), AtomicUsize::new(0));
+        let (meeting, is_over) = (Barrier::new(THREADS + 1), AtomicBool::new(false));
         let phase = Phase {
             sizes,
+            turns: arguments.turns,
             share: share / THREADS,
             objects: OBJECTS / THREADS,
             plant: arguments.plant,
             in_use: &in_use,
             peak: &peak,
-            ways: &ways,
-            end: &end,
+            mailboxes: &mailboxes,
+            meeting: &meeting,
+            is_over: &is_over,
         };
-        let mut now = 0;
+        let (mut now, mut further) = (0, 0);
         std::thread::scope(|scope| {
             for (me, objects) in lists.iter_mut().enumerate() {
                 let random = Seeded::new(random.bits());
                 let phase = &phase;
                 scope.spawn(move || {
                     let bytes = objects.iter().map(|object| object.size as usize).sum();
-                    let mut worker =
-                        Worker { phase, random, objects: std::mem::take(objects), bytes, told: 0 };
+                    let objects_then = std::mem::take(objects);
+                    let mut worker = Worker { phase, random, objects: objects_then, bytes, reported: 0 };
                     worker.work(me);
                     *objects = worker.objects;
                 });
             }
-            end.wait();
-            now = resident().unwrap_or(usize::MAX);
-            end.wait();
+            while !is_over.load(Relaxed) {
+                meeting.wait();
+                // The memory of all heaps as they are in use.
+                now = resident().unwrap_or(usize::MAX).saturating_sub(before);
+                if now <= limit(peak.load(Relaxed)) || further == FURTHER_TURNS {
+                    is_over.store(true, Relaxed);
+                } else {
+                    further += 1;
+                }
+                meeting.wait();
+            }
         });
-        let (now, peak) = (now.saturating_sub(before), peak.into_inner());
+        let peak = peak.into_inner();
         let rest = resident()?.saturating_sub(before);
         let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
         println!(
-            "{:6.0} s: {name}: {:.1} MiB in use at most, {:.1} MiB resident at the end ({:.2}), {:.1} MiB afterwards",
+            "{:6.0} s: {name}: {:.1} MiB in use at most, {:.1} MiB resident at the end ({:.2}), {:.1} MiB afterwards{}",
             start.elapsed().as_secs_f64(),
             mib(peak),
             mib(now),
             now as f64 / peak.max(1) as f64,
-            mib(rest)
+            mib(rest),
+            if further > 0 { format!(", {further} further turns") } else { String::new() }
         );
-        if now > peak / 10 * TENTHS + FIXED {
+        if now > limit(peak) {
             return Err(format!(
-                "{name}: more is resident than {}.{} of what was in use",
+                "{name}: more is resident than {}.{} of the bytes in use",
                 TENTHS / 10,
                 TENTHS % 10
             ));
         }
     }
-    ways.iter().for_each(|way| {
-        way.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|object| object.free());
+    mailboxes.iter().for_each(|mailbox| {
+        mailbox.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|object| object.free());
     });
     lists.iter_mut().for_each(|list| list.drain(..).for_each(|object| object.free()));
     Ok(())
