@@ -4,14 +4,16 @@
 //! LD_PRELOAD=target/release/liblanefs_alloc.so git --version
 //! ```
 //!
-//! `LANEFS_ALLOC_CHECKS` (`off`, `cheap`, `full`) in the environment says how much is checked; with
-//! `LANEFS_ALLOC_STATS=1` a line of counters comes on standard error when the process exits (not when it ends
-//! by `_exit`, or by a signal): those of the thread that exits and of threads that have ended.
+//! `LANEFS_ALLOC_CHECKS` (`off`, `cheap`, `full`) in the environment sets the grade of checks. With
+//! `LANEFS_ALLOC_STATS=1` the library prints a line of counters on standard error when the process exits, but
+//! not when it ends by `_exit` or by a signal. They are the counters of the thread that exits and of threads
+//! that have ended.
 //!
-//! The manual pages malloc(3), posix_memalign(3), malloc_usable_size(3) and malloc_trim(3) describe the
-//! functions. No code here or below allocates by other means or prints by the standard library.
+//! The functions behave as their manual pages say (malloc(3), posix_memalign(3), malloc_usable_size(3),
+//! malloc_trim(3)). Neither this crate nor the heap allocates by other means, or prints through the standard
+//! library.
 
-// The manual pages say what callers have to keep to.
+// The manual pages state the duties of callers.
 #![allow(clippy::missing_safety_doc)]
 
 use libc::{EINVAL, ENOMEM, c_int, c_void, size_t};
@@ -71,9 +73,9 @@ pub unsafe extern "C" fn reallocarray(object: *mut c_void, count: size_t, size: 
     }
 }
 
-/// posix_memalign(3). It returns what went wrong, and leaves `errno` as it is.
+/// posix_memalign(3). Returns the error, and leaves `errno` unchanged.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: size_t, size: size_t) -> c_int {
+pub unsafe extern "C" fn posix_memalign(result: *mut *mut c_void, align: size_t, size: size_t) -> c_int {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
         return EINVAL;
     }
@@ -85,17 +87,17 @@ pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: size_t, 
         return ENOMEM;
     }
     // SAFETY: the manual page's conditions.
-    unsafe { *place = object.cast() };
+    unsafe { *result = object.cast() };
     0
 }
 
-/// posix_memalign(3). An alignment that is no power of two is refused, as in the GNU C library since 2.38.
+/// posix_memalign(3). Refuses an alignment that is no power of two, as the GNU C library does since 2.38.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
     if align.is_power_of_two() { memalign(align, size) } else { fail(EINVAL) }
 }
 
-/// posix_memalign(3). An alignment that is no power of two is rounded up to one, as in the GNU C library.
+/// posix_memalign(3). Rounds an alignment up to a power of two, as the GNU C library does.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: size_t, size: size_t) -> *mut c_void {
     match align.checked_next_power_of_two() {
@@ -126,24 +128,24 @@ pub unsafe extern "C" fn malloc_usable_size(object: *mut c_void) -> size_t {
     unsafe { heap::usable_size(object.cast()) }
 }
 
-/// malloc_trim(3). The allocator decides how much memory it keeps. Returns 1, because there is always memory
-/// to examine.
+/// malloc_trim(3). Ignores the amount to keep. Returns 1, because the heap always may have memory to give
+/// back.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_keep: size_t) -> c_int {
     heap::LaneAlloc.release();
     1
 }
 
-/// free_sized of C23: the size is not needed.
+/// free_sized of C23. Ignores the size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_sized(object: *mut c_void, _size: size_t) {
-    // SAFETY: as of `free`.
+    // SAFETY: the caller's promise, that of `free`.
     unsafe { free(object) };
 }
 
-/// free_aligned_sized of C23: alignment and size are not needed.
+/// free_aligned_sized of C23. Ignores alignment and size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_aligned_sized(object: *mut c_void, _align: size_t, _size: size_t) {
-    // SAFETY: as of `free`.
+    // SAFETY: the caller's promise, that of `free`.
     unsafe { free(object) };
 }

@@ -1,31 +1,32 @@
-//! Misuses that each grade of checks catches: the program dies by SIGABRT, and a line on standard error names
-//! the misuse. Misuses that a grade does not catch are tested if the program can be expected to survive.
+//! The misuses that each grade of checks finds: the program ends by SIGABRT, and a line on standard error
+//! names the misuse. A misuse that a grade does not find is tested where the program can be expected to
+//! survive.
 
 mod support;
 
-use Seen::{Dies, Lives, NoObject, Twice, WrittenBehind, WrittenFreed};
+use Misuse::{Dies, Lives, NoObject, Twice, WrittenBehind, WrittenFreed};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use support::{Run, compile, preload, run};
+use support::{Outcome, compile, preload, run};
 
-/// Outcome of a misuse.
+/// Result of a misuse.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Seen {
-    /// The message of each.
+enum Misuse {
+    /// The program ends with the message of each.
     Twice,
     NoObject,
     WrittenBehind,
     WrittenFreed,
-    /// Nobody notices, and the program goes on.
+    /// Nothing is found, and the program continues.
     Lives,
-    /// A header is read where nothing may lie: dead by SIGSEGV, or by SIGABRT with the message of
+    /// The heap reads a header where no memory may be mapped: the program ends by SIGSEGV, or as with
     /// [`NoObject`].
     Dies,
 }
 
-impl Seen {
+impl Misuse {
     fn message(self) -> Option<&'static str> {
         match self {
             Twice => Some("lanefs-alloc: memory was freed twice at 0x"),
@@ -38,30 +39,33 @@ impl Seen {
         }
     }
 
-    fn is(self, run: &Run) -> bool {
-        let status = run.output.status;
+    fn is(self, outcome: &Outcome) -> bool {
+        let status = outcome.output.status;
         if self == Lives {
-            return status.success() && run.text() == "survived\n" && run.messages.lines().count() == 1;
+            return status.success()
+                && outcome.text() == "survived\n"
+                && outcome.messages.lines().count() == 1;
         }
-        let is_told = run.messages.lines().count() == 1
-            && self.message().is_some_and(|message| run.messages.starts_with(message));
-        let is_aborted = status.signal() == Some(libc::SIGABRT) && is_told;
-        is_aborted || self == Dies && is_wild(run)
+        let has_message = outcome.messages.lines().count() == 1
+            && self.message().is_some_and(|message| outcome.messages.starts_with(message));
+        let is_aborted = status.signal() == Some(libc::SIGABRT) && has_message;
+        is_aborted || self == Dies && is_wild(outcome)
     }
 }
 
-/// The library read where nothing lies. (With the checks of the compiler that is an abort, too.)
-fn is_wild(run: &Run) -> bool {
-    let signal = run.output.status.signal();
+/// Returns true if the library read where no memory is mapped. (The checks of the compiler may turn that into
+/// an abort.)
+fn is_wild(outcome: &Outcome) -> bool {
+    let signal = outcome.output.status.signal();
     signal == Some(libc::SIGSEGV)
-        || signal == Some(libc::SIGABRT) && run.errors.contains("null pointer")
-        || signal == Some(libc::SIGABRT) && run.errors.contains("NonNull")
+        || signal == Some(libc::SIGABRT) && outcome.errors.contains("null pointer")
+        || signal == Some(libc::SIGABRT) && outcome.errors.contains("NonNull")
 }
 
-/// Misuses, and their outcomes in the grades `cheap` and `full`.
-const MISUSES: [(&str, Seen, Seen); 29] = [
+/// Misuses, and their results in the grades `cheap` and `full`.
+const MISUSES: [(&str, Misuse, Misuse); 29] = [
     ("nothing", Lives, Lives),
-    // Both are still in the magazine, at which nobody has looked again.
+    // Both are still in the magazine, which is not searched.
     ("free-twice-and-end", Lives, Twice),
     ("free-twice", Twice, Twice),
     ("free-twice-late", Twice, Twice),
@@ -97,8 +101,8 @@ fn misuse() -> &'static Path {
     PROGRAM.get_or_init(|| compile("misuse", &[]))
 }
 
-/// Does one misuse with a value of the variable, or without it.
-fn done(what: &str, checks: Option<&str>) -> Run {
+/// Runs one misuse with a value of the variable, or without it.
+fn misused(what: &str, checks: Option<&str>) -> Outcome {
     let mut command = Command::new(misuse());
     preload(command.arg(what)).env_remove("LANEFS_ALLOC_CHECKS");
     run(match checks {
@@ -107,35 +111,35 @@ fn done(what: &str, checks: Option<&str>) -> Run {
     })
 }
 
-fn must_be(seen: Seen, what: &str, checks: Option<&str>) {
-    let run = done(what, checks);
-    assert!(seen.is(&run), "{what} with {checks:?} must come to {seen:?}: {}", run.describe());
+fn expect(result: Misuse, what: &str, checks: Option<&str>) {
+    let outcome = misused(what, checks);
+    assert!(result.is(&outcome), "{what} with {checks:?} must end as {result:?}: {}", outcome.describe());
 }
 
 #[test]
-fn cheap_sees_foreign_addresses_at_once_and_others_when_a_magazine_overflows() {
-    MISUSES.iter().for_each(|(what, cheap, _)| must_be(*cheap, what, Some("cheap")));
-    must_be(Lives, "write-freed-there", Some("cheap"));
+fn cheap_finds_foreign_addresses_at_once_and_others_when_a_magazine_overflows() {
+    MISUSES.iter().for_each(|(what, cheap, _)| expect(*cheap, what, Some("cheap")));
+    expect(Lives, "write-freed-there", Some("cheap"));
 }
 
 #[test]
-fn cheap_is_what_there_is_without_the_variable() {
+fn cheap_is_the_default() {
     for (checks, what) in [(None, "free-twice"), (Some(""), "free-twice"), (None, "free-static")] {
-        let seen = if what == "free-twice" { Twice } else { NoObject };
-        must_be(seen, what, checks);
+        let result = if what == "free-twice" { Twice } else { NoObject };
+        expect(result, what, checks);
     }
 }
 
 #[test]
-fn full_sees_every_misuse() {
-    MISUSES.iter().for_each(|(what, _, full)| must_be(*full, what, Some("full")));
-    must_be(WrittenFreed, "write-freed-there", Some("full"));
-    must_be(Twice, "resize-freed", Some("full"));
-    must_be(NoObject, "free-forged", Some("full"));
+fn full_finds_every_misuse() {
+    MISUSES.iter().for_each(|(what, _, full)| expect(*full, what, Some("full")));
+    expect(WrittenFreed, "write-freed-there", Some("full"));
+    expect(Twice, "resize-freed", Some("full"));
+    expect(NoObject, "free-forged", Some("full"));
 }
 
 #[test]
-fn off_looks_at_nothing() {
+fn off_checks_nothing() {
     let quiet = [
         "nothing",
         "free-twice-and-end",
@@ -144,20 +148,20 @@ fn off_looks_at_nothing() {
         "write-freed",
         "write-freed-end",
     ];
-    quiet.iter().for_each(|what| must_be(Lives, what, Some("off")));
+    quiet.iter().for_each(|what| expect(Lives, what, Some("off")));
 }
 
 #[test]
-fn a_value_that_means_nothing_is_named_once_and_the_default_stays() {
-    let all = done("nothing", Some("fully"));
+fn an_unknown_value_is_named_once_and_the_default_stays() {
+    let all = misused("nothing", Some("fully"));
     let named: Vec<&str> = all.messages.lines().filter(|line| line.contains("LANEFS_ALLOC_CHECKS")).collect();
     assert_eq!(named.len(), 1, "{}", all.describe());
     assert!(named[0].ends_with("fully") && all.text() == "survived\n", "{}", all.describe());
-    let caught = done("free-twice", Some("Full"));
+    let caught = misused("free-twice", Some("Full"));
     assert_eq!(caught.output.status.signal(), Some(libc::SIGABRT), "{}", caught.describe());
     assert!(caught.messages.contains("freed twice"), "{}", caught.describe());
-    // A line has an end, whatever the value has.
-    let long = done("nothing", Some(&"x".repeat(10_000)));
+    // A line has an end, however long the value is.
+    let long = misused("nothing", Some(&"x".repeat(10_000)));
     assert_eq!(long.text(), "survived\n", "{}", long.describe());
     assert!(long.messages.lines().all(|line| line.len() < 256), "{}", long.describe());
 }

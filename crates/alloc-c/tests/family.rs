@@ -1,6 +1,6 @@
 //! C programs under the library: every function with odd arguments, forks, ends of threads, loaded libraries,
-//! before and after `main`. Each runs in every grade of checks, and without the library: a program that fails
-//! there proves nothing.
+//! code before and after `main`. Each runs in every grade of checks, and without the library, because a
+//! program that fails there proves nothing.
 
 mod support;
 
@@ -10,30 +10,31 @@ use support::{compile, preload, run};
 
 const GRADES: [&str; 3] = ["off", "cheap", "full"];
 
-/// Runs a program without the library, if it passes there, and in each grade.
+/// Runs a program without the library, and in each grade.
 fn passes(program: &Path, arguments: &[&Path], text: &str, code: i32) {
     run_in("", program, arguments, text, code);
     GRADES.iter().for_each(|grade| run_in(grade, program, arguments, text, code));
 }
 
-/// Runs a program in a grade, or for none without the library; it must print `text`, nothing else, and end
-/// with `code`.
+/// Runs a program in a grade, or without the library if there is none. It must print `text` and nothing else,
+/// and exit with `code`.
 fn run_in(grade: &str, program: &Path, arguments: &[&Path], text: &str, code: i32) {
     let mut command = Command::new(program);
     command.args(arguments);
     if !grade.is_empty() {
         preload(&mut command).env("LANEFS_ALLOC_CHECKS", grade);
     }
-    let done = run(&mut command);
-    let is_good = done.text() == text && done.output.status.code() == Some(code) && done.errors.is_empty();
-    assert!(is_good, "grade '{grade}': {}", done.describe());
-    assert_eq!(done.was_ours(), !grade.is_empty(), "grade '{grade}': {}", done.describe());
+    let outcome = run(&mut command);
+    let is_good =
+        outcome.text() == text && outcome.output.status.code() == Some(code) && outcome.errors.is_empty();
+    assert!(is_good, "grade '{grade}': {}", outcome.describe());
+    assert_eq!(outcome.used_library(), !grade.is_empty(), "grade '{grade}': {}", outcome.describe());
 }
 
 #[test]
 fn every_function_does_what_its_manual_page_says() {
-    // The C library's own need not: it rounds alignments up that aligned_alloc must refuse, and has no
-    // free_sized.
+    // Not without the library: the C library's aligned_alloc rounds alignments up that it must refuse, and it
+    // has no free_sized.
     let program = compile("family", &[]);
     GRADES.iter().for_each(|grade| run_in(grade, &program, &[], "0 faults\n", 0));
 }
@@ -41,19 +42,19 @@ fn every_function_does_what_its_manual_page_says() {
 #[test]
 fn children_of_forks_amid_allocations_live() {
     let program = compile("forks", &[]);
-    // Pages with known bytes are many, and each fork takes them all along.
+    // Freed memory is filled in the grade full, and each fork copies all of these pages.
     for (grade, forks) in [("", "10"), ("off", "60"), ("cheap", "200"), ("full", "15")] {
         run_in(grade, &program, &[Path::new(forks)], &format!("0 of {forks} children failed\n"), 0);
     }
 }
 
 #[test]
-fn destructors_of_threads_allocate_after_the_heap_let_go() {
+fn destructors_of_threads_allocate_after_the_heap_is_abandoned() {
     passes(&compile("ends", &[]), &[], "0 calls\n", 0);
 }
 
 #[test]
-fn libraries_come_and_go_in_threads() {
+fn threads_load_and_unload_libraries() {
     let plugin = compile("plugin", &["-shared", "-fPIC"]);
     passes(&compile("loads", &["-ldl"]), &[&plugin], "loaded\n", 0);
 }

@@ -1,5 +1,5 @@
-//! Real programs, with the library and without it: what they print and how they end must be the same, and the
-//! library must have been at work, which its counters show.
+//! Real programs, with and without the library: output and exit status must be the same, and counters show
+//! that the library was used.
 
 mod support;
 
@@ -7,21 +7,25 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use support::{Run, folder, preload, run};
+use support::{Outcome, folder, preload, run};
 
-/// Runs a command twice, each time in a folder of its own that `prepare` fills, and compares; the run with
-/// the library is the result.
-fn same(name: &str, prepare: impl Fn(&Path), command: impl Fn(&Path) -> Command) -> Run {
+/// Runs a command twice, each time in a folder of its own that `prepare` fills, and compares; returns the
+/// outcome with the library.
+fn same(name: &str, prepare: impl Fn(&Path), command: impl Fn(&Path) -> Command) -> Outcome {
     let (plain_folder, folder) = (folder(&format!("{name}/plain")), folder(&format!("{name}/preloaded")));
     prepare(&plain_folder);
     prepare(&folder);
     let plain = run(command(&plain_folder).current_dir(&plain_folder));
     let with = run(preload(command(&folder).current_dir(&folder)));
     assert!(
-        !plain.was_ours() && !is_bound(&plain_folder),
+        !plain.used_library() && !is_bound(&plain_folder),
         "{name}: the library was there when it was not asked for"
     );
-    assert!(with.was_ours() || is_bound(&folder), "{name}: the library was not used: {}", with.describe());
+    assert!(
+        with.used_library() || is_bound(&folder),
+        "{name}: the library was not used: {}",
+        with.describe()
+    );
     let is_same = plain.output.status == with.output.status
         && plain.output.stdout == with.output.stdout
         && plain.errors == with.errors;
@@ -34,8 +38,8 @@ fn same(name: &str, prepare: impl Fn(&Path), command: impl Fn(&Path) -> Command)
     with
 }
 
-/// True where the dynamic linker wrote into [`BINDINGS`] that a program's `malloc` is the library's. For
-/// programs that end without exit handlers, as `sort` does, which print no counters.
+/// Returns true if the dynamic linker wrote into [`BINDINGS`] that a program's `malloc` is the library's. For
+/// programs that end without exit handlers, as `sort` does: they print no counters.
 fn is_bound(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder.join(BINDINGS)) else { return false };
     entries.flatten().any(|entry| {
@@ -46,8 +50,8 @@ fn is_bound(folder: &Path) -> bool {
 
 const BINDINGS: &str = ".bindings";
 
-/// Runs a script of the shell; every program that it starts has the library.
-fn same_script(name: &str, script: &str) -> Run {
+/// Runs a shell script; the library is preloaded into every program that it starts.
+fn same_script(name: &str, script: &str) -> Outcome {
     let with = same(name, |_| (), |_| shell(script));
     assert!(with.output.status.success(), "{name}: {}", with.describe());
     with
@@ -59,8 +63,8 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Names and bytes of the files that a program made, folders that begin with a dot apart (they have times in
-/// them).
+/// Returns names and bytes of the files that a program created, without folders that begin with a dot (they
+/// contain times).
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -76,7 +80,7 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Lines in no order, the same each time.
+/// Returns lines in random order, the same each time.
 fn lines(count: usize) -> String {
     let (mut text, mut random) = (String::new(), 1u64);
     for _ in 0..count {
@@ -108,7 +112,7 @@ fn git_keeps_a_repository() {
          git repack -q -a -d -f --threads=4 --depth=20 --window=20
          git fsck --strict --no-progress
          git log --graph --oneline -p | cksum
-         # What the other side of a clone says on standard error comes back with a prefix, the counters too: so without them.
+         # git adds a prefix to what the other side of a clone prints on standard error, so that side prints no counters.
          LANEFS_ALLOC_STATS= git clone -q --no-local . .copy
          git -C .copy rev-parse HEAD
          git -C .copy grep -c 77 | sort | head -20",
@@ -158,21 +162,22 @@ print(sum(map(len, chain)), 10 ** 5000 % 10 ** 50 == 0, gc.collect() >= 0)
     }
 }
 
-/// Some distributions leave the package `test` away; the script above runs in any case.
+/// Runs Python's own tests. Some distributions have no package `test`; the script above runs in any case.
 #[test]
 fn python_passes_of_its_own_tests_what_it_passes_without_the_library() {
-    // The output contains times; exit status and failed tests must be the same.
-    let verdict = |run: &Run| {
-        let all = format!("{}{}", run.text(), run.errors);
+    // The output contains times. The exit status and the failed tests must be the same.
+    let verdict = |outcome: &Outcome| {
+        let all = format!("{}{}", outcome.text(), outcome.errors);
         let mut failed: Vec<String> = all
             .lines()
             .filter(|line| line.starts_with("FAIL:") || line.starts_with("ERROR:"))
             .map(String::from)
             .collect();
         failed.sort();
-        (run.output.status.code(), failed)
+        (outcome.output.status.code(), failed)
     };
-    // Tests look at the standard error of Python programs that they start: nothing may be printed there.
+    // Tests compare the standard error of Python programs that they start, so the library prints no counters
+    // there.
     let script = "
 import os, runpy
 os.environ.pop('LANEFS_ALLOC_STATS', None)
@@ -187,10 +192,10 @@ runpy.run_module('test', run_name='__main__', alter_sys=True)
         };
         let plain = run(&mut command());
         if plain.errors.contains("No module named") {
-            eprintln!("{test}: this Python came without its tests: {}", plain.errors);
+            eprintln!("{test}: this Python has no tests: {}", plain.errors);
         }
         let with = run(preload(&mut command()));
-        assert!(with.was_ours() && !plain.was_ours(), "{test}: {}", with.describe());
+        assert!(with.used_library() && !plain.used_library(), "{test}: {}", with.describe());
         assert_eq!(
             verdict(&plain),
             verdict(&with),
@@ -229,12 +234,12 @@ pragma integrity_check;
     assert_eq!(dump.lines().filter(|line| *line == "ok").count(), 2);
 }
 
-/// The folder of the run with the library.
+/// Returns the folder in which the program ran with the library.
 fn folder_of(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).join("preloaded")
 }
 
-/// A program in C with many functions, tables and types.
+/// Returns a C program with many functions, tables and types.
 fn long_source() -> String {
     let mut source =
         String::from("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <math.h>\n");
@@ -321,5 +326,5 @@ fn sort_sorts_in_threads() {
     let mut expected: Vec<&str> = text.lines().collect();
     expected.sort_unstable();
     let sorted = fs::read_to_string(folder_of("sort").join("sorted")).expect("the result");
-    assert!(sorted.lines().eq(expected), "sorted otherwise than by the standard library");
+    assert!(sorted.lines().eq(expected), "the order differs from the standard library's");
 }

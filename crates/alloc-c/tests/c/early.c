@@ -1,5 +1,4 @@
-// Allocates before main and after it: in constructors, exit handlers, destructors, and in the handlers of
-// forks.
+// Allocates before main and after it: in constructors, exit handlers, destructors, and in the handlers of forks.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

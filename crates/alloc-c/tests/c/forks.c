@@ -1,5 +1,4 @@
-// Forks while threads allocate without pause, small objects and large ones. Children allocate, free what the
-// parent had, start a thread, and exit.
+// Forks while threads allocate without pause, small objects and large ones. Children allocate, free what the parent had, start a thread, and exit.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,7 +28,7 @@ static void churn(unsigned seed, int rounds, int number) {
         mine[i] = malloc(size);
         if (mine[i] == NULL) abort();
         mine[i][0] = mine[i][size - 1] = (char)i;
-        // The next thread frees this object.
+        // What the next thread frees.
         if (number >= 0 && round % 7 == 0) free(atomic_exchange(&given[(number + 1) % THREADS], malloc(size)));
     }
     for (int i = 0; i < 64; i++) free(mine[i]);
@@ -65,7 +64,7 @@ static void *comes_and_goes(void *unused) {
 }
 
 static void child(int number) {
-    // The alarm ends a child that hangs.
+    // Whatever hangs here is ended.
     alarm(10);
     for (int i = 0; i < KEPT; i += 2) {
         if (kept[i][0] != (char)i) _exit(3);

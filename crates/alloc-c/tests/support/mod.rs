@@ -1,4 +1,4 @@
-//! The library as `cargo` builds it, C programs, and how programs are run with and without it.
+//! Builds the library and C programs, and runs programs with and without the library.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
@@ -7,20 +7,20 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Time after which a program counts as hanging.
-const LIMIT: Duration = Duration::from_secs(120);
+/// A program that takes longer hangs: so long that no machine is slow enough for it.
+const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Every line that the library prints begins so.
+/// Start of every line that the library prints.
 const MARK: &str = "lanefs-alloc: ";
 
-/// Where the test program lies: a folder `deps` in that of the profile.
+/// Returns the folder of the profile: the test program lies in its folder `deps`.
 fn profile_folder() -> PathBuf {
     let program = std::env::current_exe().expect("the path of this program");
     program.ancestors().nth(2).expect("two folders").to_path_buf()
 }
 
-/// The library, in the profile of this test. `cargo test` does not build it, for nothing can be linked with
-/// it: so it is built here.
+/// Builds the library in the profile of this test, and returns its path. `cargo test` does not build it,
+/// because nothing links with it.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -42,17 +42,17 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// A folder of this test, empty at first.
+/// Creates an empty folder for a test.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).expect("an old folder goes");
+        std::fs::remove_dir_all(&folder).expect("an old folder is removed");
     }
     std::fs::create_dir_all(&folder).expect("a folder");
     folder
 }
 
-/// Compiles `tests/c/NAME.c`; the compiler may not know what `malloc` does, or it leaves calls away.
+/// Compiles `tests/c/NAME.c`. The compiler must not know `malloc`, or it leaves calls away.
 pub(crate) fn compile(name: &str, more: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name).with_extension("c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -68,23 +68,23 @@ pub(crate) fn compile(name: &str, more: &[&str]) -> PathBuf {
     program
 }
 
-/// A program under the library, which prints its counters at the end.
+/// Preloads the library, which prints its counters at the end.
 pub(crate) fn preload(command: &mut Command) -> &mut Command {
     command.env("LD_PRELOAD", library()).env("LANEFS_ALLOC_STATS", "1")
 }
 
-/// Output and exit status of a program, with the library's own lines apart.
-pub(crate) struct Run {
+/// Output and exit status of a program, apart from the library's own lines.
+pub(crate) struct Outcome {
     pub(crate) output: Output,
     /// Standard error without the lines of the library.
     pub(crate) errors: String,
-    /// Those lines.
+    /// The lines of the library.
     pub(crate) messages: String,
 }
 
-impl Run {
-    /// Memory came from the library: at least one process carved objects.
-    pub(crate) fn was_ours(&self) -> bool {
+impl Outcome {
+    /// Returns true if memory came from the library: one process at least carved objects.
+    pub(crate) fn used_library(&self) -> bool {
         self.messages.lines().any(|line| line.contains("stats:") && !line.contains(" refills=0 "))
     }
 
@@ -92,24 +92,24 @@ impl Run {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
-    /// All there is to say about a run that was not as it should be.
+    /// Describes everything, for the message of a test that fails.
     pub(crate) fn describe(&self) -> String {
         let out = self.text();
         format!("{}\nout: {out}\nerr: {}\nlibrary: {}", self.output.status, self.errors, self.messages)
     }
 }
 
-/// Runs a program to its end, which must come.
-pub(crate) fn run(command: &mut Command) -> Run {
-    // No other variable of ours may be about, and messages are compared.
+/// Runs a program to its end. A program that hangs fails the test.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    // Tests compare messages.
     command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let name = format!("{command:?}");
     let child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}: run scripts/setup.sh"));
-    let watch = Watch::over(&child);
+    let watchdog = Watchdog::new(&child);
     let output = child.wait_with_output().expect("its output");
-    assert!(!watch.has_ended(), "{name} hangs");
+    assert!(!watchdog.has_killed(), "{name} hangs");
     let all = String::from_utf8_lossy(&output.stderr).into_owned();
-    // A program may have written a part of a line before.
+    // The program may have written a part of the line before.
     let (mut errors, mut messages) = (String::new(), String::new());
     for line in all.split_inclusive('\n') {
         match line.find(MARK) {
@@ -120,34 +120,34 @@ pub(crate) fn run(command: &mut Command) -> Run {
             None => errors.push_str(line),
         }
     }
-    Run { output, errors, messages }
+    Outcome { output, errors, messages }
 }
 
-/// Ends a child that hangs.
-struct Watch {
+/// A thread that kills a child that hangs.
+struct Watchdog {
     done: std::sync::mpsc::Sender<()>,
     thread: std::thread::JoinHandle<bool>,
 }
 
-impl Watch {
-    fn over(child: &Child) -> Watch {
+impl Watchdog {
+    fn new(child: &Child) -> Watchdog {
         let (done, finished) = std::sync::mpsc::channel();
         let pid = child.id() as libc::pid_t;
         let end = Instant::now() + LIMIT;
         let thread = std::thread::spawn(move || {
             let hangs = finished.recv_timeout(end - Instant::now()).is_err();
             if hangs {
-                // SAFETY: sends a signal to a child that nobody has waited for.
+                // SAFETY: sends a signal to a child that no thread has waited for.
                 unsafe { libc::kill(pid, libc::SIGKILL) };
             }
             hangs
         });
-        Watch { done, thread }
+        Watchdog { done, thread }
     }
 
-    /// True if it had to.
-    fn has_ended(self) -> bool {
+    /// Ends the thread; returns true if it killed the child.
+    fn has_killed(self) -> bool {
         let _ = self.done.send(());
-        self.thread.join().expect("the watch")
+        self.thread.join().expect("the watchdog")
     }
 }
