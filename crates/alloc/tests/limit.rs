@@ -1,5 +1,5 @@
-//! A program whose address space is limited: it is told that there is no memory, and goes on. (The limit is
-//! of a child process.)
+//! A program with limited address space: it gets an error when there is no memory, and continues. (A child
+//! process has the limit.)
 
 use lanefs_alloc::{calloc, free, malloc, malloc_aligned, realloc};
 use std::process::Command;
@@ -10,22 +10,22 @@ fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-fn forget_errno() {
+fn clear_errno() {
     // SAFETY: a word of this thread.
     unsafe { *libc::__errno_location() = 0 };
 }
 
-/// Takes objects until there is no memory, and returns them.
+/// Allocates objects until there is no memory, and returns them.
 fn fill(size: usize) -> Vec<*mut u8> {
-    // No list may be made longer when memory is short.
+    // The list must not grow when memory is short.
     let mut objects = Vec::with_capacity(1 << 20);
-    forget_errno();
+    clear_errno();
     loop {
         let object = malloc(size);
         if object.is_null() {
             break;
         }
-        // SAFETY: as long as it was asked for.
+        // SAFETY: the object is as long.
         unsafe { object.write_bytes(1, size.min(64)) };
         assert!(objects.len() < objects.capacity(), "there is no limit");
         objects.push(object);
@@ -37,7 +37,7 @@ fn fill(size: usize) -> Vec<*mut u8> {
 fn limited() {
     let most = 192 << 20;
     let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-    // SAFETY: a limit of this process, which is the test's own.
+    // SAFETY: a limit of this process, which belongs to the test.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
     let mut counts = Vec::new();
     for round in 0..3 {
@@ -46,10 +46,10 @@ fn limited() {
             counts.push((size, objects.len()));
             assert!(!objects.is_empty(), "there is no room for {size} bytes in round {round}: {counts:?}");
             for bytes in [300 << 20, usize::MAX - 4096, usize::MAX] {
-                forget_errno();
+                clear_errno();
                 assert!(malloc(bytes).is_null() && errno() == libc::ENOMEM);
                 assert!(calloc(bytes).is_null() && malloc_aligned(bytes, 1 << 20).is_null());
-                // SAFETY: in use; it stays when there is no more.
+                // SAFETY: in use; it stays if there is no memory.
                 unsafe {
                     assert!(realloc(objects[0], bytes).is_null());
                     assert_eq!(objects[0].read(), 1);
@@ -60,7 +60,7 @@ fn limited() {
             lanefs_alloc::LaneAlloc.release();
         }
     }
-    // Freed memory can be allocated again, each time as much.
+    // Freed memory is available again, as much each time.
     let (first, last) = (&counts[..4], &counts[8..]);
     for ((size, before), (_, after)) in first.iter().zip(last) {
         assert!(after * 10 >= before * 5, "{size} bytes: {before} objects at first, {after} at last");

@@ -1,5 +1,4 @@
-//! Random operations on the parts that are for any kind of item, against models that are too simple to be
-//! wrong.
+//! Random operations on the parts that are for any kind of item, compared with simple models.
 
 use lanefs_alloc::bitmap;
 use lanefs_alloc::policy::{Bump, Layers, Magazine, Source};
@@ -11,8 +10,7 @@ use std::ptr::NonNull;
 struct Items {
     free: Vec<u64>,
     step: usize,
-    /// A carve gives a run of so many at most, and single ones to the magazine where the run is shorter than
-    /// `long`.
+    /// Most items that a carve gives. It puts a run that is shorter than `long` into the magazine.
     most: usize,
     long: usize,
 }
@@ -31,10 +29,7 @@ impl Source for Items {
     }
 
     fn carve(&mut self, layers: &mut Layers) -> Result<(), ()> {
-        assert!(
-            layers.magazine.is_empty() && layers.bump.next >= layers.bump.end,
-            "there was something left"
-        );
+        assert!(layers.magazine.is_empty() && layers.bump.next >= layers.bump.end, "a layer had items left");
         let bits = self.free.len() * bitmap::WORD;
         let (first, end) = bitmap::run(&|word| self.free[word], 0, bits).ok_or(())?;
         let end = end.min(first + self.most);
@@ -58,9 +53,9 @@ impl Source for Items {
     }
 }
 
-/// Returns the number of objects left in the layers.
-fn waiting(layers: &Layers, step: usize) -> usize {
-    layers.magazine.len() + (layers.bump.end.saturating_sub(layers.bump.next)) / step
+/// Returns the number of items in the layers.
+fn len(layers: &Layers, step: usize) -> usize {
+    layers.magazine.len() + layers.bump.len(step)
 }
 
 proptest! {
@@ -99,7 +94,7 @@ proptest! {
                 }
                 _ => {}
             }
-            prop_assert_eq!(taken.len() + waiting(&layers, step) + items.count(), words * 64);
+            prop_assert_eq!(taken.len() + len(&layers, step) + items.count(), words * 64);
         }
     }
 

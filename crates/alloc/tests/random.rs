@@ -1,5 +1,5 @@
-//! Random allocations of several threads, each object filled with bytes of its own and looked at before it
-//! goes: what two have, or what lies in a header, is seen.
+//! Random allocations of several threads. Each object is filled with bytes of its own, which are compared
+//! before it is freed: so the test finds memory that two objects share, or that is part of a header.
 
 use lanefs_alloc::{LARGEST, LaneAlloc, calloc, free, malloc, malloc_aligned, realloc, usable_size};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,13 +14,13 @@ struct Object {
     seed: u8,
 }
 
-// SAFETY: a test's object belongs to whoever has this.
+// SAFETY: the object belongs to the thread that has this.
 unsafe impl Send for Object {}
 
 impl Object {
     fn fill(at: *mut u8, size: usize, seed: u8) -> Object {
         assert!(!at.is_null(), "no memory for {size} bytes");
-        // SAFETY: as long as it was asked for.
+        // SAFETY: the object is as long.
         unsafe {
             assert!(usable_size(at) >= size);
             for i in 0..size {
@@ -30,7 +30,7 @@ impl Object {
         Object { at, size, seed }
     }
 
-    fn look(&self, up_to: usize) {
+    fn check(&self, up_to: usize) {
         for i in 0..self.size.min(up_to) {
             // SAFETY: inside the object.
             let byte = unsafe { self.at.add(i).read() };
@@ -39,7 +39,7 @@ impl Object {
     }
 
     fn free(self) {
-        self.look(usize::MAX);
+        self.check(usize::MAX);
         // SAFETY: it is freed once.
         unsafe { free(self.at) };
     }
@@ -76,12 +76,12 @@ fn make(random: &mut Random) -> Object {
             let align = 1 << random.below(20);
             let at = malloc_aligned(size, align);
             assert!((at as usize).is_multiple_of(align), "{at:?} is not aligned to {align}, {size}");
-            // Large ones are looked at in part, so that the test is about many.
+            // Large objects are compared in part, so that the test takes many.
             Object::fill(at, size.min(100_000), seed)
         }
         1 => {
             let at = calloc(size);
-            // SAFETY: as long as it was asked for.
+            // SAFETY: the object is as long.
             assert!((0..size).step_by(61).all(|i| unsafe { at.add(i).read() } == 0), "not zero");
             Object::fill(at, size.min(100_000), seed)
         }
@@ -95,10 +95,10 @@ fn make(random: &mut Random) -> Object {
 
 fn resize(object: Object, random: &mut Random) -> Object {
     let size = random.size().min(200_000);
-    // SAFETY: the object is given up for what comes back.
+    // SAFETY: the result replaces the object.
     let at = unsafe { realloc(object.at, size) };
     let moved = Object { at, size: object.size.min(size), seed: object.seed };
-    moved.look(usize::MAX);
+    moved.check(usize::MAX);
     Object::fill(at, size, object.seed)
 }
 
@@ -142,7 +142,7 @@ fn no_two_objects_share_a_byte() {
 }
 
 #[test]
-fn objects_of_other_threads_come_home() {
+fn objects_that_other_threads_free_reach_their_heaps() {
     for round in 0..if cfg!(miri) { 1 } else { 4u64 } {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..4).map(|_| channel()).unzip();
         let threads: Vec<_> = receivers
@@ -155,7 +155,7 @@ fn objects_of_other_threads_come_home() {
             })
             .collect();
         drop(senders);
-        threads.into_iter().for_each(|thread| thread.join().expect("a thread's objects are as it left them"));
+        threads.into_iter().for_each(|thread| thread.join().expect("the objects of a thread are unchanged"));
         HEAP.release();
     }
 }

@@ -1,4 +1,4 @@
-//! Threads that come and go. (Alone in its process, whose memory it looks at.)
+//! Threads that begin and end. (A program of its own, because it reads the memory use of its process.)
 
 #[global_allocator]
 static HEAP: lanefs_alloc::LaneAlloc = lanefs_alloc::LaneAlloc;

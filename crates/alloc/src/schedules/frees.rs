@@ -1,111 +1,111 @@
 //! Objects that other threads free.
 
 use super::explorer::{explore, finds};
-use super::stage::{BIG, GUARDED, Object, Stage};
+use super::fixture::{BIG, Fixture, GUARDED, Object};
 use crate::checks::Checks;
 use crate::planted::PlantedBug::{EarlyReuse, LostUpdate, Miscount, NoSwap, SameSlot};
 use lanefs_sync::point;
 use shuttle::thread;
 use std::sync::Mutex;
 
-/// Objects on their way from one thread to another.
+/// Objects that one thread sends to another.
 #[derive(Default)]
-struct Way(Mutex<Vec<Object>>);
+struct Mailbox(Mutex<Vec<Object>>);
 
-impl Way {
+impl Mailbox {
     fn send(&self, object: Object) {
-        self.0.lock().expect("nobody fails with it").push(object);
+        self.0.lock().expect("no thread panics with the lock").push(object);
     }
 
     /// Takes an object, if there is one.
     fn receive(&self) -> Option<Object> {
         point();
-        self.0.lock().expect("nobody fails with it").pop()
+        self.0.lock().expect("no thread panics with the lock").pop()
     }
 }
 
-/// An owner takes, gives away and frees; `others` threads free what it gives away, as far as they come to it.
-fn away_and_home(stage: Stage, size: usize, others: usize) {
-    let way = Way::default();
+/// An owner allocates, sends and frees; `others` threads free objects that it sends.
+fn send_and_free(fixture: Fixture, size: usize, others: usize) {
+    let mailbox = Mailbox::default();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let lane = stage.begin();
+            let worker = fixture.begin();
             for _ in 0..3 {
-                let mut own: Vec<Object> = (0..4).map(|_| lane.take(size)).collect();
-                own.drain(..3).for_each(|object| way.send(object));
-                own.into_iter().for_each(|object| lane.free(object));
+                let mut own: Vec<Object> = (0..4).map(|_| worker.take(size)).collect();
+                own.drain(..3).for_each(|object| mailbox.send(object));
+                own.into_iter().for_each(|object| worker.free(object));
             }
-            lane.end();
+            worker.end();
         });
         for _ in 0..others {
             scope.spawn(|| {
-                let lane = stage.begin();
-                let mine = lane.take(size);
+                let worker = fixture.begin();
+                let mine = worker.take(size);
                 for _ in 0..6 {
-                    way.receive().into_iter().for_each(|object| lane.free(object));
+                    mailbox.receive().into_iter().for_each(|object| worker.free(object));
                 }
-                lane.free(mine);
-                lane.end();
+                worker.free(mine);
+                worker.end();
             });
         }
     });
-    let lane = stage.begin();
-    while let Some(object) = way.receive() {
-        lane.free(object);
+    let worker = fixture.begin();
+    while let Some(object) = mailbox.receive() {
+        worker.free(object);
     }
-    lane.end();
-    stage.end();
+    worker.end();
+    fixture.end();
 }
 
 fn an_owner_and_a_thread() {
-    away_and_home(Stage::new(), BIG, 1);
+    send_and_free(Fixture::new(), BIG, 1);
 }
 
 fn an_owner_and_three_threads() {
-    away_and_home(Stage::new(), BIG, 3);
+    send_and_free(Fixture::new(), BIG, 3);
 }
 
-fn an_owner_and_a_thread_with_margins() {
-    away_and_home(Stage::with_checks(Checks::Full), GUARDED, 1);
+fn an_owner_and_a_thread_with_guard_bytes() {
+    send_and_free(Fixture::with_checks(Checks::Full), GUARDED, 1);
 }
 
 fn large_objects() {
-    away_and_home(Stage::new(), 300 << 10, 2);
+    send_and_free(Fixture::new(), 300 << 10, 2);
 }
 
-/// Two owners; a thread frees for both by turns, in batches that are long enough and in ones that are not.
+/// A thread frees for two owners in turn, in full batches and in shorter ones.
 fn batches_for_two() {
-    let stage = Stage::new();
-    let ways = [Way::default(), Way::default()];
+    let fixture = Fixture::new();
+    let mailboxes = [Mailbox::default(), Mailbox::default()];
     thread::scope(|scope| {
-        for way in &ways {
-            let stage = &stage;
+        for mailbox in &mailboxes {
+            let fixture = &fixture;
             scope.spawn(move || {
-                let lane = stage.begin();
-                (0..7).map(|_| lane.take(BIG)).for_each(|object| way.send(object));
-                let more: Vec<Object> = (0..3).map(|_| lane.take(BIG)).collect();
-                more.into_iter().for_each(|object| lane.free(object));
-                lane.end();
+                let worker = fixture.begin();
+                (0..7).map(|_| worker.take(BIG)).for_each(|object| mailbox.send(object));
+                let more: Vec<Object> = (0..3).map(|_| worker.take(BIG)).collect();
+                more.into_iter().for_each(|object| worker.free(object));
+                worker.end();
             });
         }
         scope.spawn(|| {
-            let lane = stage.begin();
-            for (way, most) in [(0, 4), (1, 1), (0, 1), (1, 6), (0, 2)] {
-                for object in (0..most).map_while(|_| ways[way].receive()) {
-                    lane.free(object);
+            let worker = fixture.begin();
+            for (mailbox, most) in [(0, 4), (1, 1), (0, 1), (1, 6), (0, 2)] {
+                for object in (0..most).map_while(|_| mailboxes[mailbox].receive()) {
+                    worker.free(object);
                 }
             }
-            lane.end();
+            worker.end();
         });
     });
-    let lane = stage.begin();
-    for way in &ways {
-        while let Some(object) = way.receive() {
-            lane.free(object);
+    let worker = fixture.begin();
+    for mailbox in &mailboxes {
+        while let Some(object) = mailbox.receive() {
+            worker.free(object);
         }
     }
-    lane.end();
-    stage.end();
+    worker.end();
+    fixture.end();
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn threads_that_free_for_one_heap_lose_nothing() {
 }
 
 #[test]
-fn margins_travel_with_objects() {
-    explore(1000, an_owner_and_a_thread_with_margins);
+fn guard_bytes_travel_with_objects() {
+    explore(1000, an_owner_and_a_thread_with_guard_bytes);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn large_objects_are_freed_by_any_thread() {
 }
 
 #[test]
-fn batches_come_home_whole() {
+fn batches_reach_their_heaps_whole() {
     explore(2500, batches_for_two);
 }
 
@@ -144,12 +144,12 @@ fn canary_an_inbox_that_is_read_and_then_emptied_is_noticed() {
 }
 
 #[test]
-fn canary_two_senders_with_the_same_places_are_noticed() {
+fn canary_two_senders_with_the_same_slots_are_noticed() {
     finds(SameSlot, 2000, an_owner_and_three_threads);
 }
 
 #[test]
-fn canary_places_that_are_given_out_before_they_are_empty_are_noticed() {
+fn canary_slots_that_are_reserved_before_they_are_empty_are_noticed() {
     finds(EarlyReuse, 8000, an_owner_and_three_threads);
 }
 

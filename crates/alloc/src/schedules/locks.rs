@@ -6,8 +6,8 @@ use crate::planted::PlantedBug::OpenLock;
 use lanefs_sync::point;
 use shuttle::thread;
 
-/// Three threads count, each time with a moment between reading and writing; one takes the lock without a
-/// guard.
+/// Two threads increment a counter, with a preemption point between reading and writing; a third one takes
+/// the lock without a guard.
 fn a_counter() {
     let lock = Lock::new(0);
     thread::scope(|scope| {
@@ -33,7 +33,7 @@ fn a_counter() {
 }
 
 #[test]
-fn a_lock_has_one_holder() {
+fn a_lock_has_one_owner() {
     explore(2000, a_counter);
 }
 

@@ -1,19 +1,18 @@
-//! The heap under a schedule explorer: its own code, with every moment in which a thread may be overtaken
-//! decided by the explorer, thousands of times (see [`lanefs_sync`]).
+//! The heap's own code under a schedule explorer, which decides at each preemption point which thread
+//! continues, thousands of times (see [`lanefs_sync`]).
 //!
-//! The exploration is sequentially consistent: it varies which thread continues after each access to shared
-//! words, and not the reorderings of a processor. A failing schedule is printed as a string with which the
-//! explorer can replay it.
+//! The explored memory is sequentially consistent: the explorer reorders threads at each access to shared
+//! words, and not accesses as a processor does. It prints a failing schedule as a string that replays it.
 //!
 //! | module | |
 //! |---|---|
-//! | `explorer`, `stage` | how schedules are tried; a world for one schedule, its threads, and objects that tell whose they are |
+//! | `explorer`, `fixture` | the series of schedules; a registry for one schedule, its threads, and objects with known contents |
 //! | `frees` | objects that other threads free |
 //! | `threads` | threads that end and begin, memory that is released meanwhile, forks |
 //! | `locks` | the lock |
 
 mod explorer;
+mod fixture;
 mod frees;
 mod locks;
-mod stage;
 mod threads;
