@@ -1,5 +1,6 @@
 #version 460
-// The index of a region, and, for tasks with several heads, its part of the list: a workgroup for each head. Its twin is `twin/build.rs`.
+// Builds the index of a region, and, for tasks with several heads, its part of the list: a workgroup for
+// each head. Its twin is `twin/build.rs`.
 
 #extension GL_GOOGLE_include_directive : require
 #define SHARES_MEMORY
@@ -12,13 +13,13 @@ const uint ALL_TAKEN = (1u << BUCKET_SLOTS) - 1u;
 
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly buffer BuiltRegions { BuiltRecord region[]; };
 
-// The region's elements.
+// Entries of the region.
 shared uint64_t element_at[REGION_MAX];
 shared uint element_hash[REGION_MAX];
-// The index as it is to be, and a bit for each slot of a bucket that is taken.
+// The new index, and for each bucket a bit for each slot in use.
 shared uint64_t slots[SLOTS];
 shared uint taken[BUCKETS];
-// What found no place in its bucket, in order: the first, and the next of each.
+// Entries that overflow their bucket, as a list in order: the first, and the next of each.
 shared uint first_left[BUCKETS];
 shared uint next_left[REGION_MAX];
 
@@ -31,7 +32,8 @@ EntryRecord merged_at(uint i) {
     return Entries(change().merged).entry[i];
 }
 
-// Where a task's region with this number begins: regions are of about the same size, and what has the same hash is in one.
+// Returns the first entry of a task's region: regions have about the same size, and entries with the same
+// hash share one.
 uint cut(TaskRecord task, uint number) {
     uint count = task.stay + (task.added_end - task.added);
     uint i = uint(uint64_t(number) * uint64_t(count) / uint64_t(task.heads_end - task.heads));
@@ -50,19 +52,19 @@ uint64_t slot_of(uint i) {
 }
 
 uint64_t old_slot(HeadRecord head, uint i) {
-    bool there = true;
-    uint64_t slot = quad_at(head.index + INDEX_SLOTS + uint64_t(i) * 8UL, there);
-    need(there);
+    bool resident = true;
+    uint64_t slot = quad_at(head.index + INDEX_SLOTS + uint64_t(i) * 8UL, resident);
+    require(resident);
     return slot;
 }
 
-// Tags and units in the directory's inode.
+// Writes tags and units of a small directory into its inode.
 void small(TaskRecord task, HeadRecord head, uint count) {
     uint tags = p.inode_size == 128u ? SMALL_TAGS_128 : SMALL_TAGS_256;
     uint entries = p.inode_size == 128u ? SMALL_ENTRIES_128 : SMALL_ENTRIES_256;
-    need(count <= entries);
+    require(count <= entries);
     for (uint i = lane(); i < count && i < entries; i += lanes) {
-        need(element_at[i] / BLOCK == head.dummy / BLOCK);
+        require(element_at[i] / BLOCK == head.dummy / BLOCK);
     }
     for (uint q = lane(); q < entries / 4u && burn(); q += lanes) {
         uint64_t value = 0UL;
@@ -74,11 +76,11 @@ void small(TaskRecord task, HeadRecord head, uint count) {
                 value |= uint64_t(byte < entries ? element_hash[i] >> 24 : unit) << (8u * k);
             }
         }
-        put(task.inode + tags + uint64_t(q) * 8UL, value);
+        write_word(task.inode + tags + uint64_t(q) * 8UL, value);
     }
 }
 
-// Fills a bucket with what belongs there: what lies there already stays where it is.
+// Fills a bucket with its entries; an entry that lies there already keeps its slot.
 void fill_bucket(HeadRecord head, uint bucket, uint count) {
     uint base = bucket * BUCKET_SLOTS;
     uint used = 0u;
@@ -105,7 +107,7 @@ void fill_bucket(HeadRecord head, uint bucket, uint count) {
     uint first = NONE;
     uint last = NONE;
     for (uint e = 0u; e < count && burn(); e++) {
-        // One that stays names itself.
+        // An entry that keeps its slot is its own successor.
         if (home_of(element_hash[e]) != bucket || head.is_new == 0u && next_left[e] == e) {
             continue;
         }
@@ -127,7 +129,8 @@ void fill_bucket(HeadRecord head, uint bucket, uint count) {
     first_left[bucket] = first;
 }
 
-// Puts what found no place into the next bucket that has one. The buckets that it passes say so.
+// Puts entries that overflow their bucket into the next bucket with a free slot, and marks the buckets that
+// they pass.
 void spill() {
     for (uint home = 0u; home < BUCKETS && burn(); home++) {
         uint bucket = home;
@@ -136,7 +139,7 @@ void spill() {
                 slots[bucket * BUCKET_SLOTS] |= uint64_t(SLOT_OVERFLOW);
                 bucket = (bucket + 1u) % BUCKETS;
             }
-            // There always is one, but where the rounds ran out.
+            // The bucket has a free slot, unless the fuel ran out.
             uint i = min(uint(findLSB(~taken[bucket])), BUCKET_SLOTS - 1u);
             taken[bucket] |= 1u << i;
             slots[bucket * BUCKET_SLOTS + i] = slot_of(e);
@@ -148,35 +151,35 @@ void write_slots(HeadRecord head) {
     for (uint i = lane(); i < SLOTS && burn(); i += lanes) {
         uint64_t old = head.is_new != 0u ? 0UL : old_slot(head, i);
         if (old != slots[i]) {
-            put(head.index + INDEX_SLOTS + uint64_t(i) * 8UL, slots[i]);
+            write_word(head.index + INDEX_SLOTS + uint64_t(i) * 8UL, slots[i]);
         }
     }
 }
 
-// The region's part of the list, in order, between its dummy and the next one.
+// Links the region's part of the list, in order, between its dummy and the next one.
 void link(TaskRecord task, HeadRecord head, uint from, uint count) {
     bool is_last = head.number + 1u == task.heads_end - task.heads;
     uint64_t after = Quads(change().ends).quad[head.task];
     uint next_head = min(task.heads + head.number + 1u, task.heads_end - 1u);
     uint64_t end = is_last ? after : Heads(change().heads).head[next_head].dummy;
     for (uint i = lane(); i < count && burn(); i += lanes) {
-        put(element_at[i] + ENTRY_PREVIOUS, i == 0u ? head.dummy : element_at[i - 1u]);
-        put(element_at[i] + ENTRY_NEXT, i + 1u == count ? end : element_at[i + 1u]);
+        write_word(element_at[i] + ENTRY_PREVIOUS, i == 0u ? head.dummy : element_at[i - 1u]);
+        write_word(element_at[i] + ENTRY_NEXT, i + 1u == count ? end : element_at[i + 1u]);
     }
     if (lane() == 0u && count > 0u) {
-        put(head.dummy + ENTRY_NEXT, element_at[0]);
-        need(head.number == 0u || from > 0u);
+        write_word(head.dummy + ENTRY_NEXT, element_at[0]);
+        require(head.number == 0u || from > 0u);
         if (head.number > 0u && from > 0u) {
-            put(head.dummy + ENTRY_PREVIOUS, merged_at(task.merged + from - 1u).at);
+            write_word(head.dummy + ENTRY_PREVIOUS, merged_at(task.merged + from - 1u).at);
         }
         if (is_last && after != 0UL) {
-            put(after + ENTRY_PREVIOUS, element_at[count - 1u]);
+            write_word(after + ENTRY_PREVIOUS, element_at[count - 1u]);
         }
     }
 }
 
 void main() {
-    // More workgroups than heads come here too: nobody leaves before the last barrier.
+    // A dispatch may have more workgroups than heads: no invocation returns before the last barrier.
     bool is_head = workgroup() < change().head_count;
     HeadRecord head = Heads(change().heads).head[is_head ? workgroup() : 0u];
     TaskRecord task = Tasks(change().tasks).task[head.task];
@@ -185,14 +188,14 @@ void main() {
     uint from = is_head ? cut(task, head.number) : 0u;
     uint to = is_head ? cut(task, head.number + 1u) : 0u;
     bool fits = from <= to && to - from <= REGION_MAX && (to > from || heads == 1u);
-    need(!is_head || fits);
+    require(!is_head || fits);
     uint count = is_head && fits ? to - from : 0u;
     for (uint i = lane(); i < count && burn(); i += lanes) {
         EntryRecord element = merged_at(task.merged + from + i);
         element_at[i] = element.at;
         element_hash[i] = element.hash;
     }
-    together();
+    workgroup_barrier();
     bool has_block = is_head && head.index != 0UL;
     if (is_head && !has_block) {
         small(task, head, count);
@@ -200,11 +203,11 @@ void main() {
     for (uint bucket = lane(); bucket < BUCKETS && has_block && burn(); bucket += lanes) {
         fill_bucket(head, bucket, count);
     }
-    together();
+    workgroup_barrier();
     if (has_block && lane() == 0u) {
         spill();
     }
-    together();
+    workgroup_barrier();
     if (has_block) {
         write_slots(head);
     }
@@ -216,6 +219,6 @@ void main() {
         BuiltRegions(change().built).region[workgroup()] = BuiltRecord(lowest, count);
     }
     if (is_head) {
-        end();
+        finish();
     }
 }

@@ -1,13 +1,13 @@
-// The directory cache: buckets of two slots each, three sectors of 32 bytes. The first sector has all that is needed to choose a slot, so
-// a hit takes that sector, the slot's own, and the one with the version of its block. `layout.rs` describes the words; the twin is
-// `twin/cache.rs`.
+// The directory cache: buckets of two slots each, three sectors of 32 bytes. The first sector has all that
+// is needed to choose a slot, so a hit takes that sector, the slot's own, and the one with the version of
+// its block. `layout.rs` describes the words; the twin is `twin/cache.rs`.
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Bucket {
     uvec4 quad_word[CACHE_BUCKET_WORDS / 4u];
 };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer FilledBucket { uint word[CACHE_BUCKET_WORDS]; };
 
-// A word of four that were read at once.
+// Selects a word of four that were read at once.
 #define WORD_OF(four, word) ((four)[(word) % 4u])
 
 uint64_t bucket_of(uint64_t dir, uint hash) {
@@ -59,8 +59,9 @@ Entry cached(uint64_t dir, Name name) {
     return NO_ENTRY;
 }
 
-// Puts an entry into the cache. A place is written by who claims it first in a dispatch, so none is torn; who comes later takes the other
-// place, if nothing lives there. (The same entry may so get both, where two put it there at once.)
+// Puts an entry into the cache. The first invocation that claims a slot in a dispatch writes it, so no slot
+// is torn; a later one takes the other slot, if no living entry has it. (Two invocations with the same
+// entry may fill both.)
 void insert(uint64_t dir, Name name, Entry entry) {
     if (p.buckets == 0u || name.bytes > CACHED_NAME || dir >= CACHED_INO || entry.ino >= CACHED_INO) {
         return;
@@ -80,7 +81,7 @@ void insert(uint64_t dir, Name name, Entry entry) {
             is_late = true;
             continue;
         }
-        // From here on the place is this invocation's alone.
+        // From here on the slot belongs to this invocation.
         uint old = atomicAdd(bucket.word[CACHE_TAGS + i], 0u, gl_ScopeQueueFamily, 0, 0);
         uint slot = CACHE_SLOTS + i * CACHE_SLOT_WORDS;
         bool is_free = bucket.word[slot + 1u] >> (CACHE_LENGTH_SHIFT - 32u) == 0u

@@ -31,7 +31,7 @@ Entry probe(uint64_t at, Name name) {
     uint64_t word = Quads(address + ENTRY_HASH).quad[0];
     uint rest = uint(word >> 32);
     uint length = rest & 0xffu;
-    // A dummy, or a block that is not there.
+    // A dummy, or an absent block.
     if (length == 0u || rest >> 16 != 0u) {
         return UNKNOWN_ENTRY;
     }

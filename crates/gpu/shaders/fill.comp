@@ -1,5 +1,6 @@
 #version 460
-// Puts what lookups noted into the directory cache: an invocation for each note. Its twin is `twin/fill.rs`.
+// Puts the entries that lookups requested into the directory cache: an invocation for each request. Its
+// twin is `twin/fill.rs`.
 
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
@@ -16,7 +17,7 @@ void main() {
     }
     fuel = p.fuel;
     FillRequest request = Fills(p.fills).request[i];
-    // Found by a lookup before, so it is there, and whole.
+    // A lookup has found the entry, so it is resident, and whole.
     uint64_t address = address_of(request.entry);
     if (address == 0UL) {
         return;

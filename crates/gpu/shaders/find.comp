@@ -1,8 +1,9 @@
 #version 460
-// Finds entries by name, type, size and time: an invocation for each leaf block of a list. Its twin is `twin/find.rs`.
+// Finds entries by name, type, size and time: an invocation for each leaf block of a list. Its twin is
+// `twin/find.rs`.
 //
-// What is given is the entry's own units, the first of which, its place in the list of entries, gives way to two quads: the directory;
-// and place of the leaf, unit and flags. Each invocation takes as much of the output as all of its entries need, at once.
+// A record is the entry's own units. The first unit, its links, gives way to `FindRecord`. Each invocation
+// reserves the output for all of its entries at once.
 
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
@@ -22,7 +23,8 @@ FilterProgram filter_of() {
         states = (states & f.leads[word >> (8u * k) & 0xffu]) << 1 | (states & f.stays); \
     }
 
-// All patterns at a time: a state for each place in a pattern. So a name costs its length, whatever the stars.
+// Matches all patterns at a time: a state for each position in a pattern. So a name costs its length,
+// whatever the stars.
 bool name_matches(uint64_t name, uint length) {
     FilterProgram f = filter_of();
     uint64_t states = f.start;
@@ -36,7 +38,7 @@ bool name_matches(uint64_t name, uint length) {
     return (states & f.end) == f.end;
 }
 
-// The flags of an entry whose name and type match.
+// Returns the flags of an entry whose name and type match.
 uint by_attributes(uint64_t ino, uint kind) {
     FilterProgram f = filter_of();
     uint64_t inode = address_of(ino * uint64_t(p.inode_size));
@@ -61,14 +63,14 @@ void main() {
     uint64_t block = position % BLOCK == 0UL ? address_of(position) : 0UL;
     bool is_sound = block != 0UL && (Words(block).word[0] & 0xffu) == BLOCK_LEAF;
     uint64_t dir = is_sound ? Quads(block + LEAF_OWNER).quad[0] : 0UL;
-    // Of the directory of inodes without a name nothing is found.
+    // The entries of the orphan directory are not found.
     if (is_sound && dir == p.root) {
         return;
     }
     FilterProgram f = filter_of();
     fuel = p.fuel;
     spend(COPY_FUEL);
-    // A bit for each entry that is given, by its first unit, and two with its flags.
+    // A bit for each entry of the output, by its first unit, and one for each of its flags.
     uint given[8] = uint[](0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u);
     uint matches[8] = given;
     uint undecided[8] = given;
@@ -77,7 +79,7 @@ void main() {
     while (is_sound && unit < UNITS && burn()) {
         uint used = Words(block + LEAF_UNITS).word[unit / 32u] >> unit % 32u;
         if ((used & 1u) == 0u) {
-            // On to the next unit in use, or to the next word.
+            // Skips to the next unit in use, or to the next word.
             unit = used == 0u ? (unit | 31u) + 1u : unit + uint(findLSB(used));
             continue;
         }
@@ -119,7 +121,7 @@ void main() {
         return;
     }
     fuel += COPY_FUEL;
-    uint64_t place = Quads(block + LEAF_PLACE).quad[0];
+    uint64_t number = Quads(block + LEAF_NUMBER).quad[0];
     for (uint w = 0u; w < 8u && burn(); w++) {
         uint left = given[w];
         while (left != 0u && burn()) {
@@ -127,7 +129,7 @@ void main() {
             left &= left - 1u;
             unit = 32u * w + bit;
             uint flags = (matches[w] >> bit & 1u) * ENTRY_MATCHES | (undecided[w] >> bit & 1u) * ENTRY_UNDECIDED;
-            uint64_t order = (place << 8 | uint64_t(unit)) << 8 | uint64_t(flags);
+            uint64_t order = (number << 8 | uint64_t(unit)) << 8 | uint64_t(flags);
             uint64_t at = block + uint64_t(unit) * UNIT;
             Records(p.answers).record[to++] = FindRecord(dir, order);
             uint length = Words(at + ENTRY_HASH).word[1] & 0xffu;

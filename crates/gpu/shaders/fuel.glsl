@@ -5,14 +5,14 @@ uint invocation() {
     return (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
 }
 
-// What is left of the rounds. Where it is nothing, loops have ended early, and nothing that they gave counts.
+// Rounds left. With none, loops have ended early, and their results do not count.
 uint fuel = 0u;
 
 void spend(uint rounds) {
     fuel -= min(fuel, rounds);
 }
 
-// One more round?
+// Uses up one round; false where none is left.
 bool burn() {
     if (fuel == 0u) {
         return false;

@@ -1,8 +1,8 @@
 #version 460
-// Where directories have their leaf blocks: an invocation for each place of a file map. Its twin is `twin/leaves.rs`.
+// Finds the leaf blocks of directories: an invocation for each block of a file map. Its twin is
+// `twin/leaves.rs`.
 //
-// Asked is the root of the map, and the place with the map's depth in the upper eight bits. The answer is the block's position, 0 for a
-// hole, all ones where that cannot be decided here.
+// The result is the block's position, 0 for a hole, all ones where the kernel cannot decide.
 
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
@@ -24,9 +24,9 @@ uint64_t block_at(uint64_t pointer, uint depth, uint64_t number) {
         if ((pointer & POINTER_TAGS) != POINTER_INDIRECT || block % BLOCK != 0UL) {
             return UNDECIDED;
         }
-        bool there = true;
-        pointer = quad_at(block + (number >> (POINTER_SLOT_BITS * (level - 1u)) & (1UL << POINTER_SLOT_BITS) - 1UL) * 8UL, there);
-        if (!there) {
+        bool resident = true;
+        pointer = quad_at(block + (number >> (POINTER_SLOT_BITS * (level - 1u)) & (1UL << POINTER_SLOT_BITS) - 1UL) * 8UL, resident);
+        if (!resident) {
             return UNDECIDED;
         }
     }

@@ -1,9 +1,10 @@
 #version 460
 // Resolves paths: an invocation each. Its twin is `twin/lookup.rs`, function by function.
 //
-// What cannot be decided here for certain (a block that is not in this memory, a link whose target is none of the mirror's, a structure that
-// contradicts itself) is answered with NOT_RESIDENT, and the host decides. Every walk has a bound, and every position is
-// looked up in the table of chunks, so no input leads to an endless loop or outside the buffers.
+// The answer is NOT_RESIDENT, and the host decides, where the kernel cannot decide for certain: a block is
+// absent, the target of a link is not in its inode, a structure contradicts itself. Every walk has a bound,
+// and every position passes the table of chunks, so no input leads to an endless loop or outside the
+// buffers.
 
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
@@ -20,14 +21,14 @@ LookupAnswer failed(uint code) {
     return LookupAnswer(code, 0u, 0UL);
 }
 
-// Remaining text: that of the path, or of a link's target.
+// Remaining text of the path, or of a link's target.
 struct Rest {
     uint64_t text;
     uint at;
     uint end;
 };
 
-// Has an entry that was found in the tree put into the cache, as far as there is room to tell.
+// Requests that `fill` puts an entry that was found in the tree into the cache, as far as there is room.
 void request_fill(uint64_t dir, Entry entry, uint length) {
     if (p.room == 0u || entry.at == 0UL || length > CACHED_NAME) {
         return;
@@ -39,7 +40,7 @@ void request_fill(uint64_t dir, Entry entry, uint length) {
     }
 }
 
-// May the caller search a directory? SUCCESS, or why not.
+// Checks that the caller may search a directory: SUCCESS, or why not.
 uint search_permission(uint64_t dir) {
     if (p.is_checked == 0u) {
         return CODE_SUCCESS;
@@ -59,7 +60,7 @@ uint search_permission(uint64_t dir) {
     return (granted & 1u) != 0u ? CODE_SUCCESS : CODE_ACCESS_DENIED;
 }
 
-// The target of a link, where it lies in the inode; without text where it does not.
+// Returns the target of a link, where it lies in the inode; else no text.
 Rest target_of(uint64_t ino) {
     const Rest none = Rest(0UL, 0u, 0u);
     uint64_t inode = address_of(ino * uint64_t(p.inode_size));
@@ -75,7 +76,7 @@ Rest target_of(uint64_t ino) {
     return Rest(inode + INODE_SIZE, 0u, uint(size));
 }
 
-// Resolves a path, or goes on where the last dispatch stopped: `state` is its answer.
+// Resolves a path, or resumes the last dispatch, whose answer is `state`.
 LookupAnswer resolve(uint start, uint length, LookupAnswer state) {
     if (length == 0u) {
         return failed(CODE_NOT_FOUND);
@@ -89,11 +90,11 @@ LookupAnswer resolve(uint start, uint length, LookupAnswer state) {
     uint followed = 0u;
     uint64_t dir = text_byte(rest.text, 0u) == 0x2fu ? p.root : p.base;
     uint kind = KIND_DIRECTORY;
-    // The host, or an entry, said that this is a directory.
+    // The host, or an entry, has said that `dir` is a directory.
     bool is_known = true;
-    // The outermost text is that of the path itself, and not that of a target.
+    // The outermost text is the path itself, and not a target.
     bool is_path = true;
-    // Behind all that is left there are slashes.
+    // Slashes follow the remaining text.
     bool has_slash = false;
     if ((state.code & 0xffu) == CODE_UNFINISHED) {
         followed = state.code >> 8 & 0xffu;
@@ -137,9 +138,9 @@ LookupAnswer resolve(uint start, uint length, LookupAnswer state) {
             continue;
         }
         if (end - begin == 2u && dots == 0x2e2eu) {
-            bool there = true;
-            dir = quad_at(dir * uint64_t(p.inode_size) + INODE_PARENT_OR_DEVICE, there);
-            if (!there || dir == 0UL) {
+            bool resident = true;
+            dir = quad_at(dir * uint64_t(p.inode_size) + INODE_PARENT_OR_DEVICE, resident);
+            if (!resident || dir == 0UL) {
                 return failed(CODE_NOT_RESIDENT);
             }
             is_known = false;
@@ -213,11 +214,11 @@ void main() {
     PathRange path = Paths(p.starts).path[i];
     LookupAnswer answer = resolve(path.start, path.bytes, state);
     if (answer.code == CODE_SUCCESS) {
-        // An inode in use has a mode; this also tells an inode that is there.
-        bool there = true;
+        // An inode in use has a mode, and an absent one has all bits.
+        bool resident = true;
         uint64_t inode = answer.ino * uint64_t(p.inode_size);
-        uint mode = word_at(inode, there) & 0xffffu;
-        if (!there || mode == 0u || mode == 0xffffu) {
+        uint mode = word_at(inode, resident) & 0xffffu;
+        if (!resident || mode == 0u || mode == 0xffffu) {
             answer = failed(CODE_NOT_RESIDENT);
         } else if (p.cores != 0UL) {
             Quads from = Quads(address_of(inode));

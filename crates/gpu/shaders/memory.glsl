@@ -3,7 +3,7 @@
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer Words { uint word[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Quads { uint64_t quad[]; };
 
-// The address of what lies at a position; 0 where it is not there, or outside the volume.
+// Returns the address of the bytes at a position; 0 where their chunk has no copy, or outside the volume.
 uint64_t address_of(uint64_t at) {
     uint64_t chunk = at / CHUNK;
     if (chunk >= p.chunk_count) {
@@ -13,28 +13,28 @@ uint64_t address_of(uint64_t at) {
     return base == 0UL ? 0UL : base + at % CHUNK;
 }
 
-// The word at a position, which is a multiple of 4; `there` becomes false where it is not there. What a block that is
-// not in memory has in its place is all ones, which nothing sound is.
-uint word_at(uint64_t at, inout bool there) {
+// Returns the word at a position, which is a multiple of 4; `resident` becomes false where its chunk has no
+// copy. An absent block of a chunk is all ones, which no structure is.
+uint word_at(uint64_t at, inout bool resident) {
     uint64_t address = address_of(at);
     if (address == 0UL) {
-        there = false;
+        resident = false;
         return 0xffffffffu;
     }
     return Words(address).word[0];
 }
 
-// The same for 8 bytes, at a multiple of 8.
-uint64_t quad_at(uint64_t at, inout bool there) {
+// Returns the 8 bytes at a position in the same way; it is a multiple of 8.
+uint64_t quad_at(uint64_t at, inout bool resident) {
     uint64_t address = address_of(at);
     if (address == 0UL) {
-        there = false;
+        resident = false;
         return 0xffffffffffffffffUL;
     }
     return Quads(address).quad[0];
 }
 
-// The number of a block that is there, among the mirror's versions.
+// Returns the number of a resident block among the mirror's versions.
 uint block_number(uint64_t at) {
     uint copy = Words(p.copies + at / CHUNK * 4UL).word[0];
     return copy * uint(CHUNK / BLOCK) + uint(at % CHUNK / BLOCK);

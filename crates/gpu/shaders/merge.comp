@@ -1,29 +1,30 @@
 #version 460
-// What stays of a task and what is added, by hash and position: an invocation for each element. Its twin is `twin/merge.rs`.
+// Merges the entries that stay of a task with those that are added, by hash and position: an invocation for
+// each entry. Its twin is `twin/merge.rs`.
 
 #extension GL_GOOGLE_include_directive : require
 #define SHARES_MEMORY
 #include "prelude.glsl"
 #include "change.glsl"
 
-// How many of a sorted list are below an element; none of them may be the same.
+// Counts the entries of a sorted list below an entry; none of them may be the same.
 uint rank_in(uint64_t list, uint from, uint to, EntryRecord element) {
     uint low = from;
     uint high = to;
     while (low < high && burn()) {
         uint middle = low + (high - low) / 2u;
-        EntryRecord there = Entries(list).entry[middle];
-        if (is_below(there.hash, there.at, element.hash, element.at)) {
+        EntryRecord resident = Entries(list).entry[middle];
+        if (is_below(resident.hash, resident.at, element.hash, element.at)) {
             low = middle + 1u;
         } else {
-            need(there.hash != element.hash || there.at != element.at);
+            require(resident.hash != element.hash || resident.at != element.at);
             high = middle;
         }
     }
     return low - from;
 }
 
-// The task with element `i`: the last that does not begin behind it.
+// Returns the task with entry `i`: the last one that does not begin behind it.
 TaskRecord task_of(uint i) {
     uint low = 0u;
     uint high = change().task_count;
@@ -60,5 +61,5 @@ void main() {
         rank = number + rank_in(items, task.items, task.items + task.stay, element);
     }
     MadeEntries(change().merged).entry[task.merged + rank] = element;
-    end();
+    finish();
 }

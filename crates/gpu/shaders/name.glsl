@@ -1,4 +1,4 @@
-// A name, with what is computed of it once: ext4's half-MD4, as `half_md4` of the format, and its first bytes.
+// A name, with its hash (ext4's half-MD4, as `half_md4` of the format) and its first bytes, computed once.
 
 struct Name {
     uint64_t text;
@@ -38,7 +38,8 @@ uvec4 half_md4_block(uvec4 s, uint m[8]) {
     return s;
 }
 
-// A word of the message: `have` bytes of the name, the first in the highest bits, behind them the padding.
+// Returns a word of the message: `have` bytes of the name, the first in the highest bits, behind them the
+// padding.
 uint message_word(uint word, uint have, uint pad) {
     return have == 0u ? pad : have >= 4u ? swap_bytes(word) : pad << (8u * have) | swap_bytes(word) >> (32u - 8u * have);
 }

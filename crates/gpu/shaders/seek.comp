@@ -1,5 +1,6 @@
 #version 460
-// Where names are in directories, or would be: an invocation each. Its twin is `twin/seek.rs`.
+// Finds names in directories, or the region where each would be: an invocation each. Its twin is
+// `twin/seek.rs`.
 
 #extension GL_GOOGLE_include_directive : require
 #define SHARES_MEMORY
@@ -15,10 +16,10 @@ SeekAnswer seek(SeekRequest request) {
     if (request.dir == 0UL) {
         return answer;
     }
-    bool there = true;
+    bool resident = true;
     uint64_t inode = request.dir * uint64_t(p.inode_size);
-    uint64_t root = quad_at(inode + (p.inode_size == 128u ? DIR_ROOT_128 : DIR_ROOT_256), there);
-    if (!there || (word_at(inode, there) & MODE_TYPE) != MODE_DIRECTORY) {
+    uint64_t root = quad_at(inode + (p.inode_size == 128u ? DIR_ROOT_128 : DIR_ROOT_256), resident);
+    if (!resident || (word_at(inode, resident) & MODE_TYPE) != MODE_DIRECTORY) {
         answer.is_certain = 0u;
         return answer;
     }
@@ -36,13 +37,13 @@ SeekAnswer seek(SeekRequest request) {
         uint64_t index = form == FORM_REGION ? block : form % 4u == FORM_TREE ? region_of(root, name.hash) : 0UL;
         answer.home = index + FORM_REGION;
         answer.dummy = dummy_of(index);
-        need(!is_bad && quad_at(answer.dummy + ENTRY_INODE, there) == index && there);
+        require(!is_bad && quad_at(answer.dummy + ENTRY_INODE, resident) == index && resident);
         if (!is_bad) {
             entry = find_in_region(index, name);
         }
     }
-    answer.count = rest_of(answer.dummy) >> 16;
-    need(is_dummy(answer.dummy) && answer.count <= REGION_MAX && entry.state != UNKNOWN);
+    answer.count = name_word(answer.dummy) >> 16;
+    require(is_dummy(answer.dummy) && answer.count <= REGION_MAX && entry.state != UNKNOWN);
     answer.at = entry.at;
     answer.ino = entry.ino;
     answer.kind = entry.kind;

@@ -1,6 +1,6 @@
 #version 460
-// The first bytes of inodes, by number: an invocation each. Its twin is `twin/stat.rs`. Where none is there, zeros: no inode in use
-// begins with them.
+// Reads the first bytes of inodes, by number: an invocation each. Its twin is `twin/stat.rs`. Zeros stand
+// for an absent inode: no inode in use begins with them.
 
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
@@ -12,13 +12,13 @@ void main() {
     if (i >= p.count) {
         return;
     }
-    bool there = true;
+    bool resident = true;
     uint64_t inode = Quads(p.starts).quad[i] * uint64_t(p.inode_size);
-    uint mode = word_at(inode, there) & 0xffffu;
-    there = there && mode != 0u && mode != 0xffffu;
+    uint mode = word_at(inode, resident) & 0xffffu;
+    resident = resident && mode != 0u && mode != 0xffffu;
     Quads from = Quads(address_of(inode));
     Cores to = Cores(p.answers + uint64_t(i) * uint64_t(INODE_SIZE));
     for (uint k = 0u; k < INODE_SIZE / 8u; k++) {
-        to.quad[k] = there ? from.quad[k] : 0UL;
+        to.quad[k] = resident ? from.quad[k] : 0UL;
     }
 }

@@ -2,7 +2,8 @@
 
 // Parameters of a dispatch. Their address is all that is pushed.
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Parameters {
-    // Address of the mirror's table: an address for each chunk of the volume, 0 for a chunk without a copy.
+    // Address of the mirror's table: an address for each chunk of the volume, 0 for a chunk without a
+    // copy.
     uint64_t chunks;
     // Chunks of the volume.
     uint64_t chunk_count;
@@ -24,7 +25,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint64_t fills;
     // Inode number of the root directory; for `find` of the directory of inodes without a name.
     uint64_t root;
-    // Inode number of the directory where relative paths begin; for `warm` the position of the first block.
+    // Inode number of the directory where relative paths begin; for `warm` the position of the first
+    // block.
     uint64_t base;
     // Seed of the volume's hashes.
     uvec4 seed;
@@ -66,8 +68,9 @@ struct PathRange {
     uint bytes;
 };
 
-// Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and whether only
-// slashes remain behind a target (1 bit); the offset where the text continues; and the directory.
+// Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and
+// whether only slashes remain behind a target (1 bit); the offset where the text continues; and the
+// directory.
 struct LookupAnswer {
     // CODE_SUCCESS, or why not.
     uint code;
@@ -109,11 +112,11 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     uint64_t time_min;
     // Latest time, its sign bit turned.
     uint64_t time_max;
-    // A bit for each type.
+    // Returns a bit for each type.
     uint kinds;
     // WANTS_ATTRIBUTES, WANTS_DIRECTORIES.
     uint wants;
-    // For each byte the states that it leads on from.
+    // States that each byte leads on from.
     uint64_t leads[256];
 };
 
@@ -145,7 +148,8 @@ struct SeekRequest {
 
 // Result of `seek`.
 struct SeekAnswer {
-    // Root of a directory that has only the region of the hash: form, and position of the leaf or index block.
+    // Root of a directory that has only the region of the hash: form, and position of the leaf or
+    // index block.
     uint64_t home;
     // Position of the region's dummy.
     uint64_t dummy;

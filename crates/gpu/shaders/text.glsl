@@ -1,10 +1,11 @@
-// Text: an address that is a multiple of 4, and offsets. Words behind the one with the last byte are not read.
+// Text: an address that is a multiple of 4, and offsets. Words behind the one with the last byte are not
+// read.
 
 uint text_byte(uint64_t text, uint at) {
     return Words(text).word[at / 4u] >> (at % 4u * 8u) & 0xffu;
 }
 
-// The four bytes from any offset on, the first in the lowest bits; those from `end` on are 0.
+// Returns the four bytes from any offset on, the first in the lowest bits; those from `end` on are 0.
 uint text_word(uint64_t text, uint at, uint end) {
     if (at >= end) {
         return 0u;
@@ -18,12 +19,13 @@ uint text_word(uint64_t text, uint at, uint end) {
     return left >= 4u ? word : word & ((1u << (8u * left)) - 1u);
 }
 
-// The highest bit of each byte that is 0.
+// Returns the highest bit of each byte that is 0.
 uint zero_bytes(uint word) {
     return ~(((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word | 0x7f7f7f7fu);
 }
 
-// Where the component that begins at `at` ends: at a slash, at a NUL, at the end; or it is too long for a name.
+// Returns the end of the component that begins at `at`: at a slash, at a NUL, at the end of the text; or it
+// is too long for a name.
 uint component_end(uint64_t text, uint at, uint end) {
     uint found = end;
     uint outside = (1u << (at % 4u * 8u)) - 1u;

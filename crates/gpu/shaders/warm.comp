@@ -1,6 +1,7 @@
 #version 460
-// Fills the directory cache with the entries of the mirror's leaf blocks: an invocation for each block of the volume, from the
-// position `base` on. Its twin is `twin/warm.rs`. An entry counts where the directory's own structures lead to it, as for any lookup.
+// Fills the directory cache with the entries of the mirror's leaf blocks: an invocation for each block of
+// the volume, from the position `base` on. Its twin is `twin/warm.rs`. An entry counts where the
+// directory's own structures lead to it, as for any lookup.
 
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
@@ -21,7 +22,7 @@ void main() {
     while (unit < uint(BLOCK / UNIT) && burn()) {
         uint used = Words(block + LEAF_UNITS).word[unit / 32u] >> unit % 32u;
         if ((used & 1u) == 0u) {
-            // On to the next unit in use, or to the next word.
+            // Skips to the next unit in use, or to the next word.
             unit = used == 0u ? (unit | 31u) + 1u : unit + uint(findLSB(used));
             continue;
         }

@@ -1,23 +1,23 @@
-//! The choice of an engine for each batch, by what both have been measured to cost.
+//! The choice of an engine for each batch, by the measured costs of both.
 
 use crate::mirrored::{Mirrored, Report};
 use lanefs::{Caller, Resolution, ResolveOptions, Volume};
 use parking_lot::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Paths of the batch with which costs are measured first, and attempts, of which the fastest counts.
+/// Paths of the batch for the first measurement, and attempts, of which the fastest counts.
 const PROBED: usize = 8192;
 const ATTEMPTS: usize = 3;
 
-/// From so many paths on a batch tells what a path costs, up to so many what a call does.
+/// A batch of at least `MANY` paths measures the cost of a path, one of at most `FEW` that of a call.
 const MANY: usize = 4096;
 const FEW: usize = 16;
 
-/// Every so many batches the other engine is tried, where it is not known to be this many times as dear.
+/// One batch of `TRIED` goes to the other engine, unless that is known to be `DEAR` times as dear.
 const TRIED: u64 = 64;
 const DEAR: f64 = 4.0;
 
-/// How much a new measurement counts.
+/// Weight of a new measurement.
 const NEW: f64 = 0.25;
 
 /// An engine.
@@ -29,17 +29,17 @@ pub enum Engine {
     Gpu,
 }
 
-/// What an engine costs, in seconds.
+/// Cost of an engine, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// For each call.
+    /// Cost of a call.
     pub call: f64,
-    /// For each path in it.
+    /// Cost of each path in it.
     pub path: f64,
 }
 
 impl Cost {
-    /// For a batch.
+    /// Returns the cost of a batch.
     pub fn of(self, paths: usize) -> f64 {
         self.call + self.path * paths as f64
     }
@@ -59,7 +59,7 @@ impl Cost {
         Ok(Cost { call: one, path: (all - one).max(0.0) / paths.len() as f64 })
     }
 
-    /// Takes a new measurement into account.
+    /// Includes a new measurement.
     fn learn(&mut self, paths: usize, took: Duration) {
         let took = took.as_secs_f64();
         if paths >= MANY {
@@ -70,15 +70,15 @@ impl Cost {
     }
 }
 
-/// Both engines on a volume; each batch goes to the one that is likely to have it sooner.
+/// Both engines on a volume; each batch goes to the one that is likely to finish it sooner.
 pub struct Auto<'g, 'v> {
     mirrored: Mirrored<'g, 'v>,
-    /// Threads that call at a time: the CPU engine serves them side by side, the device one after the other.
+    /// Threads that call at a time: the CPU engine serves them in parallel, the device in turn.
     threads: usize,
     costs: Mutex<Costs>,
 }
 
-/// What is known, and batches so far.
+/// Measured costs, and batches so far.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     cpu: Cost,
@@ -90,7 +90,7 @@ impl<'g, 'v> Auto<'g, 'v> {
     /// Measures both engines on paths of the volume itself.
     ///
     /// # Errors
-    /// The volume's.
+    /// An error of the volume.
     pub fn new(mirrored: Mirrored<'g, 'v>, threads: usize) -> lanefs::Result<Self> {
         let (volume, options) = (mirrored.volume(), ResolveOptions::default());
         let known = known_paths(volume)?;
@@ -104,7 +104,7 @@ impl<'g, 'v> Auto<'g, 'v> {
     /// Resolves paths by the engine that is likely to be the faster one.
     ///
     /// # Errors
-    /// The volume's.
+    /// An error of the volume.
     pub fn resolve_batch<P: AsRef<[u8]> + Sync>(
         &self,
         options: &ResolveOptions,
@@ -125,18 +125,18 @@ impl<'g, 'v> Auto<'g, 'v> {
         Ok(answers)
     }
 
-    /// What each engine has been measured to cost: the CPU engine on one thread, and the device.
+    /// Returns the measured costs: of the CPU engine on one thread, and of the device.
     pub fn measured(&self) -> (Cost, Cost) {
         let costs = self.costs();
         (costs.cpu, costs.gpu)
     }
 
-    /// The device's side.
+    /// Returns the mirrored volume.
     pub fn mirrored(&self) -> &Mirrored<'g, 'v> {
         &self.mirrored
     }
 
-    /// The engine for the next batch.
+    /// Chooses the engine for the next batch.
     fn choose(&self, paths: usize) -> Engine {
         let is_lost = self.mirrored.failure().is_some();
         let mut costs = self.costs();
@@ -158,15 +158,15 @@ impl Costs {
     }
 }
 
-/// Some paths that are there: of the root's entries, and of those below them.
+/// Lists some paths of the volume: of the root's entries, and of those below them.
 fn known_paths(volume: &Volume) -> lanefs::Result<Vec<Vec<u8>>> {
     const EACH: usize = 64;
-    let who = Caller::OWNER;
+    let caller = Caller::OWNER;
     let mut paths = vec![b"/".to_vec()];
-    for above in volume.readdir(&who, volume.root(), 0, EACH)? {
+    for above in volume.readdir(&caller, volume.root(), 0, EACH)? {
         let path = [b"/", &above.name[..]].concat();
         if above.kind == lanefs::FileKind::Directory {
-            for entry in volume.readdir(&who, above.ino, 0, EACH)? {
+            for entry in volume.readdir(&caller, above.ino, 0, EACH)? {
                 paths.push([&path[..], b"/", &entry.name].concat());
             }
         }
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(costs.choose(1000, 1), Engine::Gpu);
         // Sixteen threads on the processor are as fast as sixteen batches at a time.
         assert_eq!(costs.choose(1000, 16), Engine::Cpu);
-        // Where they are near each other the other one is tried now and then.
+        // The other one is tried now and then where the costs are close.
         assert_eq!(Costs { batches: TRIED, ..costs }.choose(110, 1), Engine::Cpu);
         assert_eq!(Costs { batches: TRIED, ..costs }.choose(100_000, 1), Engine::Gpu);
     }

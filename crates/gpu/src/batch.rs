@@ -1,4 +1,5 @@
-//! A batch of paths: its buffers in device memory, and its commands. They are kept for the next batch of about the same size.
+//! A batch of paths: its buffers in device memory, and its commands. They are kept for the next batch of
+//! about the same size.
 
 use crate::cache::DirectoryCache;
 use crate::error::Result;
@@ -81,11 +82,11 @@ pub(crate) struct PathBatch {
 }
 
 impl PathBatch {
-    /// Makes the buffers and records the commands. With `stays_on_device` the paths are on the device already and the answers stay there;
-    /// [`transfer`](Self::transfer) copies both.
+    /// Makes the buffers and records the commands. With `stays_on_device` the paths are on the device
+    /// already and the answers stay there; [`transfer`](Self::transfer) copies both.
     ///
     /// # Errors
-    /// The device's, for want of memory too.
+    /// An error of the device, also for want of memory.
     pub(crate) fn new(
         device: &Arc<Device>,
         kernels: &Kernels,
@@ -127,7 +128,7 @@ impl PathBatch {
     /// Copies the input of a batch that stays on the device to the device, or its answers to the host.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn transfer(&self, device: &Arc<Device>, direction: Direction) -> Result<()> {
         let mut work = Commands::new(device)?;
         work.record(|commands| match direction {
@@ -164,10 +165,11 @@ impl PathBatch {
         debug_assert!(at as u64 <= self.shape.text, "more text than the shape has");
     }
 
-    /// Submits the batch; returns the number of the submission. With `is_resumed` the kernel resumes the unfinished lookups only.
+    /// Submits the batch; returns the number of the submission. With `is_resumed` the kernel resumes the
+    /// unfinished lookups only.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn submit(
         &mut self,
         mirror: &MirrorTables,
@@ -187,8 +189,8 @@ impl PathBatch {
         query: &LookupQuery,
         is_resumed: bool,
     ) {
-        let here = self.input.address();
-        let starts = here + PARAMETERS;
+        let address = self.input.address();
+        let starts = address + PARAMETERS;
         let parameters = Parameters {
             starts,
             text: starts + self.shape.paths * RANGE,
@@ -206,7 +208,7 @@ impl PathBatch {
     /// Submits the batch once more, unchanged.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn resubmit(&mut self) -> Result<u64> {
         self.work.submit()
     }
@@ -248,7 +250,7 @@ impl PathBatch {
     /// Reads the fill requests of the lookups.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn fill_requests(&self, device: &Arc<Device>) -> Result<Vec<FillRequest>> {
         let host = self.fills.read(device)?;
         let FillsHeader { count, .. } = FillsHeader::read(&host);

@@ -1,4 +1,4 @@
-//! Searches below a directory, with paths, in the order in which one who walks through the tree comes past.
+//! Searches below a directory, with paths, in the order of a walk through the tree.
 
 use crate::filter::Filter;
 use crate::find::{Candidate, Match};
@@ -6,31 +6,32 @@ use crate::mirrored::{Mirrored, Report};
 use lanefs::{FileKind, Ino};
 use std::collections::HashSet;
 
-/// Where a search has come.
+/// An entry that a search below a directory found.
 #[derive(Clone, Copy, Debug)]
 pub struct Below<'f> {
     /// Path of the entry: the start's path and the names below it.
     pub path: &'f [u8],
-    /// Names behind the start's path.
+    /// Number of names behind the start's path.
     pub depth: usize,
     /// The entry.
     pub entry: &'f Match,
 }
 
-/// A directory that is being gone through.
+/// A directory on the way from the start to the current entry.
 struct Frame {
-    /// Its entries that are left: numbers of candidates, which are in order.
+    /// Its remaining entries: indexes of candidates, which are in order.
     left: std::ops::Range<usize>,
     path_len: usize,
 }
 
 impl Mirrored<'_, '_> {
-    /// As [`find`](Self::find), below a directory that was reached as `path`, down to `max_depth` levels. `each` is told every entry, of
-    /// a directory before those in it, in the order of `readdir`; where it says false the search ends. The device gives all directories
-    /// too, for the paths.
+    /// Finds entries as [`find`](Self::find), below a directory with the path `path`, down to `max_depth`
+    /// levels. Passes each entry to `each`, a directory before the entries in it, in the order of
+    /// `readdir`; the search ends where `each` returns false. The device gives all directories too, for the
+    /// paths.
     ///
     /// # Errors
-    /// The volume's.
+    /// An error of the volume.
     pub fn find_below(
         &self,
         filter: &Filter,
@@ -43,9 +44,9 @@ impl Mirrored<'_, '_> {
         let mut path = path.to_vec();
         let mut frames = Vec::new();
         // A damaged volume may name a directory more than once.
-        let mut seen = HashSet::new();
+        let mut visited = HashSet::new();
         let mut enter = |dir: Ino, depth: usize, path: &[u8]| {
-            let is_wanted = max_depth.is_none_or(|max| depth < max) && seen.insert(dir);
+            let is_wanted = max_depth.is_none_or(|max| depth < max) && visited.insert(dir);
             is_wanted.then(|| Frame { left: entries_of(&all, dir), path_len: path.len() })
         };
         frames.extend(enter(start, 0, &path));
@@ -71,12 +72,12 @@ impl Mirrored<'_, '_> {
     }
 }
 
-/// The numbers of a directory's candidates.
+/// Returns the indexes of a directory's candidates.
 fn entries_of(all: &[Candidate], dir: Ino) -> std::ops::Range<usize> {
     all.partition_point(|(entry, _)| entry.dir < dir)..all.partition_point(|(entry, _)| entry.dir <= dir)
 }
 
-/// Names that no sound volume has lead elsewhere.
+/// Refuses names that no sound volume has: they would lead elsewhere.
 fn is_possible(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
 }

@@ -10,28 +10,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes of a bucket.
 const BUCKET: u64 = CACHE_BUCKET_WORDS as u64 * 4;
 
-/// Buckets at least, where there is room: a volume that is small now may grow.
+/// Fewest buckets, where the room suffices: a volume that is small now may grow.
 const BUCKETS: u64 = 4096;
 
-/// A cache; one without buckets where there is no room.
+/// A cache; without buckets where the device has no room.
 pub(crate) struct DirectoryCache {
     slots: Option<Buffer>,
     buckets: u32,
-    /// Dispatches so far that may fill it.
+    /// Dispatches so far that may fill the cache.
     claims: AtomicU32,
 }
 
 impl DirectoryCache {
-    /// An empty cache for so many entries, of up to `room` bytes; smaller where memory is short.
+    /// Makes an empty cache for so many entries, of up to `room` bytes; a smaller one where memory is
+    /// short.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn new(device: &Arc<Device>, entries: u64, room: u64) -> Result<DirectoryCache> {
-        // Two buckets for each entry: of a hundred entries some three find both places of theirs taken.
+        // Two buckets for each entry: of a hundred entries some three find both of their slots taken.
         let mut buckets = (2 * entries).max(BUCKETS).min(room / BUCKET).min(1 << 31);
         while buckets > 0 {
             match Buffer::new(device, buckets * BUCKET, MemoryLocation::Device) {
                 Ok(slots) => {
+                    debug_assert!(buckets * BUCKET <= slots.len, "buckets outside the buffer");
                     let mut work = Commands::new(device)?;
                     work.record(|commands| commands.fill(&slots, slots.len, 0))?;
                     work.submit()?;
@@ -46,25 +48,25 @@ impl DirectoryCache {
         Ok(DirectoryCache { slots: None, buckets: 0, claims: AtomicU32::new(0) })
     }
 
-    /// Address and number of the buckets.
+    /// Returns address and number of the buckets.
     pub(crate) fn buckets(&self) -> (u64, u32) {
         (self.slots.as_ref().map_or(0, |slots| slots.address), self.buckets)
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes of all buckets.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.buckets) * BUCKET
     }
 
-    /// The number of a new dispatch, by which it claims places.
+    /// Returns the number of a new dispatch, by which it claims slots.
     pub(crate) fn claim(&self) -> u32 {
         self.claims.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// A copy on the host, for proofs. Nothing is being filled meanwhile.
+    /// Copies the cache to the host, for tests. No dispatch may fill it meanwhile.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn snapshot(&self, device: &Arc<Device>) -> Result<Cache> {
         let Some(slots) = &self.slots else { return Ok(Cache::default()) };
         let host = slots.read(device)?;

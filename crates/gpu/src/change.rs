@@ -1,4 +1,4 @@
-//! Changes of directories: where names are, and how hash regions are to look, for the volume's batches of changes.
+//! Changes of directories: names found, and hash regions rebuilt, for the volume's batches of changes.
 
 use crate::error::Result;
 use crate::layout::{FORM_REGION, FORM_SMALL};
@@ -19,46 +19,48 @@ use lanefs::format::{BLOCK, FileKind, MAX_NAME};
 use lanefs::{Ino, ResolveOptions};
 use parking_lot::MutexGuard;
 
-/// Names of one dispatch.
+/// Names of one dispatch at most.
 const NAMES: usize = 1 << 16;
 
 /// Bytes of the words' header, and of a word with its position.
 const HEADER: u64 = WordsHeader::SIZE as u64;
 const WORD: u64 = ChangedWord::SIZE as u64;
 
-/// A device as an engine for the directories of its volume. Meanwhile nobody else can ask it for anything: whoever has this must not,
-/// and other threads wait.
+/// A device as an engine for the directories of its volume. It has the device for itself: other threads
+/// wait, and the thread that owns it must not use the device in another way.
 pub struct Changes<'m, 'g, 'v> {
     mirrored: &'m Mirrored<'g, 'v>,
-    // Taken before the volume stands still, never then: who has it may be waiting for the volume to go on.
+    // Locked before the volume is frozen, never while it is: the owner of the lock may be waiting for the
+    // volume.
     state: MutexGuard<'m, EngineState<'v>>,
-    /// Words that there is room for at first, where not as many as are to be expected.
+    /// Room for words at first; `None`: for as many as are to be expected.
     room: Option<u64>,
 }
 
 impl<'g, 'v> Mirrored<'g, 'v> {
-    /// The device as an engine for the volume's batches of changes. Where it fails, [`failure`](Self::failure) tells why.
+    /// Returns the device as an engine for the volume's batches of changes. Where it fails,
+    /// [`failure`](Self::failure) says why.
     pub fn changes(&self) -> Changes<'_, 'g, 'v> {
         Changes { mirrored: self, state: self.state(), room: None }
     }
 
-    /// Makes changes as [`Volume::apply`](lanefs::Volume::apply) does and with the same answers, together as far as the device can. What it
-    /// cannot, and all of it where it fails, is made one by one.
+    /// Makes changes as [`Volume::apply`](lanefs::Volume::apply) does and with the same answers, together
+    /// as far as the device can. The others, and all of them where the device fails, are made one by one.
     ///
     /// # Errors
-    /// The volume's.
+    /// An error of the volume.
     pub fn apply(&self, base: Ino, changes: &[Change<'_>]) -> lanefs::Result<(Vec<Applied>, Shares)> {
         self.volume().apply_with(&mut self.changes(), base, changes)
     }
 }
 
 impl DirEngine for Changes<'_, '_, '_> {
-    fn begin(&mut self, still: &Frozen<'_>) -> std::result::Result<(), Undecided> {
-        self.state.attempt(|mirror, _| mirror.refresh(|take| still.changes(take))).ok_or(Undecided)
+    fn begin(&mut self, frozen: &Frozen<'_>) -> std::result::Result<(), Undecided> {
+        self.state.attempt(|mirror, _| mirror.refresh(|take| frozen.changes(take))).ok_or(Undecided)
     }
 
     fn seek(&mut self, names: &[LookupRequest<'_>]) -> std::result::Result<Vec<Lookup>, Undecided> {
-        self.seen(names)?.into_iter().collect::<Option<_>>().ok_or(Undecided)
+        self.seek_each(names)?.into_iter().collect::<Option<_>>().ok_or(Undecided)
     }
 
     fn rebuild(&mut self, batch: &Batch) -> std::result::Result<Rebuilt, Undecided> {
@@ -72,37 +74,37 @@ impl DirEngine for Changes<'_, '_, '_> {
 }
 
 impl Changes<'_, '_, '_> {
-    /// What the kernel `seek` answers; `None` for names of which it is not certain.
+    /// Returns the results of the kernel `seek`; `None` for a name that it cannot decide.
     ///
     /// # Errors
     /// [`Undecided`] where the device failed, or one of the names is none.
-    pub fn seen(
+    pub fn seek_each(
         &mut self,
         names: &[LookupRequest<'_>],
     ) -> std::result::Result<Vec<Option<Lookup>>, Undecided> {
         let mirrored = self.mirrored;
-        let mut seen = Vec::with_capacity(names.len());
+        let mut lookups = Vec::with_capacity(names.len());
         for some in names.chunks(NAMES) {
-            if some.iter().any(|sought| sought.name.is_empty() || sought.name.len() > MAX_NAME) {
+            if some.iter().any(|request| request.name.is_empty() || request.name.len() > MAX_NAME) {
                 return Err(Undecided);
             }
-            seen.extend(self.state.attempt(|mirror, _| mirrored.seek(mirror, some)).ok_or(Undecided)?);
+            lookups.extend(self.state.attempt(|mirror, _| mirrored.seek(mirror, some)).ok_or(Undecided)?);
         }
-        Ok(seen)
+        Ok(lookups)
     }
 
-    /// With room for so many words at first, instead of as many as are to be expected.
+    /// Reserves room for so many words at first, in place of as many as are to be expected.
     #[must_use]
     pub fn with_room(mut self, words: u64) -> Self {
         self.room = Some(words);
         self
     }
 
-    /// As [`begin`](DirEngine::begin), where nobody changes the volume anyway.
+    /// Refreshes the copy as [`begin`](DirEngine::begin) does, on a volume that no thread changes.
     ///
     /// # Errors
     /// [`Undecided`] where the device failed.
-    pub fn look(&mut self) -> std::result::Result<(), Undecided> {
+    pub fn refresh(&mut self) -> std::result::Result<(), Undecided> {
         let refresh =
             |mirror: &mut Mirror, watch: &mut lanefs::Watch<'_>| mirror.refresh(|take| watch.changes(take));
         self.state.attempt(refresh).ok_or(Undecided)
@@ -110,43 +112,44 @@ impl Changes<'_, '_, '_> {
 }
 
 impl Mirrored<'_, '_> {
-    /// What the kernel `seek` answers; `None` for names of which it is not certain.
+    /// Returns the results of the kernel `seek`; `None` for a name that it cannot decide.
     fn seek(&self, mirror: &Mirror, names: &[LookupRequest<'_>]) -> Result<Vec<Option<Lookup>>> {
         let list = (names.len() * SeekRequest::SIZE) as u64;
-        let text: u64 = names.iter().map(|sought| sought.name.len().next_multiple_of(4) as u64).sum();
+        let text: u64 = names.iter().map(|request| request.name.len().next_multiple_of(4) as u64).sum();
         let mut input = Staged::new(self.device(), PARAMETERS + list + text, Direction::ToDevice)?;
         let output = Staged::new(self.device(), (names.len() * SeekAnswer::SIZE) as u64, Direction::ToHost)?;
-        let here = input.address();
+        let address = input.address();
         let query = self.query(&ResolveOptions::default());
         let parameters = Parameters {
-            starts: here + PARAMETERS,
-            text: here + PARAMETERS + list,
+            starts: address + PARAMETERS,
+            text: address + PARAMETERS + list,
             count: names.len() as u32,
             answers: output.address(),
             ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
-        let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
+        let (parameter_bytes, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (records, text) = rest.split_at_mut(list as usize);
-        parameters.write(told);
+        parameters.write(parameter_bytes);
         let mut at = 0;
-        for (sought, record) in names.iter().zip(records.chunks_exact_mut(SeekRequest::SIZE)) {
-            let len = sought.name.len();
-            SeekRequest { dir: sought.dir, start: at as u32, bytes: len as u32 }.write(record);
-            text[at..at + len].copy_from_slice(sought.name);
+        for (request, record) in names.iter().zip(records.chunks_exact_mut(SeekRequest::SIZE)) {
+            let len = request.name.len();
+            SeekRequest { dir: request.dir, start: at as u32, bytes: len as u32 }.write(record);
+            text[at..at + len].copy_from_slice(request.name);
             at += len.next_multiple_of(4);
         }
         let mut work = Commands::new(self.device())?;
         work.record(|commands| {
             input.transfer(commands, input.len());
-            commands.dispatch(&self.kernels().seek, here, names.len() as u64);
+            commands.dispatch(&self.kernels().seek, address, names.len() as u64);
             output.transfer(commands, output.len());
         })?;
         work.submit()?;
         work.wait()?;
-        Ok(SeekAnswer::read_all(output.bytes()).take(names.len()).map(seen_of).collect())
+        Ok(SeekAnswer::read_all(output.bytes()).take(names.len()).map(lookup_of).collect())
     }
 
-    /// What the kernels `gather`, `merge` and `build` answer; `None` where they are not certain of one of the tasks.
+    /// Returns the results of the kernels `gather`, `merge` and `build`; `None` where they cannot decide
+    /// one of the tasks.
     fn rebuild(&self, mirror: &Mirror, tasks: &Tasks<'_>, room: Option<u64>) -> Result<Option<Rebuilt>> {
         let most = tasks.most_words();
         // The kernels count them in 32 bits.
@@ -163,7 +166,7 @@ impl Mirrored<'_, '_> {
         }
     }
 
-    /// With room for so many words.
+    /// Rebuilds with room for so many words.
     fn attempt_rebuild(&self, mirror: &Mirror, tasks: &Tasks<'_>, room: u64) -> Result<RebuildOutcome> {
         let device = self.device();
         let lists = Lists::of(tasks);
@@ -181,14 +184,14 @@ impl Mirrored<'_, '_> {
             heads_at + (head_count as usize * BuiltRecord::SIZE) as u64,
             Direction::ToHost,
         )?;
-        let here = input.address();
+        let address = input.address();
         let query = self.query(&ResolveOptions::default());
         let parameters = Parameters {
-            text: here + PARAMETERS,
+            text: address + PARAMETERS,
             ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
-        let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
-        parameters.write(told);
+        let (parameter_bytes, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
+        parameters.write(parameter_bytes);
         rest[..lists.bytes.len()].copy_from_slice(&lists.bytes);
         let change = ChangeLists {
             items: items.address,
@@ -200,7 +203,7 @@ impl Mirrored<'_, '_> {
             head_count,
             merged_count: tasks.merged,
             room: room as u32,
-            ..lists.at(here + PARAMETERS)
+            ..lists.at(address + PARAMETERS)
         };
         change.write(rest);
         let mut work = Commands::new(device)?;
@@ -208,9 +211,9 @@ impl Mirrored<'_, '_> {
         work.record(|commands| {
             input.transfer(commands, input.len());
             output.clear(commands, HEADER);
-            commands.dispatch_groups(&kernels.gather, here, task_count.into());
-            commands.dispatch(&kernels.merge, here, tasks.merged.into());
-            commands.dispatch_groups(&kernels.build, here, head_count.into());
+            commands.dispatch_groups(&kernels.gather, address, task_count.into());
+            commands.dispatch(&kernels.merge, address, tasks.merged.into());
+            commands.dispatch_groups(&kernels.build, address, head_count.into());
             output.transfer(commands, output.len());
         })?;
         work.submit()?;
@@ -233,16 +236,16 @@ impl Mirrored<'_, '_> {
     }
 }
 
-/// What came of a submission.
+/// Outcome of a submission.
 enum RebuildOutcome {
     Undecided,
-    /// There was no room for so many words.
+    /// Words that there must be room for.
     Needs(u64),
     Rebuilt(Rebuilt),
 }
 
-/// What `seek` wrote of a name.
-fn seen_of(answer: SeekAnswer) -> Option<Lookup> {
+/// Converts the answer of `seek` for a name; `None` where it could not decide.
+fn lookup_of(answer: SeekAnswer) -> Option<Lookup> {
     let SeekAnswer { home, dummy, at, ino, hash, count, kind, is_certain } = answer;
     let (block, form) = (home - home % BLOCK, home % BLOCK);
     let home = match form {
@@ -302,7 +305,7 @@ impl Lists {
         from as u64
     }
 
-    /// The addresses of the lists, where their bytes begin at this one.
+    /// Returns the addresses of the lists, with their bytes at this address.
     fn at(&self, address: u64) -> ChangeLists {
         let ChangeLists { tasks, sources, removed, added, heads, .. } = self.offsets;
         let [tasks, sources, removed, added, heads] =
@@ -344,7 +347,8 @@ fn write_quads(to: &mut [u8], quads: impl Iterator<Item = u64>) {
     }
 }
 
-/// Words that a task takes in most cases: two links and a slot for each entry that comes or goes, or for all where all is made anew.
+/// Returns the words that a task takes in most cases: two links and a slot for each entry that comes or
+/// goes, or for all entries of a region that is cut anew.
 fn expected(part: &TaskView<'_>) -> u64 {
     let is_new = part.heads.len() > 1 || part.heads.iter().any(|head| head.is_new);
     let written = if is_new { part.ranges.merged.len() } else { part.added.len() };

@@ -12,7 +12,7 @@ impl Mirrored<'_, '_> {
     /// Resolves paths by the kernel alone. Returns the results and the fill requests of the last dispatch.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn lookup_directly<P: AsRef<[u8]>>(
         &self,
         query: &LookupQuery,

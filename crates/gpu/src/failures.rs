@@ -22,7 +22,7 @@ fn volume() -> Volume {
     volume
 }
 
-/// A batch of changes of the root directory, and what the twins answer.
+/// A batch of changes of the root directory, and the twins' answer.
 fn changes(gpu: &Gpu, volume: &Volume) -> (Batch, Rebuilt) {
     let copy = HostCopy::of(volume).expect("copied");
     let superblock = volume.superblock();
@@ -38,7 +38,8 @@ fn changes(gpu: &Gpu, volume: &Volume) -> (Batch, Rebuilt) {
     (batch, rebuilt)
 }
 
-/// A mirror, some batches, a change between them; all answers must be those of the CPU engine, and of the twins.
+/// A mirror, some batches, a change between them; all answers must be those of the CPU engine, and of the
+/// twins.
 fn work(gpu: &Gpu, volume: &Volume, (batch, rebuilt): &(Batch, Rebuilt)) {
     for round in 0..3 {
         volume.write_file(format!("/file {round}"), b"").expect("written");
@@ -58,9 +59,9 @@ fn work(gpu: &Gpu, volume: &Volume, (batch, rebuilt): &(Batch, Rebuilt)) {
         let found = mirrored.find(&Filter { size: 7..=7, ..Filter::default() }).expect("found").0;
         assert_eq!(found.len(), round + 1);
         let mut changes = mirrored.changes();
-        let _ = changes.look();
-        let sought = LookupRequest { dir: volume.root().0, name: b"file 7" };
-        let (seen, found) = (changes.seek(&[sought]), changes.rebuild(batch));
+        let _ = changes.refresh();
+        let request = LookupRequest { dir: volume.root().0, name: b"file 7" };
+        let (seen, found) = (changes.seek(&[request]), changes.rebuild(batch));
         drop(changes);
         if let Ok(seen) = seen {
             let (ino, kind) = volume.lookup(&Caller::OWNER, volume.root(), b"file 7").expect("there");
@@ -78,7 +79,7 @@ fn work(gpu: &Gpu, volume: &Volume, (batch, rebuilt): &(Batch, Rebuilt)) {
 #[test]
 fn whichever_call_fails_the_answers_are_right() {
     let volume = volume();
-    // Guards tell a device that goes on writing to memory which is no longer its own.
+    // Guards show a device that continues to write to memory that is no longer its own.
     let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
     fail_call(None);
     let known = changes(&gpu, &volume);
@@ -105,7 +106,8 @@ fn whichever_call_fails_while_a_device_is_opened_it_is_told() {
     let gpu = Gpu::open(&Choice::Best).expect("a Vulkan device");
     let count = calls();
     drop(gpu);
-    // The last ones wait for what is over already. Each attempt takes a while, so not all of them; those that make kernels come first.
+    // The last calls wait for work that has ended already. Each attempt takes a while, so only some fail;
+    // the calls that make kernels come first.
     for call in (0..20).chain((20..count - 20).step_by(41)) {
         fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
         assert!(Gpu::open(&Choice::Best).is_err(), "call {call} of {count}");

@@ -1,20 +1,22 @@
-//! What a search asks for, and names by pattern: compiled to a program that a kernel runs in one step for each byte of a name.
+//! Conditions of a search. Patterns of names are compiled to a program that a kernel executes in one step
+//! for each byte of a name.
 
 use crate::layout::{WANTS_ATTRIBUTES, WANTS_DIRECTORIES};
 use crate::structures::FilterProgram;
 use lanefs::{Attr, FileKind, Time};
 use std::ops::RangeInclusive;
 
-/// Patterns of names, all of which must match, as one machine of up to 64 states: a state for each place in each pattern, before its
-/// first byte, between two, behind its last. A byte leads on from the places where it is what the pattern has next; a place before a `*`
-/// stays. So a name costs its length, whatever the stars.
+/// Patterns of names, all of which must match, as one machine of up to 64 states: a state for each position
+/// in each pattern, before its first byte, between two, behind its last. A byte leads on from the positions
+/// whose pattern has that byte next; a position before a `*` stays. So a name costs its length, whatever
+/// the stars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// States that are on at first, that stay on, that must all be on at the end.
     pub(crate) start: u64,
     pub(crate) stays: u64,
     pub(crate) end: u64,
-    /// For each byte the states that it leads on from.
+    /// States that each byte leads on from.
     pub(crate) leads: Box<[u64; 256]>,
     /// States in use.
     states: u32,
@@ -27,22 +29,23 @@ impl Default for Names {
     }
 }
 
-/// A part of a pattern.
+/// An element of a pattern.
 enum PatternPart {
     Star,
-    /// A byte for which this holds.
+    /// Any of a set of bytes.
     One(Box<[bool; 256]>),
 }
 
 impl Names {
-    /// Asks for a pattern too: `*` stands for any bytes, `?` for one, `[a-z]` for one of a set, `[!a-z]` for one that is not in it; a
-    /// backslash takes the next character as it is. False where the machine cannot do it (alternatives in braces, slashes, `**`,
-    /// sets beyond ASCII, too many places), or where it is no pattern: then nothing has changed.
+    /// Adds a pattern: `*` stands for any bytes, `?` for one, `[a-z]` for one of a set, `[!a-z]` for one
+    /// outside it; a backslash takes the next character as it is. Returns false, and changes nothing, where
+    /// the machine cannot match it (alternatives in braces, slashes, `**`, sets beyond ASCII, too many
+    /// positions), or where it is no pattern.
     #[must_use]
     pub fn and(&mut self, pattern: &str, ignore_case: bool) -> bool {
         let Some(parts) = parts(pattern, ignore_case) else { return false };
-        let places = 1 + parts.iter().filter(|part| matches!(part, PatternPart::One(_))).count() as u32;
-        if self.states + places > u64::BITS {
+        let positions = 1 + parts.iter().filter(|part| matches!(part, PatternPart::One(_))).count() as u32;
+        if self.states + positions > u64::BITS {
             return false;
         }
         let mut state = 1u64 << self.states;
@@ -58,11 +61,11 @@ impl Names {
             }
         }
         self.end |= state;
-        self.states += places;
+        self.states += positions;
         true
     }
 
-    /// Is it a name that all patterns match?
+    /// Tells whether all patterns match a name.
     pub fn matches(&self, name: &[u8]) -> bool {
         let step =
             |states: u64, byte: &u8| (states & self.leads[usize::from(*byte)]) << 1 | (states & self.stays);
@@ -94,7 +97,7 @@ fn parts(pattern: &str, ignore_case: bool) -> Option<Vec<PatternPart>> {
     Some(parts)
 }
 
-/// A set, behind its bracket.
+/// Parses a set, behind its bracket.
 fn set(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, ignore_case: bool) -> Option<Box<[bool; 256]>> {
     let is_negated = chars.next_if(|c| matches!(c, '!' | '^')).is_some();
     let mut ranges: Vec<(char, char)> = Vec::new();
@@ -102,7 +105,7 @@ fn set(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, ignore_case: bool) 
     loop {
         let c = chars.next().filter(char::is_ascii)?;
         match (c, ranges.last_mut()) {
-            // What ends a set, or makes a range, is itself in the first place.
+            // A character that ends a set, or makes a range, stands for itself at the beginning.
             (']', Some(_)) => break,
             ('-', Some(_)) if !is_range => {
                 is_range = true;
@@ -129,7 +132,7 @@ fn set(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, ignore_case: bool) 
     Some(bytes)
 }
 
-/// The bytes for which something holds, or does in the other case.
+/// Returns the bytes for which a condition holds, in either case of letters if wanted.
 fn either_case(ignore_case: bool, holds: impl Fn(u8) -> bool) -> Box<[bool; 256]> {
     let mut bytes = Box::new([false; 256]);
     for (byte, is_in) in (0..=255u8).zip(bytes.iter_mut()) {
@@ -139,7 +142,7 @@ fn either_case(ignore_case: bool, holds: impl Fn(u8) -> bool) -> Box<[bool; 256]
     bytes
 }
 
-/// What entries a search gives: those for which all of this holds.
+/// Conditions of a search; an entry must fulfil all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// The name.
@@ -160,24 +163,24 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Does it ask for more than name and type?
+    /// Tells whether a condition needs the inode.
     pub(crate) fn asks_for_attributes(&self) -> bool {
         let any = Filter::default();
         self.size != any.size || self.mtime != any.mtime
     }
 
-    /// Do name and type fulfil it?
+    /// Tells whether name and type fulfil the conditions.
     pub(crate) fn by_name(&self, kind: FileKind, name: &[u8]) -> bool {
         self.mask() >> kind as u32 & 1 != 0 && self.names.matches(name)
     }
 
-    /// Do the attributes?
+    /// Tells whether the attributes fulfil the conditions.
     pub(crate) fn by_attributes(&self, attr: &Attr) -> bool {
         let Time(mtime) = attr.mtime;
         self.size.contains(&attr.size) && self.mtime.contains(&mtime)
     }
 
-    /// A bit for each type.
+    /// Returns a bit for each type.
     fn mask(&self) -> u32 {
         if self.kinds.is_empty() {
             u32::MAX
@@ -186,7 +189,7 @@ impl Filter {
         }
     }
 
-    /// As the kernel reads it. `directories`: all of them are given.
+    /// Returns the program for the kernel. With `directories` the search gives all of them.
     pub(crate) fn program(&self, directories: bool) -> FilterProgram {
         let turned = |time: &i64| (*time as u64) ^ 1 << 63;
         let attributes = if self.asks_for_attributes() { WANTS_ATTRIBUTES } else { 0 };

@@ -25,35 +25,37 @@ const PROGRAM: u64 = FilterProgram::SIZE as u64;
 /// An entry that a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// The directory that it is in.
+    /// Its directory.
     pub dir: Ino,
     /// Inode number.
     pub ino: Ino,
     /// Type.
     pub kind: FileKind,
-    /// Its place in the directory, as [`lanefs::DirEntry`] has it: `readdir` gives entries in this order.
+    /// Its cookie, as in [`lanefs::DirEntry`]: `readdir` gives entries in this order.
     pub cookie: u64,
     /// Name.
     pub name: Vec<u8>,
 }
 
-/// An entry, and whether it is one that was asked for; else it is a directory on the way to those.
+/// An entry, and whether it fulfils the conditions; else it is a directory on the way to one.
 pub(crate) type Candidate = (Match, bool);
 
 impl Mirrored<'_, '_> {
-    /// Finds entries of the whole volume, in order of their directories' numbers and of places in them. What the device cannot decide,
-    /// or does not have, the host does, as it is then; what is found on the device is so at one moment. The report counts leaf blocks.
+    /// Finds entries of the whole volume, in the order of their directories' numbers and of their cookies.
+    /// The host decides about blocks that the device does not have or cannot decide about, as they are
+    /// then; the device sees one generation of the mirror. The report counts leaf blocks.
     ///
-    /// Inodes without a name are not found. Where attributes cannot be read, the entry is given: who asks for them hears why.
+    /// Inodes without a name are not found. An entry whose attributes cannot be read is given: the caller
+    /// gets the error when it reads them.
     ///
     /// # Errors
-    /// The volume's.
+    /// An error of the volume.
     pub fn find(&self, filter: &Filter) -> lanefs::Result<(Vec<Match>, Report)> {
         let (found, report) = self.candidates(filter, false)?;
         Ok((found.into_iter().map(|(entry, _)| entry).collect(), report))
     }
 
-    /// What fulfils a filter, and all `directories` if wanted.
+    /// Finds the entries that fulfil a filter, and all `directories` if wanted.
     pub(crate) fn candidates(
         &self,
         filter: &Filter,
@@ -87,14 +89,15 @@ impl Mirrored<'_, '_> {
         Ok((found, Report { by_device, by_host, copied }))
     }
 
-    /// What the kernel is asked.
+    /// Returns the settings of a search.
     pub(crate) fn search<'f>(&self, filter: &'f Filter, directories: bool) -> LeafSearch<'f> {
         let superblock = self.volume().superblock();
         let LookupQuery { inode_size, fuel, .. } = self.query(&ResolveOptions::default());
         LeafSearch { filter, directories, orphans: superblock.orphans, inode_size, fuel }
     }
 
-    /// All entries of these leaf blocks, in any order, and those of the blocks that the host must look at.
+    /// Returns all entries of these leaf blocks, in any order, and the blocks that the host must decide
+    /// about.
     pub(crate) fn entries(
         &self,
         mirror: &Mirror,
@@ -109,12 +112,13 @@ impl Mirrored<'_, '_> {
         Ok((found.into_iter().map(|(entry, _)| entry).collect(), undecided))
     }
 
-    /// Asked of the volume itself. What cannot be read is given.
+    /// Asks the volume for the attributes. An inode that cannot be read counts as fulfilling.
     fn fulfils(&self, filter: &Filter, ino: Ino) -> bool {
         self.volume().getattr(ino).map_or(true, |attr| filter.by_attributes(&attr))
     }
 
-    /// Has the device look through leaf blocks, and gives what it wrote: entries of a block behind one another, blocks in any order.
+    /// Returns the kernel's records of leaf blocks: entries of a block one behind the other, blocks in any
+    /// order.
     pub(crate) fn records(
         &self,
         mirror: &Mirror,
@@ -137,7 +141,8 @@ impl Mirrored<'_, '_> {
         Ok(records)
     }
 
-    /// One dispatch, with so many units of room: what was found, and how much room all of it takes.
+    /// Dispatches the kernel with so many units of room. Returns the records, and the room that all of them
+    /// take.
     fn dispatch(
         &self,
         mirror: &Mirror,
@@ -151,29 +156,29 @@ impl Mirrored<'_, '_> {
         let mut input = Staged::new(device, PARAMETERS + PROGRAM + list, Direction::ToDevice)?;
         // The count has a unit of its own.
         let output = Staged::new(device, (1 + room) * UNIT, Direction::ToHost)?;
-        let here = input.address();
+        let address = input.address();
         let query =
             LookupQuery { root: search.orphans, fuel: search.fuel, ..self.query(&ResolveOptions::default()) };
         let parameters = Parameters {
-            text: here + PARAMETERS,
-            starts: here + PARAMETERS + PROGRAM,
+            text: address + PARAMETERS,
+            starts: address + PARAMETERS + PROGRAM,
             count: leaves.len() as u32,
             answers: output.address(),
             room: room as u32,
             ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
-        let (told, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
-        let (told_program, told_leaves) = rest.split_at_mut(PROGRAM as usize);
-        parameters.write(told);
-        program.write(told_program);
-        for (to, at) in told_leaves.as_chunks_mut::<8>().0.iter_mut().zip(leaves) {
+        let (parameter_bytes, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
+        let (program_bytes, leaf_bytes) = rest.split_at_mut(PROGRAM as usize);
+        parameters.write(parameter_bytes);
+        program.write(program_bytes);
+        for (to, at) in leaf_bytes.as_chunks_mut::<8>().0.iter_mut().zip(leaves) {
             *to = at.to_le_bytes();
         }
         let mut work = Commands::new(device)?;
         work.record(|commands| {
             input.transfer(commands, input.len());
             output.clear(commands, UNIT);
-            commands.dispatch(&self.kernels().find, here, leaves.len() as u64);
+            commands.dispatch(&self.kernels().find, address, leaves.len() as u64);
             output.transfer(commands, output.len());
         })?;
         work.submit()?;
@@ -188,7 +193,8 @@ impl Mirrored<'_, '_> {
         Ok((units.take(needed.min(room) as usize).collect(), needed))
     }
 
-    /// Reads what the kernel wrote; what it could not decide is decided here, or is none of what is `decided`.
+    /// Reads the kernel's records. Decides about an entry that the kernel left open, and removes a leaf
+    /// block that it left open from `decided`.
     fn take(
         &self,
         mut records: &[Unit],
@@ -220,7 +226,7 @@ fn record_of(unit: &Unit) -> FindRecord {
     FindRecord::read(&bytes)
 }
 
-/// The entry behind the first unit of a record, and what follows it.
+/// Reads the entry behind the first unit of a record; returns it with the remaining units.
 fn entry_of(dir: Ino, order: u64, units: &[Unit]) -> Option<(Match, &[Unit])> {
     let [i0, i1, _, rest] = *units.first()?;
     let length = (rest & 0xff) as usize;
@@ -232,5 +238,5 @@ fn entry_of(dir: Ino, order: u64, units: &[Unit]) -> Option<(Match, &[Unit])> {
     Some((Match { dir, ino, kind, cookie: order + 1, name }, behind))
 }
 
-// The count has 32 bits; what is written over is what comes before the inode's number.
+// The count has 32 bits; the first unit of a record takes the entry's bytes in front of the inode's number.
 const _: () = assert!(LEAVES * LEAF_UNITS < 1 << 32 && entry::INODE.offset == UNIT as usize);

@@ -50,7 +50,8 @@ impl Gpu {
     /// Makes a mirror of a volume's metadata, with a directory cache.
     ///
     /// # Errors
-    /// The device's, the volume's; [`Error::Busy`](crate::Error::Busy) where another engine mirrors the volume already.
+    /// The device's, the volume's; [`Error::Busy`](crate::Error::Busy) where another engine mirrors the
+    /// volume already.
     pub fn mirror<'v>(&self, volume: &'v Volume, options: &MirrorOptions) -> Result<Mirrored<'_, 'v>> {
         Mirrored::new(&self.context, volume, options)
     }

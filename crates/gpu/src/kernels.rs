@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct KernelInfo {
     /// Name, also of its source `shaders/NAME.comp` and its code `shaders/NAME.spv`.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// Summary in a sentence.
     pub summary: &'static str,
     /// Unit of work of an invocation or a workgroup.
     pub each: &'static str,
@@ -59,7 +59,7 @@ macro_rules! define_kernels {
             /// Makes the pipelines. `replaced`: name and code of a kernel that a test has changed.
             ///
             /// # Errors
-            /// The driver's.
+            /// An error of the driver.
             pub(crate) fn new(
                 device: &Arc<Device>,
                 workgroup: u32,

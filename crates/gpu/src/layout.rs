@@ -1,5 +1,5 @@
-//! The format for shaders: `shaders/layout.glsl` is written from the declarations of the format, and a test proves that it is up
-//! to date.
+//! Constants that the host and the kernels share. `shaders/layout.glsl` is generated from the declarations
+//! of the format, and a test proves that it is up to date.
 
 use crate::limits::{COMPONENT_FUEL, COPY_FUEL, MAX_DEPTH, MAX_PATH};
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
@@ -9,13 +9,13 @@ use lanefs::format::{
 };
 use std::fmt::Write;
 
-/// Names that the directory cache takes: of up to so many bytes, compared as words.
+/// Longest name that the directory cache takes, in bytes and in words.
 pub(crate) const CACHED_NAME: usize = 24;
 pub(crate) const CACHED_NAME_WORDS: usize = CACHED_NAME / 4;
 
-/// A bucket of the directory cache has two slots in three sectors of 32 bytes: for each slot a tag, the number and the version of the leaf
-/// block and the last claim (words), then the slots. A slot is a packed quad (inode number, upper part of the directory's number, type, length
-/// of the name) and the name.
+/// Words of a bucket of the directory cache. Its first sector of 32 bytes has for each of the two slots a
+/// tag, the number and the version of the leaf block, and the last claim. A sector for each slot follows: a
+/// packed quad (inode number, upper part of the directory's number, type, length of the name) and the name.
 pub(crate) const CACHE_TAGS: usize = 0;
 pub(crate) const CACHE_BLOCKS: usize = 2;
 pub(crate) const CACHE_VERSIONS: usize = 4;
@@ -24,47 +24,49 @@ pub(crate) const CACHE_SLOTS: usize = 8;
 pub(crate) const CACHE_SLOT_WORDS: usize = 2 + CACHED_NAME_WORDS;
 pub(crate) const CACHE_BUCKET_WORDS: usize = CACHE_SLOTS + 2 * CACHE_SLOT_WORDS;
 
-/// Of the packed quad of a slot: lowest bits of directory, type (without its lowest bit, which no type has) and length.
+/// Lowest bits of the fields of a slot's packed quad: directory, type (without its lowest bit, which no
+/// type has), length.
 pub(crate) const CACHE_DIR_SHIFT: usize = 44;
 pub(crate) const CACHE_KIND_SHIFT: usize = 56;
 pub(crate) const CACHE_LENGTH_SHIFT: usize = 59;
 
-/// Numbers of inodes that the directory cache takes are below this.
+/// Bound of the inode numbers that the directory cache takes.
 pub(crate) const CACHED_INO: u64 = 1 << CACHE_DIR_SHIFT;
 
-/// Of a request to `leaves`: lowest bit of the depth of the map.
+/// Lowest bit of the depth in a request to `leaves`.
 pub(crate) const LEAF_DEPTH_SHIFT: u32 = 56;
 
-/// Bits of a pointer that are no position, and bits of the number of a pointer in its block.
+/// Bits of a pointer that are no position, and bits of a pointer's slot in its block.
 pub(crate) const POINTER_TAGS: u64 = 0x7f;
 pub(crate) const POINTER_SLOT_BITS: u32 = POINTERS_PER_BLOCK.trailing_zeros();
 
-/// Of a record of a search: the entry fulfils all conditions; some of them the host must look at; all of the leaf block it must.
+/// Flags of a record of a search: the entry fulfils all conditions; the host must decide about its
+/// attributes; the host must search the leaf block.
 pub(crate) const ENTRY_MATCHES: u64 = 1;
 pub(crate) const ENTRY_UNDECIDED: u64 = 2;
 pub(crate) const LEAF_UNDECIDED: u64 = 4;
 
-/// Of a search: conditions on attributes; all directories are given, whatever the conditions.
+/// Flags of a search: it has conditions on attributes; it gives all directories, whatever the conditions.
 pub(crate) const WANTS_ATTRIBUTES: u32 = 1;
 pub(crate) const WANTS_DIRECTORIES: u32 = 2;
 
-/// The tags of a pointer to a block of pointers, and of one to a block of 4 KiB.
+/// Tags of a pointer to a block of pointers, and of one to a block of 4 KiB.
 pub(crate) const POINTER_INDIRECT: u64 = Pointer::indirect(0).word();
 pub(crate) const POINTER_BLOCK: u64 = Pointer::data(0, BlockSize::Small).word();
 
-/// The code of a lookup that another dispatch has to go on with.
+/// Code of a lookup that another dispatch must resume.
 pub(crate) const UNFINISHED: u32 = 255;
 
-/// The forms of a directory's root that name one region.
+/// Forms of a directory's root that name one region.
 pub(crate) const FORM_SMALL: u64 = DirRoot::Small(BLOCK).word() % BLOCK;
 pub(crate) const FORM_REGION: u64 = DirRoot::Region(BLOCK).word() % BLOCK;
 
-/// The bits of a mode that are the type.
+/// Type bits of a mode, and two types.
 pub(crate) const MODE_TYPE: u16 = 0o170_000;
 pub(crate) const MODE_DIRECTORY: u16 = 0o040_000;
 pub(crate) const MODE_SYMLINK: u16 = 0o120_000;
 
-/// The file's text.
+/// Returns the text of `shaders/layout.glsl`.
 pub(crate) fn glsl() -> String {
     let mut text = String::from(
         "// Written from the declarations of the format (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders).\n\n",
@@ -111,7 +113,7 @@ pub(crate) fn glsl() -> String {
         ("INODE_PARENT_OR_DEVICE", inode::PARENT_OR_DEVICE.offset),
         ("LEAF_SIZE", leaf::SIZE),
         ("LEAF_OWNER", leaf::OWNER.offset),
-        ("LEAF_PLACE", leaf::NUMBER.offset),
+        ("LEAF_NUMBER", leaf::NUMBER.offset),
         ("LEAF_UNITS", leaf::UNITS.offset),
         ("ENTRY_SIZE", entry::SIZE),
         ("ENTRY_INODE", entry::INODE.offset),
@@ -192,7 +194,8 @@ pub(crate) fn glsl() -> String {
 // A code is a byte of an unfinished lookup's state, and none is `UNFINISHED`.
 const _: () = assert!(Code::ALL.len() <= UNFINISHED as usize && UNFINISHED < 256);
 
-// A bucket of the cache is three sectors: one with all that is needed to choose a slot, in two quads of words, and one for each slot.
+// A bucket of the cache has three sectors: one with all that is needed to choose a slot, in two vectors of
+// four words, and one for each slot.
 const _: () = {
     const SECTOR: usize = 8;
     assert!(CACHE_SLOTS == SECTOR && CACHE_SLOT_WORDS == SECTOR && CACHE_BUCKET_WORDS == 3 * SECTOR);
@@ -202,7 +205,8 @@ const _: () = {
     assert!(CACHE_KIND_SHIFT + 3 == CACHE_LENGTH_SHIFT, "a type has three bits without its lowest one");
 };
 
-// The bits of a pointer that are no position are below a block; a request to `leaves` has room for any block of a map.
+// The bits of a pointer that are no position are below a block; a request to `leaves` has room for any
+// block of a map.
 const _: () = {
     assert!(POINTER_TAGS < BLOCK && POINTER_INDIRECT <= POINTER_TAGS && POINTER_BLOCK <= POINTER_TAGS);
     assert!(POINTER_SLOT_BITS * (MAX_MAP_DEPTH as u32) < LEAF_DEPTH_SHIFT);

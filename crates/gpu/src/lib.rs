@@ -1,15 +1,17 @@
-//! The GPU engine: lookups and searches on Vulkan compute, on the same bytes and with the same answers as the CPU engine.
+//! The GPU engine: lookups and searches on Vulkan compute, on the same bytes and with the same answers as
+//! the CPU engine.
 //!
 //! * [`devices`] lists the devices of the machine; a [`Gpu`] is a device whose kernels have been probed.
-//! * [`Mirrored`] is a volume whose metadata the device has. It resolves batches of paths, several of them at a time ([`Pending`]), and finds
-//!   entries by name, type, size and time ([`Filter`]).
+//! * [`Mirrored`] is a volume whose metadata the device has. It resolves batches of paths, several of them
+//!   at a time ([`Pending`]), and finds entries by name, type, size and time ([`Filter`]).
 //! * [`Changes`] is the directories' part of a batch of changes.
 //! * [`Auto`] gives each batch to the faster of both engines.
 //! * The feature `testing` adds the twins (the kernels in Rust) and the interface for tests.
 //!
 //! `docs/gpu.md` describes how they work together.
 
-// The twins that no probe calls, and the generator of GLSL, are for tests; they are compiled in any case, so that they exist.
+// The twins that no probe calls, and the generator of GLSL, are for tests; they are compiled in any case,
+// so that they exist.
 #![cfg_attr(not(feature = "testing"), allow(dead_code, unreachable_pub))]
 
 #[macro_use]

@@ -1,5 +1,6 @@
-//! Limits of the kernels: what they leave to the host, how many rounds of loops they have, how large a workgroup is. The assertions
-//! below tie them to each other, to the format and to the least that Vulkan guarantees.
+//! Limits of the kernels: what they leave to the host, how many rounds of loops they have, how large a
+//! workgroup is. The assertions below tie them to each other, to the format and to the least that Vulkan
+//! guarantees.
 
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, LEAF_HEADER_UNITS, MAX_TREE_LEVEL, REGION_MAX, entry};
 use lanefs::format::{BLOCK, MAX_NAME, MAX_SYMLINKS_FOLLOWED, UNIT, UNITS_PER_LEAF};
@@ -19,8 +20,8 @@ pub(crate) const WORKGROUP: u32 = 64;
 /// Fewest invocations for which the fuel of a software device suffices to rebuild the largest region.
 const LEAST_WORKGROUP: usize = 32;
 
-/// Rounds of loops that one component may take on a sound volume. With less left, a lookup stops before the next component, and
-/// another dispatch resumes it.
+/// Rounds of loops that one component may take on a sound volume. With less left, a lookup stops before the
+/// next component, and another dispatch resumes it.
 pub(crate) const COMPONENT_FUEL: u32 = 1000;
 
 /// Rounds of loops that it takes to write down all entries of a leaf block.
@@ -29,8 +30,8 @@ pub(crate) const COPY_FUEL: u32 = 400;
 /// Rounds of loops of an invocation.
 pub(crate) const FUEL: u32 = 1 << 20;
 
-/// Rounds of loops of an invocation on llvmpipe. It ends all loops of the invocations of a vector after [`VECTOR_ROUNDS`] rounds, without
-/// a word, so those of a whole vector stay below.
+/// Rounds of loops of an invocation on llvmpipe. It ends all loops of the invocations of a vector after
+/// [`VECTOR_ROUNDS`] rounds, without a word, so those of a whole vector stay below.
 pub(crate) const FUEL_SOFTWARE: u32 = 4000;
 const VECTOR_ROUNDS: u32 = 65_535;
 const VECTOR_LANES: u32 = 16;
@@ -45,7 +46,8 @@ pub(crate) const MAX_GROUPS_PER_DIMENSION: u64 = 65_535;
 const _: () = assert!(FUEL_SOFTWARE * VECTOR_LANES < VECTOR_ROUNDS);
 const _: () = assert!(FUEL_SOFTWARE > 2 * COMPONENT_FUEL && FUEL >= FUEL_SOFTWARE);
 
-// A component: its groups, its end and its hash, a step for each level of a tree, all buckets of an index, a comparison.
+// A component: its groups, its end and its hash, a step for each level of a tree, all buckets of an index,
+// a comparison.
 const _: () = {
     let name = (2 + MAX_NAME / 4) + (1 + MAX_NAME / 32);
     let region = BUCKETS * (1 + BUCKET_SLOTS);
@@ -53,7 +55,8 @@ const _: () = {
     assert!(MAX_GROUPS + name + MAX_TREE_LEVEL as usize + region + comparison < COMPONENT_FUEL as usize);
 };
 
-// A leaf block: its words of used units, its entries, their units; and all names of a block are matched with the rest of the fuel.
+// A leaf block: its words of used units, its entries, their units; and all names of a block are matched
+// with the rest of the fuel.
 const _: () = {
     let units = UNITS_PER_LEAF as usize - LEAF_HEADER_UNITS;
     let entries = units / (entry::SIZE / UNIT as usize);
@@ -61,7 +64,8 @@ const _: () = {
     assert!(COPY_FUEL as usize + units + entries + BLOCK as usize / 4 < FUEL_SOFTWARE as usize);
 };
 
-// A region: each invocation of the smallest workgroup ranks its share of the entries among all, and fills its share of the buckets.
+// A region: each invocation of the smallest workgroup ranks its share of the entries among all, and fills
+// its share of the buckets.
 const _: () = {
     assert!(REGION_MAX.div_ceil(LEAST_WORKGROUP) * (REGION_MAX + 2) < FUEL_SOFTWARE as usize);
     assert!(BUCKETS.div_ceil(LEAST_WORKGROUP) * (2 * REGION_MAX + 1) < FUEL_SOFTWARE as usize);
@@ -69,8 +73,8 @@ const _: () = {
     assert!(REGION_MAX <= BUCKETS * BUCKET_SLOTS);
 };
 
-// Vulkan guarantees workgroups of 128 invocations and 16 KiB of shared memory. `build` has an entry's position, hash and successor, a slot
-// and two words for each bucket; `gather` has less.
+// Vulkan guarantees workgroups of 128 invocations and 16 KiB of shared memory. `build` has an entry's
+// position, hash and successor, a slot and two words for each bucket; `gather` has less.
 const _: () = {
     assert!(LEAST_WORKGROUP <= WORKGROUP as usize && WORKGROUP <= 128);
     assert!(REGION_MAX * (8 + 4 + 4) + BUCKETS * (BUCKET_SLOTS * 8 + 4 + 4) <= 16_384);

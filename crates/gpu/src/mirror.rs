@@ -1,13 +1,15 @@
-//! The metadata in the device's memory.
+//! The copy of the metadata in device memory.
 //!
-//! A table has a word for each 2 MiB chunk of the volume: the address of its copy, 0 where there is none. Metadata lies in chunks
-//! of its own, so a copy is a chunk. Blocks of it that are not in the host's memory, or no metadata, are all ones, which no structure is; what
-//! kernels meet there they answer with *not resident*, and the host decides.
+//! A table has an address for each 2 MiB chunk of the volume, 0 for a chunk without a copy. Metadata lie in
+//! chunks of their own, so a copy is a chunk. Blocks that the host does not have in memory, and blocks that
+//! are no metadata, are all ones, which no structure is; a kernel that reads them answers *not resident*,
+//! and the host decides.
 //!
-//! Each block of a copy has a version, which is raised when the block changes or goes; the directory cache asks it.
+//! Each block of a copy has a version, which rises when the block changes or goes; the directory cache
+//! compares it.
 //!
-//! Before a batch the mirror is brought up to the present: a [`Watch`] names the blocks that changed, which are copied at one moment
-//! between changes. So a batch sees the volume as it was at that moment.
+//! The host refreshes the mirror before a batch: a [`Watch`](lanefs::Watch) names the blocks that changed,
+//! and all of them are copied between two changes. So a batch sees the volume as it was then.
 
 use crate::error::{Error, Result};
 use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
@@ -23,52 +25,52 @@ const SLAB: u64 = 16;
 /// Bytes that are copied to the device at a time.
 const STAGING: u64 = 8 << 20;
 
-/// What a block that is not there is made of.
+/// Byte of which an absent block is made.
 const NOTHING: u8 = 0xff;
 
-/// Who takes blocks that changed.
+/// Receiver of blocks that changed.
 pub(crate) type Take<'t> = &'t mut dyn FnMut(Watched<'_>);
 
 /// A copy of the metadata, as far as the device has room.
 pub(crate) struct Mirror {
-    // First, for it waits for its end before the buffers go.
+    // Dropped first: it waits for its end before the buffers are freed.
     work: Commands,
     device: Arc<Device>,
     slabs: Vec<Buffer>,
-    /// Where the copy of a chunk is: number of the slab, chunk in it.
+    /// Copy of each chunk: number of the slab, chunk in it.
     chunks: BTreeMap<u64, (usize, u64)>,
-    /// Positions of the leaf blocks that it has.
+    /// Positions of the leaf blocks that the mirror has.
     pub(crate) leaves: BTreeSet<u64>,
-    /// Chunks of the last slab that are taken.
+    /// Chunks in use of the last slab.
     taken: u64,
-    /// Chunks at most, and chunks of the volume.
+    /// Most chunks of the mirror, and chunks of the volume.
     room: u64,
     count: u64,
     /// An address for each chunk of the volume, and behind them the number of each one's copy.
     table: Buffer,
     table_staging: Buffer,
-    /// A version for each block of all copies, as the device is to have them.
+    /// Version of each block of all copies: on the device, and as it must become.
     versions: Buffer,
     raised: Vec<u32>,
     staging: Buffer,
     version_staging: Buffer,
     /// Blocks copied so far: the generation. It rises whenever the device sees other bytes.
     generation: u64,
-    /// A copy failed.
+    /// A refresh failed.
     is_stale: bool,
 }
 
-/// Blocks that are on their way.
+/// Blocks in the staging buffers.
 #[derive(Default)]
 struct Load {
-    /// By slab: from where in the staging buffer, to where in the slab, how many bytes.
+    /// For each slab: offset in the staging buffer, offset in the slab, bytes.
     parts: BTreeMap<usize, Vec<(u64, u64, u64)>>,
     /// The same for versions.
     versions: Vec<(u64, u64, u64)>,
     used: u64,
 }
 
-/// Adds a part, to the last one where it goes on there.
+/// Adds a part, or extends the last one that it continues.
 fn push(parts: &mut Vec<(u64, u64, u64)>, from: u64, to: u64, len: u64) {
     match parts.last_mut() {
         Some(last) if last.0 + last.2 == from && last.1 + last.2 == to => last.2 += len,
@@ -77,10 +79,10 @@ fn push(parts: &mut Vec<(u64, u64, u64)>, from: u64, to: u64, len: u64) {
 }
 
 impl Mirror {
-    /// An empty mirror of a volume of `bytes` bytes, of up to `room` bytes.
+    /// Makes an empty mirror for a volume of `bytes` bytes, of up to `room` bytes.
     ///
     /// # Errors
-    /// The device's, for want of memory too.
+    /// An error of the device, also for want of memory.
     pub(crate) fn new(device: &Arc<Device>, bytes: u64, room: u64) -> Result<Mirror> {
         let count = bytes.div_ceil(CHUNK).max(1);
         let room = (room / CHUNK).min(count);
@@ -116,12 +118,12 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Addresses of the chunks' addresses and of the numbers of their copies, and how many chunks there are.
+    /// Returns the addresses of the table and of the numbers of the copies, and the number of chunks.
     pub(crate) fn table(&self) -> (u64, u64, u64) {
         (self.table.address, self.table.address + self.count * 8, self.count)
     }
 
-    /// Address of the versions, and how many there are.
+    /// Returns the address of the versions, and their number.
     pub(crate) fn versions(&self) -> (u64, u32) {
         (self.versions.address, self.raised.len() as u32)
     }
@@ -131,19 +133,20 @@ impl Mirror {
         self.generation
     }
 
-    /// The versions as the device has them, and the number of each chunk's copy.
+    /// Returns the versions as the device has them, and the number of each chunk's copy.
     pub(crate) fn snapshot(&self) -> (Vec<u32>, BTreeMap<u64, u32>) {
         (
             self.raised.clone(),
-            self.chunks.iter().map(|(chunk, place)| (*chunk, number_of(*place) as u32)).collect(),
+            self.chunks.iter().map(|(chunk, copy)| (*chunk, number_of(*copy) as u32)).collect(),
         )
     }
 
-    /// Has the device copy what changed since the last time, before what is submitted later. `changes` gives the blocks, as
-    /// [`Watch::changes`](lanefs::Watch::changes) does.
+    /// Has the device copy the blocks that changed since the last refresh, before all later submissions.
+    /// `changes` gives the blocks, as [`Watch::changes`](lanefs::Watch::changes) does.
     ///
     /// # Errors
-    /// The device's; from then on the mirror is of no more use, for what did not reach it is not named again.
+    /// An error of the device; the mirror then refuses all use, for a block that did not reach it is not
+    /// named again.
     pub(crate) fn refresh(&mut self, changes: impl FnOnce(Take<'_>)) -> Result<()> {
         if self.is_stale {
             let code = vk::Result::ERROR_DEVICE_LOST;
@@ -152,15 +155,18 @@ impl Mirror {
                 code,
             });
         }
-        // Until all has been copied.
+        // Until all blocks have been copied.
         self.is_stale = true;
+        let before = self.generation;
         self.copy_changes(changes)?;
+        debug_assert!(before <= self.generation, "generations only rise");
+        debug_assert!(self.chunks.len() as u64 <= self.room && self.taken <= SLAB, "more copies than room");
         self.is_stale = false;
         Ok(())
     }
 
     fn copy_changes(&mut self, changes: impl FnOnce(Take<'_>)) -> Result<()> {
-        // What was sent the last time must have left the staging buffers.
+        // The staging buffers are free when the last copies have ended.
         self.work.wait()?;
         let (mut load, mut outcome, mut is_new) = (Load::default(), Ok(()), false);
         changes(&mut |block| {
@@ -168,7 +174,8 @@ impl Mirror {
                 return;
             }
             let known = self.chunks.len();
-            let Some((slab, chunk)) = self.place(block.at / CHUNK, block.kind.is_some(), &mut outcome) else {
+            let Some((slab, chunk)) = self.copy_of(block.at / CHUNK, block.kind.is_some(), &mut outcome)
+            else {
                 return;
             };
             is_new |= self.chunks.len() > known;
@@ -177,6 +184,10 @@ impl Mirror {
             } else {
                 self.leaves.remove(&block.at);
             }
+            debug_assert!(
+                load.used.is_multiple_of(BLOCK) && load.used <= STAGING,
+                "the staging buffer overflows"
+            );
             if load.used + BLOCK > STAGING {
                 outcome = self.send(&mut load, false).and_then(|()| self.work.wait());
             }
@@ -198,6 +209,7 @@ impl Mirror {
 
     /// Raises the version of a block.
     fn raise(&mut self, number: u64, load: &mut Load) {
+        debug_assert!((number as usize) < self.raised.len(), "a copy without versions");
         let Some(version) = self.raised.get_mut(number as usize) else { return };
         *version = version.wrapping_add(1);
         let from = load.used / BLOCK * 4;
@@ -208,10 +220,10 @@ impl Mirror {
         push(&mut load.versions, from, number * 4, 4);
     }
 
-    /// Where a chunk's copy is, or is going to be where it is `needed` and there is room.
-    fn place(&mut self, chunk: u64, needed: bool, outcome: &mut Result<()>) -> Option<(usize, u64)> {
-        if let Some(place) = self.chunks.get(&chunk) {
-            return Some(*place);
+    /// Finds a chunk's copy, or makes one where it is `needed` and the mirror has room.
+    fn copy_of(&mut self, chunk: u64, needed: bool, outcome: &mut Result<()>) -> Option<(usize, u64)> {
+        if let Some(copy) = self.chunks.get(&chunk) {
+            return Some(*copy);
         }
         if !needed || chunk >= self.count || self.chunks.len() as u64 >= self.room {
             return None;
@@ -219,7 +231,7 @@ impl Mirror {
         if self.taken == SLAB {
             match self.grow() {
                 Ok(()) => {}
-                // What does not fit is not resident.
+                // A chunk that does not fit is not resident.
                 Err(Error::Device { code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, .. }) => {
                     self.room = self.chunks.len() as u64;
                     return None;
@@ -230,19 +242,19 @@ impl Mirror {
                 }
             }
         }
-        let place = (self.slabs.len() - 1, self.taken);
+        let copy = (self.slabs.len() - 1, self.taken);
         self.taken += 1;
-        self.chunks.insert(chunk, place);
-        let address = self.slabs[place.0].address + place.1 * CHUNK;
+        self.chunks.insert(chunk, copy);
+        let address = self.slabs[copy.0].address + copy.1 * CHUNK;
         let (at, behind) = (chunk as usize * 8, (self.count * 8 + chunk * 4) as usize);
         if let Some(bytes) = self.table_staging.bytes_mut() {
             bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
-            bytes[behind..behind + 4].copy_from_slice(&(number_of(place) as u32).to_le_bytes());
+            bytes[behind..behind + 4].copy_from_slice(&(number_of(copy) as u32).to_le_bytes());
         }
-        Some(place)
+        Some(copy)
     }
 
-    /// Room for more chunks, all ones.
+    /// Allocates a slab, all ones.
     fn grow(&mut self) -> Result<()> {
         let slab = Buffer::new(&self.device, SLAB * CHUNK, MemoryLocation::Device)?;
         self.work.record(|commands| commands.fill(&slab, slab.len, u32::MAX))?;
@@ -253,7 +265,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Has what has gathered in the staging buffers copied, the table too where it changed.
+    /// Submits the copies of the staging buffers, and of the table where it changed.
     fn send(&mut self, load: &mut Load, is_new: bool) -> Result<()> {
         if load.used == 0 {
             return Ok(());
@@ -273,7 +285,7 @@ impl Mirror {
     }
 }
 
-/// The number of a copy among all of them.
+/// Returns the number of a copy among all of them.
 fn number_of((slab, chunk): (usize, u64)) -> u64 {
     slab as u64 * SLAB + chunk
 }
@@ -289,7 +301,7 @@ mod tests {
         let device = Device::open(&Choice::Best, true, false).expect("a Vulkan device");
         let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
         let volume = Volume::create_memory(&options).expect("volume");
-        let mut watch = volume.watch().expect("watch").expect("nobody else watches");
+        let mut watch = volume.watch().expect("watch").expect("no other engine watches");
         let mut mirror = Mirror::new(&device, 16 << 20, 16 << 20).expect("mirror");
         mirror.refresh(|take| watch.changes(take)).expect("refreshed");
         mirror.is_stale = true;

@@ -22,7 +22,8 @@ const KEPT_BYTES: u64 = 512 << 20;
 /// How much of a device's memory a volume gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MirrorOptions {
-    /// Bytes of the mirror at most; `None`: three quarters of the device's memory, or a quarter where that is the host's.
+    /// Bytes of the mirror at most; `None`: three quarters of the device's memory, or a quarter where that
+    /// is the host's.
     pub room: Option<u64>,
     /// The directory cache's part of the device's memory, 0 for none.
     pub cache: f64,
@@ -125,8 +126,8 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         self.state.lock()
     }
 
-    /// Refreshes the mirror and works with it while no other thread can change it. Returns the outcome and the blocks copied; `None` where
-    /// the device failed, now or before.
+    /// Refreshes the mirror and works with it while no other thread can change it. Returns the outcome and
+    /// the blocks copied; `None` where the device failed, now or before.
     pub(crate) fn on_device<T>(&self, work: impl FnOnce(&Mirror) -> Result<T>) -> Option<(T, u64)> {
         self.state().attempt(|mirror, watch| {
             let before = mirror.generation();
@@ -139,7 +140,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     /// Refreshes the mirror and works with it, also on a device that has failed.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn with_mirror<T>(&self, work: impl FnOnce(&Mirror) -> Result<T>) -> Result<T> {
         let mut state = self.state();
         let EngineState { mirror, watch, .. } = &mut *state;
@@ -161,10 +162,11 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         {
             state.kept.remove(0);
         }
+        debug_assert!(state.kept.len() <= KEPT, "more batches are kept than may be");
     }
 
-    /// Resumes the unfinished lookups of a batch; returns the submission's number, or `None` where the mirror has been refreshed since
-    /// the generation at which they began.
+    /// Resumes the unfinished lookups of a batch; returns the submission's number, or `None` where the
+    /// mirror has been refreshed since the generation at which they began.
     pub(crate) fn resume(
         &self,
         batch: &mut PathBatch,
@@ -204,8 +206,8 @@ impl<'g, 'v> Mirrored<'g, 'v> {
 }
 
 impl<'v> EngineState<'v> {
-    /// Works with the device; `None` where it failed, now or before. A shortage of memory costs the batches that are kept, for the next
-    /// work may need less; every other error ends the use of the device.
+    /// Works with the device; `None` where it failed, now or before. A shortage of memory costs the batches
+    /// that are kept, for the next work may need less; every other error ends the use of the device.
     pub(crate) fn attempt<T>(
         &mut self,
         work: impl FnOnce(&mut Mirror, &mut Watch<'v>) -> Result<T>,

@@ -20,7 +20,8 @@ const MAX_TEXT: u64 = 32 << 20;
 // Offsets in the text have 32 bits.
 const _: () = assert!(MAX_TEXT <= u32::MAX as u64);
 
-/// Submissions of one call that are in flight at a time: one that the device works on, one that waits, one that is prepared.
+/// Submissions of one call that are in flight at a time: one that the device works on, one that waits, one
+/// that is prepared.
 const IN_FLIGHT: usize = 3;
 
 /// A batch on the device, or none: then the host answers.
@@ -34,7 +35,8 @@ struct Submission {
     work: Option<(PathBatch, u64)>,
 }
 
-/// The answers to a batch, as soon as they exist. Only [`wait`](Self::wait) blocks; as a future it can be awaited.
+/// The answers to a batch, as soon as they exist. Only [`wait`](Self::wait) blocks; as a future it can be
+/// awaited.
 #[must_use = "the answers are in it"]
 pub struct Pending<'m, 'g, 'v, 'p, P> {
     mirrored: &'m Mirrored<'g, 'v>,
@@ -45,12 +47,12 @@ pub struct Pending<'m, 'g, 'v, 'p, P> {
 }
 
 impl<'g, 'v> Mirrored<'g, 'v> {
-    /// Resolves paths, as [`Volume::resolve_batch`](lanefs::Volume::resolve_batch) does and with the same answers. Many paths go in several
-    /// submissions; the device has the next ones while it works on one. Where the device fails, the CPU engine continues
-    /// ([`failure`](Self::failure)).
+    /// Resolves paths, as [`Volume::resolve_batch`](lanefs::Volume::resolve_batch) does and with the same
+    /// answers. Many paths go in several submissions; the device has the next ones while it works on one.
+    /// Where the device fails, the CPU engine continues ([`failure`](Self::failure)).
     ///
     /// # Errors
-    /// The volume's.
+    /// An error of the volume.
     pub fn resolve_batch<P: AsRef<[u8]> + Sync>(
         &self,
         options: &ResolveOptions,
@@ -82,8 +84,9 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         }
     }
 
-    /// Submits paths to the device, which resolves them in the volume as it is now: about a quarter of a million at most, more are for
-    /// [`resolve_batch`](Self::resolve_batch). The call blocks only while blocks that changed are copied, where they are many.
+    /// Submits paths to the device, which resolves them in the volume as it is now: about a quarter of a
+    /// million at most, more are for [`resolve_batch`](Self::resolve_batch). The call blocks only while
+    /// blocks that changed are copied, where they are many.
     pub fn submit<'m, 'p, P: AsRef<[u8]> + Sync>(
         &'m self,
         options: &ResolveOptions,
@@ -137,11 +140,11 @@ impl<P: AsRef<[u8]> + Sync> Pending<'_, '_, '_, '_, P> {
         self.number().is_none_or(|number| self.mirrored.device().is_over(number).unwrap_or(true))
     }
 
-    /// Waits for the answers, in the order of the paths. The CPU engine answers the paths that the device left open, or all where it
-    /// fails.
+    /// Waits for the answers, in the order of the paths. The CPU engine answers the paths that the device
+    /// left open, or all where it fails.
     ///
     /// # Errors
-    /// The volume's.
+    /// An error of the volume.
     pub fn wait(mut self) -> lanefs::Result<(Vec<Resolution>, Report)> {
         self.answers()
     }

@@ -1,5 +1,5 @@
-//! Batches of changes that are made up from what a memory has: tasks of every kind, with entries and blocks that are new in places where
-//! nothing is.
+//! Random batches of changes on the directories that a memory has: tasks of every kind, whose new entries
+//! and blocks lie behind the end of the volume.
 
 use crate::twin::Memory;
 use lanefs::bulk::{Added, Batch, Head, Source, Task};
@@ -9,31 +9,32 @@ use lanefs::format::dir::{
 };
 use lanefs::format::{BLOCK, DirRoot, InodeSize, UNIT, UNITS_PER_LEAF};
 
-/// Where invented leaf blocks and index blocks are: behind the end of any volume that is mirrored here.
+/// Positions of invented leaf blocks, entries and index blocks: behind the end of any volume that a test
+/// mirrors.
 const LEAVES: u64 = 1 << 45;
 const ENTRIES: u64 = 2 << 45;
 const INDEXES: u64 = 3 << 45;
 
-/// Entries of a leaf block that is invented, of names of up to 16 bytes.
+/// Entries of an invented leaf block, with names of up to 16 bytes.
 const IN_LEAF: u64 = (UNITS_PER_LEAF - LEAF_HEADER_UNITS as u64) / 3;
 
-/// Regions of a directory that are looked at.
+/// Regions of a directory at most.
 const REGIONS: usize = 1000;
 
-/// A region that there is.
+/// A region of a directory.
 #[derive(Clone, Debug)]
 pub struct ExistingRegion {
-    /// Where its index is.
+    /// Position and form of its index.
     pub source: Source,
-    /// The entry that opens it.
+    /// Position of its dummy.
     pub dummy: u64,
-    /// Hashes that belong to it: the lowest and the last.
+    /// Its hashes: the lowest and the last.
     pub hashes: (u32, u32),
     /// Its entries, in the order of the index.
     pub entries: Vec<Added>,
 }
 
-/// The regions of a directory, as far as its structures make sense.
+/// Returns the regions of a directory, as far as its structures make sense.
 pub fn regions<M: Memory>(memory: &M, size: InodeSize, inode: u64) -> Option<Vec<ExistingRegion>> {
     let root = memory.quad(inode + size.dir_root().offset as u64)?;
     let mut regions = Vec::new();
@@ -88,11 +89,11 @@ fn region<M: Memory>(memory: &M, source: Source, dummy: u64, entries: Vec<u64>) 
     Some(ExistingRegion { source, dummy, hashes: (hash(dummy)?, u32::MAX), entries })
 }
 
-/// Makes batches.
+/// Maker of random batches.
 pub struct Maker<'m, M> {
     memory: &'m M,
     size: InodeSize,
-    /// Of a sequence that looks like chance.
+    /// State of the random numbers.
     number: u64,
     /// Leaf blocks and index blocks invented so far.
     leaves: u64,
@@ -103,18 +104,18 @@ pub struct Maker<'m, M> {
 }
 
 impl<'m, M: Memory> Maker<'m, M> {
-    /// From a memory with inodes of this size.
+    /// Makes batches on a memory with inodes of this size.
     pub fn new(memory: &'m M, size: InodeSize, seed: u64) -> Self {
         let number = seed.wrapping_mul(2) + 1;
         Maker { memory, size, number, leaves: 0, indexes: 0, in_leaf: 0, batch: Batch::default() }
     }
 
-    /// The batch so far, which begins anew.
+    /// Returns the batch so far, and begins a new one.
     pub fn batch(&mut self) -> Batch {
         std::mem::take(&mut self.batch)
     }
 
-    /// Has it no task so far?
+    /// Tells whether the batch has no task.
     pub fn is_empty(&self) -> bool {
         self.batch.tasks.is_empty()
     }
@@ -124,7 +125,8 @@ impl<'m, M: Memory> Maker<'m, M> {
         (self.number >> 24) % limit.max(1)
     }
 
-    /// Adds tasks on the directory whose inode is at this position; none where its structures make no sense.
+    /// Adds tasks on the directory with its inode at this position; none where its structures make no
+    /// sense.
     pub fn add(&mut self, inode: u64) {
         let Some(regions) = regions(self.memory, self.size, inode) else { return };
         if regions.is_empty() {
@@ -141,7 +143,7 @@ impl<'m, M: Memory> Maker<'m, M> {
         }
     }
 
-    /// A task on neighbouring regions, which may be all that the directory has.
+    /// Adds a task on neighbouring regions, which may be all regions of the directory.
     fn task(&mut self, inode: u64, regions: &[ExistingRegion], is_all: bool) {
         let part = self.below(4);
         let (mut stay, mut removed) = (Vec::new(), Vec::new());
@@ -236,7 +238,7 @@ impl<'m, M: Memory> Maker<'m, M> {
         batch.tasks.push(task);
     }
 
-    /// A hash of a region; some are those of few.
+    /// Returns a hash of a region; some hashes are frequent.
     fn hash(&mut self, (lowest, last): (u32, u32)) -> u32 {
         let span = u64::from(last.saturating_sub(lowest)) + 1;
         let by = match self.below(3) {
@@ -264,7 +266,7 @@ impl<'m, M: Memory> Maker<'m, M> {
         INDEXES + self.indexes * BLOCK
     }
 
-    /// Units of a leaf block that nothing is in.
+    /// Returns the free units of a leaf block.
     fn free_units(&self, leaf: u64) -> Vec<u64> {
         let is_free = |unit: &u64| {
             let word = self.memory.word(leaf + leaf::UNITS.offset as u64 + unit / 32 * 4);
@@ -274,7 +276,7 @@ impl<'m, M: Memory> Maker<'m, M> {
     }
 }
 
-/// Those of a new leaf block, behind its dummy.
+/// Returns the units of a new leaf block, behind its dummy.
 fn new_units() -> Vec<u64> {
     (LEAF_HEADER_UNITS as u64 + entry_units(0) as u64..UNITS_PER_LEAF - 3).step_by(3).collect()
 }

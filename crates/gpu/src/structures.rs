@@ -1,5 +1,5 @@
-//! The structures that the host and the kernels share, each declared once: as a Rust type with a writer and a reader, and as GLSL in
-//! `shaders/structures.glsl`, which a test keeps up to date.
+//! The structures that the host and the kernels share, each declared once: as a Rust type with a writer and
+//! a reader, and as GLSL in `shaders/structures.glsl`, which a test keeps up to date.
 
 mod declare;
 
@@ -14,7 +14,8 @@ pub(crate) const PUSHED: u32 = size_of::<u64>() as u32;
 structures! {
     /// Parameters of a dispatch. Their address is all that is pushed.
     buffer(16) Parameters {
-        /// Address of the mirror's table: an address for each chunk of the volume, 0 for a chunk without a copy.
+        /// Address of the mirror's table: an address for each chunk of the volume, 0 for a chunk without a
+        /// copy.
         chunks: u64,
         /// Chunks of the volume.
         chunk_count: u64,
@@ -36,7 +37,8 @@ structures! {
         fills: u64,
         /// Inode number of the root directory; for `find` of the directory of inodes without a name.
         root: u64,
-        /// Inode number of the directory where relative paths begin; for `warm` the position of the first block.
+        /// Inode number of the directory where relative paths begin; for `warm` the position of the first
+        /// block.
         base: u64,
         /// Seed of the volume's hashes.
         seed: Vector,
@@ -78,8 +80,9 @@ structures! {
         bytes: u32,
     }
 
-    /// Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and whether only
-    /// slashes remain behind a target (1 bit); the offset where the text continues; and the directory.
+    /// Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and
+    /// whether only slashes remain behind a target (1 bit); the offset where the text continues; and the
+    /// directory.
     record LookupAnswer {
         /// CODE_SUCCESS, or why not.
         code: u32,
@@ -121,11 +124,11 @@ structures! {
         time_min: u64,
         /// Latest time, its sign bit turned.
         time_max: u64,
-        /// A bit for each type.
+        /// Returns a bit for each type.
         kinds: u32,
         /// WANTS_ATTRIBUTES, WANTS_DIRECTORIES.
         wants: u32,
-        /// For each byte the states that it leads on from.
+        /// States that each byte leads on from.
         leads: [u64; 256],
     }
 
@@ -157,7 +160,8 @@ structures! {
 
     /// Result of `seek`.
     record SeekAnswer {
-        /// Root of a directory that has only the region of the hash: form, and position of the leaf or index block.
+        /// Root of a directory that has only the region of the hash: form, and position of the leaf or
+        /// index block.
         home: u64,
         /// Position of the region's dummy.
         dummy: u64,

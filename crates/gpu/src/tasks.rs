@@ -1,11 +1,11 @@
-//! A batch of changes whose ranges are checked, with where each task's entries are among those of all tasks.
+//! A batch of changes with checked ranges, and the range of each task's entries among those of all tasks.
 
 use lanefs::bulk::{Added, Batch, Head, Source, Undecided};
 use lanefs::format::dir::{REGION_MAX, index};
 use lanefs::format::{BLOCK, MAX_VOLUME, UNIT};
 use std::ops::Range;
 
-/// A task, and what it names.
+/// A task, with its parts of the batch's lists.
 pub(crate) struct TaskView<'b> {
     /// Position of the directory's inode.
     pub(crate) inode: u64,
@@ -13,14 +13,15 @@ pub(crate) struct TaskView<'b> {
     pub(crate) removed: &'b [u64],
     pub(crate) added: &'b [Added],
     pub(crate) heads: &'b [Head],
-    /// Of the batch's lists, and of the lists that the kernels make: what stays; what stays and what is added.
+    /// Ranges of the batch's lists, and of the lists that the kernels make.
     pub(crate) ranges: Ranges,
     /// Entries that stay, and lowest hash of the first region.
     pub(crate) stay: u32,
     pub(crate) lowest: u32,
 }
 
-/// First places of a task in the lists of all tasks, and ends.
+/// Ranges of a task in the lists of all tasks: `items` are the entries that stay, `merged` those that stay
+/// and are added.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranges {
     pub(crate) sources: Range<u32>,
@@ -35,15 +36,15 @@ pub(crate) struct Ranges {
 pub(crate) struct Tasks<'b> {
     pub(crate) batch: &'b Batch,
     pub(crate) parts: Vec<TaskView<'b>>,
-    /// Entries that stay, and those with what is added.
+    /// Entries that stay, and entries that stay or are added.
     pub(crate) items: u32,
     pub(crate) merged: u32,
 }
 
 impl<'b> Tasks<'b> {
     /// # Errors
-    /// [`Undecided`] where a range is none of its list, a list is out of order, or tasks and heads contradict one another: no kernel is asked
-    /// for what it could only read outside its buffers.
+    /// [`Undecided`] where a range lies outside its list, a list is out of order, or tasks and heads
+    /// contradict one another: no kernel gets a batch that it could only read outside its buffers.
     pub(crate) fn of(batch: &'b Batch) -> Result<Tasks<'b>, Undecided> {
         let mut tasks = Tasks { batch, parts: Vec::with_capacity(batch.tasks.len()), items: 0, merged: 0 };
         for number in 0..batch.tasks.len() {
@@ -52,7 +53,7 @@ impl<'b> Tasks<'b> {
             tasks.merged = part.ranges.merged.end;
             tasks.parts.push(part);
         }
-        // Each head is one of its task's.
+        // Each head lies in the range of its task.
         let is_known = |(i, head): (usize, &Head)| {
             let part = tasks.parts.get(head.task as usize);
             part.is_some_and(|part| {
@@ -64,13 +65,14 @@ impl<'b> Tasks<'b> {
         if fits && batch.heads.iter().enumerate().all(is_known) { Ok(tasks) } else { Err(Undecided) }
     }
 
-    /// Words that the kernels write at most: links of each entry, of dummies and of what follows, and all slots.
+    /// Returns the most words that the kernels write: links of each entry, of dummies and of their
+    /// successors, and all slots.
     pub(crate) fn most_words(&self) -> u64 {
         let entries = u64::from(self.merged) + u64::from(self.items);
         2 * entries + self.batch.heads.len() as u64 * (index::SLOTS.len as u64 + 4)
     }
 
-    /// The next task; `None` where it makes no sense.
+    /// Checks the next task; `None` where it makes no sense.
     fn part(&self, number: usize) -> Option<TaskView<'b>> {
         fn slice<T>(list: &[T], range: (u32, u32)) -> Option<&[T]> {
             list.get(range.0 as usize..range.1 as usize)

@@ -1,5 +1,5 @@
-//! The interface for tests and benchmarks (feature `testing`): the kernels' own results, the contents of the device's memory, random
-//! batches of changes.
+//! The interface for tests and benchmarks (feature `testing`): the kernels' own results, the contents of
+//! the device's memory, random batches of changes.
 
 use crate::error::Result;
 use crate::filter::Filter;
@@ -20,11 +20,11 @@ pub fn generated_glsl() -> [(&'static str, String); 2] {
 }
 
 impl Mirrored<'_, '_> {
-    /// Resolves paths by the lookup kernel alone. Returns its results, and its fill requests (of the last dispatch, where there are
-    /// several).
+    /// Resolves paths by the lookup kernel alone. Returns its results, and its fill requests (of the last
+    /// dispatch, where there are several).
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn kernel_lookup<P: AsRef<[u8]>>(
         &self,
         query: &LookupQuery,
@@ -38,10 +38,11 @@ impl Mirrored<'_, '_> {
         self.query(options)
     }
 
-    /// Returns the records that the kernel writes of these leaf blocks, in any order of blocks; without a list of all that the mirror has.
+    /// Returns the records that the kernel writes of these leaf blocks, in any order of blocks; without a
+    /// list of all that the mirror has.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn records_of(
         &self,
         search: &LeafSearch<'_>,
@@ -56,7 +57,7 @@ impl Mirrored<'_, '_> {
     /// Returns the kernels' results for inodes, and for blocks of file maps.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     #[expect(clippy::type_complexity, reason = "two lists")]
     pub fn cores_and_leaves(
         &self,
@@ -74,7 +75,7 @@ impl Mirrored<'_, '_> {
     /// Copies the directory cache as it is now.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let (versions, copies) = self.with_mirror(|mirror| Ok(mirror.snapshot()))?;
         Ok(Snapshot { cache: self.cache().snapshot(self.device())?, versions, copies })

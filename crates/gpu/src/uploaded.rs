@@ -1,4 +1,5 @@
-//! Paths that stay in device memory, and answers that stay there: the cost of lookups for another program on the device.
+//! Paths that stay in device memory, and answers that stay there: the cost of lookups for another program
+//! on the device.
 
 use crate::batch::{BatchShape, PathBatch};
 use crate::error::Result;
@@ -18,7 +19,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     /// Copies paths to the device.
     ///
     /// # Errors
-    /// The device's, also for want of memory.
+    /// An error of the device, also for want of memory.
     pub fn upload<P: AsRef<[u8]>>(
         &self,
         options: &ResolveOptions,
@@ -42,10 +43,11 @@ impl<'g, 'v> Mirrored<'g, 'v> {
 }
 
 impl UploadedPaths<'_, '_, '_> {
-    /// Resolves all paths, and waits for the device. A lookup that one dispatch does not finish stays unanswered.
+    /// Resolves all paths, and waits for the device. A lookup that one dispatch does not finish stays
+    /// unanswered.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn resolve(&mut self) -> Result<()> {
         let mut last = None;
         for (batch, _) in &mut self.batches {
@@ -57,7 +59,7 @@ impl UploadedPaths<'_, '_, '_> {
     /// Copies the answers to the host; [`lanefs::Code::NotResident`] for a path that the device left open.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn answers(&self) -> Result<Vec<Resolution>> {
         let mut answers = Vec::new();
         for (batch, count) in &self.batches {

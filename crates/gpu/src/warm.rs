@@ -20,7 +20,7 @@ impl Mirrored<'_, '_> {
     /// Fills the directory cache with all entries, as far as they fit.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn warm(&self) -> Result<()> {
         if self.cache().buckets().1 == 0 {
             return Ok(());
@@ -46,9 +46,10 @@ impl Mirrored<'_, '_> {
         })
     }
 
-    /// Tells whether to [`warm`](Self::warm) before the first batch, of so many paths. The notes of a submission are in the cache for
-    /// the next one, so only the paths of the first one gain. Measured on llvmpipe, warming costs 3.7 µs an entry and a path of five
-    /// components gains 1.4 µs: it pays from some three paths for each entry of the volume on.
+    /// Tells whether to [`warm`](Self::warm) before the first batch, of so many paths. The notes of a
+    /// submission are in the cache for the next one, so only the paths of the first one gain. Measured on
+    /// llvmpipe, warming costs 3.7 µs an entry and a path of five components gains 1.4 µs: it pays from
+    /// some three paths for each entry of the volume on.
     pub fn is_worth_warming(&self, paths: usize) -> bool {
         const PATHS_FOR_EACH: u64 = 3;
         let first = paths.min(MAX_PATHS) as u64;

@@ -1,4 +1,5 @@
-//! The kernels that change directories are equal to their twins, and what the twins give is sound: lists and indexes as they should be.
+//! The kernels that change directories are equal to their twins, and the twins' results are sound: lists
+//! and indexes as they should be.
 
 mod support;
 
@@ -35,7 +36,7 @@ fn directories(volume: &Volume) -> Vec<Ino> {
     found
 }
 
-/// A volume with directories of every form, in which much was removed again.
+/// A volume with directories of every form, from which many entries were removed again.
 fn worn(seed: u64, size: InodeSize) -> Volume {
     let volume = Volume::create_memory(&options(size)).expect("volume");
     let numbers = &mut Seeded::new(seed);
@@ -54,7 +55,7 @@ fn worn(seed: u64, size: InodeSize) -> Volume {
     volume
 }
 
-/// With the words in order.
+/// Sorts the words.
 fn sorted(rebuilt: Result<Rebuilt, Undecided>) -> Result<Rebuilt, Undecided> {
     rebuilt.map(|mut rebuilt| {
         rebuilt.words.sort_unstable();
@@ -77,13 +78,13 @@ fn batches(memory: &HostCopy, size: InodeSize, dirs: &[Ino], seed: u64, alone: b
 }
 
 fn compare(gpu: &Gpu, volume: &Volume, workgroup: u32, seeds: std::ops::Range<u64>) -> (usize, usize) {
-    // What is listed comes into memory by that: before it is copied.
+    // Listing makes the blocks resident, before they are copied.
     let dirs = directories(volume);
     let memory = HostCopy::of(volume).expect("copied");
     let mirrored = gpu.mirror(volume, &uncached()).expect("mirror");
     let setting = setting(&mirrored, workgroup);
     let mut changes = mirrored.changes();
-    changes.look().expect("the device");
+    changes.refresh().expect("the device");
     let (mut able, mut count) = (0, 0);
     for seed in seeds {
         for batch in batches(&memory, setting.inode_size, &dirs, seed, seed % 2 == 0) {
@@ -108,16 +109,16 @@ fn regions_are_rebuilt_as_by_the_twins_in_workgroups_of_any_size() {
         (4, InodeSize::B128, 48),
     ] {
         let (able, count) = compare(&gpu(workgroup), &worn(seed, size), workgroup, seed..seed + 6);
-        // The fuel of a program on the processor suffices for all of them.
+        // The fuel of a software device suffices for all of them.
         assert_eq!(able, count, "in workgroups of {workgroup}");
     }
 }
 
-/// What the twin gives, tried on a volume with entries and blocks that are there in the test only.
+/// The twin's words, on a copy of a volume with entries and blocks that only the test has.
 struct Changed<'m> {
     memory: &'m HostCopy,
     words: BTreeMap<u64, u64>,
-    /// Hashes of what was added.
+    /// Hashes of the added entries.
     hashes: BTreeMap<u64, u32>,
 }
 
@@ -136,7 +137,7 @@ impl Changed<'_> {
         self.quad(at)
     }
 
-    /// The list behind a position, and that it leads back as well.
+    /// Returns the list behind a position; checks that it leads back as well.
     fn list(&self, from: u64, count: usize) -> Vec<u64> {
         let mut list = Vec::new();
         let mut at = from;
@@ -149,7 +150,7 @@ impl Changed<'_> {
         list
     }
 
-    /// An index has these entries and no other, and finds each of them.
+    /// Checks that an index has these entries and no other, and finds each of them.
     fn check_index(&self, at: u64, wanted: &[u64]) {
         let slot = |i: usize| self.quad(at + (index::SLOTS.offset + 8 * i) as u64);
         let used = (0..BUCKETS * BUCKET_SLOTS).filter(|i| Slot(slot(*i)).position() != 0).count();
@@ -189,7 +190,7 @@ impl Changed<'_> {
     }
 }
 
-/// Is a task's list as it should be, from its dummy on, and are its indexes? `heads`: entries of each region.
+/// Checks a task's list from its dummy on, and its indexes. `heads`: entries of each region.
 fn check_task(changed: &Changed<'_>, size: InodeSize, batch: &Batch, task: &Task, heads: &[u32]) {
     let slice = |range: (u32, u32)| range.0 as usize..range.1 as usize;
     let added = &batch.added[slice(task.added)];
@@ -322,7 +323,7 @@ fn too_little_room_for_words_is_made_up_for() {
     let dirs = directories(&volume);
     for room in [0, 1, 100] {
         let mut changes = mirrored.changes().with_room(room);
-        changes.look().expect("the device");
+        changes.refresh().expect("the device");
         let batch = batches(&memory, setting.inode_size, &dirs[..dirs.len().min(8)], room, false).remove(0);
         let found = sorted(changes.rebuild(&batch));
         assert!(found.as_ref().is_ok_and(|found| found.words.len() as u64 > room));
@@ -330,7 +331,7 @@ fn too_little_room_for_words_is_made_up_for() {
     }
 }
 
-/// Names that are in these directories, and some that are not.
+/// Names in these directories, and some that none has.
 fn names(volume: &Volume, dirs: &[Ino]) -> Vec<(u64, Vec<u8>)> {
     let mut names =
         vec![(0, b"no directory".to_vec()), (7, b"none either".to_vec()), (u64::MAX, b"x".to_vec())];
@@ -351,22 +352,22 @@ fn names(volume: &Volume, dirs: &[Ino]) -> Vec<(u64, Vec<u8>)> {
     names
 }
 
-/// Seeks names on the device and by the twin: what the twin gives.
+/// Seeks names on the device and by the twin; returns the twin's results.
 fn seek(gpu: &Gpu, volume: &Volume, names: &[(u64, Vec<u8>)]) -> Vec<Option<Lookup>> {
     let memory = HostCopy::of(volume).expect("copied");
     let mirrored = gpu.mirror(volume, &uncached()).expect("mirror");
     let setting = setting(&mirrored, 64);
     let mut changes = mirrored.changes();
-    changes.look().expect("the device");
-    let sought: Vec<LookupRequest<'_>> =
+    changes.refresh().expect("the device");
+    let request: Vec<LookupRequest<'_>> =
         names.iter().map(|(dir, name)| LookupRequest { dir: *dir, name }).collect();
-    let found = changes.seen(&sought).expect("the device");
-    let twins: Vec<Option<Lookup>> = sought.iter().map(|name| seen(&memory, &setting, name)).collect();
-    for ((name, found), twin) in sought.iter().zip(&found).zip(&twins) {
+    let found = changes.seek_each(&request).expect("the device");
+    let twins: Vec<Option<Lookup>> = request.iter().map(|name| seen(&memory, &setting, name)).collect();
+    for ((name, found), twin) in request.iter().zip(&found).zip(&twins) {
         assert_eq!(found, twin, "{name:?}");
     }
     let is_certain = twins.iter().all(Option::is_some);
-    assert_eq!(changes.seek(&sought).is_ok(), is_certain);
+    assert_eq!(changes.seek(&request).is_ok(), is_certain);
     twins
 }
 
@@ -426,7 +427,7 @@ fn a_batch_that_contradicts_itself_is_refused() {
     let setting = setting(&mirrored, 64);
     let batch = batches(&memory, setting.inode_size, &directories(&volume), 1, false).remove(0);
     let mut changes = mirrored.changes();
-    changes.look().expect("the device");
+    changes.refresh().expect("the device");
     assert!(changes.rebuild(&batch).is_ok());
     let faults: [fn(&mut Batch); 12] = [
         |batch| batch.tasks[0].sources.1 = 1 << 20,
@@ -448,7 +449,7 @@ fn a_batch_that_contradicts_itself_is_refused() {
         assert_eq!(changes.rebuild(&bent), Err(Undecided), "{number}");
         assert_eq!(rebuilt(&memory, &setting, &bent), Err(Undecided), "{number}");
     }
-    // One that stays too few, or too many.
+    // Too few entries that stay, or too many.
     for by in [1, u32::MAX] {
         let mut bent = batch.clone();
         let task = bent.tasks.iter_mut().find(|task| task.stay > 1).expect("a task");

@@ -1,6 +1,8 @@
-//! Batches of changes through an engine come to the same as the same changes one by one: answers, trees, counts, and what fsck says.
+//! Batches of changes through an engine have the outcome of the same changes one by one: answers, trees,
+//! counts, and the report of fsck.
 //!
-//! `LANEFS_SEED` and `LANEFS_SEQUENCES` say which sequences; a failure prints the shortest one that was found.
+//! `LANEFS_SEED` and `LANEFS_SEQUENCES` select the sequences; a failure prints the shortest one that was
+//! found.
 
 #[path = "conformance/crash.rs"]
 mod crash;
@@ -39,10 +41,10 @@ type Make = for<'v> fn(&'v Volume) -> Box<dyn DirEngine + 'v>;
 const MAKERS: [(&str, Make); 2] = [("nothing", |_| Box::new(Nothing)), ("twin", twin)];
 
 fn twin(volume: &Volume) -> Box<dyn DirEngine + '_> {
-    Box::new(TwinEngine::of(volume).expect("nobody else watches"))
+    Box::new(TwinEngine::of(volume).expect("no other engine watches"))
 }
 
-/// A device's, with workgroups of this size.
+/// The engine of a device, with workgroups of this size.
 fn device(workgroup: u32) -> Box<Engine<'static>> {
     let gpu = gpu(workgroup);
     Box::new(move |volume, work| {
@@ -107,7 +109,7 @@ fn a_batch_is_there_whole_or_not_at_all_after_a_crash() {
             );
             let ahead = crash::crashes(&story, seed, 60);
             let ahead = ahead.unwrap_or_else(|what| panic!("{name}, seed {seed}: {what}"));
-            eprintln!("{name}: {ahead} crashes left a batch that nobody had synced");
+            eprintln!("{name}: {ahead} crashes left a batch without a sync");
             assert!(
                 !story.is_whole() || crash::crashes(&story.falsified(), seed, 60).is_err(),
                 "the test cannot fail"
@@ -116,7 +118,7 @@ fn a_batch_is_there_whole_or_not_at_all_after_a_crash() {
     }
 }
 
-/// What does not fit is refused, change by change, as if each were made alone; what was made is whole.
+/// A change that does not fit is refused, as if each were made alone; the others are whole.
 #[test]
 fn a_full_volume_takes_what_fits_and_stays_sound() {
     let content = [7; 5000];
@@ -153,7 +155,7 @@ fn a_full_volume_takes_what_fits_and_stays_sound() {
     }
 }
 
-/// Makes all changes, but the one in the middle of each batch in a way that `spoil` says.
+/// Makes all changes, and lets `spoil` alter the one in the middle of each batch.
 fn spoiled(spoil: fn(Change<'_>) -> Option<Change<'_>>) -> Box<Engine<'static>> {
     Box::new(move |volume, work| {
         let mut apply = |base, changes: &[Change<'_>]| {
@@ -188,7 +190,8 @@ fn a_change_too_many_or_another_one_is_seen() {
     }
 }
 
-/// A mistake of an engine is refused, so that the changes are made one by one, or it is seen by the comparison: never neither.
+/// A mistake of an engine is refused, so that the changes are made one by one, or it is seen by the
+/// comparison: never neither.
 #[test]
 fn a_mistake_of_an_engine_is_refused_or_seen() {
     let _watchdog = Watchdog::new("mistakes of engines");
@@ -218,7 +221,10 @@ fn a_mistake_of_an_engine_is_refused_or_seen() {
 fn the_batches_bring_work_of_every_kind() {
     let shapes: &'static Shapes = Box::leak(Box::default());
     let engine = with(|volume| {
-        Box::new(Counted { engine: Box::new(TwinEngine::of(volume).expect("nobody else watches")), shapes })
+        Box::new(Counted {
+            engine: Box::new(TwinEngine::of(volume).expect("no other engine watches")),
+            shapes,
+        })
     });
     for (seed, size) in [(201, InodeSize::B128), (202, InodeSize::B256), (203, InodeSize::B128)] {
         must_be_same(&engine, size, seed, ROUNDS, "twin");

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use support::{WHO, cached, fill, gpu, options, uncached};
 
-/// Patterns of names, with a matcher of their own: what `?` and `*` mean, and for `[` a set.
+/// Patterns of names, with a matcher of their own: for `?` and `*`, and for `[` a set.
 const PATTERNS: [&str; 10] =
     ["*", "dir-*", "*7*a", "1?-*", "*[b-d]", "*-", "[!1-8]*", "0-a", "*x*", "?-????*"];
 
@@ -32,7 +32,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// A filter, and the pattern that is in it.
+/// A filter, and its pattern.
 fn filter(numbers: &mut Seeded) -> (Filter, Option<&'static str>) {
     let mut filter = Filter::default();
     let pattern = (numbers.below(4) != 0).then(|| *numbers.pick(&PATTERNS));
@@ -53,7 +53,7 @@ fn filter(numbers: &mut Seeded) -> (Filter, Option<&'static str>) {
     (filter, pattern)
 }
 
-/// What the CPU engine finds below a directory, by walking: paths and entries.
+/// Paths and entries that the CPU engine finds below a directory, by walking.
 fn walk(
     volume: &Volume,
     filter: &Filter,
@@ -85,7 +85,8 @@ fn walk(
     }
 }
 
-/// Both engines find the same, with the same paths in the same order; how many leaf blocks the host looked at.
+/// Checks that both engines find the same, with the same paths in the same order; returns how many leaf
+/// blocks the host searched.
 fn compare(mirrored: &Mirrored<'_, '_>, volume: &Volume, count: usize, numbers: &mut Seeded) -> u64 {
     let mut by_host = 0;
     for _ in 0..count {
@@ -129,7 +130,7 @@ fn what_is_found_is_what_a_walk_finds_after_changes_too() {
         spread(&volume, &paths, numbers);
         let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
         assert_eq!(compare(&mirrored, &volume, 25, numbers), 0);
-        // What has no name any more and is held is not found.
+        // An inode without a name that is held is not found.
         let held = paths
             .iter()
             .rfind(|path| volume.resolve_no_follow(path).is_ok_and(|attr| attr.kind == FileKind::File));
@@ -213,7 +214,7 @@ fn what_is_not_on_the_device_the_host_looks_at() {
     let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
     let (filter, _) = filter(numbers);
     assert!(mirrored.find(&filter).expect("found").1.by_host > 0, "all is in memory");
-    // What the host looked at came in, so it is the device's now.
+    // The blocks that the host searched are resident now, so the device has them.
     assert_eq!(compare(&mirrored, &volume, 6, numbers), 0);
 }
 
@@ -242,7 +243,7 @@ fn compare_with_twin(gpu: &Gpu, volume: &Volume, numbers: &mut Seeded, what: &st
     for round in 0..6 {
         let (filter, _) = filter(numbers);
         let search = mirrored.search_of(&filter, round % 2 == 0);
-        // Once all blocks that there are, whatever they are.
+        // Once all blocks, whatever they are.
         let all: Vec<u64> = memory.blocks().take(3000).map(|at| at + u64::from(round == 1) * 64).collect();
         let (records, leaves) =
             mirrored.records_of(&search, (round < 2).then_some(&all)).expect("the device");
@@ -250,7 +251,7 @@ fn compare_with_twin(gpu: &Gpu, volume: &Volume, numbers: &mut Seeded, what: &st
         let wanted: BTreeSet<&[Unit]> =
             twin.iter().map(Vec::as_slice).filter(|units| !units.is_empty()).collect();
         assert_eq!(twin.iter().map(Vec::len).sum::<usize>(), records.len(), "{what}, {round}");
-        // Each block's records are one of those that are wanted: cut where one of them fits.
+        // The records of each block are those of one block of the twin: cut where one of them fits.
         let mut left = &records[..];
         let mut seen = BTreeSet::new();
         while !left.is_empty() {
@@ -262,7 +263,7 @@ fn compare_with_twin(gpu: &Gpu, volume: &Volume, numbers: &mut Seeded, what: &st
         assert_eq!(seen, wanted, "{what}, {round}");
         count += records.len();
     }
-    // Whatever the image, a search comes to an end.
+    // A search ends on any image.
     let _ = mirrored.find_below(&Filter::default(), volume.root(), b"/", None, &mut |_| true);
     count
 }

@@ -1,4 +1,5 @@
-//! Batches that are on their way at the same time, long paths that take several dispatches, and several users of one device.
+//! Batches in flight at the same time, long paths that take several dispatches, and several users of one
+//! device.
 
 mod support;
 
@@ -28,7 +29,8 @@ fn many_batches_on_their_way_each_get_their_own_answers() {
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let batches: Vec<_> = (0..30).map(|i| questions(&paths, [10, 700, 3000][i % 3], numbers)).collect();
     let pending: Vec<_> = batches.iter().map(|asked| mirrored.submit(&options, asked)).collect();
-    // What comes later is answered before, some of it is never waited for, and a change in between is none of theirs.
+    // Later batches are answered first, some are never waited for, and none sees a change that comes after
+    // it.
     let mut answers: Vec<_> = pending.into_iter().zip(&batches).enumerate().collect();
     answers.reverse();
     for (i, (pending, asked)) in answers {
@@ -107,7 +109,7 @@ fn many_paths_go_in_several_submissions() {
     let ino = volume.resolve("/a/b").expect("there").ino;
     assert_eq!(report.by_device, asked.len() as u64);
     assert!(found.iter().enumerate().all(|(i, found)| found.ino == (i % 3 == 0).then_some(ino)));
-    // With text that is too long for one submission, and nothing at all.
+    // With text that is too long for one submission, and without paths.
     let long = vec![vec![b'/'; 16_000]; 2500];
     let (found, _) = mirrored.resolve_batch(&ResolveOptions::default(), &long).expect("answers");
     assert!(found.iter().all(|found| found.ino == Some(volume.root())));
@@ -158,7 +160,7 @@ fn each_batch_goes_to_an_engine_by_what_both_cost() {
         "cpu {cpu:?}, device {device:?}; later {:?}; {by_device} batches went to the device",
         auto.measured()
     );
-    // A program on the processor is the slower one with plain paths, whatever else this machine does.
+    // A software device is the slower one with plain paths, whatever else this machine does.
     let is_software = gpu.info().kind == lanefs_gpu::DeviceKind::Software;
     assert!(!is_software || by_device < 70, "{by_device} batches went to the device");
     assert_ne!(auto.measured(), (cpu, device), "nothing was learned");

@@ -1,4 +1,5 @@
-//! The list of kernels: an entry without a twin or a probe does not compile, and the documentation has a row for each.
+//! The list of kernels: an entry without a twin or a probe does not compile, and the documentation has a
+//! row for each.
 //!
 //! `UPDATE_SHADERS=1` writes the table of the documentation anew.
 

@@ -23,7 +23,7 @@ fn directories(volume: &Volume) -> Vec<Ino> {
     found
 }
 
-/// Both engines list the same; how many directories the host listed.
+/// Checks that both engines list the same; returns how many directories the host listed.
 fn compare(mirrored: &Mirrored<'_, '_>, volume: &Volume, dirs: &[Ino]) -> u64 {
     let (listed, report) = mirrored.list(dirs, true);
     assert_eq!(report.by_device + report.by_host, dirs.len() as u64);
@@ -96,21 +96,21 @@ fn compare_with_twins(gpu: &Gpu, volume: &Volume, numbers: &mut Seeded, what: &s
     let memory = HostCopy::of(volume).expect("copied");
     let size = volume.superblock().inode_size;
     let mirrored = gpu.mirror(volume, &uncached()).expect("mirror");
-    let blocks: Vec<u64> = memory.blocks().take(2000).collect();
-    let mut inos: Vec<u64> = blocks.iter().map(|at| at / size.bytes() + numbers.below(3)).collect();
+    let positions: Vec<u64> = memory.blocks().take(2000).collect();
+    let mut inos: Vec<u64> = positions.iter().map(|at| at / size.bytes() + numbers.below(3)).collect();
     inos.extend([0, 1, u64::MAX, u64::MAX / size.bytes()]);
     let (cores, _) = mirrored.cores_and_leaves(&inos, &[]).expect("the device");
     assert_eq!(cores, stat(&memory, size, &inos), "{what}");
-    let mut places = Vec::new();
-    for at in &blocks {
+    let mut blocks = Vec::new();
+    for at in &positions {
         for depth in 0..=6 {
             let map = numbers.pick(&[at | 7, at | 5, at | 7, at + 128, 0, u64::MAX]).to_owned();
-            let place = numbers.below(1 << (4 + 9 * depth.min(4)));
-            places.push(MapBlock { map, depth, place });
+            let block = numbers.below(1 << (4 + 9 * depth.min(4)));
+            blocks.push(MapBlock { map, depth, block });
         }
     }
-    let (_, found) = mirrored.cores_and_leaves(&[], &places).expect("the device");
-    assert_eq!(found, leaves(&memory, &places), "{what}");
+    let (_, found) = mirrored.cores_and_leaves(&[], &blocks).expect("the device");
+    assert_eq!(found, leaves(&memory, &blocks), "{what}");
     let _ = mirrored.list_below(&[volume.root()], Some(5), true);
 }
 

@@ -7,7 +7,7 @@ use lanefs_gpu::{Choice, Error, Gpu, MirrorOptions, Mirrored};
 use lanefs_testkit::seeded::Seeded;
 use support::{WHO, cached, fill, gpu, options, questions};
 
-/// Compares both engines over all ways of asking; how many paths the device answered.
+/// Compares both engines over all options; returns how many paths the device answered.
 fn compare(mirrored: &Mirrored<'_, '_>, volume: &Volume, asked: &[Vec<u8>]) -> u64 {
     let below = volume.resolve("/dir-0").expect("a directory").ino;
     let user = Caller::user(1000, 1000, &[]);
@@ -60,7 +60,7 @@ fn a_volume_in_a_file_is_answered_also_where_not_all_of_it_is_in_memory() {
     volume.close().expect("close");
     let volume = Volume::open(&image, Access::Read).expect("open");
     let asked = questions(&paths, 3000, numbers);
-    // Nothing is in memory; what the host answers comes in, and is the device's business the next time.
+    // No block is resident; the blocks that the host fetches are on the device the next time.
     let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
     let first = compare(&mirrored, &volume, &asked);
     let second = compare(&mirrored, &volume, &asked);

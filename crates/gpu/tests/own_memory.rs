@@ -1,4 +1,5 @@
-//! The tests of lookups, searches and changes once more, on a device whose memory the host does not see, so over copies.
+//! The tests of lookups, searches and changes once more, on a device whose memory the host does not map, so
+//! over copies.
 
 #![allow(
     clippy::duplicate_mod,

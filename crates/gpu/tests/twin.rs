@@ -1,4 +1,5 @@
-//! A kernel and its twin give the same bits, also for bytes that make no sense, and the twin's reads are counted.
+//! A kernel and its twin give the same bits, also for bytes that make no sense, and the twin's reads are
+//! counted.
 
 mod support;
 
@@ -24,7 +25,7 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
         let mirrored = gpu.mirror(volume, &cached()).expect("mirror");
         let options = ResolveOptions { follow, caller: Caller { user }, ..ResolveOptions::default() };
         let query = mirrored.query_of(&options);
-        // Twice: the second time there is something in the cache.
+        // Twice: the second time the cache has entries.
         for round in 0..2 {
             let before = mirrored.snapshot().expect("snapshot");
             let cached = WithCache { memory: &memory, snapshot: &before };
@@ -34,16 +35,17 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
                 let twin = lookup(&cached, &query, path, &mut notes);
                 assert_eq!(found, twin, "{what}, {round}: {} with {options:?}", path.escape_ascii());
             }
-            // Of unfinished lookups the notes of the first dispatches are not seen.
+            // Of unfinished lookups the fill requests of the first dispatches are not seen.
             let all: BTreeSet<FillRequest> = notes.into_iter().collect();
             let noted: BTreeSet<FillRequest> = noted.into_iter().collect();
-            assert!(noted.is_subset(&all), "{what}, {round}: a note of nothing");
+            assert!(noted.is_subset(&all), "{what}, {round}: a fill request without an entry");
             check_filled(&cached, &mirrored.snapshot().expect("snapshot"), &noted, &all, what);
         }
     }
 }
 
-/// The cache has what it had and what was noted, and misses only what found no place or lost a race for it.
+/// Checks that the cache has its old entries and the requested ones, without those that found no slot or
+/// lost a race for one.
 fn check_filled(
     before: &WithCache<'_>,
     after: &Snapshot,
@@ -58,7 +60,7 @@ fn check_filled(
     };
     let possible: BTreeSet<_> = all.iter().flat_map(one).chain(before.snapshot.cache.contents()).collect();
     let found = after.cache.contents();
-    assert!(found.is_subset(&possible), "{what}: the cache has what nobody put there");
+    assert!(found.is_subset(&possible), "{what}: the cache has an entry that no invocation put there");
     let mut twin = before.snapshot.cache.clone();
     twin.claim += 1;
     fill(before, &mut twin, &noted.iter().copied().collect::<Vec<_>>());
@@ -84,7 +86,7 @@ fn warming_is_equal_to_its_twin() {
     }
 }
 
-/// Races decide which entries of a full bucket are in it, so where the two differ it is by few.
+/// Races decide which entries of a full bucket stay, so both may differ by few.
 fn check_warmed(gpu: &Gpu, volume: &Volume, what: &str) {
     let memory = HostCopy::of(volume).expect("copied");
     let mirrored = gpu.mirror(volume, &cached()).expect("mirror");
@@ -97,7 +99,7 @@ fn check_warmed(gpu: &Gpu, volume: &Volume, what: &str) {
     let query = mirrored.query_of(&ResolveOptions::default());
     let blocks = (0..volume.superblock().volume_bytes).step_by(4096);
     warm(&cached, &query, &mut twin, blocks.clone());
-    // Each block alone, so in whatever order.
+    // Each block alone, so in any order.
     let mut possible = BTreeSet::new();
     for block in blocks {
         let mut one = before.cache.clone();
@@ -140,7 +142,8 @@ fn the_kernel_is_equal_to_its_twin_on_hostile_images() {
     assert!(opened > 100, "only {opened} images could be opened");
 }
 
-/// Most and mean of the sectors of a lookup in a directory of so many files, names of 24 bytes; that of the inode found is left out.
+/// Returns the most and the mean of the sectors of a lookup in a directory of so many files, with names of
+/// 24 bytes, without the sector of the inode found.
 fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
     let options_of_volume = CreateOptions { size: 128 << 20, ..support::options(InodeSize::B256) };
     let volume = Volume::create_memory(&options_of_volume).expect("volume");
@@ -161,7 +164,7 @@ fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
         let mut notes = Vec::new();
         let found = lookup(&counting, &query, name(number).as_bytes(), &mut notes);
         assert_eq!(found.code, lanefs::Code::Success);
-        // A bucket has two places: of a thousand entries some find none.
+        // A bucket has two slots: of a thousand entries some find none.
         if notes.is_empty() || snapshot.cache.buckets() == 0 {
             let read = counting.sectors() - 1;
             (most, sum, count) = (most.max(read), sum + read, count + 1);
@@ -209,10 +212,10 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("entry.glsl", "name.at + i, end)) != 0u", "name.at + i, end)) == 1u"),
         (
             "directory.glsl",
-            "word_at(inode + tags + i, there) ^ tag",
-            "word_at(inode + tags + i, there) ^ ~tag",
+            "word_at(inode + tags + i, resident) ^ tag",
+            "word_at(inode + tags + i, resident) ^ ~tag",
         ),
-        ("directory.glsl", "there) <= hash", "there) < hash"),
+        ("directory.glsl", "resident) <= hash", "resident) < hash"),
         ("lookup.comp", "has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND", "CODE_NOT_FOUND"),
         (
             "lookup.comp",
@@ -244,15 +247,15 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("leaves", "leaves.comp", "POINTER_TAGS) != POINTER_INDIRECT", "POINTER_TAGS) == POINTER_INDIRECT"),
         ("leaves", "leaves.comp", "POINTER_SLOT_BITS * (level - 1u)", "POINTER_SLOT_BITS * level"),
         ("leaves", "leaves.comp", "BITS * depth) != 0UL", "BITS * depth) == 0UL"),
-        ("stat", "stat.comp", "there && mode != 0u", "there && mode == 0u"),
+        ("stat", "stat.comp", "resident && mode != 0u", "resident && mode == 0u"),
         ("seek", "seek.comp", "request.dir == 0UL", "request.dir != 0UL"),
         (
             "seek",
             "seek.comp",
-            "there) & MODE_TYPE) != MODE_DIRECTORY",
-            "there) & MODE_TYPE) == MODE_DIRECTORY",
+            "resident) & MODE_TYPE) != MODE_DIRECTORY",
+            "resident) & MODE_TYPE) == MODE_DIRECTORY",
         ),
-        ("seek", "seek.comp", "rest_of(answer.dummy) >> 16", "rest_of(answer.dummy) >> 17"),
+        ("seek", "seek.comp", "name_word(answer.dummy) >> 16", "name_word(answer.dummy) >> 17"),
         ("seek", "seek.comp", "block + LEAF_SIZE", "block + LEAF_SIZE + UNIT * 2UL"),
         ("gather", "change.glsl", "part] <= at", "part] >= at"),
         ("gather", "change.glsl", "if (to == 0UL || !is_removed(task, to))", "if (to == 0UL || true)"),
@@ -311,13 +314,13 @@ fn a_kernel_with_a_wrong_comparison_differs_from_its_twin() {
     let user = Some(User { uid: 0, gid: 0, groups: Vec::new() });
     for (file, right, wrong) in [
         ("entry.glsl", "name.at + i, end)) != 0u", "name.at + i, end)) == 1u"),
-        ("directory.glsl", "there) <= hash", "there) < hash"),
+        ("directory.glsl", "resident) <= hash", "resident) < hash"),
         ("lookup.comp", "has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND", "CODE_NOT_FOUND"),
         ("lookup.comp", "rest = outer[depth];", "rest = outer[0];"),
         (
             "directory.glsl",
-            "word_at(inode + tags + i, there) ^ tag",
-            "word_at(inode + tags + i, there) ^ ~tag",
+            "word_at(inode + tags + i, resident) ^ tag",
+            "word_at(inode + tags + i, resident) ^ ~tag",
         ),
         ("lookup.comp", "uid == p.uid ? mode >> 6", "uid != p.uid ? mode >> 6"),
     ] {
@@ -341,6 +344,6 @@ fn a_kernel_that_writes_outside_its_buffers_is_caught() {
     let code = faulty("lookup", "lookup.comp", right, "Answers(p.answers - 16UL).answer[i] = answer");
     let options = GpuOptions { guards: true, replaced: Some(("lookup", &code)), ..GpuOptions::default() };
     let opened = std::panic::catch_unwind(|| Gpu::open_with(&options).map(drop).is_ok());
-    let said = opened.expect_err("nobody saw it");
+    let said = opened.expect_err("the guards did not notice it");
     assert!(said.downcast_ref::<String>().is_some_and(|said| said.contains("outside a buffer")));
 }

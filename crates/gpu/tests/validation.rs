@@ -1,5 +1,5 @@
-//! How Vulkan is used is checked by Khronos' validation layers, in a process of their own: what they print must be nothing, and for a
-//! wrong use it must be something.
+//! Khronos' validation layers check the use of Vulkan, in a process of their own: they print nothing for
+//! right use, and something for wrong use.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{cached, fill, gpu, options, questions};
 
 const AGAIN: &str = "LANEFS_GPU_VALIDATED";
 
-/// Everything that the engine does with a device.
+/// Uses a device in every way that the engine does.
 fn work() {
     let gpu = gpu(64);
     let numbers = &mut Seeded::new(8);
@@ -34,7 +34,7 @@ fn work() {
         let options = ResolveOptions { attributes, ..ResolveOptions::default() };
         let asked = questions(&paths, count, numbers);
         mirrored.resolve_batch(&options, &asked).expect("resolved");
-        // Several on their way, one of them forgotten.
+        // Several in flight, one of them forgotten.
         let first = mirrored.submit(&options, &asked);
         drop(mirrored.submit(&options, &asked));
         first.wait().expect("resolved");
@@ -42,10 +42,10 @@ fn work() {
         mirrored.find(&Filter::default()).expect("found");
         mirrored.list_below(&[volume.root()], None, true);
         let mut changes = mirrored.changes();
-        changes.look().expect("the device");
+        changes.refresh().expect("the device");
         let names =
             [LookupRequest { dir: volume.root().0, name: b"dir-0" }, LookupRequest { dir: 0, name: b"x" }];
-        assert_eq!(changes.seek(&names).expect("sought").len(), 2);
+        assert_eq!(changes.seek(&names).expect("request").len(), 2);
         // The root directory has changed since the batch was made.
         let _ = changes.rebuild(&batch);
     }
@@ -54,7 +54,7 @@ fn work() {
 
 /// A buffer without bytes, which Vulkan forbids.
 fn misuse() {
-    // SAFETY: handles live until the end; that the buffer is wrong is the point, and llvmpipe takes it.
+    // SAFETY: the handles live until the end; the buffer is wrong on purpose, and llvmpipe takes it.
     unsafe {
         let entry = ash::Entry::load().expect("loader");
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
@@ -72,7 +72,7 @@ fn misuse() {
     }
 }
 
-/// What the layers print while a process does something.
+/// Returns the complaints of the layers about a process.
 fn complaints(what: &str) -> Vec<String> {
     let child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "the_layers_have_nothing_to_say", "--nocapture"])

@@ -1,4 +1,5 @@
-//! What the kernels that change directories are asked: names that are known, and batches for which the twins say what is right.
+//! Probes of the kernels that change directories: known names, and random batches, whose results must be
+//! the twins'.
 
 use super::known::{KnownPaths, wrong};
 use crate::context::DeviceContext;
@@ -13,7 +14,7 @@ use lanefs::bulk::{DirEngine, LookupRequest, Rebuilt, Undecided};
 use lanefs::format::Code;
 use lanefs::{Caller, Ino, Volume};
 
-/// Batches that are tried.
+/// Batches of the probe.
 const BATCHES: u64 = 4;
 
 fn setting(context: &DeviceContext, volume: &Volume) -> KernelSettings {
@@ -26,7 +27,7 @@ fn setting(context: &DeviceContext, volume: &Volume) -> KernelSettings {
     }
 }
 
-/// A copy of the volume's metadata, and a mirror.
+/// Makes a copy of the volume's metadata, and a mirror.
 fn begin<'g, 'v>(context: &'g DeviceContext, volume: &'v Volume) -> Result<(HostCopy, Mirrored<'g, 'v>)> {
     let copy = HostCopy::of(volume)?;
     Ok((copy, Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?))
@@ -45,21 +46,21 @@ pub(crate) fn seek(context: &DeviceContext, volume: &Volume, known: &KnownPaths)
             if let Some(name) = name.filter(|name| name.len() < 200)
                 && matches!(found.code, Code::Success | Code::NotFound)
             {
-                let sought = LookupRequest { dir: ino.0, name: name.as_bytes() };
+                let request = LookupRequest { dir: ino.0, name: name.as_bytes() };
                 let entry = (found.code == Code::Success).then_some((found.ino, found.kind));
-                asked.push((sought, Some(entry)));
+                asked.push((request, Some(entry)));
             }
         }
     }
     let mut changes = mirrored.changes();
-    let names: Vec<LookupRequest<'_>> = asked.iter().map(|(sought, _)| *sought).collect();
-    let found = changes.look().and_then(|()| changes.seen(&names));
+    let names: Vec<LookupRequest<'_>> = asked.iter().map(|(request, _)| *request).collect();
+    let found = changes.refresh().and_then(|()| changes.seek_each(&names));
     drop(changes);
     let found = answered(&mirrored, SEEK, found)?;
-    for ((sought, expected), found) in asked.iter().zip(found) {
+    for ((request, expected), found) in asked.iter().zip(found) {
         let entry = found.map(|seen| seen.entry.map(|(_, ino, kind)| (ino, kind as u32)));
-        if entry != *expected || found != seen(&copy, &setting, sought) {
-            return wrong(SEEK, format!("{sought:?}: {found:?}"));
+        if entry != *expected || found != seen(&copy, &setting, request) {
+            return wrong(SEEK, format!("{request:?}: {found:?}"));
         }
     }
     Ok(())
@@ -67,13 +68,13 @@ pub(crate) fn seek(context: &DeviceContext, volume: &Volume, known: &KnownPaths)
 
 pub(crate) fn rebuild(context: &DeviceContext, volume: &Volume, _: &KnownPaths) -> Result<()> {
     let kernels = names_probed_by("changes::rebuild");
-    let who = Caller::OWNER;
-    let empty = volume.mkdir(&who, volume.root(), b"empty", 0o755)?.ino;
+    let caller = Caller::OWNER;
+    let empty = volume.mkdir(&caller, volume.root(), b"empty", 0o755)?.ino;
     let (copy, mirrored) = begin(context, volume)?;
     let setting = setting(context, volume);
     let mut dirs = vec![empty, volume.root()];
     for dir in ["many", "few", "links"] {
-        dirs.push(volume.lookup(&who, volume.root(), dir.as_bytes())?.0);
+        dirs.push(volume.lookup(&caller, volume.root(), dir.as_bytes())?.0);
     }
     for seed in 0..BATCHES {
         let mut maker = Maker::new(&copy, setting.inode_size, seed);
@@ -83,7 +84,7 @@ pub(crate) fn rebuild(context: &DeviceContext, volume: &Volume, _: &KnownPaths) 
         let batch = maker.batch();
         let expected = sorted(rebuilt(&copy, &setting, &batch));
         let mut changes = mirrored.changes();
-        let found = changes.look().and_then(|()| sorted(changes.rebuild(&batch)));
+        let found = changes.refresh().and_then(|()| sorted(changes.rebuild(&batch)));
         drop(changes);
         if mirrored.failure().is_some() {
             return answered(&mirrored, &kernels, found).map(drop);
@@ -92,11 +93,11 @@ pub(crate) fn rebuild(context: &DeviceContext, volume: &Volume, _: &KnownPaths) 
             return wrong(&kernels, format!("batch {seed} of {} tasks", batch.tasks.len()));
         }
     }
-    volume.rmdir(&who, volume.root(), b"empty")?;
+    volume.rmdir(&caller, volume.root(), b"empty")?;
     Ok(())
 }
 
-/// An answer; the device's failure where there is none.
+/// Returns an answer, or the device's failure.
 fn answered<T>(
     mirrored: &Mirrored<'_, '_>,
     kernel: &str,
@@ -108,7 +109,7 @@ fn answered<T>(
     }
 }
 
-/// With the words in order.
+/// Sorts the words.
 fn sorted(rebuilt: std::result::Result<Rebuilt, Undecided>) -> std::result::Result<Rebuilt, Undecided> {
     rebuilt.map(|mut rebuilt| {
         rebuilt.words.sort_unstable();

@@ -1,4 +1,5 @@
-//! The volume that kernels are probed on: directories of every form, links, and paths whose answers are known.
+//! The volume that kernels are probed on: directories of every form, links, and paths whose answers are
+//! known.
 
 use crate::error::{Error, Result};
 use crate::mirrored::Mirrored;
@@ -9,7 +10,8 @@ use lanefs::{Caller, Ino, ResolveOptions, Volume};
 /// Files of the large directory: several regions, so a tree.
 pub(super) const MANY: usize = 4000;
 
-/// The volume's hash seed, and two names that have the same hash with it: only a comparison of names tells them apart.
+/// The volume's hash seed, and two names that have the same hash with it: only a comparison of names tells
+/// them apart.
 pub(super) const SEED: [u8; 16] = [7; 16];
 pub(super) const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
 
@@ -33,12 +35,12 @@ impl KnownPaths {
     /// Fills a volume.
     pub(super) fn new(volume: &Volume) -> Result<KnownPaths> {
         let mut known = KnownPaths { paths: Vec::new(), answers: Vec::new() };
-        let (who, root) = (Caller::OWNER, volume.root());
+        let (caller, root) = (Caller::OWNER, volume.root());
         let file =
-            |dir, name: &str| volume.create_file(&who, dir, name.as_bytes(), 0o644).map(|attr| attr.ino);
-        let mkdir = |dir, name: &str| volume.mkdir(&who, dir, name.as_bytes(), 0o755).map(|attr| attr.ino);
+            |dir, name: &str| volume.create_file(&caller, dir, name.as_bytes(), 0o644).map(|attr| attr.ino);
+        let mkdir = |dir, name: &str| volume.mkdir(&caller, dir, name.as_bytes(), 0o755).map(|attr| attr.ino);
         let link = |dir, name: &str, to: &str| {
-            volume.symlink(&who, dir, name.as_bytes(), to.as_bytes()).map(|attr| attr.ino)
+            volume.symlink(&caller, dir, name.as_bytes(), to.as_bytes()).map(|attr| attr.ino)
         };
         let many = mkdir(root, "many")?;
         for number in 0..MANY {
@@ -46,7 +48,7 @@ impl KnownPaths {
                 0 => format!("file {number}"),
                 _ => format!("a file of many with the number {number:0width$}", width = number % 60),
             };
-            // All of them: the lowest of a region tells a wrong step in the tree.
+            // All of them: the lowest hash of a region shows a wrong step in the tree.
             known.found(format!("/many/{name}"), FileKind::File, file(many, &name)?);
             if number % 7 == 0 {
                 known.expect(format!("/many/not {name}"), Code::NotFound, None);
@@ -72,7 +74,7 @@ impl KnownPaths {
         link(links, "n", "m/few/")?;
         known.found("/links/n/file", FileKind::File, one);
         known.found("/links/m/links/n/../few", FileKind::Directory, few);
-        // Links are followed before the last place only, where nobody asks for more: 40 of them, to a directory.
+        // Links are followed before the last component only, as the query says: 40 of them, to a directory.
         link(links, "1", "/few")?;
         for number in 2..=41 {
             link(links, &number.to_string(), &(number - 1).to_string())?;
@@ -82,7 +84,7 @@ impl KnownPaths {
         Ok(known)
     }
 
-    /// Asks all of them: how many went through the tree.
+    /// Resolves all paths; returns how many went through the tree.
     pub(super) fn ask(&self, mirrored: &Mirrored<'_, '_>, kernel: &'static str) -> Result<usize> {
         let query = mirrored.query(&ResolveOptions { follow: false, ..ResolveOptions::default() });
         let (found, fills) = mirrored.lookup_directly(&query, &self.paths)?;
@@ -99,7 +101,7 @@ impl KnownPaths {
     }
 }
 
-/// A kernel answered wrongly.
+/// Reports a kernel that answered wrongly.
 pub(super) fn wrong<T>(kernel: impl Into<String>, what: String) -> Result<T> {
     Err(Error::Wrong { kernel: kernel.into(), what })
 }

@@ -8,20 +8,20 @@ use crate::mirrored::{MirrorOptions, Mirrored};
 use lanefs::format::Code;
 use lanefs::{Caller, RenameMode, ResolveOptions, SetAttr, Volume};
 
-/// Of a thousand entries so many may be missing in a cache that has room for all: a bucket has two places.
+/// Entries of a thousand that may be missing in a cache that has room for all: a bucket has two slots.
 const MISSING: usize = 100;
 
 pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
     let mirrored = Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
     known.ask(&mirrored, LOOKUP)?;
-    // Who may search a directory: its owner, its group, others.
-    let who = Caller::OWNER;
+    // Permission to search a directory: its owner, its group, others.
+    let caller = Caller::OWNER;
     for (i, perm) in [0o100, 0o010, 0o001].into_iter().enumerate() {
         let name = format!("for {perm:o}");
-        let made = volume.mkdir(&who, volume.root(), name.as_bytes(), perm)?.ino;
-        volume.create_file(&who, made, b"file", 0)?;
+        let made = volume.mkdir(&caller, volume.root(), name.as_bytes(), perm)?.ino;
+        volume.create_file(&caller, made, b"file", 0)?;
         let owned = SetAttr { uid: Some(7), gid: Some(8), ..SetAttr::default() };
-        volume.setattr(&who, made, &owned)?;
+        volume.setattr(&caller, made, &owned)?;
         for (class, user) in
             [(0, (7, 8, [0, 0])), (1, (9, 8, [0, 0])), (1, (9, 9, [5, 8])), (2, (9, 9, [5, 7]))]
         {
@@ -33,7 +33,7 @@ pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPath
                 return wrong(LOOKUP, format!("{user:?} in a directory {name}: {found:?}"));
             }
         }
-        volume.remove_all_with(&who, volume.root(), name.as_bytes(), |_, done| done)?;
+        volume.remove_all_with(&caller, volume.root(), name.as_bytes(), |_, done| done)?;
     }
     Ok(())
 }
@@ -45,13 +45,13 @@ pub(crate) fn fill(context: &DeviceContext, volume: &Volume, known: &KnownPaths)
     if mirrored.cache_bytes() != 0 && again * 1000 > through_tree * MISSING {
         return wrong(FILL, format!("of {through_tree} entries {again} are not in the cache"));
     }
-    // What is in the cache and not in the volume any more.
-    let (who, root) = (Caller::OWNER, volume.root());
-    let few = volume.lookup(&who, root, b"few")?.0;
-    volume.rename(&who, few, b"file", few, b"another", RenameMode::Replace)?;
+    // An entry that is in the cache but no longer in the volume.
+    let (caller, root) = (Caller::OWNER, volume.root());
+    let few = volume.lookup(&caller, root, b"few")?.0;
+    volume.rename(&caller, few, b"file", few, b"another", RenameMode::Replace)?;
     let query = mirrored.query(&ResolveOptions::default());
     let found = mirrored.lookup_directly(&query, &["/few/file", "/few/another"])?.0;
-    volume.rename(&who, few, b"another", few, b"file", RenameMode::Replace)?;
+    volume.rename(&caller, few, b"another", few, b"file", RenameMode::Replace)?;
     if found.iter().map(|found| found.code).ne([Code::NotFound, Code::Success]) {
         return wrong(LOOKUP, format!("after a rename: {found:?}"));
     }

@@ -88,8 +88,9 @@ impl Field for Vector {
     }
 }
 
-/// Declares structures that the host and shaders share. `buffer(ALIGN)` is a block that a shader reads by its address; `record` is an
-/// element of a list. The fields lie one behind the other; a field whose offset std430 would move does not compile.
+/// Declares structures that the host and shaders share. `buffer(ALIGN)` is a block that a shader reads by
+/// its address; `record` is an element of a list. The fields lie one behind the other; a field whose offset
+/// std430 would move does not compile.
 macro_rules! structures {
     (
         $(

@@ -8,7 +8,8 @@ use lanefs::bulk::{Added, Built, Head};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, REGION_MAX, Slot, index, small_tag};
 use lanefs::format::{BLOCK, UNIT};
 
-/// Builds the index of a region, and, for tasks with several heads, its part of the list. `merged` and `after` are the task's.
+/// Builds the index of a region, and, for tasks with several heads, its part of the list. `merged` and
+/// `after` belong to the task.
 pub(crate) fn build<M: Memory>(
     memory: &M,
     setting: &KernelSettings,
@@ -42,7 +43,8 @@ pub(crate) fn build<M: Memory>(
     Some(Built { lowest, count: elements.len() as u32 })
 }
 
-/// Where a task's region with this number begins: regions are of about the same size, and what has the same hash is in one.
+/// Returns the first entry of a task's region: regions have about the same size, and entries with the same
+/// hash share one.
 fn cut(merged: &[Added], number: usize, heads: usize, lanes: &Lanes) -> Option<usize> {
     let mut i = (number as u64 * merged.len() as u64 / heads.max(1) as u64) as usize;
     while i > 0 && i < merged.len() && merged.get(i - 1)?.hash == merged.get(i)?.hash {
@@ -61,14 +63,14 @@ struct Build<'b, M> {
     setting: &'b KernelSettings,
     part: &'b TaskView<'b>,
     head: &'b Head,
-    /// Of the region.
+    /// Entries of the region.
     elements: &'b [Added],
     lanes: Lanes,
     words: &'b mut Words,
 }
 
 impl<M: Memory> Build<'_, M> {
-    /// Tags and units in the directory's inode.
+    /// Writes tags and units of a small directory into its inode.
     fn small(&mut self) -> Option<()> {
         let size = self.setting.inode_size;
         let leaf = self.head.dummy - self.head.dummy % BLOCK;
@@ -92,7 +94,7 @@ impl<M: Memory> Build<'_, M> {
         Some(())
     }
 
-    /// Slots of the index block.
+    /// Writes the slots of the index block.
     fn region(&mut self) -> Option<()> {
         let mut slots = [[0; BUCKET_SLOTS]; BUCKETS];
         let mut overflowed = vec![Vec::new(); BUCKETS];
@@ -111,12 +113,13 @@ impl<M: Memory> Build<'_, M> {
         Some(())
     }
 
-    /// Position of a slot.
+    /// Returns the position of a slot.
     fn slot_at(&self, i: usize) -> u64 {
         self.head.index.wrapping_add((index::SLOTS.offset + 8 * i) as u64)
     }
 
-    /// Fills a bucket with what belongs there: what lies there already stays where it is. What finds no place is given back.
+    /// Fills a bucket with its entries; an entry that lies there already keeps its slot. Returns the
+    /// entries that find no slot.
     fn bucket(&self, bucket: usize, slots: &mut [u64; BUCKET_SLOTS]) -> Option<Vec<Slot>> {
         let fuel = self.lanes.of(bucket);
         burn(fuel)?;
@@ -153,7 +156,8 @@ impl<M: Memory> Build<'_, M> {
         Some(overflowed)
     }
 
-    /// Puts what found no place into the next bucket that has one. The buckets that it passes say so.
+    /// Puts entries that overflow their bucket into the next bucket with a free slot, and marks the buckets
+    /// that they pass.
     fn spill(&self, slots: &mut [[u64; BUCKET_SLOTS]; BUCKETS], overflowed: &[Vec<Slot>]) -> Option<()> {
         let fuel = self.lanes.of(0);
         for (home, overflowed) in overflowed.iter().enumerate() {
@@ -176,7 +180,8 @@ impl<M: Memory> Build<'_, M> {
         Some(())
     }
 
-    /// The region's part of the list, in order, between its dummy and the next one. `before`: the last of the region in front of it.
+    /// Links the region's part of the list, in order, between its dummy and the next one. `before` is the
+    /// last entry of the region in front of it.
     fn link(&mut self, before: Option<&Added>, after: u64) -> Option<()> {
         let next_head = self.part.heads.get(self.head.number as usize + 1);
         let end = next_head.map_or(after, |head| head.dummy);

@@ -1,4 +1,4 @@
-//! The directory cache, as in `shaders/cache.glsl`, where its layout is described.
+//! The directory cache, as in `shaders/cache.glsl`.
 
 use super::directory::Entry;
 use super::memory::Memory;
@@ -12,7 +12,7 @@ use lanefs::format::FileKind;
 /// Words of a bucket.
 pub const BUCKET_WORDS: u64 = CACHE_BUCKET_WORDS as u64;
 
-/// First word of a bucket.
+/// Returns the first word of a bucket.
 fn bucket_of(buckets: u32, dir: u64, hash: u32) -> u64 {
     let mut mixed = (dir as u32).wrapping_mul(0x9e37_79b1) ^ ((dir >> 32) as u32).wrapping_mul(0x85eb_ca77);
     mixed = mixed.wrapping_add(hash.wrapping_mul(0xc2b2_ae3d));
@@ -28,7 +28,7 @@ fn packed_slot(dir: u64, entry: &Entry, length: usize) -> u64 {
         | (length as u64) << CACHE_LENGTH_SHIFT
 }
 
-/// What the cache has of a name.
+/// Finds a name in the cache.
 pub(super) fn cached<M: Memory>(memory: &M, dir: u64, name: &Name<'_>) -> Option<Entry> {
     if memory.buckets() == 0 || name.bytes.len() > CACHED_NAME || dir >= CACHED_INO {
         return None;
@@ -54,31 +54,32 @@ pub(super) fn cached<M: Memory>(memory: &M, dir: u64, name: &Name<'_>) -> Option
     None
 }
 
-/// A cache that is filled: on the host a copy of the device's.
+/// A directory cache on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cache {
     /// The buckets, one behind the other.
     pub words: Vec<u32>,
-    /// Number of the dispatch that fills it.
+    /// Number of the dispatch that fills the cache.
     pub claim: u32,
 }
 
 impl Cache {
-    /// Buckets that there are.
+    /// Returns the number of buckets.
     pub fn buckets(&self) -> u32 {
         (self.words.len() as u64 / BUCKET_WORDS) as u32
     }
 
-    /// What is in each place that has something: the words that a lookup compares, and the block's number and version.
+    /// Returns the contents of each slot in use: the words that a lookup compares, and the block's number
+    /// and version.
     pub fn contents(&self) -> std::collections::BTreeSet<[u32; 11]> {
         let places = |bucket: &[u32]| -> Vec<[u32; 11]> {
-            let place = |i: usize| {
+            let slot_of = |i: usize| {
                 let slot = &bucket[CACHE_SLOTS + CACHE_SLOT_WORDS * i..][..CACHE_SLOT_WORDS];
                 let head = [CACHE_TAGS, CACHE_BLOCKS, CACHE_VERSIONS].map(|field| bucket[field + i]);
                 std::array::from_fn(|k| if k < 3 { head[k] } else { slot[k - 3] })
             };
             let is_used = |slot: &[u32; 11]| slot[4] >> (CACHE_LENGTH_SHIFT - 32) != 0;
-            [place(0), place(1)].into_iter().filter(is_used).collect()
+            [slot_of(0), slot_of(1)].into_iter().filter(is_used).collect()
         };
         self.words.chunks_exact(BUCKET_WORDS as usize).flat_map(places).collect()
     }
@@ -91,6 +92,7 @@ impl Cache {
         }
         let at = bucket_of(self.buckets(), dir, name.hash) as usize;
         let Some(bucket) = self.words.get_mut(at..at + BUCKET_WORDS as usize) else { return };
+        debug_assert_eq!(bucket.len(), CACHE_BUCKET_WORDS, "a bucket outside the cache");
         let tag = dir as u32 ^ name.hash;
         let choice = (tag & 1) as usize;
         let mut is_late = false;

@@ -1,4 +1,4 @@
-//! The twins of the kernels that change directories, together an engine: for tests and proofs.
+//! The twins of the kernels that change directories, together an engine for tests and probes.
 
 use super::build::build;
 use super::gather::gather;
@@ -13,7 +13,7 @@ use crate::tasks::Tasks;
 use lanefs::bulk::{Batch, DirEngine, Frozen, Lookup, LookupRequest, Rebuilt, Undecided};
 use lanefs::{Volume, Watch};
 
-/// The kernels' answers without a device, from a copy of the volume's metadata.
+/// An engine that answers as the kernels do, without a device, from a copy of the volume's metadata.
 pub struct TwinEngine<'v> {
     setting: KernelSettings,
     watch: Watch<'v>,
@@ -21,10 +21,10 @@ pub struct TwinEngine<'v> {
 }
 
 impl<'v> TwinEngine<'v> {
-    /// With as many rounds of loops as a hardware device has, and workgroups of the usual size.
+    /// Makes an engine with the fuel of a hardware device and workgroups of the usual size.
     ///
     /// # Errors
-    /// Somebody else watches the volume; the host's.
+    /// Another engine watches the volume (`Busy`); an error of the volume.
     pub fn of(volume: &'v Volume) -> lanefs::Result<TwinEngine<'v>> {
         let superblock = volume.superblock();
         let setting = KernelSettings {
@@ -37,16 +37,16 @@ impl<'v> TwinEngine<'v> {
         Ok(TwinEngine { setting, watch, copy: HostCopy::empty(volume) })
     }
 
-    /// As [`begin`](DirEngine::begin), where nobody changes the volume anyway.
-    pub fn look(&mut self) {
+    /// Refreshes the copy as [`begin`](DirEngine::begin) does, on a volume that no thread changes.
+    pub fn refresh(&mut self) {
         let TwinEngine { watch, copy, .. } = self;
         watch.changes(&mut |block| copy.update(&block));
     }
 }
 
 impl DirEngine for TwinEngine<'_> {
-    fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {
-        still.changes(&mut |block| self.copy.update(&block));
+    fn begin(&mut self, frozen: &Frozen<'_>) -> Result<(), Undecided> {
+        frozen.changes(&mut |block| self.copy.update(&block));
         Ok(())
     }
 
@@ -60,15 +60,15 @@ impl DirEngine for TwinEngine<'_> {
     }
 }
 
-/// What the kernel `seek` answers; `None` where it is not certain.
+/// Returns the result of the kernel `seek`; `None` where it cannot decide.
 pub fn seen<M: Memory>(memory: &M, setting: &KernelSettings, name: &LookupRequest<'_>) -> Option<Lookup> {
     seek(memory, setting, name)
 }
 
-/// What the kernels `gather`, `merge` and `build` answer; words in another order.
+/// Returns the results of the kernels `gather`, `merge` and `build`, with the words in another order.
 ///
 /// # Errors
-/// [`Undecided`] where they are not certain of one of the tasks.
+/// [`Undecided`] where the kernels cannot decide one of the tasks.
 pub fn rebuilt<M: Memory>(memory: &M, setting: &KernelSettings, batch: &Batch) -> Result<Rebuilt, Undecided> {
     let tasks = Tasks::of(batch)?;
     rebuild(memory, setting, &tasks).ok_or(Undecided)

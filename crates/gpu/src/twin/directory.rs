@@ -1,4 +1,5 @@
-//! A name in a directory, by the directory's own structures, as in `shaders/entry.glsl` and `shaders/directory.glsl`.
+//! A name in a directory, by the directory's own structures, as in `shaders/entry.glsl` and
+//! `shaders/directory.glsl`.
 
 use super::fuel::Fuel;
 use super::memory::Memory;
@@ -16,22 +17,21 @@ pub(super) struct Entry {
     pub(super) at: u64,
 }
 
-/// What is known of a name; `None` stands for the kernel's UNKNOWN.
 pub(super) type Known<T> = Option<T>;
 
-/// Where directories are.
+/// The directories of a memory.
 pub(super) struct Directories<'m, M> {
     pub(super) memory: &'m M,
     pub(super) inode_size: InodeSize,
     pub(super) fuel: &'m Fuel,
 }
 
-/// Does a directory's root name a tree block?
+/// Tells whether a directory's root names a tree block.
 pub(super) fn is_tree(root: u64) -> bool {
     root & DirRoot::FORM == DirRoot::Tree(BLOCK).word() % BLOCK
 }
 
-/// The highest bit of each byte that is 0.
+/// Returns the highest bit of each byte that is 0.
 fn zero_bytes(word: u32) -> u32 {
     !(((word & 0x7f7f_7f7f) + 0x7f7f_7f7f) | word | 0x7f7f_7f7f)
 }
@@ -165,7 +165,8 @@ impl<M: Memory> Directories<'_, M> {
         None
     }
 
-    /// Looks a name up in a directory. `is_known`: its entry said that it is one, so the sector with its mode need not be read.
+    /// Finds a name in a directory. With `is_known` an entry has said that it is a directory, so the sector
+    /// with its mode is not read. `None`: the kernel's UNKNOWN.
     pub(super) fn find(&self, dir: u64, is_known: bool, name: &Name<'_>) -> Known<Option<Entry>> {
         let size = self.inode_size;
         let inode = dir.wrapping_mul(size.bytes());

@@ -8,7 +8,7 @@ use crate::layout::CACHED_NAME;
 use crate::structures::FillRequest;
 use lanefs::format::dir::entry;
 
-/// Puts what lookups requested into a directory cache.
+/// Puts the entries that lookups requested into a directory cache.
 pub fn fill<M: Memory>(memory: &M, cache: &mut Cache, requests: &[FillRequest]) {
     for request in requests {
         let _ = fill_one(memory, cache, request);
@@ -22,7 +22,7 @@ fn fill_one<M: Memory>(memory: &M, cache: &mut Cache, request: &FillRequest) -> 
     for i in 0..(rest & 0xff).min(CACHED_NAME as u32).div_ceil(4) {
         bytes.extend(memory.word(request.entry + entry::SIZE as u64 + u64::from(i) * 4)?.to_le_bytes());
     }
-    // A name that is too long is refused by its length.
+    // The length refuses a name that is too long.
     bytes.resize((rest & 0xff) as usize, 0);
     let ino = memory.quad(request.entry + entry::INODE.offset as u64)?;
     let found = Entry { ino, kind: rest >> 8 & 0xff, at: request.entry };

@@ -16,22 +16,22 @@ const UNITS: u32 = (BLOCK / UNIT) as u32;
 /// Four words.
 pub type Unit = [u32; 4];
 
-/// A search, apart from where it looks.
+/// Settings of a search, without its leaf blocks.
 #[derive(Clone, Debug)]
 pub struct LeafSearch<'f> {
-    /// What it asks for.
+    /// Conditions of the search.
     pub filter: &'f Filter,
-    /// All directories are given, whatever it asks for.
+    /// The search gives all directories, whatever the conditions.
     pub directories: bool,
     /// Inode number of the directory of inodes without a name.
     pub orphans: u64,
-    /// Of the volume.
+    /// Size of the volume's inodes.
     pub inode_size: InodeSize,
     /// Rounds of all loops of an invocation.
     pub fuel: u32,
 }
 
-/// What the kernel gives of each of these leaf blocks.
+/// Returns the kernel's records of each of these leaf blocks.
 pub fn find<M: Memory>(memory: &M, search: &LeafSearch<'_>, leaves: &[u64]) -> Vec<Vec<Unit>> {
     let program = search.filter.program(search.directories);
     leaves
@@ -70,8 +70,8 @@ impl<M: Memory> Finder<'_, M> {
         }
     }
 
-    /// Nothing where the block makes no sense.
-    fn entries(&self, block: u64, dir: u64, place: u64) -> Option<Vec<Unit>> {
+    /// Returns the records of a leaf block; `None` where it makes no sense.
+    fn entries(&self, block: u64, dir: u64, number: u64) -> Option<Vec<Unit>> {
         self.fuel.spend(COPY_FUEL);
         let mut records = Vec::new();
         let mut unit = (leaf::SIZE as u64 / UNIT) as u32;
@@ -97,7 +97,7 @@ impl<M: Memory> Finder<'_, M> {
                 let flags = self.flags(at, length, kind);
                 let is_directory = kind == FileKind::Directory as u32;
                 if flags != 0 || is_directory && self.program.wants & WANTS_DIRECTORIES != 0 {
-                    records.push(unit_of(dir, (place << 8 | u64::from(unit)) << 8 | flags));
+                    records.push(unit_of(dir, (number << 8 | u64::from(unit)) << 8 | flags));
                     for k in 1..u64::from(taken) {
                         let word = |i: u64| self.memory.word(at + k * UNIT + i * 4);
                         records.push([word(0)?, word(1)?, word(2)?, word(3)?]);
@@ -135,7 +135,7 @@ impl<M: Memory> Finder<'_, M> {
         states & end == end
     }
 
-    /// Nothing where the inode is not there, or another one.
+    /// Compares the attributes; `None` where the inode is absent, or of another type.
     fn by_attributes(&self, ino: u64, kind: u32) -> Option<u64> {
         let at = ino.wrapping_mul(self.search.inode_size.bytes());
         let mode = self.memory.word(at)? & u32::from(MODE_TYPE);

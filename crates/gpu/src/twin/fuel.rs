@@ -1,8 +1,8 @@
-//! Rounds of loops that are left, as in `shaders/parameters.glsl`.
+//! Fuel: the rounds of loops that an invocation has left, as in `shaders/fuel.glsl`.
 
 use std::cell::Cell;
 
-/// What is left. Where it is nothing, loops have ended early, and nothing that they gave counts.
+/// Rounds left. With none, loops have ended early, and their results do not count.
 pub(super) struct Fuel(Cell<u32>);
 
 impl Fuel {
@@ -18,7 +18,7 @@ impl Fuel {
         self.0.set(self.left().saturating_sub(rounds));
     }
 
-    /// One more round?
+    /// Uses up one round; false where none is left.
     pub(super) fn burn(&self) -> bool {
         let has_some = self.left() > 0;
         self.spend(1);

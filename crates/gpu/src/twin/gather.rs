@@ -9,15 +9,15 @@ use lanefs::bulk::{Added, Source};
 use lanefs::format::UNIT;
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, Slot, index};
 
-/// What is known of a task's entries.
+/// The entries of a task that stay.
 pub(crate) struct Gathered {
-    /// Those that stay, in order.
+    /// The entries, in order.
     pub(crate) items: Vec<Added>,
-    /// What follows them in the list; only of tasks with several heads.
+    /// The position that follows them in the list; only of tasks with several heads.
     pub(crate) after: u64,
 }
 
-/// Finds what stays, and, for tasks with one head, links it anew.
+/// Finds the entries that stay, and, for tasks with one head, links them anew.
 pub(crate) fn gather<M: Memory>(
     memory: &M,
     setting: &KernelSettings,
@@ -42,7 +42,7 @@ struct Gather<'g, M> {
 }
 
 impl<M: Memory> Gather<'_, M> {
-    /// What stays, by hash and position.
+    /// Returns the entries that stay, by hash and position.
     fn items(&self) -> Option<Vec<Added>> {
         let mut found = Vec::new();
         for source in self.part.sources {
@@ -102,7 +102,7 @@ impl<M: Memory> Gather<'_, M> {
         Some(())
     }
 
-    /// The dummy that there is, 0 in a directory without entries.
+    /// Returns the dummy of the first region, 0 in a directory without entries.
     fn old_dummy(&self) -> Option<u64> {
         match self.part.sources.first() {
             None => Some(0),
@@ -114,12 +114,13 @@ impl<M: Memory> Gather<'_, M> {
         }
     }
 
-    /// Does the list go on outside of the regions here?
+    /// Tells whether a link leads out of the regions of the task.
     fn leads_out(&self, to: u64) -> Option<bool> {
         Some(to == 0 || self.links.is_dummy(to)?)
     }
 
-    /// What follows all that stays in the list. With one head that is linked anew, in its old order, behind what is added.
+    /// Returns the position that follows all entries that stay. With one head it links these anew, in their
+    /// old order, behind the added ones.
     fn relink(&mut self, items: &[Added]) -> Option<u64> {
         let old = self.old_dummy()?;
         let head = self.part.heads.first()?;
@@ -130,7 +131,7 @@ impl<M: Memory> Gather<'_, M> {
         let (mut tails, mut after) = (0, 0);
         for (i, item) in items.iter().enumerate() {
             burn(self.lanes.of(i))?;
-            let next = self.links.beyond(self.lanes.of(i), item.at, NEXT)?;
+            let next = self.links.follow(self.lanes.of(i), item.at, NEXT)?;
             let is_tail = self.leads_out(next)?;
             if is_tail {
                 (tails, after) = (tails + 1, next);
@@ -141,9 +142,9 @@ impl<M: Memory> Gather<'_, M> {
         }
         let first = match self.part.sources {
             [] => 0,
-            _ => self.links.beyond(self.lanes.of(0), old, NEXT)?,
+            _ => self.links.follow(self.lanes.of(0), old, NEXT)?,
         };
-        // The dummy leads to what stays, if something does, and else to what follows.
+        // The dummy leads to the entries that stay, or, without any, to the position that follows.
         if self.leads_out(first)? != items.is_empty() || tails != usize::from(!items.is_empty()) {
             return None;
         }
@@ -159,17 +160,17 @@ impl<M: Memory> Gather<'_, M> {
         if is_tail && next != 0 {
             self.set(next, PREVIOUS, at)?;
         }
-        let previous = self.links.beyond(self.lanes.of(i), at, PREVIOUS)?;
+        let previous = self.links.follow(self.lanes.of(i), at, PREVIOUS)?;
         let previous = if previous == old { self.last_in_front()? } else { previous };
         self.set(at, PREVIOUS, previous)
     }
 
-    /// What comes in front of what stays: the last that is added, or the dummy.
+    /// Returns the predecessor of the entries that stay: the last added one, or the dummy.
     fn last_in_front(&self) -> Option<u64> {
         self.part.added.last().map_or(self.part.heads.first().map(|head| head.dummy), |added| Some(added.at))
     }
 
-    /// Writes a link where it becomes another one.
+    /// Writes a link where it changes.
     fn set(&mut self, at: u64, link: u64, to: u64) -> Option<()> {
         if self.links.link(at, link)? != to {
             self.words.push((at + link, to));
@@ -177,7 +178,8 @@ impl<M: Memory> Gather<'_, M> {
         Some(())
     }
 
-    /// Links the dummy with what comes behind it, and, where nothing stays, what follows with what comes in front.
+    /// Links the dummy with its successor, and, where no entry stays, the position that follows with its
+    /// predecessor.
     fn open(&mut self, first: u64, is_empty: bool) -> Option<()> {
         let dummy = self.part.heads.first()?.dummy;
         let to = self.part.added.first().map_or(first, |added| added.at);
@@ -192,7 +194,7 @@ impl<M: Memory> Gather<'_, M> {
         Some(())
     }
 
-    /// Links what is added, in order, between the dummy and `first`.
+    /// Links the added entries, in order, between the dummy and `first`.
     fn link_added(&mut self, first: u64) -> Option<()> {
         let mut before = self.part.heads.first()?.dummy;
         for (i, added) in self.part.added.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The mirror's memory on the host, for twins, and what they read of it, counted.
+//! The mirror's memory on the host, for twins, and a memory that counts their reads.
 
 use super::cache::{BUCKET_WORDS, Cache};
 use super::memory::Memory;
@@ -7,7 +7,7 @@ use lanefs::{Volume, Watched};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the mirror of a volume has.
+/// A copy of a volume's metadata, as a mirror has it.
 pub struct HostCopy {
     chunks: BTreeMap<u64, Vec<u8>>,
     /// Chunks of the volume.
@@ -16,7 +16,7 @@ pub struct HostCopy {
 
 impl HostCopy {
     /// # Errors
-    /// Somebody else watches the volume; the host's.
+    /// Another engine watches the volume (`Busy`); an error of the volume.
     pub fn of(volume: &Volume) -> lanefs::Result<HostCopy> {
         let mut copy = HostCopy::empty(volume);
         let mut watch = volume.watch()?.ok_or_else(|| lanefs::Error::from(lanefs::Code::Busy))?;
@@ -24,20 +24,20 @@ impl HostCopy {
         Ok(copy)
     }
 
-    /// Nothing of the volume so far.
+    /// Makes a copy without any block.
     pub fn empty(volume: &Volume) -> HostCopy {
         HostCopy { chunks: BTreeMap::new(), count: volume.superblock().volume_bytes.div_ceil(CHUNK) }
     }
 
-    /// Takes a block as it is now.
+    /// Copies a block as it is now.
     pub fn update(&mut self, block: &Watched<'_>) {
         let number = block.at / CHUNK;
         if block.kind.is_none() && !self.chunks.contains_key(&number) {
             return;
         }
         let chunk = self.chunks.entry(number).or_insert_with(|| vec![0xff; CHUNK as usize]);
-        let place = (block.at % CHUNK) as usize;
-        if let Some(bytes) = chunk.get_mut(place..place + BLOCK as usize) {
+        let offset = (block.at % CHUNK) as usize;
+        if let Some(bytes) = chunk.get_mut(offset..offset + BLOCK as usize) {
             match block.kind {
                 Some(_) => bytes.copy_from_slice(block.bytes),
                 None => bytes.fill(0xff),
@@ -45,23 +45,23 @@ impl HostCopy {
         }
     }
 
-    /// Writes 8 bytes, where there is something.
+    /// Writes 8 bytes, where the copy has their chunk.
     pub fn put(&mut self, at: u64, value: u64) {
-        let place = (at % CHUNK) as usize;
+        let offset = (at % CHUNK) as usize;
         let chunk = self.chunks.get_mut(&(at / CHUNK));
-        if let Some(bytes) = chunk.and_then(|chunk| chunk.get_mut(place..place + 8)) {
+        if let Some(bytes) = chunk.and_then(|chunk| chunk.get_mut(offset..offset + 8)) {
             bytes.copy_from_slice(&value.to_le_bytes());
         }
     }
 
-    /// Positions of all blocks that there are.
+    /// Returns the positions of all blocks.
     pub fn blocks(&self) -> impl Iterator<Item = u64> {
         self.chunks
             .keys()
             .flat_map(|chunk| (0..BLOCKS_PER_CHUNK).map(move |block| chunk * CHUNK + block * BLOCK))
     }
 
-    /// An empty directory cache beside it.
+    /// Makes an empty directory cache beside the copy.
     pub fn empty_cache(&self, buckets: u32) -> Snapshot {
         let copies: BTreeMap<u64, u32> = self.chunks.keys().copied().zip(0..).collect();
         let words = vec![0; buckets as usize * BUCKET_WORDS as usize];
@@ -75,20 +75,20 @@ impl Memory for HostCopy {
         if at / CHUNK >= self.count {
             return None;
         }
-        let place = (at % CHUNK) as usize;
-        let four = self.chunks.get(&(at / CHUNK))?.get(place..place + 4)?;
+        let offset = (at % CHUNK) as usize;
+        let four = self.chunks.get(&(at / CHUNK))?.get(offset..offset + 4)?;
         four.try_into().ok().map(u32::from_le_bytes)
     }
 }
 
-/// A directory cache, and what it depends on.
+/// A directory cache, with the versions that it depends on.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The cache.
     pub cache: Cache,
     /// The versions of the mirror's blocks.
     pub versions: Vec<u32>,
-    /// The number of the copy of each of the volume's chunks that has one.
+    /// Number of the copy of each chunk that has one.
     pub copies: BTreeMap<u64, u32>,
 }
 
@@ -123,19 +123,19 @@ impl Memory for WithCache<'_> {
     }
 }
 
-/// Counts the sectors of 32 bytes that were read: of the volume, of the cache, of versions.
+/// A memory that counts the sectors of 32 bytes read: of the volume, of the cache, of versions.
 pub struct Counting<'m> {
     memory: WithCache<'m>,
     sectors: RefCell<BTreeSet<(char, u64)>>,
 }
 
 impl<'m> Counting<'m> {
-    /// None so far.
+    /// Makes a memory that has counted none.
     pub fn new(memory: WithCache<'m>) -> Self {
         Counting { memory, sectors: RefCell::default() }
     }
 
-    /// How many there were.
+    /// Returns the number of sectors.
     pub fn sectors(&self) -> usize {
         self.sectors.borrow().len()
     }

@@ -5,18 +5,18 @@ use super::memory::Memory;
 use lanefs::format::dir::{entry, index, leaf};
 use lanefs::format::{BLOCK, BlockKind, UNIT};
 
-/// 8 bytes, and the position where they belong.
+/// Words of 8 bytes, each with its position.
 pub(crate) type Words = Vec<(u64, u64)>;
 
 pub(super) const NEXT: u64 = entry::NEXT.offset as u64;
 pub(super) const PREVIOUS: u64 = entry::PREVIOUS.offset as u64;
 
-/// One more round, or none and no answer.
+/// Uses up one round; `None` where none is left.
 pub(super) fn burn(fuel: &Fuel) -> Option<()> {
     fuel.burn().then_some(())
 }
 
-/// The invocations of a workgroup, who take what there is to do in turn.
+/// The invocations of a workgroup, which share its work in turn.
 pub(super) struct Lanes(Vec<Fuel>);
 
 impl Lanes {
@@ -24,7 +24,7 @@ impl Lanes {
         Lanes((0..count.max(1)).map(|_| Fuel::new(rounds)).collect())
     }
 
-    /// The one that does number `i`.
+    /// Returns the fuel of the invocation that does number `i`.
     pub(super) fn of(&self, i: usize) -> &Fuel {
         &self.0[i % self.0.len()]
     }
@@ -33,21 +33,21 @@ impl Lanes {
         self.0.iter()
     }
 
-    /// Has each of them got rounds left? If not, nothing counts.
+    /// Checks that each invocation has fuel left; else no result counts.
     pub(super) fn end(&self) -> Option<()> {
         self.all().all(|fuel| fuel.left() > 0).then_some(())
     }
 }
 
-/// The list of entries as it is, and what goes from it.
+/// The list of entries, and the entries that are removed from it.
 pub(super) struct Links<'m, M> {
     pub(super) memory: &'m M,
-    /// In ascending order.
+    /// Removed positions, ascending.
     pub(super) removed: &'m [u64],
 }
 
 impl<M: Memory> Links<'_, M> {
-    /// Is a position among those that go? Seven are compared at a time.
+    /// Tells whether a position is removed. Compares seven at a time.
     pub(super) fn is_removed(&self, fuel: &Fuel, at: u64) -> Option<bool> {
         let mut left = self.removed;
         while left.len() > 8 {
@@ -60,7 +60,7 @@ impl<M: Memory> Links<'_, M> {
         Some(left.contains(&at))
     }
 
-    /// A position, where there can be an entry.
+    /// Checks that an entry can lie at a position.
     fn entry(&self, at: u64) -> Option<u64> {
         let inside = at % BLOCK;
         let fits = at.is_multiple_of(UNIT)
@@ -74,30 +74,30 @@ impl<M: Memory> Links<'_, M> {
         self.memory.quad(self.entry(at)? + link)
     }
 
-    /// Length of the name, and what else lies in its word.
-    fn rest(&self, at: u64) -> Option<u32> {
+    /// Returns the word with the length of the name.
+    fn name_word(&self, at: u64) -> Option<u32> {
         self.memory.word(self.entry(at)? + entry::HASH.offset as u64 + 4)
     }
 
     pub(super) fn is_dummy(&self, at: u64) -> Option<bool> {
-        Some(self.rest(at)? & 0xff == 0)
+        Some(self.name_word(at)? & 0xff == 0)
     }
 
-    /// Entries of the region that a dummy opens.
+    /// Returns the number of entries of a dummy's region.
     pub(super) fn count(&self, dummy: u64) -> Option<u32> {
-        let rest = self.rest(dummy)?;
+        let rest = self.name_word(dummy)?;
         (rest & 0xff == 0).then_some(rest >> 16)
     }
 
-    /// The hash of an entry, which is no dummy.
+    /// Returns the hash of an entry, which is no dummy.
     pub(super) fn hash(&self, at: u64) -> Option<u32> {
-        let rest = self.rest(at)?;
+        let rest = self.name_word(at)?;
         let hash = self.memory.word(at + entry::HASH.offset as u64)?;
         (rest & 0xff != 0 && rest >> 16 == 0).then_some(hash)
     }
 
-    /// Where a link leads, past all that goes.
-    pub(super) fn beyond(&self, fuel: &Fuel, at: u64, link: u64) -> Option<u64> {
+    /// Follows a link past all removed entries.
+    pub(super) fn follow(&self, fuel: &Fuel, at: u64, link: u64) -> Option<u64> {
         let mut to = self.link(at, link)?;
         for _ in 0..=self.removed.len() {
             burn(fuel)?;
@@ -109,7 +109,7 @@ impl<M: Memory> Links<'_, M> {
         None
     }
 
-    /// The dummy that the index block of a region names.
+    /// Returns the dummy that the index block of a region names.
     pub(super) fn dummy_of(&self, index: u64) -> Option<u64> {
         let head = self.memory.word(index)?;
         if !index.is_multiple_of(BLOCK) || head & 0xff != BlockKind::Index as u32 {

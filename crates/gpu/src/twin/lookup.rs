@@ -12,7 +12,7 @@ use lanefs::format::{Code, FileKind, INODE_CORE, INODE_INLINE, MAX_NAME, MAX_SYM
 
 pub use crate::query::{LookupQuery, PathResult};
 
-/// Resolves a path, in as many dispatches as it takes; what it found in the tree is added to `fills`.
+/// Resolves a path, in as many dispatches as it takes; adds the entries found in the tree to `fills`.
 pub fn lookup<M: Memory>(
     memory: &M,
     query: &LookupQuery,
@@ -23,7 +23,7 @@ pub fn lookup<M: Memory>(
     for _ in 0..MAX_DISPATCHES {
         let fuel = &Fuel::new(query.fuel);
         let directories = Directories { memory, inode_size: query.inode_size, fuel };
-        let stopped = Lookup { memory, query, fuel, directories, fills }.resolve(path, &mut state);
+        let stopped = PathLookup { memory, query, fuel, directories, fills }.resolve(path, &mut state);
         let found = match stopped {
             Stopped::Unfinished => continue,
             Stopped::Failed(code) => return PathResult::failed(code),
@@ -36,10 +36,10 @@ pub fn lookup<M: Memory>(
     PathResult::failed(Code::NotResident)
 }
 
-/// What the next dispatch of a lookup begins with.
+/// State with which the next dispatch of a lookup begins.
 #[derive(Clone, Copy, Default)]
 struct ResumePoint {
-    /// Where the text goes on, and in which directory; nothing: at the start.
+    /// Offset in the text, and the directory; `None`: at the start.
     goes_on: Option<(usize, u64)>,
     followed: u32,
     has_slash: bool,
@@ -71,7 +71,7 @@ impl Rest {
 }
 
 /// A dispatch of one lookup.
-struct Lookup<'q, M> {
+struct PathLookup<'q, M> {
     memory: &'q M,
     query: &'q LookupQuery,
     fuel: &'q Fuel,
@@ -79,7 +79,7 @@ struct Lookup<'q, M> {
     fills: &'q mut Vec<FillRequest>,
 }
 
-impl<M: Memory> Lookup<'_, M> {
+impl<M: Memory> PathLookup<'_, M> {
     fn inode(&self, ino: u64) -> u64 {
         ino.wrapping_mul(self.query.inode_size.bytes())
     }
@@ -92,12 +92,12 @@ impl<M: Memory> Lookup<'_, M> {
 
     fn search_permission(&self, dir: u64) -> Result<(), Code> {
         let Some(user) = &self.query.user else { return Ok(()) };
-        let place = self.inode(dir);
-        let mode = self.memory.word(place).unwrap_or(0) as u16;
+        let offset = self.inode(dir);
+        let mode = self.memory.word(offset).unwrap_or(0) as u16;
         if mode & MODE_TYPE != MODE_DIRECTORY {
             return Err(Code::NotResident);
         }
-        let word = |at: usize| self.memory.word(place + at as u64).unwrap_or(0);
+        let word = |at: usize| self.memory.word(offset + at as u64).unwrap_or(0);
         let (uid, gid) = (word(inode::UID.offset), word(inode::GID.offset));
         let mut is_in_group = gid == user.gid;
         for group in &user.groups {
@@ -115,9 +115,9 @@ impl<M: Memory> Lookup<'_, M> {
     }
 
     fn target_of(&self, ino: u64) -> Option<Rest> {
-        let place = self.inode(ino);
-        let head = self.memory.word(place)?;
-        let size = self.memory.quad(place + inode::BYTES.offset as u64)?;
+        let offset = self.inode(ino);
+        let head = self.memory.word(offset)?;
+        let size = self.memory.quad(offset + inode::BYTES.offset as u64)?;
         let is_inline = head as u16 & MODE_TYPE == MODE_SYMLINK && head >> 16 & u32::from(INODE_INLINE) != 0;
         let room = self.query.inode_size.bytes() - INODE_CORE as u64;
         if !is_inline || size == 0 || size > room {
@@ -125,13 +125,14 @@ impl<M: Memory> Lookup<'_, M> {
         }
         let mut text = Vec::new();
         for i in 0..size.div_ceil(4) {
-            text.extend(self.memory.word(place + INODE_CORE as u64 + i * 4)?.to_le_bytes());
+            text.extend(self.memory.word(offset + INODE_CORE as u64 + i * 4)?.to_le_bytes());
         }
         text.truncate(size as usize);
         Some(Rest { text, at: 0 })
     }
 
-    /// Where the component that begins at `at` ends: at a slash, at a NUL, at the end; or it is too long for a name.
+    /// Returns the end of the component that begins at `at`: at a slash, at a NUL, at the end of the text;
+    /// or it is too long for a name.
     fn component_end(&self, rest: &Rest) -> usize {
         let name = rest.text[rest.at..].iter().take(MAX_NAME + 1);
         let length = name.take_while(|byte| **byte != b'/' && **byte != 0).count();
@@ -194,8 +195,8 @@ impl<M: Memory> Lookup<'_, M> {
             match &text[..] {
                 b"." => continue,
                 b".." => {
-                    let place = self.inode(dir).wrapping_add(inode::PARENT_OR_DEVICE.offset as u64);
-                    match self.memory.quad(place) {
+                    let offset = self.inode(dir).wrapping_add(inode::PARENT_OR_DEVICE.offset as u64);
+                    match self.memory.quad(offset) {
                         None | Some(0) => return Code::NotResident.into(),
                         Some(parent) => (dir, is_known) = (parent, false),
                     }

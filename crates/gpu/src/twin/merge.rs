@@ -3,7 +3,7 @@
 use crate::tasks::TaskView;
 use lanefs::bulk::Added;
 
-/// What stays and what is added, by hash and position.
+/// Returns the entries that stay and those that are added, by hash and position.
 pub(crate) fn merge(part: &TaskView<'_>, items: &[Added]) -> Option<Vec<Added>> {
     let mut merged = vec![Added { hash: 0, at: 0 }; items.len() + part.added.len()];
     for (own, others) in [(items, part.added), (part.added, items)] {

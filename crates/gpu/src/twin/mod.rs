@@ -1,5 +1,6 @@
-//! Twins: the kernels in Rust, function by function, for the host and for proofs. A kernel and its twin give the same bits for the
-//! same input; where invocations race for a slot of the cache, the twin is one of the possible orders.
+//! Twins: the kernels in Rust, function by function, for the host and for proofs. A kernel and its twin
+//! give the same bits for the same input; where invocations race for a slot of the cache, the twin is one
+//! of the possible orders.
 
 pub(crate) mod build;
 pub mod cache;

@@ -1,4 +1,4 @@
-//! A name, with what is computed of it once, as in `shaders/name.glsl`.
+//! A name, with its hash and its first words, as in `shaders/name.glsl`.
 
 use super::fuel::Fuel;
 use crate::layout::CACHED_NAME_WORDS;
@@ -23,7 +23,7 @@ impl<'t> Name<'t> {
     }
 }
 
-/// The four bytes from any offset on, the first in the lowest bits; zeros behind the end.
+/// Returns the four bytes from any offset on, the first in the lowest bits; zeros behind the end.
 pub(super) fn word_of(bytes: &[u8], at: usize) -> u32 {
     let there = bytes.iter().skip(at).take(4).enumerate();
     there.fold(0, |word, (i, byte)| word | u32::from(*byte) << (8 * i))

@@ -11,20 +11,20 @@ use lanefs::bulk::{Home, Lookup, LookupRequest};
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, entry};
 use lanefs::format::{BLOCK, DirRoot, FileKind, UNIT};
 
-/// Where a name is, or would be; `None`: the kernel's UNKNOWN.
+/// Finds a name, or the region where it would be; `None`: the kernel cannot decide.
 pub(crate) fn seek<M: Memory>(
     memory: &M,
     setting: &KernelSettings,
-    sought: &LookupRequest<'_>,
+    request: &LookupRequest<'_>,
 ) -> Option<Lookup> {
     let fuel = &Fuel::new(setting.fuel);
-    let name = Name::new(setting.seed, sought.name, fuel);
+    let name = Name::new(setting.seed, request.name, fuel);
     let hash = name.hash;
-    if sought.dir == 0 {
+    if request.dir == 0 {
         return Some(Lookup { hash, ..Lookup::default() });
     }
     let size = setting.inode_size;
-    let inode = sought.dir.wrapping_mul(size.bytes());
+    let inode = request.dir.wrapping_mul(size.bytes());
     let root = memory.quad(inode.wrapping_add(size.dir_root().offset as u64))?;
     if memory.word(inode)? as u16 & MODE_TYPE != MODE_DIRECTORY {
         return None;

@@ -3,7 +3,7 @@
 use super::memory::Memory;
 use lanefs::format::{INODE_CORE, InodeSize};
 
-/// The first bytes of each of these inodes; zeros where none is there.
+/// Returns the first bytes of each of these inodes; zeros for an inode that is absent or not in use.
 pub fn stat<M: Memory>(memory: &M, size: InodeSize, inos: &[u64]) -> Vec<[u8; INODE_CORE]> {
     inos.iter()
         .map(|ino| {

@@ -1,4 +1,4 @@
-//! Work for a device: copies and kernels, recorded once, submitted any number of times.
+//! Commands for a device: copies and kernels, recorded once, submitted any number of times.
 
 use super::buffer::{Buffer, MemoryLocation};
 use super::device::Device;
@@ -8,13 +8,13 @@ use crate::limits::MAX_GROUPS_PER_DIMENSION;
 use ash::vk;
 use std::sync::Arc;
 
-/// Commands for a device, one after the other; what one wrote the next ones see, also those of later submissions. They wait for
-/// their own end when they are dropped.
+/// Commands for a device, one after the other. Each command sees the writes of those before it, also across
+/// submissions. Dropping them waits for their end.
 pub(crate) struct Commands {
     device: Arc<Device>,
     pool: vk::CommandPool,
     raw: vk::CommandBuffer,
-    /// The last submission, 0 before the first.
+    /// Number of the last submission, 0 before the first.
     submission: u64,
 }
 
@@ -22,12 +22,12 @@ const OPERATION: &str = "recording commands";
 
 impl Commands {
     /// # Errors
-    /// The driver's.
+    /// An error of the driver.
     pub(crate) fn new(device: &Arc<Device>) -> Result<Commands> {
         let pool = vk::CommandPoolCreateInfo::default()
             .queue_family_index(device.family)
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
-        // SAFETY: handles are of this device; `drop` unmakes them.
+        // SAFETY: sound, the handles are of this device, and `drop` frees them.
         unsafe {
             let mut made = Commands {
                 device: device.clone(),
@@ -42,33 +42,34 @@ impl Commands {
         }
     }
 
-    /// Waits for what was submitted, and records anew.
+    /// Waits for the last submission, and records anew.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn record(&mut self, commands: impl FnOnce(&Recording<'_>)) -> Result<()> {
         self.wait()?;
         let begin = vk::CommandBufferBeginInfo::default();
-        // SAFETY: the commands are not being carried out.
+        // SAFETY: sound, no submission of the commands is in flight.
         unsafe { self.device.raw.begin_command_buffer(self.raw, &begin) }.during(OPERATION)?;
         commands(&Recording { raw: &self.device.raw, commands: self.raw });
-        // SAFETY: recording was begun.
+        // SAFETY: sound, recording was begun.
         unsafe { self.device.raw.end_command_buffer(self.raw) }.during(OPERATION)
     }
 
-    /// Gives what was recorded to the device, which works on it meanwhile. What was submitted before is over.
+    /// Submits the recorded commands; returns the number of the submission. The last submission must have
+    /// ended.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn submit(&mut self) -> Result<u64> {
         self.submission = self.device.submit(self.raw)?;
         Ok(self.submission)
     }
 
-    /// Waits for the end of what was submitted.
+    /// Waits for the end of the last submission.
     ///
     /// # Errors
-    /// The device's; what it wrote is then not to be believed.
+    /// An error of the device; its results then do not count.
     pub(crate) fn wait(&self) -> Result<()> {
         if self.submission == 0 { Ok(()) } else { self.device.wait(self.submission) }
     }
@@ -77,16 +78,16 @@ impl Commands {
 impl Drop for Commands {
     fn drop(&mut self) {
         let _ = self.wait();
-        // SAFETY: nothing of it is being carried out any more.
+        // SAFETY: sound, no submission of the commands is in flight.
         unsafe { self.device.raw.destroy_command_pool(self.pool, None) };
     }
 }
 
 impl Buffer {
-    /// A copy of all of it, whether the host sees it or not. Nothing is writing to it meanwhile.
+    /// Copies the whole buffer to the host, mapped or not. No work that writes to it may be in flight.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn read(&self, device: &Arc<Device>) -> Result<Vec<u8>> {
         let host = Buffer::new(device, self.len, MemoryLocation::Download)?;
         let mut work = Commands::new(device)?;
@@ -97,20 +98,24 @@ impl Buffer {
     }
 }
 
-/// What is being recorded.
+/// A command buffer while commands are recorded.
 pub(crate) struct Recording<'c> {
     raw: &'c ash::Device,
     commands: vk::CommandBuffer,
 }
 
 impl Recording<'_> {
-    /// Copies parts of a buffer to another: from, to, how long, in bytes.
+    /// Copies parts of a buffer to another: offset, offset in the other, length, in bytes.
     pub(crate) fn copy(&self, from: &Buffer, to: &Buffer, parts: &[(u64, u64, u64)]) {
+        debug_assert!(
+            parts.iter().all(|(at, into, len)| at + len <= from.len && into + len <= to.len),
+            "a copy outside its buffers"
+        );
         let region = |(at, into, len): &(u64, u64, u64)| {
             vk::BufferCopy::default().src_offset(from.start + at).dst_offset(to.start + into).size(*len)
         };
         for some in parts.iter().map(region).collect::<Vec<_>>().chunks(4096) {
-            // SAFETY: the caller keeps both until the end, and the parts are inside them.
+            // SAFETY: sound, the caller keeps both until the end, and the parts lie inside them.
             unsafe { self.raw.cmd_copy_buffer(self.commands, from.raw, to.raw, some) };
         }
         self.order();
@@ -118,22 +123,24 @@ impl Recording<'_> {
 
     /// Fills the first `len` bytes of a buffer with a word.
     pub(crate) fn fill(&self, buffer: &Buffer, len: u64, word: u32) {
-        // SAFETY: as above.
+        debug_assert!(len <= buffer.len && len.is_multiple_of(4), "a fill outside its buffer");
+        // SAFETY: sound, the caller keeps the buffer until the end, and the range lies inside it.
         unsafe { self.raw.cmd_fill_buffer(self.commands, buffer.raw, buffer.start, len, word) };
         self.order();
     }
 
-    /// Runs a kernel with at least `invocations`; `parameters` is the address of what it is told.
+    /// Dispatches a kernel with at least so many invocations; `parameters` is the address of its
+    /// parameters.
     pub(crate) fn dispatch(&self, kernel: &Kernel, parameters: u64, invocations: u64) {
         self.dispatch_groups(kernel, parameters, invocations.div_ceil(u64::from(kernel.workgroup)));
     }
 
-    /// Runs a kernel with at least so many workgroups.
+    /// Dispatches a kernel with at least so many workgroups.
     pub(crate) fn dispatch_groups(&self, kernel: &Kernel, parameters: u64, groups: u64) {
-        // The kernels take the number of their workgroup from two dimensions, of which any device has 65,535 each.
+        // The kernels compute the number of their workgroup from two dimensions.
         let x = groups.clamp(1, MAX_GROUPS_PER_DIMENSION);
         let y = groups.div_ceil(x).max(1);
-        // SAFETY: handles are of this device, and the caller keeps the kernel until the end.
+        // SAFETY: sound, the handles are of this device, and the caller keeps the kernel until the end.
         unsafe {
             self.raw.cmd_bind_pipeline(self.commands, vk::PipelineBindPoint::COMPUTE, kernel.pipeline);
             let stage = vk::ShaderStageFlags::COMPUTE;
@@ -143,7 +150,7 @@ impl Recording<'_> {
         self.order();
     }
 
-    /// What was written so far is seen by what follows, and by the host at the end.
+    /// Makes all writes so far visible to later commands, and to the host at the end.
     fn order(&self) {
         let stages = vk::PipelineStageFlags::TRANSFER
             | vk::PipelineStageFlags::COMPUTE_SHADER

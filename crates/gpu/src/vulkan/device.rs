@@ -13,19 +13,19 @@ pub(crate) struct Device {
     pub(crate) info: DeviceInfo,
     pub(crate) family: u32,
     queue: Mutex<Queue>,
-    /// Counts submissions that are over.
+    /// Counts submissions that have ended.
     timeline: vk::Semaphore,
     pub(crate) memory: vk::PhysicalDeviceMemoryProperties,
     /// Bytes of one allocation and of one buffer at most.
     pub(crate) largest: u64,
-    /// Buffers have words around them that nobody may touch, for tests.
+    /// Buffers have guards, for tests.
     pub(crate) is_guarded: bool,
-    /// The host sees none of the memory that is the device's own.
+    /// The host does not map the device's own memory.
     pub(crate) has_own_memory: bool,
     _instance: Instance,
 }
 
-/// One thread submits at a time, as Vulkan asks.
+/// The queue; one thread submits at a time, as Vulkan demands.
 struct Queue {
     raw: vk::Queue,
     submitted: u64,
@@ -54,16 +54,16 @@ impl Device {
             .push_next(&mut v12);
         let mut maintenance = vk::PhysicalDeviceMaintenance3Properties::default();
         let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut maintenance);
-        // SAFETY: the physical device is one of the instance, which lives as long as this device.
+        // SAFETY: sound, the physical device is one of the instance, which lives as long as this device.
         let (raw, memory) = unsafe {
             instance.raw.get_physical_device_properties2(physical, &mut properties);
             let raw = instance.raw.create_device(physical, &create, None).during("opening the device")?;
             (raw, instance.raw.get_physical_device_memory_properties(physical))
         };
         let raw = shim::between(raw, &instance.raw);
-        // SAFETY: the queue was asked for.
+        // SAFETY: sound, the device was made with this queue.
         let queue = Queue { raw: unsafe { raw.get_device_queue(family, 0) }, submitted: 0 };
-        // From here on what was made is unmade by `drop`.
+        // From here on `drop` frees the handles.
         let mut device = Device {
             has_own_memory: own_memory || info.kind == DeviceKind::Discrete,
             raw,
@@ -78,16 +78,17 @@ impl Device {
         };
         let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let semaphore = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
-        // SAFETY: the device lives; what is passed does until the call returns.
+        // SAFETY: sound, the device lives, and the arguments live until the call returns.
         device.timeline =
             unsafe { device.raw.create_semaphore(&semaphore, None) }.during("opening the device")?;
         Ok(Arc::new(device))
     }
 
-    /// Gives commands to the device: the number of this submission. What is submitted later begins after what these commands order.
+    /// Submits commands; returns the number of the submission. Later submissions begin behind the barriers
+    /// of these commands.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn submit(&self, commands: vk::CommandBuffer) -> Result<u64> {
         let mut queue = self.queue.lock();
         let (commands, signals, values) = ([commands], [self.timeline], [queue.submitted + 1]);
@@ -96,40 +97,42 @@ impl Device {
             .command_buffers(&commands)
             .signal_semaphores(&signals)
             .push_next(&mut timeline);
-        // SAFETY: the queue is locked; what is passed lives until the call returns.
+        // SAFETY: sound, the queue is locked (exclusive), and the arguments live until the call returns.
         unsafe { self.raw.queue_submit(queue.raw, &[submit], vk::Fence::null()) }.during(OPERATION)?;
         queue.submitted += 1;
+        debug_assert_eq!(values, [queue.submitted], "submissions are numbered in order");
         Ok(queue.submitted)
     }
 
     /// Waits for the end of a submission.
     ///
     /// # Errors
-    /// The device's; what it wrote is then not to be believed, but nothing is being carried out any more.
+    /// An error of the device; its results then do not count, but no work is in flight any more.
     pub(crate) fn wait(&self, submission: u64) -> Result<()> {
+        debug_assert!(submission <= self.queue.lock().submitted, "a submission that was never made");
         let (semaphores, values) = ([self.timeline], [submission]);
         let wait = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
-        // SAFETY: the semaphore is ours.
+        // SAFETY: sound, the semaphore is this device's.
         let waited = unsafe { self.raw.wait_semaphores(&wait, u64::MAX) };
         if waited.is_err() {
             let _queue = self.queue.lock();
-            // SAFETY: the device lives, and nobody submits.
+            // SAFETY: sound, the device lives, and the lock keeps other threads from submitting.
             let _ = unsafe { self.raw.device_wait_idle() };
         }
         waited.during(OPERATION)
     }
 
-    /// Is a submission over?
+    /// Tells whether a submission has ended.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub(crate) fn is_over(&self, submission: u64) -> Result<bool> {
-        // SAFETY: the semaphore is ours.
+        // SAFETY: sound, the semaphore is this device's.
         let value = unsafe { self.raw.get_semaphore_counter_value(self.timeline) }.during(OPERATION)?;
         Ok(value >= submission)
     }
 
-    /// The kind of memory with these properties, those of `better` too where there is one.
+    /// Returns the kind of memory with these properties, and, if one has them, those of `better`.
     pub(crate) fn memory_kind(
         &self,
         among: u32,
@@ -149,7 +152,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: whatever was made of it is gone: all of it holds the device.
+        // SAFETY: sound, all objects of the device are gone: each keeps the device alive.
         unsafe {
             let _ = self.raw.device_wait_idle();
             self.raw.destroy_semaphore(self.timeline, None);

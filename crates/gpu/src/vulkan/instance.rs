@@ -1,10 +1,10 @@
-//! Which devices there are.
+//! The devices of a machine, and the choice of one.
 
 use crate::error::{During, Error, Result};
 use ash::vk;
 use std::ffi::CStr;
 
-/// What kind of device.
+/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceKind {
     /// With memory of its own.
@@ -30,7 +30,7 @@ impl DeviceKind {
         }
     }
 
-    /// In a word.
+    /// Returns the kind in a word.
     pub fn text(self) -> &'static str {
         match self {
             DeviceKind::Discrete => "discrete",
@@ -45,11 +45,11 @@ impl DeviceKind {
 /// A device of this machine.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
-    /// Its number, as [`Choice::Number`] takes it.
+    /// Number, as [`Choice::Number`] takes it.
     pub number: usize,
     /// Its name.
     pub name: String,
-    /// What kind.
+    /// Kind.
     pub kind: DeviceKind,
     /// The driver's name and version, in its own words.
     pub driver: String,
@@ -61,21 +61,21 @@ pub struct DeviceInfo {
     pub subgroup: u32,
     /// Invocations of a workgroup at most.
     pub workgroup: u32,
-    /// Nanoseconds of a tick of its clock; 0 without one.
+    /// Nanoseconds of a tick of the device's clock; 0 without one.
     pub tick: f32,
-    /// What the engine needs and it lacks; nothing for one that can be used.
+    /// Features that the engine needs and the device lacks; none for a device that can be used.
     pub lacks: Vec<&'static str>,
 }
 
-/// Which device to use.
+/// Choice of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// The first that has memory of its own, else the first.
+    /// The first one of the best kind: with memory of its own, if there is one.
     #[default]
     Best,
-    /// That of this number.
+    /// The device with this number.
     Number(usize),
-    /// The first whose name has this in it, whatever the case.
+    /// The first one with this text in its name, in any case of letters.
     Name(String),
 }
 
@@ -96,12 +96,12 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new() -> Result<Instance> {
-        // SAFETY: the loader is the system's own.
+        // SAFETY: sound as far as the system's own loader is.
         let entry = unsafe { ash::Entry::load() }.map_err(|e| Error::NoLoader(e.to_string()))?;
         let application =
             vk::ApplicationInfo::default().application_name(c"LaneFS").api_version(vk::API_VERSION_1_2);
         let create = vk::InstanceCreateInfo::default().application_info(&application);
-        // SAFETY: what is passed lives until the call returns.
+        // SAFETY: sound, the arguments live until the call returns.
         let raw = unsafe { entry.create_instance(&create, None) };
         let raw = raw.map_err(|code| match code {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => Error::NoDevice(Some("no driver".into())),
@@ -111,7 +111,7 @@ impl Instance {
     }
 
     pub(crate) fn physical(&self) -> Result<Vec<(vk::PhysicalDevice, DeviceInfo)>> {
-        // SAFETY: the instance lives.
+        // SAFETY: sound, the instance lives.
         let all = unsafe { self.raw.enumerate_physical_devices() }.during("listing devices")?;
         Ok(all.into_iter().enumerate().map(|(number, device)| (device, self.info(number, device))).collect())
     }
@@ -121,7 +121,7 @@ impl Instance {
         let mut subgroup = vk::PhysicalDeviceSubgroupProperties::default();
         let mut properties =
             vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut subgroup);
-        // SAFETY: the device is one of this instance.
+        // SAFETY: sound, the device is one of this instance.
         let (memory, limits) = unsafe {
             self.raw.get_physical_device_properties2(device, &mut properties);
             (self.raw.get_physical_device_memory_properties(device), properties.properties)
@@ -147,14 +147,14 @@ impl Instance {
         }
     }
 
-    /// What the engine needs and a device lacks.
+    /// Returns the features that the engine needs and a device lacks.
     fn lacks(&self, device: vk::PhysicalDevice, version: u32) -> Vec<&'static str> {
         if version < vk::API_VERSION_1_2 {
             return vec!["Vulkan 1.2"];
         }
         let mut v12 = vk::PhysicalDeviceVulkan12Features::default();
         let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut v12);
-        // SAFETY: the device is one of this instance.
+        // SAFETY: sound, the device is one of this instance.
         unsafe { self.raw.get_physical_device_features2(device, &mut features) };
         let integers = features.features.shader_int64;
         let needs = [
@@ -172,9 +172,9 @@ impl Instance {
         lacks
     }
 
-    /// The family of queues for compute, one without graphics where there is one.
+    /// Returns the family of queues for compute, if possible one without graphics.
     pub(crate) fn queue_family(&self, device: vk::PhysicalDevice) -> Option<u32> {
-        // SAFETY: the device is one of this instance.
+        // SAFETY: sound, the device is one of this instance.
         let families = unsafe { self.raw.get_physical_device_queue_family_properties(device) };
         let has = |flags: vk::QueueFlags| {
             let position = families.iter().position(|family| {
@@ -187,7 +187,7 @@ impl Instance {
         has(vk::QueueFlags::GRAPHICS).or_else(|| has(vk::QueueFlags::empty()))
     }
 
-    /// The device that was asked for.
+    /// Returns the device of a choice.
     pub(crate) fn choose(&self, choice: &Choice) -> Result<(vk::PhysicalDevice, DeviceInfo)> {
         let all = self.physical()?;
         let present = all
@@ -225,12 +225,12 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: devices of it are gone: they own it.
+        // SAFETY: sound, its devices are gone: each owns its instance.
         unsafe { self.raw.destroy_instance(None) };
     }
 }
 
-/// The devices of this machine, also those that cannot be used.
+/// Lists the devices of this machine, also those that cannot be used.
 ///
 /// # Errors
 /// No loader, no driver.

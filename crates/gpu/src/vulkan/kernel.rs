@@ -1,4 +1,4 @@
-//! Kernels: a shader with the size of its workgroups.
+//! A kernel: a shader with the size of its workgroups.
 
 use super::device::Device;
 use crate::error::{During, Result};
@@ -25,7 +25,7 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// # Errors
-    /// The driver's.
+    /// An error of the driver.
     pub(crate) fn new(device: &Arc<Device>, shader: &Shader<'_>, workgroup: u32) -> Result<Kernel> {
         const OPERATION: &str = "making a kernel";
         let workgroup = workgroup.clamp(1, device.info.workgroup);
@@ -37,7 +37,7 @@ impl Kernel {
         let entries = [vk::SpecializationMapEntry::default().constant_id(0).offset(0).size(4)];
         let value = workgroup.to_le_bytes();
         let constants = vk::SpecializationInfo::default().map_entries(&entries).data(&value);
-        // SAFETY: what is passed lives until the calls return; handles are of this device.
+        // SAFETY: sound, the arguments live until the calls return, and the handles are of this device.
         unsafe {
             let raw = &device.raw;
             let layout = raw.create_pipeline_layout(&layout, None).during(OPERATION)?;
@@ -62,7 +62,7 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        // SAFETY: who uses a kernel in a submission keeps it until that is over.
+        // SAFETY: sound, a submission's owner keeps the kernel until the submission has ended.
         unsafe {
             self.device.raw.destroy_pipeline(self.pipeline, None);
             self.device.raw.destroy_pipeline_layout(self.layout, None);

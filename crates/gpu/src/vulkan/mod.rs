@@ -1,6 +1,6 @@
 //! Vulkan compute, as much of it as the engine needs: a device, buffers with addresses, kernels, submissions.
 //!
-//! The loader is opened when somebody asks for a device, so a machine without Vulkan is a normal machine.
+//! The loader is opened when a caller asks for a device, so a machine without Vulkan is a normal machine.
 
 mod buffer;
 mod commands;

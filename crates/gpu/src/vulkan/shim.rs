@@ -1,5 +1,5 @@
-//! Between the engine and the driver: nothing, but in tests, where a chosen call fails. (`vkDeviceWaitIdle` does what it should: what a
-//! lost device was doing is over.)
+//! A layer between the engine and the driver: empty, but in tests, where a chosen call fails.
+//! (`vkDeviceWaitIdle` always works: it ends the work of a lost device.)
 
 #[cfg(not(test))]
 pub(super) fn between(device: ash::Device, _: &ash::Instance) -> ash::Device {
@@ -19,24 +19,24 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     thread_local! {
-        /// Calls that may still succeed, and what those behind them fail with; calls so far.
+        /// Number of the first call that fails, with its error; and the calls so far.
         static FAILS: Cell<Option<(u64, vk::Result)>> = const { Cell::new(None) };
         static CALLS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// From now on the call with this number on this thread fails, and with [`vk::Result::ERROR_DEVICE_LOST`] all after it; `None`: none
-    /// does.
+    /// Makes the call with this number on this thread fail, and with [`vk::Result::ERROR_DEVICE_LOST`] all
+    /// calls behind it; `None`: no call fails.
     pub(crate) fn fail_call(fails: Option<(u64, vk::Result)>) {
         FAILS.set(fails);
         CALLS.set(0);
     }
 
-    /// Calls on this thread since then.
+    /// Returns the calls on this thread since then.
     pub(crate) fn calls() -> u64 {
         CALLS.get()
     }
 
-    /// Is it this call's turn to fail?
+    /// Returns the error of this call, if it must fail.
     fn failure() -> Option<vk::Result> {
         let call = CALLS.get();
         CALLS.set(call + 1);
@@ -45,7 +45,7 @@ mod tests {
         is_turn.then_some(code)
     }
 
-    /// The drivers' functions, by name, and ours in their place.
+    /// Replaces functions of the driver, by name.
     macro_rules! between {
         ($($name:literal $static:ident $function:ident ($($arg:ident: $ty:ty),*);)*) => {
             $(
@@ -57,7 +57,8 @@ mod tests {
                     }
                     type Function = extern "system" fn($($ty),*) -> vk::Result;
                     let real = $static.load(Ordering::Relaxed);
-                    // SAFETY: the loader gave it for this name, whose type this is.
+                    // SAFETY: sound, the loader gave the function for this name, and this is the type of
+                    // that name.
                     let real: Function = unsafe { std::mem::transmute::<usize, Function>(real) };
                     real($($arg),*)
                 }
@@ -66,7 +67,7 @@ mod tests {
             fn ours(name: &CStr, real: *const c_void) -> *const c_void {
                 match name.to_str() {
                     $(Ok($name) => {
-                        // Anew for each device: without one the loader may drop its drivers.
+                        // Stored anew for each device: without one the loader may unload its drivers.
                         $static.store(real as usize, Ordering::Relaxed);
                         $function as *const c_void
                     })*
@@ -98,7 +99,8 @@ mod tests {
 
     pub(in crate::vulkan) fn between(device: ash::Device, instance: &ash::Instance) -> ash::Device {
         let handle = device.handle();
-        // SAFETY: the handle is of this instance; functions are found by their names, ours have the drivers' types.
+        // SAFETY: sound, the handle is of this instance; functions are found by their names, and the
+        // replacements have the drivers' types.
         unsafe {
             let get = instance.fp_v1_0().get_device_proc_addr;
             ash::Device::load_with(

@@ -1,4 +1,4 @@
-//! Memory of the device that the host fills or reads: in place where both see it, else by a copy.
+//! Device memory that the host fills or reads: in place where both map it, else by a copy.
 
 use super::buffer::{Buffer, MemoryLocation};
 use super::commands::Recording;
@@ -6,7 +6,7 @@ use super::device::Device;
 use crate::error::Result;
 use std::sync::Arc;
 
-/// Which way the bytes go.
+/// Direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// To the device.
@@ -15,7 +15,7 @@ pub(crate) enum Direction {
     ToHost,
 }
 
-/// A buffer in the device's memory, with one of the host's beside it where the host does not see it.
+/// A buffer in device memory, with one of the host beside it where the host does not map it.
 pub(crate) struct Staged {
     buffer: Buffer,
     host: Option<Buffer>,
@@ -27,11 +27,11 @@ impl Staged {
     /// As [`Buffer::new`].
     pub(crate) fn new(device: &Arc<Device>, len: u64, direction: Direction) -> Result<Staged> {
         let buffer = Buffer::new(device, len, MemoryLocation::Device)?;
-        let place =
+        let location =
             if direction == Direction::ToDevice { MemoryLocation::Upload } else { MemoryLocation::Download };
         let host = match buffer.bytes() {
             Some(_) => None,
-            None => Some(Buffer::new(device, len, place)?),
+            None => Some(Buffer::new(device, len, location)?),
         };
         Ok(Staged { buffer, host, direction })
     }
@@ -41,12 +41,12 @@ impl Staged {
         self.buffer.len
     }
 
-    /// For kernels.
+    /// Address for kernels.
     pub(crate) fn address(&self) -> u64 {
         self.buffer.address
     }
 
-    /// Brings the first `len` bytes where they are read.
+    /// Copies the first `len` bytes to the side that reads them.
     pub(crate) fn transfer(&self, recording: &Recording<'_>, len: u64) {
         match (&self.host, self.direction) {
             (None, _) => {}
@@ -55,12 +55,12 @@ impl Staged {
         }
     }
 
-    /// Makes the first `len` bytes on the device zeros.
+    /// Zeroes the first `len` bytes on the device.
     pub(crate) fn clear(&self, recording: &Recording<'_>, len: u64) {
         recording.fill(&self.buffer, len, 0);
     }
 
-    /// The host's bytes. The device must not be at them meanwhile.
+    /// Returns the host's bytes. No work on them may be in flight.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.host.as_mut().unwrap_or(&mut self.buffer).bytes_mut().unwrap_or(&mut [])
     }

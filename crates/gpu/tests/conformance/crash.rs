@@ -1,4 +1,4 @@
-//! A crash between batches, and in the middle of one: each is there whole, or not at all.
+//! A crash between batches, and in the middle of one, leaves each whole, or not at all.
 
 use super::generate::{Generator, prepare};
 use super::op::Op;
@@ -8,11 +8,12 @@ use lanefs::{Access, CreateOptions, InodeSize, Volume};
 use lanefs_testkit::crash::{Event, Image, Recorder};
 use lanefs_testkit::seeded::Seeded;
 
-/// Bytes of a volume whose journal holds any of the batches, and of one whose does not: there they are made in parts.
+/// Bytes of a volume whose journal takes any of the batches, and of one whose journal does not: there they
+/// are made in parts.
 pub(crate) const LARGE: u64 = 256 << 20;
 pub(crate) const SMALL: u64 = 32 << 20;
 
-/// What a crash may leave.
+/// Contents that a crash may leave.
 pub(crate) struct Story {
     base: Image,
     log: Vec<Event>,
@@ -22,7 +23,7 @@ pub(crate) struct Story {
     is_whole: bool,
 }
 
-/// Rounds on a device that remembers all that is written to it, some of them followed by a sync.
+/// Rounds on a device that records all writes, some of them followed by a sync.
 pub(crate) fn record(engine: &Engine<'_>, size: u64, seed: u64, rounds: usize) -> Story {
     let image = {
         let options = CreateOptions { size, ..options(InodeSize::B256) };
@@ -54,7 +55,8 @@ pub(crate) fn record(engine: &Engine<'_>, size: u64, seed: u64, rounds: usize) -
     Story { base: image, log: device.log(), trees, is_whole }
 }
 
-/// What a crash after `end` events leaves; of what was not flushed a random part, where `torn` says so.
+/// Returns the contents that a crash after `end` events leaves, with a random part of the unflushed writes
+/// where `torn`.
 fn left(story: &Story, end: usize, torn: Option<&mut Seeded>) -> Image {
     let mut image = story.base.clone();
     let covered = story.log[..end].iter().filter_map(|event| match event {
@@ -75,7 +77,8 @@ fn left(story: &Story, end: usize, torn: Option<&mut Seeded>) -> Image {
     image
 }
 
-/// Opens what crashes leave: how many times a batch was there whole that had not been acknowledged, or what is wrong.
+/// Opens the contents that crashes leave. Returns how many times a batch was whole that had not been
+/// acknowledged, or a description of the error.
 pub(crate) fn crashes(story: &Story, seed: u64, count: usize) -> Result<u64, String> {
     let numbers = &mut Seeded::new(seed);
     let mut ahead = 0;
@@ -108,12 +111,12 @@ pub(crate) fn crashes(story: &Story, seed: u64, count: usize) -> Result<u64, Str
 }
 
 impl Story {
-    /// Were all rounds made together?
+    /// Tells whether all rounds were made together.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// The same with one tree that never was, so that somebody can be seen to look.
+    /// The same with one tree that never was, so that the comparison can be seen to fail.
     pub(crate) fn falsified(mut self) -> Self {
         for tree in self.trees.iter_mut().skip(1) {
             tree.pop_last();

@@ -1,4 +1,4 @@
-//! Engines that cannot do anything, and engines that make mistakes.
+//! Engines that decide nothing, and engines that make mistakes.
 
 use lanefs::bulk::{Batch, DirEngine, Frozen, Home, Lookup, LookupRequest, Rebuilt, Undecided};
 
@@ -24,11 +24,11 @@ impl DirEngine for Nothing {
 pub(crate) enum Fault {
     /// A name is not found.
     Missed,
-    /// A name is found that is another one's.
+    /// A name is found that belongs to another entry.
     WrongEntry,
     /// A name has another hash.
     WrongHash,
-    /// A name belongs somewhere else.
+    /// A name belongs to another region.
     WrongHome,
     /// A region counts one entry more.
     SeenOneMore,
@@ -40,7 +40,7 @@ pub(crate) enum Fault {
     DroppedWord,
     /// Two words have changed places.
     SwappedWords,
-    /// A word is where nobody asked for one.
+    /// A word has a position that the batch does not change.
     StrayWord,
     /// A region has one entry more and its neighbour one less, or it has one too many.
     WrongCount,
@@ -78,8 +78,8 @@ pub(crate) struct Faulty<'v> {
 }
 
 impl DirEngine for Faulty<'_> {
-    fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {
-        self.engine.begin(still)
+    fn begin(&mut self, frozen: &Frozen<'_>) -> Result<(), Undecided> {
+        self.engine.begin(frozen)
     }
 
     fn seek(&mut self, names: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided> {

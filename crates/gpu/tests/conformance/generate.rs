@@ -1,4 +1,5 @@
-//! Batches of changes that stand in each other's way: few names, few directories, everything made, moved and removed within one batch.
+//! Batches of changes that conflict: few names, few directories, all of them made, moved and removed within
+//! one batch.
 
 use super::op::{Op, Round};
 use lanefs::{Caller, FileKind, RenameMode, SetAttr, Volume};
@@ -7,7 +8,7 @@ use std::ops::Range;
 
 const WHO: Caller = Caller::OWNER;
 
-/// Directories in which most of it happens; the first five are there at the beginning.
+/// Directories of most changes; the first five exist at the beginning.
 const DIRS: [&str; 9] = ["/a", "/b", "/a/b", "/g", "/w", "/a/b/c", "/g/s", "/x", "/b/c"];
 
 /// Directories that get hundreds of names and lose them.
@@ -19,7 +20,7 @@ const CROWD: u64 = 2000;
 /// Few names, two of which have the same hash with the seed of the volumes.
 const NAMES: [&str; 9] = ["x", "y", "z", "b", "c", "s", "w", "collision-0061688", "collision-0088900"];
 
-/// Ways through symbolic links, and through what is no directory.
+/// Paths through symbolic links, and through files.
 const THROUGH: [&str; 12] = [
     "/to-a/x",
     "/to-a/b/y",
@@ -35,10 +36,10 @@ const THROUGH: [&str; 12] = [
     "/a/two",
 ];
 
-/// Ways with dots.
+/// Paths with dots.
 const DOTS: [&str; 9] = ["/a/../b/x", "/a/./x", "..", ".", "/a/..", "../x", "/..", "/a/b/../../b/y", "x/.."];
 
-/// Makes what all batches begin with.
+/// Makes the tree with which all batches begin.
 pub(crate) fn prepare(volume: &Volume) -> lanefs::Result<()> {
     for dir in &DIRS[..5] {
         volume.mkdir_all(dir, 0o755)?;
@@ -57,12 +58,12 @@ pub(crate) fn prepare(volume: &Volume) -> lanefs::Result<()> {
     Ok(())
 }
 
-/// Rounds, all of which follow from a seed, whatever becomes of them.
+/// Rounds, all of which follow from a seed, whatever their outcome.
 pub(crate) struct Generator {
     numbers: Seeded,
     /// Links, dots and paths that are none are frequent in this round; else they are rare.
     is_wild: bool,
-    /// There are none at all, so an engine can make all changes together.
+    /// This round has none at all, so an engine can make all changes together.
     is_tame: bool,
     /// The directory that was crowded last, and with which names.
     crowded: (String, Range<u64>),
@@ -78,12 +79,12 @@ impl Generator {
         }
     }
 
-    /// One whose rounds have only what is for batches.
+    /// Makes a generator whose rounds have only changes for batches.
     pub(crate) fn tame(seed: u64) -> Self {
         Generator { is_tame: true, ..Self::new(seed) }
     }
 
-    /// The next round.
+    /// Returns the next round.
     pub(crate) fn round(&mut self) -> Round {
         self.is_wild = self.numbers.chance(35) && !self.is_tame;
         let mut ops = self.mood();
@@ -147,7 +148,7 @@ impl Generator {
         text.into_bytes()
     }
 
-    /// What is written in an unusual way, and what no path should be.
+    /// Paths in an unusual form, and texts that are no path.
     fn odd(&mut self) -> Vec<u8> {
         let (dir, name) = (self.dir(), self.name());
         match self.numbers.below(12) {
@@ -217,7 +218,8 @@ impl Generator {
         }
     }
 
-    /// The path of an entry of a crowded directory, by its number: long names and short ones, some of them directories.
+    /// The path of an entry of a crowded directory, by its number: long names and short ones, some of them
+    /// directories.
     fn crowded(dir: &str, number: u64) -> String {
         let long = match number % 31 {
             0 => 200,
@@ -246,7 +248,7 @@ impl Generator {
         let (dir, range) = self.range();
         self.crowded = (dir.clone(), range.clone());
         let mut ops = Vec::new();
-        // Something else may have got that name.
+        // Another entry may have got that name.
         if self.numbers.chance(60) {
             ops.push(Op::Unlink { path: dir.clone().into() });
         }
@@ -264,7 +266,7 @@ impl Generator {
         ops
     }
 
-    /// Most of them go, so that regions are united; at times all, and the directory too.
+    /// Removes most of them, so that regions are united; at times all, and the directory too.
     fn thin(&mut self) -> Vec<Op> {
         let (dir, mut range) = if self.numbers.chance(60) { self.crowded.clone() } else { self.range() };
         let kept = *self.numbers.pick(&[0, 0, 3, 10]);
@@ -288,7 +290,7 @@ impl Generator {
         ops
     }
 
-    /// Names of a crowded directory become others, there or in another one, and some of these again.
+    /// Renames entries of a crowded directory, there or into another one, and some of these again.
     fn shift(&mut self) -> Vec<Op> {
         let (dir, range) = if self.numbers.chance(60) { self.crowded.clone() } else { self.range() };
         let to_dir =

@@ -15,7 +15,7 @@ pub(crate) enum Op {
     Rename { from: Vec<u8>, to: Vec<u8>, mode: RenameMode },
 }
 
-/// What is given to an engine in one call.
+/// Changes that an engine gets in one call.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     /// Path of the directory in which relative paths begin; the root where it is none.
@@ -36,7 +36,7 @@ impl Op {
         }
     }
 
-    /// What it makes, if it makes something that its path leads to.
+    /// Kind of the file that it makes at its path, if it makes one.
     pub(crate) fn makes(&self) -> Option<&[u8]> {
         match self {
             Op::Create { path, .. } | Op::Mkdir { path, .. } | Op::MkdirAll { path, .. } => Some(path),

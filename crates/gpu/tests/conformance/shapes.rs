@@ -1,10 +1,10 @@
-//! Which kinds of work the batches bring: what nobody was asked to do has not been tested.
+//! Kinds of work of the batches: a kind that no batch has is not tested.
 
 use lanefs::bulk::{Batch, DirEngine, Frozen, Lookup, LookupRequest, Rebuilt, Source, Undecided};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// How often there was what.
+/// Counts by kind.
 pub(crate) type Shapes = Mutex<BTreeMap<&'static str, u64>>;
 
 /// An engine whose work is counted by kind.
@@ -14,8 +14,8 @@ pub(crate) struct Counted<'v> {
 }
 
 impl DirEngine for Counted<'_> {
-    fn begin(&mut self, still: &Frozen<'_>) -> Result<(), Undecided> {
-        self.engine.begin(still)
+    fn begin(&mut self, frozen: &Frozen<'_>) -> Result<(), Undecided> {
+        self.engine.begin(frozen)
     }
 
     fn seek(&mut self, names: &[LookupRequest<'_>]) -> Result<Vec<Lookup>, Undecided> {

@@ -1,4 +1,5 @@
-//! Two volumes side by side: on one, changes are made one by one, on the other by an engine. After each round they are the same.
+//! Two volumes side by side: on one, changes are made one by one, on the other by an engine. After each
+//! round they are the same.
 
 use super::generate::{Generator, prepare};
 use super::op::{Op, Round};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Time for making one failure small.
 const MOST_TIME: Duration = Duration::from_secs(20);
 
-/// Makes changes somehow: `Volume::apply_with` with an engine, or what is built on it.
+/// Makes changes: `Volume::apply_with` with an engine, or a function built on it.
 pub(crate) type Apply<'a> = dyn FnMut(Ino, &[Change<'_>]) -> lanefs::Result<(Vec<Applied>, Shares)> + 'a;
 
 /// An engine for any volume: gives `work` the engine of this one.
@@ -28,7 +29,7 @@ where
     }
 }
 
-/// What is wrong, and after which round.
+/// An error, and its round.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) round: usize,
@@ -40,7 +41,7 @@ pub(crate) fn options(inode_size: InodeSize) -> CreateOptions {
     CreateOptions { size: 64 << 20, inode_size, seed: Some([7; 16]), ..CreateOptions::default() }
 }
 
-/// Begins with new volumes in memory and carries rounds out: by whom the changes were made.
+/// Executes rounds on new volumes in memory; returns how the changes were made.
 pub(crate) fn in_memory(
     engine: &Engine<'_>,
     inode_size: InodeSize,
@@ -54,7 +55,7 @@ pub(crate) fn in_memory(
     side_by_side(engine, [&make(), &make()], rounds)
 }
 
-/// As above on files, which are closed and opened again after every few rounds.
+/// Executes rounds on files, which are closed and opened again after every few rounds.
 pub(crate) fn in_files(
     engine: &Engine<'_>,
     inode_size: InodeSize,
@@ -109,7 +110,7 @@ fn side_by_side(
     result
 }
 
-/// Carries one round out on both, and compares all there is.
+/// Executes one round on both, and compares everything.
 fn one_round(apply: &mut Apply<'_>, [plain, other]: [&Volume; 2], round: &Round) -> Result<Shares, String> {
     let changes: Vec<_> = round.ops.iter().map(Op::change).collect();
     let base = Base::of(plain, &round.base);
@@ -131,7 +132,8 @@ fn one_round(apply: &mut Apply<'_>, [plain, other]: [&Volume; 2], round: &Round)
     Ok(shares)
 }
 
-/// Answers name what the paths lead to, in rounds that only make something: else a number may be another one's by now.
+/// Answers name what the paths lead to, in rounds that only make something: else a number may be another
+/// one's by now.
 fn lead_there(volume: &Volume, round: &Round, answers: &[Applied]) -> Result<(), String> {
     let made: Option<Vec<&[u8]>> = round.ops.iter().map(Op::makes).collect();
     for (path, answer) in made.iter().flatten().zip(answers) {
@@ -168,7 +170,8 @@ fn same([plain, other]: [&Volume; 2]) -> Result<Tree, String> {
     Ok(wanted)
 }
 
-/// Where relative paths begin, held as a process holds its working directory: its number is nobody else's when it is removed meanwhile.
+/// The directory where relative paths begin, held as a process holds its working directory: no other file
+/// gets its number when it is removed meanwhile.
 struct Base<'v> {
     volume: &'v Volume,
     ino: Ino,
@@ -195,8 +198,8 @@ pub(crate) fn rounds(seed: u64, count: usize) -> Vec<Round> {
     (0..count).map(|_| generator.round()).collect()
 }
 
-/// Carries out what follows from a seed, and says how to see it again where that fails: as few rounds and changes as can be found in a
-/// while.
+/// Executes the rounds of a seed. Where that fails, prints how to repeat it: as few rounds and changes as
+/// can be found in a while.
 pub(crate) fn must_be_same(
     engine: &Engine<'_>,
     inode_size: InodeSize,

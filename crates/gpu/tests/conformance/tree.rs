@@ -1,4 +1,4 @@
-//! A volume's whole tree, and in what two of them differ.
+//! A volume's whole tree, and the difference of two.
 
 use lanefs::{Caller, FileKind, Ino, SetAttr, Time, Volume};
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +8,7 @@ const WHO: Caller = Caller::OWNER;
 /// A time before all tests: directories have it until their content changes.
 const LONG_AGO: Time = Time(1_000_000_000);
 
-/// What a path leads to. Inode numbers and times are each volume's own.
+/// The file of a path. Inode numbers and times are each volume's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     kind: FileKind,

@@ -1,4 +1,4 @@
-//! What the tests of the GPU engine share: volumes with all forms of directories, paths of every kind.
+//! Code of all tests of the GPU engine: volumes with all forms of directories, paths of every kind.
 
 #![allow(dead_code, unreachable_pub, reason = "a module of each test, which uses some of it")]
 
@@ -8,10 +8,10 @@ use lanefs_testkit::seeded::Seeded;
 
 pub const WHO: Caller = Caller::OWNER;
 
-/// Two names that have the same hash with the seed of [`options`]; the first one is there.
+/// Two names that have the same hash with the seed of [`options`]; the first one exists.
 pub const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
 
-/// llvmpipe, or what is there.
+/// Opens llvmpipe, or the best device.
 pub fn gpu(workgroup: u32) -> Gpu {
     let options = GpuOptions {
         workgroup: Some(workgroup),
@@ -24,7 +24,8 @@ pub fn gpu(workgroup: u32) -> Gpu {
     )
 }
 
-/// `tests/own_memory.rs` runs the other tests on a device whose memory the host does not see.
+/// Tells whether this is `tests/own_memory.rs`, which executes the other tests on a device whose memory the
+/// host does not map.
 fn is_own_memory() -> bool {
     let program = std::env::current_exe().expect("this program");
     program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("own_memory"))
@@ -49,7 +50,7 @@ pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     let mut dirs = vec![(volume.root(), Vec::new())];
     let [there, _] = SAME_HASH.map(str::as_bytes);
     volume.create_file(&WHO, volume.root(), there, 0o644).expect("file");
-    // Links within links, with something left behind each.
+    // Links within links, with a remaining path behind each.
     for (name, to) in [("m", "."), ("n", "m/m/dir-0/../"), ("o", "n/m/n")] {
         volume.symlink(&WHO, volume.root(), name.as_bytes(), to.as_bytes()).expect("symlink");
     }
@@ -78,7 +79,8 @@ pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     paths
 }
 
-/// What a link leads to: a path that is there, one from where the link is, one through other links, the link itself, nothing.
+/// Returns the target of a link: a path that exists, a relative one, one through other links, the link
+/// itself, none.
 fn target(paths: &[Vec<u8>], name: &[u8], numbers: &mut Seeded) -> Vec<u8> {
     let path = numbers.pick(paths);
     let text = match numbers.below(12) {
@@ -97,7 +99,7 @@ fn target(paths: &[Vec<u8>], name: &[u8], numbers: &mut Seeded) -> Vec<u8> {
     text[..text.len().min(1000)].to_vec()
 }
 
-/// Hits, misses, and what no path should be.
+/// Hits, misses, and texts that are no path.
 pub fn questions(paths: &[Vec<u8>], count: usize, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     let mut asked: Vec<Vec<u8>> = vec![Vec::new(), b"/".into(), b"//".into(), b".".into(), b"../..".into()];
     asked.extend(["/n/dir-0", "/o/dir-0", "/o/n/dir-0/../o/", "/o/dir-0/none", "n/none/n"].map(Into::into));
