@@ -11,8 +11,8 @@ macro_rules! with_kernels {
         $then! {
             /// Resolves paths.
             lookup LOOKUP { each: "invocation: a path", twin: lookup::lookup, probe: paths::lookup }
-            /// Puts the entries that lookups noted into the directory cache.
-            fill FILL { each: "invocation: a note", twin: fill::fill, probe: paths::fill }
+            /// Puts the entries that lookups requested into the directory cache.
+            fill FILL { each: "invocation: a fill request", twin: fill::fill, probe: paths::fill }
             /// Fills the directory cache with all entries.
             warm WARM { each: "invocation: a block of the volume", twin: warm::warm, probe: paths::warm }
             /// Finds entries by name, type, size and time.

@@ -72,7 +72,7 @@ impl Cache {
     /// Returns the contents of each slot in use: the words that a lookup compares, and the block's number
     /// and version.
     pub fn contents(&self) -> std::collections::BTreeSet<[u32; 11]> {
-        let places = |bucket: &[u32]| -> Vec<[u32; 11]> {
+        let slots = |bucket: &[u32]| -> Vec<[u32; 11]> {
             let slot_of = |i: usize| {
                 let slot = &bucket[CACHE_SLOTS + CACHE_SLOT_WORDS * i..][..CACHE_SLOT_WORDS];
                 let head = [CACHE_TAGS, CACHE_BLOCKS, CACHE_VERSIONS].map(|field| bucket[field + i]);
@@ -81,7 +81,7 @@ impl Cache {
             let is_used = |slot: &[u32; 11]| slot[4] >> (CACHE_LENGTH_SHIFT - 32) != 0;
             [slot_of(0), slot_of(1)].into_iter().filter(is_used).collect()
         };
-        self.words.chunks_exact(BUCKET_WORDS as usize).flat_map(places).collect()
+        self.words.chunks_exact(BUCKET_WORDS as usize).flat_map(slots).collect()
     }
 
     /// Puts an entry into the cache.

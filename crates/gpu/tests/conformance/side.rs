@@ -132,8 +132,7 @@ fn one_round(apply: &mut Apply<'_>, [plain, other]: [&Volume; 2], round: &Round)
     Ok(shares)
 }
 
-/// Answers name what the paths lead to, in rounds that only make something: else a number may be another
-/// one's by now.
+/// Answers have the files of their paths, in rounds that only make something: else a number may be reused.
 fn lead_there(volume: &Volume, round: &Round, answers: &[Applied]) -> Result<(), String> {
     let made: Option<Vec<&[u8]>> = round.ops.iter().map(Op::makes).collect();
     for (path, answer) in made.iter().flatten().zip(answers) {
@@ -224,7 +223,7 @@ pub(crate) fn must_be_same(
     }
 }
 
-/// Leaves out rounds, then parts of them, for as long as what remains fails, in whatever way.
+/// Leaves out rounds, then parts of them, for as long as the rest fails, in any way.
 fn shrink(
     engine: &Engine<'_>,
     inode_size: InodeSize,
