@@ -1,5 +1,5 @@
-//! Limits of the kernels: sizes beyond which the host decides, rounds of loops, sizes of workgroups. The assertions
-//! below tie them to each other, to the format and to the least that Vulkan guarantees.
+//! Limits of the kernels: sizes beyond which the host decides, rounds of loops, sizes of workgroups. The
+//! assertions below tie them to each other, to the format and to the least that Vulkan guarantees.
 
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, LEAF_HEADER_UNITS, MAX_TREE_LEVEL, REGION_MAX, entry};
 use lanefs::format::{BLOCK, MAX_NAME, MAX_SYMLINKS_FOLLOWED, UNIT, UNITS_PER_LEAF};
