@@ -1,12 +1,16 @@
 //! Conversion between the volume's types and the kernel's.
 
 use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
+use lanefs::format::BLOCK;
 use lanefs::{Attr, FileKind, Ino, Time};
 use std::time::{Duration, SystemTime};
 
 /// Time for which the kernel may cache replies. The kernel learns of every change, so a year stands for no
 /// limit.
 pub(crate) const CACHE_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
+
+/// Bytes of the unit in which stat(2) counts blocks.
+const STAT_BLOCK: u64 = 512;
 
 /// Converts the type of a file.
 pub(crate) fn kind(kind: FileKind) -> FileType {
@@ -44,8 +48,7 @@ impl InodeNumbers {
         FileAttr {
             ino: self.number(attr.ino),
             size: attr.size,
-            // In units of 512 bytes, for any block size.
-            blocks: attr.blocks.saturating_mul(8),
+            blocks: attr.blocks.saturating_mul(BLOCK / STAT_BLOCK),
             atime: to_system(attr.atime),
             mtime: to_system(attr.mtime),
             ctime: to_system(attr.ctime),
@@ -57,7 +60,7 @@ impl InodeNumbers {
             gid: attr.gid,
             // For numbers of 32 bits, the C library and the kernel use the same encoding.
             rdev: attr.rdev as u32,
-            blksize: 4096,
+            blksize: BLOCK as u32,
             flags: 0,
         }
     }

@@ -5,11 +5,11 @@ use crate::errno::{Errno, FuseResult};
 use crate::kernel::MAX_WRITE;
 use crate::served::Served;
 use fuser::{INodeNo, Request};
+use lanefs::format::BLOCK;
 use lanefs::{Allocate, Caller, Code, Ino, Seek, Volume};
 use std::cell::RefCell;
 
 const OWNER: Caller = Caller::OWNER;
-const BLOCK: usize = 4096;
 /// Most bytes that one request copies, because other requests wait for the thread.
 const MAX_COPY_BYTES: u64 = 64 << 20;
 
@@ -82,8 +82,8 @@ impl Served {
         loop {
             match volume.write(&OWNER, ino, offset, data) {
                 Ok(bytes) => return Ok(bytes as u32),
-                Err(error) if error.code() == Code::NoSpace && data.len() > BLOCK => {
-                    let half = (data.len() / 2).next_multiple_of(BLOCK);
+                Err(error) if error.code() == Code::NoSpace && data.len() > BLOCK as usize => {
+                    let half = (data.len() / 2).next_multiple_of(BLOCK as usize);
                     data = data.get(..half.min(data.len() - 1)).unwrap_or_default();
                 }
                 Err(error) => return Err(error.into()),

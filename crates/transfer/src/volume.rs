@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::name::shown;
+use lanefs::format::BLOCK;
 use lanefs::{Attr, Caller, Code, Seek, Volume};
 
 /// Identity under which transfers use the volume: its owner, for whom no permission is checked.
@@ -18,7 +19,7 @@ pub(crate) fn destination(volume: &Volume, dest: &[u8]) -> Result<Attr> {
 /// overlap.
 pub(crate) fn data_ranges(volume: &Volume, attr: &Attr) -> lanefs::Result<Vec<(u64, u64)>> {
     // Small files lie inside the inode and have no blocks; a file with all its blocks has no holes.
-    if attr.size <= 4096 || attr.blocks.saturating_mul(4096) >= attr.size {
+    if attr.size <= BLOCK || attr.blocks.saturating_mul(BLOCK) >= attr.size {
         return Ok(if attr.size == 0 { Vec::new() } else { vec![(0, attr.size)] });
     }
     let mut ranges = Vec::new();

@@ -158,8 +158,8 @@ fn an_interrupted_import_leaves_whole_files_and_no_unfinished_batch() {
     }
     let volume = volume(16);
     let maker = Counting::on(&volume);
-    let asked = AtomicUsize::new(0);
-    let interrupt = || asked.fetch_add(1, Ordering::Relaxed) > 100;
+    let polls = AtomicUsize::new(0);
+    let interrupt = || polls.fetch_add(1, Ordering::Relaxed) > 100;
     let control = Control { interrupt: &interrupt, progress: &Silent };
     let options = ImportOptions { maker: Some(&maker), ..ImportOptions::default() };
     let report = import_tree(&volume, temp.path(), b"/", &options, control).unwrap();
