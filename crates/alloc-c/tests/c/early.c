@@ -1,4 +1,5 @@
-// Allocates before main and after it: in constructors, exit handlers, destructors, and in the handlers of forks.
+// Allocates before main and after it: in constructors, exit handlers, destructors, and in the handlers of
+// forks.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

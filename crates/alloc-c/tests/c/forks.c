@@ -1,4 +1,5 @@
-// Forks while threads allocate without pause, small objects and large ones. Children allocate, free what the parent had, start a thread, and exit.
+// Forks while threads allocate without pause, small objects and large ones. Children allocate, free objects of
+// the parent, start a thread, and exit.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void churn(unsigned seed, int rounds, int number) {
         mine[i] = malloc(size);
         if (mine[i] == NULL) abort();
         mine[i][0] = mine[i][size - 1] = (char)i;
-        // What the next thread frees.
+        // An object that the next thread frees.
         if (number >= 0 && round % 7 == 0) free(atomic_exchange(&given[(number + 1) % THREADS], malloc(size)));
     }
     for (int i = 0; i < 64; i++) free(mine[i]);
@@ -64,8 +65,8 @@ static void *comes_and_goes(void *unused) {
 }
 
 static void child(int number) {
-    // Whatever hangs here is ended.
-    alarm(10);
+    // A hanging child is ended. The limit is far above the time that a slow machine needs.
+    alarm(600);
     for (int i = 0; i < KEPT; i += 2) {
         if (kept[i][0] != (char)i) _exit(3);
         free(kept[i]);

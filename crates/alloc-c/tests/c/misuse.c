@@ -1,4 +1,5 @@
-// Does one thing that no program may do, named by the first argument; prints "survived" if the library did not find it.
+// Does one thing that no program may do, named by the first argument; prints "survived" if the library did not
+// find it.
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ int main(int count, char **arguments) {
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     if (count != 2) return 2;
-    // printf must not allocate: after a tick the library would find a misuse there, and the test expects none.
+    // printf must not allocate: after a tick the library would find a misuse there; the test expects none.
     static char buffer[BUFSIZ];
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     for (int i = 0; i < 2 * OTHERS; i++) others[i] = malloc(SIZE);

@@ -1,4 +1,5 @@
-// Runs where address space is limited: small objects, large ones, a thread's stack, and a mapping must all find room.
+// Runs where address space is limited: small objects, large ones, a thread's stack, and a mapping must all
+// find room.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
