@@ -111,7 +111,7 @@ static void too_much(void) {
 
 static void zeros(size_t most) {
     for (size_t i = 0; i < COUNT && SIZES[i] <= most; i++) {
-        // The same memory again, which is not zero any more. Several objects: a large one may be another range.
+        // The same memory again, which is not zero any more. Several: a large one may be another range.
         for (int round = 0; round < (SIZES[i] > 1000000 ? 2 : 4); round++) {
             unsigned char *p = calloc(1, SIZES[i]);
             MUST(p != NULL);

@@ -1,5 +1,5 @@
-// Forks while threads allocate without pause, small objects and large ones. Children allocate, free objects of
-// the parent, start a thread, and exit.
+// Forks while threads allocate without pause, small objects and large ones. Children allocate, free objects
+// of the parent, start a thread, and exit.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Does one thing that no program may do, named by the first argument; prints "survived" if the library did not
-// find it.
+// Does one thing that no program may do, named by the first argument; prints "survived" if the library did
+// not find it.
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
