@@ -3,7 +3,7 @@
 use crate::input::Input;
 use lanefs::bulk::{Batch, Change, DirEngine, Home, Rebuilt, Lookup, LookupRequest, Frozen, Undecided};
 use lanefs::{FileKind, InodeSize, RenameMode, Volume};
-use lanefs_gpu::twin::TwinEngine;
+use lanefs_gpu::twin::change::TwinEngine;
 use lanefs_testkit::volume::options;
 use std::cell::RefCell;
 use std::sync::OnceLock;
