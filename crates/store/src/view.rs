@@ -13,7 +13,7 @@ const COPIED_AT_ONCE: usize = if cfg!(feature = "shuttle") { 1024 } else { usize
 
 /// A structure inside a resident block: a block, an inode, an entry.
 ///
-/// All accesses are atomic, relaxed, and by whole words of eight bytes (see [`words`](crate::words)), so that
+/// All accesses are atomic, relaxed, and by whole words of eight bytes (see the module `words`), so that
 /// a reader without a lock sees old or new words and never undefined behaviour. A field of fewer bytes is a
 /// part of its word; one writer at a time changes a word. Offsets past the end read as zero and write
 /// nothing: a caller that takes an index from a volume's bytes checks it first.
