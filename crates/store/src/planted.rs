@@ -13,6 +13,8 @@ pub(crate) enum Bug {
     UnlockedInit,
     /// The cache does not check again that a block is clean after it has claimed it.
     NoSecondLook,
+    /// A transaction takes a block out of use that is being evicted.
+    RetireInTransit,
     /// Fetches do not find copies that are being written to the journal.
     NoCopiesInFlight,
     /// A commit marks blocks of data as clean although they changed while they were written.

@@ -325,6 +325,11 @@ impl<'s> Reader<'s> {
         true
     }
 
+    /// Gives the attempt a reason to be aborted.
+    pub(crate) fn abort_because(&self, reason: Fault) {
+        self.abort_reason.set(Some(reason));
+    }
+
     /// Returns true while the attempt has no reason to be aborted.
     #[inline(always)]
     pub(crate) fn may_continue(&self) -> bool {

@@ -15,7 +15,7 @@ use crate::versions::{Grain, Versions};
 use crate::view::{View, prefetch};
 use crate::waiters::Waiters;
 use crate::write_queue::WriteQueue;
-use crate::{Device, Fault, Want};
+use crate::{Device, Fault, Want, planted};
 use lanefs_format::{
     BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, SUPERBLOCK_COPY, chunk_entry, chunk_header,
 };
@@ -339,18 +339,35 @@ impl Store {
     /// Changes the kind of a block, for a transaction, and returns the old one.
     pub(crate) fn set_kind(&self, at: u64, kind: u8) -> u8 {
         let old = self.set_state(at / BLOCK, kind);
-        if !self.is_memory() {
-            // A block that a transaction allocates is resident from then on, and no longer once it is freed.
-            let is_resident = |state: u8| !matches!(state, ABSENT | FREE);
-            match (is_resident(old), is_resident(kind)) {
-                (false, true) => self.cache.add(at / BLOCK, 1),
-                (true, false) => self.cache.forget(1),
-                _ => {}
+        self.count_resident(at / BLOCK, old, kind);
+        state::content(old).unwrap_or(old)
+    }
+
+    /// Takes a block out of use, for a transaction that has locked its records, and returns the old kind.
+    /// Returns `None` while another thread fetches or evicts the block: it ends that on its own, and a
+    /// rollback would then restore a state that nobody leaves, over a frame that is gone.
+    pub(crate) fn retire(&self, at: u64) -> Option<u8> {
+        loop {
+            let old = self.state(at / BLOCK);
+            let in_transit = matches!(old, state::FETCHING | state::EVICTING);
+            if in_transit && !planted::is(planted::Bug::RetireInTransit) {
+                return None;
+            }
+            if self.change_state(at / BLOCK, old, state::RETIRED) {
+                self.count_resident(at / BLOCK, old, state::RETIRED);
+                return Some(state::content(old).unwrap_or(old));
             }
         }
-        match state::content(old) {
-            Some(kind) => kind,
-            None => old,
+    }
+
+    /// A block that a transaction allocates is resident from then on, and no longer once it is freed.
+    fn count_resident(&self, index: u64, old: u8, new: u8) {
+        let is_resident = |state: u8| !matches!(state, ABSENT | FREE);
+        match (is_resident(old), is_resident(new)) {
+            _ if self.is_memory() => {}
+            (false, true) => self.cache.add(index, 1),
+            (true, false) => self.cache.forget(1),
+            _ => {}
         }
     }
 

@@ -4,7 +4,7 @@
 //! [`versions`](crate::versions)), and remembers the old value in its undo log. Where a record cannot be
 //! locked, the transaction must be aborted: it makes no further changes, and its end rolls all back.
 
-use crate::state::{FREE, RETIRED};
+use crate::state::FREE;
 use crate::versions::Grain;
 use crate::{Fault, Reader, Store, View, planted};
 use lanefs_format::{BLOCK, BlockKind, Field, Word, dir::leaf};
@@ -210,8 +210,13 @@ impl<'v> Tx<'v> {
     /// Takes a block of metadata out of use: from now on no read finds it. Its bytes stay until the
     /// transaction ends, for a rollback.
     pub fn retire(&mut self, at: u64, kind: BlockKind) {
-        if self.reader.lock_block(at, Grain::of(kind)) {
-            self.set_kind(at, RETIRED);
+        let is_inside = at.is_multiple_of(BLOCK) && at < self.store().bytes();
+        if !is_inside || !self.reader.lock_block(at, Grain::of(kind)) {
+            return;
+        }
+        match self.store().retire(at) {
+            Some(old) => self.log.undo.push(Undo { target: at | KIND << WIDTH_SHIFT, old: u64::from(old) }),
+            None => self.reader.abort_because(Fault::Conflict { owner: u8::MAX, record: 0 }),
         }
     }
 

@@ -4,7 +4,7 @@ use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BLOCKS, BOTH, LEFT, RIGHT, World};
 use crate::BlockRange;
-use crate::planted::Bug::{NoSecondLook, NoVersionCheck};
+use crate::planted::Bug::{NoSecondLook, NoVersionCheck, RetireInTransit};
 use lanefs_format::{BLOCK, BlockKind, Code};
 use shuttle::thread;
 
@@ -122,6 +122,27 @@ fn retired_blocks_come_back() {
             assert_eq!(outcome, Err(Code::NoSpace.into()));
         });
         scope.spawn(|| assert_eq!(world.words(B, KIND), Ok((7, 7))));
+    });
+    world.check_books();
+    assert_eq!(world.words(B, KIND), Ok((7, 7)));
+}
+
+/// So is one that the transaction never read.
+fn unread_blocks_come_back() {
+    let medium = medium();
+    let world = World::on(&medium, ROOM);
+    let world = &world;
+    assert_eq!(world.words(B, KIND), Ok((7, 7)));
+    thread::scope(|scope| {
+        scope.spawn(|| world.store.drop_clean());
+        scope.spawn(|| {
+            let outcome = world.change(|tx| {
+                tx.retire(B, KIND);
+                tx.validate()?;
+                Err::<(), _>(Code::NoSpace.into())
+            });
+            assert_eq!(outcome, Err(Code::NoSpace.into()));
+        });
     });
     world.check_books();
     assert_eq!(world.words(B, KIND), Ok((7, 7)));
@@ -246,6 +267,12 @@ fn changed_metadata_do_not_leave() {
 #[test]
 fn a_block_that_was_retired_in_vain_can_leave() {
     explore(1500, retired_blocks_come_back);
+    explore(1500, unread_blocks_come_back);
+}
+
+#[test]
+fn canary_a_block_retired_while_it_leaves_is_noticed() {
+    finds(RetireInTransit, 1500, unread_blocks_come_back);
 }
 
 #[test]
