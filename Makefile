@@ -76,6 +76,8 @@ lint: ## rustfmt, clippy, prose, licences and duplicates of dependencies
 	@echo "==> lint: prose"
 	@sh scripts/prose.sh --self-test
 	@sh scripts/prose.sh
+	@echo "==> lint: fuzz targets, a workspace of their own"
+	@$(CARGO) check --quiet --manifest-path fuzz/Cargo.toml --lib --locked --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz-check
 	@echo "==> lint: dependencies"
 	@sh scripts/deny.sh
 

@@ -157,9 +157,10 @@ finds() {
     say "planted: found '$text' by: $*"
 }
 
-# Each tool is seen to fail: the features of the store plant a race, an access out of bounds and an aliasing
-# violation.
+# Each tool is seen to fail: constants that contradict each other, and, by features of the store, a race, an
+# access out of bounds and an aliasing violation.
 part_planted() {
+    sh scripts/planted-constants.sh "$TARGET" || return
     test="-p lanefs --test threads"
     read="-- a_reader_of_a_file"
     # Words are split on purpose.

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Sees the const assertions of `alloc` and `gpu` refuse a constant that contradicts the others, one by one.
+# (Those of `format` are in crates/format/tests/ties.rs.)
+#
+#   scripts/planted-constants.sh TARGET_DIR     (default: target)
+#
+# The sources are copied; the copy's build has a folder of its own below TARGET_DIR.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+: "${CARGO:=cargo}"
+target=$(mkdir -p "${1:-target}/planted-constants" && cd "${1:-target}/planted-constants" && pwd) || exit 2
+
+say() { printf 'planted-constants: %s\n' "$*"; }
+
+folder=$(mktemp -d) || exit 2
+trap 'rm -rf "$folder"' EXIT
+cp -r Cargo.toml Cargo.lock crates "$folder" || exit 2
+
+check() { # check CRATE: the compiler's messages are in $folder/log
+    (cd "$folder" && "$CARGO" check --quiet --locked --target-dir "$target" -p "$1" >log 2>&1)
+}
+
+# plant CRATE FILE TEXT PLANTED MESSAGE: with PLANTED in place of TEXT the crate must not compile, and the
+# compiler must say MESSAGE.
+plant() {
+    file=$folder/crates/$2
+    if [ "$(grep -cF "$3" "$file")" != 1 ]; then
+        say "'$3' is not once in $2"
+        exit 1
+    fi
+    cp "$file" "$folder/original"
+    sed -i "s|$3|$4|" "$file"
+    if check "$1"; then
+        say "NOT REFUSED: '$4' in $2"
+        exit 1
+    fi
+    if ! grep -qF "$5" "$folder/log"; then
+        tail -n 20 "$folder/log"
+        say "'$4' in $2 is refused, but not with '$5'"
+        exit 1
+    fi
+    # A new time of change, so that cargo sees the file as it was.
+    cat "$folder/original" >"$file"
+    say "refused: $4"
+}
+
+for crate in lanefs-alloc lanefs-gpu; do
+    check "$crate" || { tail -n 20 "$folder/log"; say "$crate does not compile as it is"; exit 1; }
+done
+plant lanefs-alloc alloc/src/ring.rs 'size(1024, 4)' 'size(1000, 4)' 'a mask of its number'
+plant lanefs-alloc alloc/src/outbox.rs 'BATCH: usize = size(32, 3)' 'BATCH: usize = size(2048, 3)' 'room for a batch'
+plant lanefs-alloc alloc/src/pool.rs '{ 8 } else { 256 }' '{ 8 } else { 1 << 40 }' 'room for the largest piece'
+plant lanefs-alloc alloc/src/unit.rs 'POOL_PART: usize = 128' 'POOL_PART: usize = 512' 'POOL_PART < HEADER_BYTES'
+plant lanefs-gpu gpu/src/limits.rs 'FUEL_SOFTWARE: u32 = 4000' 'FUEL_SOFTWARE: u32 = 5000' 'VECTOR_LANES < VECTOR_ROUNDS'
+plant lanefs-gpu gpu/src/limits.rs 'COMPONENT_FUEL: u32 = 1000' 'COMPONENT_FUEL: u32 = 500' 'COMPONENT_FUEL as usize'
+plant lanefs-gpu gpu/src/limits.rs 'WORKGROUP: usize = 32' 'WORKGROUP: usize = 8' 'FUEL_SOFTWARE as usize'
+plant lanefs-gpu gpu/src/limits.rs 'MAX_GROUPS: usize = 64' 'MAX_GROUPS: usize = 640' 'COMPONENT_FUEL as usize'
