@@ -27,8 +27,10 @@ const MAX_BACKGROUND: u16 = 64;
 /// `O_NOATIME` of `open(2)`: reading does not change the time of access.
 const O_NOATIME: i32 = 0o1_000_000;
 
-/// Capabilities requested of the kernel.
-const CAPABILITIES: [InitFlags; 9] = [
+/// Capabilities requested of the kernel. `FUSE_ASYNC_DIO` is not among them: with it the kernel does not drop
+/// cached pages after an asynchronous direct write, and a page that was read meanwhile would keep its old
+/// bytes (docs/mount.md, "Direct writes").
+const CAPABILITIES: [InitFlags; 8] = [
     // Lookups and listings of one directory run in parallel.
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_DO_READDIRPLUS,
@@ -39,7 +41,6 @@ const CAPABILITIES: [InitFlags; 9] = [
     InitFlags::FUSE_EXPLICIT_INVAL_DATA,
     // Without it the kernel requests an extended attribute before each write.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-    InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_EXPORT_SUPPORT,
     InitFlags::FUSE_MAX_PAGES,
 ];
