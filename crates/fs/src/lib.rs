@@ -27,7 +27,7 @@
 //! | layer | modules |
 //! |---|---|
 //! | vocabulary | `types`, `options`, `error`, `extent`, [`path`] |
-//! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`; `writer`: the state of one writer; `state`: all of it |
+//! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`, `journal`; `writer`: the state of one writer; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
 //! | space | `space`: blocks and inodes; `transaction`: the end of a change, which applies its frees |
 //! | files | `inode`, `perm`, `map`, `data`, `xattr`, `attr` |
@@ -70,6 +70,7 @@ mod hold;
 mod holds;
 mod inode;
 mod inspect;
+mod journal;
 mod map;
 mod mkfs;
 mod mount;

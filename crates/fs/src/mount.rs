@@ -1,6 +1,7 @@
 //! Creation, opening and closing of volumes.
 
 use crate::error::{Error, Result};
+use crate::journal;
 use crate::mkfs;
 use crate::options::{Access, CreateOptions, OpenOptions};
 use crate::shared::Shared;
@@ -8,7 +9,7 @@ use crate::space::recount;
 use crate::volume::Volume;
 use lanefs_format::superblock::{NotASuperblock, Superblock};
 use lanefs_format::{BLOCK, MAX_VOLUME, SUPERBLOCK_COPY};
-use lanefs_store::{Backing, Device, Fault, FileDevice, FileOptions, MemoryDevice, Store};
+use lanefs_store::{Backing, Device, Fault, FileDevice, FileOptions, JournalContent, MemoryDevice, Store};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -91,7 +92,7 @@ impl Volume {
         let shared = &volume.shared;
         shared.marked.store(true, Ordering::Relaxed);
         if journal.1 > 0 {
-            shared.state.store.use_journal(journal.0, journal.1, true)?;
+            shared.state.store.use_journal(journal.0, journal.1, JournalContent::New)?;
         }
         let made = shared.superblock.lock().clone();
         let (root, orphans) = volume.change(|edit| mkfs::fill(edit, &made))?;
@@ -165,29 +166,32 @@ impl Volume {
                 device.len()
             )));
         }
-        let (clean, journal) = (superblock.clean, (superblock.journal, superblock.journal_blocks));
-        let volume = Self::with(Backing::Device(device), superblock, options)?;
-        let store = &volume.shared.state.store;
-        // The journal of a closed volume is empty. After a crash it may not be, and recovery writes.
-        if journal.1 > 0 && (access != Access::Read || !clean) {
-            let mut used = store.use_journal(journal.0, journal.1, false);
-            let unreadable = matches!(used, Err(Fault::Damaged { .. } | Fault::Io { doing: "reading", .. }));
-            if access == Access::Repair && unreadable {
-                used = store.use_journal(journal.0, journal.1, true);
-            }
-            if access == Access::Read && matches!(used, Err(Fault::Io { doing: "writing", .. })) {
+        if superblock.groups <= SUPERBLOCK_COPY
+            && superblock.groups + superblock.group_count * BLOCK > SUPERBLOCK_COPY
+        {
+            return Err(image(explain(NotASuperblock::Field("position of the group table"))));
+        }
+        let clean = superblock.clean;
+        let volume = Self::with(Backing::Device(device), superblock.clone(), options)?;
+        match journal::open(&volume.shared.state.store, &superblock, access, clean) {
+            Ok(damage) => *volume.shared.journal_damage.lock() = damage,
+            Err(Fault::Io { doing: "writing", .. }) if access == Access::Read => {
                 return Err(image(
                     "not closed cleanly; it must be opened for writing once (lanefs fsck)".into(),
                 ));
             }
-            used?;
+            Err(fault) => return Err(fault.into()),
         }
         if torn && access != Access::Read {
             volume.write_superblock(clean)?;
         }
         if !clean {
-            let (free_blocks, inodes) = volume.view(recount)?;
-            volume.shared.state.counts.set(free_blocks, inodes);
+            match volume.view(recount) {
+                Ok((free_blocks, inodes)) => volume.shared.state.counts.set(free_blocks, inodes),
+                // The rest can be read, and repaired.
+                Err(Error::Damaged { .. }) if access != Access::Write => {}
+                Err(error) => return Err(error),
+            }
         }
         if access == Access::Write {
             volume.free_orphans();

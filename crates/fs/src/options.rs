@@ -37,12 +37,13 @@ impl Default for CreateOptions {
 /// Purpose of an open volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reading only; other processes may read at the same time.
+    /// Reading only; other processes may read at the same time. A volume whose journal is damaged opens
+    /// without it, and changes that only the journal has are missing.
     Read,
     /// Reading and writing; no other process may have the volume open.
     Write,
-    /// As `Write`, for repair: an empty journal replaces one that does not verify, and changes that a crash
-    /// left in it are lost. Check the volume with repair next.
+    /// As `Write`, for repair: a volume whose journal is damaged opens without it. Check the volume with
+    /// repair next, which makes a new journal; changes that only the old one has are lost.
     Repair,
 }
 

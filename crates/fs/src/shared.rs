@@ -1,6 +1,7 @@
 //! The state that all threads share: the volume, its superblock and its background threads.
 
 use crate::error::Result;
+use crate::journal::JournalDamage;
 use crate::options::{Access, OpenOptions};
 use crate::state::VolumeState;
 use lanefs_format::SUPERBLOCK_COPY;
@@ -17,6 +18,8 @@ pub(crate) struct Shared {
     pub(crate) state: VolumeState,
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) access: Access,
+    /// The damage of the journal, where the volume is open without one.
+    pub(crate) journal_damage: Mutex<Option<JournalDamage>>,
     pub(crate) commit_every: Duration,
     /// The superblock on the device marks the volume as in use.
     pub(crate) marked: AtomicBool,
@@ -49,6 +52,7 @@ impl Shared {
             state: VolumeState::new(store, &superblock),
             superblock: Mutex::new(superblock),
             access: options.access,
+            journal_damage: Mutex::default(),
             commit_every: options.commit_every,
             marked: AtomicBool::new(false),
             committing: Mutex::new(false),

@@ -114,6 +114,12 @@ impl Volume {
         self.shared.access
     }
 
+    /// Returns the damage of the journal for people, where the volume is open without one: for reading or for
+    /// repair. Changes that only the journal has are missing then.
+    pub fn journal_damage(&self) -> Option<String> {
+        self.shared.journal_damage.lock().as_ref().map(|damage| damage.text.clone())
+    }
+
     /// Describes the access to the device for people, such as "io_uring, direct I/O".
     pub fn engine(&self) -> String {
         self.shared.state.store.engine()

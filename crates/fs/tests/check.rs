@@ -129,7 +129,31 @@ fn find_and_mend(image: &mut image::Image<'_>, name: &str) -> std::result::Resul
         return Err(format!("after opening it again: {:?}, {} orphans", names(&again), again.orphans));
     }
     tree(&volume);
-    Ok(volume)
+    work(&volume).map_err(|e| format!("work on the repaired volume: {e}"))?;
+    let again = look(&volume, false)?;
+    if !again.findings.is_empty() {
+        return Err(format!("after some work: {:?}", names(&again)));
+    }
+    volume.close().map_err(|e| format!("closing it after some work: {e}"))?;
+    Ok(image.open_for(Access::Write))
+}
+
+/// Works on a volume and leaves its tree as it was. A full volume has no room for the work.
+fn work(volume: &Volume) -> Result<()> {
+    let root = volume.root();
+    let worked = (|| {
+        let dir = volume.mkdir(&OWNER, root, b"work", 0o755)?.ino;
+        let file = volume.write_file("/work/file", vec![1; 20_000])?.ino;
+        volume.setxattr(&OWNER, file, b"user.k", &[7; 500], XattrMode::Set)?;
+        volume.sync()?;
+        volume.rename(&OWNER, dir, b"file", dir, b"other", RenameMode::Replace)
+    })();
+    volume.remove_all_with(&OWNER, root, b"work", |_, done| done)?;
+    volume.sync()?;
+    match worked {
+        Err(e) if e.code() == Code::NoSpace => Ok(()),
+        worked => worked,
+    }
 }
 
 #[test]

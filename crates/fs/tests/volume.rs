@@ -134,23 +134,104 @@ fn a_full_volume_keeps_what_it_has_and_changes_nothing_half() {
     assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
 }
 
+/// An image with one file, and the position of its journal.
+fn with_a_journal(image: &std::path::Path) -> (Vec<u8>, usize) {
+    let volume = Volume::create(image, &small()).expect("create");
+    volume.write_file("/kept", b"content").expect("write");
+    volume.close().expect("close");
+    let bytes = std::fs::read(image).expect("image");
+    let journal = format::superblock::Superblock::decode(&bytes).expect("superblock").journal as usize;
+    (bytes, journal)
+}
+
+fn invariants(report: &CheckReport) -> Vec<(&str, bool)> {
+    report.findings.iter().map(|finding| (finding.invariant, finding.repaired)).collect()
+}
+
 #[test]
-fn a_damaged_journal_is_told_and_a_repair_replaces_it() {
+fn a_damaged_journal_is_found_and_a_repair_replaces_it() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let image = dir.path().join("v.lane");
+    let (mut bytes, journal) = with_a_journal(&image);
+    bytes[journal + 20] ^= 1;
+    std::fs::write(&image, &bytes).expect("image");
+    assert!(matches!(Volume::open(&image, Access::Write), Err(Error::Damaged { .. })));
+    let volume = Volume::open(&image, Access::Read).expect("a closed volume needs no journal to be read");
+    let report = volume.check(false, &|_, _| {}).expect("check");
+    assert_eq!(invariants(&report), [("journal", false)]);
+    assert!(report.findings[0].text.contains("nothing is lost"), "{}", report.findings[0].text);
+    drop(volume);
+    assert!(std::fs::read(&image).expect("image") == bytes, "a check writes nothing");
+    let volume = Volume::open(&image, Access::Repair).expect("open for repair");
+    assert_eq!(invariants(&volume.check(true, &|_, _| {}).expect("check")), [("journal", true)]);
+    assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
+    volume.close().expect("close");
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    assert_eq!(volume.read_file("/kept").expect("read"), b"content");
+    volume.mkdir_all("/works/again", 0o755).expect("mkdir");
+    volume.close().expect("close");
+}
+
+#[test]
+fn of_a_damaged_journal_with_a_log_the_loss_is_told() {
     let dir = tempfile::tempdir().expect("tempdir");
     let image = dir.path().join("v.lane");
     let volume = Volume::create(&image, &small()).expect("create");
     volume.write_file("/kept", b"content").expect("write");
     volume.close().expect("close");
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    volume.write_file("/lost", b"content").expect("write");
+    volume.sync().expect("sync");
+    // The image of a machine that lost its power: the commit is in the journal only.
     let mut bytes = std::fs::read(&image).expect("image");
+    drop(volume);
     let journal = format::superblock::Superblock::decode(&bytes).expect("superblock").journal as usize;
-    bytes[journal + 100] ^= 1;
+    bytes[journal + 20] ^= 1;
     std::fs::write(&image, &bytes).expect("image");
     assert!(matches!(Volume::open(&image, Access::Write), Err(Error::Damaged { .. })));
+    let volume = Volume::open(&image, Access::Read).expect("the rest can be read");
+    assert_eq!(volume.read_file("/kept").expect("read"), b"content");
+    assert!(volume.journal_damage().is_some_and(|text| text.contains("are lost, up to commit")));
+    drop(volume);
     let volume = Volume::open(&image, Access::Repair).expect("open for repair");
-    assert!(volume.check(true, &|_, _| {}).expect("check").findings.is_empty());
+    let report = volume.check(true, &|_, _| {}).expect("check");
+    let found = report.findings.iter().find(|finding| finding.invariant == "journal").expect("found");
+    assert!(found.repaired && found.text.contains("are lost, up to commit"), "{found:?}");
+    assert!(report.findings.iter().all(|finding| finding.repaired), "{report:?}");
+    assert!(volume.journal_damage().is_none());
     volume.close().expect("close");
     let volume = Volume::open(&image, Access::Write).expect("open");
     assert_eq!(volume.read_file("/kept").expect("read"), b"content");
+    assert_eq!(volume.resolve("/lost").map(|_| ()).map_err(|e| e.code()), Err(Code::NotFound));
+    volume.write_file("/new", b"content").expect("write");
+    volume.close().expect("close");
+}
+
+#[test]
+fn a_volume_in_use_with_a_damaged_group_block_can_be_repaired() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let image = dir.path().join("v.lane");
+    let volume = Volume::create(&image, &small()).expect("create");
+    volume.write_file("/kept", b"content").expect("write");
+    volume.close().expect("close");
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    volume.mkdir_all("/d", 0o755).expect("mkdir");
+    let mut bytes = volume.to_bytes().expect("bytes");
+    let superblock = format::superblock::Superblock::decode(&bytes).expect("superblock");
+    assert!(!superblock.clean);
+    drop(volume);
+    bytes[superblock.groups as usize + 100] ^= 1;
+    std::fs::write(&image, &bytes).expect("image");
+    assert!(matches!(Volume::open(&image, Access::Write), Err(Error::Damaged { .. })));
+    Volume::open(&image, Access::Read).expect("a check can look at it");
+    let volume = Volume::open(&image, Access::Repair).expect("open for repair");
+    let report = volume.check(true, &|_, _| {}).expect("check");
+    assert!(report.findings.iter().all(|finding| finding.repaired), "{report:?}");
+    assert!(report.findings.iter().any(|finding| finding.invariant == "group-checksum"), "{report:?}");
+    volume.close().expect("close");
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    volume.write_file("/d/new", b"content").expect("write");
+    volume.close().expect("close");
 }
 
 #[test]

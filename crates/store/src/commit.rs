@@ -29,24 +29,60 @@ pub struct Snapshot {
     data: Vec<u64>,
 }
 
+/// The meaning of a journal's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalContent {
+    /// None: an empty journal is made there.
+    New,
+    /// Remains: the volume was closed, and all commits are in place.
+    Remains,
+    /// A log: the commits that a crash left in it are replayed.
+    Log,
+}
+
 impl Store {
-    /// Uses the journal of `blocks` blocks at `at`: `new` makes an empty one; otherwise the commits that a
-    /// crash left in it are replayed first. Returns whether there were any.
+    /// Uses the journal of `blocks` blocks at `at`. Returns whether commits were replayed.
     ///
     /// # Errors
-    /// [`Fault::Io`], [`Fault::Damaged`].
-    pub fn use_journal(&self, at: u64, blocks: u64, new: bool) -> Result<bool, Fault> {
+    /// [`Fault::Io`]; [`Fault::Damaged`], also for a journal in blocks that are in use.
+    pub fn use_journal(&self, at: u64, blocks: u64, content: JournalContent) -> Result<bool, Fault> {
         let Some(device) = self.device() else { return Ok(false) };
-        let (journal, recovered) = if new {
-            (Journal::format(device, &self.sums, at, blocks)?, false)
-        } else {
+        let end = blocks.checked_mul(BLOCK).and_then(|bytes| at.checked_add(bytes));
+        if !at.is_multiple_of(BLOCK) || end.is_none_or(|end| end > self.bytes()) {
+            return Err(Fault::damaged(at, "a journal outside the volume"));
+        }
+        let mut indexes = at / BLOCK..at / BLOCK + blocks;
+        if indexes.any(|index| !matches!(self.state(index), state::ABSENT | state::FREE | state::FIXED)) {
+            return Err(Fault::damaged(at, "a journal in blocks that are in use"));
+        }
+        let (journal, recovered) = match content {
+            JournalContent::New => (Journal::format(device, &self.sums, at, blocks)?, false),
+            JournalContent::Remains => (Journal::open_closed(device, &self.sums, at, blocks)?, false),
             // The device's length counts: a crash may have interrupted the growth of a volume before its
             // superblock said so.
-            Journal::open(device, &self.sums, at, blocks, device.len() & !(BLOCK - 1))?
+            JournalContent::Log => {
+                Journal::open(device, &self.sums, at, blocks, device.len() & !(BLOCK - 1))?
+            }
         };
         self.fix(at, blocks);
         *self.commits.journal.lock() = Some(journal);
         Ok(recovered)
+    }
+
+    /// Checks the journal of `blocks` blocks at `at`, which is in use or that of a closed volume. Nothing is
+    /// written.
+    ///
+    /// # Errors
+    /// [`Fault::Io`], [`Fault::Damaged`].
+    pub fn examine_journal(&self, at: u64, blocks: u64) -> Result<(), Fault> {
+        let Some(device) = self.device() else { return Ok(()) };
+        let next = self.commits.journal.lock().as_ref().map(Journal::next);
+        Journal::examine(device, &self.sums, at, blocks, next)
+    }
+
+    /// Returns the highest number of a commit of which a journal has a block, 0 for none.
+    pub fn last_in_journal(&self, at: u64, blocks: u64) -> u64 {
+        self.device().map_or(0, |device| Journal::highest(device, &self.sums, at, blocks))
     }
 
     /// Returns true when so much has changed that it should be committed soon, or dirty file data take a good

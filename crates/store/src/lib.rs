@@ -71,7 +71,7 @@ mod words;
 mod write_back;
 mod write_queue;
 
-pub use commit::Snapshot;
+pub use commit::{JournalContent, Snapshot};
 pub use device::{
     Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
 };

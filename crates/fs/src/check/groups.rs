@@ -2,6 +2,7 @@
 
 use super::inode_table::InodeBlock;
 use super::invariants as iv;
+use super::journal::JournalState;
 use super::pass::{Claim, Pass};
 use crate::error::Outcome;
 use crate::space;
@@ -21,7 +22,9 @@ impl Pass<'_, '_> {
     fn reserved(&self) -> [(u64, u64); 4] {
         let s = &self.superblock;
         let groups = (self.core.groups() / BLOCK, self.core.group_count());
-        [(0, 1), (SUPERBLOCK_COPY / BLOCK, 1), groups, (s.journal / BLOCK, s.journal_blocks)]
+        // A damaged journal yields to everything else.
+        let journal_blocks = if self.journal == JournalState::Sound { s.journal_blocks } else { 0 };
+        [(0, 1), (SUPERBLOCK_COPY / BLOCK, 1), groups, (s.journal / BLOCK, journal_blocks)]
     }
 
     /// Reads the group table: claims structures at fixed positions, and takes over the masks of metadata

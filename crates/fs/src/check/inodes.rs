@@ -55,6 +55,9 @@ impl Pass<'_, '_> {
                 if entry.get(chunk_entry::OWNER) != 0 {
                     self.findings.add(at, &iv::CHUNK_ENTRY_OWNER, "a block of inodes");
                 }
+                if entry.get(chunk_entry::CHECKSUM) != 0 {
+                    self.findings.add(at, &iv::CHUNK_ENTRY_ZERO, "a block of inodes");
+                }
             }
         }
         Ok(())

@@ -19,6 +19,8 @@ macro_rules! invariants {
 
 invariants! {
     SUPERBLOCK_COPY = "superblock-copy", "the two copies of the superblock are not both good and equal";
+    SUPERBLOCK_STATE = "superblock-state", "the superblock says neither that the volume was closed nor that it is in use";
+    JOURNAL = "journal", "the journal cannot be used; an empty one takes its place";
     FREE_BLOCKS = "free-blocks", "the volume's count of free blocks is wrong";
     INODE_COUNT = "inode-count", "the volume's count of inodes is wrong";
     ROOT_DIRECTORY = "root-directory", "the root directory is missing";
@@ -43,6 +45,7 @@ invariants! {
     CHUNK_ENTRY_KIND = "chunk-entry-kind", "a chunk table gives a block another kind than it has";
     CHUNK_ENTRY_OWNER = "chunk-entry-owner", "a chunk table gives a block another owner than it has";
     CHUNK_ENTRY_USED = "chunk-entry-used", "a chunk table's count of inodes in use is wrong";
+    CHUNK_ENTRY_ZERO = "chunk-entry-zero", "a chunk table gives a checksum or a count to a block that has none";
     METADATA_LEAKED = "metadata-leaked", "a metadata block is marked used that belongs to nothing";
 
     INODE_CHECKSUM = "inode-checksum", "an inode does not verify and is lost";

@@ -7,6 +7,7 @@
 //!
 //! | module | checks |
 //! |---|---|
+//! | `journal` | the journal, and the place of a new one |
 //! | `groups` | the group table and chunk tables as they are; the blocks of inodes |
 //! | `inodes` | each inode's fields |
 //! | `walk` | each inode in turn: `maps`, `xattrs`, `directories` |
@@ -34,6 +35,7 @@ mod groups;
 mod inode_table;
 mod inodes;
 mod invariants;
+mod journal;
 mod leaves;
 mod lists;
 mod maps;
@@ -49,10 +51,12 @@ mod xattrs;
 use crate::attempt::Core;
 use crate::error::Result;
 use crate::hints::Hints;
+use crate::options::Access;
 use crate::prealloc::Prealloc;
 use crate::volume::Volume;
 use crate::writer::Writer;
-use lanefs_format::BLOCK;
+use journal::JournalState;
+use lanefs_format::{BLOCK, Code};
 use lanefs_store::Reader;
 use pass::Pass;
 pub use report::{CheckReport, Finding};
@@ -65,6 +69,7 @@ const ROUNDS: usize = 8;
 struct PassResult {
     report: CheckReport,
     suspects: BTreeSet<u64>,
+    journal: JournalState,
 }
 
 impl Volume {
@@ -79,11 +84,10 @@ impl Volume {
     /// [`Code::NoSpace`](crate::Code::NoSpace) where lost+found does not fit.
     pub fn check(&self, repair: bool, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<CheckReport> {
         self.sync()?;
-        if repair {
-            // The volume counts as changed from here on.
-            self.change(|_| Ok(()))?;
-        }
         let shared = &self.shared;
+        if repair && self.access() == Access::Read {
+            return Err(Code::ReadOnly.into());
+        }
         let _lock = shared.lock_commits();
         let mut closed = shared.state.gate.close_to_change(&shared.state.store);
         let writer = shared.recall_prealloc(&mut closed)?;
@@ -94,6 +98,11 @@ impl Volume {
         if !repair || report.findings.is_empty() {
             return Ok(report);
         }
+        // The journal comes first: the transactions of the repair need it. Only then the volume counts as
+        // changed, so that an interruption does not make a closed volume one that lost its log.
+        self.renew_journal(first.journal)?;
+        shared.begin_changes()?;
+        self.update_superblock(|_| ())?;
         let mut suspects = first.suspects;
         for _ in 0..ROUNDS {
             self.run_pass(writer, true, std::mem::take(&mut suspects), progress)
@@ -128,10 +137,13 @@ impl Volume {
         let core = Core::new(&self.shared.state, Reader::exclusive(&self.shared.state.store, Some(0)));
         let mut pass = Pass::new(&core, &self.shared, mends.then_some(writer), self.superblock(), suspects);
         self.check_superblock(&mut pass)?;
+        let damage = self.shared.journal_damage.lock().clone();
+        pass.check_journal(damage)?;
         pass.read_groups()?;
         pass.read_chunks()?;
         pass.survey_inodes()?;
         pass.walk_inodes(progress)?;
+        pass.place_journal();
         let free = pass.check_space()?;
         let inodes = pass.inodes.used;
         pass.check_counts(self.shared.state.counts.sum(), free);
@@ -163,6 +175,6 @@ impl Volume {
         let blocks = self.shared.state.store.bytes() / BLOCK - free;
         let orphans = pass.inodes.listed.iter().filter(|listed| **listed).count() as u64;
         let report = CheckReport { findings, inodes, directories: pass.directories, orphans, blocks };
-        Ok(PassResult { report, suspects: pass.suspects })
+        Ok(PassResult { report, suspects: pass.suspects, journal: pass.journal })
     }
 }

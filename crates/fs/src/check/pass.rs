@@ -4,6 +4,7 @@ use super::bits::Bits;
 use super::findings::{Findings, Tally};
 use super::inode_table::Inodes;
 use super::invariants as iv;
+use super::journal::JournalState;
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -48,6 +49,7 @@ pub(super) struct Pass<'v, 'w> {
     pub(super) writer: Option<&'w mut Writer>,
     pub(super) sums: Checksummer,
     pub(super) superblock: Superblock,
+    pub(super) journal: JournalState,
     pub(super) findings: Findings,
     /// Blocks that belong to some structure.
     pub(super) claimed: Bits,
@@ -86,6 +88,7 @@ impl<'v, 'w> Pass<'v, 'w> {
             writer,
             sums: Checksummer::new(&superblock.uuid),
             superblock,
+            journal: JournalState::Sound,
             findings: Findings::default(),
             claimed: Bits::new(blocks),
             masks: vec![0; core.group_count() as usize],
@@ -196,6 +199,10 @@ impl<'v, 'w> Pass<'v, 'w> {
             }
             if entry.get(chunk_entry::OWNER) != tally.ino {
                 tally.note(at, &iv::CHUNK_ENTRY_OWNER);
+            }
+            let has_sum = kind != BlockKind::Pointers && entry.get(chunk_entry::CHECKSUM) != 0;
+            if has_sum || entry.get(chunk_entry::USED) != 0 {
+                tally.note(at, &iv::CHUNK_ENTRY_ZERO);
             }
         }
         if self.mends() {

@@ -3,8 +3,9 @@
 use crate::image::Image;
 use lanefs::format::dir::{Slot, entry, index, leaf, tree};
 use lanefs::format::{
-    Array, BLOCK, BlockKind, BlockSize, CHUNK, DirRoot, Field, GROUP, INODE_CORE, Pointer, SUPERBLOCK_COPY,
-    UNIT, chunk_entry, chunk_header, dir_inode_128 as tail, group, inode, xattr_block,
+    Array, BLOCK, BlockKind, BlockSize, CHUNK, DirRoot, Field, GROUP, INODE_CORE, JOURNAL_COMMIT, Pointer,
+    SUPERBLOCK_COPY, UNIT, chunk_entry, chunk_header, dir_inode_128 as tail, group, inode, journal_commit,
+    journal_header, superblock::fields, xattr_block,
 };
 use lanefs::{FileKind, Volume};
 
@@ -145,6 +146,21 @@ fn superblock(image: &mut Image<'_>, change: impl Fn(&mut lanefs::format::superb
     }
 }
 
+/// Changes a block of the journal, and seals it again.
+fn forge(image: &mut Image<'_>, at: u64, change: impl Fn(&mut [u8])) {
+    let mut block = image.block(at);
+    change(&mut block);
+    let sums = lanefs::format::Checksummer::new(&image.good.superblock.uuid);
+    sums.seal(BlockKind::Journal, at, &mut block, 0);
+    image.write(at, &block);
+}
+
+/// Changes the journal's header.
+fn header<T: lanefs::format::Word>(image: &mut Image<'_>, field: Field<T>, value: T) {
+    let at = image.good.superblock.journal;
+    forge(image, at, |block| field.write(block, value));
+}
+
 pub(crate) type Fault = (&'static str, fn(&mut Image<'_>, &Places));
 
 /// Invariants, and a fault for each. Some appear twice, with the fault in another structure.
@@ -154,6 +170,47 @@ pub(crate) const FAULTS: &[Fault] = &[
         let mut other = i.good.superblock.clone();
         other.sequence -= 1;
         i.write(0, &other.encode());
+    }),
+    ("superblock-state", |i, _| {
+        for at in [0, SUPERBLOCK_COPY] {
+            let mut block = i.block(at);
+            fields::CLEAN.write(&mut block, 2);
+            let sums = lanefs::format::Checksummer::new(&i.good.superblock.uuid);
+            sums.seal(BlockKind::Superblock, 0, &mut block, 0);
+            i.write(at, &block);
+        }
+    }),
+    ("journal", |i, _| {
+        let at = i.good.superblock.journal;
+        let mut block = i.block(at);
+        block[20] ^= 1;
+        i.write(at, &block);
+    }),
+    ("journal", |i, _| header(i, journal_header::TAIL, 0)),
+    ("journal", |i, _| header(i, journal_header::TAIL, i.good.superblock.journal_blocks)),
+    ("journal", |i, _| header(i, journal_header::SEQUENCE, 0)),
+    ("journal", |i, _| header(i, journal_header::SEQUENCE, (1 << 62) - 1)),
+    ("journal", |i, _| header(i, journal_header::SEQUENCE, u64::MAX)),
+    // A record with a number that leaves none above it.
+    ("journal", |i, _| {
+        forge(i, i.good.superblock.journal + 5 * BLOCK, |block| {
+            block.fill(0);
+            journal_commit::KIND.write(block, BlockKind::Journal as u8);
+            journal_commit::ROLE.write(block, JOURNAL_COMMIT);
+            journal_commit::SEQUENCE.write(block, (1 << 62) - 1);
+        });
+    }),
+    ("journal", |i, _| superblock(i, |s| s.journal = s.groups)),
+    ("journal", |i, _| superblock(i, |s| s.journal = SUPERBLOCK_COPY - BLOCK)),
+    ("journal", |i, _| {
+        let at = chunk(i);
+        superblock(i, |s| s.journal = at + 9 * BLOCK);
+    }),
+    ("journal", |i, _| superblock(i, |s| s.journal_blocks = (s.volume_bytes - s.journal) / BLOCK)),
+    ("journal", |i, _| superblock(i, |s| s.journal_blocks = 3)),
+    ("journal", |i, p| {
+        let Ok(Some(data)) = Pointer::decode(i.get(pointers(i, p.mapped), SLOTS.index(0))) else { return };
+        superblock(i, |s| s.journal = data.offset);
     }),
     ("free-blocks", |i, _| superblock(i, |s| s.free_blocks += 1)),
     ("inode-count", |i, _| superblock(i, |s| s.inodes -= 1)),
@@ -274,6 +331,18 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("chunk-entry-used", |i, p| {
         let at = Image::entry_of(i.inode_at(p.mapped) & !(BLOCK - 1));
         add(i, at, chunk_entry::USED, 255);
+    }),
+    ("chunk-entry-zero", |i, p| {
+        let at = Image::entry_of(first_leaf(i, p.tree));
+        i.put(at, chunk_entry::CHECKSUM, 5);
+    }),
+    ("chunk-entry-zero", |i, p| {
+        let at = Image::entry_of(pointers(i, p.mapped));
+        i.put(at, chunk_entry::USED, 5);
+    }),
+    ("chunk-entry-zero", |i, p| {
+        let at = Image::entry_of(i.inode_at(p.mapped) & !(BLOCK - 1));
+        i.put(at, chunk_entry::CHECKSUM, 5);
     }),
     ("metadata-leaked", |i, p| {
         let at = (2..512).map(|b| chunk(i) + b * BLOCK).find(|at| !i.good.kinds.contains_key(at));

@@ -58,7 +58,7 @@ use crate::{Device, Fault};
 use commit::blocks_in_log;
 use header::Tail;
 use lanefs_format::{BLOCK, Checksummer, Code, journal_descriptor as d};
-use ring::{Ring, SEQUENCE_END};
+use ring::{Ring, SEQUENCE_END, SEQUENCE_WORN};
 use std::collections::VecDeque;
 
 /// The ring and its commits.
@@ -82,6 +82,9 @@ pub(crate) struct Journal {
     staging: AlignedBuffer,
 }
 
+/// The damage of a journal that only a forger can have brought so far.
+const WORN: &str = "a journal whose commit numbers are used up";
+
 /// Most memory that is kept between commits, in bytes.
 const STAGING_KEPT: usize = 4 << 20;
 
@@ -103,9 +106,15 @@ impl Journal {
             // The blocks may become readable again, with unknown numbers.
             ring.write(device, first, &AlignedBuffer::zeroed((blocks * BLOCK) as usize))?;
         }
-        device.flush().map_err(|e| io_fault(at, "flushing", &e))?;
         // One more number is skipped: that of a commit so torn that none of its blocks verifies.
-        let mut journal = Self::with(ring, Tail { slot: 0, sequence: highest.number + 2 });
+        let mut sequence = highest.number + 2;
+        if sequence >= SEQUENCE_WORN {
+            // No number is left above those of the blocks, so the blocks go.
+            ring.clear(device)?;
+            sequence = 1;
+        }
+        device.flush().map_err(|e| io_fault(at, "flushing", &e))?;
+        let mut journal = Self::with(ring, Tail { slot: 0, sequence });
         journal.write_header(device, sums)?;
         Ok(journal)
     }
@@ -132,9 +141,67 @@ impl Journal {
         let mut journal = Self::with(ring, head);
         if recovered {
             found.replay()?;
+        }
+        if journal.next >= SEQUENCE_WORN {
+            return Err(Fault::damaged(at, WORN));
+        }
+        if recovered {
             journal.write_header(device, sums)?;
         }
         Ok((journal, recovered))
+    }
+
+    /// Opens the journal of a volume that was closed: its log counts for nothing, and only the header is
+    /// read.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn open_closed(
+        device: &dyn Device,
+        sums: &Checksummer,
+        at: u64,
+        blocks: u64,
+    ) -> Result<Self, Fault> {
+        let ring = Ring::new(at, blocks)?;
+        let tail = header::read(device, sums, ring)?;
+        if tail.sequence + 1 >= SEQUENCE_WORN {
+            return Err(Fault::damaged(at, WORN));
+        }
+        // A torn commit may have left blocks with the header's number.
+        Ok(Self::with(ring, Tail { slot: tail.slot, sequence: tail.sequence + 1 }))
+    }
+
+    /// Checks the header at `at`, and that no block of the ring has a number from `next` on, or above the
+    /// header's where that is `None`. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn examine(
+        device: &dyn Device,
+        sums: &Checksummer,
+        at: u64,
+        blocks: u64,
+        next: Option<u64>,
+    ) -> Result<(), Fault> {
+        let ring = Ring::new(at, blocks)?;
+        let tail = header::read(device, sums, ring)?;
+        if tail.sequence + 1 >= SEQUENCE_WORN {
+            return Err(Fault::damaged(at, WORN));
+        }
+        if recover::highest(device, sums, ring).number >= next.unwrap_or(tail.sequence + 1) {
+            return Err(Fault::damaged(at, "a journal header with a number below those of later commits"));
+        }
+        Ok(())
+    }
+
+    /// Returns the highest number of a commit of which the journal at `at` has a block, 0 for none.
+    pub(crate) fn highest(device: &dyn Device, sums: &Checksummer, at: u64, blocks: u64) -> u64 {
+        Ring::new(at, blocks).map_or(0, |ring| recover::highest(device, sums, ring).number)
+    }
+
+    /// Returns the number of the next commit.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
     }
 
     fn with(ring: Ring, head: Tail) -> Self {

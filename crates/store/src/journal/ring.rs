@@ -1,5 +1,6 @@
 //! The ring: positions of the log's blocks, reads and writes.
 
+use super::aligned::AlignedBuffer;
 use crate::fault::io_fault;
 use crate::{Device, Fault};
 use lanefs_format::{BLOCK, BlockKind, Checksummer, journal_commit as c, journal_descriptor as d};
@@ -8,8 +9,15 @@ use std::ops::Range;
 /// Smallest journal in blocks: the header, and a commit of one block with its descriptor and record.
 const MIN_BLOCKS: u64 = 4;
 
+/// Blocks of one write of zeros (1 MiB).
+const CLEARED: u64 = 256;
+
 /// Upper bound of commit numbers, so that arithmetic on them never overflows. No journal reaches it.
 pub(super) const SEQUENCE_END: u64 = 1 << 62;
+
+/// Commit numbers from here on are used up: a writer does not begin with one of them, so that a session never
+/// reaches the bound. Only a forged journal has them.
+pub(super) const SEQUENCE_WORN: u64 = 1 << 61;
 
 /// The log: the journal without its header. Its blocks have **slots** from 0 to `len() - 1`, and the first
 /// follows the last: functions take any slot number, modulo the length.
@@ -70,6 +78,19 @@ impl Ring {
             if !part.is_empty() {
                 device.read_slice(at, &mut buffer[part]).map_err(|e| io_fault(at, "reading", &e))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Fills the ring with zeros.
+    ///
+    /// # Errors
+    /// [`Fault::Io`].
+    pub(super) fn clear(&self, device: &dyn Device) -> Result<(), Fault> {
+        let zeros = AlignedBuffer::zeroed((CLEARED.min(self.len) * BLOCK) as usize);
+        for slot in (0..self.len).step_by(CLEARED as usize) {
+            let blocks = CLEARED.min(self.len - slot);
+            self.write(device, slot, &zeros[..(blocks * BLOCK) as usize])?;
         }
         Ok(())
     }

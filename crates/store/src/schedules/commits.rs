@@ -3,6 +3,7 @@
 use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BLOCKS, BOTH, LEFT, RIGHT, World};
+use crate::JournalContent;
 use crate::planted::Bug::{CleanAfterWriting, NoCopiesInFlight};
 use lanefs_format::{BLOCK, BlockKind};
 use shuttle::thread;
@@ -19,7 +20,7 @@ fn world(medium: &Medium, journal: bool) -> World {
     medium.format(B, KIND, &BOTH, 0);
     let world = World::on(medium, 4);
     if journal {
-        world.store.use_journal(JOURNAL.0, JOURNAL.1, true).expect("a journal");
+        world.store.use_journal(JOURNAL.0, JOURNAL.1, JournalContent::New).expect("a journal");
     }
     world
 }

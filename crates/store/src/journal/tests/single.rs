@@ -3,11 +3,12 @@
 use super::medium::{Event, Recorder, block};
 use crate::journal::header;
 use crate::journal::header::Tail;
-use crate::journal::ring::{Ring, SEQUENCE_END};
+use crate::journal::ring::{Ring, SEQUENCE_END, SEQUENCE_WORN};
 use crate::journal::{AlignedBuffer, Commit, Journal};
 use crate::{Device, Fault};
 use lanefs_format::{
-    BLOCK, BlockKind, Checksummer, Code, SUPERBLOCK_COPY, journal_descriptor as d, journal_header as h,
+    BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, SUPERBLOCK_COPY, journal_commit as c,
+    journal_descriptor as d, journal_header as h,
 };
 use std::sync::atomic::Ordering;
 
@@ -338,12 +339,50 @@ fn counts_and_headers_that_cannot_be_are_damage() {
 }
 
 #[test]
-fn the_last_number_is_the_last() {
-    let (device, _) = new(16);
+fn a_journal_whose_numbers_are_used_up_is_damaged_and_begins_anew() {
     let ring = Ring::new(AT, 16).expect("a ring");
-    header::write(&device, &sums(), ring, Tail { slot: 14, sequence: SEQUENCE_END - 1 }).expect("memory");
-    let (mut journal, _) = open(&device, 16).expect("open");
-    assert_eq!(append(&device, &mut journal, &[(0, 1)], &[]), Err(Fault::Code(Code::NoSpace)));
+    for sequence in [SEQUENCE_WORN - 1, SEQUENCE_WORN, SEQUENCE_END - 1] {
+        let (device, _) = new(16);
+        header::write(&device, &sums(), ring, Tail { slot: 14, sequence }).expect("memory");
+        assert!(matches!(open(&device, 16), Err(Fault::Damaged { at: AT, .. })), "{sequence}");
+        assert!(Journal::open_closed(&device, &sums(), AT, 16).is_err(), "{sequence}");
+        assert!(Journal::examine(&device, &sums(), AT, 16, None).is_err(), "{sequence}");
+        // A record with such a number lets none of its blocks stay.
+        forge(&device, AT + 9 * BLOCK, |bytes| {
+            c::KIND.write(bytes, BlockKind::Journal as u8);
+            c::ROLE.write(bytes, JOURNAL_COMMIT);
+            c::SEQUENCE.write(bytes, sequence);
+        });
+        let mut anew = Journal::format(&device, &sums(), AT, 16).expect("format");
+        assert_eq!((anew.next(), Journal::highest(&device, &sums(), AT, 16)), (1, 0), "{sequence}");
+        append(&device, &mut anew, &[(0, 1)], &[]).expect("append");
+        assert!(open(&device, 16).expect("open").1);
+    }
+}
+
+#[test]
+fn the_log_of_a_closed_volume_counts_for_nothing() {
+    let (device, mut journal) = new(16);
+    append(&device, &mut journal, &[(0, 1)], &[]).expect("append");
+    let number = journal.last();
+    let before = device.bytes();
+    let mut journal = Journal::open_closed(&device, &sums(), AT, 16).expect("open");
+    assert!(device.bytes() == before && journal.next() > number);
+    append(&device, &mut journal, &[(1, 2)], &[]).expect("append");
+    assert!(open(&device, 16).expect("open").1);
+    assert_eq!((read(&device, cell(0)), read(&device, cell(1))), ([0; 4096], block(2)));
+}
+
+#[test]
+fn a_header_with_a_number_below_those_of_its_blocks_is_found() {
+    let (device, mut journal) = new(16);
+    append(&device, &mut journal, &[(0, 1)], &[]).expect("append");
+    append(&device, &mut journal, &[(0, 2)], &[]).expect("append");
+    let examine = |next| Journal::examine(&device, &sums(), AT, 16, next);
+    assert!(examine(Some(journal.next())).is_ok() && examine(Some(journal.last())).is_err());
+    assert!(matches!(examine(None), Err(Fault::Damaged { at: AT, .. })), "the log is not empty");
+    journal.advance(&device, &sums(), journal.last()).expect("advance");
+    assert!(examine(None).is_ok());
 }
 
 #[test]

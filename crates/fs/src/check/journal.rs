@@ -1,0 +1,116 @@
+//! The journal: whether it can be used, and the place of a new one.
+
+use super::invariants as iv;
+use super::pass::Pass;
+use crate::error::Outcome;
+use crate::journal::{JournalDamage, check_place};
+use crate::volume::Volume;
+use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK, SUPERBLOCK_COPY};
+use lanefs_store::{Fault, JournalContent};
+
+/// Fewest blocks of a journal that a repair makes.
+const LEAST: u64 = 64;
+/// Most, as of mkfs.
+const MOST: u64 = 32_768;
+
+/// The journal, as a pass finds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum JournalState {
+    /// It can be used, or the volume has none.
+    #[default]
+    Sound,
+    /// It cannot be used. A new one can be made in so many blocks at this position, where there is room.
+    Damaged(Option<(u64, u64)>),
+}
+
+impl Pass<'_, '_> {
+    /// Checks the journal. Its blocks count as the journal's from here on, unless it is damaged.
+    pub(super) fn check_journal(&mut self, known: Option<JournalDamage>) -> Outcome<()> {
+        let (s, store) = (&self.superblock, &self.core.store);
+        if s.journal_blocks == 0 {
+            return Ok(());
+        }
+        let damage = match known {
+            Some(damage) => Some(damage),
+            None => match check_place(store, s)
+                .and_then(|()| store.examine_journal(s.journal, s.journal_blocks))
+            {
+                Ok(()) => None,
+                Err(fault @ (Fault::Damaged { .. } | Fault::Io { doing: "reading", .. })) => {
+                    Some(JournalDamage::new(store, s, true, fault))
+                }
+                Err(fault) => return Err(fault),
+            },
+        };
+        if let Some(damage) = damage {
+            self.findings.add(damage.at, &iv::JOURNAL, damage.text);
+            self.journal = JournalState::Damaged(None);
+        }
+        Ok(())
+    }
+
+    /// Chooses the place of a new journal, when all structures have claimed their blocks: the old place where
+    /// nothing else is there.
+    pub(super) fn place_journal(&mut self) {
+        if self.journal == JournalState::Sound {
+            return;
+        }
+        let (at, blocks) = (self.superblock.journal, self.superblock.journal_blocks);
+        let first = at / BLOCK;
+        let is_free = blocks >= LEAST
+            && !self.claimed.any(first, blocks)
+            && !(at / CHUNK..=(at + (blocks - 1) * BLOCK) / CHUNK).any(|c| self.is_metadata_chunk(c * CHUNK));
+        if is_free {
+            self.claimed.set_all(first, blocks);
+            self.journal = JournalState::Damaged(Some((at, blocks)));
+            return;
+        }
+        let mut wanted = (self.blocks() / 64).clamp(LEAST, MOST);
+        while wanted >= LEAST {
+            if let Some(first) = self.find_free(wanted) {
+                self.journal = JournalState::Damaged(Some((first * BLOCK, wanted)));
+                return;
+            }
+            wanted /= 2;
+        }
+    }
+
+    /// First of `count` consecutive blocks that nothing has claimed, outside of metadata chunks.
+    fn find_free(&self, count: u64) -> Option<u64> {
+        let (mut first, mut at) = (0, 0);
+        while at < self.blocks() {
+            let used = if self.is_metadata_chunk(at * BLOCK) {
+                BLOCKS_PER_CHUNK - at % BLOCKS_PER_CHUNK
+            } else {
+                u64::from(self.claimed.get(at))
+            };
+            at += used.max(1);
+            if used > 0 {
+                first = at;
+            } else if at - first >= count {
+                return Some(first);
+            }
+        }
+        None
+    }
+}
+
+impl Volume {
+    /// Makes a new journal where a pass says. All commits are in place, and the caller has closed the gate.
+    /// Where it cannot be made, the damage stays and is found again.
+    pub(super) fn renew_journal(&self, state: JournalState) -> Outcome<()> {
+        let JournalState::Damaged(Some((at, blocks))) = state else { return Ok(()) };
+        let store = &self.shared.state.store;
+        debug_assert!(at > 0 && at != SUPERBLOCK_COPY, "a journal over the superblock");
+        store.checkpoint()?;
+        match store.use_journal(at, blocks, JournalContent::New) {
+            Ok(_) => {}
+            Err(Fault::Damaged { .. }) => return Ok(()),
+            Err(fault) => return Err(fault),
+        }
+        let mut superblock = self.shared.superblock.lock();
+        (superblock.journal, superblock.journal_blocks) = (at, blocks);
+        *self.shared.journal_damage.lock() = None;
+        Ok(())
+    }
+}
