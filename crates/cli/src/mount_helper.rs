@@ -6,7 +6,7 @@ use crate::image::{self, Image};
 use crate::mounted::mount_failure;
 use crate::{exit, interrupt};
 use clap::Parser;
-use lanefs_fuse::{Options, unmount};
+use lanefs_fuse::{Options, remount, unmount};
 use std::path::PathBuf;
 
 /// `mount.fuse.lanefs IMAGE DIR [-sfnv] [-o OPTIONS]`, as mount(8) calls it.
@@ -85,16 +85,26 @@ pub(crate) fn run_if_called() -> Option<u8> {
 impl MountHelper {
     fn mount(self) -> Result<u8, Failure> {
         let mut options = Options::default();
-        for option in self.options.iter().flat_map(|list| list.split(',')) {
-            match options.apply(option) {
-                Err(error) if !self.sloppy => return Err(mount_failure(&error)),
-                _ => {}
-            }
-        }
+        self.apply(&mut options).map_err(|error| mount_failure(&error))?;
         if self.fake {
             return Ok(exit::OK);
         }
+        if options.remount {
+            let done = remount::remount(&self.dir, |options| self.apply(options));
+            return done.map(|()| exit::OK).map_err(|error| mount_failure(&error));
+        }
         MountRequest { image: self.image, dir: self.dir, options, quiet: !self.verbose }.start()
+    }
+
+    /// Applies the options of the command line.
+    fn apply(&self, options: &mut Options) -> lanefs_fuse::Result<()> {
+        for option in self.options.iter().flat_map(|list| list.split(',')) {
+            match options.apply(option) {
+                Err(error) if !self.sloppy => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 

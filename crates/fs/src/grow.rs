@@ -32,6 +32,9 @@ impl Volume {
         // The layout changes with exclusive access, and all earlier changes must be on the device before.
         let _lock = shared.lock_commits();
         let mut closed = shared.state.gate.close_to_change(&shared.state.store);
+        if !shared.accepts_changes() {
+            return Err(Code::ReadOnly.into());
+        }
         shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
         let old_table = (shared.state.groups(), shared.state.group_count());
         let count = bytes.div_ceil(GROUP);

@@ -35,7 +35,7 @@
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `ops`, `copy`, `reclaim`, `hold`, `read_many` |
 //! | calls by path | `by_path`, `tree`, `batch`, [`bulk`] |
-//! | the volume as a whole | `mkfs`, `grow`, `mount`, `inspect`, `watch`, `check`; with the feature `testing`: `unchecked` |
+//! | the volume as a whole | `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `check`; with the feature `testing`: `unchecked` |
 //!
 //! # Features
 //!
@@ -64,6 +64,7 @@ mod dir;
 mod edit;
 mod error;
 mod extent;
+mod freeze;
 mod grow;
 mod hints;
 mod hold;

@@ -238,6 +238,7 @@ impl Volume {
                 source: std::io::Error::other("the device holds the last commit"),
             });
         }
+        shared.frozen.store(false, Ordering::Release);
         if shared.marked.load(Ordering::Acquire) {
             // All holders end with the mount.
             shared.state.holds.clear();

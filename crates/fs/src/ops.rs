@@ -6,10 +6,10 @@ use crate::error::Outcome;
 use crate::error::Result;
 use crate::inode::Inode;
 use crate::notice::Changed;
-use crate::options::Access;
 use crate::perm::{self, READ, WRITE, access};
 use crate::types::{
-    Allocate, Attr, Caller, DirEntry, FileExtent, Ino, RenameMode, Seek, SetAttr, Time, XattrMode,
+    AccessTimes, Allocate, Attr, Caller, DirEntry, FileExtent, Ino, RenameMode, Seek, SetAttr, Time,
+    XattrMode,
 };
 use crate::volume::Volume;
 use crate::{attr, data, dir, namespace, xattr};
@@ -154,21 +154,25 @@ impl Volume {
         Ok(attr)
     }
 
-    /// Records that content was read: the access time becomes now where that adds information (`relatime`),
-    /// that is, where the inode has been changed since, or a day has passed. Otherwise the call only reads
-    /// the inode. It does nothing on a volume that is open for reading.
+    /// Records that content was read: the access time becomes now where `rule` says so. Otherwise the call
+    /// only reads the inode. It does nothing on a volume that is read-only.
     ///
     /// # Errors
     /// [`Code::StaleInode`]; those of a change.
-    pub fn accessed(&self, ino: Ino) -> Result<()> {
+    pub fn accessed(&self, ino: Ino, rule: AccessTimes) -> Result<()> {
         let now = Time::now();
+        let is_news = |attr: &Attr, now| match rule {
+            AccessTimes::Never => false,
+            AccessTimes::Relative => attr::is_access_news(attr, now),
+            AccessTimes::Always => attr.atime != now,
+        };
         let attr = self.getattr(ino)?;
-        if self.shared.access == Access::Read || !attr::is_access_news(&attr, now) {
+        if self.is_read_only() || !is_news(&attr, now) {
             return Ok(());
         }
         self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;
-            if attr::is_access_news(&node.attr()?, edit.now) {
+            if is_news(&node.attr()?, edit.now) {
                 edit.tx.put(node.view, lanefs_format::inode::ATIME, edit.now.0);
             }
             Ok(())

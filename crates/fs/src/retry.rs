@@ -99,13 +99,17 @@ impl Shared {
 
     /// Runs a change as one transaction: all of it happens, or, when it fails, nothing.
     pub(crate) fn change<T>(&self, mut operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {
-        self.begin_changes()?;
         let mut attempts = Attempts::default();
         loop {
+            self.begin_changes()?;
             let outcome = if attempts.count < MAX_OPTIMISTIC_ATTEMPTS && !attempts.is_full {
-                self.try_change(&mut operation)
+                let Some(outcome) = self.try_change(&mut operation) else { continue };
+                outcome
             } else {
                 let mut closed = self.state.gate.close_to_change(&self.state.store);
+                if !self.accepts_changes() {
+                    continue;
+                }
                 if attempts.is_full {
                     self.recall_prealloc(&mut closed)?;
                 }
@@ -130,12 +134,24 @@ impl Shared {
         }
     }
 
+    /// Makes one attempt of a change; `None` where the volume has been [frozen](crate::Volume::set_read_only)
+    /// since [`begin_changes`](Self::begin_changes).
     #[inline(always)]
-    fn try_change<T>(&self, operation: &mut impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Outcome<T> {
+    fn try_change<T>(&self, operation: &mut impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Option<Outcome<T>> {
         let mut entered = self.state.gate.enter(&self.state.store);
+        if !self.accepts_changes() {
+            return None;
+        }
         let number = entered.number;
         let core = Core::new(&self.state, Reader::writing(&self.state.store, number));
-        run(&core, &mut entered.state, number, operation)
+        Some(run(&core, &mut entered.state, number, operation))
+    }
+
+    /// True where the volume is marked as in use and not frozen. Inside the gate the answer stays true: the
+    /// volume is frozen with the gate closed.
+    #[inline(always)]
+    pub(crate) fn accepts_changes(&self) -> bool {
+        self.marked.load(Ordering::Acquire) && !self.frozen.load(Ordering::Acquire)
     }
 
     /// Makes one attempt of a change with the gate closed.
@@ -150,7 +166,7 @@ impl Shared {
 
     /// Marks the volume as in use before its first change.
     pub(crate) fn begin_changes(&self) -> Result<()> {
-        if self.access == Access::Read {
+        if self.access == Access::Read || self.frozen.load(Ordering::Acquire) {
             return Err(Code::ReadOnly.into());
         }
         if self.state.store.has_failed() {
@@ -158,11 +174,16 @@ impl Shared {
         }
         if !self.marked.load(Ordering::Acquire) {
             let mut superblock = self.superblock.lock();
+            if self.frozen.load(Ordering::Acquire) {
+                return Err(Code::ReadOnly.into());
+            }
             if !self.marked.load(Ordering::Acquire) {
                 self.write_superblock(&mut superblock, false)?;
                 self.marked.store(true, Ordering::Release);
-                self.spawn_helper("lanefs-commit", Shared::run_committer);
-                self.spawn_helper("lanefs-write", |shared| shared.state.store.write_behind());
+                if !self.commits_in_background.swap(true, Ordering::Relaxed) {
+                    self.spawn_helper("lanefs-commit", Shared::run_committer);
+                    self.spawn_helper("lanefs-write", |shared| shared.state.store.write_behind());
+                }
             }
         }
         Ok(())

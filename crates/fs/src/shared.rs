@@ -23,6 +23,10 @@ pub(crate) struct Shared {
     pub(crate) commit_every: Duration,
     /// The superblock on the device marks the volume as in use.
     pub(crate) marked: AtomicBool,
+    /// True while changes are refused on a volume that was opened for writing.
+    pub(crate) frozen: AtomicBool,
+    /// True once the threads that commit in the background run.
+    pub(crate) commits_in_background: AtomicBool,
     /// True while a thread commits. Threads wait on `committed` for the lock, or for the end of the commit.
     pub(crate) committing: Mutex<bool>,
     pub(crate) committed: Condvar,
@@ -55,6 +59,8 @@ impl Shared {
             journal_damage: Mutex::default(),
             commit_every: options.commit_every,
             marked: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
+            commits_in_background: AtomicBool::new(false),
             committing: Mutex::new(false),
             committed: Condvar::new(),
             begun: AtomicU64::new(0),

@@ -151,6 +151,19 @@ pub enum RenameMode {
     Exchange,
 }
 
+/// Rule by which reading changes times of access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// Reading changes none (`noatime`).
+    Never,
+    /// Reading changes a time that adds information (`relatime`): the inode has been changed since, or a day
+    /// has passed.
+    #[default]
+    Relative,
+    /// Each reading changes it (`strictatime`).
+    Always,
+}
+
 /// Target of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {

@@ -11,6 +11,7 @@ use crate::types::{Ino, StatFs};
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, CHUNK, MAX_NAME};
 use lanefs_store::StoreStats;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// An open volume. Every method takes `&self` and may be called from many threads.
@@ -118,6 +119,11 @@ impl Volume {
     /// repair. Changes that only the journal has are missing then.
     pub fn journal_damage(&self) -> Option<String> {
         self.shared.journal_damage.lock().as_ref().map(|damage| damage.text.clone())
+    }
+
+    /// True where every change fails with [`Code::ReadOnly`](lanefs_format::Code::ReadOnly).
+    pub fn is_read_only(&self) -> bool {
+        self.shared.access == Access::Read || self.shared.frozen.load(Ordering::Acquire)
     }
 
     /// Describes the access to the device for people, such as "io_uring, direct I/O".

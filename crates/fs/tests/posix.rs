@@ -143,7 +143,7 @@ fn a_reading_marks_the_time_where_that_is_news() {
     let marks = || {
         let before = v.getattr(f).expect("getattr");
         std::thread::sleep(Duration::from_millis(12));
-        v.accessed(f).expect("accessed");
+        v.accessed(f, AccessTimes::Relative).expect("accessed");
         let after = v.getattr(f).expect("getattr");
         assert_eq!(Attr { atime: before.atime, ..after }, before, "nothing else changes");
         after.atime != before.atime
@@ -158,10 +158,18 @@ fn a_reading_marks_the_time_where_that_is_news() {
     let ahead = Time::now().0 + 100 * DAY;
     times(ahead, now);
     assert!(!marks(), "a time of access in the future stays");
-    assert_eq!(code(v.accessed(Ino(7))), Err(Code::StaleInode));
+    let access = |rule| {
+        let before = v.getattr(f).expect("getattr").atime;
+        v.accessed(f, rule).expect("accessed");
+        v.getattr(f).expect("getattr").atime != before
+    };
+    assert!(access(AccessTimes::Always), "also where it is no news");
+    v.write(&OWNER, f, 0, b"y").expect("write");
+    assert!(!access(AccessTimes::Never), "not even where it is");
+    assert_eq!(code(v.accessed(Ino(7), AccessTimes::Relative)), Err(Code::StaleInode));
     let bytes = v.to_bytes().expect("bytes");
     let reader = Volume::open_device(Box::new(MemoryDevice::new(bytes)), Access::Read).expect("open");
-    reader.accessed(f).expect("nothing happens");
+    reader.accessed(f, AccessTimes::Always).expect("nothing happens");
 }
 
 #[test]

@@ -200,6 +200,8 @@ impl CommandServer {
     /// Executes a command in this thread. On return the kernel has been notified of its changes.
     fn execute(&self, working_dir: &OwnedFd, umask: Mode, command: CommandRequest) -> u8 {
         let _executing = self.executing.read();
+        // A command that begins after a remount meets the state after it.
+        self.served.adopt_state();
         let failed = |mut errors: &File, why: &str| {
             let _ = writeln!(errors, "lanefs: {why}");
             EXIT_NOT_STARTED

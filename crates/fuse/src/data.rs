@@ -6,7 +6,7 @@ use crate::kernel::MAX_WRITE;
 use crate::served::Served;
 use fuser::{INodeNo, Request};
 use lanefs::format::BLOCK;
-use lanefs::{Allocate, Caller, Code, Ino, Seek, Volume};
+use lanefs::{Allocate, Caller, Code, Seek, Volume};
 use std::cell::RefCell;
 
 const OWNER: Caller = Caller::OWNER;
@@ -51,18 +51,9 @@ impl Served {
         let ino = self.numbers.ino(ino);
         let bytes = volume.read(&OWNER, ino, offset, buffer)?;
         if !keeps_access_time {
-            self.accessed(volume, ino);
+            self.file_accessed(volume, ino);
         }
         Ok(bytes)
-    }
-
-    /// Updates the time of access. An error is only logged, because the read itself succeeded.
-    pub(crate) fn accessed(&self, volume: &Volume, ino: Ino) {
-        if self.keeps_access_times
-            && let Err(error) = volume.accessed(ino)
-        {
-            log::debug!("time of access of inode {ino}: {error}");
-        }
     }
 
     /// Writes all data, or, where the volume is nearly full, as much as fits.
@@ -154,7 +145,7 @@ impl Served {
         }
         let len = len.min(MAX_COPY_BYTES);
         let copied = volume.copy_range(&OWNER, from, from_offset, to, to_offset, len)?;
-        self.accessed(volume, from);
+        self.file_accessed(volume, from);
         Ok(copied as u32)
     }
 }

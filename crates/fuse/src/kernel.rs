@@ -2,6 +2,7 @@
 //! privilege.
 
 use crate::{Error, Options, Result};
+use lanefs::AccessTimes;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -52,22 +53,42 @@ fn mount_directly(dir: &Path, options: &Options) -> Result<OwnedFd> {
         device.as_raw_fd()
     );
     let data = CString::new(data).unwrap_or_default();
-    let mut flags = MountFlags::empty();
-    for (wanted, flag) in [
+    rustix::mount::mount(options.source.as_path(), dir, FILE_SYSTEM_TYPE, flags_of(options), data.as_c_str())
+        .map_err(|errno| Error::host(format!("mounting on {}", dir.display()), errno))?;
+    Ok(device)
+}
+
+/// Returns the flags of mount(2) for options.
+fn flags_of(options: &Options) -> MountFlags {
+    let chosen = [
         (options.read_only, MountFlags::RDONLY),
         (!options.devices, MountFlags::NODEV),
         (!options.set_id, MountFlags::NOSUID),
         (!options.execute, MountFlags::NOEXEC),
-        (!options.access_times, MountFlags::NOATIME),
-        (options.access_times, MountFlags::RELATIME),
-    ] {
-        if wanted {
-            flags |= flag;
-        }
-    }
-    rustix::mount::mount(options.source.as_path(), dir, FILE_SYSTEM_TYPE, flags, data.as_c_str())
-        .map_err(|errno| Error::host(format!("mounting on {}", dir.display()), errno))?;
-    Ok(device)
+        (options.access_times == AccessTimes::Never, MountFlags::NOATIME),
+        (options.access_times == AccessTimes::Relative, MountFlags::RELATIME),
+        (options.access_times == AccessTimes::Always, MountFlags::STRICTATIME),
+        (!options.directory_access_times, MountFlags::NODIRATIME),
+    ];
+    chosen.into_iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag).collect()
+}
+
+/// Changes the flags of a mount and of its file system.
+///
+/// # Errors
+/// [`Errno::BUSY`]: the mount cannot become read-only, because a file is open for writing or has lost its
+/// last name while open.
+pub(crate) fn remount(dir: &Path, options: &Options) -> rustix::io::Result<()> {
+    rustix::mount::mount_remount(dir, flags_of(options), c"")
+}
+
+/// Mounts the volume of the mount on `first` on `dir`, too.
+pub(crate) fn bind(first: &Path, dir: &Path, options: &Options) -> rustix::io::Result<()> {
+    rustix::mount::mount_bind(first, dir)?;
+    // The first call ignores flags.
+    rustix::mount::mount_remount(dir, MountFlags::BIND | flags_of(options), c"").inspect_err(|_| {
+        let _ = unmount(dir, UnmountMode::Lazy);
+    })
 }
 
 /// Readahead of the kernel in KiB: two of the largest requests, so that the server handles one while the
@@ -150,7 +171,9 @@ fn helper_options(options: &Options) -> OsString {
         (options.read_only, ",ro"),
         (options.allow_other, ",allow_other"),
         (!options.execute, ",noexec"),
-        (!options.access_times, ",noatime"),
+        (options.access_times == AccessTimes::Never, ",noatime"),
+        (options.access_times == AccessTimes::Always, ",strictatime"),
+        (!options.directory_access_times, ",nodiratime"),
     ] {
         if wanted {
             list.extend_from_slice(text.as_bytes());

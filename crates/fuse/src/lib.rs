@@ -4,8 +4,9 @@
 //!   `xattrs`, `listing`), which implement them on the state of the mount (`served`) and return an `errno`.
 //!   `convert` translates types, `statistics` counts.
 //! * Mounts: `session` starts, serves and ends one, with the system calls in `kernel`. `table` reads the
-//!   kernel's table of mounts, `unmount` removes a mount, `processes` finds the processes that use it,
-//!   `daemon` starts a background process.
+//!   kernel's table of mounts, `remount` changes a mount, `state` makes the server adopt the change,
+//!   `unmount` removes a mount, `processes` finds the processes that use it, `daemon` starts a background
+//!   process.
 //! * Commands beside a mount: `client` sends them to `control` in the messages of `wire`; `notify`
 //!   invalidates the kernel's caches.
 //!
@@ -43,9 +44,11 @@ mod names;
 mod notify;
 mod options;
 pub mod processes;
+pub mod remount;
 mod served;
 mod server;
 mod session;
+mod state;
 mod statistics;
 pub mod table;
 pub mod unmount;

@@ -78,7 +78,7 @@ impl Served {
                 Ok(Offer::Full) => return Ok(()),
                 Ok(_) => {}
                 Err(ListEnd::Complete) => {
-                    self.accessed(volume, dir);
+                    self.directory_accessed(volume, dir);
                     return Ok(());
                 }
                 // The reply must reach the kernel with the entries that it has, because they are held for the

@@ -1,6 +1,7 @@
 //! Options of a mount, as `mount(8)` and `/etc/fstab` write them.
 
 use crate::{Error, Result};
+use lanefs::AccessTimes;
 use std::path::PathBuf;
 
 /// Options of a mount.
@@ -8,8 +9,12 @@ use std::path::PathBuf;
 pub struct Options {
     /// True to refuse all changes.
     pub read_only: bool,
-    /// True where reading changes times of access by the rules of `relatime`; otherwise they stay.
-    pub access_times: bool,
+    /// Rule by which reading changes times of access.
+    pub access_times: AccessTimes,
+    /// True where that rule holds for directories, too; otherwise their times of access stay.
+    pub directory_access_times: bool,
+    /// True to change the options of a mount that exists, instead of mounting.
+    pub remount: bool,
     /// True to let other users use the mount, as far as permissions allow. Mounts of root always do.
     pub allow_other: bool,
     /// True to let device files act as devices.
@@ -32,7 +37,9 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             read_only: false,
-            access_times: true,
+            access_times: AccessTimes::Relative,
+            directory_access_times: true,
+            remount: false,
             allow_other: false,
             devices: true,
             set_id: true,
@@ -58,15 +65,21 @@ const IGNORED: [&str; 19] = [
     "_netdev",
     "nofail",
     "async",
-    "relatime",
     "norelatime",
     "default_permissions",
     "loud",
     "silent",
+    // Times are written with the next commit, at the latest after seconds, whatever is asked for.
+    "lazytime",
     "nolazytime",
-    "nostrictatime",
     "nomand",
+    "seclabel",
 ];
+
+/// Options with a value that a file system ignores. mount(8) repeats those of the kernel's table when it
+/// mounts again.
+const IGNORED_WITH_VALUE: [&str; 9] =
+    ["user", "comment", "helper", "uhelper", "user_id", "group_id", "rootmode", "max_read", "blksize"];
 
 /// Largest accepted number of threads.
 const MAX_THREADS: usize = 256;
@@ -90,8 +103,12 @@ impl Options {
         match (name, value) {
             ("ro", None) => self.read_only = true,
             ("rw", None) => self.read_only = false,
-            ("noatime", None) => self.access_times = false,
-            ("atime", None) => self.access_times = true,
+            ("noatime", None) => self.access_times = AccessTimes::Never,
+            ("relatime" | "atime" | "nostrictatime", None) => self.access_times = AccessTimes::Relative,
+            ("strictatime", None) => self.access_times = AccessTimes::Always,
+            ("diratime", None) => self.directory_access_times = true,
+            ("nodiratime", None) => self.directory_access_times = false,
+            ("remount", None) => self.remount = true,
             ("allow_other", None) => self.allow_other = true,
             ("dev", None) => self.devices = true,
             ("nodev", None) => self.devices = false,
@@ -102,9 +119,8 @@ impl Options {
             ("threads", Some(number)) => self.threads = Some(threads(number)?),
             ("log", Some(log)) => self.log = Some(log.to_owned()),
             ("cache", Some(size)) => self.cache = Some(size.to_owned()),
-            ("relatime", None) => self.access_times = true,
             (name, None) if IGNORED.contains(&name) => {}
-            ("user" | "comment" | "helper" | "uhelper", Some(_)) => {}
+            (name, Some(_)) if IGNORED_WITH_VALUE.contains(&name) => {}
             (name, _) if name.starts_with("x-") || name.starts_with("X-") => {}
             _ => return Err(unknown(option)),
         }
@@ -119,7 +135,10 @@ impl Options {
                 list.push(text.to_owned());
             }
         };
-        add(!self.access_times, "noatime");
+        add(self.remount, "remount");
+        add(self.access_times == AccessTimes::Never, "noatime");
+        add(self.access_times == AccessTimes::Always, "strictatime");
+        add(!self.directory_access_times, "nodiratime");
         add(self.allow_other, "allow_other");
         add(!self.devices, "nodev");
         add(!self.set_id, "nosuid");
@@ -146,15 +165,12 @@ fn threads(number: &str) -> Result<usize> {
 /// Builds the error for an option that is unknown or not supported.
 fn unknown(option: &str) -> Error {
     Error::Option(match option.split('=').next().unwrap_or_default() {
-        "remount" => "remount: options cannot change while mounted; unmount, and mount again".to_owned(),
-        "strictatime" | "diratime" | "nodiratime" | "lazytime" => {
-            format!("{option}: not supported; times of access follow relatime, or stay unchanged (noatime)")
-        }
         "sync" | "dirsync" => format!("{option}: not supported; use fsync for data that must be durable"),
         "acl" => "acl: access lists are not supported".to_owned(),
         _ => format!(
-            "{option}: no such option; there are ro, rw, noatime, relatime, allow_other, nodev, nosuid, noexec, \
-                      threads=N, log=FILE, cache=SIZE, and those for mount(8) alone"
+            "{option}: no such option; there are ro, rw, noatime, nodiratime, relatime, strictatime, \
+             allow_other, nodev, nosuid, noexec, remount, threads=N, log=FILE, cache=SIZE, and those for \
+             mount(8) alone"
         ),
     })
 }
@@ -177,26 +193,32 @@ mod tests {
             Options::default()
         );
         let options = parsed("ro,noatime,nodev,nosuid,noexec,allow_other,threads=3,log=syslog,cache=1G");
-        assert!(options.read_only && options.allow_other && !options.access_times);
+        assert!(options.read_only && options.allow_other && options.access_times == AccessTimes::Never);
         assert!(!options.devices && !options.set_id && !options.execute);
         assert_eq!((options.threads, options.log.as_deref()), (Some(3), Some("syslog")));
         assert_eq!(options.cache.as_deref(), Some("1G"));
         assert!(!parsed("ro,rw").read_only, "the last one counts");
-        assert!(parsed("nodev,dev,nosuid,suid,noexec,exec") == Options::default());
+        assert!(parsed("nodev,dev,nosuid,suid,noexec,exec,nodiratime,diratime") == Options::default());
+        assert_eq!(parsed("noatime,strictatime,lazytime").access_times, AccessTimes::Always);
+        let table = parsed("remount,rw,relatime,user_id=0,group_id=0,default_permissions,max_read=1048576");
+        assert_eq!(table, Options { remount: true, ..Options::default() });
     }
 
     #[test]
     fn a_list_can_be_written_and_read_again() {
-        for list in ["", "ro", "noatime,nodev,threads=7,log=/var/log/x,cache=64M,allow_other,noexec,nosuid"] {
+        for list in [
+            "",
+            "ro",
+            "remount,ro,strictatime",
+            "noatime,nodiratime,nodev,threads=7,log=/var/log/x,cache=64M,allow_other,noexec,nosuid",
+        ] {
             assert_eq!(parsed(&parsed(list).list()), parsed(list));
         }
     }
 
     #[test]
     fn what_is_not_known_is_named() {
-        for list in
-            ["rw,frobnicate", "threads=0", "threads=many", "sync", "strictatime", "remount,ro", "ro=1", "acl"]
-        {
+        for list in ["rw,frobnicate", "threads=0", "threads=many", "sync", "remount=1", "ro=1", "acl"] {
             let error = Options::default().apply(list).unwrap_err();
             assert!(error.is_usage(), "{list}");
             let said = list.split([',', '=']).any(|word| error.to_string().starts_with(word));

@@ -2,13 +2,16 @@
 //!
 //! The theme modules implement the requests on [`Served`]; this module knows none of them.
 
+use crate::Options;
 use crate::convert::InodeNumbers;
 use crate::errno::{Errno, FuseResult};
 use crate::statistics::{Operation, Statistics};
-use lanefs::{Attr, Caller, Ino, Volume};
-use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
+use crate::table::{self, MountEntry};
+use lanefs::{AccessTimes, Attr, Caller, Ino, Volume};
+use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 std::thread_local! {
     static SERVES_THE_KERNEL: Cell<bool> = const { Cell::new(false) };
@@ -39,12 +42,62 @@ impl KernelReferences {
     }
 }
 
+/// Entry of a mount in the kernel's table.
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    pub(crate) device: u64,
+}
+
+impl Place {
+    /// Finds all entries of the file system, the newest last.
+    fn all(&self) -> Vec<MountEntry> {
+        let mut mounts = table::mounts().unwrap_or_default();
+        mounts.retain(|entry| entry.device == self.device);
+        mounts
+    }
+
+    /// Finds the entry. The mount may have been moved, or bound to another directory.
+    fn find(&self) -> Option<MountEntry> {
+        let mut mounts = self.all();
+        let own = mounts.iter().rposition(|entry| entry.dir == self.dir);
+        own.map(|index| mounts.swap_remove(index)).or_else(|| mounts.pop())
+    }
+}
+
+/// The rules for times of access, which requests read and a remount changes.
+struct AccessRules {
+    files: AtomicU8,
+    directories: AtomicU8,
+}
+
+impl AccessRules {
+    fn new(times: AccessTimes, directories: bool) -> Self {
+        let rules = AccessRules { files: AtomicU8::new(0), directories: AtomicU8::new(0) };
+        rules.set(times, directories);
+        rules
+    }
+
+    fn set(&self, times: AccessTimes, directories: bool) {
+        self.files.store(times as u8, Relaxed);
+        self.directories.store(if directories { times } else { AccessTimes::Never } as u8, Relaxed);
+    }
+
+    fn decode(rule: &AtomicU8) -> AccessTimes {
+        const RULES: [AccessTimes; 3] = [AccessTimes::Never, AccessTimes::Relative, AccessTimes::Always];
+        let rule = rule.load(Relaxed);
+        RULES.into_iter().find(|one| *one as u8 == rule).unwrap_or_default()
+    }
+}
+
 /// A volume that is served. The mount takes the volume out when it ends; later requests fail with `ENOTCONN`.
 pub(crate) struct Served {
     pub(crate) volume: RwLock<Option<Volume>>,
     pub(crate) numbers: InodeNumbers,
-    /// True where reading changes times of access.
-    pub(crate) keeps_access_times: bool,
+    /// Rules for times of access of files and of directories.
+    access_times: AccessRules,
+    /// Place of the mount in the kernel's table, once it is there. Locked while the mount adopts the state
+    /// that the table shows.
+    place: Mutex<Option<Place>>,
     /// True where SELinux labels mean something to this host.
     pub(crate) host_has_labels: bool,
     pub(crate) statistics: Statistics,
@@ -52,12 +105,13 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn new(volume: Volume, keeps_access_times: bool) -> Self {
+    pub(crate) fn new(volume: Volume, options: &Options) -> Self {
         let numbers = InodeNumbers { root: volume.root() };
         Served {
             volume: RwLock::new(Some(volume)),
             numbers,
-            keeps_access_times,
+            access_times: AccessRules::new(options.access_times, options.directory_access_times),
+            place: Mutex::new(None),
             host_has_labels: std::fs::exists("/sys/fs/selinux/enforce").unwrap_or(false),
             statistics: Statistics::default(),
             references: KernelReferences::default(),
@@ -78,6 +132,45 @@ impl Served {
         self.statistics.count(operation, || work(&*self.volume()?))
     }
 
+    /// Sets the entry of the mount in the kernel's table.
+    pub(crate) fn set_place(&self, place: Place) {
+        *self.place.lock() = Some(place);
+    }
+
+    /// Returns all directories on which the file system is mounted, the newest first.
+    pub(crate) fn mounted_on(&self) -> Vec<PathBuf> {
+        let entries = self.place.lock().as_ref().map(Place::all).unwrap_or_default();
+        entries.into_iter().rev().map(|entry| entry.dir).collect()
+    }
+
+    /// Adopts the state that the kernel's table of mounts shows: the kernel changes it without a request
+    /// (`mount -o remount`). On return the volume is read-only where the table says so, and everything is
+    /// durable then.
+    pub(crate) fn adopt_state(&self) {
+        // The lock keeps an earlier reading of the table from overwriting a later one.
+        let place = self.place.lock();
+        let Some(entry) = place.as_ref().and_then(Place::find) else { return };
+        self.access_times.set(entry.access_times(), entry.directory_access_times());
+        if let Some(volume) = self.volume.read().as_ref()
+            && volume.is_read_only() != entry.all_read_only
+            && let Err(error) = volume.set_read_only(entry.all_read_only)
+        {
+            let state = if entry.all_read_only { "read-only" } else { "writable" };
+            log::error!("{}: the volume cannot become {state}: {error}", entry.dir.display());
+        }
+    }
+
+    /// Updates the time of access of a file that was read. An error is only logged, because the read itself
+    /// succeeded.
+    pub(crate) fn file_accessed(&self, volume: &Volume, ino: Ino) {
+        accessed(volume, ino, AccessRules::decode(&self.access_times.files));
+    }
+
+    /// Updates the time of access of a directory that was listed.
+    pub(crate) fn directory_accessed(&self, volume: &Volume, ino: Ino) {
+        accessed(volume, ino, AccessRules::decode(&self.access_times.directories));
+    }
+
     /// Looks up a name and holds its inode for the kernel.
     pub(crate) fn lookup_held(&self, volume: &Volume, dir: Ino, name: &[u8]) -> lanefs::Result<Attr> {
         let attr = volume.lookup_held(&Caller::OWNER, dir, name)?;
@@ -96,5 +189,14 @@ impl Served {
     pub(crate) fn release(&self, volume: &Volume, ino: Ino, count: u64) -> lanefs::Result<()> {
         self.references.remove(count);
         volume.release(ino, count)
+    }
+}
+
+fn accessed(volume: &Volume, ino: Ino, rule: AccessTimes) {
+    if rule != AccessTimes::Never
+        && !volume.is_read_only()
+        && let Err(error) = volume.accessed(ino, rule)
+    {
+        log::debug!("time of access of inode {ino}: {error}");
     }
 }

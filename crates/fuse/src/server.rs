@@ -387,7 +387,9 @@ impl Filesystem for Server {
         }
     }
 
+    /// Also adopts the state of the mount: `remount` waits for that with statfs(2).
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        self.served.adopt_state();
         match self.served.with(Operation::Statfs, |volume| Ok(volume.statfs()?)) {
             Ok(s) => {
                 let (free, inodes) = (s.free_blocks, s.inodes.saturating_add(s.free_inodes));

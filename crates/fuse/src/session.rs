@@ -3,8 +3,9 @@
 use crate::control::{CommandSocket, Service};
 use crate::kernel::{self, UnmountMode};
 use crate::notify::Invalidations;
-use crate::served::Served;
+use crate::served::{Place, Served};
 use crate::server::Server;
+use crate::state::StateWatch;
 use crate::{Error, Options, Result, Statistics, processes, table};
 use fuser::{Config, Notifier, Session, SessionACL};
 use lanefs::Volume;
@@ -61,6 +62,8 @@ pub struct Mount {
     /// Connection for notifications, until the mount serves commands.
     connection: Option<OwnedFd>,
     commands: Option<CommandSocket>,
+    /// Watch over the state that a remount changes; `None` where the host does not let it.
+    state: Option<StateWatch>,
     stop_timeout: Duration,
     phase: Phase,
 }
@@ -86,7 +89,7 @@ impl Mount {
     /// host refuses.
     pub fn start(volume: Volume, dir: &Path, options: &Options) -> Result<Mount> {
         let dir = directory(dir)?;
-        let served = Arc::new(Served::new(volume, options.access_times && !options.read_only));
+        let served = Arc::new(Served::new(volume, options));
         let connection = kernel::mount(&dir, options)?;
         let notifications = connection.try_clone().map_err(|error| Error::io("the connection", &error))?;
         let (sender, events) = channel();
@@ -101,7 +104,7 @@ impl Mount {
             Error::io("initialising the connection to the kernel", &error)
         })?;
         let (notifier, disconnected) = (session.notifier(), sender.clone());
-        let mount = Mount {
+        let mut mount = Mount {
             served,
             dir,
             sender,
@@ -109,6 +112,7 @@ impl Mount {
             notifier,
             connection: Some(notifications),
             commands: None,
+            state: None,
             stop_timeout: STOP_TIMEOUT,
             phase: Phase::Serving,
         };
@@ -126,6 +130,10 @@ impl Mount {
             .map_err(|errno| Error::host(format!("trying the mount at {}", mount.dir.display()), errno))?;
         if let Ok(stat) = rustix::fs::stat(&mount.dir) {
             kernel::raise_readahead(stat.st_dev);
+            mount.served.set_place(Place { dir: mount.dir.clone(), device: stat.st_dev });
+            mount.state = StateWatch::start(&mount.served)
+                .inspect_err(|error| log::warn!("changes by a remount are adopted late: {error}"))
+                .ok();
         }
         Ok(mount)
     }
@@ -179,6 +187,7 @@ impl Mount {
         // No more commands: this cancels those that execute, and waits for them.
         self.commands = None;
         self.connection = None;
+        self.state = None;
         self.advance(Phase::Ended);
         // Waits for requests in progress; later ones fail.
         let volume = self.served.volume.write().take();
@@ -223,19 +232,27 @@ impl Mount {
         }
     }
 
-    /// Unmounts the directory. If it is in use, first writes the changes of shared mappings, then detaches
-    /// it.
+    /// Unmounts all directories on which the volume is mounted.
     fn leave(&self) {
-        if kernel::unmount(&self.dir, UnmountMode::Normal) != Err(Errno::BUSY) {
-            return;
+        let dirs = self.served.mounted_on();
+        match dirs.is_empty() {
+            true => leave_dir(&self.dir),
+            false => dirs.iter().for_each(|dir| leave_dir(dir)),
         }
-        log::warn!("{}: in use by {}", self.dir.display(), processes::inside(&self.dir));
-        if let Ok(top) = rustix::fs::open(&self.dir, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-            let _ = rustix::fs::syncfs(&top);
-        }
-        if let Err(errno) = kernel::unmount(&self.dir, UnmountMode::Lazy) {
-            log::error!("{}: cannot be unmounted: {errno}", self.dir.display());
-        }
+    }
+}
+
+/// Unmounts a directory. If it is in use, first writes the changes of shared mappings, then detaches it.
+fn leave_dir(dir: &Path) {
+    if kernel::unmount(dir, UnmountMode::Normal) != Err(Errno::BUSY) {
+        return;
+    }
+    log::warn!("{}: in use by {}", dir.display(), processes::inside(dir));
+    if let Ok(top) = rustix::fs::open(dir, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        let _ = rustix::fs::syncfs(&top);
+    }
+    if let Err(errno) = kernel::unmount(dir, UnmountMode::Lazy) {
+        log::error!("{}: cannot be unmounted: {errno}", dir.display());
     }
 }
 

@@ -1,7 +1,6 @@
 //! Unmounting, and waiting until the volume is closed.
 
 use crate::kernel::{self, UnmountMode};
-use crate::table::MountEntry;
 use crate::{Error, Result, processes, table};
 use lanefs::format::BLOCK;
 use lanefs::format::superblock::Superblock;
@@ -22,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// [`Error::Directory`]: no volume is mounted on `dir`, or it could not be closed. [`Error::Busy`]: the mount
 /// is in use.
 pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<()> {
-    let entry = mounted(dir)?;
+    let entry = table::lanefs_on(dir)?;
     let dead = table::is_dead(&entry.dir);
     let mode = if dead { UnmountMode::Lazy } else { UnmountMode::Normal };
     match kernel::unmount(&entry.dir, mode) {
@@ -32,8 +31,9 @@ pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<()> {
         }
         Err(errno) => return Err(Error::host(format!("unmounting {}", dir.display()), errno)),
     }
-    // The kernel does not wait for the server, which closes the volume from now on.
-    if dead || entry.read_only || !entry.source.is_absolute() {
+    // The kernel does not wait for the server, which closes the volume from now on, unless the volume is
+    // mounted on another directory, too.
+    if dead || entry.all_read_only || !entry.source.is_absolute() || table::has_device(entry.device) {
         return Ok(());
     }
     wait_closed(dir, &entry.source, give_up)
@@ -45,19 +45,9 @@ pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<()> {
 /// # Errors
 /// As for [`unmount`], without [`Error::Busy`].
 pub fn detach(dir: &Path) -> Result<()> {
-    let entry = mounted(dir)?;
+    let entry = table::lanefs_on(dir)?;
     kernel::unmount(&entry.dir, UnmountMode::Lazy)
         .map_err(|errno| Error::host(format!("unmounting {}", dir.display()), errno))
-}
-
-/// Returns the mount of LaneFS on `dir`.
-fn mounted(dir: &Path) -> Result<MountEntry> {
-    let entry = table::find(dir).map_err(|error| Error::io(dir.display().to_string(), &error))?;
-    let Some(entry) = entry else { return Err(Error::directory(dir, "nothing is mounted there")) };
-    if !entry.is_lanefs() {
-        return Err(Error::directory(dir, format!("not a mount of LaneFS ({})", entry.kind)));
-    }
-    Ok(entry)
 }
 
 /// Waits for the lock on the image, which the server releases when the volume is closed.

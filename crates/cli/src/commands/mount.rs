@@ -4,11 +4,12 @@ mod server;
 
 pub use server::{CommandLineRunner, MountRequest};
 
+use crate::exit;
 use crate::failure::Failure;
 use crate::image::{self, Image};
 use crate::mounted::image_mount_failure;
 use clap::Args;
-use lanefs_fuse::Options;
+use lanefs_fuse::{Options, remount};
 use std::path::PathBuf;
 
 /// Mount a volume on a directory, for all programs to use
@@ -16,11 +17,13 @@ use std::path::PathBuf;
 /// A background process serves the volume. It ends when the volume is unmounted: with `lanefs umount`,
 /// umount(8), or a signal to that process. Root may mount anywhere, and root's mounts are open to all users
 /// as far as permissions inside the volume allow. Other users need fusermount3 (package fuse3). IMAGE may be
-/// mem:SIZE: a volume in memory, gone when it is unmounted.
+/// mem:SIZE: a volume in memory, gone when it is unmounted. A volume that is mounted already gets a second
+/// directory (root only): a bind of the first mount, with the same server.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs mount v.lane /mnt
   lanefs mount v.lane /mnt -o ro,noatime
+  lanefs mount -o remount,ro v.lane /mnt
   lanefs mount mem:1G ~/scratch
   lanefs umount /mnt
 
@@ -42,8 +45,8 @@ pub struct Mount {
     /// Let other users access a mount of a user (root's mounts are open to all users)
     #[arg(long)]
     allow_other: bool,
-    /// Options as in /etc/fstab: ro, noatime, allow_other, nodev, nosuid, noexec, threads=N, log=FILE,
-    /// cache=SIZE
+    /// Options as in /etc/fstab: ro, noatime, nodiratime, strictatime, allow_other, nodev, nosuid, noexec,
+    /// threads=N, log=FILE, cache=SIZE; with remount, those of a mount that exists change
     #[arg(short = 'o', value_name = "OPTIONS", action = clap::ArgAction::Append)]
     options: Vec<String>,
     /// Threads that serve requests [default: two per CPU]
@@ -67,7 +70,13 @@ impl Mount {
     /// # Errors
     /// The options are wrong, the image cannot be opened, or the host refuses the mount.
     pub fn execute(&self, runner: CommandLineRunner) -> Result<u8, Failure> {
-        let options = self.options().map_err(|error| image_mount_failure(&self.image, &error))?;
+        let failure = |error| image_mount_failure(&self.image, &error);
+        let mut options = Options::default();
+        self.apply(&mut options).map_err(failure)?;
+        if options.remount {
+            remount::remount(&self.dir, |options| self.apply(options)).map_err(failure)?;
+            return Ok(exit::OK);
+        }
         let request =
             MountRequest { image: self.image.clone(), dir: self.dir.clone(), options, quiet: self.quiet };
         match (self.background, self.foreground) {
@@ -77,8 +86,8 @@ impl Mount {
         }
     }
 
-    fn options(&self) -> lanefs_fuse::Result<Options> {
-        let mut options = Options::default();
+    /// Applies the options of the command line.
+    fn apply(&self, options: &mut Options) -> lanefs_fuse::Result<()> {
         for list in &self.options {
             options.apply(list)?;
         }
@@ -87,7 +96,7 @@ impl Mount {
         if let Some(threads) = self.threads {
             options.apply(&format!("threads={threads}"))?;
         }
-        options.log = self.log.clone().or(options.log);
-        Ok(options)
+        options.log = self.log.clone().or(options.log.take());
+        Ok(())
     }
 }

@@ -42,11 +42,12 @@ impl Mounted {
         run(&["umount", text(&self.dir)])
     }
 
-    /// The server's process, as the message of a second mount names it.
+    /// The server's process, as the message of a mount in the foreground names it.
     pub(crate) fn server(&self) -> u32 {
         let other = self.v.host("other");
         fs::create_dir_all(&other).unwrap();
-        let refused = run(&["mount", text(&self.v.image), text(&other)]).ends(3).says("in use");
+        let refused =
+            run(&["mount", "--foreground", text(&self.v.image), text(&other)]).ends(3).says("in use");
         let number = refused.err.split("process ").find_map(|rest| rest.split(' ').next()?.parse().ok());
         number.unwrap_or_else(|| panic!("no process in {:?}", refused.err))
     }
@@ -113,6 +114,80 @@ fn a_second_mount_is_refused_and_named() {
     let line = fs::read(format!("/proc/{server}/cmdline")).unwrap();
     assert!(String::from_utf8_lossy(&line).contains("mount"));
     run(&["fsck", text(&m.v.image)]).ends(8).says("is mounted");
+    m.umount().ends(0);
+}
+
+#[test]
+fn a_second_mount_by_root_is_a_bind_of_the_first() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let m = Mounted::new();
+    let other = m.v.host("other");
+    fs::create_dir(&other).unwrap();
+    let (image, there) = (text(&m.v.image), text(&other));
+    let bound = run(&["mount", image, there, "-o", "ro,nodev"]).ends(0);
+    assert!(bound.out().contains("by the process of the mount on"), "{}", bound.out());
+    fs::write(m.path("f"), b"text").unwrap();
+    assert_eq!(fs::read(other.join("f")).unwrap(), b"text");
+    assert!(fs::write(other.join("f"), b"").unwrap_err().to_string().contains("Read-only"));
+    assert!(
+        table::find(&other).unwrap().unwrap().read_only && !table::find(&m.dir).unwrap().unwrap().read_only
+    );
+    run(&["mkdir", there, "/by-command"]).ends(0);
+    assert!(m.path("by-command").is_dir(), "one server");
+    // The volume stays open until its last mount ends.
+    m.umount().ends(0);
+    assert_eq!(fs::read(other.join("f")).unwrap(), b"text");
+    run(&["umount", there]).ends(0);
+    m.is_clean();
+    // As with other file systems, a volume is read-only or it is not.
+    m.mount(&["-o", "ro"]).ends(0);
+    run(&["mount", image, there]).ends(1).says("mounted read-only on").says("remount,rw");
+    m.umount().ends(0);
+}
+
+#[test]
+fn a_signal_ends_all_mounts_of_a_volume() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let m = Mounted::new();
+    let other = m.v.host("second");
+    fs::create_dir(&other).unwrap();
+    run(&["mount", text(&m.v.image), text(&other)]).ends(0);
+    m.signal("-TERM");
+    m.await_end();
+    assert!(!m.is_mounted() && table::find(&other).unwrap().is_none());
+    m.is_clean();
+}
+
+#[test]
+fn a_mount_becomes_read_only_and_writable_again() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let m = Mounted::new();
+    let (image, dir) = (text(&m.v.image), text(&m.dir));
+    fs::write(m.path("f"), b"text").unwrap();
+    let open = File::options().append(true).open(m.path("f")).unwrap();
+    m.mount(&["-o", "remount,ro"]).ends(1).says("busy");
+    drop(open);
+    m.mount(&["-o", "remount,ro"]).ends(0);
+    run(&["mkdir", image, "/d"]).ends(1).says("read-only");
+    assert!(fs::create_dir(m.path("d")).unwrap_err().to_string().contains("Read-only"));
+    // The options of the table come back, as mount(8) passes them.
+    let options = "rw,relatime,user_id=0,group_id=0,default_permissions,allow_other,remount,rw";
+    let done = called("mount.fuse.lanefs", &m).args([image, dir, "-o", options]).output().unwrap();
+    assert_eq!((done.status.code(), done.stdout.len()), (Some(0), 0), "{done:?}");
+    run(&["mkdir", image, "/d"]).ends(0);
+    assert!(m.path("d").is_dir());
+    run(&["mount", image, "/proc", "-o", "remount,ro"]).ends(1).says("not a mount of LaneFS");
+    m.umount().ends(0);
+    m.is_clean();
+    m.mount(&["--read-only"]).ends(0);
+    m.mount(&["-o", "remount,rw"]).ends(1).says("opened for reading only");
+    assert!(table::find(&m.dir).unwrap().unwrap().read_only);
     m.umount().ends(0);
 }
 

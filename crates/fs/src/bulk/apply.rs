@@ -113,13 +113,16 @@ impl Shared {
         changes: &[Change<'_>],
         has_listener: bool,
     ) -> Result<Option<BatchOutcome>> {
-        self.begin_changes()?;
         if self.state.store.should_commit() && !self.state.store.is_memory() {
             self.commit()?;
         }
         let (mut attempts, mut is_too_large) = (Attempts::default(), false);
         loop {
+            self.begin_changes()?;
             let mut closed = self.state.gate.close_to_change(&self.state.store);
+            if !self.accepts_changes() {
+                continue;
+            }
             let outcome = self.change_exclusive(&mut closed, &mut |edit| {
                 let done = together(edit, engine, base.0, changes, has_listener)?;
                 is_too_large = self.state.store.room_for_changes() == 0;

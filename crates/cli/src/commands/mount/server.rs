@@ -8,7 +8,9 @@ use crate::mounted::{image_mount_failure, mount_failure};
 use crate::{bytes, exit, image, interrupt, metrics, size};
 use lanefs::{Access, Caller, SetAttr, Volume};
 use lanefs_fuse::daemon::{self, Started};
-use lanefs_fuse::{CommandRequest, Ended, Mount, Options, Service, Statistics, Stopper, logging, processes};
+use lanefs_fuse::{
+    CommandRequest, Ended, Mount, Options, Service, Statistics, Stopper, logging, processes, remount,
+};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,9 @@ impl MountRequest {
     /// # Errors
     /// The process cannot be started. It prints its own errors; the exit code says so.
     pub fn start(&self) -> Result<u8, Failure> {
+        if self.bind()? {
+            return Ok(exit::OK);
+        }
         let image = match &self.image {
             Image::Memory(bytes) => OsString::from(format!("mem:{bytes}")),
             Image::Path(path) => path.clone().into(),
@@ -55,6 +60,19 @@ impl MountRequest {
                 Ok(exit::OK)
             }
         }
+    }
+
+    /// Mounts a volume that is mounted already on this directory, too. False where it is not mounted.
+    fn bind(&self) -> Result<bool, Failure> {
+        let Image::Path(path) = &self.image else { return Ok(false) };
+        let bound = remount::bind(path, &self.dir, &self.options);
+        let Some(first) = bound.map_err(|error| mount_failure(&error))? else { return Ok(false) };
+        if !self.quiet {
+            let (image, dir) = (escape(&self.image.name()), escape(bytes::of_path(&self.dir)));
+            let first = escape(bytes::of_path(&first));
+            writeln!(std::io::stdout(), "{image}: mounted on {dir}, by the process of the mount on {first}")?;
+        }
+        Ok(true)
     }
 
     /// Mounts the volume and serves it until it is unmounted. `runner` executes commands of clients.
