@@ -24,8 +24,8 @@ impl Served {
         let ino = self.numbers.ino(ino);
         // The library does not pass on the kernel's flag for this. The kernel sets it for all callers without
         // a privilege that in practice only root has.
-        if set.size.is_some() && request.uid() != 0 {
-            kill_privileges(volume, ino)?;
+        if (set.size.is_some() || *set == SetAttr::default()) && request.uid() != 0 {
+            kill_privileges(volume, request, ino)?;
         }
         let mut set = *set;
         if set == SetAttr::default() {
@@ -41,16 +41,27 @@ impl Served {
     }
 }
 
-/// Removes set-id bits and capabilities of a file that an unprivileged user changes.
-pub(crate) fn kill_privileges(volume: &Volume, ino: Ino) -> FuseResult<()> {
+/// Removes set-id bits and capabilities of a file that an unprivileged user changes. As in every file system
+/// of Linux, the set-group-id bit of a file without group execution stays where the user is in its group.
+pub(crate) fn kill_privileges(volume: &Volume, request: &Request, ino: Ino) -> FuseResult<()> {
     let attr = volume.getattr(ino)?;
-    // A set-group-id bit without group execution grants nothing.
-    let group = if attr.perm & GROUP_EXECUTES != 0 { SETGID } else { 0 };
-    let kept = attr.perm & !(SETUID | group);
+    let stays = attr.perm & (SETGID | GROUP_EXECUTES) == SETGID && is_member(request, attr.gid);
+    let kept = attr.perm & !(SETUID | if stays { 0 } else { SETGID });
     if kept != attr.perm && attr.kind != FileKind::Directory {
         volume.setattr(&OWNER, ino, &SetAttr { perm: Some(kept), ..SetAttr::default() })?;
     }
     drop_capabilities(volume, ino)
+}
+
+/// True where the caller is in a group. The request has only its first one. Where the host does not list the
+/// others, it counts as no member, and loses the bit.
+fn is_member(request: &Request, gid: u32) -> bool {
+    if request.gid() == gid {
+        return true;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+    groups.split_whitespace().any(|group| group.parse() == Ok(gid))
 }
 
 fn drop_capabilities(volume: &Volume, ino: Ino) -> FuseResult<()> {

@@ -60,6 +60,7 @@ impl Served {
     pub(crate) fn write(
         &self,
         volume: &Volume,
+        request: &Request,
         ino: INodeNo,
         offset: u64,
         data: &[u8],
@@ -67,7 +68,7 @@ impl Served {
     ) -> FuseResult<u32> {
         let ino = self.numbers.ino(ino);
         if kills {
-            kill_privileges(volume, ino)?;
+            kill_privileges(volume, request, ino)?;
         }
         let mut data = data;
         loop {
@@ -93,7 +94,7 @@ impl Served {
     ) -> FuseResult<()> {
         let ino = self.numbers.ino(ino);
         if request.uid() != 0 {
-            kill_privileges(volume, ino)?;
+            kill_privileges(volume, request, ino)?;
         }
         let allocate = |mode, offset, length| volume.fallocate(&OWNER, ino, mode, offset, length);
         match mode {
@@ -141,7 +142,7 @@ impl Served {
     ) -> FuseResult<u32> {
         let (from, to) = (self.numbers.ino(from), self.numbers.ino(to));
         if request.uid() != 0 {
-            kill_privileges(volume, to)?;
+            kill_privileges(volume, request, to)?;
         }
         let len = len.min(MAX_COPY_BYTES);
         let copied = volume.copy_range(&OWNER, from, from_offset, to, to_offset, len)?;

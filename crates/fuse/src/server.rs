@@ -324,7 +324,7 @@ impl Filesystem for Server {
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -337,7 +337,7 @@ impl Filesystem for Server {
         let served = &self.served;
         let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         reply_written(
-            served.with(Operation::Write, |volume| served.write(volume, ino, offset, data, kills)),
+            served.with(Operation::Write, |volume| served.write(volume, request, ino, offset, data, kills)),
             reply,
         );
     }

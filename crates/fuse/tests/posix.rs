@@ -388,19 +388,41 @@ fn privileges_go_when_others_change_a_program() {
     let perm = || fs::metadata(&program).unwrap().mode() & 0o7777;
     let make = |mode| {
         fs::write(&program, b"text").unwrap();
+        std::os::unix::fs::chown(&program, None, Some(77)).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
     };
     let open = || OpenOptions::new().write(true).open(&program).unwrap();
-    for (before, after) in [(0o6777, 0o777), (0o2766, 0o2766), (0o4777, 0o777), (0o666, 0o666)] {
-        make(before);
-        as_user(1001, 1001, &[], || open().write_all(b"x").unwrap());
-        assert_eq!(perm(), after, "{before:o} written to");
-        make(before);
-        as_user(1001, 1001, &[], || open().set_len(1).unwrap());
-        assert_eq!(perm(), after, "{before:o} cut off");
-        make(before);
-        as_user(1001, 1001, &[], || rustix::fs::fallocate(open(), FallocateFlags::empty(), 0, 9000).unwrap());
-        assert_eq!(perm(), after, "{before:o} allocated");
+    fs::write(m.path("source"), [b's'; 5000]).unwrap();
+    // As ext4 does it, for a user outside of the file's group and for a member.
+    for (before, [outside, member]) in [
+        (0o6777, [0o777; 2]),
+        (0o6676, [0o676; 2]),
+        (0o2766, [0o766, 0o2766]),
+        (0o6666, [0o666, 0o2666]),
+        (0o4777, [0o777; 2]),
+        (0o666, [0o666; 2]),
+    ] {
+        for (groups, after) in [(&[][..], outside), (&[77][..], member)] {
+            let check = |how: &str, change: &(dyn Fn() + Sync)| {
+                make(before);
+                as_user(1001, 1001, groups, change);
+                assert_eq!(perm(), after, "{before:o} {how}, groups {groups:?}");
+            };
+            check("written to", &|| open().write_all(b"x").unwrap());
+            check("cut off", &|| open().set_len(1).unwrap());
+            for flags in [
+                FallocateFlags::empty(),
+                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                FallocateFlags::ZERO_RANGE,
+            ] {
+                check("allocated", &|| rustix::fs::fallocate(open(), flags, 0, 9000).unwrap());
+            }
+            check("copied to", &|| {
+                let from = File::open(m.path("source")).unwrap();
+                let copied = rustix::fs::copy_file_range(&from, None, open(), None, 100).unwrap();
+                assert_eq!(copied, 100);
+            });
+        }
     }
     make(0o6777);
     open().write_all(b"x").unwrap();
@@ -452,23 +474,6 @@ fn times_of_access_are_kept_as_relatime_has_it_or_not_at_all() {
 }
 
 #[test]
-fn times_are_kept_to_the_nanosecond_before_and_after_1970() {
-    let m = Mounted::new();
-    fs::write(m.path("f"), b"").unwrap();
-    for (seconds, nanoseconds) in
-        [(0, 0), (1, 1), (-1, 999_999_999), (-2, 1), (-3_000_000_000, 0), (5_000_000_000, 7)]
-    {
-        let time = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
-        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
-        rustix::fs::utimensat(CWD, m.path("f"), &times, AtFlags::empty()).unwrap();
-        let meta = fs::metadata(m.path("f")).unwrap();
-        assert_eq!((meta.mtime(), meta.mtime_nsec()), (seconds, nanoseconds));
-        assert_eq!((meta.atime(), meta.atime_nsec()), (seconds, nanoseconds));
-    }
-    m.end();
-}
-
-#[test]
 fn each_reading_counts_and_directories_do_not_where_options_say_so() {
     let past = rustix::fs::Timespec { tv_sec: 1000, tv_nsec: 5 };
     let ahead = rustix::fs::Timespec { tv_sec: 1 << 32, tv_nsec: 5 };
@@ -500,6 +505,23 @@ fn each_reading_counts_and_directories_do_not_where_options_say_so() {
         drop(file);
         m.end();
     }
+}
+
+#[test]
+fn times_are_kept_to_the_nanosecond_before_and_after_1970() {
+    let m = Mounted::new();
+    fs::write(m.path("f"), b"").unwrap();
+    for (seconds, nanoseconds) in
+        [(0, 0), (1, 1), (-1, 999_999_999), (-2, 1), (-3_000_000_000, 0), (5_000_000_000, 7)]
+    {
+        let time = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(CWD, m.path("f"), &times, AtFlags::empty()).unwrap();
+        let meta = fs::metadata(m.path("f")).unwrap();
+        assert_eq!((meta.mtime(), meta.mtime_nsec()), (seconds, nanoseconds));
+        assert_eq!((meta.atime(), meta.atime_nsec()), (seconds, nanoseconds));
+    }
+    m.end();
 }
 
 #[test]
