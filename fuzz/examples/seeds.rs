@@ -25,13 +25,29 @@ fn archives(folder: &Path) {
 }
 
 fn control(folder: &Path) {
-    for (name, kind, words) in [("run", 1, &b"ls\0-l\0/a\0"[..]), ("statistics", 2, b"")] {
-        let mut request = b"LANEFS-1".to_vec();
-        request.push(kind);
-        request.extend_from_slice(&0o022u32.to_le_bytes());
-        request.extend_from_slice(&(words.len() as u32).to_le_bytes());
-        request.extend_from_slice(words);
-        std::fs::write(folder.join(name), request).expect("a seed");
+    let frame = |kind: u8, content: &[u8]| {
+        let mut frame = (content.len() as u32).to_le_bytes().to_vec();
+        frame.push(kind);
+        frame.extend_from_slice(content);
+        frame
+    };
+    let request = |purpose: u8, content: &[u8]| {
+        frame(2, &[b"lanefs-c\x02\0\0\0", &[0; 16][..], &[purpose], content].concat())
+    };
+    let line = b"\0\0\0\x02\0\0\0\x02\0\0\0ls\x02\0\0\0/a";
+    let volume =
+        Volume::create_memory(&options(lanefs_format::MIN_VOLUME, InodeSize::B256)).expect("a volume");
+    let root = volume.root().0.to_le_bytes();
+    let name = b"\x01\0\0\0d";
+    let mkdir = frame(7, &[&[6][..], &root, name, &[0xed, 1]].concat());
+    let lookup = frame(7, &[&[2][..], &root, name].concat());
+    let write = frame(7, &[&[102][..], &root, &[0; 8], b"text"].concat());
+    for (seed, bytes) in [
+        ("execute", [request(2, line), frame(4, &[2, 1, 0, 0, 0, 0, 0, 0, 0]), frame(5, b"")].concat()),
+        ("statistics", request(1, b"")),
+        ("calls", [request(3, b""), frame(7, &[100]), mkdir, lookup, write, frame(7, &[105])].concat()),
+    ] {
+        std::fs::write(folder.join(seed), bytes).expect("a seed");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Receives the input as a request to a mount's control socket.
+//! Receives the input as messages to the server of a mount.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| lanefs_fuzz::control(data));

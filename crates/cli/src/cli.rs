@@ -1,13 +1,14 @@
 //! The command line as clap parses it. `volume_commands!` lists the commands on an open volume once, for both
 //! `lanefs COMMAND IMAGE ...` and a line of the shell.
 
-use crate::command::Command;
+use crate::command::{Command, HostCommand};
 use crate::commands::*;
 use crate::context::Context;
 use crate::exit;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::image::{self, Image};
 use clap::{Args, Parser, Subcommand};
+use std::io::Read;
 
 /// A file system in one file: volumes of files and directories whose paths resolve in batches
 ///
@@ -85,6 +86,14 @@ macro_rules! volume_commands {
         impl Command for VolumeCommand {
             fn execute(&self, context: &mut Context<'_>) -> Outcome {
                 match self { $(VolumeCommand::$name(command) => command.execute(context),)* }
+            }
+
+            fn host_file(&self) -> Result<Option<Box<dyn Read + Send>>, Failure> {
+                match self { $(VolumeCommand::$name(command) => command.host_file(),)* }
+            }
+
+            fn on_host(&self) -> Option<&dyn HostCommand> {
+                match self { $(VolumeCommand::$name(command) => command.on_host(),)* }
             }
 
             fn changes(&self) -> bool {

@@ -1,7 +1,9 @@
 //! The interface of a command on an open volume.
 
 use crate::context::Context;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use lanefs_fuse::RemoteVolume;
+use std::io::Read;
 
 /// A command on an open volume. A one-shot command, a line of the shell and a command on a mounted volume
 /// execute the same code.
@@ -12,8 +14,34 @@ pub trait Command {
     /// Failures that end the whole command.
     fn execute(&self, context: &mut Context<'_>) -> Outcome;
 
+    /// Opens the file of the host that the command reads beside standard input, if its arguments name one.
+    /// The client of a mount opens it for the server, which reads it as [`console::open_file`].
+    ///
+    /// [`console::open_file`]: crate::console::open_file
+    ///
+    /// # Errors
+    /// Names the file.
+    fn host_file(&self) -> Result<Option<Box<dyn Read + Send>>, Failure> {
+        Ok(None)
+    }
+
+    /// The command in the form for a volume that the server of a mount has open, if it uses files of the host
+    /// by name. The client executes it, with its own rights on the host; the server refuses it.
+    fn on_host(&self) -> Option<&dyn HostCommand> {
+        None
+    }
+
     /// True if the volume must be open for writing.
     fn changes(&self) -> bool {
         false
     }
+}
+
+/// A command that uses files of the host by name.
+pub trait HostCommand {
+    /// Executes the command on a volume that the server of a mount has open.
+    ///
+    /// # Errors
+    /// As [`Command::execute`].
+    fn execute_beside(&self, context: &mut Context<'_, RemoteVolume>) -> Outcome;
 }

@@ -3,42 +3,30 @@
 //!
 //! The client is a property of the thread; [`carried`] passes it on to another thread.
 
+mod client_terminal;
+
+use client_terminal::ClientTerminal;
 use indicatif::ProgressDrawTarget;
+use lanefs_fuse::{ClientStreams, Stream, Terminals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Redraws of a client's progress bar per second.
-const REDRAWS_PER_SECOND: u8 = 10;
-
-/// The streams of a client.
-#[derive(Debug)]
-pub struct Streams {
-    /// Standard input.
-    pub input: File,
-    /// Standard output.
-    pub output: File,
-    /// Standard error.
-    pub errors: File,
-    /// Set once the client has ended or asked to stop.
-    pub cancelled: Arc<AtomicBool>,
-}
 
 std::thread_local! {
-    static CLIENT: RefCell<Option<Arc<Streams>>> = const { RefCell::new(None) };
+    static CLIENT: RefCell<Option<Arc<dyn ClientStreams>>> = const { RefCell::new(None) };
 }
 
-fn client() -> Option<Arc<Streams>> {
+/// The streams of this thread's client; `None` for a command of this process.
+pub fn client() -> Option<Arc<dyn ClientStreams>> {
     CLIENT.with_borrow(Clone::clone)
 }
 
 /// Calls `work` with the streams of a client.
-pub fn as_client<T>(streams: Arc<Streams>, work: impl FnOnce() -> T) -> T {
+pub fn as_client<T>(streams: Arc<dyn ClientStreams>, work: impl FnOnce() -> T) -> T {
     let before = CLIENT.replace(Some(streams));
     let result = work();
     CLIENT.set(before);
@@ -54,71 +42,63 @@ pub fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// True once the client of this thread has ended or asked to stop; `None` without a client.
-pub fn client_is_cancelled() -> Option<bool> {
-    CLIENT.with_borrow(|client| client.as_ref().map(|client| client.cancelled.load(Ordering::Relaxed)))
-}
-
-/// The flag of [`client_is_cancelled`], for use in any thread.
-pub fn client_cancelled_flag() -> Option<Arc<AtomicBool>> {
-    client().map(|client| Arc::clone(&client.cancelled))
-}
-
-/// Standard input for any thread. [`Input`](crate::input::Input) is one that Ctrl-C ends.
-pub fn input() -> Box<dyn Read + Send> {
-    match client() {
-        Some(client) => Box::new(ClientInput(client)),
-        None => Box::new(io::stdin()),
-    }
-}
-
-/// Longest wait for a stream before the thread checks again whether the client is cancelled.
+/// Longest wait for input before the thread checks again whether to stop. A signal alone does not end the
+/// wait: the system restarts the call, or delivers the signal to another thread.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Bytes that a pipe takes without blocking once poll(2) calls it writable (`PIPE_BUF`).
-const PIPE_ROOM: usize = 4096;
 
-impl Streams {
-    /// Waits until a stream is ready. A reader of the client's output must not block the mount's process for
-    /// ever.
-    fn await_ready(&self, stream: &File, what: PollFlags) -> io::Result<()> {
-        loop {
-            if self.cancelled.load(Ordering::Relaxed) {
-                // Not `ErrorKind::Interrupted`: callers in std retry on that.
-                return Err(io::Error::new(ErrorKind::ConnectionAborted, "interrupted"));
-            }
-            match poll(&mut [PollFd::new(stream, what)], Some(&POLL_INTERVAL)) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(errno) => return Err(errno.into()),
-            }
-        }
+/// Reads standard input, without a buffer. Waits until `is_over` returns true.
+///
+/// # Errors
+/// Those of the stream; `ConnectionAborted` once `is_over` returns true.
+pub fn read_input(buffer: &mut [u8], is_over: &dyn Fn() -> bool) -> io::Result<usize> {
+    if let Some(client) = client() {
+        return client.read(Stream::Input, buffer, is_over);
     }
-
-    /// Writes a part of `bytes`; returns its length.
-    fn write(&self, mut stream: &File, bytes: &[u8]) -> io::Result<usize> {
-        if stream.metadata().is_ok_and(|meta| meta.is_file()) {
-            return stream.write(bytes);
+    let stdin = rustix::stdio::stdin();
+    loop {
+        if is_over() {
+            // Not `ErrorKind::Interrupted`: callers in std retry on that.
+            return Err(io::Error::new(ErrorKind::ConnectionAborted, "interrupted"));
         }
-        self.await_ready(stream, PollFlags::OUT)?;
-        stream.write(bytes.get(..PIPE_ROOM).unwrap_or(bytes))
+        match poll(&mut [PollFd::from_borrowed_fd(stdin, PollFlags::IN)], Some(&POLL_INTERVAL)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(rustix::io::read(stdin, &mut *buffer)?),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
-/// A client's standard input.
-struct ClientInput(Arc<Streams>);
+/// Opens the file of the host that the command's arguments name. A client has opened its own.
+///
+/// # Errors
+/// The host's; `IsADirectory`.
+pub fn open_file(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    if let Some(client) = client() {
+        return Ok(Box::new(ClientFile(client, Stream::File)));
+    }
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    Ok(Box::new(file))
+}
 
-impl Read for ClientInput {
+/// Reads the client's list of users or groups; `None` for a command of this process.
+pub fn client_names(stream: Stream) -> Option<Vec<u8>> {
+    /// Longest list that is read, in bytes.
+    const MAX: u64 = 16 << 20;
+    let mut text = Vec::new();
+    // A list that cannot be read is as good as an empty one: numbers take the place of names.
+    let _ = ClientFile(client()?, stream).take(MAX).read_to_end(&mut text);
+    Some(text)
+}
+
+/// A file of a client.
+struct ClientFile(Arc<dyn ClientStreams>, Stream);
+
+impl Read for ClientFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.await_ready(&self.0.input, PollFlags::IN)?;
-        (&self.0.input).read(buffer)
-    }
-}
-
-/// Calls `work` with the descriptor of standard input.
-pub fn with_input<T>(work: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
-    match client() {
-        Some(client) => work(client.input.as_fd()),
-        None => work(rustix::stdio::stdin()),
+        self.0.read(self.1, buffer, &|| false)
     }
 }
 
@@ -131,42 +111,15 @@ pub fn output() -> Box<dyn Write + Send> {
 }
 
 /// A client's standard output.
-struct ClientOutput(Arc<Streams>);
+struct ClientOutput(Arc<dyn ClientStreams>);
 
 impl Write for ClientOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(&self.0.output, bytes)
+        self.0.write(Stream::Output, bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// A client's standard error.
-struct ClientErrors<'c>(&'c Streams);
-
-impl Write for ClientErrors<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(&self.0.errors, bytes) {
-            // A user who stopped a command wants its last message, if the pipe has room.
-            Err(error) if error.kind() == ErrorKind::ConnectionAborted => self.write_now(bytes),
-            other => other,
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl ClientErrors<'_> {
-    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        let mut stream = &self.0.errors;
-        match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-            Ok(1..) => stream.write(bytes.get(..PIPE_ROOM).unwrap_or(bytes)),
-            _ => Err(ErrorKind::WouldBlock.into()),
-        }
     }
 }
 
@@ -175,76 +128,118 @@ impl ClientErrors<'_> {
 pub fn say(text: &str) {
     let line = format!("lanefs: {text}\n");
     let _ = match client() {
-        Some(client) => ClientErrors(&client).write_all(line.as_bytes()),
+        Some(client) => write_errors(&*client, line.as_bytes()),
         None => io::stderr().write_all(line.as_bytes()),
     };
 }
 
+fn write_errors(client: &dyn ClientStreams, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = client.write(Stream::Errors, bytes)?;
+        bytes = bytes.get(written..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// The terminals among the standard streams.
+pub fn terminals() -> Terminals {
+    client().map_or_else(own_terminals, |client| client.terminals())
+}
+
+fn own_terminals() -> Terminals {
+    let size = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    Terminals {
+        output: io::stdout().is_terminal(),
+        errors: io::stderr().is_terminal(),
+        columns: set.or_else(size).filter(|columns| *columns > 0),
+    }
+}
+
 /// True if standard output is a terminal.
 pub fn output_is_terminal() -> bool {
-    client().map_or_else(|| io::stdout().is_terminal(), |client| client.output.is_terminal())
+    terminals().output
 }
 
 /// True if standard error is a terminal.
 pub fn errors_are_terminal() -> bool {
-    client().map_or_else(|| io::stderr().is_terminal(), |client| client.errors.is_terminal())
+    terminals().errors
 }
 
-/// Width in columns of the terminal on standard output.
+/// Width of the terminal in columns, if it is known.
 pub fn columns() -> Option<usize> {
-    let size = match client() {
-        Some(client) => rustix::termios::tcgetwinsize(&client.output),
-        None => rustix::termios::tcgetwinsize(io::stdout()),
-    };
-    size.ok().map(|size| usize::from(size.ws_col))
+    terminals().columns.map(usize::from)
 }
+
+/// Redraws of a client's progress bar per second.
+const REDRAWS_PER_SECOND: u8 = 10;
 
 /// Target of progress bars: standard error.
 pub fn progress_target() -> ProgressDrawTarget {
-    let Some(client) = client() else { return ProgressDrawTarget::stderr() };
-    match (client.errors.try_clone(), client.errors.try_clone()) {
-        (Ok(read), Ok(write)) => {
-            ProgressDrawTarget::term(console::Term::read_write_pair(read, write), REDRAWS_PER_SECOND)
+    match client() {
+        Some(client) => {
+            ProgressDrawTarget::term_like_with_hz(Box::new(ClientTerminal(client)), REDRAWS_PER_SECOND)
         }
-        _ => ProgressDrawTarget::hidden(),
+        None => ProgressDrawTarget::stderr(),
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A client in memory.
+    #[derive(Default)]
+    pub(crate) struct TestClient {
+        pub(crate) input: Mutex<Vec<u8>>,
+        pub(crate) output: Mutex<Vec<u8>>,
+        pub(crate) errors: Mutex<Vec<u8>>,
+        pub(crate) cancelled: AtomicBool,
+    }
+
+    impl ClientStreams for TestClient {
+        fn read(&self, stream: Stream, buffer: &mut [u8], _: &dyn Fn() -> bool) -> io::Result<usize> {
+            assert_eq!(stream, Stream::Input);
+            let mut input = self.input.lock().expect("no panic");
+            let len = input.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&input.drain(..len).collect::<Vec<_>>());
+            Ok(len)
+        }
+
+        fn write(&self, stream: Stream, bytes: &[u8]) -> io::Result<usize> {
+            let to = if stream == Stream::Output { &self.output } else { &self.errors };
+            to.lock().expect("no panic").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn is_cancelled(&self) -> bool {
+            self.cancelled.load(Ordering::Relaxed)
+        }
+
+        fn terminals(&self) -> Terminals {
+            Terminals::default()
+        }
+    }
 
     #[test]
     fn a_client_reads_and_writes_its_own_streams_in_every_thread_of_its_command() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let open = |name: &str| {
-            let path = dir.path().join(name);
-            File::options().read(true).write(true).create(true).truncate(false).open(path).expect("a file")
-        };
-        std::fs::write(dir.path().join("in"), "question").expect("written");
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let streams = Streams {
-            input: open("in"),
-            output: open("out"),
-            errors: open("err"),
-            cancelled: Arc::clone(&cancelled),
-        };
-        as_client(Arc::new(streams), || {
+        let streams = Arc::new(TestClient::default());
+        *streams.input.lock().expect("no panic") = b"question".to_vec();
+        as_client(streams.clone(), || {
             std::thread::scope(|scope| {
                 scope.spawn(carried(|| {
-                    let mut text = String::new();
-                    input().read_to_string(&mut text).expect("read");
-                    output().write_all(text.as_bytes()).expect("written");
+                    let mut buffer = [0; 100];
+                    let len = read_input(&mut buffer, &|| false).expect("read");
+                    output().write_all(&buffer[..len]).expect("written");
                     say("complaint");
-                    assert_eq!(client_is_cancelled(), Some(false));
                 }));
             });
             assert!(!output_is_terminal() && !errors_are_terminal() && columns().is_none());
-            cancelled.store(true, Ordering::Relaxed);
-            assert!(client_is_cancelled() == Some(true));
         });
-        assert_eq!(client_is_cancelled(), None);
-        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("read");
-        assert_eq!((read("out"), read("err")), ("question".to_string(), "lanefs: complaint\n".to_string()));
+        assert!(client().is_none());
+        assert_eq!(*streams.output.lock().expect("no panic"), b"question");
+        assert_eq!(*streams.errors.lock().expect("no panic"), b"lanefs: complaint\n");
     }
 }

@@ -4,16 +4,17 @@ use crate::escape::escape_into;
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::image::Image;
 use crate::{console, exit};
-use lanefs::{Attr, Caller, Code, FileKind, Ino, ResolveOptions, Volume, path};
+use lanefs::{Attr, Caller, Code, FileKind, FileSystem, Ino, Volume, path};
 use std::io::{BufWriter, Write};
 
 /// Commands act as the volume's owner: a user who can write the image can change all of it.
 pub const OWNER: Caller = Caller::OWNER;
 
-/// The state of a session; a one-shot command is a session of one command.
-pub struct Context<'v> {
+/// The state of a session; a one-shot command is a session of one command. `V` is a volume of this process,
+/// or one that the server of a mount has open.
+pub struct Context<'v, V = Volume> {
     /// The volume.
-    pub volume: &'v Volume,
+    pub volume: &'v V,
     /// The volume's image. Commands that read the host skip this file.
     pub image: &'v Image,
     /// The working directory, absolute and without `.` and `..`.
@@ -28,9 +29,9 @@ pub struct Context<'v> {
     pub status: u8,
 }
 
-impl<'v> Context<'v> {
+impl<'v, V: FileSystem> Context<'v, V> {
     /// Starts a session in the root directory that writes to standard output.
-    pub fn new(volume: &'v Volume, image: &'v Image) -> Self {
+    pub fn new(volume: &'v V, image: &'v Image) -> Self {
         Context {
             volume,
             image,
@@ -92,16 +93,13 @@ impl<'v> Context<'v> {
     /// # Errors
     /// The volume could not answer.
     pub fn try_resolve(&self, path: &[u8], follow: bool) -> Result<Result<Attr, Code>, Failure> {
-        let options = ResolveOptions { base: Some(self.cwd_ino), follow, attributes: true, caller: OWNER };
-        let answers = self.volume.resolve_batch(&options, &[path]).map_err(|e| Failure::volume(path, &e))?;
-        match answers.first() {
-            Some(answer) if answer.code == Code::Success => match (answer.attr, answer.ino) {
-                (Some(attr), _) => Ok(Ok(attr)),
-                (None, Some(ino)) => Ok(Ok(self.attr(path, ino)?)),
-                (None, None) => Ok(Err(Code::NotFound)),
-            },
-            Some(answer) => Ok(Err(answer.code)),
-            None => Ok(Err(Code::NotFound)),
+        let answer = self.volume.resolve_at(self.cwd_ino, path, follow);
+        let answer = answer.map_err(|e| Failure::volume(path, &e))?;
+        match (answer.code, answer.attr, answer.ino) {
+            (Code::Success, Some(attr), _) => Ok(Ok(attr)),
+            (Code::Success, None, Some(ino)) => Ok(Ok(self.attr(path, ino)?)),
+            (Code::Success, None, None) => Ok(Err(Code::NotFound)),
+            (code, ..) => Ok(Err(code)),
         }
     }
 

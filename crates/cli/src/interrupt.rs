@@ -26,17 +26,17 @@ pub fn install_instead(on_request: impl FnMut() + Send + 'static) {
 
 /// True once the user, or the client of this thread, asked to stop.
 pub fn raised() -> bool {
-    match console::client_is_cancelled() {
-        Some(is_cancelled) => is_cancelled,
+    match console::client() {
+        Some(client) => client.is_cancelled(),
         None => process_is_interrupted(),
     }
 }
 
 /// [`raised`] as seen by this thread, for use in any thread.
 pub fn flag() -> impl Fn() -> bool + Sync {
-    let client_is_cancelled = console::client_cancelled_flag();
-    move || match &client_is_cancelled {
-        Some(cancelled) => cancelled.load(Ordering::Relaxed),
+    let client = console::client();
+    move || match &client {
+        Some(client) => client.is_cancelled(),
         None => process_is_interrupted(),
     }
 }
@@ -53,21 +53,17 @@ pub fn clear() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::{Streams, as_client};
-    use std::fs::File;
+    use crate::console::as_client;
+    use crate::console::tests::TestClient;
     use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn a_client_that_is_gone_interrupts_every_thread_of_its_command() {
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let null = || File::options().read(true).write(true).open("/dev/null").expect("the null device");
-        let streams =
-            Streams { input: null(), output: null(), errors: null(), cancelled: Arc::clone(&cancelled) };
-        as_client(Arc::new(streams), || {
+        let client = Arc::new(TestClient::default());
+        as_client(client.clone(), || {
             let stop = flag();
             assert!(!stop() && !raised());
-            cancelled.store(true, Ordering::Relaxed);
+            client.cancelled.store(true, Ordering::Relaxed);
             assert!(raised());
             assert!(std::thread::scope(|scope| scope.spawn(&stop).join().expect("no panic")));
         });

@@ -1,9 +1,14 @@
-//! Volumes that are mounted: commands on them go to the process that serves the mount.
+//! Volumes that are mounted. The process that serves the mount executes the commands on them; those that use
+//! files of the host run here, and reach the volume through that process.
 
+use crate::command::HostCommand;
+use crate::context::Context;
 use crate::escape::escape;
 use crate::failure::Failure;
 use crate::image::Image;
-use crate::{exit, interrupt};
+use crate::{console, exit, interrupt};
+use lanefs::FileSystem;
+use lanefs_fuse::client::{CommandFile, CommandSpec, MountedVolume};
 use lanefs_fuse::{Error, client};
 use std::ffi::OsString;
 
@@ -33,14 +38,38 @@ pub fn in_use(image: &Image) -> Failure {
 
 /// True if the image is mounted, or names the directory of a mount.
 pub fn is_mounted(image: &Image) -> bool {
-    matches!(image, Image::Path(path) if client::find(path).is_some())
+    find(image).is_some()
 }
 
-/// Sends this process's command line to the process that serves the image, or the mount on the directory that
-/// was named instead. Returns the command's exit code; `None` if nothing is mounted.
-pub fn forward(image: &Image) -> Option<Result<u8, Failure>> {
+/// The mount of an image, or on the directory that was named instead; `None` if nothing is mounted.
+pub fn find(image: &Image) -> Option<MountedVolume> {
     let Image::Path(path) = image else { return None };
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let code = client::find(path)?.execute(&words, &interrupt::raised);
-    Some(code.map_err(|error| mount_failure(&error)))
+    client::find(path)
+}
+
+/// Sends this process's command line to the server of a mount. Returns the command's exit code.
+///
+/// # Errors
+/// The mount does not reply, or is another user's.
+pub fn forward(mount: &MountedVolume, file: Option<CommandFile>) -> Result<u8, Failure> {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let command = CommandSpec { arguments, terminals: console::terminals(), file };
+    mount.execute(command, &interrupt::raised).map_err(|error| mount_failure(&error))
+}
+
+/// Executes a command in this process, on the volume that the server of a mount has open. Its changes are
+/// durable when it returns.
+///
+/// # Errors
+/// The mount does not reply, or is another user's.
+pub fn execute_here(mount: &MountedVolume, command: &dyn HostCommand, changes: bool) -> Result<u8, Failure> {
+    let volume = mount.open_volume().map_err(|error| mount_failure(&error))?;
+    let image = Image::Path(mount.source.clone());
+    let mut context = Context::new(&volume, &image);
+    let outcome = command.execute_beside(&mut context);
+    let outcome = match changes {
+        true => outcome.and(volume.sync().map_err(|error| Failure::volume(image.name(), &error))),
+        false => outcome,
+    };
+    Ok(context.finish(outcome))
 }

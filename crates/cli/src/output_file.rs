@@ -1,8 +1,8 @@
 //! A regular file of the volume that a command writes.
 
-use crate::context::{Context, OWNER};
+use crate::context::Context;
 use crate::failure::{Failure, Outcome, REMOVE_OR_RENAME};
-use lanefs::{Attr, Code, FileKind, Ino, SetAttr};
+use lanefs::{Attr, Code, FileKind, FileSystem, Ino, SetAttr};
 
 /// A regular file of the volume that a command is about to write.
 pub struct OutputFile {
@@ -17,7 +17,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Names the path: no such directory, not a regular file, no space.
-    pub fn open(context: &Context<'_>, path: &[u8], perm: u16) -> Result<Self, Failure> {
+    pub fn open(context: &Context<'_, impl FileSystem>, path: &[u8], perm: u16) -> Result<Self, Failure> {
         match context.try_resolve(path, true)? {
             Ok(attr) => match attr.kind {
                 FileKind::File => Ok(OutputFile { attr, created: None }),
@@ -30,7 +30,7 @@ impl OutputFile {
             Err(Code::NotFound) if path.ends_with(b"/") => Err(Failure::code(path, Code::NotDirectory)),
             Err(Code::NotFound) => {
                 let (dir, name) = context.parent(path)?;
-                let created = context.volume.create_file(&OWNER, dir, name, perm);
+                let created = context.volume.create_file(dir, name, perm);
                 let attr = created.map_err(|error| match error.code() {
                     Code::Exists => {
                         Failure::partial(path, "is a symbolic link without a target", REMOVE_OR_RENAME)
@@ -47,19 +47,19 @@ impl OutputFile {
     ///
     /// # Errors
     /// Names the path.
-    pub fn truncate(&self, context: &Context<'_>, path: &[u8], size: u64) -> Outcome {
+    pub fn truncate(&self, context: &Context<'_, impl FileSystem>, path: &[u8], size: u64) -> Outcome {
         if self.attr.size == size {
             return Ok(());
         }
         let set = SetAttr { size: Some(size), ..SetAttr::default() };
-        context.volume.setattr(&OWNER, self.attr.ino, &set).map(drop).map_err(|e| Failure::volume(path, &e))
+        context.volume.setattr(self.attr.ino, set).map(drop).map_err(|e| Failure::volume(path, &e))
     }
 
     /// Removes the file after a failure, if the command created it.
-    pub fn abandon(&self, context: &Context<'_>) {
+    pub fn abandon(&self, context: &Context<'_, impl FileSystem>) {
         if let Some((dir, name)) = &self.created {
             // The user needs the first failure, not one of this call.
-            let _ = context.volume.unlink(&OWNER, *dir, name);
+            let _ = context.volume.unlink(*dir, name);
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::{exit, interrupt, mount_helper, mounted};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use lanefs::{Access, Volume};
+use lanefs_fuse::client::MountedVolume;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -51,12 +52,20 @@ fn execute(command: Program) -> u8 {
             let (image, command) = command.split();
             match &command {
                 VolumeCommand::Fsck(fsck) => fsck.execute_on(&image),
-                command => on_volume(&image, access(command.changes()), |context| command.execute(context)),
+                command => {
+                    let on_mount = |mount: &MountedVolume| on_mount(mount, command);
+                    on_volume(&image, access(command.changes()), |context| command.execute(context), on_mount)
+                }
             }
         }
-        Program::Shell(shell) => on_volume(&shell.image, access(!shell.read_only), |context| {
-            shell.execute::<VolumeCommand>(context)
-        }),
+        Program::Shell(shell) => {
+            let refuse = |_: &MountedVolume| {
+                let advice = "use single commands, or unmount it with `lanefs umount` first";
+                Err(Failure::new(exit::IMAGE, shell.image.name(), "is mounted", advice))
+            };
+            let execute = |context: &mut Context<'_>| shell.execute::<VolumeCommand>(context);
+            on_volume(&shell.image, access(!shell.read_only), execute, refuse)
+        }
         Program::Mount(mount) => exit_code(mount.execute(on_mounted)),
         Program::Umount(umount) => exit_code(umount.execute().map(|()| exit::OK)),
         Program::Top(top) => exit_code(top.execute()),
@@ -73,11 +82,17 @@ fn access(changes: bool) -> Access {
     if changes { Access::Write } else { Access::Read }
 }
 
-/// Opens the volume, executes a command on it and closes it even if the command failed.
-fn on_volume(image: &Image, access: Access, command: impl FnOnce(&mut Context<'_>) -> Outcome) -> u8 {
+/// Opens the volume, executes a command on it and closes it even if the command failed. Calls `beside` in
+/// place of all this for a volume that is mounted.
+fn on_volume(
+    image: &Image,
+    access: Access,
+    command: impl FnOnce(&mut Context<'_>) -> Outcome,
+    beside: impl FnOnce(&MountedVolume) -> Result<u8, Failure>,
+) -> u8 {
     let volume = match image.open(access) {
         Ok(volume) => volume,
-        Err(failure) => return exit_code(mounted::forward(image).unwrap_or(Err(failure))),
+        Err(failure) => return exit_code(mounted::find(image).map_or(Err(failure), |mount| beside(&mount))),
     };
     let mut context = Context::new(&volume, image);
     let outcome = command(&mut context);
@@ -86,21 +101,29 @@ fn on_volume(image: &Image, access: Access, command: impl FnOnce(&mut Context<'_
     status.max(image.close(volume, access))
 }
 
+/// Executes a command on a mounted volume: here if it uses files of the host, otherwise in the server.
+fn on_mount(mount: &MountedVolume, command: &VolumeCommand) -> Result<u8, Failure> {
+    match command.on_host() {
+        Some(here) => mounted::execute_here(mount, here, command.changes()),
+        None => mounted::forward(mount, command.host_file()?),
+    }
+}
+
 /// Executes a client's command line (the words after the program's name) on a mounted volume. Its changes are
 /// durable when it returns.
 fn on_mounted(image: &Image, volume: &Volume, words: &[OsString]) -> u8 {
     let words = [OsString::from("lanefs")].into_iter().chain(words.iter().cloned());
     let command = match Cli::try_parse_from(words).map(|cli| cli.command) {
         Ok(Program::Volume(command)) => command.split().1,
-        Ok(Program::Shell(_)) => {
-            let advice = "use single commands, or unmount it with `lanefs umount` first";
-            return exit_code(Err(Failure::new(exit::IMAGE, image.name(), "is mounted", advice)));
-        }
         // The client has parsed the same words.
         Ok(_) | Err(_) => return exit::USAGE,
     };
     if matches!(command, VolumeCommand::Fsck(_) | VolumeCommand::Grow(_)) {
         return exit_code(Err(mounted::in_use(image)));
+    }
+    if command.on_host().is_some() {
+        let advice = "the client executes it";
+        return exit_code(Err(Failure::usage(image.name(), "the server uses no files of the host", advice)));
     }
     let mut context = Context::new(volume, image);
     let outcome = command.execute(&mut context);

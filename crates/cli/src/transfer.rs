@@ -7,6 +7,7 @@ use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::size::human;
 use clap::Args;
+use lanefs::FileSystem;
 use lanefs_transfer::{Error, Problem, Report};
 use serde_json::json;
 use std::ffi::OsStr;
@@ -45,7 +46,7 @@ impl TransferArgs {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub fn report(&self, verb: &str, report: &Report, context: &mut Context<'_>) -> Outcome {
+    pub fn report(&self, verb: &str, report: &Report, context: &mut Context<'_, impl FileSystem>) -> Outcome {
         let limit = if self.verbose { usize::MAX } else { NAMED_PROBLEMS };
         for problem in report.problems.iter().take(limit) {
             say(&problem.to_string());
@@ -82,7 +83,7 @@ fn report_end(verb: &str, report: &Report) {
 }
 
 /// A path of the volume, taken from the working directory.
-pub fn volume_path(context: &Context<'_>, path: &OsStr) -> Vec<u8> {
+pub fn volume_path(context: &Context<'_, impl FileSystem>, path: &OsStr) -> Vec<u8> {
     let path = bytes::of(path);
     match path {
         [b'/', ..] => path.to_vec(),

@@ -1,17 +1,20 @@
-//! Names of users and groups, from the host's `/etc/passwd` and `/etc/group`.
+//! Names of users and groups, from the host's `/etc/passwd` and `/etc/group`; for a command of a client from
+//! the client's.
 
+use crate::console;
+use lanefs_fuse::Stream;
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 struct IdTable {
     names: HashMap<u32, String>,
     ids: HashMap<String, u32>,
 }
 
-fn table(file: &str) -> IdTable {
+fn table(text: &[u8]) -> IdTable {
     let mut table = IdTable { names: HashMap::new(), ids: HashMap::new() };
-    let text = std::fs::read(file).unwrap_or_default();
-    for line in String::from_utf8_lossy(&text).lines() {
+    for line in String::from_utf8_lossy(text).lines() {
         let mut fields = line.split(':');
         let (Some(name), Some(id)) = (fields.next(), fields.nth(1).and_then(|id| id.parse().ok())) else {
             continue;
@@ -23,17 +26,45 @@ fn table(file: &str) -> IdTable {
     table
 }
 
-static USERS: LazyLock<IdTable> = LazyLock::new(|| table("/etc/passwd"));
-static GROUPS: LazyLock<IdTable> = LazyLock::new(|| table("/etc/group"));
+fn own_table(file: &str) -> Arc<IdTable> {
+    Arc::new(table(&std::fs::read(file).unwrap_or_default()))
+}
+
+static USERS: LazyLock<Arc<IdTable>> = LazyLock::new(|| own_table("/etc/passwd"));
+static GROUPS: LazyLock<Arc<IdTable>> = LazyLock::new(|| own_table("/etc/group"));
+
+std::thread_local! {
+    /// The tables of this thread's client. A thread executes commands of one client.
+    static OF_CLIENT: RefCell<HashMap<u8, Arc<IdTable>>> = RefCell::default();
+}
+
+/// The table of this process, or that of the client.
+fn names_of(list: Stream, own: &LazyLock<Arc<IdTable>>) -> Arc<IdTable> {
+    if console::client().is_none() {
+        return Arc::clone(own);
+    }
+    OF_CLIENT.with_borrow_mut(|tables| {
+        let read = || Arc::new(table(&console::client_names(list).unwrap_or_default()));
+        Arc::clone(tables.entry(list as u8).or_insert_with(read))
+    })
+}
+
+fn users() -> Arc<IdTable> {
+    names_of(Stream::Users, &USERS)
+}
+
+fn groups() -> Arc<IdTable> {
+    names_of(Stream::Groups, &GROUPS)
+}
 
 /// The user's name, or the number where there is none.
 pub fn user(uid: u32) -> String {
-    USERS.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
+    users().names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
 }
 
 /// The group's name, or the number where there is none.
 pub fn group(gid: u32) -> String {
-    GROUPS.names.get(&gid).cloned().unwrap_or_else(|| gid.to_string())
+    groups().names.get(&gid).cloned().unwrap_or_else(|| gid.to_string())
 }
 
 /// New owner of a file: `USER`, `USER:GROUP` or `:GROUP`, each a name of the host or a number.
@@ -51,16 +82,16 @@ impl Owner {
     /// # Errors
     /// Names the unknown user or group.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let id = |table: &IdTable, what: &str, name: &str| match name {
+        let id = |table: fn() -> Arc<IdTable>, what: &str, name: &str| match name {
             "" => Ok(None),
-            name => match name.parse().ok().or_else(|| table.ids.get(name).copied()) {
+            name => match name.parse().ok().or_else(|| table().ids.get(name).copied()) {
                 // All ones means "unchanged" to chown(2), so it is no one's id.
                 Some(id) if id != u32::MAX => Ok(Some(id)),
                 _ => Err(format!("no {what} `{name}` on this host; give its number")),
             },
         };
         let (user, group) = text.split_once(':').unwrap_or((text, ""));
-        let owner = Owner { uid: id(&USERS, "user", user)?, gid: id(&GROUPS, "group", group)? };
+        let owner = Owner { uid: id(users, "user", user)?, gid: id(groups, "group", group)? };
         match owner {
             Owner { uid: None, gid: None } => {
                 Err("neither user nor group is given; write USER, USER:GROUP or :GROUP".to_string())

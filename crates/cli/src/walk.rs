@@ -1,10 +1,9 @@
 //! Walk of a tree of the volume. It does not recurse, so no depth overflows the stack; it remembers the
 //! directories that it entered, so no damaged volume keeps it for ever.
 
-use crate::context::OWNER;
 use crate::engine::Prefetched;
 use crate::failure::{Failure, check_interrupt};
-use lanefs::{Attr, DirEntry, FileKind, Ino, Volume, path};
+use lanefs::{Attr, DirEntry, FileKind, FileSystem, Ino, path};
 use std::collections::HashSet;
 
 /// Entries in one read of a directory.
@@ -58,7 +57,7 @@ struct OpenDirectory {
 
 /// A walk in progress.
 pub struct Walk<'v> {
-    volume: &'v Volume,
+    volume: &'v dyn FileSystem,
     options: WalkOptions,
     path: Vec<u8>,
     open: Vec<OpenDirectory>,
@@ -70,7 +69,13 @@ pub struct Walk<'v> {
 
 impl<'v> Walk<'v> {
     /// Starts a walk at an inode that was reached as `path`.
-    pub fn new(volume: &'v Volume, path: &[u8], ino: Ino, kind: FileKind, options: WalkOptions) -> Self {
+    pub fn new(
+        volume: &'v dyn FileSystem,
+        path: &[u8],
+        ino: Ino,
+        kind: FileKind,
+        options: WalkOptions,
+    ) -> Self {
         Walk {
             volume,
             options,
@@ -182,7 +187,7 @@ impl<'v> Walk<'v> {
             dir.exhausted = true;
         }
         while !dir.exhausted && (entries.is_empty() || self.options.sorted) {
-            match self.volume.readdir(&OWNER, dir.step.ino, dir.cookie, PAGE) {
+            match self.volume.readdir(dir.step.ino, dir.cookie, PAGE) {
                 Ok(page) => {
                     dir.exhausted = page.is_empty();
                     dir.cookie = page.last().map_or(dir.cookie, |entry| entry.cookie);
@@ -223,11 +228,11 @@ impl WalkOptions {
 ///
 /// # Errors
 /// Names the path.
-pub fn list(volume: &Volume, path: &[u8], dir: Ino) -> Result<Vec<DirEntry>, Failure> {
+pub fn list(volume: &dyn FileSystem, path: &[u8], dir: Ino) -> Result<Vec<DirEntry>, Failure> {
     let mut entries: Vec<DirEntry> = Vec::new();
     loop {
         let cookie = entries.last().map_or(0, |entry| entry.cookie);
-        let page = volume.readdir(&OWNER, dir, cookie, PAGE).map_err(|e| Failure::volume(path, &e))?;
+        let page = volume.readdir(dir, cookie, PAGE).map_err(|e| Failure::volume(path, &e))?;
         if page.is_empty() {
             break;
         }

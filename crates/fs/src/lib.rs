@@ -35,6 +35,7 @@
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `ops`, `copy`, `reclaim`, `hold`, `read_many` |
 //! | calls by path | `by_path`, `tree`, `batch`, [`bulk`] |
+//! | calls also from another process | `file_system` |
 //! | the volume as a whole | `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `check`; with the feature `testing`: `unchecked` |
 //!
 //! # Features
@@ -64,6 +65,7 @@ mod dir;
 mod edit;
 mod error;
 mod extent;
+mod file_system;
 mod freeze;
 mod grow;
 mod hints;
@@ -102,6 +104,7 @@ mod xattr;
 
 pub use check::{CheckReport, Finding};
 pub use error::{Error, Result};
+pub use file_system::FileSystem;
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
 pub use lanefs_store::StoreStats as Stats;
 pub use lanefs_store::Watched;

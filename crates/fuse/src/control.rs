@@ -1,50 +1,41 @@
-//! Commands for a mounted volume. Clients send them through a local socket. Each command runs beside the
-//! kernel's requests, in a thread of its own, with the files, the working directory and the umask of the
-//! client.
+//! Commands for a mounted volume: the server's end of the socket that `client` connects to.
+//!
+//! A connection has a thread of its own. The server reads and writes no file of the host for a client, and
+//! waits for one only where nobody else waits with it.
 
+use crate::address::Address;
+use crate::calls;
 use crate::notify::Invalidations;
+use crate::relay::Relay;
 use crate::served::Served;
-use crate::wire::{self, CANCEL, DESCRIPTORS, RequestKind, WireRequest};
+use crate::streams::{ClientStreams, CommandLine, Done};
+use crate::wire::{self, Frame, Hello, Kind, Patience, Purpose, Request, VERSION};
 use lanefs::Volume;
 use parking_lot::RwLock;
 use rustix::fd::OwnedFd;
-use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use rustix::thread::UnshareFlags;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{ErrorKind, Result};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Largest number of clients that wait for their connection.
 const BACKLOG: i32 = 64;
-/// Time in which a client must send its request, and the server of an earlier mount must close its socket.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval at which a connection checks whether the mount is to end.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Pause after an error of accept(2), and between two attempts to bind the socket.
+/// Largest number of connections at a time.
+pub(crate) const MAX_CONNECTIONS: usize = 64;
+/// Pause after an error of accept(2).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-const BIND_PAUSE: Duration = Duration::from_millis(5);
 /// Exit code of a command that could not be started.
 const EXIT_NOT_STARTED: u8 = 3;
 
 /// A command line of a client.
-#[derive(Debug)]
 pub struct CommandRequest {
     /// Arguments after the program's name.
     pub arguments: Vec<OsString>,
-    /// Standard input.
-    pub input: File,
-    /// Standard output.
-    pub output: File,
-    /// Standard error.
-    pub errors: File,
-    /// True once the client cancels the command, or the mount is to end.
-    pub cancelled: Arc<AtomicBool>,
+    /// The client's streams.
+    pub streams: Arc<dyn ClientStreams>,
 }
 
 /// Executor of command lines.
@@ -64,6 +55,7 @@ pub(crate) struct CommandSocket {
 
 /// State that all connections share.
 struct CommandServer {
+    address: Address,
     served: Arc<Served>,
     invalidations: Invalidations,
     service: Arc<dyn Service>,
@@ -71,70 +63,42 @@ struct CommandServer {
     executing: RwLock<()>,
     /// True once the mount is to end.
     stopping: AtomicBool,
+    connections: AtomicUsize,
 }
 
 impl CommandSocket {
-    /// Opens the socket of the mount with this device number.
+    /// Opens a socket with a name of its own, and makes its address known through the mount.
     ///
     /// # Errors
-    /// The host's, when another process has that socket, or a thread cannot be started.
+    /// The host's.
     pub(crate) fn start(
-        device: u64,
         served: Arc<Served>,
         invalidations: Invalidations,
         service: Arc<dyn Service>,
-    ) -> std::io::Result<CommandSocket> {
-        let listener = Arc::new(wire::socket()?);
-        bind(&listener, device)?;
+    ) -> Result<CommandSocket> {
+        let (address, listener) = (Address::random()?, Arc::new(wire::socket()?));
+        rustix::net::bind(&*listener, &address.socket()?)?;
         rustix::net::listen(&*listener, BACKLOG)?;
-        let (executing, stopping) = (RwLock::new(()), AtomicBool::new(false));
-        let server = Arc::new(CommandServer { served, invalidations, service, executing, stopping });
+        served.publish(address.clone());
+        let server = Arc::new(CommandServer {
+            address,
+            served,
+            invalidations,
+            service,
+            executing: RwLock::new(()),
+            stopping: AtomicBool::new(false),
+            connections: AtomicUsize::new(0),
+        });
         let socket = CommandSocket { listener: Arc::clone(&listener), server: Arc::clone(&server) };
-        let work = move || {
-            loop {
-                let client = match rustix::net::accept_with(&*listener, SocketFlags::CLOEXEC) {
-                    Ok(client) => client,
-                    Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                    // The socket is shut down. Otherwise the process has no free descriptor, and may have one
-                    // soon.
-                    Err(_) if server.stopping.load(Relaxed) => return,
-                    Err(_) => {
-                        std::thread::sleep(ACCEPT_PAUSE);
-                        continue;
-                    }
-                };
-                let server = Arc::clone(&server);
-                let serve = move || {
-                    if let Err(error) = server.serve(&UnixStream::from(client)) {
-                        log::debug!("a client: {error}");
-                    }
-                };
-                // Without a thread the connection closes, which the client reports.
-                let _ = std::thread::Builder::new().name("lanefs-client".to_owned()).spawn(serve);
-            }
-        };
+        let work = move || server.accept(&listener);
         std::thread::Builder::new().name("lanefs-control".to_owned()).spawn(work)?;
         Ok(socket)
     }
 }
 
-/// Binds a socket to the name of the mount with this device number. An earlier mount may have had the same
-/// number, and its server may still have its socket open.
-fn bind(listener: &OwnedFd, device: u64) -> std::io::Result<()> {
-    let (address, begin) = (wire::address(device)?, Instant::now());
-    loop {
-        match rustix::net::bind(listener, &address) {
-            Err(Errno::ADDRINUSE) if begin.elapsed() < CLIENT_TIMEOUT => {
-                std::thread::sleep(BIND_PAUSE);
-            }
-            result => return Ok(result?),
-        }
-    }
-}
-
 impl Drop for CommandSocket {
     /// Cancels the executing commands and waits for their end. Other threads must serve the kernel meanwhile:
-    /// a command may read from the mount itself.
+    /// a client may read from the mount itself.
     fn drop(&mut self) {
         let before = self.server.stopping.swap(true, Relaxed);
         debug_assert!(!before, "the socket closes once");
@@ -143,91 +107,167 @@ impl Drop for CommandSocket {
     }
 }
 
+/// One of the connections that may exist at a time.
+struct Place(Arc<CommandServer>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
+
 impl CommandServer {
-    fn serve(self: Arc<Self>, mut stream: &UnixStream) -> std::io::Result<()> {
-        if !wire::is_own_user(stream) {
-            return Ok(());
-        }
-        stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
-        let Some(request) = wire::receive_request(stream)? else { return Ok(()) };
-        match request.kind {
-            RequestKind::Statistics => {
-                let text = match self.served.volume.read().as_ref() {
-                    Some(volume) => self.service.statistics(volume, &self.served.statistics),
-                    None => String::new(),
-                };
-                stream.write_all(text.as_bytes())
+    fn accept(self: &Arc<Self>, listener: &OwnedFd) {
+        loop {
+            let client = match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
+                Ok(client) => client,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                // The socket is shut down. Otherwise the process has no free descriptor, and may have one
+                // soon.
+                Err(_) if self.stopping.load(Relaxed) => return,
+                Err(_) => {
+                    std::thread::sleep(ACCEPT_PAUSE);
+                    continue;
+                }
+            };
+            // Other users get no thread and no byte.
+            if !wire::is_own_user(&client) {
+                continue;
             }
-            RequestKind::Execute => self.start(stream, request),
+            let place = Place(Arc::clone(self));
+            let hello = Hello {
+                version: VERSION,
+                secret: self.address.server,
+                is_full: self.connections.fetch_add(1, Relaxed) >= MAX_CONNECTIONS,
+            };
+            // The connection is new, so its buffer has room.
+            let at_once = Patience { is_over: &|| true, deadline: None };
+            if wire::send(&client, Kind::Hello, &[&hello.encode()], &at_once).is_err() || hello.is_full {
+                continue;
+            }
+            let serve = move || {
+                if let Err(error) = place.0.serve(client) {
+                    log::debug!("a client: {error}");
+                }
+            };
+            // Without a thread the connection closes, which the client reports.
+            let _ = std::thread::Builder::new().name("lanefs-client".to_owned()).spawn(serve);
         }
     }
 
-    /// Executes a command in a thread of its own, and watches whether the client cancels it.
-    fn start(self: Arc<Self>, mut stream: &UnixStream, request: WireRequest) -> std::io::Result<()> {
-        let Ok([input, output, errors, working_dir]) = <[OwnedFd; DESCRIPTORS]>::try_from(request.files)
-        else {
-            return Ok(());
+    fn serve(self: &Arc<Self>, client: OwnedFd) -> Result<()> {
+        let Some(Frame { kind: Kind::Request, content }) = wire::receive(&client, &Patience::short())? else {
+            return Err(wire::invalid());
         };
+        let request = Request::decode(&content).filter(|request| request.version == VERSION);
+        let request = request.filter(|request| request.secret == self.address.client);
+        let request = request.ok_or_else(wire::invalid)?;
+        match request.purpose {
+            Purpose::Statistics => self.statistics(&client),
+            Purpose::Execute => {
+                let line = CommandLine::decode(request.content).ok_or_else(wire::invalid)?;
+                self.start(client, line)
+            }
+            Purpose::Calls => self.calls(&client),
+        }
+    }
+
+    fn statistics(&self, client: &OwnedFd) -> Result<()> {
+        let text = match self.served.volume.read().as_ref() {
+            Some(volume) => self.service.statistics(volume, &self.served.statistics),
+            None => String::new(),
+        };
+        wire::send(client, Kind::Text, &[text.as_bytes()], &Patience::short())
+    }
+
+    /// Executes calls of a client until it closes the connection, or the mount is to end.
+    fn calls(&self, client: &OwnedFd) -> Result<()> {
+        let _executing = self.executing.read();
+        // A command that begins after a remount meets the state after it.
+        self.served.adopt_state();
+        let guard = self.served.volume.read();
+        let Some(volume) = guard.as_ref() else { return Ok(()) };
+        let is_over = || self.stopping.load(Relaxed);
+        let patience = Patience { is_over: &is_over, deadline: None };
+        let finish = || {
+            // The changes become visible even where they cannot become durable.
+            let synced = volume.sync();
+            self.invalidations.flush();
+            synced
+        };
+        let served = loop {
+            let call = match wire::receive(client, &patience) {
+                Ok(Some(Frame { kind: Kind::Call, content })) => content,
+                Ok(Some(_)) => break Err(wire::invalid()),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let Some(answer) = calls::execute(volume, &finish, &call) else { break Err(wire::invalid()) };
+            if let Err(error) = wire::send(client, Kind::Answer, &[&answer], &patience) {
+                break Err(error);
+            }
+        };
+        self.invalidations.flush();
+        served
+    }
+
+    /// Executes a command in a thread of its own, and passes the client's answers to it.
+    fn start(self: &Arc<Self>, client: OwnedFd, line: CommandLine) -> Result<()> {
         let cancelled = Arc::new(AtomicBool::new(false));
-        let command = CommandRequest {
-            arguments: request.arguments,
-            input: input.into(),
-            output: output.into(),
-            errors: errors.into(),
-            cancelled: Arc::clone(&cancelled),
-        };
-        let (server, reply) = (Arc::clone(&self), stream.try_clone()?);
-        let umask = Mode::from_raw_mode(request.umask & 0o777);
+        let relay = Arc::new(Relay::new(client.try_clone()?, line.terminals, Arc::clone(&cancelled)));
+        let (server, streams) = (Arc::clone(self), Arc::clone(&relay));
         let thread = std::thread::Builder::new().name("lanefs-command".to_owned()).spawn(move || {
-            let code = server.execute(&working_dir, umask, command);
-            // Fails where the client has closed the connection; it needs no reply then.
-            let _ = (&reply).write_all(&[code]);
+            let code = server.execute(line.arguments, &streams);
+            // Fails where the client has closed the connection, or takes nothing; it needs no code then.
+            let at_once = Patience { is_over: &|| true, deadline: None };
+            let _ = streams.send(Kind::Exit, &[&[code]], &at_once);
         })?;
-        stream.set_read_timeout(Some(POLL_INTERVAL))?;
-        while !thread.is_finished() && !cancelled.load(Relaxed) {
-            let mut byte = [0];
-            match stream.read(&mut byte) {
-                // The client closes the connection after the reply at the latest.
-                Ok(0) => cancelled.store(true, Relaxed),
-                Ok(_) if byte == [CANCEL] => cancelled.store(true, Relaxed),
-                _ if self.stopping.load(Relaxed) => cancelled.store(true, Relaxed),
-                _ => {}
+        let is_over = || {
+            if self.stopping.load(Relaxed) {
+                cancelled.store(true, Relaxed);
+            }
+            thread.is_finished()
+        };
+        let patience = Patience { is_over: &is_over, deadline: None };
+        while !is_over() {
+            match wire::receive(&client, &patience) {
+                Ok(Some(Frame { kind: Kind::Done, content })) if !cancelled.load(Relaxed) => {
+                    match Done::decode(&content) {
+                        Some(done) => relay.deliver(done),
+                        None => cancelled.store(true, Relaxed),
+                    }
+                }
+                Ok(Some(Frame { kind: Kind::Done, .. })) => {}
+                // A cancelled command may still write a message.
+                Ok(Some(Frame { kind: Kind::Cancel, .. })) => cancelled.store(true, Relaxed),
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                // The client is gone, or breaks the rules. There is nothing more to receive.
+                Ok(_) | Err(_) => {
+                    cancelled.store(true, Relaxed);
+                    break;
+                }
             }
         }
+        // A panic has aborted the process.
+        let _ = thread.join();
         Ok(())
     }
 
     /// Executes a command in this thread. On return the kernel has been notified of its changes.
-    fn execute(&self, working_dir: &OwnedFd, umask: Mode, command: CommandRequest) -> u8 {
+    fn execute(&self, arguments: Vec<OsString>, relay: &Arc<Relay>) -> u8 {
         let _executing = self.executing.read();
         // A command that begins after a remount meets the state after it.
         self.served.adopt_state();
-        let failed = |mut errors: &File, why: &str| {
-            let _ = writeln!(errors, "lanefs: {why}");
-            EXIT_NOT_STARTED
-        };
-        if let Err(errno) = set_context(working_dir, umask) {
-            return failed(&command.errors, &format!("the working directory: {errno}"));
-        }
+        let streams: Arc<dyn ClientStreams> = relay.clone();
         let code = match self.served.volume.read().as_ref() {
-            Some(volume) => self.service.execute(volume, command),
-            None => failed(&command.errors, "the mount has ended"),
+            Some(volume) => self.service.execute(volume, CommandRequest { arguments, streams }),
+            None => {
+                let text = b"lanefs: the mount has ended\n";
+                let _ = streams.write(crate::Stream::Errors, text);
+                EXIT_NOT_STARTED
+            }
         };
         self.invalidations.flush();
         code
     }
-}
-
-/// Gives this thread, and the threads that it starts, a working directory and a umask of their own.
-fn set_context(working_dir: &OwnedFd, umask: Mode) -> rustix::io::Result<()> {
-    #[expect(unsafe_code, reason = "the compiler cannot check which state threads share")]
-    // SAFETY: sound, for the kernel does all of it. `FS` gives this thread a copy of the working directory,
-    // the root and the umask; memory and descriptors stay shared, so no reference and no owned descriptor
-    // changes its meaning.
-    unsafe {
-        rustix::thread::unshare_unsafe(UnshareFlags::FS)?;
-    }
-    rustix::process::fchdir(working_dir)?;
-    rustix::process::umask(umask);
-    Ok(())
 }

@@ -1,12 +1,29 @@
 //! Access for the fuzz targets.
 
-use std::ffi::OsString;
+use crate::calls;
+use crate::streams::{Ask, CommandLine, Done};
+use crate::wire::{self, Hello, Kind, Patience, Request};
+use lanefs::FileSystem;
 use std::os::unix::net::UnixStream;
 
-/// Receives a request to a mount and returns its arguments; `None` for bytes that are no request.
+/// Receives frames until the end of a connection, and decodes each as every message that it could be. Calls
+/// are executed on `volume`. Returns the number of frames.
 ///
 /// # Errors
-/// The socket's.
-pub fn receive(stream: &UnixStream) -> std::io::Result<Option<Vec<OsString>>> {
-    Ok(crate::wire::receive_request(stream)?.map(|request| request.arguments))
+/// The first bytes that are no frame.
+pub fn receive(stream: UnixStream, volume: &dyn FileSystem) -> std::io::Result<usize> {
+    let socket = stream.into();
+    let mut frames = 0;
+    while let Some(frame) = wire::receive(&socket, &Patience::ENDLESS)? {
+        frames += 1;
+        let content = &frame.content;
+        let _ = (Hello::decode(content), Ask::decode(content), Done::decode(content));
+        if let Some(request) = Request::decode(content) {
+            CommandLine::decode(request.content);
+        }
+        if frame.kind == Kind::Call {
+            calls::execute(volume, &|| volume.sync(), content);
+        }
+    }
+    Ok(frames)
 }

@@ -7,7 +7,10 @@
 //!   kernel's table of mounts, `remount` changes a mount, `state` makes the server adopt the change,
 //!   `unmount` removes a mount, `processes` finds the processes that use it, `daemon` starts a background
 //!   process.
-//! * Commands beside a mount: `client` sends them to `control` in the messages of `wire`; `notify`
+//! * Commands beside a mount: `client` finds `control` by the `address` that the mount itself gives, and
+//!   speaks with it in the frames of `wire`. A command without files of the host is executed by the server,
+//!   with the client's `streams` (`relay` is the server's end of them). All other commands run in the client,
+//!   on a `remote` volume: its `calls` are executed by the server, and `encode` has their values. `notify`
 //!   invalidates the kernel's caches.
 //!
 //! # Invariants
@@ -15,6 +18,7 @@
 //! * **The kernel checks permissions** (`default_permissions`): it knows the caller's groups and
 //!   capabilities, and replies from its caches without a request. This crate does everything as the volume's
 //!   owner.
+//! * **No path and no descriptor of a client is used** by the server: a client works on the host itself.
 //! * **The kernel may cache replies without limit**: every change of a mounted volume is a request of the
 //!   kernel, or the kernel is notified of it.
 //! * **Inodes known to the kernel are held** in the volume, once for each lookup, until the kernel forgets
@@ -23,15 +27,17 @@
 //!   mappings.
 //!
 //! This crate knows neither the inside of a volume nor the command line.
-// One call in `control` is unsafe, with its reason.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
+mod address;
 mod attributes;
+mod calls;
 pub mod client;
 mod control;
 mod convert;
 pub mod daemon;
 mod data;
+mod encode;
 mod errno;
 mod error;
 #[cfg(feature = "testing")]
@@ -44,12 +50,15 @@ mod names;
 mod notify;
 mod options;
 pub mod processes;
+mod relay;
+mod remote;
 pub mod remount;
 mod served;
 mod server;
 mod session;
 mod state;
 mod statistics;
+mod streams;
 pub mod table;
 pub mod unmount;
 mod wire;
@@ -58,5 +67,7 @@ mod xattrs;
 pub use control::{CommandRequest, Service};
 pub use error::{Error, Result};
 pub use options::Options;
+pub use remote::RemoteVolume;
 pub use session::{Ended, Mount, Stopper, directory};
 pub use statistics::{BUCKETS, Operation, OperationCounts, Statistics};
+pub use streams::{ClientStreams, Stream, Terminals};

@@ -3,14 +3,17 @@
 //! The theme modules implement the requests on [`Served`]; this module knows none of them.
 
 use crate::Options;
+use crate::address::{ATTRIBUTE, Address};
 use crate::convert::InodeNumbers;
 use crate::errno::{Errno, FuseResult};
 use crate::statistics::{Operation, Statistics};
 use crate::table::{self, MountEntry};
+use fuser::INodeNo;
 use lanefs::{AccessTimes, Attr, Caller, Ino, Volume};
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use std::cell::Cell;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 std::thread_local! {
@@ -102,6 +105,8 @@ pub(crate) struct Served {
     pub(crate) host_has_labels: bool,
     pub(crate) statistics: Statistics,
     references: KernelReferences,
+    /// Address of the socket for commands, if the mount has one.
+    commands: OnceLock<Address>,
 }
 
 impl Served {
@@ -115,7 +120,25 @@ impl Served {
             host_has_labels: std::fs::exists("/sys/fs/selinux/enforce").unwrap_or(false),
             statistics: Statistics::default(),
             references: KernelReferences::default(),
+            commands: OnceLock::new(),
         }
+    }
+
+    /// Makes the address of the socket for commands known through the mount.
+    pub(crate) fn publish(&self, address: Address) {
+        let is_first = self.commands.set(address).is_ok();
+        debug_assert!(is_first, "a mount has one socket");
+    }
+
+    /// Returns the value of the attribute with that address; `None` for any other attribute. Only the user of
+    /// the mount gets the address, by whichever way another user can reach the mount.
+    pub(crate) fn commands(&self, uid: u32, ino: INodeNo, name: &[u8]) -> Option<FuseResult<Vec<u8>>> {
+        if name != ATTRIBUTE.as_bytes() || self.numbers.ino(ino) != self.numbers.root {
+            return None;
+        }
+        let address = self.commands.get()?;
+        let is_owner = rustix::process::geteuid().as_raw() == uid;
+        Some(if is_owner { Ok(address.text().into_bytes()) } else { Err(Errno::EPERM) })
     }
 
     fn volume(&self) -> FuseResult<MappedRwLockReadGuard<'_, Volume>> {

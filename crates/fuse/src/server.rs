@@ -418,9 +418,12 @@ impl Filesystem for Server {
         );
     }
 
-    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let served = &self.served;
         let name = name.as_bytes();
+        if let Some(address) = served.commands(request.uid(), ino, name) {
+            return reply_xattr(address, size, reply);
+        }
         reply_xattr(
             served.with(Operation::Getxattr, |volume| served.getxattr(volume, ino, name)),
             size,

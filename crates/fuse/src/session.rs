@@ -141,10 +141,9 @@ impl Mount {
     /// Opens the mount's socket and lets `service` execute its commands.
     ///
     /// # Errors
-    /// The host's: a thread cannot be started, or another process has that socket.
+    /// The host's: no socket, or no thread.
     pub fn serve_commands(&mut self, service: Arc<dyn Service>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("the socket for commands", &error);
-        let stat = rustix::fs::stat(&self.dir).map_err(|errno| failed(errno.into()))?;
         let invalidations = match (self.served.volume.read().as_ref(), self.connection.take()) {
             (Some(volume), Some(connection)) => {
                 Invalidations::start(volume, &self.served, self.notifier.clone(), connection)
@@ -153,7 +152,7 @@ impl Mount {
             _ => return Ok(()),
         };
         let served = Arc::clone(&self.served);
-        let socket = CommandSocket::start(stat.st_dev, served, invalidations, service);
+        let socket = CommandSocket::start(served, invalidations, service);
         self.commands = Some(socket.map_err(failed)?);
         Ok(())
     }

@@ -1,55 +1,117 @@
-//! Messages between a client and a mount, over a local socket.
+//! Frames between a client and the server of a mount, over a local socket, and the handshake.
 //!
-//! The socket has an abstract name with the device number of the mount, so no file remains after the mount.
-//! Both ends check the user of the other one: a mount accepts commands of its own user only, and a client
-//! passes its files to no other user.
+//! A frame is its length (4 bytes, little-endian), its kind (1 byte) and its content. No descriptor passes
+//! the socket: the client does everything that concerns the host, with its own rights.
+//!
+//! The handshake: the server sends [`Hello`], the client a [`Request`]. Each has a secret of 16 bytes, which
+//! the other end has read through the mount, where the kernel says who asks (`address`). Before the handshake
+//! each end has compared the user of the other one with its own.
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
-use std::ffi::OsString;
-use std::io::{IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::net::UnixStream;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io::{Error, ErrorKind, Result};
+use std::time::{Duration, Instant};
 
-/// First bytes of each request, with the version of the message format.
-const MAGIC: &[u8; 8] = b"LANEFS-1";
-/// Bytes of the header: magic, kind, umask and length of the arguments.
-const HEADER_BYTES: usize = 8 + 1 + 4 + 4;
-/// Largest accepted length of the arguments: more than the longest command line of Linux.
-const MAX_ARGUMENTS_BYTES: usize = 8 << 20;
-/// Number of descriptors in a request: standard input, output and error, and the working directory.
-pub(crate) const DESCRIPTORS: usize = 4;
+/// Version of the messages. A client and a server of different versions refuse each other.
+pub(crate) const VERSION: u32 = 2;
+/// First bytes of both sides of the handshake.
+const MAGIC: &[u8; 8] = b"lanefs-c";
+/// Bytes of a secret.
+pub(crate) const SECRET_BYTES: usize = 16;
+/// Largest content of a frame: more than the longest command line of Linux, and than a piece of data.
+pub(crate) const MAX_FRAME_BYTES: usize = 8 << 20;
+/// Time for a handshake, and for the rest of a frame that has begun.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Byte with which a client cancels its command.
-pub(crate) const CANCEL: u8 = b's';
+/// Longest wait before a thread checks again whether it is to stop.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// Bytes that a frame's memory grows by: a false length allocates no more than arrives.
+const GROWTH_BYTES: usize = 256 << 10;
 
-/// Kind of a request.
+/// A secret that proves that its sender has read it through the mount.
+pub(crate) type Secret = [u8; SECRET_BYTES];
+
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestKind {
-    /// Execution of a command line. The reply is its exit code.
-    Execute = 1,
-    /// Counters. The reply is text.
-    Statistics = 2,
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// First frame of the server.
+    Hello = 1,
+    /// First frame of the client.
+    Request = 2,
+    /// The server asks the client for work on one of its streams.
+    Ask = 3,
+    /// The client has done it.
+    Done = 4,
+    /// The client cancels its command.
+    Cancel = 5,
+    /// Exit code of a command; the last frame.
+    Exit = 6,
+    /// A call on the volume.
+    Call = 7,
+    /// The answer to a call.
+    Answer = 8,
+    /// Text of counters.
+    Text = 9,
 }
 
-/// A request as the mount receives it.
-#[derive(Debug)]
-pub(crate) struct WireRequest {
-    pub(crate) kind: RequestKind,
-    pub(crate) arguments: Vec<OsString>,
-    pub(crate) umask: u32,
-    /// [`DESCRIPTORS`] of them, or none.
-    pub(crate) files: Vec<OwnedFd>,
+impl Kind {
+    fn from_number(number: u8) -> Option<Kind> {
+        use Kind::{Answer, Ask, Call, Cancel, Done, Exit, Hello, Request, Text};
+        [Hello, Request, Ask, Done, Cancel, Exit, Call, Answer, Text]
+            .into_iter()
+            .find(|kind| *kind as u8 == number)
+    }
 }
 
-/// Returns the address of the mount with this device number.
-pub(crate) fn address(device: u64) -> rustix::io::Result<SocketAddrUnix> {
-    SocketAddrUnix::new_abstract_name(format!("lanefs-mount-{device:x}").as_bytes())
+/// A frame as it was received.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: Kind,
+    pub(crate) content: Vec<u8>,
+}
+
+/// How long an end waits for the other one.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    /// True once the wait is to end.
+    pub(crate) is_over: &'a dyn Fn() -> bool,
+    /// End of the wait.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Patience<'_> {
+    /// Waits for as long as the other end lives.
+    pub(crate) const ENDLESS: Patience<'static> = Patience { is_over: &|| false, deadline: None };
+
+    /// Waits for [`TIMEOUT`].
+    pub(crate) fn short() -> Patience<'static> {
+        Patience { is_over: &|| false, deadline: Some(Instant::now() + TIMEOUT) }
+    }
+
+    /// The same with a deadline for the rest of a frame, where there was none.
+    fn for_the_rest(self) -> Self {
+        Patience { deadline: self.deadline.or_else(|| Some(Instant::now() + TIMEOUT)), ..self }
+    }
+
+    /// Waits until a socket is ready.
+    fn wait(&self, socket: &OwnedFd, flags: PollFlags) -> Result<()> {
+        loop {
+            if (self.is_over)() {
+                return Err(Error::new(ErrorKind::ConnectionAborted, "stopped"));
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            match poll(&mut [PollFd::new(socket, flags)], Some(&POLL_INTERVAL)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
 }
 
 /// Creates a socket.
@@ -63,132 +125,267 @@ pub(crate) fn is_own_user(socket: impl AsFd) -> bool {
     rustix::net::sockopt::socket_peercred(socket).is_ok_and(|peer| peer.uid == own)
 }
 
-/// Sends a request.
-pub(crate) fn send_request(
-    mut stream: &UnixStream,
-    kind: RequestKind,
-    arguments: &[OsString],
-    umask: u32,
-    files: &[BorrowedFd<'_>],
-) -> std::io::Result<()> {
-    let mut text = Vec::new();
-    for argument in arguments {
-        text.extend_from_slice(argument.as_bytes());
-        text.push(0);
+/// Sends a frame whose content is these parts.
+///
+/// # Errors
+/// The socket's; [`ErrorKind::InvalidInput`] for a frame that is too large; those of the patience.
+pub(crate) fn send(socket: &OwnedFd, kind: Kind, parts: &[&[u8]], patience: &Patience<'_>) -> Result<()> {
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    if len > MAX_FRAME_BYTES {
+        return Err(Error::new(ErrorKind::InvalidInput, "the message is too long"));
     }
-    let mut header = MAGIC.to_vec();
+    let mut header = (len as u32).to_le_bytes().to_vec();
     header.push(kind as u8);
-    header.extend_from_slice(&umask.to_le_bytes());
-    header.extend_from_slice(&(text.len() as u32).to_le_bytes());
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !files.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(files));
+    // A short frame is one system call.
+    let (first, rest) = parts.split_first().map_or((&[][..], &[][..]), |(first, rest)| (*first, rest));
+    if first.len() <= 4096 {
+        header.extend_from_slice(first);
+        send_all(socket, &header, patience)?;
+    } else {
+        send_all(socket, &header, patience)?;
+        send_all(socket, first, patience)?;
     }
-    let sent = rustix::net::sendmsg(stream, &[IoSlice::new(&header)], &mut control, SendFlags::NOSIGNAL)?;
-    stream.write_all(header.get(sent..).unwrap_or_default())?;
-    stream.write_all(&text)
+    rest.iter().try_for_each(|part| send_all(socket, part, patience))
 }
 
-/// Receives a request; `None` where the client sends none, or anything else.
-pub(crate) fn receive_request(mut stream: &UnixStream) -> std::io::Result<Option<WireRequest>> {
-    let mut header = [0; HEADER_BYTES];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    let received = loop {
-        match rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut header)], &mut control, flags) {
+fn send_all(socket: &OwnedFd, mut bytes: &[u8], patience: &Patience<'_>) -> Result<()> {
+    while !bytes.is_empty() {
+        match rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
             Err(Errno::INTR) => {}
-            result => break result?.bytes,
+            Err(Errno::AGAIN) => patience.wait(socket, PollFlags::OUT)?,
+            Err(errno) => return Err(errno.into()),
         }
-    };
-    let files: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(files) => Some(files),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    }
+    Ok(())
+}
+
+/// Receives a part of `buffer`; returns its length, 0 at the end of the connection.
+fn receive_some(socket: &OwnedFd, buffer: &mut [u8], patience: &Patience<'_>) -> Result<usize> {
+    loop {
+        // Without a buffer for control messages the kernel closes descriptors that a client sends.
+        match rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((_, received)) => return Ok(received.min(buffer.len())),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => patience.wait(socket, PollFlags::IN)?,
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn receive_all(socket: &OwnedFd, mut buffer: &mut [u8], patience: &Patience<'_>) -> Result<()> {
+    while !buffer.is_empty() {
+        let received = receive_some(socket, buffer, patience)?;
+        if received == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        buffer = buffer.get_mut(received..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Waits until a frame, or the end of the connection, can be received.
+///
+/// # Errors
+/// Those of the patience.
+pub(crate) fn wait_for_frame(socket: &OwnedFd, patience: &Patience<'_>) -> Result<()> {
+    patience.wait(socket, PollFlags::IN)
+}
+
+/// Receives a frame; `None` at the end of the connection. A frame that has begun must be complete within
+/// [`TIMEOUT`].
+///
+/// # Errors
+/// The socket's; [`ErrorKind::InvalidData`] for bytes that are no frame; those of the patience.
+pub(crate) fn receive(socket: &OwnedFd, patience: &Patience<'_>) -> Result<Option<Frame>> {
+    let mut header = [0; 5];
+    let received = receive_some(socket, &mut header, patience)?;
     if received == 0 {
         return Ok(None);
     }
-    if let Some(rest) = header.get_mut(received..) {
-        stream.read_exact(rest)?;
+    let patience = &patience.for_the_rest();
+    receive_all(socket, header.get_mut(received..).unwrap_or_default(), patience)?;
+    let [a, b, c, d, number] = header;
+    let len = u32::from_le_bytes([a, b, c, d]) as usize;
+    let (Some(kind), true) = (Kind::from_number(number), len <= MAX_FRAME_BYTES) else {
+        return Err(invalid());
+    };
+    let mut content = Vec::new();
+    while content.len() < len {
+        let have = content.len();
+        content.resize(len.min(have + GROWTH_BYTES), 0);
+        receive_all(socket, content.get_mut(have..).unwrap_or_default(), patience)?;
     }
-    let number = |offset: usize| {
-        let bytes = header.get(offset..offset + 4).and_then(|bytes| bytes.try_into().ok());
-        bytes.map_or(0, u32::from_le_bytes)
-    };
-    let kind = match header.get(8) {
-        Some(1) => RequestKind::Execute,
-        Some(2) => RequestKind::Statistics,
-        _ => return Ok(None),
-    };
-    let len = number(13) as usize;
-    if header.get(..8) != Some(MAGIC)
-        || len > MAX_ARGUMENTS_BYTES
-        || !(files.is_empty() || files.len() == DESCRIPTORS)
-    {
-        return Ok(None);
+    Ok(Some(Frame { kind, content }))
+}
+
+/// The error for a message that breaks the rules.
+pub(crate) fn invalid() -> Error {
+    Error::new(ErrorKind::InvalidData, "no message of this version")
+}
+
+/// First frame of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hello {
+    pub(crate) version: u32,
+    /// Proves that the sender serves the mount.
+    pub(crate) secret: Secret,
+    /// True where the server has too many clients and closes the connection.
+    pub(crate) is_full: bool,
+}
+
+impl Hello {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        [MAGIC, &self.version.to_le_bytes()[..], &self.secret[..], &[u8::from(self.is_full)]].concat()
     }
-    let mut text = vec![0; len];
-    stream.read_exact(&mut text)?;
-    let terminated = text.strip_suffix(b"\0").unwrap_or_default();
-    let arguments = match text.is_empty() {
-        true => Vec::new(),
-        false => terminated.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect(),
-    };
-    Ok(Some(WireRequest { kind, arguments, umask: number(9), files }))
+
+    pub(crate) fn decode(content: &[u8]) -> Option<Hello> {
+        let rest = content.strip_prefix(MAGIC)?;
+        let (version, rest) = rest.split_first_chunk()?;
+        let (secret, rest) = rest.split_first_chunk()?;
+        let [is_full] = rest else { return None };
+        Some(Hello { version: u32::from_le_bytes(*version), secret: *secret, is_full: *is_full != 0 })
+    }
+}
+
+/// Purpose of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Counters.
+    Statistics,
+    /// Execution of a command line in the server. The content has the client's terminal and arguments.
+    Execute,
+    /// Calls on the volume, for a command that the client executes.
+    Calls,
+}
+
+/// First frame of the client.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Request<'a> {
+    pub(crate) version: u32,
+    /// Proves that the sender may read the mount as its owner.
+    pub(crate) secret: Secret,
+    pub(crate) purpose: Purpose,
+    pub(crate) content: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let purpose = match self.purpose {
+            Purpose::Statistics => 1,
+            Purpose::Execute => 2,
+            Purpose::Calls => 3,
+        };
+        [MAGIC, &self.version.to_le_bytes()[..], &self.secret[..], &[purpose], self.content].concat()
+    }
+
+    pub(crate) fn decode(content: &'a [u8]) -> Option<Request<'a>> {
+        let rest = content.strip_prefix(MAGIC)?;
+        let (version, rest) = rest.split_first_chunk()?;
+        let (secret, rest) = rest.split_first_chunk()?;
+        let (purpose, content) = rest.split_first()?;
+        let purpose = match purpose {
+            1 => Purpose::Statistics,
+            2 => Purpose::Execute,
+            3 => Purpose::Calls,
+            _ => return None,
+        };
+        Some(Request { version: u32::from_le_bytes(*version), secret: *secret, purpose, content })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
+    use std::io::{IoSlice, Write};
+    use std::mem::MaybeUninit;
+    use std::os::unix::net::UnixStream;
 
-    #[test]
-    fn a_request_arrives_with_its_words_and_files() {
+    fn pair() -> (OwnedFd, OwnedFd) {
         let (here, there) = UnixStream::pair().expect("sockets");
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("f");
-        std::fs::write(&path, "text").expect("written");
-        let file = File::open(&path).expect("a file");
-        let arguments = ["find", "", "a b", "x\n"].map(OsString::from);
-        send_request(&here, RequestKind::Execute, &arguments, 0o27, &[file.as_fd(); DESCRIPTORS])
-            .expect("sent");
-        let request = receive_request(&there).expect("received").expect("a request");
-        assert_eq!(
-            (request.kind, request.umask, &request.arguments[..]),
-            (RequestKind::Execute, 0o27, &arguments[..])
-        );
-        let mut text = String::new();
-        File::from(request.files.into_iter().next().expect("a file"))
-            .read_to_string(&mut text)
-            .expect("read");
-        assert_eq!(text, "text");
+        (here.into(), there.into())
     }
 
     #[test]
-    fn what_is_no_request_is_none() {
-        for bytes in [
-            &b""[..],
-            b"GET / HTTP/1.1\r\n\r\n",
-            b"LANEFS-1\x09\0\0\0\0\0\0\0\0",
-            b"LANEFS-1\x01\0\0\0\0\xff\xff\xff\xff",
-        ] {
+    fn frames_arrive_whole_and_in_order() {
+        let (here, there) = pair();
+        let long = vec![7; 3 << 20];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                send(&here, Kind::Call, &[b"ab", b"c", &long], &Patience::ENDLESS).expect("sent");
+                send(&here, Kind::Cancel, &[], &Patience::ENDLESS).expect("sent");
+                let mut here = UnixStream::from(here.try_clone().expect("a copy"));
+                here.write_all(&[]).expect("nothing");
+            });
+            let first = receive(&there, &Patience::ENDLESS).expect("received").expect("a frame");
+            assert_eq!((first.kind, first.content.len()), (Kind::Call, 3 + long.len()));
+            assert!(first.content.starts_with(b"abc\x07"));
+            let second = receive(&there, &Patience::ENDLESS).expect("received").expect("a frame");
+            assert_eq!(second, Frame { kind: Kind::Cancel, content: Vec::new() });
+        });
+        drop(here);
+        assert_eq!(receive(&there, &Patience::ENDLESS).expect("the end"), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_frame_are_refused() {
+        for bytes in [&b"GET / HTTP/1.1\r\n"[..], b"\xff\xff\xff\xff\x01", b"\0\0\0\0\x63"] {
             let (mut here, there) = UnixStream::pair().expect("sockets");
             here.write_all(bytes).expect("sent");
             drop(here);
-            assert!(matches!(receive_request(&there), Ok(None)), "{bytes:?}");
+            let error = receive(&there.into(), &Patience::ENDLESS).expect_err("no frame");
+            assert_eq!(error.kind(), ErrorKind::InvalidData, "{bytes:?}");
         }
         let (mut here, there) = UnixStream::pair().expect("sockets");
-        here.write_all(b"LANEFS-1\x01").expect("sent");
+        here.write_all(b"\x08\0\0\0\x02abc").expect("sent");
         drop(here);
-        assert!(receive_request(&there).is_err(), "half a request");
-        let (here, there) = UnixStream::pair().expect("sockets");
-        send_request(&here, RequestKind::Statistics, &[], 0, &[]).expect("sent");
-        let empty = receive_request(&there).expect("received").expect("a request");
-        assert_eq!((empty.kind, empty.arguments.len(), empty.files.len()), (RequestKind::Statistics, 0, 0));
+        let error = receive(&there.into(), &Patience::ENDLESS).expect_err("half a frame");
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        let (here, _there) = pair();
+        let long = vec![0; MAX_FRAME_BYTES + 1];
+        assert!(send(&here, Kind::Call, &[&long], &Patience::ENDLESS).is_err());
+    }
+
+    #[test]
+    fn patience_ends() {
+        let (here, there) = pair();
+        let over = Patience { is_over: &|| true, deadline: None };
+        assert_eq!(receive(&there, &over).expect_err("over").kind(), ErrorKind::ConnectionAborted);
+        let late = Patience { is_over: &|| false, deadline: Some(Instant::now()) };
+        assert_eq!(receive(&there, &late).expect_err("late").kind(), ErrorKind::TimedOut);
+        // A sender whose peer takes nothing stops as well.
+        let flood = vec![0; MAX_FRAME_BYTES];
+        assert_eq!(send(&here, Kind::Call, &[&flood], &late).expect_err("late").kind(), ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn descriptors_that_arrive_are_closed() {
+        let (here, there) = pair();
+        let open = || std::fs::read_dir("/proc/self/fd").expect("descriptors").count();
+        let (passed, kept) = pair();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
+        let passed_now = [passed.as_fd()];
+        control.push(rustix::net::SendAncillaryMessage::ScmRights(&passed_now));
+        let frame = b"\0\0\0\0\x05";
+        rustix::net::sendmsg(&here, &[IoSlice::new(frame)], &mut control, SendFlags::NOSIGNAL).expect("sent");
+        receive(&there, &Patience::ENDLESS).expect("received").expect("a frame");
+        // The copy that was on its way is gone: with this one, the other end sees the end.
+        drop(passed);
+        assert_eq!(receive(&kept, &Patience::short()).expect("the end"), None);
+        assert!(open() > 0);
+    }
+
+    #[test]
+    fn handshakes_come_back_and_others_are_none() {
+        let hello = Hello { version: 9, secret: [3; SECRET_BYTES], is_full: true };
+        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        let request =
+            Request { version: 7, secret: [1; SECRET_BYTES], purpose: Purpose::Calls, content: b"rest" };
+        assert_eq!(Request::decode(&request.encode()), Some(request));
+        for bad in [&b""[..], b"lanefs-c", &[0; 40]] {
+            assert_eq!(Hello::decode(bad), None);
+            assert_eq!(Request::decode(bad), None);
+        }
     }
 }

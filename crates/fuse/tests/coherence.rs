@@ -2,7 +2,8 @@
 //! command has returned, the kernel's caches must agree with the volume.
 
 use lanefs::{Attr, Caller, CreateOptions, FileKind, Ino, RenameMode, SetAttr, Volume};
-use lanefs_fuse::{CommandRequest, Mount, Options, Service, Statistics, client};
+use lanefs_fuse::client::{self, CommandSpec};
+use lanefs_fuse::{CommandRequest, Mount, Options, Service, Statistics};
 use lanefs_testkit::settings::Seeds;
 use rustix::fs::{CWD, Mode, OFlags};
 use std::collections::BTreeMap;
@@ -183,7 +184,8 @@ impl Both {
     /// Makes changes by a command; true where all succeeded.
     fn command(&self, ops: &[Op]) -> bool {
         self.beside.ops.lock().unwrap().extend_from_slice(ops);
-        let code = client::find(self.dir.path()).unwrap().execute(&[OsString::from("x")], &|| false).unwrap();
+        let command = CommandSpec { arguments: vec![OsString::from("x")], ..CommandSpec::default() };
+        let code = client::find(self.dir.path()).unwrap().execute(command, &|| false).unwrap();
         code == 0
     }
 }

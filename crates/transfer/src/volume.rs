@@ -3,21 +3,18 @@
 use crate::error::{Error, Result};
 use crate::name::shown;
 use lanefs::format::BLOCK;
-use lanefs::{Attr, Caller, Code, Seek, Volume};
-
-/// Identity under which transfers use the volume: its owner, for whom no permission is checked.
-pub(crate) static OWNER: Caller = Caller::OWNER;
+use lanefs::{Attr, Code, FileSystem, MkdirAll, Seek};
 
 /// Returns the directory `dest` of the volume; makes it and its parents where they do not exist.
-pub(crate) fn destination(volume: &Volume, dest: &[u8]) -> Result<Attr> {
-    volume.mkdir_all(dest, 0o755).map_err(|source| {
+pub(crate) fn destination(volume: &dyn FileSystem, dest: &[u8]) -> Result<Attr> {
+    volume.mkdir_all(MkdirAll::default(), dest).map_err(|source| {
         Error::volume(format!("cannot make the directory '{}' in the volume", shown(dest)), source)
     })
 }
 
 /// Returns the ranges of a file that hold data as `(start, end)`: none is empty, and they ascend without
 /// overlap.
-pub(crate) fn data_ranges(volume: &Volume, attr: &Attr) -> lanefs::Result<Vec<(u64, u64)>> {
+pub(crate) fn data_ranges(volume: &dyn FileSystem, attr: &Attr) -> lanefs::Result<Vec<(u64, u64)>> {
     // Small files lie inside the inode and have no blocks; a file with all its blocks has no holes.
     if attr.size <= BLOCK || attr.blocks.saturating_mul(BLOCK) >= attr.size {
         return Ok(if attr.size == 0 { Vec::new() } else { vec![(0, attr.size)] });

@@ -2,8 +2,7 @@
 
 use crate::error::errno_text;
 use crate::name::temporary_name;
-use crate::volume::OWNER;
-use lanefs::{Code, FileKind, Ino, RenameMode, Volume};
+use lanefs::{Code, FileKind, FileSystem, Ino, RenameMode};
 use rustix::io::Errno;
 
 /// Reason why a name was not made in the volume.
@@ -51,26 +50,24 @@ pub(crate) struct NewVolumeEntry {
 
 impl NewVolumeEntry {
     /// Gives the new file its final name. Call it when the file is complete.
-    pub(crate) fn finish(&self, volume: &Volume) -> lanefs::Result<()> {
+    pub(crate) fn finish(&self, volume: &dyn FileSystem) -> lanefs::Result<()> {
         match &self.temporary {
             None => Ok(()),
-            Some(temporary) => {
-                volume.rename(&OWNER, self.dir, temporary, self.dir, &self.name, RenameMode::Replace)
-            }
+            Some(temporary) => volume.rename(self.dir, temporary, self.dir, &self.name, RenameMode::Replace),
         }
     }
 
     /// Removes the new file, which failed; the old file stays.
-    pub(crate) fn abandon(&self, volume: &Volume) {
+    pub(crate) fn abandon(&self, volume: &dyn FileSystem) {
         // An error leaves an incomplete file in a consistent volume, and nothing more can be done.
-        let _ = volume.unlink(&OWNER, self.dir, self.temporary.as_deref().unwrap_or(&self.name));
+        let _ = volume.unlink(self.dir, self.temporary.as_deref().unwrap_or(&self.name));
     }
 }
 
 /// Makes a new inode as `name` in `dir` with `make(name)`. Where the name is taken and may be replaced, the
 /// inode gets a temporary name first.
 pub(crate) fn create_entry(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     dir: Ino,
     name: &[u8],
     overwrite: bool,
@@ -81,7 +78,7 @@ pub(crate) fn create_entry(
         Err(error) if error.code() == Code::Exists => (),
         Err(error) => return Err(error.into()),
     }
-    if volume.lookup(&OWNER, dir, name)?.1 == FileKind::Directory {
+    if volume.lookup(dir, name)?.1 == FileKind::Directory {
         return Err(VolumeEntryError::TakenByDirectory);
     }
     if !overwrite {
@@ -106,39 +103,39 @@ pub(crate) fn create_entry(
 
 /// Links `name` in `dir` to `ino`; replaces the old file where that is allowed.
 pub(crate) fn link_entry(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     ino: Ino,
     dir: Ino,
     name: &[u8],
     overwrite: bool,
 ) -> Result<(), VolumeEntryError> {
-    if overwrite && matches!(volume.lookup(&OWNER, dir, name), Ok((there, _)) if there == ino) {
+    if overwrite && matches!(volume.lookup(dir, name), Ok((there, _)) if there == ino) {
         return Ok(());
     }
-    create_entry(volume, dir, name, overwrite, |name| volume.link(&OWNER, ino, dir, name))?
+    create_entry(volume, dir, name, overwrite, |name| volume.link(ino, dir, name))?
         .finish(volume)
         .map_err(VolumeEntryError::Volume)
 }
 
 /// Makes the directory `name` in `dir`, or returns the existing one. True where it was made.
 pub(crate) fn make_directory(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     dir: Ino,
     name: &[u8],
     overwrite: bool,
 ) -> Result<(Ino, bool), VolumeEntryError> {
     // Closed to other users until its content is complete; then it gets its own mode.
     const UNFINISHED: u16 = 0o700;
-    match volume.mkdir(&OWNER, dir, name, UNFINISHED) {
+    match volume.mkdir(dir, name, UNFINISHED) {
         Ok(attr) => return Ok((attr.ino, true)),
         Err(error) if error.code() == Code::Exists => (),
         Err(error) => return Err(error.into()),
     }
-    match volume.lookup(&OWNER, dir, name)? {
+    match volume.lookup(dir, name)? {
         (ino, FileKind::Directory) => Ok((ino, false)),
         _ if overwrite => {
-            volume.unlink(&OWNER, dir, name)?;
-            Ok((volume.mkdir(&OWNER, dir, name, UNFINISHED)?.ino, true))
+            volume.unlink(dir, name)?;
+            Ok((volume.mkdir(dir, name, UNFINISHED)?.ino, true))
         }
         _ => Err(VolumeEntryError::Taken),
     }

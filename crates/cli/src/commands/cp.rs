@@ -8,12 +8,13 @@ mod sink;
 mod source;
 mod writer;
 
-use crate::command::Command;
+use crate::command::{Command, HostCommand};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use clap::Args;
 use copier::{Copier, CopyOptions};
-use lanefs::path;
+use lanefs::{FileSystem, path};
+use lanefs_fuse::RemoteVolume;
 use location::Location;
 use std::ffi::OsString;
 
@@ -50,6 +51,22 @@ impl Command for Cp {
     }
 
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
+        self.copy(context)
+    }
+
+    fn on_host(&self) -> Option<&dyn HostCommand> {
+        Some(self)
+    }
+}
+
+impl HostCommand for Cp {
+    fn execute_beside(&self, context: &mut Context<'_, RemoteVolume>) -> Outcome {
+        self.copy(context)
+    }
+}
+
+impl Cp {
+    fn copy(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
         let Some((target, sources)) = self.paths.split_last() else { return Ok(()) };
         let target = Location::parse(target);
         let sources: Vec<Location> = sources.iter().map(|source| Location::parse(source)).collect();

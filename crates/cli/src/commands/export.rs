@@ -1,12 +1,14 @@
 //! `lanefs export`.
 
-use crate::command::Command;
+use crate::command::{Command, HostCommand};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::progress::TransferProgress;
 use crate::transfer::{self, TransferArgs};
 use crate::{bytes, console, interrupt};
 use clap::Args;
+use lanefs::FileSystem;
+use lanefs_fuse::RemoteVolume;
 use lanefs_transfer::{
     ArchiveTarget, Control, ExportOptions, Report, export_archive, export_tree, is_archive_name,
 };
@@ -51,13 +53,27 @@ pub struct Export {
 
 impl Command for Export {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
-        let report = self.export(context)?;
-        self.transfer.report("exported", &report, context)
+        self.execute_on(context)
+    }
+
+    fn on_host(&self) -> Option<&dyn HostCommand> {
+        Some(self)
+    }
+}
+
+impl HostCommand for Export {
+    fn execute_beside(&self, context: &mut Context<'_, RemoteVolume>) -> Outcome {
+        self.execute_on(context)
     }
 }
 
 impl Export {
-    fn export(&self, context: &Context<'_>) -> Result<Report, Failure> {
+    fn execute_on(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
+        let report = self.export(context)?;
+        self.transfer.report("exported", &report, context)
+    }
+
+    fn export(&self, context: &Context<'_, impl FileSystem>) -> Result<Report, Failure> {
         let volume = context.volume;
         let source = &transfer::volume_path(context, &self.source)[..];
         let progress = TransferProgress::new("exporting");

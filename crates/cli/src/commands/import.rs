@@ -1,16 +1,20 @@
 //! `lanefs import`.
 
-use crate::command::Command;
+use crate::command::{Command, HostCommand};
 use crate::context::Context;
 use crate::engine::{EngineArgs, ImportEngine};
 use crate::failure::{Failure, Outcome};
 use crate::image::Image;
 use crate::progress::TransferProgress;
 use crate::transfer::{self, TransferArgs};
-use crate::{bytes, console, interrupt};
+use crate::{bytes, interrupt};
 use clap::Args;
+use lanefs::bulk::{Applied, Change};
+use lanefs::{FileSystem, Ino};
+use lanefs_fuse::RemoteVolume;
 use lanefs_transfer::{
-    ArchiveSource, Control, FileId, ImportOptions, Report, import_archive, import_tree, is_archive_name,
+    ArchiveSource, Control, FileId, ImportOptions, Maker, Report, import_archive, import_tree,
+    is_archive_name,
 };
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -66,22 +70,58 @@ impl Command for Import {
     }
 
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
-        let report = self.import(context)?;
-        self.transfer.report("imported", &report, context)
+        let gpu = self.engine.open()?;
+        let maker = gpu.as_ref().map(|gpu| ImportEngine::new(&self.engine, gpu, context)).transpose()?;
+        self.execute_on(context, maker.as_ref().map(|maker| maker as &dyn Maker))
+    }
+
+    fn on_host(&self) -> Option<&dyn HostCommand> {
+        Some(self)
+    }
+}
+
+impl HostCommand for Import {
+    fn execute_beside(&self, context: &mut Context<'_, RemoteVolume>) -> Outcome {
+        if self.engine.is_gpu() {
+            let advice = "unmount the volume first, or leave --engine out";
+            return Err(Failure::usage("--engine gpu", "the volume is mounted", advice));
+        }
+        let maker = RemoteMaker(context.volume);
+        self.execute_on(context, Some(&maker))
+    }
+}
+
+/// Makes small files through the server of a mount, many in a message.
+struct RemoteMaker<'v>(&'v RemoteVolume);
+
+impl Maker for RemoteMaker<'_> {
+    fn make(&self, base: Ino, changes: &[Change<'_>]) -> lanefs::Result<Vec<Applied>> {
+        self.0.apply(base, changes)
+    }
+
+    fn limits(&self) -> (usize, usize) {
+        (512, 2 << 20)
     }
 }
 
 impl Import {
-    fn import(&self, context: &Context<'_>) -> Result<Report, Failure> {
+    fn execute_on(&self, context: &mut Context<'_, impl FileSystem>, maker: Option<&dyn Maker>) -> Outcome {
+        let report = self.import(context, maker)?;
+        self.transfer.report("imported", &report, context)
+    }
+
+    fn import(
+        &self,
+        context: &Context<'_, impl FileSystem>,
+        maker: Option<&dyn Maker>,
+    ) -> Result<Report, Failure> {
         let volume = context.volume;
-        let gpu = self.engine.open()?;
-        let maker = gpu.as_ref().map(|gpu| ImportEngine::new(&self.engine, gpu, context)).transpose()?;
         let options = ImportOptions {
             overwrite: self.overwrite,
             one_file_system: self.one_file_system,
             threads: self.transfer.threads(),
             skip: image_file(context.image),
-            maker: maker.as_ref().map(|maker| maker as &dyn lanefs_transfer::Maker),
+            maker,
         };
         let dest = &transfer::volume_path(context, &self.dest)[..];
         let progress = TransferProgress::new("importing");
@@ -98,7 +138,7 @@ impl Import {
     /// The archive to read; `None` for a tree or a single file.
     fn archive(&self) -> Option<ArchiveSource<'_>> {
         if self.tar && self.source == Path::new("-") {
-            return Some(ArchiveSource::StandardInput(console::input()));
+            return Some(ArchiveSource::StandardInput(Box::new(std::io::stdin())));
         }
         let is_archive = || is_archive_name(bytes::of_path(&self.source)) && self.source.is_file();
         (self.tar || !self.no_tar && is_archive()).then_some(ArchiveSource::File(&self.source))

@@ -9,13 +9,13 @@ use crate::context::{Context, OWNER};
 use crate::engine::{BatchResolver, EngineArgs};
 use crate::failure::{Failure, Outcome};
 use crate::input::Input;
-use crate::{bytes, exit};
+use crate::{bytes, console, exit};
 use clap::Args;
 use format::LineFormat;
 use lanefs::{Code, ResolveOptions};
 use pipeline::{PathInput, Pipeline};
 use std::ffi::OsString;
-use std::io::{Cursor, Write};
+use std::io::{Cursor, ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -87,6 +87,13 @@ Exit codes: {} all paths were found, {} some were not, {} wrong usage, {} the vo
 }
 
 impl Command for Lookup {
+    fn host_file(&self) -> Result<Option<Box<dyn Read + Send>>, Failure> {
+        match &self.paths {
+            Some(file) if file != "-" => open_paths(Path::new(file)).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let start = Instant::now();
         let input = self.input_file()?;
@@ -106,6 +113,17 @@ impl Command for Lookup {
         }
         outcome
     }
+}
+
+/// Opens the file that --paths names.
+fn open_paths(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+    console::open_file(path).map_err(|error| match error.kind() {
+        ErrorKind::IsADirectory => {
+            let name = bytes::of_path(path);
+            Failure::new(exit::HOST, name, "is a directory", "name a file of paths, or -")
+        }
+        _ => Failure::host(path, &error),
+    })
 }
 
 impl Lookup {
@@ -152,12 +170,8 @@ impl Lookup {
             return Ok(Some(PathInput { reader: Box::new(input), stop, delimiter, name }));
         }
         let (path, name) = (Path::new(file), bytes::of(file).to_vec());
-        let failure = |error: std::io::Error| Failure::host(path, &error);
-        let opened = std::fs::File::open(path).map_err(failure)?;
-        if opened.metadata().map_err(failure)?.is_dir() {
-            return Err(Failure::new(exit::HOST, name, "is a directory", "name a file of paths, or -"));
-        }
-        Ok(Some(PathInput { reader: Box::new(opened), stop: Arc::default(), delimiter, name }))
+        let reader = open_paths(path)?;
+        Ok(Some(PathInput { reader, stop: Arc::default(), delimiter, name }))
     }
 
     /// Paths of the command line.

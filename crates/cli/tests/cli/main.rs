@@ -7,5 +7,7 @@ mod lookup;
 mod mount;
 mod mounted;
 mod mounted_caches;
+mod raw;
+mod security;
 mod shell;
 mod volumes;

@@ -7,9 +7,9 @@ use crate::host::CHUNK_BYTES;
 use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
 use crate::name::{is_entry_name, shown, temporary_name};
 use crate::report::Report;
-use crate::volume::{OWNER, data_ranges};
+use crate::volume::data_ranges;
 use lanefs::path::join;
-use lanefs::{Attr, FileKind, Ino, Volume};
+use lanefs::{Attr, FileKind, FileSystem, Ino};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fsync, openat, renameat_with, statat, unlinkat,
@@ -39,7 +39,7 @@ pub enum ArchiveTarget<'a> {
 /// The export cannot start: `source` does not exist, the target cannot be made. All other failures are in the
 /// [`Report`].
 pub fn export_archive(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     source: &[u8],
     target: ArchiveTarget<'_>,
     overwrite: bool,
@@ -139,7 +139,7 @@ fn errno(error: &io::Error) -> Errno {
 
 /// Writes the archive. Returns the report, and true where the archive is complete.
 fn write_tree<W: Write>(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     source: &[u8],
     attr: &Attr,
     output: CompressedOutput<W>,
@@ -174,7 +174,7 @@ fn write_tree<W: Write>(
 
 struct ArchiveExport<'a, W: Write> {
     job: TransferJob<'a>,
-    volume: &'a Volume,
+    volume: &'a dyn FileSystem,
     output: CompressedOutput<W>,
     /// Name of the first member of each file with several names.
     links: HashMap<Ino, Vec<u8>>,
@@ -229,7 +229,7 @@ impl<W: Write> ArchiveExport<'_, W> {
         let mut names = Vec::new();
         let mut cookie = 0;
         loop {
-            let entries = match self.volume.readdir(&OWNER, ino, cookie, 1024) {
+            let entries = match self.volume.readdir(ino, cookie, 1024) {
                 Ok(entries) => entries,
                 Err(error) => {
                     self.job.volume_refused(path.to_vec(), "cannot read", error);
@@ -305,7 +305,7 @@ impl<W: Write> ArchiveExport<'_, W> {
     fn parts(&self, attr: &Attr) -> lanefs::Result<MemberParts> {
         let mut parts = MemberParts::default();
         for name in self.volume.listxattr(attr.ino)? {
-            let value = self.volume.getxattr(&OWNER, attr.ino, &name)?;
+            let value = self.volume.getxattr(attr.ino, &name)?;
             parts.xattrs.push((name, value));
         }
         if attr.kind == FileKind::Symlink {
@@ -329,7 +329,7 @@ impl<W: Write> ArchiveExport<'_, W> {
                 }
                 let want = (CHUNK_BYTES as u64 - offset % CHUNK_BYTES as u64).min(stop - offset) as usize;
                 let buffer = &mut self.buffer[..want];
-                let read = self.volume.read(&OWNER, attr.ino, offset, buffer);
+                let read = self.volume.read(attr.ino, offset, buffer);
                 let count = *read.as_ref().unwrap_or(&0);
                 if count < want {
                     buffer[count..].fill(0);

@@ -8,10 +8,10 @@ use crate::import::ImportOptions;
 use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
 use crate::name::{is_entry_name, shown};
 use crate::report::Report;
-use crate::volume::{OWNER, destination};
+use crate::volume::destination;
 use crate::volume_entry::{VolumeEntryError, create_entry, link_entry, make_directory};
 use crate::xattrs::is_kept;
-use lanefs::{Code, FileKind, Ino, MkdirAll, SetAttr, Volume, XattrMode};
+use lanefs::{Code, FileKind, FileSystem, Ino, MkdirAll, SetAttr, XattrMode};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -37,7 +37,7 @@ pub enum ArchiveSource<'a> {
 /// The import cannot start: the archive cannot be opened, `dest` cannot be made. All other failures are in
 /// the [`Report`].
 pub fn import_archive(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     source: ArchiveSource<'_>,
     dest: &[u8],
     options: &ImportOptions<'_>,
@@ -98,7 +98,7 @@ fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
 
 struct ArchiveImport<'a> {
     job: TransferJob<'a>,
-    volume: &'a Volume,
+    volume: &'a dyn FileSystem,
     overwrite: bool,
     top: Ino,
     /// Directories below the top, by path without leading slash.
@@ -192,8 +192,7 @@ impl ArchiveImport<'_> {
     /// True where the file of this name may be replaced: by option, or because an earlier member of this
     /// archive made it.
     fn may_replace(&self, dir: Ino, name: &[u8]) -> bool {
-        self.overwrite
-            || matches!(self.volume.lookup(&OWNER, dir, name), Ok((ino, _)) if self.made.contains(&ino))
+        self.overwrite || matches!(self.volume.lookup(dir, name), Ok((ino, _)) if self.made.contains(&ino))
     }
 
     fn directory(
@@ -223,7 +222,7 @@ impl ArchiveImport<'_> {
             return Ok(*ino);
         }
         let options = MkdirAll { base: Some(self.top), follow: false, ..MkdirAll::default() };
-        let dir = match self.volume.mkdir_all_with(&options, &path) {
+        let dir = match self.volume.mkdir_all(options, &path) {
             Ok(attr) => attr.ino,
             Err(lanefs::Error::At { code: Code::NotDirectory, what }) => {
                 return Err(MemberFailure::Text(format!("'{what}' in its path is no directory")));
@@ -241,7 +240,7 @@ impl ArchiveImport<'_> {
         let parts = components(path).ok_or_else(missing)?;
         let mut at = (self.top, FileKind::Directory);
         for part in parts {
-            at = self.volume.lookup(&OWNER, at.0, part).map_err(|_| missing())?;
+            at = self.volume.lookup(at.0, part).map_err(|_| missing())?;
         }
         if at.1 == FileKind::Directory { Err(missing()) } else { Ok(at.0) }
     }
@@ -257,9 +256,9 @@ impl ArchiveImport<'_> {
         let volume = self.volume;
         let overwrite = self.overwrite || !self.made.is_empty() && self.may_replace(dir, name);
         let entry = create_entry(volume, dir, name, overwrite, |name| match kind {
-            FileKind::File => volume.create_file(&OWNER, dir, name, member.perm),
-            FileKind::Symlink => volume.symlink(&OWNER, dir, name, &member.target),
-            kind => volume.mknod(&OWNER, dir, name, kind, member.perm, member.rdev),
+            FileKind::File => volume.create_file(dir, name, member.perm),
+            FileKind::Symlink => volume.symlink(dir, name, &member.target),
+            kind => volume.mknod(dir, name, kind, member.perm, member.rdev),
         })?;
         let filled = self.fill(reader, entry.ino, kind, member);
         if let Err(failure) = filled.and_then(|()| entry.finish(volume).map_err(MemberFailure::from)) {
@@ -293,7 +292,7 @@ impl ArchiveImport<'_> {
                     }
                     let want = (CHUNK_BYTES as u64 - offset % CHUNK_BYTES as u64).min(stop - offset) as usize;
                     let count = reader.content(&mut self.buffer[..want]).map_err(MemberFailure::Archive)?;
-                    self.volume.write(&OWNER, ino, offset, &self.buffer[..count])?;
+                    self.volume.write(ino, offset, &self.buffer[..count])?;
                     self.job.counters.bytes.fetch_add(count as u64, Relaxed);
                     offset += count as u64;
                     end = offset;
@@ -305,7 +304,7 @@ impl ArchiveImport<'_> {
             set.perm = None;
         }
         self.xattrs(ino, member);
-        self.volume.setattr(&OWNER, ino, &set)?;
+        self.volume.setattr(ino, set)?;
         Ok(())
     }
 
@@ -315,7 +314,7 @@ impl ArchiveImport<'_> {
                 count(&self.job.counters.xattrs_refused);
                 continue;
             }
-            match self.volume.setxattr(&OWNER, ino, name, value, XattrMode::Set) {
+            match self.volume.setxattr(ino, name, value, XattrMode::Set) {
                 Ok(()) => count(&self.job.counters.xattrs),
                 Err(error) => {
                     let doing = format!("cannot keep the attribute {}", shown(name));
@@ -329,7 +328,7 @@ impl ArchiveImport<'_> {
     /// directory.
     fn directory_attributes(&mut self) {
         for (ino, path, set) in std::mem::take(&mut self.attributes) {
-            if let Err(error) = self.volume.setattr(&OWNER, ino, &set) {
+            if let Err(error) = self.volume.setattr(ino, set) {
                 self.job.volume_refused(path, "cannot set the attributes", error);
             }
         }

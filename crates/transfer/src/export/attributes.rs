@@ -3,7 +3,6 @@
 use super::exporter::TreeExport;
 use crate::host::timestamps;
 use crate::job::count;
-use crate::volume::OWNER;
 use crate::xattrs::{self, XattrTarget};
 use lanefs::{Attr, FileKind};
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -71,7 +70,7 @@ impl TreeExport<'_> {
     fn set_xattrs(&self, target: &XattrTarget<'_>, attr: &Attr) {
         let names = self.volume.listxattr(attr.ino).unwrap_or_default();
         for name in names {
-            let value = self.volume.getxattr(&OWNER, attr.ino, &name);
+            let value = self.volume.getxattr(attr.ino, &name);
             match value.map(|value| xattrs::set(target, &name, &value)) {
                 Ok(Ok(())) => count(&self.job.counters.xattrs),
                 _ => count(&self.job.counters.xattrs_refused),

@@ -3,8 +3,8 @@
 use crate::error::errno_text;
 use crate::host::CHUNK_BYTES;
 use crate::job::TransferJob;
-use crate::volume::{OWNER, data_ranges};
-use lanefs::{Attr, Volume};
+use crate::volume::data_ranges;
+use lanefs::{Attr, FileSystem};
 use rustix::fd::OwnedFd;
 use rustix::fs::ftruncate;
 use rustix::io::{Errno, pwrite};
@@ -47,7 +47,7 @@ impl ExportFailure {
 /// Copies a volume's file into the new, empty file `fd`. `buffer` has [`CHUNK_BYTES`] bytes.
 pub(crate) fn copy_out(
     job: &TransferJob<'_>,
-    volume: &Volume,
+    volume: &dyn FileSystem,
     buffer: &mut [u8],
     attr: &Attr,
     fd: &OwnedFd,
@@ -60,7 +60,7 @@ pub(crate) fn copy_out(
                 return Err(ExportFailure::Stopped);
             }
             let want = (CHUNK_BYTES as u64 - offset % CHUNK_BYTES as u64).min(stop - offset) as usize;
-            let count = volume.read(&OWNER, attr.ino, offset, &mut buffer[..want])?;
+            let count = volume.read(attr.ino, offset, &mut buffer[..want])?;
             if count == 0 {
                 break;
             }

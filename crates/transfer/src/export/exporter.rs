@@ -9,7 +9,7 @@ use crate::hostdir::{FileId, OpenDirs};
 use crate::job::{Control, TransferJob};
 use crate::name::shown;
 use crate::report::Report;
-use lanefs::{Ino, Volume};
+use lanefs::{FileSystem, Ino};
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::syncfs;
@@ -31,7 +31,7 @@ pub(super) struct FirstName {
 /// State of a tree's export, shared by its threads.
 pub(super) struct TreeExport<'a> {
     pub(super) job: TransferJob<'a>,
-    pub(super) volume: &'a Volume,
+    pub(super) volume: &'a dyn FileSystem,
     pub(super) options: &'a ExportOptions,
     source: &'a [u8],
     pub(super) dirs: OpenDirs,
@@ -46,7 +46,7 @@ pub(super) struct TreeExport<'a> {
 
 impl<'a> TreeExport<'a> {
     pub(super) fn new(
-        volume: &'a Volume,
+        volume: &'a dyn FileSystem,
         source: &'a [u8],
         options: &'a ExportOptions,
         control: Control<'a>,

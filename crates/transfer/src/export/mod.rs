@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::job::Control;
 use crate::name::shown;
 use crate::report::Report;
-use lanefs::{FileKind, Volume};
+use lanefs::{FileKind, FileSystem};
 use std::path::Path;
 
 pub use options::ExportOptions;
@@ -37,7 +37,7 @@ pub use options::ExportOptions;
 /// The export cannot start: `source` does not exist, `dest` cannot be made. All other failures are in the
 /// [`Report`].
 pub fn export_tree(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     source: &[u8],
     dest: &Path,
     options: &ExportOptions,

@@ -12,9 +12,8 @@ use crate::job::{Control, count};
 use crate::name::is_entry_name;
 use crate::queue::{Queue, default_threads, run_tasks};
 use crate::report::Report;
-use crate::volume::OWNER;
 use crate::xattrs::{XattrTarget, remove_inherited_acls};
-use lanefs::{Attr, FileKind, Ino, Volume, path};
+use lanefs::{Attr, FileKind, FileSystem, Ino, path};
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
 use rustix::io::Errno;
@@ -66,7 +65,7 @@ fn top_dir(path: &Path, fd: OwnedFd, attr: &Attr, made: bool) -> Result<Arc<Expo
 
 /// Exports the content of the directory `source` into the directory `dest`.
 pub(super) fn export_directory(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     source: &[u8],
     attr: &Attr,
     dest: &Path,
@@ -95,7 +94,7 @@ pub(super) fn export_directory(
 
 /// Exports a single file that is no directory.
 pub(super) fn export_single(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     source: &[u8],
     attr: &Attr,
     dest: &Path,
@@ -238,7 +237,7 @@ impl TreeExport<'_> {
         let mut names = Vec::new();
         let mut cookie = 0;
         loop {
-            let entries = match self.volume.readdir(&OWNER, dir.attr.ino, cookie, TASK_ENTRIES) {
+            let entries = match self.volume.readdir(dir.attr.ino, cookie, TASK_ENTRIES) {
                 Ok(entries) => entries,
                 Err(error) => {
                     self.problem(dir, b"", ExportFailure::Volume(error).text());

@@ -10,7 +10,6 @@ use super::pending::{Batches, PendingFile};
 use super::source::SourceName;
 use crate::host::HostMeta;
 use crate::job::count;
-use crate::volume::OWNER;
 use crate::xattrs::XattrTarget;
 use lanefs::{Code, FileKind, Ino};
 use rustix::fd::OwnedFd;
@@ -97,13 +96,13 @@ impl TreeImport<'_> {
 
     /// Sets the attributes of a file that the engine made.
     fn finish_file(&self, file: &PendingFile, ino: Ino) {
-        match self.volume.setattr(&OWNER, ino, &file.meta.set_attr()) {
+        match self.volume.setattr(ino, file.meta.set_attr()) {
             Ok(_) => {
                 count(&self.job.counters.files);
                 self.job.counters.bytes.fetch_add(file.content.len() as u64, Ordering::Relaxed);
             }
             Err(error) => {
-                let _ = self.volume.unlink(&OWNER, file.dir.ino, file.name.to_bytes());
+                let _ = self.volume.unlink(file.dir.ino, file.name.to_bytes());
                 self.job.volume_refused(file.source(), "cannot write into the volume", error);
             }
         }

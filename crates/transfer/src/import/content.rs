@@ -3,8 +3,7 @@
 use crate::error::errno_text;
 use crate::host::{CHUNK_BYTES, HostMeta};
 use crate::job::TransferJob;
-use crate::volume::OWNER;
-use lanefs::{Ino, Volume};
+use lanefs::{FileSystem, Ino};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, SeekFrom, fadvise, fstat, seek};
 use rustix::io::{Errno, pread, read};
@@ -55,7 +54,7 @@ pub(crate) struct Copied {
 /// Copies the content of `fd` to the new file `ino`. `buffer` has [`CHUNK_BYTES`] bytes.
 pub(crate) fn copy_in(
     job: &TransferJob<'_>,
-    volume: &Volume,
+    volume: &dyn FileSystem,
     buffer: &mut [u8],
     fd: &OwnedFd,
     meta: &HostMeta,
@@ -85,7 +84,7 @@ pub(crate) fn has_changed(fd: &OwnedFd, before: &HostMeta) -> Result<bool, Errno
 
 struct ContentCopy<'a> {
     job: &'a TransferJob<'a>,
-    volume: &'a Volume,
+    volume: &'a dyn FileSystem,
     buffer: &'a mut [u8],
     fd: &'a OwnedFd,
     ino: Ino,
@@ -95,7 +94,7 @@ struct ContentCopy<'a> {
 
 impl ContentCopy<'_> {
     fn write(&mut self, offset: u64, len: usize) -> Result<(), ImportFailure> {
-        self.volume.write(&OWNER, self.ino, offset, &self.buffer[..len])?;
+        self.volume.write(self.ino, offset, &self.buffer[..len])?;
         self.end = offset + len as u64;
         self.job.counters.bytes.fetch_add(len as u64, Relaxed);
         Ok(())

@@ -10,10 +10,9 @@ use crate::hostdir::{FileId, OpenDirs};
 use crate::job::{Control, TransferJob, count};
 use crate::name::shown;
 use crate::report::Report;
-use crate::volume::OWNER;
 use crate::volume_entry::VolumeEntryError;
 use crate::xattrs::{XattrBuffers, XattrTarget};
-use lanefs::{Ino, Volume, XattrMode};
+use lanefs::{FileSystem, Ino, XattrMode};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
@@ -42,7 +41,7 @@ impl ThreadBuffers {
 /// State of a tree's import, shared by its threads.
 pub(super) struct TreeImport<'a> {
     pub(super) job: TransferJob<'a>,
-    pub(super) volume: &'a Volume,
+    pub(super) volume: &'a dyn FileSystem,
     pub(super) options: &'a ImportOptions<'a>,
     pub(super) dirs: OpenDirs,
     /// Small files that wait to be made together, where the caller has an engine for that.
@@ -55,7 +54,11 @@ pub(super) struct TreeImport<'a> {
 }
 
 impl<'a> TreeImport<'a> {
-    pub(super) fn new(volume: &'a Volume, options: &'a ImportOptions<'a>, control: Control<'a>) -> Self {
+    pub(super) fn new(
+        volume: &'a dyn FileSystem,
+        options: &'a ImportOptions<'a>,
+        control: Control<'a>,
+    ) -> Self {
         let no_atime = if rustix::process::geteuid().is_root() { OFlags::NOATIME } else { OFlags::empty() };
         TreeImport {
             job: TransferJob::new(control),
@@ -88,7 +91,7 @@ impl<'a> TreeImport<'a> {
             if !dir.end_task() {
                 return;
             }
-            if let Err(error) = self.volume.setattr(&OWNER, dir.ino, &dir.attr) {
+            if let Err(error) = self.volume.setattr(dir.ino, dir.attr) {
                 self.job.volume_refused(dir.host.path(b""), "cannot set the attributes of", error);
             }
             current = dir.parent.clone();
@@ -104,7 +107,7 @@ impl<'a> TreeImport<'a> {
         path: impl Fn() -> Vec<u8>,
     ) {
         let refused = buffers.xattrs.each(target, |name, value| {
-            match self.volume.setxattr(&OWNER, ino, name, value, XattrMode::Set) {
+            match self.volume.setxattr(ino, name, value, XattrMode::Set) {
                 Ok(()) => count(&self.job.counters.xattrs),
                 Err(error) => {
                     let doing = format!("cannot keep the attribute {}", shown(name));

@@ -24,7 +24,7 @@ mod walk;
 use crate::error::{Error, Result};
 use crate::job::Control;
 use crate::report::Report;
-use lanefs::{FileKind, Volume};
+use lanefs::{FileKind, FileSystem};
 use rustix::fs::{AtFlags, CWD, statat};
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub use options::{ImportOptions, Maker};
 /// The import cannot start: `source` cannot be read, `dest` cannot be made. All other failures are in the
 /// [`Report`].
 pub fn import_tree(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     source: &Path,
     dest: &[u8],
     options: &ImportOptions<'_>,

@@ -30,6 +30,11 @@ pub trait Maker: Sync {
     /// # Errors
     /// The volume's; changes made before the error stay.
     fn make(&self, base: Ino, changes: &[Change<'_>]) -> lanefs::Result<Vec<Applied>>;
+
+    /// Largest number of files in a batch, and of bytes of their contents.
+    fn limits(&self) -> (usize, usize) {
+        (16_384, 64 << 20)
+    }
 }
 
 impl fmt::Debug for dyn Maker + '_ {

@@ -9,10 +9,6 @@ use parking_lot::{Mutex, MutexGuard};
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// Largest number of files in a batch, and of bytes of their contents.
-const MAX_FILES: usize = 16_384;
-const MAX_BYTES: usize = 64 << 20;
-
 /// Mode of a file whose owner is not set yet: closed to other users.
 const UNFINISHED: u16 = 0o600;
 
@@ -50,6 +46,8 @@ pub(super) struct Batches<'m> {
     pub(super) maker: &'m dyn Maker,
     /// Directory in which paths begin: the top directory of the import.
     pub(super) base: Ino,
+    /// Number of files, and bytes of their contents, from which on a batch is full.
+    limits: (usize, usize),
     open: Mutex<OpenBatch>,
     /// Locked while a thread makes a batch. One batch is made and one is filled, so memory stays bounded.
     making: Mutex<()>,
@@ -57,7 +55,7 @@ pub(super) struct Batches<'m> {
 
 impl<'m> Batches<'m> {
     pub(super) fn new(maker: &'m dyn Maker, base: Ino) -> Self {
-        Batches { maker, base, open: Mutex::default(), making: Mutex::default() }
+        Batches { maker, base, limits: maker.limits(), open: Mutex::default(), making: Mutex::default() }
     }
 
     /// Adds a file. Returns the batch where it is full: the caller makes it, and keeps the guard until then.
@@ -65,8 +63,9 @@ impl<'m> Batches<'m> {
         let mut open = self.open.lock();
         open.bytes += file.content.len();
         open.files.push(file);
-        debug_assert!(open.files.len() <= MAX_FILES, "a full batch is taken at once");
-        if open.files.len() < MAX_FILES && open.bytes < MAX_BYTES {
+        let (max_files, max_bytes) = self.limits;
+        debug_assert!(open.files.len() <= max_files.max(1), "a full batch is taken at once");
+        if open.files.len() < max_files && open.bytes < max_bytes {
             return None;
         }
         // With the open batch locked: other threads wait until a batch may be made.

@@ -5,7 +5,6 @@ use super::dir::ImportDir;
 use super::importer::{ThreadBuffers, TreeImport};
 use crate::host::HostMeta;
 use crate::job::count;
-use crate::volume::OWNER;
 use crate::volume_entry::{NewVolumeEntry, VolumeEntryError, create_entry, link_entry};
 use crate::xattrs::XattrTarget;
 use lanefs::{FileKind, Ino};
@@ -75,7 +74,7 @@ impl TreeImport<'_> {
                 let others = self.links.failed(&key);
                 self.abandon(source, &entry, failure);
                 for (dir, name, path) in others {
-                    let _ = self.volume.unlink(&OWNER, dir, &name);
+                    let _ = self.volume.unlink(dir, &name);
                     self.job.problem(path, "is a hard link to a file that could not be imported");
                 }
             }
@@ -91,9 +90,9 @@ impl TreeImport<'_> {
             Vec::new()
         };
         create_entry(volume, dir, new_name, self.options.overwrite, |name| match source.meta.kind {
-            FileKind::File => volume.create_file(&OWNER, dir, name, perm),
-            FileKind::Symlink => volume.symlink(&OWNER, dir, name, &target),
-            kind => volume.mknod(&OWNER, dir, name, kind, perm, source.meta.rdev),
+            FileKind::File => volume.create_file(dir, name, perm),
+            FileKind::Symlink => volume.symlink(dir, name, &target),
+            kind => volume.mknod(dir, name, kind, perm, source.meta.rdev),
         })
     }
 
@@ -138,7 +137,7 @@ impl TreeImport<'_> {
                 }
             }
         };
-        self.volume.setattr(&OWNER, ino, &set)?;
+        self.volume.setattr(ino, set)?;
         Ok(counter)
     }
 

@@ -13,7 +13,7 @@ use crate::queue::{Queue, default_threads, run_tasks};
 use crate::report::Report;
 use crate::volume::destination;
 use crate::volume_entry::make_directory;
-use lanefs::{FileKind, Ino, SetAttr, Volume, path};
+use lanefs::{FileKind, FileSystem, Ino, SetAttr, path};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fstat, openat, statat};
 use rustix::io::Errno;
@@ -63,7 +63,7 @@ impl NameKind {
 
 /// Imports the content of the directory `source` into the directory `dest`.
 pub(super) fn import_directory(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     source: &Path,
     dest: &[u8],
     options: &ImportOptions<'_>,
@@ -95,7 +95,7 @@ pub(super) fn import_directory(
 
 /// Imports a single file that is no directory.
 pub(super) fn import_single(
-    volume: &Volume,
+    volume: &dyn FileSystem,
     source: &Path,
     dest: &[u8],
     options: &ImportOptions<'_>,
@@ -119,7 +119,7 @@ pub(super) fn import_single(
 }
 
 /// Returns directory and name of a single file's destination.
-fn single_destination(volume: &Volume, dest: &[u8], own_name: &[u8]) -> Result<(Ino, Vec<u8>)> {
+fn single_destination(volume: &dyn FileSystem, dest: &[u8], own_name: &[u8]) -> Result<(Ino, Vec<u8>)> {
     if let Ok(attr) = volume.resolve(dest)
         && attr.kind == FileKind::Directory
     {

@@ -3,11 +3,11 @@
 use super::location::Location;
 use super::sink::Sink;
 use super::source::{CopySource, SourceStep};
-use crate::context::{Context, OWNER};
+use crate::context::Context;
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::progress::Progress;
 use crate::walk::Visit;
-use lanefs::{FileKind, Ino};
+use lanefs::{FileKind, FileSystem, Ino};
 use std::collections::HashSet;
 
 /// Bytes in one read and write.
@@ -41,7 +41,12 @@ impl Copier {
     ///
     /// # Errors
     /// Failures that end the copy; a failure for one file is reported.
-    pub(super) fn copy(&mut self, context: &mut Context<'_>, from: &Location, to: &Location) -> Outcome {
+    pub(super) fn copy(
+        &mut self,
+        context: &mut Context<'_, impl FileSystem>,
+        from: &Location,
+        to: &Location,
+    ) -> Outcome {
         let mut source = CopySource::open(context, from, !self.options.recursive)?;
         if source.meta().kind == FileKind::Directory {
             if !self.options.recursive {
@@ -62,7 +67,7 @@ impl Copier {
 
     fn copy_step(
         &mut self,
-        context: &Context<'_>,
+        context: &Context<'_, impl FileSystem>,
         source: &mut CopySource<'_>,
         step: &SourceStep,
         to: &Location,
@@ -81,7 +86,12 @@ impl Copier {
     }
 
     /// Copies one file, or creates one directory.
-    fn copy_one(&mut self, context: &Context<'_>, step: &SourceStep, sink: &Sink<'_>) -> Outcome {
+    fn copy_one(
+        &mut self,
+        context: &Context<'_, impl FileSystem>,
+        step: &SourceStep,
+        sink: &Sink<'_>,
+    ) -> Outcome {
         let meta = &step.meta;
         match meta.kind {
             FileKind::Directory => return sink.directory(context, meta, self.options.preserve),
@@ -97,7 +107,12 @@ impl Copier {
         sink.finish(context, meta, self.options.preserve)
     }
 
-    fn copy_content(&mut self, context: &Context<'_>, step: &SourceStep, sink: &Sink<'_>) -> Outcome {
+    fn copy_content(
+        &mut self,
+        context: &Context<'_, impl FileSystem>,
+        step: &SourceStep,
+        sink: &Sink<'_>,
+    ) -> Outcome {
         let reader = step.reader(context)?;
         let mut writer = sink.file(context, &step.meta)?;
         if writer.is_same_file(&reader) {
@@ -130,7 +145,12 @@ impl Copier {
 }
 
 /// Refuses to copy a directory into itself, which would never end.
-fn refuse_into_itself(context: &Context<'_>, from: &Location, to: &Location, source: Ino) -> Outcome {
+fn refuse_into_itself(
+    context: &Context<'_, impl FileSystem>,
+    from: &Location,
+    to: &Location,
+    source: Ino,
+) -> Outcome {
     let mut dir = match context.try_resolve(&to.path, true)? {
         Ok(attr) => attr.ino,
         Err(_) => context.parent(&to.path)?.0,
@@ -142,7 +162,7 @@ fn refuse_into_itself(context: &Context<'_>, from: &Location, to: &Location, sou
             let advice = "choose a target outside of it";
             return Err(Failure::partial(from.argument(), "cannot be copied into itself", advice));
         }
-        dir = context.volume.lookup(&OWNER, dir, b"..").map_err(|e| Failure::volume(&to.path, &e))?.0;
+        dir = context.volume.lookup(dir, b"..").map_err(|e| Failure::volume(&to.path, &e))?.0;
     }
     Ok(())
 }

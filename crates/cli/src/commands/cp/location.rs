@@ -3,7 +3,7 @@
 use crate::bytes;
 use crate::context::Context;
 use crate::failure::Failure;
-use lanefs::path;
+use lanefs::{FileSystem, path};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ impl Location {
     ///
     /// # Errors
     /// The volume could not answer.
-    pub(super) fn is_directory(&self, context: &Context<'_>) -> Result<bool, Failure> {
+    pub(super) fn is_directory(&self, context: &Context<'_, impl FileSystem>) -> Result<bool, Failure> {
         match self.inside {
             true => context.is_directory(&self.path),
             false => Ok(self.host_path().is_dir()),

@@ -1,8 +1,8 @@
 //! Reading of files to copy.
 
-use crate::context::{Context, OWNER};
+use crate::context::Context;
 use crate::failure::Failure;
-use lanefs::{Code, Ino, Seek};
+use lanefs::{Code, FileSystem, Ino, Seek};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::fs::File;
@@ -32,7 +32,11 @@ impl Reader {
     ///
     /// # Errors
     /// Names the file.
-    pub(super) fn data(&self, context: &Context<'_>, offset: u64) -> Result<Option<(u64, u64)>, Failure> {
+    pub(super) fn data(
+        &self,
+        context: &Context<'_, impl FileSystem>,
+        offset: u64,
+    ) -> Result<Option<(u64, u64)>, Failure> {
         match self {
             Reader::Inside { ino, path } => {
                 let seek = |offset, what| match context.volume.seek(*ino, offset, what) {
@@ -64,13 +68,13 @@ impl Reader {
     /// Names the file.
     pub(super) fn read(
         &self,
-        context: &Context<'_>,
+        context: &Context<'_, impl FileSystem>,
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize, Failure> {
         match self {
             Reader::Inside { ino, path } => {
-                context.volume.read(&OWNER, *ino, offset, buffer).map_err(|e| Failure::volume(path, &e))
+                context.volume.read(*ino, offset, buffer).map_err(|e| Failure::volume(path, &e))
             }
             Reader::Host { file, path } => {
                 file.read_at(buffer, offset).map_err(|error| Failure::host(path, &error))
@@ -82,7 +86,7 @@ impl Reader {
     ///
     /// # Errors
     /// Names the file.
-    pub(super) fn size(&self, context: &Context<'_>) -> Result<u64, Failure> {
+    pub(super) fn size(&self, context: &Context<'_, impl FileSystem>) -> Result<u64, Failure> {
         match self {
             Reader::Inside { ino, path } => Ok(context.attr(path, *ino)?.size),
             Reader::Host { file, path } => {

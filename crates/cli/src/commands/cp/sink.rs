@@ -4,10 +4,10 @@ use super::location::Location;
 use super::meta::FileMeta;
 use super::writer::Writer;
 use crate::bytes;
-use crate::context::{Context, OWNER};
+use crate::context::Context;
 use crate::failure::{Failure, Outcome, REMOVE_OR_RENAME};
 use crate::output_file::OutputFile;
-use lanefs::{Code, FileKind, SetAttr, Time};
+use lanefs::{Code, FileKind, FileSystem, SetAttr, Time};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use std::fs::{self, OpenOptions};
@@ -36,7 +36,7 @@ impl<'l> Sink<'l> {
     ///
     /// # Errors
     /// The volume could not answer.
-    pub(super) fn exists(&self, context: &Context<'_>) -> Result<bool, Failure> {
+    pub(super) fn exists(&self, context: &Context<'_, impl FileSystem>) -> Result<bool, Failure> {
         match self.location.inside {
             true => Ok(context.try_resolve(&self.location.path, false)?.is_ok()),
             false => Ok(fs::symlink_metadata(self.location.host_path()).is_ok()),
@@ -47,14 +47,19 @@ impl<'l> Sink<'l> {
     ///
     /// # Errors
     /// Names the location.
-    pub(super) fn directory(&self, context: &Context<'_>, meta: &FileMeta, preserve: bool) -> Outcome {
+    pub(super) fn directory(
+        &self,
+        context: &Context<'_, impl FileSystem>,
+        meta: &FileMeta,
+        preserve: bool,
+    ) -> Outcome {
         if self.location.inside {
             return match context.try_resolve(&self.location.path, self.given)? {
                 Ok(attr) if attr.kind == FileKind::Directory => Ok(()),
                 Ok(_) => Err(self.not_a_directory()),
                 Err(Code::NotFound) => {
                     let (dir, name) = context.parent(&self.location.path)?;
-                    let made = context.volume.mkdir(&OWNER, dir, name, meta.copy_perm(preserve));
+                    let made = context.volume.mkdir(dir, name, meta.copy_perm(preserve));
                     made.map(drop).map_err(|e| self.failure(&e))
                 }
                 Err(code) => Err(Failure::code(&self.location.path, code)),
@@ -79,10 +84,10 @@ impl<'l> Sink<'l> {
     ///
     /// # Errors
     /// Names the location.
-    pub(super) fn symlink(&self, context: &Context<'_>, target: &[u8]) -> Outcome {
+    pub(super) fn symlink(&self, context: &Context<'_, impl FileSystem>, target: &[u8]) -> Outcome {
         if self.location.inside {
             let (dir, name) = context.parent(&self.location.path)?;
-            return context.volume.symlink(&OWNER, dir, name, target).map(drop).map_err(|e| self.failure(&e));
+            return context.volume.symlink(dir, name, target).map(drop).map_err(|e| self.failure(&e));
         }
         let path = self.location.host_path();
         std::os::unix::fs::symlink(bytes::to_path(target), &path)
@@ -93,10 +98,10 @@ impl<'l> Sink<'l> {
     ///
     /// # Errors
     /// Names the location. On the host only root may create devices.
-    pub(super) fn special(&self, context: &Context<'_>, meta: &FileMeta) -> Outcome {
+    pub(super) fn special(&self, context: &Context<'_, impl FileSystem>, meta: &FileMeta) -> Outcome {
         if self.location.inside {
             let (dir, name) = context.parent(&self.location.path)?;
-            let made = context.volume.mknod(&OWNER, dir, name, meta.kind, meta.perm & 0o777, meta.rdev);
+            let made = context.volume.mknod(dir, name, meta.kind, meta.perm & 0o777, meta.rdev);
             return made.map(drop).map_err(|e| self.failure(&e));
         }
         let path = self.location.host_path();
@@ -110,7 +115,11 @@ impl<'l> Sink<'l> {
     ///
     /// # Errors
     /// Names the location.
-    pub(super) fn file(&self, context: &Context<'_>, meta: &FileMeta) -> Result<Writer, Failure> {
+    pub(super) fn file(
+        &self,
+        context: &Context<'_, impl FileSystem>,
+        meta: &FileMeta,
+    ) -> Result<Writer, Failure> {
         if self.location.inside {
             let file = OutputFile::open(context, &self.location.path, meta.perm & 0o777)?;
             return Ok(Writer::Inside { file, path: self.location.path.clone() });
@@ -140,7 +149,12 @@ impl<'l> Sink<'l> {
     ///
     /// # Errors
     /// Names the location.
-    pub(super) fn finish(&self, context: &Context<'_>, meta: &FileMeta, preserve: bool) -> Outcome {
+    pub(super) fn finish(
+        &self,
+        context: &Context<'_, impl FileSystem>,
+        meta: &FileMeta,
+        preserve: bool,
+    ) -> Outcome {
         if self.location.inside {
             return if preserve { self.finish_inside(context, meta) } else { Ok(()) };
         }
@@ -154,7 +168,7 @@ impl<'l> Sink<'l> {
         outcome.map_err(|error| Failure::host(&path, &error))
     }
 
-    fn finish_inside(&self, context: &Context<'_>, meta: &FileMeta) -> Outcome {
+    fn finish_inside(&self, context: &Context<'_, impl FileSystem>, meta: &FileMeta) -> Outcome {
         let ino = context.resolve(&self.location.path, self.given && meta.kind != FileKind::Symlink)?.ino;
         let set = SetAttr {
             perm: (meta.kind != FileKind::Symlink).then_some(meta.perm),
@@ -164,7 +178,7 @@ impl<'l> Sink<'l> {
             atime: Some(meta.atime),
             mtime: Some(meta.mtime),
         };
-        context.volume.setattr(&OWNER, ino, &set).map(drop).map_err(|e| self.failure(&e))
+        context.volume.setattr(ino, set).map(drop).map_err(|e| self.failure(&e))
     }
 }
 

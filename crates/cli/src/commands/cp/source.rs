@@ -7,7 +7,7 @@ use crate::bytes;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::walk::{Visit, Walk, WalkOptions};
-use lanefs::{FileKind, path};
+use lanefs::{FileKind, FileSystem, path};
 use std::fs::{self, File, ReadDir};
 
 /// One step of the walk through the source.
@@ -39,7 +39,11 @@ impl<'v> CopySource<'v> {
     ///
     /// # Errors
     /// Names the location.
-    pub(super) fn open(context: &Context<'v>, start: &Location, follow: bool) -> Result<Self, Failure> {
+    pub(super) fn open(
+        context: &Context<'v, impl FileSystem>,
+        start: &Location,
+        follow: bool,
+    ) -> Result<Self, Failure> {
         let (meta, walk) = if start.inside {
             let attr = context.resolve(&start.path, follow)?;
             let walk = Walk::new(context.volume, &start.path, attr.ino, attr.kind, WalkOptions::default());
@@ -67,7 +71,10 @@ impl<'v> CopySource<'v> {
     }
 
     /// Returns the next step.
-    pub(super) fn next(&mut self, context: &Context<'_>) -> Option<Result<SourceStep, Failure>> {
+    pub(super) fn next(
+        &mut self,
+        context: &Context<'_, impl FileSystem>,
+    ) -> Option<Result<SourceStep, Failure>> {
         match &mut self.walk {
             SourceWalk::Inside(walk) => {
                 let step = match walk.next()? {
@@ -164,7 +171,7 @@ impl SourceStep {
     ///
     /// # Errors
     /// Names the link.
-    pub(super) fn target(&self, context: &Context<'_>) -> Result<Vec<u8>, Failure> {
+    pub(super) fn target(&self, context: &Context<'_, impl FileSystem>) -> Result<Vec<u8>, Failure> {
         match self.meta.ino {
             Some(ino) => context.volume.readlink(ino).map_err(|e| Failure::volume(&self.from.path, &e)),
             None => {
@@ -179,7 +186,7 @@ impl SourceStep {
     ///
     /// # Errors
     /// Names the file.
-    pub(super) fn reader(&self, context: &Context<'_>) -> Result<Reader, Failure> {
+    pub(super) fn reader(&self, context: &Context<'_, impl FileSystem>) -> Result<Reader, Failure> {
         let from = self.from.path.clone();
         match self.meta.ino {
             Some(ino) => Ok(Reader::Inside { ino, path: from }),

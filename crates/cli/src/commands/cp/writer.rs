@@ -1,10 +1,10 @@
 //! Writing of copies.
 
 use super::reader::Reader;
-use crate::context::{Context, OWNER};
+use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output_file::OutputFile;
-use lanefs::SetAttr;
+use lanefs::{FileSystem, SetAttr};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ impl Writer {
     ///
     /// # Errors
     /// Names the file.
-    pub(super) fn clear(&mut self, context: &Context<'_>) -> Outcome {
+    pub(super) fn clear(&mut self, context: &Context<'_, impl FileSystem>) -> Outcome {
         match self {
             Writer::Inside { file, path } => file.truncate(context, path, 0),
             Writer::Host { created: true, .. } => Ok(()),
@@ -46,10 +46,15 @@ impl Writer {
     ///
     /// # Errors
     /// Names the file.
-    pub(super) fn write(&mut self, context: &Context<'_>, offset: u64, data: &[u8]) -> Outcome {
+    pub(super) fn write(
+        &mut self,
+        context: &Context<'_, impl FileSystem>,
+        offset: u64,
+        data: &[u8],
+    ) -> Outcome {
         match self {
             Writer::Inside { file, path } => {
-                let written = context.volume.write(&OWNER, file.attr.ino, offset, data);
+                let written = context.volume.write(file.attr.ino, offset, data);
                 written.map(drop).map_err(|e| Failure::volume(path, &e))
             }
             Writer::Host { file, path, .. } => {
@@ -62,14 +67,14 @@ impl Writer {
     ///
     /// # Errors
     /// Names the file.
-    pub(super) fn finish(&mut self, context: &Context<'_>, size: u64) -> Outcome {
+    pub(super) fn finish(&mut self, context: &Context<'_, impl FileSystem>, size: u64) -> Outcome {
         match self {
             Writer::Inside { file, path } => {
                 if context.attr(path, file.attr.ino)?.size == size {
                     return Ok(());
                 }
                 let set = SetAttr { size: Some(size), ..SetAttr::default() };
-                let done = context.volume.setattr(&OWNER, file.attr.ino, &set);
+                let done = context.volume.setattr(file.attr.ino, set);
                 done.map(drop).map_err(|e| Failure::volume(path, &e))
             }
             Writer::Host { file, path, .. } => {
@@ -84,7 +89,7 @@ impl Writer {
     }
 
     /// Removes the file after a failure, if the copy created it.
-    pub(super) fn abandon(&self, context: &Context<'_>) {
+    pub(super) fn abandon(&self, context: &Context<'_, impl FileSystem>) {
         match self {
             Writer::Inside { file, .. } => file.abandon(context),
             Writer::Host { path, created: true, .. } => {

@@ -128,8 +128,7 @@ impl ListingFormat {
 }
 
 fn terminal_columns() -> usize {
-    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    set.or_else(console::columns).filter(|columns| *columns > 0).unwrap_or(DEFAULT_COLUMNS)
+    console::columns().unwrap_or(DEFAULT_COLUMNS)
 }
 
 fn print_json(context: &mut Context<'_>, row: &ListingRow) -> Outcome {

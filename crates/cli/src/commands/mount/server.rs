@@ -1,6 +1,6 @@
 //! Starting and serving a mount.
 
-use crate::console::{self, Streams};
+use crate::console;
 use crate::escape::escape;
 use crate::failure::Failure;
 use crate::image::Image;
@@ -188,8 +188,7 @@ struct MountService {
 
 impl Service for MountService {
     fn execute(&self, volume: &Volume, request: CommandRequest) -> u8 {
-        let CommandRequest { arguments, input, output, errors, cancelled } = request;
-        let streams = Arc::new(Streams { input, output, errors, cancelled });
+        let CommandRequest { arguments, streams } = request;
         console::as_client(streams, || (self.runner)(&self.image, volume, &arguments))
     }
 

@@ -1,0 +1,200 @@
+//! The calls that a program can make on a volume wherever its engine runs: in this process, or in the process
+//! that serves a mount.
+
+use crate::bulk::{Applied, Change};
+use crate::error::{Error, Result};
+use crate::tree::MkdirAll;
+use crate::types::{
+    Attr, Caller, DirEntry, Ino, RenameMode, Resolution, ResolveOptions, Seek, SetAttr, XattrMode,
+};
+use crate::volume::Volume;
+use lanefs_format::{Code, FileKind};
+
+const OWNER: &Caller = &Caller::OWNER;
+
+/// Calls on a volume, as its owner ([`Caller::OWNER`]).
+///
+/// Each call does the same as [`Volume`]'s of this name, with the same errors. An implementation that reaches
+/// the volume through another process also fails with [`Error::Io`] where that process does not reply.
+#[allow(missing_docs, reason = "the calls of `Volume` with these names have the documentation")]
+pub trait FileSystem: Sync {
+    fn root(&self) -> Ino;
+
+    /// Resolves a path that starts in `base` where it is relative, with attributes.
+    ///
+    /// # Errors
+    /// As [`Volume::resolve_batch`]; all others are in the result.
+    fn resolve_at(&self, base: Ino, path: &[u8], follow: bool) -> Result<Resolution>;
+
+    /// Returns the attributes of the inode that a path names. Symbolic links are followed.
+    ///
+    /// # Errors
+    /// As [`Volume::resolve`].
+    fn resolve(&self, path: &[u8]) -> Result<Attr> {
+        attributes(self, path, true)
+    }
+
+    /// Resolves as [`resolve`](Self::resolve) does, but does not follow a symbolic link in the last
+    /// component.
+    ///
+    /// # Errors
+    /// As [`Volume::resolve`].
+    fn resolve_no_follow(&self, path: &[u8]) -> Result<Attr> {
+        attributes(self, path, false)
+    }
+
+    fn lookup(&self, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)>;
+    fn getattr(&self, ino: Ino) -> Result<Attr>;
+    fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Attr>;
+    fn create_file(&self, dir: Ino, name: &[u8], perm: u16) -> Result<Attr>;
+    fn mknod(&self, dir: Ino, name: &[u8], kind: FileKind, perm: u16, rdev: u64) -> Result<Attr>;
+    fn mkdir(&self, dir: Ino, name: &[u8], perm: u16) -> Result<Attr>;
+
+    /// Makes a directory and the missing ones above it.
+    ///
+    /// # Errors
+    /// As [`Volume::mkdir_all_with`].
+    fn mkdir_all(&self, options: MkdirAll, path: &[u8]) -> Result<Attr>;
+
+    fn symlink(&self, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr>;
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr>;
+    fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()>;
+    fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], mode: RenameMode) -> Result<()>;
+
+    /// Lists entries behind `cookie`: at most `max` of them, and at least one where there is one.
+    ///
+    /// # Errors
+    /// As [`Volume::readdir`].
+    fn readdir(&self, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>>;
+
+    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// Writes all of `data`; in an implementation through another process, an error leaves a part written.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize>;
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64>;
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()>;
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
+    fn apply(&self, base: Ino, changes: &[Change<'_>]) -> Result<Vec<Applied>>;
+    fn sync(&self) -> Result<()>;
+}
+
+fn attributes(volume: &(impl FileSystem + ?Sized), path: &[u8], follow: bool) -> Result<Attr> {
+    let named = |error: Error| error.at(String::from_utf8_lossy(path));
+    let found = volume.resolve_at(volume.root(), path, follow).map_err(named)?;
+    match (found.code, found.attr) {
+        (Code::Success, Some(attr)) => Ok(attr),
+        (Code::Success, None) => Err(named(Code::NotFound.into())),
+        (code, _) => Err(named(code.into())),
+    }
+}
+
+impl FileSystem for Volume {
+    fn root(&self) -> Ino {
+        self.root()
+    }
+
+    fn resolve_at(&self, base: Ino, path: &[u8], follow: bool) -> Result<Resolution> {
+        let options = ResolveOptions { base: Some(base), follow, attributes: true, caller: Caller::OWNER };
+        let answers = self.resolve_batch(&options, &[path])?;
+        let none = Resolution { code: Code::NotFound, ino: None, kind: None, attr: None };
+        Ok(answers.first().copied().unwrap_or(none))
+    }
+
+    fn resolve(&self, path: &[u8]) -> Result<Attr> {
+        self.resolve(path)
+    }
+
+    fn resolve_no_follow(&self, path: &[u8]) -> Result<Attr> {
+        self.resolve_no_follow(path)
+    }
+
+    fn lookup(&self, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
+        self.lookup(OWNER, dir, name)
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.getattr(ino)
+    }
+
+    fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Attr> {
+        self.setattr(OWNER, ino, &set)
+    }
+
+    fn create_file(&self, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
+        self.create_file(OWNER, dir, name, perm)
+    }
+
+    fn mknod(&self, dir: Ino, name: &[u8], kind: FileKind, perm: u16, rdev: u64) -> Result<Attr> {
+        self.mknod(OWNER, dir, name, kind, perm, rdev)
+    }
+
+    fn mkdir(&self, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
+        self.mkdir(OWNER, dir, name, perm)
+    }
+
+    fn mkdir_all(&self, options: MkdirAll, path: &[u8]) -> Result<Attr> {
+        self.mkdir_all_with(&options, path)
+    }
+
+    fn symlink(&self, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
+        self.symlink(OWNER, dir, name, target)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        self.readlink(ino)
+    }
+
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
+        self.link(OWNER, ino, dir, name)
+    }
+
+    fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()> {
+        self.unlink(OWNER, dir, name)
+    }
+
+    fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], mode: RenameMode) -> Result<()> {
+        self.rename(OWNER, from, name, to, new_name, mode)
+    }
+
+    fn readdir(&self, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>> {
+        self.readdir(OWNER, dir, cookie, max)
+    }
+
+    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.read(OWNER, ino, offset, buffer)
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
+        self.write(OWNER, ino, offset, data)
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        self.seek(ino, offset, what)
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.getxattr(OWNER, ino, name)
+    }
+
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.setxattr(OWNER, ino, name, value, mode)
+    }
+
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.listxattr(ino)
+    }
+
+    fn apply(&self, base: Ino, changes: &[Change<'_>]) -> Result<Vec<Applied>> {
+        self.apply(base, changes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.sync()
+    }
+}
