@@ -2,7 +2,7 @@
 
 use lanefs::{Caller, InodeSize, Volume, XattrMode};
 use lanefs_testkit::volume::options;
-use lanefs_transfer::{ArchiveTarget, Control, Silent, export_archive};
+use lanefs_transfer::{ArchiveTarget, Control, ExportOptions, Silent, export_archive};
 use std::path::Path;
 
 fn archives(folder: &Path) {
@@ -20,7 +20,8 @@ fn archives(folder: &Path) {
     for name in ["tree.tar", "tree.tar.gz", "tree.tar.zst"] {
         let path = folder.join(name);
         let control = Control { interrupt: &|| false, progress: &Silent };
-        export_archive(&volume, b"/t", ArchiveTarget::File(&path), true, control).expect("an archive");
+        let options = ExportOptions { overwrite: true, ..ExportOptions::default() };
+        export_archive(&volume, b"/t", ArchiveTarget::File(&path), &options, control).expect("an archive");
     }
 }
 

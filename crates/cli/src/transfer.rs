@@ -99,6 +99,7 @@ pub fn failure(error: &Error) -> Failure {
             exit::IMAGE
         }
         Error::Volume { source: lanefs::Error::Code(_) | lanefs::Error::At { .. }, .. } => exit::PARTIAL,
+        Error::Expansion { .. } => exit::IMAGE,
         Error::Host { .. } | Error::Volume { .. } | Error::Archive { .. } => exit::HOST,
     };
     Failure::Message { exit, text: error.to_string(), ends: true }

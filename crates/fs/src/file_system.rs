@@ -20,6 +20,12 @@ const OWNER: &Caller = &Caller::OWNER;
 pub trait FileSystem: Sync {
     fn root(&self) -> Ino;
 
+    /// Returns the size of the volume in bytes.
+    ///
+    /// # Errors
+    /// As [`Volume::statfs`].
+    fn size(&self) -> Result<u64>;
+
     /// Resolves a path that starts in `base` where it is relative, with attributes.
     ///
     /// # Errors
@@ -97,6 +103,10 @@ fn attributes(volume: &(impl FileSystem + ?Sized), path: &[u8], follow: bool) ->
 impl FileSystem for Volume {
     fn root(&self) -> Ino {
         self.root()
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.statfs().map(|space| space.blocks.saturating_mul(space.block_size))
     }
 
     fn resolve_at(&self, base: Ino, path: &[u8], follow: bool) -> Result<Resolution> {

@@ -14,6 +14,7 @@ pub(crate) const MAX_DATA_BYTES: usize = 4 << 20;
 const MAX_ENTRIES: usize = 4096;
 
 /// Numbers of the calls whose arguments or answers are not plain values.
+/// The root directory, and the size of the volume in bytes.
 pub(crate) const ROOT: u8 = 100;
 pub(crate) const READ: u8 = 101;
 pub(crate) const WRITE: u8 = 102;
@@ -61,10 +62,7 @@ pub(crate) fn execute(
         WRITE => write(volume, arguments)?,
         READDIR => readdir(volume, arguments, &mut answer)?,
         APPLY => apply(volume, arguments, &mut answer)?,
-        ROOT if arguments.is_empty() => {
-            volume.root().put(&mut answer);
-            Ok(())
-        }
+        ROOT if arguments.is_empty() => volume.size().map(|size| (volume.root(), size).put(&mut answer)),
         SYNC if arguments.is_empty() => finish(),
         number => plain(volume, number, arguments, &mut answer)?,
     };
@@ -156,7 +154,7 @@ mod tests {
                 match next() % 4 {
                     0 => inodes[next() % inodes.len()].put(&mut call),
                     1 => {
-                        [&b"d"[..], b"f", b"..", b"", b"a/b", b"\0", &[b'x'; 300]][next() % 7].put(&mut call)
+                        [&b"d"[..], b"f", b"..", b"", b"a/b", b"\0", &[b'x'; 300]][next() % 7].put(&mut call);
                     }
                     2 => (next() as u16).put(&mut call),
                     _ => call.push(next() as u8),

@@ -102,8 +102,11 @@ impl MountedVolume {
 
     /// Connects to the server. Sends nothing before it has proved that it is the mount's, and this user's.
     pub(crate) fn connect(&self, purpose: Purpose, content: &[u8]) -> Result<OwnedFd> {
-        let address = self.address()?;
-        let socket = self.open(&address)?;
+        self.connect_to(&self.address()?, purpose, content)
+    }
+
+    fn connect_to(&self, address: &Address, purpose: Purpose, content: &[u8]) -> Result<OwnedFd> {
+        let socket = self.open(address)?;
         let failed = |error: io::Error| self.failed(&error);
         let hello = wire::receive(&socket, &Patience::short()).map_err(failed)?;
         let hello = hello.filter(|frame| frame.kind == Kind::Hello);
@@ -336,5 +339,50 @@ impl Workers {
     fn finish(self) {
         drop(self.queues);
         let _ = self.errors_written.recv_timeout(LAST_MESSAGES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Connects to a server that says `hello`; returns the error, and the bytes that the server got.
+    fn refused(hello: Vec<u8>) -> (String, usize) {
+        let (address, listener) =
+            (Address::random().expect("random bytes"), wire::socket().expect("a socket"));
+        rustix::net::bind(&listener, &address.socket().expect("a name")).expect("bound");
+        rustix::net::listen(&listener, 1).expect("listening");
+        let mount = MountedVolume { dir: "/mnt".into(), source: "/v.lane".into() };
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let client = rustix::net::accept(&listener).expect("a client");
+                wire::send(&client, Kind::Hello, &[&hello], &Patience::ENDLESS).expect("sent");
+                let mut got = Vec::new();
+                let mut client = std::os::unix::net::UnixStream::from(client);
+                client.read_to_end(&mut got).expect("the end");
+                got.len()
+            });
+            let error = mount.connect_to(&address, Purpose::Statistics, b"").expect_err("refused");
+            (error.to_string(), server.join().expect("no panic"))
+        })
+    }
+
+    #[test]
+    fn nothing_is_sent_to_an_impostor() {
+        let hello = |version, is_full| Hello { version, secret: [0; 16], is_full }.encode();
+        for (hello, why) in [
+            (hello(VERSION, false), "something else replies"),
+            (hello(VERSION + 1, false), "speaks version"),
+            (b"HTTP/1.1 400".to_vec(), "something else replies"),
+            (hello(VERSION, true), "something else replies"),
+        ] {
+            let (error, got) = refused(hello);
+            assert!(error.contains(why) && got == 0, "{error}, {got} bytes");
+        }
+        // A socket of nobody.
+        let mount = MountedVolume { dir: "/mnt".into(), source: "/v.lane".into() };
+        let address = Address::random().expect("random bytes");
+        let error = mount.connect_to(&address, Purpose::Statistics, b"").expect_err("refused");
+        assert!(error.to_string().contains("cannot be reached"), "{error}");
     }
 }

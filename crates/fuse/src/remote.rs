@@ -22,6 +22,8 @@ const CHANGES_BYTES: usize = 1 << 20;
 pub struct RemoteVolume {
     mount: MountedVolume,
     root: Ino,
+    /// Size of the volume in bytes. A mounted volume does not grow.
+    size: u64,
     connections: Mutex<Connections>,
     returned: Condvar,
 }
@@ -36,12 +38,12 @@ struct Connections {
 impl RemoteVolume {
     pub(crate) fn connect(mount: MountedVolume) -> Result<RemoteVolume> {
         let socket = mount.connect(Purpose::Calls, &[])?;
-        let root = ask(&socket, &[ROOT])
+        let (root, size) = ask(&socket, &[ROOT])
             .map_err(|error| mount.failed(&error))?
             .and_then(|answer| decoded(&answer))
             .map_err(Error::from)?;
         let connections = Mutex::new(Connections { idle: vec![socket], open: 1 });
-        Ok(RemoteVolume { mount, root, connections, returned: Condvar::new() })
+        Ok(RemoteVolume { mount, root, size, connections, returned: Condvar::new() })
     }
 
     /// The error of calls after the connection has failed.
@@ -152,6 +154,10 @@ impl FileSystem for RemoteVolume {
 
     fn root(&self) -> Ino {
         self.root
+    }
+
+    fn size(&self) -> lanefs::Result<u64> {
+        Ok(self.size)
     }
 
     fn create_file(&self, dir: Ino, name: &[u8], perm: u16) -> lanefs::Result<Attr> {

@@ -27,6 +27,15 @@ pub enum Error {
     /// The request makes no sense; the text says how to correct it.
     #[error("{0}")]
     Usage(String),
+    /// The files of a volume have more data than it can hold.
+    #[error(
+        "the files have more data than {factor} times the size of the volume, which is damaged or hostile; \
+         run `lanefs fsck` on it, or raise --max-expansion"
+    )]
+    Expansion {
+        /// The bound, as a multiple of the volume's size.
+        factor: u32,
+    },
     /// The input is no archive, or a damaged one.
     #[error("{what}: {why}")]
     Archive {
@@ -58,7 +67,7 @@ impl Error {
         match self {
             Error::Host { errno, .. } => errno.raw_os_error(),
             Error::Volume { source, .. } => source.errno(),
-            Error::Usage(_) | Error::Archive { .. } => Errno::INVAL.raw_os_error(),
+            Error::Usage(_) | Error::Archive { .. } | Error::Expansion { .. } => Errno::INVAL.raw_os_error(),
         }
     }
 }

@@ -33,6 +33,7 @@
 mod archive;
 mod compare;
 mod error;
+mod expansion;
 mod export;
 mod hardlinks;
 mod host;
@@ -50,6 +51,7 @@ mod xattrs;
 pub use archive::{ArchiveSource, ArchiveTarget, export_archive, import_archive, is_archive_name};
 pub use compare::{CompareOptions, Comparison, compare_trees};
 pub use error::{Error, Result};
+pub use expansion::DEFAULT_MAX_EXPANSION;
 pub use export::{ExportOptions, export_tree};
 pub use hostdir::FileId;
 pub use import::{ImportOptions, Maker, import_tree};

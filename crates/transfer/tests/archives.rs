@@ -101,7 +101,7 @@ fn the_tar_program_reads_our_archives() {
 
         let archive = temp.path().join(name);
         let target = || ArchiveTarget::File(&archive);
-        let report = export_archive(&volume, b"/t", target(), false, control()).unwrap();
+        let report = export_archive(&volume, b"/t", target(), &ExportOptions::default(), control()).unwrap();
         assert_clean(&report);
         assert!(fs::metadata(&archive).unwrap().size() < 32 << 20, "holes are not stored");
         let back = temp.path().join(format!("{name}-back"));
@@ -126,9 +126,11 @@ fn the_tar_program_reads_our_archives() {
         assert_clean(&export_tree(&again, b"/", &ours, &ExportOptions::default(), control()).unwrap());
         assert_same(&tree, &ours);
 
-        let refused = export_archive(&volume, b"/t", target(), false, control()).unwrap_err();
+        let refused =
+            export_archive(&volume, b"/t", target(), &ExportOptions::default(), control()).unwrap_err();
         assert!(refused.to_string().contains("--overwrite"), "{refused}");
-        assert_clean(&export_archive(&volume, b"/t", target(), true, control()).unwrap());
+        let overwrite = ExportOptions { overwrite: true, ..ExportOptions::default() };
+        assert_clean(&export_archive(&volume, b"/t", target(), &overwrite, control()).unwrap());
     }
 }
 
@@ -141,7 +143,9 @@ fn sockets_are_named_and_left_out() {
     let volume = volume(16);
     assert_clean(&import_tree(&volume, &tree, b"/", &ImportOptions::default(), control()).unwrap());
     let archive = temp.path().join("a.tar");
-    let report = export_archive(&volume, b"/", ArchiveTarget::File(&archive), false, control()).unwrap();
+    let report =
+        export_archive(&volume, b"/", ArchiveTarget::File(&archive), &ExportOptions::default(), control())
+            .unwrap();
     assert_eq!(report.problems.len(), 1);
     assert!(report.problems[0].to_string().contains("socket"));
 }

@@ -214,7 +214,8 @@ fn a_full_host_leaves_no_partial_file() {
         fs::read_dir(&dest).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).collect();
     let archive = small.join("a.tar");
     fs::remove_dir_all(&dest).unwrap();
-    let packed = export_archive(&volume, b"/", ArchiveTarget::File(&archive), false, control());
+    let packed =
+        export_archive(&volume, b"/", ArchiveTarget::File(&archive), &ExportOptions::default(), control());
     let files_left = fs::read_dir(&small).unwrap().count();
     assert!(Command::new("umount").arg(&small).status().unwrap().success());
 

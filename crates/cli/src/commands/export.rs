@@ -10,7 +10,8 @@ use clap::Args;
 use lanefs::FileSystem;
 use lanefs_fuse::RemoteVolume;
 use lanefs_transfer::{
-    ArchiveTarget, Control, ExportOptions, Report, export_archive, export_tree, is_archive_name,
+    ArchiveTarget, Control, DEFAULT_MAX_EXPANSION, ExportOptions, Report, export_archive, export_tree,
+    is_archive_name,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,11 @@ pub struct Export {
     /// Do not wait until everything is on the host's disk
     #[arg(long)]
     no_sync: bool,
+    /// Stop where the data are more than FACTOR times the size of the volume; those of a sound volume are
+    /// not even as large as it. Holes do not count
+    #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT_MAX_EXPANSION)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    max_expansion: u32,
     #[command(flatten)]
     transfer: TransferArgs,
 }
@@ -79,16 +85,15 @@ impl Export {
         let progress = TransferProgress::new("exporting");
         let interrupt = interrupt::flag();
         let control = Control { interrupt: &interrupt, progress: &progress };
+        let options = ExportOptions {
+            overwrite: self.overwrite,
+            threads: self.transfer.threads(),
+            sync: !self.no_sync,
+            max_expansion: self.max_expansion,
+        };
         let outcome = match (self.archive()?, &self.dest) {
-            (Some(target), _) => export_archive(volume, source, target, self.overwrite, control),
-            (None, Some(dest)) => {
-                let options = ExportOptions {
-                    overwrite: self.overwrite,
-                    threads: self.transfer.threads(),
-                    sync: !self.no_sync,
-                };
-                export_tree(volume, source, dest, &options, control)
-            }
+            (Some(target), _) => export_archive(volume, source, target, &options, control),
+            (None, Some(dest)) => export_tree(volume, source, dest, &options, control),
             (None, None) => {
                 return Err(Failure::usage("DEST", "is missing", "name a directory, or use --tar"));
             }

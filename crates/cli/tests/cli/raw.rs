@@ -15,7 +15,7 @@ pub(crate) const ANSWER: u8 = 8;
 pub(crate) const EXECUTE: u8 = 2;
 pub(crate) const CALLS: u8 = 3;
 
-/// What the mount tells its owner: the socket's name, and the secrets of server and client.
+/// The address that a mount tells its owner: the socket's name, and the secrets of server and client.
 #[derive(Clone)]
 pub(crate) struct Told {
     pub(crate) text: String,

@@ -3,11 +3,12 @@
 use super::stream::{CompressedOutput, Compression};
 use super::writer::{self, NewMember};
 use crate::error::{Error, Result};
+use crate::expansion::{Expansion, RangesFailure};
+use crate::export::ExportOptions;
 use crate::host::CHUNK_BYTES;
 use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
 use crate::name::{is_entry_name, shown, temporary_name};
 use crate::report::Report;
-use crate::volume::data_ranges;
 use lanefs::path::join;
 use lanefs::{Attr, FileKind, FileSystem, Ino};
 use rustix::fd::OwnedFd;
@@ -32,7 +33,8 @@ pub enum ArchiveTarget<'a> {
 }
 
 /// Writes the tree `source` of the volume as an archive: a directory's content as `./...`, a single file
-/// under its name. With `overwrite` the complete archive replaces an existing file.
+/// under its name. With `overwrite` the complete archive replaces an existing file. `threads` and `sync` of
+/// `options` have no effect.
 ///
 /// # Errors
 ///
@@ -42,9 +44,11 @@ pub fn export_archive(
     volume: &dyn FileSystem,
     source: &[u8],
     target: ArchiveTarget<'_>,
-    overwrite: bool,
+    options: &ExportOptions,
     control: Control<'_>,
 ) -> Result<Report> {
+    let expansion = Expansion::new(volume, options.max_expansion)
+        .map_err(|error| Error::volume("cannot read the size of the volume", error))?;
     let attr =
         volume
             .resolve_no_follow(source)
@@ -56,11 +60,12 @@ pub fn export_archive(
         ArchiveTarget::StandardOutput(output) => {
             let output = CompressedOutput::new(Compression::None, output)
                 .map_err(|e| Error::host("cannot write standard output", errno(&e)))?;
-            let (report, _) = write_tree(volume, source, &attr, output, "standard output", control);
+            let (report, _) =
+                write_tree(volume, expansion, source, &attr, output, "standard output", control);
             Ok(report)
         }
         ArchiveTarget::File(path) => {
-            let archive = ArchiveFile::open(path, overwrite)?;
+            let archive = ArchiveFile::open(path, options.overwrite)?;
             let what = path.display().to_string();
             let file = archive.file.try_clone().map_err(|e| Error::host(what.clone(), errno(&e)))?;
             let compression = Compression::of_name(path.as_os_str().as_bytes());
@@ -71,7 +76,7 @@ pub fn export_archive(
                     return Err(Error::host(format!("cannot write '{what}'"), errno(&error)));
                 }
             };
-            let (mut report, complete) = write_tree(volume, source, &attr, output, &what, control);
+            let (mut report, complete) = write_tree(volume, expansion, source, &attr, output, &what, control);
             if !complete {
                 archive.abandon();
             } else if let Err(errno) = archive.finish() {
@@ -140,6 +145,7 @@ fn errno(error: &io::Error) -> Errno {
 /// Writes the archive. Returns the report, and true where the archive is complete.
 fn write_tree<W: Write>(
     volume: &dyn FileSystem,
+    expansion: Expansion,
     source: &[u8],
     attr: &Attr,
     output: CompressedOutput<W>,
@@ -149,6 +155,7 @@ fn write_tree<W: Write>(
     let mut export = ArchiveExport {
         job: TransferJob::new(control),
         volume,
+        expansion,
         output,
         links: HashMap::new(),
         visited: HashSet::new(),
@@ -175,6 +182,7 @@ fn write_tree<W: Write>(
 struct ArchiveExport<'a, W: Write> {
     job: TransferJob<'a>,
     volume: &'a dyn FileSystem,
+    expansion: Expansion,
     output: CompressedOutput<W>,
     /// Name of the first member of each file with several names.
     links: HashMap<Ino, Vec<u8>>,
@@ -271,7 +279,8 @@ impl<W: Write> ArchiveExport<'_, W> {
         let parts = if link_to.is_some() { Ok(MemberParts::default()) } else { self.parts(attr) };
         let parts = match parts {
             Ok(parts) => parts,
-            Err(error) => {
+            Err(RangesFailure::Stopped) => return Ok(()),
+            Err(RangesFailure::Volume(error)) => {
                 self.links.remove(&attr.ino);
                 self.job.volume_refused(path.to_vec(), "cannot read", error);
                 return Ok(());
@@ -302,19 +311,20 @@ impl<W: Write> ArchiveExport<'_, W> {
         Ok(())
     }
 
-    fn parts(&self, attr: &Attr) -> lanefs::Result<MemberParts> {
-        let mut parts = MemberParts::default();
-        for name in self.volume.listxattr(attr.ino)? {
-            let value = self.volume.getxattr(attr.ino, &name)?;
-            parts.xattrs.push((name, value));
-        }
+    fn parts(&self, attr: &Attr) -> std::result::Result<MemberParts, RangesFailure> {
+        let mut parts = MemberParts { xattrs: self.xattrs(attr.ino)?, ..MemberParts::default() };
         if attr.kind == FileKind::Symlink {
             parts.target = self.volume.readlink(attr.ino)?;
         } else if attr.kind == FileKind::File {
-            let ranges = data_ranges(self.volume, attr)?;
+            let ranges = self.expansion.ranges(&self.job, self.volume, attr)?;
             parts.ranges = ranges.into_iter().map(|(start, end)| (start, end - start)).collect();
         }
         Ok(parts)
+    }
+
+    fn xattrs(&self, ino: Ino) -> lanefs::Result<Xattrs> {
+        let names = self.volume.listxattr(ino)?;
+        names.into_iter().map(|name| self.volume.getxattr(ino, &name).map(|value| (name, value))).collect()
     }
 
     /// Writes the bytes of the ranges. The header has stated their number, so bytes that cannot be read
@@ -351,9 +361,12 @@ impl<W: Write> ArchiveExport<'_, W> {
     }
 }
 
+/// Names and values.
+type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
 #[derive(Default)]
 struct MemberParts {
     target: Vec<u8>,
-    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    xattrs: Xattrs,
     ranges: Vec<(u64, u64)>,
 }

@@ -1,9 +1,9 @@
 //! Copying of one file's content to the host.
 
 use crate::error::errno_text;
+use crate::expansion::{Expansion, RangesFailure};
 use crate::host::CHUNK_BYTES;
 use crate::job::TransferJob;
-use crate::volume::data_ranges;
 use lanefs::{Attr, FileSystem};
 use rustix::fd::OwnedFd;
 use rustix::fs::ftruncate;
@@ -33,6 +33,15 @@ impl From<lanefs::Error> for ExportFailure {
     }
 }
 
+impl From<RangesFailure> for ExportFailure {
+    fn from(failure: RangesFailure) -> Self {
+        match failure {
+            RangesFailure::Volume(error) => ExportFailure::Volume(error),
+            RangesFailure::Stopped => ExportFailure::Stopped,
+        }
+    }
+}
+
 impl ExportFailure {
     /// Describes the reason, for a problem of the file.
     pub(crate) fn text(&self) -> String {
@@ -48,12 +57,13 @@ impl ExportFailure {
 pub(crate) fn copy_out(
     job: &TransferJob<'_>,
     volume: &dyn FileSystem,
+    expansion: &Expansion,
     buffer: &mut [u8],
     attr: &Attr,
     fd: &OwnedFd,
 ) -> Result<(), ExportFailure> {
     let mut end = 0;
-    for (start, stop) in data_ranges(volume, attr)? {
+    for (start, stop) in expansion.ranges(job, volume, attr)? {
         let mut offset = start;
         while offset < stop {
             if job.should_stop() {

@@ -147,7 +147,7 @@ impl TreeExport<'_> {
     ) -> Result<(), ExportFailure> {
         match &entry.made {
             Some(file) => {
-                copy_out(&self.job, self.volume, buffer, attr, file)?;
+                copy_out(&self.job, self.volume, &self.expansion, buffer, attr, file)?;
                 if !dir.made {
                     remove_inherited_acls(&XattrTarget::Open(file));
                 }

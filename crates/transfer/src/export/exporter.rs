@@ -3,7 +3,8 @@
 use super::dir::ExportDir;
 use super::host_entry::HostEntryError;
 use super::options::ExportOptions;
-use crate::error::{Error, ends_writing, errno_text};
+use crate::error::{Error, Result, ends_writing, errno_text};
+use crate::expansion::Expansion;
 use crate::hardlinks::HardLinks;
 use crate::hostdir::{FileId, OpenDirs};
 use crate::job::{Control, TransferJob};
@@ -33,6 +34,7 @@ pub(super) struct TreeExport<'a> {
     pub(super) job: TransferJob<'a>,
     pub(super) volume: &'a dyn FileSystem,
     pub(super) options: &'a ExportOptions,
+    pub(super) expansion: Expansion,
     source: &'a [u8],
     pub(super) dirs: OpenDirs,
     /// Copies of files with several names. A further name is: directory and name on the host.
@@ -50,12 +52,15 @@ impl<'a> TreeExport<'a> {
         source: &'a [u8],
         options: &'a ExportOptions,
         control: Control<'a>,
-    ) -> Self {
+    ) -> Result<Self> {
         let uid = rustix::process::geteuid();
-        TreeExport {
+        let expansion = Expansion::new(volume, options.max_expansion)
+            .map_err(|error| Error::volume("cannot read the size of the volume", error))?;
+        Ok(TreeExport {
             job: TransferJob::new(control),
             volume,
             options,
+            expansion,
             source,
             dirs: OpenDirs::new(),
             links: HardLinks::new(),
@@ -63,7 +68,7 @@ impl<'a> TreeExport<'a> {
             is_root: uid.is_root(),
             uid: uid.as_raw(),
             gid: rustix::process::getegid().as_raw(),
-        }
+        })
     }
 
     /// Makes everything durable where the options ask for it, and returns the report.

@@ -1,5 +1,7 @@
 //! Options of an export.
 
+use crate::expansion::DEFAULT_MAX_EXPANSION;
+
 /// Options of an export.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
@@ -10,10 +12,13 @@ pub struct ExportOptions {
     pub threads: Option<usize>,
     /// True to make everything durable before the export returns.
     pub sync: bool,
+    /// Data at most, as a multiple of the volume's size. An export that needs more stops: the volume is
+    /// damaged or hostile.
+    pub max_expansion: u32,
 }
 
 impl Default for ExportOptions {
     fn default() -> Self {
-        ExportOptions { overwrite: false, threads: None, sync: true }
+        ExportOptions { overwrite: false, threads: None, sync: true, max_expansion: DEFAULT_MAX_EXPANSION }
     }
 }

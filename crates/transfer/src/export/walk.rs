@@ -72,7 +72,7 @@ pub(super) fn export_directory(
     options: &ExportOptions,
     control: Control<'_>,
 ) -> Result<Report> {
-    let export = TreeExport::new(volume, source, options, control);
+    let export = TreeExport::new(volume, source, options, control)?;
     let (fd, made) = open_destination(dest)?;
     if made {
         remove_inherited_acls(&XattrTarget::Open(&fd));
@@ -114,7 +114,7 @@ pub(super) fn export_single(
         return Err(no_name());
     }
     // Problems name the volume's path, which begins with `base`.
-    let export = TreeExport::new(volume, base, options, control);
+    let export = TreeExport::new(volume, base, options, control)?;
     let (fd, made) = open_destination(parent)?;
     let top = top_dir(parent, fd, attr, made)?;
     let fd = top.host.fd(&export.dirs).map_err(|e| Error::host(format!("'{}'", parent.display()), e))?;
