@@ -5,7 +5,7 @@
 
 mod client_terminal;
 
-use client_terminal::ClientTerminal;
+use client_terminal::{ClientTerminal, write_errors};
 use indicatif::ProgressDrawTarget;
 use lanefs_fuse::{ClientStreams, Stream, Terminals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -131,14 +131,6 @@ pub fn say(text: &str) {
         Some(client) => write_errors(&*client, line.as_bytes()),
         None => io::stderr().write_all(line.as_bytes()),
     };
-}
-
-fn write_errors(client: &dyn ClientStreams, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let written = client.write(Stream::Errors, bytes)?;
-        bytes = bytes.get(written..).unwrap_or_default();
-    }
-    Ok(())
 }
 
 /// The terminals among the standard streams.

@@ -9,7 +9,7 @@ use crate::image::Image;
 use crate::{console, exit, interrupt};
 use lanefs::FileSystem;
 use lanefs_fuse::client::{CommandFile, CommandSpec, MountedVolume};
-use lanefs_fuse::{Error, client};
+use lanefs_fuse::{Error, RemoteVolume, client};
 use std::ffi::OsString;
 
 /// Converts a failure to mount or unmount that involves no image.
@@ -63,7 +63,7 @@ pub fn forward(mount: &MountedVolume, file: Option<CommandFile>) -> Result<u8, F
 /// # Errors
 /// The mount does not reply, or is another user's.
 pub fn execute_here(mount: &MountedVolume, command: &dyn HostCommand, changes: bool) -> Result<u8, Failure> {
-    let volume = mount.open_volume().map_err(|error| mount_failure(&error))?;
+    let volume = RemoteVolume::open(mount).map_err(|error| mount_failure(&error))?;
     let image = Image::Path(mount.source.clone());
     let mut context = Context::new(&volume, &image);
     let outcome = command.execute_beside(&mut context);

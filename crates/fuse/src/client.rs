@@ -1,7 +1,6 @@
 //! Commands for a mounted volume: the client's end of the socket that `control` opens.
 
 use crate::address::Address;
-use crate::remote::RemoteVolume;
 use crate::streams::{Ask, CommandLine, Done, MAX_PIECE_BYTES, Stream, Terminals};
 use crate::table;
 use crate::wire::{self, Hello, Kind, Patience, Purpose, Request, VERSION};
@@ -140,14 +139,6 @@ impl MountedVolume {
             errno => Error::host(format!("the volume mounted at {}", self.dir.display()), errno),
         })?;
         if wire::is_own_user(&socket) { Ok(socket) } else { Err(self.other_user()) }
-    }
-
-    /// Opens the volume for calls of this process.
-    ///
-    /// # Errors
-    /// Another user's mount; the mount does not reply, or ends.
-    pub fn open_volume(&self) -> Result<RemoteVolume> {
-        RemoteVolume::connect(self.clone())
     }
 
     /// Executes a command line in the process that serves the mount, with the standard streams of this

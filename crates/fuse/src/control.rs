@@ -8,7 +8,7 @@ use crate::calls;
 use crate::notify::Invalidations;
 use crate::relay::Relay;
 use crate::served::Served;
-use crate::streams::{ClientStreams, CommandLine, Done};
+use crate::streams::{ClientStreams, CommandLine, Done, Stream};
 use crate::wire::{self, Frame, Hello, Kind, Patience, Purpose, Request, VERSION};
 use lanefs::Volume;
 use parking_lot::RwLock;
@@ -263,7 +263,7 @@ impl CommandServer {
             Some(volume) => self.service.execute(volume, CommandRequest { arguments, streams }),
             None => {
                 let text = b"lanefs: the mount has ended\n";
-                let _ = streams.write(crate::Stream::Errors, text);
+                let _ = streams.write(Stream::Errors, text);
                 EXIT_NOT_STARTED
             }
         };

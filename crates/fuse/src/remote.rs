@@ -36,7 +36,12 @@ struct Connections {
 }
 
 impl RemoteVolume {
-    pub(crate) fn connect(mount: MountedVolume) -> Result<RemoteVolume> {
+    /// Opens the volume of a mount.
+    ///
+    /// # Errors
+    /// Another user's mount; the mount does not reply, or ends.
+    pub fn open(mount: &MountedVolume) -> Result<RemoteVolume> {
+        let mount = mount.clone();
         let socket = mount.connect(Purpose::Calls, &[])?;
         let (root, size) = ask(&socket, &[ROOT])
             .map_err(|error| mount.failed(&error))?

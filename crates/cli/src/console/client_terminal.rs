@@ -1,7 +1,7 @@
-//! The terminal of a client, for progress bars.
+//! Standard error of a client, and the terminal for progress bars.
 
 use indicatif::TermLike;
-use lanefs_fuse::ClientStreams;
+use lanefs_fuse::{ClientStreams, Stream};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -11,6 +11,15 @@ const DEFAULT_COLUMNS: u16 = 80;
 
 /// Standard error of a client, which is a terminal.
 pub(super) struct ClientTerminal(pub(super) Arc<dyn ClientStreams>);
+
+/// Writes to standard error of a client.
+pub(super) fn write_errors(client: &dyn ClientStreams, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = client.write(Stream::Errors, bytes)?;
+        bytes = bytes.get(written..).unwrap_or_default();
+    }
+    Ok(())
+}
 
 impl fmt::Debug for ClientTerminal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,7 +60,7 @@ impl TermLike for ClientTerminal {
     }
 
     fn write_str(&self, text: &str) -> io::Result<()> {
-        super::write_errors(&*self.0, text.as_bytes())
+        write_errors(&*self.0, text.as_bytes())
     }
 
     fn clear_line(&self) -> io::Result<()> {
