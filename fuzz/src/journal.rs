@@ -3,7 +3,7 @@
 use crate::input::{Input, edit};
 use lanefs::{Access, Caller, InodeSize, OpenOptions, Volume};
 use lanefs_format::superblock::Superblock;
-use lanefs_format::{BLOCK, BlockKind, Checksummer};
+use lanefs_format::{BLOCK, BlockKind};
 use lanefs_testkit::volume::options;
 use std::sync::OnceLock;
 
@@ -40,7 +40,7 @@ pub fn journal(data: &[u8]) {
     let mut bytes = image.clone();
     let mut input = Input::new(data);
     let flags = input.u8();
-    let sums = Checksummer::new(&superblock.uuid);
+    let sums = superblock.sums();
     while !input.is_empty() {
         let number = input.number(1) % superblock.journal_blocks.min(REACHED);
         let at = superblock.journal + number * BLOCK;

@@ -11,6 +11,7 @@ pub fn text(volume: &Volume, counters: &Statistics) -> String {
     push_operations(&mut out, counters);
     push_cache(&mut out, volume);
     push_space(&mut out, volume);
+    push_state(&mut out, volume);
     out
 }
 
@@ -69,6 +70,12 @@ fn push_space(out: &mut String, volume: &Volume) {
     ] {
         one(out, name, "gauge", help, value);
     }
+}
+
+/// The state of the volume.
+fn push_state(out: &mut String, volume: &Volume) {
+    let help = "1 where damage was met since the last check that left none.";
+    one(out, "damaged", "gauge", help, u64::from(volume.superblock().errors));
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) {

@@ -5,17 +5,22 @@ use crate::{BLOCK, BlockKind, Field, Word, chunk_entry, inode};
 /// Offset of the checksum in a block with the common header.
 const HEADER_CHECKSUM: Field<u32> = Field::at(4);
 
-/// CRC-32C over a structure. It begins with the volume's identity and the structure's position, so that a
-/// block written to a wrong position or left over from another volume does not verify.
+/// CRC-32C over a structure. It begins with the volume's seed and the structure's position, so that a block
+/// written to a wrong position or left over from another volume does not verify.
 #[derive(Clone, Copy, Debug)]
 pub struct Checksummer {
     seed: u32,
 }
 
 impl Checksummer {
-    /// Creates the checksummer of the volume with this UUID.
-    pub fn new(uuid: &[u8; 16]) -> Self {
-        Checksummer { seed: crc32c::crc32c(uuid) }
+    /// Creates the checksummer of the volume with this `CHECKSUM_SEED`.
+    pub const fn new(seed: u32) -> Self {
+        Checksummer { seed }
+    }
+
+    /// Returns the seed that mkfs gives to a volume with this UUID.
+    pub fn seed_of(uuid: &[u8; 16]) -> u32 {
+        crc32c::crc32c(uuid)
     }
 
     /// Returns the checksum of `bytes` at byte position `at`, without the four bytes of `skip`.
@@ -82,14 +87,14 @@ mod tests {
 
     #[test]
     fn a_sealed_block_verifies_and_any_flipped_bit_or_other_position_fails() {
-        let sums = Checksummer::new(&[7; 16]);
+        let sums = Checksummer::new(7);
         let mut block = vec![0x5a; BLOCK as usize];
         block[0] = BlockKind::Leaf as u8;
         assert_eq!(sums.seal(BlockKind::Leaf, 8192, &mut block, 256), None);
         assert!(sums.verify(BlockKind::Leaf, 8192, &block, 256, &[]));
         assert!(!sums.verify(BlockKind::Leaf, 4096, &block, 256, &[]));
         assert!(!sums.verify(BlockKind::Tree, 8192, &block, 256, &[]));
-        assert!(!Checksummer::new(&[8; 16]).verify(BlockKind::Leaf, 8192, &block, 256, &[]));
+        assert!(!Checksummer::new(8).verify(BlockKind::Leaf, 8192, &block, 256, &[]));
         for bit in [0, 40, 70, 4095 * 8] {
             block[bit / 8] ^= 1 << (bit % 8);
             assert!(!sums.verify(BlockKind::Leaf, 8192, &block, 256, &[]), "bit {bit}");

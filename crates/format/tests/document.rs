@@ -145,7 +145,8 @@ fn examples() -> String {
         vec![what.to_string(), format!("`{:#010x}`", format::half_md4(seed, name))]
     };
     let seed = HashSeed::from_bytes(std::array::from_fn(|i| i as u8));
-    let sums = format::Checksummer::new(&std::array::from_fn(|i| i as u8));
+    let uuid: [u8; 16] = std::array::from_fn(|i| i as u8);
+    let sums = format::Checksummer::new(format::Checksummer::seed_of(&uuid));
     table(
         &["what", "value"],
         [
@@ -166,7 +167,11 @@ fn examples() -> String {
             hash("hash of 255 times `x`, seed bytes 0, 1, ... 15", seed, &[b'x'; 255]),
             hash("hash of the byte 255, seed bytes 0, 1, ... 15", seed, &[255]),
             vec![
-                "checksum of 4096 zeros at 6 MiB, UUID bytes 0, 1, ... 15".into(),
+                "`CHECKSUM_SEED` of the UUID bytes 0, 1, ... 15".into(),
+                format!("`{:#010x}`", format::Checksummer::seed_of(&uuid)),
+            ],
+            vec![
+                "checksum of 4096 zeros at 6 MiB with that seed".into(),
                 format!("`{:#010x}`", sums.of(at, &[0; 4096], None)),
             ],
         ],

@@ -145,7 +145,8 @@ impl Shared {
         let freed = std::mem::take(&mut writer.deferred);
         let changed = writer.log.take_changed();
         let done = self.snapshot_with(writer, &freed, &changed);
-        if done.is_err() {
+        if let Err(fault) = done.as_ref() {
+            self.note(*fault);
             // The volume is damaged. Blocks that cannot be freed stay used, for fsck to find.
             writer.log.put_back_changed(changed);
             self.state.remove_deferred_frees(freed.len());

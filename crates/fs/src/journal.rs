@@ -4,7 +4,7 @@ use crate::error::{Error, Outcome};
 use crate::options::Access;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNKS_PER_GROUP, Checksummer, GROUP, SUPERBLOCK_COPY,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNKS_PER_GROUP, GROUP, SUPERBLOCK_COPY,
     group as g,
 };
 use lanefs_store::{Fault, JournalContent, Store};
@@ -82,7 +82,7 @@ pub(crate) fn check_place(store: &Store, superblock: &Superblock) -> Outcome<()>
         return Err(damaged);
     }
     // A group block that does not verify says nothing.
-    let sums = Checksummer::new(&superblock.uuid);
+    let sums = superblock.sums();
     let mut block = [0; BLOCK as usize];
     let last = (first + count).div_ceil(BLOCKS_PER_CHUNK * CHUNKS_PER_GROUP);
     for number in superblock.journal / GROUP..last.min(superblock.group_count) {

@@ -8,7 +8,7 @@ use crate::options::CreateOptions;
 use crate::space;
 use crate::types::Time;
 use lanefs_format::superblock::Superblock;
-use lanefs_format::{BLOCK, CHUNK, GROUP, HashSeed, MAX_VOLUME, MIN_VOLUME, SUPERBLOCK_COPY};
+use lanefs_format::{BLOCK, CHUNK, Checksummer, GROUP, HashSeed, MAX_VOLUME, MIN_VOLUME, SUPERBLOCK_COPY};
 
 /// Makes the superblock of a new volume. An error describes the problem with the options.
 pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Superblock, String> {
@@ -50,7 +50,11 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
         uuid[8] = uuid[8] & 0x3f | 0x80;
     }
     Ok(Superblock {
+        compat: 0,
+        ro_compat: 0,
+        incompat: 0,
         uuid,
+        checksum_seed: Checksummer::seed_of(&uuid),
         seed: HashSeed::from_bytes(options.seed.map_or_else(random, Ok)?),
         volume_bytes: bytes,
         inode_size: options.inode_size,
@@ -60,6 +64,7 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
         journal,
         journal_blocks,
         clean: true,
+        errors: false,
         sequence: 0,
         free_blocks: 0,
         inodes: 0,

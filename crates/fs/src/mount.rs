@@ -7,12 +7,13 @@ use crate::options::{Access, CreateOptions, OpenOptions};
 use crate::shared::Shared;
 use crate::space::recount;
 use crate::volume::Volume;
-use lanefs_format::superblock::{NotASuperblock, Superblock};
+use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
 use lanefs_format::{BLOCK, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{Backing, Device, Fault, FileDevice, FileOptions, JournalContent, MemoryDevice, Store};
 use parking_lot::Mutex;
+use std::cmp::Ordering;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 
 /// Threads that read ahead: while one waits for the device, another prepares memory.
@@ -90,7 +91,7 @@ impl Volume {
         let journal = (superblock.journal, superblock.journal_blocks);
         let volume = Self::with(backing, superblock, &OpenOptions::default())?;
         let shared = &volume.shared;
-        shared.marked.store(true, Ordering::Relaxed);
+        shared.marked.store(true, Relaxed);
         if journal.1 > 0 {
             shared.state.store.use_journal(journal.0, journal.1, JournalContent::New)?;
         }
@@ -107,7 +108,7 @@ impl Volume {
         let room = bytes.saturating_mul(GROWTH).min(MAX_VOLUME).min(1 << 45).max(bytes);
         let cache = options.cache.unwrap_or_else(default_cache);
         let store =
-            Store::new(backing, bytes, room, cache, &superblock.uuid, superblock.inode_size).map_err(
+            Store::new(backing, bytes, room, cache, superblock.sums(), superblock.inode_size).map_err(
                 |source| Error::Io { what: format!("reserving {bytes} bytes of address space"), source },
             )?;
         let volume = Volume { shared: Shared::new(store, superblock, options), listener: OnceLock::new() };
@@ -172,6 +173,11 @@ impl Volume {
             return Err(image(explain(NotASuperblock::Field("position of the group table"))));
         }
         let clean = superblock.clean;
+        // The replay of a journal writes, too.
+        let writes = access != Access::Read || superblock.journal_blocks > 0 && !clean;
+        if writes && superblock.unknown_ro_compat() != 0 {
+            return Err(image(unwritable(superblock.unknown_ro_compat(), clean)));
+        }
         let volume = Self::with(Backing::Device(device), superblock.clone(), options)?;
         match journal::open(&volume.shared.state.store, &superblock, access, clean) {
             Ok(damage) => *volume.shared.journal_damage.lock() = damage,
@@ -238,8 +244,8 @@ impl Volume {
                 source: std::io::Error::other("the device holds the last commit"),
             });
         }
-        shared.frozen.store(false, Ordering::Release);
-        if shared.marked.load(Ordering::Acquire) {
+        shared.frozen.store(false, Release);
+        if shared.marked.load(Acquire) {
             // All holders end with the mount.
             shared.state.holds.clear();
             debug_assert!(shared.state.holds.is_empty(), "an inode is held while the volume closes");
@@ -248,7 +254,7 @@ impl Volume {
             let _lock = shared.lock_commits();
             shared.state.store.checkpoint()?;
             self.write_superblock(true)?;
-            shared.marked.store(false, Ordering::Release);
+            shared.marked.store(false, Release);
         }
         Ok(())
     }
@@ -296,12 +302,43 @@ fn explain(why: NotASuperblock) -> String {
     match why {
         NotASuperblock::Magic => "not a LaneFS volume (make one with `lanefs mkfs`)".into(),
         NotASuperblock::Version(v) => {
-            format!("format version {v}, this software reads version {}", lanefs_format::superblock::VERSION)
+            let advice = match v.cmp(&VERSION) {
+                Ordering::Less => {
+                    "export it with the program that made it (`lanefs export`), and import that into a new \
+                     volume (`lanefs mkfs`, `lanefs import`)"
+                }
+                _ => "use newer software",
+            };
+            format!("format version {v}, this software reads version {VERSION}; {advice}")
         }
-        NotASuperblock::Features(f) => format!("uses features {f:#x} that this software does not know"),
+        NotASuperblock::ChecksumType(t) => {
+            format!("has checksums of type {t}, which this software does not know; use newer software")
+        }
+        NotASuperblock::HashType(t) => {
+            format!("has directory hashes of type {t}, which this software does not know; use newer software")
+        }
+        NotASuperblock::Features(f) => format!(
+            "uses incompatible features that this software does not know ({}); use newer software",
+            bits(f)
+        ),
         NotASuperblock::Checksum => "both copies of the superblock are damaged".into(),
         NotASuperblock::Field(name) => format!("the superblock has an impossible {name}"),
     }
+}
+
+/// Explains that a volume with features that only newer software keeps true is not written.
+fn unwritable(features: u64, clean: bool) -> String {
+    let advice = match clean {
+        true => "open it read-only",
+        false => "it was not closed cleanly, so open and close it once with newer software",
+    };
+    format!("uses read-only compatible features that this software does not know ({}); {advice}", bits(features))
+}
+
+/// Lists the bits of a word for people.
+fn bits(word: u64) -> String {
+    let set: Vec<String> = (0..64).filter(|bit| word >> bit & 1 != 0).map(|bit| bit.to_string()).collect();
+    format!("{} {}", if set.len() == 1 { "bit" } else { "bits" }, set.join(", "))
 }
 
 fn open_error(name: &str, source: std::io::Error) -> Error {

@@ -38,7 +38,10 @@ impl Shared {
                 }
                 Ok(value)
             }
-            (Ok(()), Err(Fault::Code(code))) => Err(code.into()),
+            (Ok(()), Err(Fault::Code(code))) => {
+                self.note(Fault::Code(code));
+                Err(code.into())
+            }
             (Err(fault), _) | (_, Err(fault)) => {
                 drop(core);
                 self.view_again(fault, &mut operation)
@@ -95,6 +98,7 @@ impl Shared {
             }
             fault => Err(fault),
         }
+        .inspect_err(|fault| self.note(*fault))
     }
 
     /// Runs a change as one transaction: all of it happens, or, when it fails, nothing.
@@ -128,7 +132,10 @@ impl Shared {
                 }
                 // Without other free blocks, the preallocations of all writers are used.
                 Err(Fault::Code(Code::NoSpace)) if !attempts.is_full => attempts.is_full = true,
-                Err(Fault::Code(code)) => return Err(code.into()),
+                Err(Fault::Code(code)) => {
+                    self.note(Fault::Code(code));
+                    return Err(code.into());
+                }
                 Err(fault) => self.after(fault, &mut attempts)?,
             }
         }

@@ -4,9 +4,9 @@ use crate::error::Result;
 use crate::journal::JournalDamage;
 use crate::options::{Access, OpenOptions};
 use crate::state::VolumeState;
-use lanefs_format::SUPERBLOCK_COPY;
+use lanefs_format::{Code, SUPERBLOCK_COPY};
 use lanefs_format::superblock::Superblock;
-use lanefs_store::Store;
+use lanefs_store::{Fault, Store};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Weak};
@@ -89,6 +89,47 @@ impl Shared {
             let _ = helper.join();
         }
         debug_assert!(self.helpers.lock().is_empty(), "a thread begins while the volume closes");
+    }
+
+    /// Notes the fault with which an operation ends: damage is recorded in the superblock.
+    #[inline(always)]
+    pub(crate) fn note(&self, fault: Fault) {
+        let is_damage = matches!(
+            fault,
+            Fault::Damaged { .. } | Fault::Code(Code::InvalidPointer | Code::InvariantViolated)
+        );
+        if is_damage {
+            self.note_damage();
+        }
+    }
+
+    /// Records damage, once, and not on a device that is open for reading only.
+    #[cold]
+    fn note_damage(&self) {
+        let mut superblock = self.superblock.lock();
+        if superblock.errors {
+            return;
+        }
+        superblock.errors = true;
+        if self.access != Access::Read && !self.state.store.has_failed() {
+            let clean = superblock.clean;
+            // The damage itself is reported in any case. The next write of the superblock records it, too.
+            let _ = self.write_superblock(&mut superblock, clean);
+        }
+    }
+
+    /// Records that a check left no damage.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn clear_damage(&self) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        if !superblock.errors || self.access == Access::Read {
+            return Ok(());
+        }
+        superblock.errors = false;
+        let clean = superblock.clean;
+        self.write_superblock(&mut superblock, clean)
     }
 
     /// Writes both copies, one after the other, so that one of them is always good.

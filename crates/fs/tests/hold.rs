@@ -306,7 +306,7 @@ fn a_full_volume_lets_go_of_what_is_held() {
 }
 
 #[test]
-fn an_older_format_is_refused_by_its_number() {
+fn an_older_format_is_refused_by_its_number_with_the_way_to_move() {
     let volume = Volume::create_memory(&options()).expect("create");
     let mut bytes = volume.to_bytes().expect("bytes");
     for at in [0, format::SUPERBLOCK_COPY as usize] {
@@ -314,7 +314,7 @@ fn an_older_format_is_refused_by_its_number() {
     }
     let error = Volume::from_bytes(bytes).err().expect("refused").to_string();
     let wanted = format!("format version 1, this software reads version {}", format::superblock::VERSION);
-    assert!(error.contains(&wanted), "{error}");
+    assert!(error.contains(&wanted) && error.contains("export") && error.contains("import"), "{error}");
 }
 
 #[test]

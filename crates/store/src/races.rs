@@ -7,7 +7,7 @@ use lanefs_format::{BLOCK, BlockKind, Checksummer, Field, InodeSize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-const UUID: [u8; 16] = [9; 16];
+const SUMS: Checksummer = Checksummer::new(9);
 const BLOCKS: u64 = 16;
 /// A block that does not belong to the superblock.
 const AT: u64 = 3 * BLOCK;
@@ -15,14 +15,14 @@ const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };
 
 fn store(backing: Backing) -> Store {
     let bytes = BLOCKS * BLOCK;
-    Store::new(backing, bytes, bytes, bytes, &UUID, InodeSize::B256).expect("address space")
+    Store::new(backing, bytes, bytes, bytes, SUMS, InodeSize::B256).expect("address space")
 }
 
 /// A store on a device in memory, with a block of inodes and a block of file data.
 fn on_a_device() -> Store {
     let device = MemoryDevice::new(vec![0; (BLOCKS * BLOCK) as usize]);
     let mut block = vec![1; BLOCK as usize];
-    let _ = Checksummer::new(&UUID).seal(BlockKind::Inodes, AT, &mut block, InodeSize::B256.bytes() as usize);
+    let _ = SUMS.seal(BlockKind::Inodes, AT, &mut block, InodeSize::B256.bytes() as usize);
     device.write_slice(AT, &block).expect("inside");
     device.write_at(AT + BLOCK, IoBuf::new(&[2; BLOCK as usize])).expect("inside");
     store(Backing::Device(Box::new(device)))

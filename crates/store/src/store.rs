@@ -61,7 +61,7 @@ const HUGE_PAGES_FROM: u64 = 256 << 20;
 
 impl Store {
     /// Returns a store of `bytes` bytes (a multiple of 4096) that can grow up to `room` bytes. Of a device's
-    /// blocks, up to `budget` bytes stay in memory, beside dirty ones.
+    /// blocks, up to `budget` bytes stay in memory, beside dirty ones. `sums` computes the volume's checksums.
     ///
     /// # Errors
     /// The host's error when it has no address space left.
@@ -70,7 +70,7 @@ impl Store {
         bytes: u64,
         room: u64,
         budget: u64,
-        uuid: &[u8; 16],
+        sums: Checksummer,
         inode_size: InodeSize,
     ) -> std::io::Result<Self> {
         let reserve = |room: u64| -> std::io::Result<[Arena; 3]> {
@@ -88,7 +88,7 @@ impl Store {
             dirty,
             backing,
             blocks: (bytes / BLOCK).into(),
-            sums: Checksummer::new(uuid),
+            sums,
             inode_size,
             versions: Versions::new(),
             epochs: Epochs::default(),

@@ -7,7 +7,7 @@
 use lanefs::{Access, MemoryDevice, Volume};
 use lanefs_format::{
     BLOCK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, FileKind, Pointer, SUPERBLOCK_COPY, UNIT, chunk_entry,
-    chunk_header, dir, dir_inode_256, group, inode, superblock::fields, xattr_block,
+    chunk_header, dir, dir_inode_256, group, inode, superblock::CLEAN, superblock::fields, xattr_block,
 };
 use lanefs_testkit::mutate::{Base, Editor, bases};
 use lanefs_testkit::seeded::Seeded;
@@ -298,7 +298,7 @@ const ROWS: &[Row] = &[
     row("the superblock counts its inodes wrong", "small-256", &["inode-count"], |e| {
         for at in [0, SUPERBLOCK_COPY] {
             fields::INODES.write(e.edit(at), 4711);
-            fields::CLEAN.write(e.edit(at), 1);
+            fields::STATE.write(e.edit(at), CLEAN);
         }
     }),
     // Inodes without a name.

@@ -44,6 +44,13 @@ fn print_json(context: &mut Context<'_>) -> Outcome {
         "block_bytes": space.block_size,
         "groups": superblock.group_count,
         "journal_bytes": journal_bytes(&superblock),
+        "clean": superblock.clean,
+        "errors": superblock.errors,
+        "features": {
+            "compat": superblock.compat,
+            "ro_compat": superblock.ro_compat,
+            "incompat": superblock.incompat,
+        },
         "root": superblock.root,
         "created": time::decimal(Time(superblock.created)),
         "max_name_bytes": space.max_name,
@@ -60,6 +67,7 @@ fn print_text(context: &mut Context<'_>) -> Outcome {
     let (label, journal) = (label(&superblock), journal_bytes(&superblock));
     let lines = [
         ("format", format!("LaneFS, version {VERSION}")),
+        ("state", state(&superblock).to_string()),
         ("uuid", uuid(&superblock)),
         ("label", if label.is_empty() { "-".to_string() } else { escape(label.as_bytes()) }),
         ("size", bytes(superblock.volume_bytes)),
@@ -77,6 +85,14 @@ fn print_text(context: &mut Context<'_>) -> Outcome {
         writeln!(context.out, "{name:<12}{value}")?;
     }
     Ok(())
+}
+
+fn state(superblock: &Superblock) -> &'static str {
+    match (superblock.errors, superblock.clean) {
+        (true, _) => "damage was met; run `lanefs fsck --repair`",
+        (false, true) => "clean",
+        (false, false) => "in use, or not closed cleanly",
+    }
 }
 
 fn uuid(superblock: &Superblock) -> String {

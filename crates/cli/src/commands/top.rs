@@ -104,8 +104,12 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
     let requests = RequestTable::new(change, seconds);
     let misses = change.get("lanefs_fetched_blocks_total");
     let hits = (requests.count - misses).max(0.0);
+    let damage = match now.get("lanefs_damaged") > 0.0 {
+        true => "DAMAGE was met: unmount the volume and run `lanefs fsck --repair`\n",
+        false => "",
+    };
     format!(
-        "{}: {}B, {}B free, {:.0} inodes; {}B in memory\n\
+        "{}: {}B, {}B free, {:.0} inodes; {}B in memory\n{damage}\
          requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s; commits {:.1}/s; \
          written: data {}B/s, journal {}B/s\n\n{}",
         escape(bytes::of_path(dir)),
@@ -172,6 +176,9 @@ mod tests {
                     lanefs_operation_seconds_count{operation=\"write\"} 0\n\
                     lanefs_fetched_blocks_total 40\nlanefs_size_bytes 1073741824\n";
         let values = Values::parse(text);
+        assert!(!screen(Path::new("/m"), &values, &values, 2.0).contains("DAMAGE"));
+        let damaged = Values::parse(&format!("{text}lanefs_damaged 1\n"));
+        assert!(screen(Path::new("/m"), &damaged, &values, 2.0).contains("DAMAGE"));
         let screen = screen(Path::new("/m"), &values, &values, 2.0);
         assert!(screen.starts_with("/m: 1.0G"), "{screen}");
         assert!(screen.contains("requests 50/s") && screen.contains("hits 30/s, misses 20/s"), "{screen}");

@@ -19,7 +19,7 @@ macro_rules! invariants {
 
 invariants! {
     SUPERBLOCK_COPY = "superblock-copy", "the two copies of the superblock are not both good and equal";
-    SUPERBLOCK_STATE = "superblock-state", "the superblock says neither that the volume was closed nor that it is in use";
+    SUPERBLOCK_STATE = "superblock-state", "the superblock gives the volume a state that does not exist";
     JOURNAL = "journal", "the journal cannot be used; an empty one takes its place";
     FREE_BLOCKS = "free-blocks", "the volume's count of free blocks is wrong";
     INODE_COUNT = "inode-count", "the volume's count of inodes is wrong";

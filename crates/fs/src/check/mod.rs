@@ -76,13 +76,26 @@ impl Volume {
     /// Checks every invariant of the format; with `repair`, repairs the faults. The volume is locked
     /// meanwhile. `progress` gets the inodes done and all inodes, for each pass.
     ///
-    /// A report whose findings are all `repaired` describes a volume that another pass found clean.
+    /// A report whose findings are all `repaired` describes a volume that another pass found clean. The
+    /// superblock then no longer says that damage was met, unless the volume is open for reading only.
     ///
     /// # Errors
     /// The device's; [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group
     /// table nor a readable metadata chunk; with `repair` also [`Code::ReadOnly`](crate::Code::ReadOnly), and
     /// [`Code::NoSpace`](crate::Code::NoSpace) where lost+found does not fit.
     pub fn check(&self, repair: bool, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<CheckReport> {
+        let report = self.check_and_repair(repair, progress)?;
+        if report.findings.iter().all(|finding| finding.repaired) {
+            self.shared.clear_damage()?;
+        }
+        Ok(report)
+    }
+
+    fn check_and_repair(
+        &self,
+        repair: bool,
+        progress: &(dyn Fn(u64, u64) + Sync),
+    ) -> Result<CheckReport> {
         self.sync()?;
         let shared = &self.shared;
         if repair && self.access() == Access::Read {

@@ -86,7 +86,7 @@ impl<'v, 'w> Pass<'v, 'w> {
             core,
             shared,
             writer,
-            sums: Checksummer::new(&superblock.uuid),
+            sums: superblock.sums(),
             superblock,
             journal: JournalState::Sound,
             findings: Findings::default(),

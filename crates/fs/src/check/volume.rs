@@ -6,7 +6,7 @@ use crate::counts::Counts;
 use crate::error::Outcome;
 use crate::error::Result;
 use crate::volume::Volume;
-use lanefs_format::superblock::{Superblock, fields};
+use lanefs_format::superblock::{CLEAN, ERRORS, Superblock, fields};
 use lanefs_format::{BLOCK, BlockKind, SUPERBLOCK_COPY};
 
 impl Volume {
@@ -15,10 +15,10 @@ impl Volume {
         let mut copies = [const { [0; BLOCK as usize] }; 2];
         for (copy, at) in copies.iter_mut().zip([0, SUPERBLOCK_COPY]) {
             self.shared.state.store.read_raw(at, copy)?;
-            match (Superblock::decode(copy), fields::CLEAN.read(copy)) {
+            match (Superblock::decode(copy), fields::STATE.read(copy)) {
                 (Err(why), _) => pass.findings.add(at, &iv::SUPERBLOCK_COPY, format!("{why:?}")),
-                (Ok(_), Some(clean)) if clean > 1 => {
-                    pass.findings.add(at, &iv::SUPERBLOCK_STATE, format!("CLEAN is {clean:#x}"));
+                (Ok(_), Some(state)) if state & !(CLEAN | ERRORS) != 0 => {
+                    pass.findings.add(at, &iv::SUPERBLOCK_STATE, format!("STATE is {state:#x}"));
                 }
                 _ => {}
             }

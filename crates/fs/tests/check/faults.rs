@@ -150,7 +150,7 @@ fn superblock(image: &mut Image<'_>, change: impl Fn(&mut lanefs::format::superb
 fn forge(image: &mut Image<'_>, at: u64, change: impl Fn(&mut [u8])) {
     let mut block = image.block(at);
     change(&mut block);
-    let sums = lanefs::format::Checksummer::new(&image.good.superblock.uuid);
+    let sums = image.good.superblock.sums();
     sums.seal(BlockKind::Journal, at, &mut block, 0);
     image.write(at, &block);
 }
@@ -174,8 +174,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("superblock-state", |i, _| {
         for at in [0, SUPERBLOCK_COPY] {
             let mut block = i.block(at);
-            fields::CLEAN.write(&mut block, 2);
-            let sums = lanefs::format::Checksummer::new(&i.good.superblock.uuid);
+            fields::STATE.write(&mut block, 5);
+            let sums = i.good.superblock.sums();
             sums.seal(BlockKind::Superblock, 0, &mut block, 0);
             i.write(at, &block);
         }
@@ -358,7 +358,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         i.put(at, chunk_header::KIND, BlockKind::ChunkHeader as u8);
         i.put(at, chunk_header::OWNER, at);
         i.put(at, chunk_header::USED, 2);
-        let sums = lanefs::format::Checksummer::new(&i.good.superblock.uuid);
+        let sums = i.good.superblock.sums();
         let second = sums.of(at + BLOCK, &[0; BLOCK as usize], None);
         i.put(at, chunk_header::CHECKSUM2, second);
         let sum = sums.of(at, &i.block(at), Some(chunk_header::CHECKSUM));

@@ -1,7 +1,7 @@
 //! The bytes of a volume to plant faults in. Checksums are corrected, so that the faults pass verification.
 
 use lanefs::format::{
-    BLOCK, BlockKind, CHUNK, Checksummer, Field, GROUP, InodeSize, Word, chunk_entry, chunk_header, group,
+    BLOCK, BlockKind, CHUNK, Field, GROUP, InodeSize, Word, chunk_entry, chunk_header, group,
     inode, superblock::Superblock,
 };
 use lanefs::{Access, Device, IoBuf, IoBufMut, Volume};
@@ -185,7 +185,7 @@ impl Image<'_> {
 
     /// Corrects the checksums of all changed structures.
     pub(crate) fn seal(&mut self) {
-        let sums = Checksummer::new(&self.good.superblock.uuid);
+        let sums = self.good.superblock.sums();
         let size = self.size().bytes() as usize;
         let touched = std::mem::take(&mut self.touched);
         let mut tables: BTreeSet<u64> = BTreeSet::new();

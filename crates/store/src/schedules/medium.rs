@@ -7,8 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The volume's identity.
-pub(super) const UUID: [u8; 16] = [7; 16];
+/// The volume's checksums.
+pub(super) const SUMS: Checksummer = Checksummer::new(7);
 
 struct Inner {
     bytes: MemoryDevice,
@@ -35,7 +35,7 @@ impl Medium {
         for offset in offsets {
             block[*offset..*offset + 8].copy_from_slice(&value.to_le_bytes());
         }
-        let _ = Checksummer::new(&UUID).seal(kind, at, &mut block, InodeSize::B256.bytes() as usize);
+        let _ = SUMS.seal(kind, at, &mut block, InodeSize::B256.bytes() as usize);
         self.0.bytes.write_slice(at, &block).expect("inside");
     }
 

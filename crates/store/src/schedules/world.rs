@@ -1,6 +1,6 @@
 //! A store, and the operations of a volume on it: attempts and reattempts, changes, commits.
 
-use super::medium::{Medium, UUID};
+use super::medium::{Medium, SUMS};
 use crate::{Backing, Fault, Gate, Log, Reader, Store, Tx};
 use lanefs_format::{BLOCK, BlockKind, Field, InodeSize};
 use lanefs_sync::Mutex;
@@ -28,7 +28,7 @@ pub(super) struct World {
 impl World {
     fn new(backing: Backing, budget_blocks: u64) -> Self {
         let bytes = BLOCKS * BLOCK;
-        let store = Store::new(backing, bytes, bytes, budget_blocks * BLOCK, &UUID, InodeSize::B256);
+        let store = Store::new(backing, bytes, bytes, budget_blocks * BLOCK, SUMS, InodeSize::B256);
         let store = store.expect("address space");
         World { store, gate: Gate::new(Log::default), committing: Mutex::new(()) }
     }

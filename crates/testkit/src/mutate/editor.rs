@@ -2,6 +2,7 @@
 
 use super::image::{Image, MetadataBlock};
 use crate::seeded::Seeded;
+use lanefs_format::superblock::fields;
 use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, chunk_entry, chunk_header, inode};
 use std::collections::BTreeMap;
 
@@ -45,7 +46,7 @@ impl<'i> Editor<'i> {
 
     /// Makes the checksums of all changed metadata valid again.
     pub fn seal(&mut self) {
-        let sums = Checksummer::new(&self.base.superblock.uuid);
+        let sums = self.base.superblock.sums();
         let inode_size = self.base.superblock.inode_size.bytes() as usize;
         let touched: Vec<MetadataBlock> = self
             .base
@@ -64,8 +65,12 @@ impl<'i> Editor<'i> {
                     tables.push(entry / CHUNK * CHUNK);
                 }
                 BlockKind::ChunkHeader => tables.push(at / CHUNK * CHUNK),
-                // Both copies of the superblock are summed as if they lay at the start.
-                BlockKind::Superblock => drop(sums.seal(kind, 0, self.edit(at), inode_size)),
+                // Both copies of the superblock are summed as if they lay at the start, from their own seed on.
+                BlockKind::Superblock => {
+                    let block = self.edit(at);
+                    let seed = fields::CHECKSUM_SEED.read(block).unwrap_or(0);
+                    Checksummer::new(seed).seal(kind, 0, block, inode_size);
+                }
                 BlockKind::Inodes => self.seal_inodes(&sums, at, inode_size),
                 _ => drop(sums.seal(kind, at, self.edit(at), inode_size)),
             }

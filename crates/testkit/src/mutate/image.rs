@@ -2,7 +2,7 @@
 
 use lanefs_format::superblock::{Superblock, fields};
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, Checksummer, GROUP,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, GROUP,
     SUPERBLOCK_COPY, chunk_entry, group, inode,
 };
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ impl Image {
     /// Makes all times constant, so that an image is the same each time.
     fn normalise(&mut self) {
         let size = self.superblock.inode_size.bytes() as usize;
-        let sums = Checksummer::new(&self.superblock.uuid);
+        let sums = self.superblock.sums();
         self.superblock.created = 0;
         for MetadataBlock { at, kind, .. } in self.metadata.clone() {
             let Some(block) = self.blocks.get_mut(&(at / BLOCK)) else { continue };

@@ -68,7 +68,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, blocks: u64, bug: Bug) -> Self {
-        let sums = Checksummer::new(&[3; 16]);
+        let sums = Checksummer::new(3);
         let base = vec![0; (AT + (blocks + CELLS) * BLOCK) as usize];
         let device = Recorder::new(base);
         Journal::format(&device, &sums, AT, blocks).expect("format");

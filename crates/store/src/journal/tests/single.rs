@@ -18,7 +18,7 @@ const AT: u64 = 2 * BLOCK;
 const VOLUME: u64 = 3300;
 
 fn sums() -> Checksummer {
-    Checksummer::new(&[3; 16])
+    Checksummer::new(3)
 }
 
 /// Returns the position of the `n`th block that a commit may have.

@@ -1,0 +1,147 @@
+//! The superblock: features that software does not know, and the state of the volume.
+
+use lanefs::format::superblock::{Superblock, fields};
+use lanefs::format::{BLOCK, BlockKind, SUPERBLOCK_COPY};
+use lanefs::*;
+use std::path::{Path, PathBuf};
+
+fn options() -> CreateOptions {
+    CreateOptions { size: 64 << 20, ..CreateOptions::default() }
+}
+
+/// A closed volume with one file, and the folder that has it.
+fn image() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let image = dir.path().join("v.lane");
+    let volume = Volume::create(&image, &options()).expect("create");
+    volume.write_file("/f", b"content").expect("write");
+    volume.close().expect("close");
+    (dir, image)
+}
+
+/// Changes both copies of the superblock, whose checksums are right again then.
+fn change(image: &Path, change: impl Fn(&mut [u8])) {
+    let mut bytes = std::fs::read(image).expect("read");
+    for at in [0, SUPERBLOCK_COPY as usize] {
+        let block = &mut bytes[at..][..BLOCK as usize];
+        let sums = Superblock::decode(block).expect("superblock").sums();
+        change(block);
+        sums.seal(BlockKind::Superblock, 0, block, 0);
+    }
+    std::fs::write(image, bytes).expect("write");
+}
+
+fn superblock(image: &Path) -> Superblock {
+    Superblock::decode(&std::fs::read(image).expect("read")).expect("superblock")
+}
+
+fn refusal(opened: Result<Volume>) -> String {
+    opened.err().expect("refused").to_string()
+}
+
+#[test]
+fn unknown_compatible_features_are_ignored_and_kept() {
+    let (_dir, image) = image();
+    change(&image, |block| fields::FEATURES_COMPAT.write(block, 1 << 63 | 5));
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    volume.write_file("/g", b"more").expect("write");
+    volume.close().expect("close");
+    assert_eq!(superblock(&image).compat, 1 << 63 | 5);
+}
+
+#[test]
+fn unknown_read_only_compatible_features_are_for_readers() {
+    let (_dir, image) = image();
+    change(&image, |block| fields::FEATURES_RO_COMPAT.write(block, 1 << 63 | 1 << 40));
+    for access in [Access::Write, Access::Repair] {
+        let why = refusal(Volume::open(&image, access));
+        assert!(why.contains("bits 40, 63") && why.contains("open it read-only"), "{why}");
+    }
+    let volume = Volume::open(&image, Access::Read).expect("open");
+    assert_eq!(volume.read_file("/f").expect("read"), b"content");
+    drop(volume);
+    // The replay of a journal is a write.
+    change(&image, |block| fields::STATE.write(block, 0));
+    let why = refusal(Volume::open(&image, Access::Read));
+    assert!(why.contains("bits 40, 63") && why.contains("not closed cleanly"), "{why}");
+}
+
+#[test]
+fn unknown_incompatible_features_and_types_are_refused() {
+    type Change = (fn(&mut [u8]), &'static str);
+    let changes: [Change; 3] = [
+        (|block| fields::FEATURES_INCOMPAT.write(block, 1 << 7), "(bit 7)"),
+        (|block| fields::CHECKSUM_TYPE.write(block, 2), "checksums of type 2"),
+        (|block| fields::HASH_TYPE.write(block, 9), "directory hashes of type 9"),
+    ];
+    for (of, text) in changes {
+        let (_dir, image) = image();
+        change(&image, of);
+        for access in [Access::Read, Access::Write, Access::Repair] {
+            let why = refusal(Volume::open(&image, access));
+            assert!(why.contains(text) && why.contains("newer software"), "{why}");
+        }
+    }
+}
+
+/// Destroys the inode of `/f`.
+fn damage(image: &Path) -> u64 {
+    let volume = Volume::open(image, Access::Read).expect("open");
+    let at = volume.resolve("/f").expect("resolve").ino.0 * volume.superblock().inode_size.bytes();
+    drop(volume);
+    let mut bytes = std::fs::read(image).expect("read");
+    bytes[at as usize + 90] ^= 1;
+    std::fs::write(image, bytes).expect("write");
+    at
+}
+
+#[test]
+fn damage_is_recorded_by_a_writer_and_cleared_by_a_check_that_repairs_it() {
+    let (_dir, image) = image();
+    damage(&image);
+    let before = std::fs::read(&image).expect("read");
+    let volume = Volume::open(&image, Access::Read).expect("open");
+    assert!(matches!(volume.read_file("/f"), Err(Error::Damaged { .. })));
+    assert!(volume.superblock().errors, "a reader knows it as long as it is open");
+    volume.close().expect("close");
+    assert!(std::fs::read(&image).expect("read") == before, "a reader writes nothing");
+
+    // The open may have met it already, because other inodes are in the same block.
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    assert!(matches!(volume.read_file("/f"), Err(Error::Damaged { .. })));
+    let now = superblock(&image);
+    assert!(now.errors && now.clean, "it is recorded at once, and nothing else changed");
+    assert!(volume.read_file("/f").is_err());
+    assert_eq!(superblock(&image).sequence, now.sequence, "it is recorded once");
+    assert!(!volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
+    assert!(superblock(&image).errors, "a check that leaves damage leaves the bit");
+    volume.close().expect("close");
+    assert!(superblock(&image).errors);
+
+    let volume = Volume::open(&image, Access::Repair).expect("open");
+    let report = volume.check(true, &|_, _| {}).expect("check");
+    assert!(!report.findings.is_empty() && report.findings.iter().all(|finding| finding.repaired));
+    assert!(!superblock(&image).errors);
+    volume.close().expect("close");
+    let now = superblock(&image);
+    assert!(!now.errors && now.clean);
+}
+
+#[test]
+fn a_change_that_meets_damage_records_it() {
+    let (_dir, image) = image();
+    damage(&image);
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    assert!(volume.unlink(&Caller::OWNER, volume.root(), b"f").is_err());
+    assert!(superblock(&image).errors);
+}
+
+#[test]
+fn ordinary_errors_are_no_damage() {
+    let (_dir, image) = image();
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    assert!(volume.read_file("/none").is_err());
+    assert!(volume.mkdir(&Caller::OWNER, volume.root(), b"f", 0o755).is_err());
+    assert!(volume.getattr(Ino(123_456)).is_err());
+    assert!(!volume.superblock().errors);
+}
