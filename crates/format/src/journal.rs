@@ -3,7 +3,7 @@
 use crate::layout;
 
 layout! {
-    /// First block of the journal.
+    /// Each of the first two blocks of the journal.
     journal_header, 4096;
     /// `BlockKind::Journal`
     KIND: u8, 0;
@@ -15,7 +15,7 @@ layout! {
     CHECKSUM: u32, 4;
     /// Zero
     OWNER: u64, 8;
-    /// First block of the oldest commit whose blocks may not all be in their home positions, 1 to
+    /// First block of the oldest commit whose blocks may not all be in their home positions, 2 to
     /// `JOURNAL_BLOCKS` - 1
     TAIL: u64, 16;
     /// Number of that commit; without one, of the next commit
@@ -74,7 +74,12 @@ layout! {
     RESERVED2: u64, 40, 507;
 }
 
-/// Role of a journal's first block.
+/// Blocks of a journal before the ring: copies of its header.
+pub const JOURNAL_HEADERS: u64 = 2;
+/// Smallest journal in blocks: the headers, and a commit of one block with its descriptor and record.
+pub const MIN_JOURNAL: u64 = JOURNAL_HEADERS + 3;
+
+/// Role of a journal's header.
 pub const JOURNAL_HEADER: u8 = 1;
 /// Role of a descriptor.
 pub const JOURNAL_DESCRIPTOR: u8 = 2;

@@ -69,6 +69,8 @@ fn constants() -> String {
         ("MAX_LINKS", format::MAX_LINKS.into(), "link count of an inode at most"),
         ("INODE_CORE", format::INODE_CORE as u64, "bytes of an inode before its inline data"),
         ("INODE_INLINE", format::INODE_INLINE.into(), "flag of an inode: the content lies in the inode"),
+        ("JOURNAL_HEADERS", format::JOURNAL_HEADERS, "blocks of a journal before its ring"),
+        ("MIN_JOURNAL", format::MIN_JOURNAL, "blocks in a journal at least"),
         ("UNIT", format::UNIT, "bytes in a unit of a leaf block"),
         ("UNITS_PER_LEAF", format::UNITS_PER_LEAF, "units in a leaf block"),
         ("LEAF_HEADER_UNITS", dir::LEAF_HEADER_UNITS as u64, "units of a leaf block that its header takes"),

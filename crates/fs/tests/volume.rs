@@ -148,12 +148,38 @@ fn invariants(report: &CheckReport) -> Vec<(&str, bool)> {
     report.findings.iter().map(|finding| (finding.invariant, finding.repaired)).collect()
 }
 
+/// Flips a bit in each header of a journal.
+fn flip_headers(bytes: &mut [u8], journal: usize) {
+    for copy in 0..format::JOURNAL_HEADERS as usize {
+        bytes[journal + copy * format::BLOCK as usize + 20] ^= 1;
+    }
+}
+
+#[test]
+fn one_bad_header_of_the_journal_costs_nothing_and_is_found_and_repaired() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    for header in 0..format::JOURNAL_HEADERS as usize {
+        let image = dir.path().join(format!("{header}.lane"));
+        let (mut bytes, journal) = with_a_journal(&image);
+        bytes[journal + header * format::BLOCK as usize + 20] ^= 1;
+        std::fs::write(&image, &bytes).expect("image");
+        let volume = Volume::open(&image, Access::Write).expect("the other header is enough");
+        assert_eq!(volume.read_file("/kept").expect("read"), b"content");
+        assert_eq!(invariants(&volume.check(true, &|_, _| {}).expect("check")), [("journal", true)]);
+        volume.close().expect("close");
+        let volume = Volume::open(&image, Access::Write).expect("open");
+        assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
+        volume.write_file("/new", b"content").expect("write");
+        volume.close().expect("close");
+    }
+}
+
 #[test]
 fn a_damaged_journal_is_found_and_a_repair_replaces_it() {
     let dir = tempfile::tempdir().expect("tempdir");
     let image = dir.path().join("v.lane");
     let (mut bytes, journal) = with_a_journal(&image);
-    bytes[journal + 20] ^= 1;
+    flip_headers(&mut bytes, journal);
     std::fs::write(&image, &bytes).expect("image");
     assert!(matches!(Volume::open(&image, Access::Write), Err(Error::Damaged { .. })));
     let volume = Volume::open(&image, Access::Read).expect("a closed volume needs no journal to be read");
@@ -186,7 +212,7 @@ fn of_a_damaged_journal_with_a_log_the_loss_is_told() {
     let mut bytes = std::fs::read(&image).expect("image");
     drop(volume);
     let journal = format::superblock::Superblock::decode(&bytes).expect("superblock").journal as usize;
-    bytes[journal + 20] ^= 1;
+    flip_headers(&mut bytes, journal);
     std::fs::write(&image, &bytes).expect("image");
     assert!(matches!(Volume::open(&image, Access::Write), Err(Error::Damaged { .. })));
     let volume = Volume::open(&image, Access::Read).expect("the rest can be read");

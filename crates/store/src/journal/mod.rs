@@ -1,10 +1,10 @@
 //! The journal: changed metadata reaches the device as a whole or not at all.
 //!
-//! Mkfs sets a range of blocks aside. Its first block is the header, the others form a **ring** in which
-//! commits follow each other, block by block around the end. A commit consists of revocations, descriptors
+//! Mkfs sets a range of blocks aside. Its first two blocks are the headers, the others form a **ring** in
+//! which commits follow each other, block by block around the end. A commit consists of revocations, descriptors
 //! with copies of the changed blocks, and a record with a checksum over all before it. One write and one
 //! flush make it durable. The blocks are written in place later ([`Pending`] keeps them until then); when
-//! those writes are durable, the header frees the commits' space. So a block that many commits change is
+//! those writes are durable, the headers free the commits' space. So a block that many commits change is
 //! written in place once.
 //!
 //! Why it is right, on a device where any 512-byte sectors of the writes since the last flush may have
@@ -15,10 +15,10 @@
 //! * **The commits that count are a prefix.** A commit begins when the one before it is durable, and only the
 //!   last may be torn. The log ends at the first incomplete commit; where blocks of a later one are found,
 //!   that is rot and not a crash, and is reported.
-//! * **The header is right, old or new.** All its changing bytes are in one sector. It becomes durable after
-//!   the blocks of the commits that it frees are in place, and before their space is written. With the old
-//!   header recovery replays these commits again, with the new one it does not; as long as the space is not
-//!   written, both are right.
+//! * **A header is right, old or new.** All its changing bytes are in one sector. Both copies become durable
+//!   after the blocks of the commits that they free are in place, and before their space is written. With the
+//!   old header recovery replays these commits again, with the new one it does not; as long as the space is
+//!   not written, both are right. So one copy is enough.
 //! * **Nothing old is taken for new.** Each descriptor, revocation and record has its commit's number, and
 //!   its own checksum covers the volume's identity and its position. Numbers only rise, and none is used
 //!   twice, not even that of a lost commit:
@@ -27,7 +27,7 @@
 //!     open its number is skipped: before the first new commit a header with the number after that is made
 //!     durable. (Otherwise sectors of a new commit in the same blocks with the same number could complete a
 //!     torn one.)
-//!   - a new journal, made by repair or by mkfs with the identity of an older volume, begins above all
+//!   - a new journal, made by repair or by mkfs with the checksum seed of an older volume, begins above all
 //!     numbers that its blocks have.
 //! * **Older metadata does not overwrite file data.** A commit revokes the blocks that it frees. They may be
 //!   written when it is durable, and from then on recovery takes no older copy of them. A later commit may
@@ -107,7 +107,7 @@ impl Journal {
             ring.write(device, first, &AlignedBuffer::zeroed((blocks * BLOCK) as usize))?;
         }
         // One more number is skipped: that of a commit so torn that none of its blocks verifies.
-        let mut sequence = highest.number + 2;
+        let mut sequence = highest.number.max(header::highest(device, sums, ring)) + 2;
         if sequence >= SEQUENCE_WORN {
             // No number is left above those of the blocks, so the blocks go.
             ring.clear(device)?;
@@ -119,7 +119,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens the journal at `at`, `blocks` long with its header, of a volume of `volume_len` bytes, and
+    /// Opens the journal at `at`, `blocks` long with its headers, of a volume of `volume_len` bytes, and
     /// replays the commits that a crash left in it. Returns it with whether there were any. An empty journal
     /// is not written.
     ///
@@ -151,7 +151,7 @@ impl Journal {
         Ok((journal, recovered))
     }
 
-    /// Opens the journal of a volume that was closed: its log counts for nothing, and only the header is
+    /// Opens the journal of a volume that was closed: its log counts for nothing, and only the headers are
     /// read.
     ///
     /// # Errors
@@ -171,8 +171,8 @@ impl Journal {
         Ok(Self::with(ring, Tail { slot: tail.slot, sequence: tail.sequence + 1 }))
     }
 
-    /// Checks the header at `at`, and that no block of the ring has a number from `next` on, or above the
-    /// header's where that is `None`. Nothing is written.
+    /// Checks that both headers are good, and that no block of the ring has a number from `next` on, or above
+    /// the headers' where that is `None`. Nothing is written.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -184,6 +184,7 @@ impl Journal {
         next: Option<u64>,
     ) -> Result<(), Fault> {
         let ring = Ring::new(at, blocks)?;
+        header::examine(device, sums, ring)?;
         let tail = header::read(device, sums, ring)?;
         if tail.sequence + 1 >= SEQUENCE_WORN {
             return Err(Fault::damaged(at, WORN));
@@ -315,7 +316,7 @@ impl Journal {
     /// Calls `write`, but not after a failure of an earlier call.
     fn guarded(&mut self, write: impl FnOnce(&mut Self) -> Result<(), Fault>) -> Result<(), Fault> {
         if self.failed {
-            return Err(Fault::Io { at: self.ring.header(), doing: "writing", errno: Code::Io.errno() });
+            return Err(Fault::Io { at: self.ring.header(0), doing: "writing", errno: Code::Io.errno() });
         }
         let done = write(self);
         self.failed = done.is_err();
@@ -336,7 +337,7 @@ impl Journal {
         );
     }
 
-    /// Writes the header with the log's present tail. Durable on return.
+    /// Writes the headers with the log's present tail. Durable on return.
     fn write_header(&mut self, device: &dyn Device, sums: &Checksummer) -> Result<(), Fault> {
         let slot = (self.head + self.ring.len() - self.used) % self.ring.len();
         let sequence = self.log.front().map_or(self.next, |(sequence, _)| *sequence);

@@ -205,7 +205,7 @@ impl ScanResult<'_> {
                 out.copy_from_slice(self.log.get(*n));
             }
         })?;
-        let header = self.log.ring.header();
+        let header = self.log.ring.header(0);
         self.log.device.flush().map_err(|e| io_fault(header, "flushing", &e))
     }
 }

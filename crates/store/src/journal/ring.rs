@@ -3,11 +3,10 @@
 use super::aligned::AlignedBuffer;
 use crate::fault::io_fault;
 use crate::{Device, Fault};
-use lanefs_format::{BLOCK, BlockKind, Checksummer, journal_commit as c, journal_descriptor as d};
+use lanefs_format::{
+    BLOCK, BlockKind, Checksummer, JOURNAL_HEADERS, MIN_JOURNAL, journal_commit as c, journal_descriptor as d,
+};
 use std::ops::Range;
-
-/// Smallest journal in blocks: the header, and a commit of one block with its descriptor and record.
-const MIN_BLOCKS: u64 = 4;
 
 /// Blocks of one write of zeros (1 MiB).
 const CLEARED: u64 = 256;
@@ -19,7 +18,7 @@ pub(super) const SEQUENCE_END: u64 = 1 << 62;
 /// reaches the bound. Only a forged journal has them.
 pub(super) const SEQUENCE_WORN: u64 = 1 << 61;
 
-/// The log: the journal without its header. Its blocks have **slots** from 0 to `len() - 1`, and the first
+/// The log: the journal without its headers. Its blocks have **slots** from 0 to `len() - 1`, and the first
 /// follows the last: functions take any slot number, modulo the length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ring {
@@ -28,21 +27,31 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Returns the ring of the journal at byte `at`, `blocks` long with its header.
+    /// Returns the ring of the journal at byte `at`, `blocks` long with its headers.
     ///
     /// # Errors
     /// [`Fault::Damaged`] for an impossible size.
     pub(super) fn new(at: u64, blocks: u64) -> Result<Self, Fault> {
         let end = blocks.checked_mul(BLOCK).and_then(|bytes| at.checked_add(bytes));
-        if blocks < MIN_BLOCKS || end.is_none() {
+        if blocks < MIN_JOURNAL || end.is_none() {
             return Err(Fault::damaged(at, "a journal of an impossible size"));
         }
-        Ok(Ring { journal: at, len: blocks - 1 })
+        Ok(Ring { journal: at, len: blocks - JOURNAL_HEADERS })
     }
 
-    /// Returns the position of the header.
-    pub(super) fn header(&self) -> u64 {
-        self.journal
+    /// Returns the position of a copy of the header.
+    pub(super) fn header(&self, copy: u64) -> u64 {
+        self.journal + copy * BLOCK
+    }
+
+    /// Returns the number of a slot's block in the journal.
+    pub(super) fn number(&self, slot: u64) -> u64 {
+        JOURNAL_HEADERS + slot % self.len
+    }
+
+    /// Returns the slot of a block of the journal; `None` where it has no such block in the ring.
+    pub(super) fn slot(&self, number: u64) -> Option<u64> {
+        number.checked_sub(JOURNAL_HEADERS).filter(|slot| *slot < self.len)
     }
 
     /// Returns the number of slots.
@@ -52,12 +61,12 @@ impl Ring {
 
     /// Returns the byte position of a slot.
     pub(super) fn position(&self, slot: u64) -> u64 {
-        self.journal + (1 + slot % self.len) * BLOCK
+        self.journal + self.number(slot) * BLOCK
     }
 
-    /// Returns true for a byte position inside the journal, header included.
+    /// Returns true for a byte position inside the journal, headers included.
     pub(super) fn contains(&self, position: u64) -> bool {
-        position >= self.journal && position - self.journal < (1 + self.len) * BLOCK
+        position >= self.journal && position - self.journal < (JOURNAL_HEADERS + self.len) * BLOCK
     }
 
     /// Returns the parts of `bytes` bytes from `slot` on, each with its position. The second is empty where

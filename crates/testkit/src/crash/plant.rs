@@ -7,7 +7,7 @@ use super::recording::Recording;
 use super::snapshot::Tree;
 use crate::seeded::Seeded;
 use lanefs::{Access, Volume};
-use lanefs_format::{BLOCK, SUPERBLOCK_COPY};
+use lanefs_format::{BLOCK, JOURNAL_HEADERS, SUPERBLOCK_COPY};
 use std::collections::HashMap;
 
 /// The purpose of a flush in a commit, as far as a device can see it.
@@ -51,7 +51,7 @@ fn area(recording: &Recording, at: u64, len: usize) -> Area {
     let journal = &recording.journal;
     match at {
         0 | SUPERBLOCK_COPY => Area::Superblock,
-        at if journal.contains(&at) && at + len as u64 <= journal.start + BLOCK => Area::Header,
+        at if journal.contains(&at) && at + len as u64 <= journal.start + JOURNAL_HEADERS * BLOCK => Area::Header,
         at if journal.contains(&at) => Area::Body,
         _ => Area::Elsewhere,
     }

@@ -350,7 +350,7 @@ fn explore(seed: u64, blocks: u64, bug: Bug, lives: u64, cuts: u64) -> Result<Wo
     Ok(world)
 }
 
-const RINGS: [u64; 6] = [6, 16, 17, 24, 40, 64];
+const RINGS: [u64; 6] = [7, 17, 18, 25, 41, 65];
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)

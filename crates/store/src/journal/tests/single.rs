@@ -7,13 +7,15 @@ use crate::journal::ring::{Ring, SEQUENCE_END, SEQUENCE_WORN};
 use crate::journal::{AlignedBuffer, Commit, Journal};
 use crate::{Device, Fault};
 use lanefs_format::{
-    BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, SUPERBLOCK_COPY, journal_commit as c,
-    journal_descriptor as d, journal_header as h,
+    BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, JOURNAL_HEADERS, SUPERBLOCK_COPY,
+    journal_commit as c, journal_descriptor as d, journal_header as h,
 };
 use std::sync::atomic::Ordering;
 
 /// Byte position of the journal.
 const AT: u64 = 2 * BLOCK;
+/// Byte position of the first block of its ring.
+const RING: u64 = AT + JOURNAL_HEADERS * BLOCK;
 /// Length of the volume in blocks.
 const VOLUME: u64 = 3300;
 
@@ -66,7 +68,7 @@ fn forge(device: &Recorder, at: u64, change: impl FnOnce(&mut [u8])) {
 
 #[test]
 fn a_commit_is_one_write_and_one_flush_and_two_writes_around_the_end() {
-    let (device, mut journal) = new(17);
+    let (device, mut journal) = new(18);
     let mut around = 0;
     for n in 0..40 {
         append(&device, &mut journal, &[(0, n), (1, n + 100), (2, n + 200)], &[]).expect("append");
@@ -76,7 +78,7 @@ fn a_commit_is_one_write_and_one_flush_and_two_writes_around_the_end() {
         around += usize::from(writes == 2);
         assert!((1..=2).contains(&writes));
         let copy = Recorder::new(device.bytes());
-        assert!(open(&copy, 17).expect("open").1);
+        assert!(open(&copy, 18).expect("open").1);
         assert_eq!(read(&copy, cell(1)), block(n + 100));
         if !journal.fits(3, 0) {
             assert!(journal.used() > 0.6);
@@ -90,7 +92,7 @@ fn a_commit_is_one_write_and_one_flush_and_two_writes_around_the_end() {
 
 #[test]
 fn a_commit_may_fill_the_whole_ring_and_no_more() {
-    for blocks in [4, 5, 16, 502, 503, 504, 505, 1006] {
+    for blocks in [5, 6, 17, 503, 504, 505, 506, 1007] {
         let (device, mut journal) = new(blocks);
         let most = journal.capacity();
         assert!(journal.fits(most, 0) && !journal.fits(most + 1, 0), "{blocks} blocks");
@@ -104,7 +106,7 @@ fn a_commit_may_fill_the_whole_ring_and_no_more() {
             let full = append(&device, &mut journal, &cells, &[]);
             assert_eq!(full, Err(Fault::Code(Code::NoSpace)));
             journal.advance(&device, &sums(), journal.last()).expect("advance");
-            if blocks > 4 {
+            if blocks > 5 {
                 append(&device, &mut journal, &[], &[0]).expect("a commit of two blocks");
                 journal.advance(&device, &sums(), journal.last()).expect("advance");
             }
@@ -143,8 +145,8 @@ fn of_each_block_only_the_newest_copy_is_written() {
     assert!(device.take().is_empty(), "an open that finds nothing writes nothing");
 }
 
-#[test]
-fn a_torn_header_is_the_old_one_or_the_new_one() {
+/// A journal whose two commits are in place, though its headers do not say so yet, and the blocks in place.
+fn in_place() -> (Recorder, Journal, [(u64, [u8; 4096]); 2]) {
     let (device, mut journal) = new(16);
     append(&device, &mut journal, &[(0, 1), (1, 2)], &[]).expect("append");
     append(&device, &mut journal, &[(0, 3)], &[]).expect("append");
@@ -154,22 +156,62 @@ fn a_torn_header_is_the_old_one_or_the_new_one() {
         aligned.copy_from_slice(image);
         device.write_slice(*at, &aligned).expect("memory");
     }
-    let old = read(&device, AT);
     device.take();
+    (device, journal, expected)
+}
+
+#[test]
+fn torn_headers_are_old_ones_or_new_ones() {
+    let (device, mut journal, expected) = in_place();
+    let old = [read(&device, AT), read(&device, AT + BLOCK)].concat();
     journal.advance(&device, &sums(), journal.last()).expect("advance");
     let [Event::Write(AT, new), Event::Flush] = &device.take()[..] else { panic!("a write and a flush") };
-    for sectors in 0..256_u32 {
-        let mut torn = AlignedBuffer::zeroed(BLOCK as usize);
-        for sector in 0..8 {
+    assert_eq!(new.len(), old.len());
+    for sectors in 0..1_u32 << 16 {
+        // Sectors other than the first of each block are zero: some of their combinations are enough.
+        if sectors & 0xfefe != 0 && !sectors.is_multiple_of(251) {
+            continue;
+        }
+        let mut torn = AlignedBuffer::zeroed(new.len());
+        for sector in 0..16 {
             let part = sector * 512..(sector + 1) * 512;
             let landed = if sectors >> sector & 1 == 1 { &new[part.clone()] } else { &old[part.clone()] };
             torn[part].copy_from_slice(landed);
         }
         device.write_slice(AT, &torn).expect("memory");
         let (_, recovered) = open(&device, 16).expect("a header");
-        assert_eq!(recovered, sectors & 1 == 0, "sectors {sectors:b}");
+        assert_eq!(recovered, sectors & 0x101 == 0, "sectors {sectors:b}");
         assert!(expected.iter().all(|(at, bytes)| read(&device, *at) == *bytes));
     }
+}
+
+#[test]
+fn one_bad_header_costs_nothing() {
+    for lost in [AT, AT + BLOCK] {
+        let (device, mut journal, _) = in_place();
+        // The log wraps over the commits that the headers freed.
+        journal.advance(&device, &sums(), journal.last()).expect("advance");
+        for n in 10..13 {
+            append(&device, &mut journal, &[(2, n), (3, n)], &[]).expect("append");
+        }
+        device.write_slice(lost, &AlignedBuffer::zeroed(BLOCK as usize)).expect("memory");
+        let (mut journal, recovered) = open(&device, 16).expect("the other header");
+        assert!(recovered && read(&device, cell(2)) == block(12) && read(&device, cell(0)) == block(3));
+        // It is there again.
+        append(&device, &mut journal, &[(0, 20)], &[]).expect("append");
+        device.write_slice(AT + BLOCK - (lost - AT), &AlignedBuffer::zeroed(BLOCK as usize)).expect("memory");
+        assert!(open(&device, 16).expect("the header").1);
+        assert_eq!(read(&device, cell(0)), block(20));
+        // A journal made anew has no old header that could count.
+        device.write_slice(AT, &AlignedBuffer::zeroed(BLOCK as usize)).expect("memory");
+        let anew = Journal::format(&device, &sums(), AT, 16).expect("format");
+        for copy in [AT, AT + BLOCK] {
+            assert_eq!(h::SEQUENCE.read(&read(&device, copy)), Some(anew.last() + 1));
+        }
+    }
+    let (device, _) = new(16);
+    *device.bad.lock().expect("bad") = Some(AT);
+    assert!(open(&device, 16).is_ok(), "one that cannot be read costs nothing either");
 }
 
 #[test]
@@ -178,8 +220,8 @@ fn a_commit_that_was_lost_is_not_completed_by_a_later_one() {
     let lost = journal.last() + 1;
     let empty = device.bytes();
     append(&device, &mut journal, &[(0, 1), (1, 2)], &[]).expect("append");
-    // Only its second copy, the fourth block of the journal, did not land.
-    let copy = (AT + 3 * BLOCK) as usize..(AT + 4 * BLOCK) as usize;
+    // Only its second copy, the third block of the ring, did not land.
+    let copy = (RING + 2 * BLOCK) as usize..(RING + 3 * BLOCK) as usize;
     let mut torn = device.bytes();
     torn[copy.clone()].copy_from_slice(&empty[copy.clone()]);
 
@@ -194,7 +236,7 @@ fn a_commit_that_was_lost_is_not_completed_by_a_later_one() {
         panic!("the header goes first, and is flushed");
     };
     let mut with_header = torn.clone();
-    with_header[AT as usize..][..4096].copy_from_slice(header);
+    with_header[AT as usize..][..header.len()].copy_from_slice(header);
     let device = Recorder::new(with_header);
     assert!(!open(&device, 16).expect("open").1, "commit {lost} was lost");
     assert_eq!(read(&device, cell(0)), [0; 4096]);
@@ -233,7 +275,7 @@ fn a_journal_that_is_made_anew_takes_nothing_from_the_old_one() {
     // Unreadable blocks are overwritten, because they may have high numbers.
     *device.bad.lock().expect("bad") = Some(AT + 9 * BLOCK + 5);
     let fresh = Journal::format(&device, &sums(), AT, 32).expect("format");
-    assert_eq!(fresh.last(), 1, "one piece was all there was");
+    assert_eq!(fresh.last(), 9, "one piece was all there was, beside the headers");
     assert!(device.bad.lock().expect("bad").is_none());
 }
 
@@ -246,11 +288,11 @@ fn rot_in_the_middle_is_reported_and_a_torn_end_is_not() {
     let image = device.bytes();
     for slot in 0..20_u64 {
         let mut rotten = image.clone();
-        rotten[(AT + (1 + slot) * BLOCK + 999) as usize] ^= 4;
+        rotten[(RING + slot * BLOCK + 999) as usize] ^= 4;
         let device = Recorder::new(rotten);
         let outcome = open(&device, 64);
         if slot < 16 {
-            let commit = AT + (1 + slot / 4 * 4) * BLOCK;
+            let commit = RING + slot / 4 * 4 * BLOCK;
             assert!(matches!(outcome, Err(Fault::Damaged { at, .. }) if at == commit), "block {slot}");
             assert_eq!(read(&device, cell(0)), [0; 4096], "nothing was written");
         } else {
@@ -266,10 +308,10 @@ fn what_cannot_be_read_matters_where_it_is_needed() {
     append(&device, &mut journal, &[(0, 1), (1, 2)], &[]).expect("append");
     for slot in 0..10 {
         let device = Recorder::new(device.bytes());
-        *device.bad.lock().expect("bad") = Some(AT + (1 + slot) * BLOCK);
+        *device.bad.lock().expect("bad") = Some(RING + slot * BLOCK);
         match open(&device, 64) {
             // Recovery reads one block behind the end.
-            Err(Fault::Io { at, .. }) => assert!(slot <= 4 && at == AT + (1 + slot) * BLOCK),
+            Err(Fault::Io { at, .. }) => assert!(slot <= 4 && at == RING + slot * BLOCK),
             opened => assert!(slot > 4 && opened.expect("open").1),
         }
     }
@@ -293,7 +335,7 @@ fn positions_that_cannot_be_are_damage() {
             device.take();
             let outcome = open(&device, 16).map(|_| ());
             let why = "a journal that names a block outside the volume";
-            assert_eq!(outcome, Err(Fault::Damaged { at: AT + 4 * BLOCK, why }), "position {at}");
+            assert_eq!(outcome, Err(Fault::Damaged { at: RING + 3 * BLOCK, why }), "position {at}");
             assert!(device.take().is_empty(), "nothing was written");
         }
     }
@@ -306,35 +348,39 @@ fn positions_that_cannot_be_are_damage() {
 
 #[test]
 fn counts_and_headers_that_cannot_be_are_damage() {
-    for count in [0, 13, 14, 501, u16::MAX] {
+    for count in [0, 12, 13, 501, u16::MAX] {
         let (device, mut journal) = new(16);
         append(&device, &mut journal, &[(0, 1)], &[]).expect("append");
-        forge(&device, AT + BLOCK, |bytes| d::COUNT.write(bytes, count));
+        forge(&device, RING, |bytes| d::COUNT.write(bytes, count));
         let outcome = open(&device, 16).map(|_| ());
         match count {
-            // Thirteen would fit, but the record's checksum is of another count.
-            13 => assert_eq!(
+            // Twelve would fit, but the record's checksum is of another count.
+            12 => assert_eq!(
                 outcome,
-                Err(Fault::damaged(AT + BLOCK, "a journal that names a block outside the volume"))
+                Err(Fault::damaged(RING, "a journal that names a block outside the volume"))
             ),
-            _ => assert_eq!(outcome, Err(Fault::damaged(AT + BLOCK, "an impossible count in the journal"))),
+            _ => assert_eq!(outcome, Err(Fault::damaged(RING, "an impossible count in the journal"))),
         }
     }
-    for (tail, sequence) in [(0, 5), (16, 5), (u64::MAX, 5), (1, 0), (1, SEQUENCE_END), (1, u64::MAX)] {
+    for (tail, sequence) in [(1, 5), (16, 5), (u64::MAX, 5), (2, 0), (2, SEQUENCE_END), (2, u64::MAX)] {
         let (device, _) = new(16);
-        forge(&device, AT, |bytes| {
-            h::TAIL.write(bytes, tail);
-            h::SEQUENCE.write(bytes, sequence);
-        });
+        for at in [AT, AT + BLOCK] {
+            assert!(open(&device, 16).is_ok(), "one good header is enough");
+            forge(&device, at, |bytes| {
+                h::TAIL.write(bytes, tail);
+                h::SEQUENCE.write(bytes, sequence);
+            });
+        }
         assert!(matches!(open(&device, 16), Err(Fault::Damaged { at: AT, .. })), "{tail}, {sequence}");
     }
     let (device, _) = new(16);
-    for (at, blocks) in [(AT, 0), (AT, 3), (AT, u64::MAX), (u64::MAX - 4095, 16)] {
+    for (at, blocks) in [(AT, 0), (AT, 4), (AT, u64::MAX), (u64::MAX - 4095, 16)] {
         let opened = Journal::open(&device, &sums(), at, blocks, VOLUME * BLOCK);
         assert!(matches!(opened, Err(Fault::Damaged { .. })));
         assert!(matches!(Journal::format(&device, &sums(), at, blocks), Err(Fault::Damaged { .. })));
     }
     forge(&device, AT, |bytes| bytes[1] = 3);
+    forge(&device, AT + BLOCK, |bytes| bytes[1] = 3);
     assert!(open(&device, 16).is_err(), "a record is no header");
 }
 
