@@ -129,6 +129,7 @@ volume_commands! {
     Fsck(fsck::Fsck),
     Inspect(inspect::Inspect),
     Grow(grow::Grow),
+    Tune(tune::Tune),
 }
 
 /// All commands of the program. Each is described where its arguments are.

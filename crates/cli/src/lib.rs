@@ -19,6 +19,7 @@ pub mod engine;
 pub mod escape;
 pub mod exit;
 pub mod failure;
+pub mod identity;
 pub mod image;
 pub mod input;
 pub mod interrupt;

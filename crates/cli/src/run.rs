@@ -118,7 +118,7 @@ fn on_mounted(image: &Image, volume: &Volume, words: &[OsString]) -> u8 {
         // The client has parsed the same words.
         Ok(_) | Err(_) => return exit::USAGE,
     };
-    if matches!(command, VolumeCommand::Fsck(_) | VolumeCommand::Grow(_)) {
+    if matches!(command, VolumeCommand::Fsck(_) | VolumeCommand::Grow(_) | VolumeCommand::Tune(_)) {
         return exit_code(Err(mounted::in_use(image)));
     }
     if command.on_host().is_some() {

@@ -36,7 +36,7 @@
 //! | calls by inode number | `ops`, `copy`, `reclaim`, `hold`, `read_many` |
 //! | calls by path | `by_path`, `tree`, `batch`, [`bulk`] |
 //! | calls also from another process | `file_system` |
-//! | the volume as a whole | `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `check`; with the feature `testing`: `unchecked` |
+//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `check`; with the feature `testing`: `unchecked` |
 //!
 //! # Features
 //!
@@ -71,6 +71,7 @@ mod grow;
 mod hints;
 mod hold;
 mod holds;
+mod identity;
 mod inode;
 mod inspect;
 mod journal;

@@ -3,6 +3,7 @@
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::extent::Extent;
+use crate::identity::label_bytes;
 use crate::inode;
 use crate::options::CreateOptions;
 use crate::space;
@@ -21,11 +22,7 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
             options.size
         ));
     }
-    if options.label.len() > 64 {
-        return Err("the label is longer than 64 bytes".into());
-    }
-    let mut label = [0; 64];
-    label[..options.label.len()].copy_from_slice(options.label.as_bytes());
+    let label = label_bytes(&options.label)?;
     let group_count = bytes.div_ceil(GROUP);
     // The table fits between the two superblocks in volumes up to some 60 GiB; else it follows chunk 0.
     let fits = group_count < SUPERBLOCK_COPY / BLOCK - 1;

@@ -123,11 +123,19 @@ impl Shared {
     /// # Errors
     /// The device's.
     pub(crate) fn clear_damage(&self) -> Result<()> {
-        let mut superblock = self.superblock.lock();
-        if !superblock.errors || self.access == Access::Read {
+        if self.access == Access::Read || !self.superblock.lock().errors {
             return Ok(());
         }
-        superblock.errors = false;
+        self.change_superblock(|superblock| superblock.errors = false)
+    }
+
+    /// Changes the superblock and writes it. The volume stays closed or in use.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn change_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        change(&mut superblock);
         let clean = superblock.clean;
         self.write_superblock(&mut superblock, clean)
     }

@@ -4,6 +4,7 @@ use crate::command::Command;
 use crate::context::Context;
 use crate::escape::escape;
 use crate::failure::{Failure, Outcome};
+use crate::identity::{label, uuid};
 use crate::size::human;
 use crate::time;
 use clap::Args;
@@ -68,7 +69,7 @@ fn print_text(context: &mut Context<'_>) -> Outcome {
     let lines = [
         ("format", format!("LaneFS, version {VERSION}")),
         ("state", state(&superblock).to_string()),
-        ("uuid", uuid(&superblock)),
+        ("uuid", uuid(&superblock).unwrap_or_else(|| "-".to_string())),
         ("label", if label.is_empty() { "-".to_string() } else { escape(label.as_bytes()) }),
         ("size", bytes(superblock.volume_bytes)),
         ("used", bytes(superblock.volume_bytes.saturating_sub(free))),
@@ -93,15 +94,6 @@ fn state(superblock: &Superblock) -> &'static str {
         (false, true) => "clean",
         (false, false) => "in use, or not closed cleanly",
     }
-}
-
-fn uuid(superblock: &Superblock) -> String {
-    uuid::Uuid::from_bytes(superblock.uuid).to_string()
-}
-
-fn label(superblock: &Superblock) -> String {
-    let end = superblock.label.iter().position(|b| *b == 0).unwrap_or(superblock.label.len());
-    String::from_utf8_lossy(&superblock.label[..end]).into_owned()
 }
 
 fn journal_bytes(superblock: &Superblock) -> u64 {

@@ -3,16 +3,14 @@
 use crate::escape::escape;
 use crate::exit;
 use crate::failure::{self, Failure, Outcome};
+use crate::identity::{MAX_LABEL, parse_label, parse_uuid};
 use crate::image::{self, Image};
 use crate::{bytes, size};
 use clap::Args;
-use lanefs::format::{MAX_VOLUME, MIN_VOLUME, superblock};
+use lanefs::format::{MAX_VOLUME, MIN_VOLUME};
 use lanefs::{CreateOptions, InodeSize, Volume};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-
-/// Longest label in bytes.
-const MAX_LABEL: usize = superblock::fields::LABEL.len;
 
 /// Create a volume
 ///
@@ -44,19 +42,6 @@ pub struct Mkfs {
     /// Print nothing on success
     #[arg(long, short)]
     quiet: bool,
-}
-
-fn parse_label(text: &str) -> Result<String, String> {
-    match text.len() {
-        0..=MAX_LABEL if !text.contains('\0') => Ok(text.to_string()),
-        bytes => Err(format!("a label has at most {MAX_LABEL} bytes, this one has {bytes}")),
-    }
-}
-
-fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
-    uuid::Uuid::parse_str(text)
-        .map(uuid::Uuid::into_bytes)
-        .map_err(|_| "write it like 01234567-89ab-cdef-0123-456789abcdef".to_string())
 }
 
 impl Mkfs {

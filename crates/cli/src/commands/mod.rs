@@ -31,6 +31,7 @@ pub mod top;
 pub mod touch;
 pub mod tree;
 pub mod truncate;
+pub mod tune;
 pub mod umount;
 pub mod write;
 pub mod xattr;

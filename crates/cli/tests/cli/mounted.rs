@@ -267,6 +267,7 @@ fn what_needs_the_volume_alone_is_refused() {
         refused(&["fsck", volume], 8);
         refused(&["fsck", volume, "--repair"], 8);
         refused(&["grow", volume, "128M"], 3);
+        refused(&["tune", volume, "--label", "x"], 3);
         refused(&["shell", volume], 3);
     }
     run(&["mkfs", text(&m.v.image), "--size", "64M", "--force"]).ends(3).says("in use");

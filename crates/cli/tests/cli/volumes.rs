@@ -133,6 +133,39 @@ fn volumes_grow_and_never_shrink() {
 }
 
 #[test]
+fn tune_changes_identity_and_label_and_nothing_else() {
+    let v = TestVolume::new();
+    v.run_with("write", &["/a"], b"kept").ends(0);
+    let info = || -> serde_json::Value {
+        serde_json::from_str(v.run("info", "--json").ends(0).out()).unwrap()
+    };
+    let before = std::fs::read(&v.image).unwrap();
+    let old = info();
+    assert_eq!(v.run_with("tune", &["--label", "photos 2"], b"").ends(0).out(), "label photos 2\n");
+    assert_eq!((&info()["label"], &info()["uuid"]), (&"photos 2".into(), &old["uuid"]));
+    let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+    assert_eq!(v.run("tune", &format!("--uuid {uuid}")).ends(0).out(), format!("uuid  {uuid}\n"));
+    assert_eq!((&info()["label"], &info()["uuid"]), (&"photos 2".into(), &uuid.into()));
+    // The superblocks are all that changed: checksums do not begin with the UUID.
+    let after = std::fs::read(&v.image).unwrap();
+    let blocks = before.chunks(4096).zip(after.chunks(4096)).enumerate();
+    let changed: Vec<usize> = blocks.filter(|(_, (a, b))| a != b).map(|(n, _)| n).collect();
+    assert_eq!(changed, [0, 511]);
+    v.clean();
+    v.run("mkdir", "/d").ends(0);
+    v.run("tune", "--uuid random").ends(0);
+    let random = info()["uuid"].clone();
+    assert!(random.is_string() && random != uuid && random != old["uuid"]);
+    assert_eq!(v.run_with("tune", &["--uuid", "clear", "--label", ""], b"").ends(0).out(), "uuid  -\nlabel -\n");
+    assert!(info()["uuid"].is_null() && info()["label"] == "");
+    assert_eq!(v.run("cat", "/a").ends(0).bytes, b"kept");
+    v.clean();
+    v.run("tune", "").ends(2);
+    v.run("tune", "--uuid x").ends(2).says("random");
+    v.run("tune", &format!("--label {}", "x".repeat(65))).ends(2).says("64 bytes");
+}
+
+#[test]
 fn inspect_decodes_positions() {
     let v = TestVolume::new();
     assert!(!v.run("inspect", "0").ends(0).out().is_empty());
@@ -184,6 +217,7 @@ fn help_teaches() {
         "fsck",
         "inspect",
         "grow",
+        "tune",
         "shell",
         "completions",
         "man",
