@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use crate::transaction::{free_deferred, put_back};
 use crate::writer::{Freed, Writer};
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK};
-use lanefs_store::{Closed, Fault, Reader, Snapshot};
+use lanefs_store::{Closed, Fault, Reader, Snapshot, Store};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -72,6 +72,20 @@ impl Shared {
     /// Commits as [`commit`](Self::commit) does, with the gate closed all the time. The caller has the
     /// [commit lock](Self::lock_commits), and has [recalled](Self::recall_prealloc) the preallocations.
     pub(crate) fn commit_exclusive(&self, writer: &mut Writer) -> Result<()> {
+        self.commit_closed(writer, Store::commit)
+    }
+
+    /// Commits as [`commit_exclusive`](Self::commit_exclusive) does, but writes all changed blocks in place.
+    /// The caller makes sure that the device names none of them.
+    pub(crate) fn commit_in_place(&self, writer: &mut Writer) -> Result<()> {
+        self.commit_closed(writer, Store::commit_in_place)
+    }
+
+    fn commit_closed(
+        &self,
+        writer: &mut Writer,
+        commit: fn(&Store, Snapshot) -> std::result::Result<(), Fault>,
+    ) -> Result<()> {
         self.put_back(writer)?;
         if self.state.store.is_memory() {
             return Ok(());
@@ -80,7 +94,7 @@ impl Shared {
             return Err(Error::write_failed());
         }
         let (snapshot, freed) = self.snapshot(writer)?;
-        self.state.store.commit(snapshot)?;
+        commit(&self.state.store, snapshot)?;
         self.free(writer, &freed)?;
         self.mark_durable();
         Ok(())

@@ -1,15 +1,36 @@
 //! Growth of a volume.
+//!
+//! The tables move: the group table always, the journal when the larger volume deserves a larger one. All that
+//! is written before the superblock lies where the old superblock names nothing, so a crash leaves the old
+//! volume or the new one.
+//!
+//! 1. All changes so far are committed and in place, and the log is empty. The gate stays closed.
+//! 2. A transaction in memory copies the group table, adds the new space to it, and marks the blocks of the
+//!    old tables as free there.
+//! 3. The new table is written in place and flushed, then the headers of the new journal.
+//! 4. The superblock names the new tables. From here on the volume is the larger one.
 
 use crate::edit::Edit;
 use crate::error::{Error, Outcome, Result};
 use crate::extent::Extent;
+use crate::mkfs;
 use crate::space;
 use crate::volume::Volume;
-use lanefs_format::{BLOCK, BlockKind, Code, GROUP, MAX_VOLUME};
-use lanefs_store::Fault;
+use crate::writer::Writer;
+use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, Code, MAX_VOLUME};
+use lanefs_store::{Closed, Fault};
+
+/// Size of a volume and position of its tables, in blocks.
+#[derive(Clone, Copy)]
+struct Layout {
+    blocks: u64,
+    groups: Extent,
+    journal: Extent,
+}
 
 impl Volume {
-    /// Grows the volume to `size` bytes (rounded down to a multiple of the block size).
+    /// Grows the volume to `size` bytes (rounded down to a multiple of the block size). After a crash it has
+    /// the old size or the new one.
     ///
     /// # Errors
     /// [`Error::Image`] for a size below the present one or too large; no room for the longer group table;
@@ -17,112 +38,172 @@ impl Volume {
     pub fn grow(&self, size: u64) -> Result<()> {
         let refuse = |why: String| Error::Image { what: "cannot grow".into(), why };
         let bytes = size & !(BLOCK - 1);
-        let old = self.shared.state.store.bytes();
-        if bytes < old {
-            return Err(refuse(format!("the volume has {old} bytes already; it cannot shrink to {bytes}")));
+        let old_bytes = self.shared.state.store.bytes();
+        if bytes < old_bytes {
+            let why = format!("the volume has {old_bytes} bytes already; it cannot shrink to {bytes}");
+            return Err(refuse(why));
         }
         if bytes > MAX_VOLUME {
             return Err(refuse(format!("a volume ends at {} TiB", MAX_VOLUME >> 40)));
         }
-        if bytes == old {
+        if bytes == old_bytes {
             return Ok(());
         }
         let shared = &self.shared;
         shared.begin_changes()?;
-        // The layout changes with exclusive access, and all earlier changes must be on the device before.
         let _lock = shared.lock_commits();
         let mut closed = shared.state.gate.close_to_change(&shared.state.store);
         if !shared.accepts_changes() {
             return Err(Code::ReadOnly.into());
         }
         shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
-        let old_table = (shared.state.groups(), shared.state.group_count());
-        let count = bytes.div_ceil(GROUP);
-        shared
-            .state
-            .store
-            .grow(bytes)
-            .map_err(|source| Error::Io { what: "growing the volume".into(), source })?;
-        let grown = loop {
-            let done =
-                shared.change_exclusive(&mut closed, &mut |edit| grow(edit, old_table, (old, bytes), count));
-            match done {
-                Err(Fault::Miss { at, want }) => shared.state.store.fetch(at, want)?,
-                done => break done,
+        // Recovery must not write copies of the old log over blocks that are free in the new volume.
+        shared.state.store.checkpoint()?;
+        let resize = |bytes: u64, what: &str| {
+            let resized = shared.state.store.grow(bytes);
+            resized.map_err(|source| Error::Io { what: what.into(), source })
+        };
+        resize(bytes, "growing the volume")?;
+        let old = self.layout(old_bytes);
+        let new = match self.move_tables(&mut closed, &old, bytes / BLOCK) {
+            Ok(new) => new,
+            Err(fault) => {
+                shared.state.set_groups(old.groups.first * BLOCK, old.groups.count);
+                resize(old_bytes, "shrinking back")?;
+                return Err(fault.into());
             }
         };
-        if let Err(fault) = grown {
-            shared.state.set_groups(old_table.0, old_table.1);
-            shared
-                .state
-                .store
-                .grow(old)
-                .map_err(|source| Error::Io { what: "shrinking back".into(), source })?;
-            return Err(fault.into());
+        let done = self.switch(&mut closed, &old, &new);
+        if done.is_err() {
+            // The device may have the old volume or the new one. The next open finds out.
+            shared.state.store.give_up();
         }
-        shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
-        // The superblock may refer to the new table only after the table is on the device.
-        shared.state.store.checkpoint()?;
-        let (groups, group_count) = (shared.state.groups(), shared.state.group_count());
+        done
+    }
+
+    fn layout(&self, bytes: u64) -> Layout {
+        let (state, superblock) = (&self.shared.state, self.superblock());
+        Layout {
+            blocks: bytes / BLOCK,
+            groups: Extent::new(state.groups() / BLOCK, state.group_count()),
+            journal: Extent::new(superblock.journal / BLOCK, superblock.journal_blocks),
+        }
+    }
+
+    /// Makes the tables of the larger volume, in memory.
+    fn move_tables(&self, closed: &mut Closed<'_, Writer>, old: &Layout, blocks: u64) -> Outcome<Layout> {
+        loop {
+            let moved = self.shared.change_exclusive(closed, &mut |edit| {
+                move_tables(edit, old, blocks).inspect_err(|_| {
+                    // The attempt may be repeated when the missing blocks are resident.
+                    edit.core.set_groups(old.groups.first * BLOCK, old.groups.count);
+                })
+            });
+            match moved {
+                Err(Fault::Miss { at, want }) => self.shared.state.store.fetch(at, want)?,
+                done => return done,
+            }
+        }
+    }
+
+    /// Writes the new tables, and then the superblock that names them.
+    fn switch(&self, closed: &mut Closed<'_, Writer>, old: &Layout, new: &Layout) -> Result<()> {
+        let shared = &self.shared;
+        shared.commit_in_place(shared.recall_prealloc(closed)?)?;
+        let moves = new.journal != old.journal;
+        if moves {
+            shared.state.store.move_journal(new.journal.first * BLOCK, new.journal.count)?;
+        }
         self.update_superblock(|s| {
-            (s.volume_bytes, s.groups, s.group_count) = (bytes, groups, group_count);
-        })
+            s.volume_bytes = new.blocks * BLOCK;
+            (s.groups, s.group_count) = (new.groups.first * BLOCK, new.groups.count);
+            (s.journal, s.journal_blocks) = (new.journal.first * BLOCK, new.journal.count);
+        })?;
+        if moves {
+            shared.state.store.release_fixed(old.journal.first * BLOCK, old.journal.count);
+        }
+        Ok(())
     }
 }
 
-/// Adapts the tables of the volume to its new size.
-fn grow(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64), count: u64) -> Outcome<()> {
-    let ((old_at, old_count), (old, bytes)) = (old_table, size);
-    let core = edit.core;
-    let at = if count == old_count { old_at } else { find_table_position(edit, old, bytes, count)? };
-    if at != old_at {
-        for number in 0..old_count {
-            let from = space::group(core, number)?;
-            let mut block = [0; BLOCK as usize];
-            from.copy_to(0, &mut block);
-            let to = edit.tx.fresh(at + number * BLOCK, BlockKind::Group, number)?;
-            edit.tx.fill(to, 0, &block);
-        }
-        for number in 0..old_count {
-            edit.tx.vacate(old_at + number * BLOCK);
-        }
+/// Copies the group table, adds the new space, and chooses the places of the tables.
+fn move_tables(edit: &mut Edit<'_>, old: &Layout, blocks: u64) -> Outcome<Layout> {
+    let count = blocks.div_ceil(BLOCKS_PER_GROUP);
+    let fitting = place(old.blocks, blocks, count);
+    let groups = match fitting {
+        Some(groups) => groups,
+        None => alloc(edit, count)?.ok_or(Code::NoSpace)?,
+    };
+    for number in 0..old.groups.count {
+        let from = space::group(edit.core, number)?;
+        let mut block = [0; BLOCK as usize];
+        from.copy_to(0, &mut block);
+        let to = edit.tx.fresh((groups.first + number) * BLOCK, BlockKind::Group, number)?;
+        edit.tx.fill(to, 0, &block);
     }
-    core.set_groups(at, count);
-    let outcome = extend(edit, old_table, size);
-    if outcome.is_err() {
-        // The attempt may be repeated when the missing blocks are resident.
-        core.set_groups(old_at, old_count);
+    for number in 0..old.groups.count {
+        edit.tx.vacate((old.groups.first + number) * BLOCK);
     }
-    outcome
+    edit.core.set_groups(groups.first * BLOCK, count);
+    let partial = (old.groups.count * BLOCKS_PER_GROUP).min(blocks) - old.blocks;
+    if partial > 0 {
+        space::clear_bits(edit, Extent::new(old.blocks, partial))?;
+    }
+    space::init_groups(edit, old.groups.count, count, blocks * BLOCK)?;
+    if fitting.is_some() {
+        space::reserve(edit, groups)?;
+    }
+    // Nobody allocates the blocks before the new superblock is durable: the gate is closed.
+    space::clear_bits(edit, old.groups)?;
+    let behind = if fitting.is_some() { groups.end() } else { old.blocks };
+    let journal = move_journal(edit, old.journal, behind, blocks)?;
+    Ok(Layout { blocks, groups, journal })
 }
 
-/// Position for a table of `count` blocks: at the start of the new space where it has room, else in free
-/// space.
-fn find_table_position(edit: &mut Edit<'_>, old: u64, bytes: u64, count: u64) -> Outcome<u64> {
-    if (bytes - old) / BLOCK > count {
+/// Chooses the place of a larger journal, from block `behind` on where there is room. Where there is none
+/// anywhere, or the present journal is hardly smaller, that one stays.
+fn move_journal(edit: &mut Edit<'_>, old: Extent, behind: u64, blocks: u64) -> Outcome<Extent> {
+    let count = mkfs::journal_blocks(blocks);
+    if old.count == 0 || count <= old.count + old.count / 4 {
         return Ok(old);
     }
-    let extent = space::alloc_direct(edit, None, count, count)?;
-    if extent.count < count {
-        return Err(Code::NoSpace.into());
-    }
-    Ok(extent.first * BLOCK)
+    let journal = match place(behind, blocks, count) {
+        Some(journal) => {
+            space::reserve(edit, journal)?;
+            journal
+        }
+        None => match alloc(edit, count)? {
+            Some(journal) => journal,
+            None => return Ok(old),
+        },
+    };
+    space::clear_bits(edit, old)?;
+    Ok(journal)
 }
 
-/// Makes the new groups, extends the last old one to its new end, and accounts for the blocks of the table.
-fn extend(edit: &mut Edit<'_>, old_table: (u64, u64), size: (u64, u64)) -> Outcome<()> {
-    let ((old_at, old_count), (old, bytes)) = (old_table, size);
-    let (at, count) = (edit.core.groups(), edit.core.group_count());
-    let partial = (old_count * GROUP).min(bytes) - old;
-    if partial > 0 {
-        space::clear_bits(edit, Extent::new(old / BLOCK, partial / BLOCK))?;
+/// Finds room for a table in the new space, which begins at block `from`: behind the first chunk of a group
+/// where it fits into one group, else right at the start.
+fn place(from: u64, end: u64, count: u64) -> Option<Extent> {
+    let in_group = |number: u64| {
+        let start = number * BLOCKS_PER_GROUP;
+        let first = from.max(start + BLOCKS_PER_CHUNK);
+        let room = end.min(start + BLOCKS_PER_GROUP).saturating_sub(first);
+        (room >= count).then(|| Extent::new(first, count))
+    };
+    let groups = from / BLOCKS_PER_GROUP..end.div_ceil(BLOCKS_PER_GROUP);
+    let whole = if count < BLOCKS_PER_GROUP { groups.into_iter().find_map(in_group) } else { None };
+    whole.or_else(|| (end.saturating_sub(from) >= count).then(|| Extent::new(from, count)))
+}
+
+/// Allocates consecutive blocks for a table from free space; `None` where no extent is long enough.
+fn alloc(edit: &mut Edit<'_>, count: u64) -> Outcome<Option<Extent>> {
+    let extent = match space::alloc_direct(edit, None, count, count) {
+        Err(Fault::Code(Code::NoSpace)) => return Ok(None),
+        extent => extent?,
+    };
+    if extent.count < count {
+        space::clear_bits(edit, extent)?;
+        return Ok(None);
     }
-    space::init_groups(edit, old_count, count, bytes)?;
-    if at != old_at {
-        if at >= old {
-            space::reserve(edit, Extent::new(at / BLOCK, count))?;
-        }
-        space::free_extent(edit, Extent::new(old_at / BLOCK, old_count))?;
-    }
-    Ok(())
+    Ok(Some(extent))
 }

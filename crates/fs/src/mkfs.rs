@@ -27,9 +27,7 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
     // The table fits between the two superblocks in volumes up to some 60 GiB; else it follows chunk 0.
     let fits = group_count < SUPERBLOCK_COPY / BLOCK - 1;
     let groups = if fits { BLOCK } else { CHUNK };
-    // A 64th of the volume, 256 KiB to 128 MiB: room for the metadata of some 300,000 new files in one
-    // commit.
-    let journal_blocks = if journaled { (bytes / BLOCK / 64).clamp(64, 32768) } else { 0 };
+    let journal_blocks = if journaled { journal_blocks(bytes / BLOCK) } else { 0 };
     let behind = groups + group_count * BLOCK;
     let journal = match () {
         () if !journaled => 0,
@@ -69,6 +67,13 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
         orphans: 0,
         label,
     })
+}
+
+/// Blocks of the journal of a volume of `blocks` blocks: a 64th, 256 KiB to 128 MiB. That is room for the
+/// metadata of some 300,000 new files in one commit. More would cost memory, where the blocks of half the
+/// journal wait until they are in place, and time: recovery reads all of it.
+pub(crate) fn journal_blocks(blocks: u64) -> u64 {
+    (blocks / 64).clamp(64, 32768)
 }
 
 fn random() -> Result<[u8; 16], String> {

@@ -332,7 +332,10 @@ fn unwritable(features: u64, clean: bool) -> String {
         true => "open it read-only",
         false => "it was not closed cleanly, so open and close it once with newer software",
     };
-    format!("uses read-only compatible features that this software does not know ({}); {advice}", bits(features))
+    format!(
+        "uses read-only compatible features that this software does not know ({}); {advice}",
+        bits(features)
+    )
 }
 
 /// Lists the bits of a word for people.

@@ -11,10 +11,11 @@ use crate::dirty::Dirty;
 use crate::fault::io_fault;
 use crate::journal::{AlignedBuffer, Commit, Image, Journal, write_in_place};
 use crate::seal::Sealer;
-use crate::state::{self, DATA};
+use crate::state::{self, ABSENT, DATA, EVICTING, FETCHING, FIXED, FREE};
 use crate::write_back::{FAILED, JOURNALED_DATA};
 use crate::{Device, Fault, IoBuf, Store, Write, planted};
 use lanefs_format::BLOCK;
+use lanefs_sync::yield_now;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -52,19 +53,15 @@ impl Store {
             return Err(Fault::damaged(at, "a journal outside the volume"));
         }
         let mut indexes = at / BLOCK..at / BLOCK + blocks;
-        if indexes.any(|index| !matches!(self.state(index), state::ABSENT | state::FREE | state::FIXED)) {
+        if indexes.any(|index| !matches!(self.state(index), ABSENT | FREE | FIXED)) {
             return Err(Fault::damaged(at, "a journal in blocks that are in use"));
         }
         let (journal, recovered) = match content {
             JournalContent::New => (Journal::format(device, &self.sums, at, blocks)?, false),
             JournalContent::Remains => (Journal::open_closed(device, &self.sums, at, blocks)?, false),
-            // The device's length counts: a crash may have interrupted the growth of a volume before its
-            // superblock said so.
-            JournalContent::Log => {
-                Journal::open(device, &self.sums, at, blocks, device.len() & !(BLOCK - 1))?
-            }
+            JournalContent::Log => Journal::open(device, &self.sums, at, blocks, self.bytes())?,
         };
-        self.fix(at, blocks);
+        self.fix(at, blocks)?;
         *self.commits.journal.lock() = Some(journal);
         Ok(recovered)
     }
@@ -83,6 +80,58 @@ impl Store {
     /// Returns the highest number of a commit of which a journal has a block, 0 for none.
     pub fn last_in_journal(&self, at: u64, blocks: u64) -> u64 {
         self.device().map_or(0, |device| Journal::highest(device, &self.sums, at, blocks))
+    }
+
+    /// Replaces the journal, which is empty, by a new one of `blocks` blocks at `at`. They are free, and the
+    /// caller has closed the gate. The superblock still names the old journal.
+    ///
+    /// # Errors
+    /// [`Fault::Io`]; [`Fault::Damaged`] for blocks that are in use.
+    pub fn move_journal(&self, at: u64, blocks: u64) -> Result<(), Fault> {
+        let made = self.guarded(|device| {
+            self.fix(at, blocks)?;
+            Journal::format(device, &self.sums, at, blocks)
+        })?;
+        *self.commits.journal.lock() = made;
+        Ok(())
+    }
+
+    /// Reserves blocks that have fixed positions.
+    ///
+    /// # Errors
+    /// [`Fault::Damaged`] for a block that is in use.
+    fn fix(&self, at: u64, blocks: u64) -> Result<(), Fault> {
+        let first = at / BLOCK;
+        for index in first..(first + blocks).min(self.bytes() / BLOCK) {
+            self.fix_block(index)?;
+        }
+        Ok(())
+    }
+
+    fn fix_block(&self, index: u64) -> Result<(), Fault> {
+        loop {
+            match self.state(index) {
+                FIXED => return Ok(()),
+                free @ (ABSENT | FREE) if self.change_state(index, free, FIXED) => return Ok(()),
+                // A stale attempt, or readahead for one, is about to end.
+                ABSENT | FREE | FETCHING | EVICTING => yield_now(),
+                // Readahead fetched the block while it was file data.
+                state if state::content(state) == Some(DATA) => {
+                    self.drop_data(index, 1);
+                    if self.state_is(index, state) {
+                        return Err(Fault::damaged(index * BLOCK, "a block in use is marked free"));
+                    }
+                }
+                _ => return Err(Fault::damaged(index * BLOCK, "a block in use is marked free")),
+            }
+        }
+    }
+
+    /// Makes blocks free that had fixed positions.
+    pub fn release_fixed(&self, at: u64, blocks: u64) {
+        for index in at / BLOCK..at / BLOCK + blocks {
+            self.change_state(index, FIXED, FREE);
+        }
     }
 
     /// Returns true when so much has changed that it should be committed soon, or dirty file data take a good
@@ -215,14 +264,27 @@ impl Store {
     /// # Errors
     /// [`Fault::Io`]; the store then refuses further commits, because the content of the device is unknown.
     pub fn commit(&self, snapshot: Snapshot) -> Result<(), Fault> {
-        let done = self.guarded(|device| self.commit_to(device, snapshot)).map(|_| ());
+        self.commit_by(snapshot, true)
+    }
+
+    /// Makes a snapshot durable as [`commit`](Self::commit) does, but writes its blocks in place and not to
+    /// the journal. Nothing on the device names them yet, and the journal is empty.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn commit_in_place(&self, snapshot: Snapshot) -> Result<(), Fault> {
+        self.commit_by(snapshot, false)
+    }
+
+    fn commit_by(&self, snapshot: Snapshot, journaled: bool) -> Result<(), Fault> {
+        let done = self.guarded(|device| self.commit_to(device, snapshot, journaled)).map(|_| ());
         if done.is_ok() {
             *self.commits.in_flight.lock() = None;
         }
         done
     }
 
-    fn commit_to(&self, device: &dyn Device, mut snapshot: Snapshot) -> Result<(), Fault> {
+    fn commit_to(&self, device: &dyn Device, mut snapshot: Snapshot, journaled: bool) -> Result<(), Fault> {
         let mut left = self.write_back(device, &mut snapshot.data)?;
         self.commits.carried_over.lock().append(&mut left);
         self.commits.needs_data.store(false, Ordering::SeqCst);
@@ -238,14 +300,15 @@ impl Store {
         if copies.positions.is_empty() && snapshot.revoked.is_empty() {
             return Ok(());
         }
-        let mut journal = self.commits.journal.lock();
+        let mut guard = self.commits.journal.lock();
+        let mut journal = guard.as_mut().filter(|_| journaled);
         let (blocks, revoked) = (copies.positions.len(), snapshot.revoked.len());
-        if let Some(journal) = journal.as_mut()
+        if let Some(journal) = journal.as_deref_mut()
             && !journal.fits(blocks, revoked)
         {
             self.checkpoint_into(device, journal)?;
         }
-        match journal.as_mut() {
+        match journal {
             Some(journal) if journal.fits(blocks, revoked) => self.append(device, journal, &snapshot)?,
             // Without a journal, or for a single change that is larger than it, the commit is in place and
             // not atomic.

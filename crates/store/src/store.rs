@@ -100,17 +100,10 @@ impl Store {
             write_queue: WriteQueue::default(),
             marks: Marks::default(),
         };
-        store.fix(0, 1);
-        store.fix(SUPERBLOCK_COPY, 1);
-        Ok(store)
-    }
-
-    /// Reserves blocks that have fixed positions.
-    pub(crate) fn fix(&self, at: u64, blocks: u64) {
-        let first = at / BLOCK;
-        for index in first..(first + blocks).min(self.blocks.load(Ordering::Relaxed)) {
-            self.set_state(index, state::FIXED);
+        for at in [0, SUPERBLOCK_COPY].into_iter().filter(|at| *at < bytes) {
+            store.set_state(at / BLOCK, state::FIXED);
         }
+        Ok(store)
     }
 
     /// Returns the size in bytes.

@@ -47,6 +47,11 @@ impl Store {
         self.commits.failed.load(Ordering::Relaxed)
     }
 
+    /// Writes nothing more to the device, whose state is unknown.
+    pub fn give_up(&self) {
+        self.commits.failed.store(true, Ordering::Relaxed);
+    }
+
     /// Runs writes to the device. A failure leaves the device in an unknown state: nothing more is written to
     /// it.
     pub(crate) fn guarded<T>(
@@ -59,7 +64,7 @@ impl Store {
         }
         let done = work(device);
         if done.is_err() {
-            self.commits.failed.store(true, Ordering::Relaxed);
+            self.give_up();
         }
         done.map(Some)
     }

@@ -36,6 +36,17 @@ fn after_a_power_cut_the_volume_is_as_it_was_after_some_operation_since_the_last
 }
 
 #[test]
+fn a_power_cut_while_a_volume_grows_leaves_it_as_large_as_before_or_after() {
+    let mut tally = Tally::default();
+    for number in 0..number("LANEFS_GROWTHS", 12) {
+        let effort = Effort { most: 400, ..Effort::TEST };
+        passes(run_workload(Family::Grow, number, &effort, &mut tally));
+    }
+    println!("{tally:?}");
+    assert!(tally.recovered > 0 && tally.again > 0, "{tally:?}");
+}
+
+#[test]
 fn one_case() {
     if let Ok(text) = std::env::var("LANEFS_CRASH_CASE") {
         let case: Case = text.parse().unwrap_or_else(|what| panic!("{what}"));

@@ -136,9 +136,8 @@ fn volumes_grow_and_never_shrink() {
 fn tune_changes_identity_and_label_and_nothing_else() {
     let v = TestVolume::new();
     v.run_with("write", &["/a"], b"kept").ends(0);
-    let info = || -> serde_json::Value {
-        serde_json::from_str(v.run("info", "--json").ends(0).out()).unwrap()
-    };
+    let info =
+        || -> serde_json::Value { serde_json::from_str(v.run("info", "--json").ends(0).out()).unwrap() };
     let before = std::fs::read(&v.image).unwrap();
     let old = info();
     assert_eq!(v.run_with("tune", &["--label", "photos 2"], b"").ends(0).out(), "label photos 2\n");
@@ -156,7 +155,10 @@ fn tune_changes_identity_and_label_and_nothing_else() {
     v.run("tune", "--uuid random").ends(0);
     let random = info()["uuid"].clone();
     assert!(random.is_string() && random != uuid && random != old["uuid"]);
-    assert_eq!(v.run_with("tune", &["--uuid", "clear", "--label", ""], b"").ends(0).out(), "uuid  -\nlabel -\n");
+    assert_eq!(
+        v.run_with("tune", &["--uuid", "clear", "--label", ""], b"").ends(0).out(),
+        "uuid  -\nlabel -\n"
+    );
     assert!(info()["uuid"].is_null() && info()["label"] == "");
     assert_eq!(v.run("cat", "/a").ends(0).bytes, b"kept");
     v.clean();

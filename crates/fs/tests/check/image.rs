@@ -1,8 +1,8 @@
 //! The bytes of a volume to plant faults in. Checksums are corrected, so that the faults pass verification.
 
 use lanefs::format::{
-    BLOCK, BlockKind, CHUNK, Field, GROUP, InodeSize, Word, chunk_entry, chunk_header, group,
-    inode, superblock::Superblock,
+    BLOCK, BlockKind, CHUNK, Field, GROUP, InodeSize, Word, chunk_entry, chunk_header, group, inode,
+    superblock::Superblock,
 };
 use lanefs::{Access, Device, IoBuf, IoBufMut, Volume};
 use std::collections::{BTreeMap, BTreeSet};

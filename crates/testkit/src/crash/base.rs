@@ -9,7 +9,9 @@ use lanefs::{Access, Caller, InodeSize, Volume, XattrMode};
 use std::sync::OnceLock;
 
 /// Size of the volumes: the smallest, so that opening and checking one is cheap.
-const BYTES: u64 = 8 << 20;
+pub(super) const BYTES: u64 = 8 << 20;
+/// Size of the device on which volumes grow: the journal of a volume of this size is larger.
+pub(super) const ROOM: u64 = 22 << 20;
 /// Blocks that the ballast leaves free: later operations soon need the blocks that one operation frees.
 const LEFT_FREE: u64 = 40;
 /// Variants of each base: they differ in the number of commits in the journal.
@@ -24,6 +26,8 @@ pub(super) enum Base {
     Full,
     /// Files with large attributes, which have a chunk of metadata to themselves, and hardly any space.
     Attributes,
+    /// The tree of the alphabet, on a device with more room than the volume takes.
+    Growing,
 }
 
 /// Files with large attributes.
@@ -44,7 +48,7 @@ pub(super) fn attributes_file(number: u64) -> String {
 /// Those of the volume.
 pub(super) fn base(kind: Base, variant: u64) -> Result<Image, String> {
     type Slot = OnceLock<Result<Image, String>>;
-    static IMAGES: [[Slot; VARIANTS * 2]; 3] = [const { [const { OnceLock::new() }; VARIANTS * 2] }; 3];
+    static IMAGES: [[Slot; VARIANTS * 2]; 4] = [const { [const { OnceLock::new() }; VARIANTS * 2] }; 4];
     let number = (variant % (VARIANTS as u64 * 2)) as usize;
     IMAGES[kind as usize][number]
         .get_or_init(|| make(kind, number).map_err(|what| format!("preparing a volume: {what}")))
@@ -66,7 +70,7 @@ fn make(kind: Base, number: usize) -> Result<Image, String> {
     volume.remove_all_with(&Caller::OWNER, volume.root(), b"poison", |_, done| done).map_err(text)?;
     volume.sync().map_err(text)?;
     match kind {
-        Base::Tree => plant_tree(&volume).map_err(text)?,
+        Base::Tree | Base::Growing => plant_tree(&volume).map_err(text)?,
         Base::Full => {
             for dir in 0..3 {
                 volume.mkdir_all(format!("/d{dir}"), 0o755).map_err(text)?;
@@ -77,7 +81,7 @@ fn make(kind: Base, number: usize) -> Result<Image, String> {
     // After a close, the volume has no memory of its last allocation, and takes the first chunk with room.
     volume.close().map_err(text)?;
     let volume = Volume::open(&path, Access::Write).map_err(text)?;
-    if kind != Base::Tree {
+    if matches!(kind, Base::Full | Base::Attributes) {
         fill_up(&volume).map_err(text)?;
     }
     for _ in 0..number {
@@ -87,7 +91,11 @@ fn make(kind: Base, number: usize) -> Result<Image, String> {
         volume.sync().map_err(text)?;
     }
     volume.close().map_err(text)?;
-    std::fs::read(&path).map(Image::new).map_err(|error| error.to_string())
+    let mut bytes = std::fs::read(&path).map_err(|error| error.to_string())?;
+    if kind == Base::Growing {
+        bytes.extend(fill(POISON, BYTES, (ROOM - BYTES) as usize));
+    }
+    Ok(Image::new(bytes))
 }
 
 fn plant_tree(volume: &Volume) -> lanefs::Result<()> {

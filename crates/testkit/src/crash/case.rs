@@ -80,6 +80,7 @@ mod tests {
             "long:7",
             "wide:0",
             "churn:49:cut1:choice0",
+            "grow:3",
             "seq1:3:cut5:choice0",
             "seq2:1234:cut57:choice9:again:cut5:choice2",
         ] {

@@ -31,6 +31,8 @@ pub(super) enum Op {
     SetAttr(String, SetAttr),
     SetXattr(String, &'static str, usize),
     RemoveXattr(String, &'static str),
+    /// Grows the volume to this many bytes. No tree changes by that.
+    Grow(u64),
 }
 
 /// The call after an operation.
@@ -130,7 +132,7 @@ impl Op {
             | Op::Orphan(path)
             | Op::RemoveXattr(path, _) => path,
             // They concern no path.
-            Op::WriteOrphan(..) | Op::Release => "/a",
+            Op::WriteOrphan(..) | Op::Release | Op::Grow(_) => "/a",
         }
     }
 
@@ -185,6 +187,7 @@ impl Op {
                 let value = fill(stamp, 0, *len);
                 volume.setxattr(who, inode(path)?.ino, name.as_bytes(), &value, XattrMode::Set)
             }
+            Op::Grow(size) => volume.grow(*size),
             Op::RemoveXattr(path, name) => volume.removexattr(who, inode(path)?.ino, name.as_bytes()),
         }
     }

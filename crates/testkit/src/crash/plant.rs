@@ -51,7 +51,9 @@ fn area(recording: &Recording, at: u64, len: usize) -> Area {
     let journal = &recording.journal;
     match at {
         0 | SUPERBLOCK_COPY => Area::Superblock,
-        at if journal.contains(&at) && at + len as u64 <= journal.start + JOURNAL_HEADERS * BLOCK => Area::Header,
+        at if journal.contains(&at) && at + len as u64 <= journal.start + JOURNAL_HEADERS * BLOCK => {
+            Area::Header
+        }
         at if journal.contains(&at) => Area::Body,
         _ => Area::Elsewhere,
     }

@@ -1,7 +1,7 @@
 //! Workloads: lists of steps that follow from a family and a number.
 
 use super::alphabet::alphabet;
-use super::base::{ATTRIBUTES_FILES, Base, attributes_file};
+use super::base::{ATTRIBUTES_FILES, BYTES, Base, ROOM, attributes_file};
 use super::op::{Op, Persist, Step, some_attributes};
 use crate::seeded::Seeded;
 use lanefs::{Allocate, RenameMode};
@@ -25,12 +25,14 @@ pub enum Family {
     /// 30 to 50 operations on a full volume in which large attributes are replaced by large files: metadata
     /// blocks become file data.
     Churn,
+    /// 6 to 14 operations, some of which grow the volume.
+    Grow,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Family; 6] =
-        [Family::Seq1, Family::Seq2, Family::Seq3, Family::Long, Family::Wide, Family::Churn];
+    pub const ALL: [Family; 7] =
+        [Family::Seq1, Family::Seq2, Family::Seq3, Family::Long, Family::Wide, Family::Churn, Family::Grow];
 
     /// Returns the number of workloads, where they are few enough to be listed.
     pub fn count(self) -> Option<u64> {
@@ -50,6 +52,7 @@ impl fmt::Display for Family {
             Family::Long => "long",
             Family::Wide => "wide",
             Family::Churn => "churn",
+            Family::Grow => "grow",
         })
     }
 }
@@ -58,10 +61,9 @@ impl FromStr for Family {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Family::ALL
-            .into_iter()
-            .find(|family| family.to_string() == text)
-            .ok_or_else(|| format!("{text}: no family of workloads (seq1, seq2, seq3, long, wide, churn)"))
+        Family::ALL.into_iter().find(|family| family.to_string() == text).ok_or_else(|| {
+            format!("{text}: no family of workloads (seq1, seq2, seq3, long, wide, churn, grow)")
+        })
     }
 }
 
@@ -96,6 +98,10 @@ impl Workload {
             Family::Churn => {
                 let steps = random.between(30, 50);
                 (Base::Attributes, (0..steps).map(|index| churn(&mut random, index)).collect())
+            }
+            Family::Grow => {
+                let steps = random.between(6, 14);
+                (Base::Growing, (0..steps).map(|_| growing(&mut random)).collect())
             }
         };
         Workload { base, variant: random.bits(), seed, steps }
@@ -183,6 +189,18 @@ fn wide(random: &mut Seeded) -> Step {
         _ => Persist::Nothing,
     };
     Step { op, then }
+}
+
+/// A step of a workload on a device with room. A size below the present one changes nothing.
+fn growing(random: &mut Seeded) -> Step {
+    match random.below(4) {
+        0 => {
+            let size = random.between(BYTES, ROOM) & !4095;
+            Step { op: Op::Grow(size), then: *random.pick(&[Persist::Nothing, Persist::Sync]) }
+        }
+        1 => wide(random),
+        _ => any(random),
+    }
 }
 
 /// A step of a workload that empties a metadata chunk and writes data there.
