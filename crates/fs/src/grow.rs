@@ -1,8 +1,8 @@
 //! Growth of a volume.
 //!
-//! The tables move: the group table always, the journal when the larger volume deserves a larger one. All that
-//! is written before the superblock lies where the old superblock names nothing, so a crash leaves the old
-//! volume or the new one.
+//! The tables move: the group table always, the journal when the larger volume deserves a larger one. All
+//! that is written before the superblock lies where the old superblock names nothing, so a crash leaves the
+//! old volume or the new one.
 //!
 //! 1. All changes so far are committed and in place, and the log is empty. The gate stays closed.
 //! 2. A transaction in memory copies the group table, adds the new space to it, and marks the blocks of the

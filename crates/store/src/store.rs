@@ -60,8 +60,8 @@ pub struct Store {
 const HUGE_PAGES_FROM: u64 = 256 << 20;
 
 impl Store {
-    /// Returns a store of `bytes` bytes (a multiple of 4096) that can grow up to `room` bytes. Of a device's
-    /// blocks, up to `budget` bytes stay in memory, beside dirty ones. `sums` computes the volume's checksums.
+    /// Returns a store of `bytes` bytes (a multiple of 4096) that can grow up to `room` bytes, with these
+    /// checksums. Of a device's blocks, up to `budget` bytes stay in memory, beside dirty ones.
     ///
     /// # Errors
     /// The host's error when it has no address space left.

@@ -10,8 +10,8 @@ use std::io::Write;
 
 /// Change the UUID or the label of a volume
 ///
-/// Writes the superblock only. A copy of a volume needs a UUID of its own where programs tell volumes apart by
-/// it. Prints the new values. The volume must not be mounted.
+/// Writes the superblock only. A copy of a volume needs a UUID of its own where programs tell volumes apart
+/// by it. Prints the new values. The volume must not be mounted.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 #[command(after_help = "Examples:

@@ -1,10 +1,10 @@
 //! The journal: changed metadata reaches the device as a whole or not at all.
 //!
 //! Mkfs sets a range of blocks aside. Its first two blocks are the headers, the others form a **ring** in
-//! which commits follow each other, block by block around the end. A commit consists of revocations, descriptors
-//! with copies of the changed blocks, and a record with a checksum over all before it. One write and one
-//! flush make it durable. The blocks are written in place later ([`Pending`] keeps them until then); when
-//! those writes are durable, the headers free the commits' space. So a block that many commits change is
+//! which commits follow each other, block by block around the end. A commit consists of revocations,
+//! descriptors with copies of the changed blocks, and a record with a checksum over all before it. One write
+//! and one flush make it durable. The blocks are written in place later ([`Pending`] keeps them until then);
+//! when those writes are durable, the headers free the commits' space. So a block that many commits change is
 //! written in place once.
 //!
 //! Why it is right, on a device where any 512-byte sectors of the writes since the last flush may have

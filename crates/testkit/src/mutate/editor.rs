@@ -65,7 +65,7 @@ impl<'i> Editor<'i> {
                     tables.push(entry / CHUNK * CHUNK);
                 }
                 BlockKind::ChunkHeader => tables.push(at / CHUNK * CHUNK),
-                // Both copies of the superblock are summed as if they lay at the start, from their own seed on.
+                // Both copies of the superblock are summed as if they lay at the start, with their own seed.
                 BlockKind::Superblock => {
                     let block = self.edit(at);
                     let seed = fields::CHECKSUM_SEED.read(block).unwrap_or(0);
