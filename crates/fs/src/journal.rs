@@ -4,8 +4,7 @@ use crate::error::{Error, Outcome};
 use crate::options::Access;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNKS_PER_GROUP, GROUP, SUPERBLOCK_COPY,
-    group as g,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNKS_PER_GROUP, GROUP, SUPERBLOCK_COPY, group as g,
 };
 use lanefs_store::{Fault, JournalContent, Store};
 

@@ -4,14 +4,13 @@ use super::invariants as iv;
 use super::pass::Pass;
 use crate::error::Outcome;
 use crate::journal::{JournalDamage, check_place};
+use crate::mkfs;
 use crate::volume::Volume;
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK, SUPERBLOCK_COPY};
 use lanefs_store::{Fault, JournalContent};
 
 /// Fewest blocks of a journal that a repair makes.
 const LEAST: u64 = 64;
-/// Most, as of mkfs.
-const MOST: u64 = 32_768;
 
 /// The journal, as a pass finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +64,7 @@ impl Pass<'_, '_> {
             self.journal = JournalState::Damaged(Some((at, blocks)));
             return;
         }
-        let mut wanted = (self.blocks() / 64).clamp(LEAST, MOST);
+        let mut wanted = mkfs::journal_blocks(self.blocks());
         while wanted >= LEAST {
             if let Some(first) = self.find_free(wanted) {
                 self.journal = JournalState::Damaged(Some((first * BLOCK, wanted)));

@@ -91,11 +91,7 @@ impl Volume {
         Ok(report)
     }
 
-    fn check_and_repair(
-        &self,
-        repair: bool,
-        progress: &(dyn Fn(u64, u64) + Sync),
-    ) -> Result<CheckReport> {
+    fn check_and_repair(&self, repair: bool, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<CheckReport> {
         self.sync()?;
         let shared = &self.shared;
         if repair && self.access() == Access::Read {

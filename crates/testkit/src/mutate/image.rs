@@ -2,8 +2,8 @@
 
 use lanefs_format::superblock::{Superblock, fields};
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, GROUP,
-    SUPERBLOCK_COPY, chunk_entry, group, inode,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, GROUP, SUPERBLOCK_COPY,
+    chunk_entry, group, inode,
 };
 use std::collections::BTreeMap;
 
