@@ -1,5 +1,6 @@
 #!/bin/sh
-# Counts the instructions of the engine's main operations with callgrind, phase by phase: 20,000 small files.
+# Counts the instructions of the engine's main operations with callgrind, phase by phase: 20,000 small files,
+# 2,000 files of 10 KB.
 #
 #   scripts/count.sh PROGRAM [OTHER]
 #
@@ -20,7 +21,7 @@ count() {
     sed -n 's/.*Collected : \([0-9]*\).*/\1/p' "$log"
 }
 
-for phase in create resolve lookup read large unlink; do
+for phase in create resolve lookup read blocks reread large unlink; do
     here=$(count "$1" "$phase") || exit 1
     if [ $# -ge 2 ]; then
         there=$(count "$2" "$phase") || exit 1

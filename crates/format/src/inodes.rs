@@ -1,6 +1,7 @@
 //! Inodes.
 
 use crate::{Field, layout};
+use std::ops::Range;
 
 layout! {
     /// The first 96 bytes of every inode; the rest depends on its type and on the volume's inode size.
@@ -17,11 +18,11 @@ layout! {
     GID: u32, 12;
     /// Size in bytes; of a directory: end of its file map, in bytes
     BYTES: u64, 16;
-    /// Root of the file map: a tagged pointer
+    /// Root of the radix tree of the file map: a tagged pointer; 0 where the map is the extents in the inode
     MAP: u64, 24;
     /// Directories: inode number of the parent; devices: device number
     PARENT_OR_DEVICE: u64, 32;
-    /// First block of the extended attributes, 0 for none
+    /// First block of the extended attributes; below 4096 the bytes of attributes in the inode; 0 for none
     XATTR: u64, 40;
     /// Time of the last change of content, in nanoseconds since 1970 (signed)
     MTIME: i64, 48;
@@ -40,13 +41,25 @@ layout! {
 }
 
 layout! {
+    /// An extent in the inode of a file: consecutive blocks of the file that are consecutive on the volume.
+    /// The first one lies behind the first 96 bytes of the inode.
+    extent, 16;
+    /// Position of its first block: a tagged pointer of 4 KiB, whose tag *unwritten* holds for all blocks
+    POINTER: u64, 0;
+    /// Number of its first block in the file
+    FIRST: u32, 8;
+    /// Number of blocks, 1 at least
+    BLOCKS: u32, 12;
+}
+
+layout! {
     /// The part of a directory's inode of 256 B behind the first 96 bytes. A lookup reads its last 64 bytes
     /// only.
     dir_inode_256, 160;
     /// First leaf block on the list of leaves with room, 0 for none
     ROOM: u64, 0;
-    /// Zero
-    RESERVED: u64, 8, 11;
+    /// Room for extended attributes, which lie at its end
+    ATTRIBUTES: u64, 8, 11;
     /// Root of the lookups: a block, and its form in the low bits
     ROOT: u64, 96;
     /// Small index: tag of each entry (see format.md)
@@ -74,6 +87,12 @@ pub const INODE_DEPTH_SHIFT: u32 = 8;
 /// Bits of the file map's depth in an inode's flags.
 pub const INODE_DEPTH_MASK: u16 = 0xf << INODE_DEPTH_SHIFT;
 
+/// Shift of the number of extents in an inode's flags.
+pub const INODE_EXTENTS_SHIFT: u32 = 12;
+
+/// Bits of the number of extents in an inode's flags.
+pub const INODE_EXTENTS_MASK: u16 = 0xf << INODE_EXTENTS_SHIFT;
+
 /// Flag: the content lies in the inode itself, behind its first 96 bytes.
 pub const INODE_INLINE: u16 = 1;
 
@@ -84,9 +103,9 @@ pub const INODE_CORE: usize = inode::SIZE;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum InodeSize {
-    /// 128 bytes: 32 bytes of inline data, 8 entries in a directory's small index.
+    /// 128 bytes: 32 bytes of inline data or 2 extents, 8 entries in a directory's small index.
     B128 = 128,
-    /// 256 bytes: 160 bytes of inline data, 28 entries in a directory's small index.
+    /// 256 bytes: 160 bytes of inline data or 10 extents, 28 entries in a directory's small index.
     B256 = 256,
 }
 
@@ -110,6 +129,24 @@ impl InodeSize {
     #[inline(always)]
     pub const fn inline(self) -> usize {
         self as usize - INODE_CORE
+    }
+
+    /// Returns the bytes of an inode where extended attributes may lie, before others use a part of them.
+    pub const fn attributes(self, is_directory: bool) -> Range<usize> {
+        match self {
+            InodeSize::B128 if is_directory => INODE_CORE..INODE_CORE,
+            InodeSize::B256 if is_directory => {
+                let start = INODE_CORE + dir_inode_256::ATTRIBUTES.offset;
+                start..start + dir_inode_256::ATTRIBUTES.len * 8
+            }
+            _ => INODE_CORE..self as usize,
+        }
+    }
+
+    /// Returns the number of extents for which an inode has room, where it has nothing else there.
+    #[inline(always)]
+    pub const fn extents(self) -> usize {
+        self.inline() / extent::SIZE
     }
 
     /// Returns the number of entries in a directory's small index.

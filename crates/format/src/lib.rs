@@ -43,6 +43,7 @@ pub const STRUCTURES: &[Layout] = &[
     chunk_header::LAYOUT,
     chunk_entry::LAYOUT,
     inode::LAYOUT,
+    extent::LAYOUT,
     dir_inode_256::LAYOUT,
     dir_inode_128::LAYOUT,
     dir::leaf::LAYOUT,

@@ -48,7 +48,15 @@ const _: () = assert!(
     MAX_MAP_DEPTH as u16 <= INODE_DEPTH_MASK >> INODE_DEPTH_SHIFT,
     "the depth of a map fits the flags of the inode"
 );
-const _: () = assert!(INODE_INLINE & INODE_DEPTH_MASK == 0, "flags of an inode do not overlap");
+const _: () = assert!(
+    INODE_INLINE & INODE_DEPTH_MASK == 0 && (INODE_INLINE | INODE_DEPTH_MASK) & INODE_EXTENTS_MASK == 0,
+    "flags of an inode do not overlap"
+);
+const _: () = assert!(
+    InodeSize::B256.extents() as u16 <= INODE_EXTENTS_MASK >> INODE_EXTENTS_SHIFT,
+    "the number of extents fits the flags of the inode"
+);
+const _: () = assert!(INODE_CORE.is_multiple_of(extent::SIZE), "an extent does not cross a cache line");
 
 // Inodes.
 const _: () = assert!(

@@ -309,7 +309,7 @@ fn sentences_with_numbers_hold() {
     );
     assert_eq!(dir::index::SLOTS.len, dir::BUCKETS * dir::BUCKET_SLOTS);
     for (size, inline, small) in [(format::InodeSize::B128, 32, 8), (format::InodeSize::B256, 160, 28)] {
-        assert_eq!((size.inline(), size.small_entries()), (inline, small));
+        assert_eq!((size.inline(), size.small_entries(), size.extents()), (inline, small, inline / 16));
     }
     assert_eq!(format::MAX_FILE_SIZE, format::BLOCK * 512u64.pow(format::MAX_MAP_DEPTH.into()));
 }

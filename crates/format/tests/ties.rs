@@ -54,6 +54,18 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
         "INODE_DEPTH_MASK: u16 = 0x3",
         "fits the flags of the inode",
     ),
+    (
+        "inodes.rs",
+        "INODE_EXTENTS_MASK: u16 = 0xf << INODE",
+        "INODE_EXTENTS_MASK: u16 = 0x7 << INODE",
+        "the number of extents fits",
+    ),
+    (
+        "inodes.rs",
+        "INODE_EXTENTS_SHIFT: u32 = 12",
+        "INODE_EXTENTS_SHIFT: u32 = 11",
+        "flags of an inode do not overlap",
+    ),
     ("inodes.rs", "B128 = 128", "B128 = 160", "fills the inode"),
     ("inodes.rs", "TAGS: u8, 16, 8;", "TAGS: u8, 16, 4;", "fields must"),
 ];

@@ -8,6 +8,8 @@ type Outcome = Result<(), lanefs::Error>;
 
 const FILES: usize = 20_000;
 const DIRECTORIES: usize = 40;
+/// Files that need blocks.
+const BLOCKS: usize = 2_000;
 
 fn path(index: usize) -> String {
     format!("/data/train/class-{:02}/sample-{index:06}.bin", index % DIRECTORIES)
@@ -44,6 +46,23 @@ fn count_read(volume: &Volume, paths: &[String]) -> Outcome {
     paths.iter().try_for_each(|path| volume.read_file(path).map(|bytes| drop(black_box(bytes))))
 }
 
+/// Files of three blocks, in one place each.
+#[inline(never)]
+fn count_blocks(volume: &Volume, paths: &[String]) -> Outcome {
+    let data = vec![7; 10_000];
+    paths.iter().try_for_each(|path| volume.write_file(path, &data).map(drop))
+}
+
+#[inline(never)]
+fn count_reread(volume: &Volume, paths: &[String]) -> Outcome {
+    let mut buffer = vec![0; 10_000];
+    for path in paths {
+        let ino = volume.resolve(path)?.ino;
+        volume.read(&Caller::OWNER, ino, 0, &mut buffer)?;
+    }
+    Ok(())
+}
+
 #[inline(never)]
 fn count_unlink(volume: &Volume, paths: &[String]) -> Outcome {
     let owner = &Caller::OWNER;
@@ -78,6 +97,9 @@ fn all(volume: &Volume) -> Outcome {
     count_resolve(volume, &paths)?;
     count_lookup(volume, &paths)?;
     count_read(volume, &paths)?;
+    let blocks: Vec<String> = (0..BLOCKS).map(|i| format!("/data/block-{i:06}.bin")).collect();
+    count_blocks(volume, &blocks)?;
+    count_reread(volume, &blocks)?;
     let large = volume.create_file(&Caller::OWNER, volume.root(), b"large", 0o644)?.ino;
     count_large(volume, large, &mut vec![7; 1 << 20])?;
     count_unlink(volume, &paths)

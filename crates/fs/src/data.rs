@@ -7,9 +7,9 @@ use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::{Inode, set_flags, touch};
-use crate::map::{self, MapState};
+use crate::map::{self, MapExtent, MapState};
 use crate::types::{Allocate, FileExtent, Seek};
-use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, Pointer, inode as f};
+use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, inode as f};
 use lanefs_store::{Fault, Want};
 use std::borrow::Cow;
 
@@ -81,8 +81,8 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u
     let end = end.ok_or(Code::FileTooLarge)?;
     edit.tx.lock(node.view)?;
     let size = node.size();
-    let empty = size == 0 && node.view.get(f::MAP) == Pointer::HOLE;
-    if (node.is_inline() || empty) && end <= edit.store().inode_size().inline() as u64 {
+    let empty = size == 0 && map::is_empty(&node)?;
+    if (node.is_inline() || empty) && end <= node.room()? as u64 {
         set_flags(edit, node, 0, INODE_INLINE);
         edit.tx.put_bytes(node.view, INODE_CORE + offset as usize, data);
     } else {
@@ -163,10 +163,10 @@ fn spill(edit: &mut Edit<'_>, node: Inode<'_>, plan: &mut WritePlan<'_>) -> Outc
     }
     let mut block = [0u8; BLOCK as usize];
     let size = node.size() as usize;
-    if size > edit.store().inode_size().inline() || !node.view.copy_to(INODE_CORE, &mut block[..size]) {
+    if size > node.room()? || !node.view.copy_to(INODE_CORE, &mut block[..size]) {
         return Err(Fault::damaged(node.view.at(), "inline data longer than the inode"));
     }
-    clear_inline(edit, node, 0);
+    clear_inline(edit, node, 0)?;
     set_flags(edit, node, INODE_INLINE, 0);
     if size > 0 {
         write_blocks(edit, node, 0, Cow::Owned(block.to_vec()), plan)?;
@@ -174,10 +174,11 @@ fn spill(edit: &mut Edit<'_>, node: Inode<'_>, plan: &mut WritePlan<'_>) -> Outc
     Ok(())
 }
 
-fn clear_inline(edit: &mut Edit<'_>, node: Inode<'_>, from: usize) {
+fn clear_inline(edit: &mut Edit<'_>, node: Inode<'_>, from: usize) -> Outcome<()> {
     let zeros = [0u8; 256];
-    let room = edit.store().inode_size().inline();
+    let room = node.room()?;
     edit.tx.put_bytes(node.view, INODE_CORE + from, &zeros[from.min(room)..room]);
+    Ok(())
 }
 
 fn write_parts<'d>(
@@ -292,10 +293,10 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outco
     edit.tx.lock(node.view)?;
     let old = node.size();
     if node.is_inline() {
-        if size > edit.store().inode_size().inline() as u64 {
+        if size > node.room()? as u64 {
             spill_now(edit, node)?;
         } else if size < old {
-            clear_inline(edit, node, size as usize);
+            clear_inline(edit, node, size as usize)?;
             if size == 0 {
                 set_flags(edit, node, INODE_INLINE, 0);
             }
@@ -329,8 +330,8 @@ pub(crate) fn fallocate(
     let size = node.size();
     match mode {
         Allocate::Extend | Allocate::KeepSize => {
-            let inside = end <= edit.store().inode_size().inline() as u64;
-            if !(inside && (node.is_inline() || size == 0 && node.view.get(f::MAP) == Pointer::HOLE)) {
+            let inside = end <= node.room()? as u64;
+            if !(inside && (node.is_inline() || size == 0 && map::is_empty(&node)?)) {
                 spill_now(edit, node)?;
                 let first = offset / BLOCK;
                 map::allocate(edit, node, first, end.div_ceil(BLOCK) - first, true)?;
@@ -339,6 +340,9 @@ pub(crate) fn fallocate(
             }
         }
         Allocate::PunchHole | Allocate::ZeroRange => clear(edit, node, offset, end, mode)?,
+        Allocate::CollapseRange | Allocate::InsertRange => {
+            shift(edit, node, offset, end, mode == Allocate::InsertRange)?;
+        }
     }
     if matches!(mode, Allocate::Extend | Allocate::ZeroRange) && end > size {
         let mut plan = WritePlan::default();
@@ -353,7 +357,7 @@ pub(crate) fn fallocate(
 fn clear(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, mode: Allocate) -> Outcome<()> {
     let size = node.size();
     if node.is_inline() {
-        let room = edit.store().inode_size().inline() as u64;
+        let room = node.room()? as u64;
         if end > room && end > size && mode == Allocate::ZeroRange {
             spill_now(edit, node)?;
         } else {
@@ -409,34 +413,40 @@ pub(crate) fn seek(core: &Core, node: Inode<'_>, offset: u64, what: Seek) -> Out
 
 /// The extents of a file, including those behind its end.
 pub(crate) fn extents(core: &Core, node: Inode<'_>) -> Outcome<Vec<FileExtent>> {
-    let mut all: Vec<FileExtent> = Vec::new();
-    let mut block = 0;
-    // The bound is that of `seek`; behind the reach of the map there is one hole.
-    for _ in 0..=2 * core.store.bytes() / BLOCK + 1024 {
-        if node.is_inline() || block >= MAX_FILE_SIZE / BLOCK {
-            return Ok(all);
-        }
-        let found = map::lookup(core, node, block, u64::MAX - block)?;
-        let (position, unwritten) = match found.state {
-            MapState::Data(at) => (at, false),
-            MapState::Unwritten(at) => (at, true),
-            MapState::Hole => {
-                block = block.saturating_add(found.blocks);
-                continue;
-            }
-        };
-        let next = FileExtent { offset: block * BLOCK, position, bytes: found.blocks * BLOCK, unwritten };
-        match all.last_mut() {
-            Some(last)
-                if last.offset + last.bytes == next.offset
-                    && last.position + last.bytes == position
-                    && last.unwritten == unwritten =>
-            {
-                last.bytes += next.bytes;
-            }
-            _ => all.push(next),
-        }
-        block += found.blocks;
+    if node.is_inline() {
+        return Ok(Vec::new());
     }
-    Err(Fault::damaged(node.view.at(), "a file map with more extents than the volume has blocks"))
+    let extent = |extent: &MapExtent| FileExtent {
+        offset: extent.first * BLOCK,
+        position: extent.at,
+        bytes: extent.blocks * BLOCK,
+        unwritten: extent.unwritten,
+    };
+    Ok(map::list(core, node, 0)?.iter().map(extent).collect())
+}
+
+/// Removes a range from a file, or inserts one that reads as zeros. Both ends of the range are those of
+/// blocks.
+fn shift(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, inserts: bool) -> Outcome<()> {
+    let size = node.size();
+    let is_inside = if inserts { offset < size } else { end < size };
+    if !offset.is_multiple_of(BLOCK) || !end.is_multiple_of(BLOCK) || !is_inside {
+        return Err(Code::Invalid.into());
+    }
+    if inserts && size > MAX_FILE_SIZE - (end - offset) {
+        return Err(Code::FileTooLarge.into());
+    }
+    spill_now(edit, node)?;
+    let (first, last) = (offset / BLOCK, end / BLOCK);
+    if inserts {
+        // Blocks behind the end of the file go that would lie behind the end of the largest file.
+        map::punch(edit, node, MAX_FILE_SIZE / BLOCK - (last - first), u64::MAX)?;
+        map::move_tail(edit, node, first, last)?;
+        edit.tx.put(node.view, f::BYTES, size + (end - offset));
+    } else {
+        map::punch(edit, node, first, last)?;
+        map::move_tail(edit, node, last, first)?;
+        edit.tx.put(node.view, f::BYTES, size - (end - offset));
+    }
+    Ok(())
 }

@@ -6,10 +6,11 @@ use crate::error::Outcome;
 use crate::space;
 use crate::types::{Attr, Ino, Time};
 use lanefs_format::{
-    BLOCK, Code, Field, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, INODE_INLINE, MAX_LINKS,
-    MAX_MAP_DEPTH, Word, inode as f,
+    BLOCK, Code, Field, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, INODE_EXTENTS_MASK,
+    INODE_EXTENTS_SHIFT, INODE_INLINE, InodeSize, MAX_LINKS, MAX_MAP_DEPTH, Word, extent, inode as f,
 };
 use lanefs_store::{Fault, View};
+use std::ops::Range;
 
 /// An inode in use.
 #[derive(Clone, Copy)]
@@ -24,7 +25,8 @@ pub(crate) const FLAG_MAP_HOLES: u16 = 2;
 pub(crate) const FLAG_UNLISTED: u16 = 4;
 
 // The flags of directories leave the common flags alone.
-const _: () = assert!((FLAG_MAP_HOLES | FLAG_UNLISTED) & (INODE_INLINE | INODE_DEPTH_MASK) == 0);
+const _: () =
+    assert!((FLAG_MAP_HOLES | FLAG_UNLISTED) & (INODE_INLINE | INODE_DEPTH_MASK | INODE_EXTENTS_MASK) == 0);
 const _: () = assert!(FLAG_MAP_HOLES & FLAG_UNLISTED == 0);
 const _: () = assert!(INODE_DEPTH_MASK >> INODE_DEPTH_SHIFT >= MAX_MAP_DEPTH as u16);
 
@@ -64,10 +66,15 @@ impl<'a> Inode<'a> {
     #[inline(always)]
     pub(crate) fn directory(core: &Core<'a>, ino: u64) -> Outcome<Self> {
         let node = Self::load(core, ino)?;
-        if node.mode() >> 12 != FileKind::Directory as u16 {
+        if !node.is_directory() {
             return Err(Code::NotDirectory.into());
         }
         Ok(node)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_directory(&self) -> bool {
+        self.mode() >> 12 == FileKind::Directory as u16
     }
 
     #[inline(always)]
@@ -79,6 +86,7 @@ impl<'a> Inode<'a> {
         FileKind::from_mode(self.mode()).ok_or(Fault::damaged(self.view.at(), "an unknown file type"))
     }
 
+    #[inline(always)]
     pub(crate) fn flags(&self) -> u16 {
         self.view.get(f::FLAGS)
     }
@@ -91,13 +99,47 @@ impl<'a> Inode<'a> {
         self.view.get(f::BYTES)
     }
 
-    /// Number of levels of pointer blocks in the file map.
+    /// Number of levels of pointer blocks in the file map; 0 where a file's map is the extents in the inode.
+    #[inline(always)]
     pub(crate) fn depth(&self) -> Outcome<u8> {
         let depth = ((self.flags() & INODE_DEPTH_MASK) >> INODE_DEPTH_SHIFT) as u8;
         if depth > MAX_MAP_DEPTH {
             return Err(Fault::damaged(self.view.at(), "a file map that is too deep"));
         }
         Ok(depth)
+    }
+
+    /// Bytes of extended attributes in the inode, as it says.
+    #[inline(always)]
+    pub(crate) fn attributes(&self) -> usize {
+        let word = self.view.get(f::XATTR);
+        if word < BLOCK { word as usize } else { 0 }
+    }
+
+    /// Bytes of the tail that content or extents may use: those before the attributes.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> Outcome<usize> {
+        (self.view.len() - INODE_CORE)
+            .checked_sub(self.attributes())
+            .ok_or(Fault::damaged(self.view.at(), "more extended attributes than the inode has room for"))
+    }
+
+    /// Bytes of the inode that attributes may use, which lie at their end: those that nothing else uses.
+    pub(crate) fn attribute_room(&self) -> Outcome<Range<usize>> {
+        let all = match InodeSize::from_bytes(self.view.len() as u64) {
+            Some(size) => size.attributes(self.is_directory()),
+            None => 0..0,
+        };
+        let used = match () {
+            () if self.is_directory() => 0,
+            () if self.is_inline() => self.size().min(self.view.len() as u64) as usize,
+            () => extent_count(self.flags()) * extent::SIZE,
+        };
+        let start = all.start + used;
+        if start > all.end {
+            return Err(Fault::damaged(self.view.at(), "content or extents longer than the inode"));
+        }
+        Ok(start..all.end)
     }
 
     /// The part behind the first [`INODE_CORE`] bytes.
@@ -230,6 +272,17 @@ pub(crate) fn set_flags(edit: &mut Edit<'_>, node: Inode<'_>, off: u16, on: u16)
 pub(crate) fn set_depth(edit: &mut Edit<'_>, node: Inode<'_>, depth: u8) {
     debug_assert!(depth <= MAX_MAP_DEPTH, "a map of depth {depth}");
     set_flags(edit, node, INODE_DEPTH_MASK, u16::from(depth) << INODE_DEPTH_SHIFT);
+}
+
+/// Number of extents in the inode, as its flags give it.
+#[inline(always)]
+pub(crate) fn extent_count(flags: u16) -> usize {
+    usize::from((flags & INODE_EXTENTS_MASK) >> INODE_EXTENTS_SHIFT)
+}
+
+pub(crate) fn set_extent_count(edit: &mut Edit<'_>, node: Inode<'_>, count: usize) {
+    debug_assert!(count <= usize::from(INODE_EXTENTS_MASK >> INODE_EXTENTS_SHIFT), "{count} extents");
+    set_flags(edit, node, INODE_EXTENTS_MASK, (count as u16) << INODE_EXTENTS_SHIFT);
 }
 
 /// Adds to the number of blocks that the inode owns.

@@ -1,10 +1,11 @@
 //! Blocks as text, for people.
 
 use crate::error::{Error, Result};
+use crate::inode::extent_count;
 use crate::space;
 use crate::volume::Volume;
 use lanefs_format::{
-    BLOCK, BlockKind, INODE_CORE, Layout, Pointer, chunk_entry, chunk_header, dir, group, inode,
+    BLOCK, BlockKind, INODE_CORE, Layout, Pointer, chunk_entry, chunk_header, dir, extent, group, inode,
     journal_commit, journal_descriptor, journal_header, superblock, xattr_block,
 };
 use std::fmt::Write;
@@ -113,8 +114,23 @@ impl Volume {
             if inode::MODE.read(one) != Some(0) {
                 let _ = writeln!(text, "  inode {}:", (at as usize + i * size) / size);
                 fields(text, inode::LAYOUT, &one[..INODE_CORE]);
+                extents(text, one);
             }
         }
+    }
+}
+
+/// The extents in an inode.
+fn extents(text: &mut String, one: &[u8]) {
+    let count = inode::FLAGS.read(one).map_or(0, extent_count);
+    for (i, extent) in one[INODE_CORE..].chunks_exact(extent::SIZE).take(count).enumerate() {
+        let first = extent::FIRST.read(extent).unwrap_or(0);
+        let blocks = extent::BLOCKS.read(extent).unwrap_or(0);
+        let word = extent::POINTER.read(extent).unwrap_or(0);
+        let _ = match Pointer::decode(word) {
+            Ok(Some(p)) => writeln!(text, "  extent [{i}] from block {first}, {blocks} blocks: {p:x?}"),
+            _ => writeln!(text, "  extent [{i}] invalid pointer {word:#x}"),
+        };
     }
 }
 

@@ -198,6 +198,13 @@ pub enum Allocate {
     /// Makes the range read as zeros, with its space allocated (`FALLOC_FL_ZERO_RANGE`); the file grows to
     /// its end.
     ZeroRange,
+    /// Removes the range, and moves the content behind it to its start (`FALLOC_FL_COLLAPSE_RANGE`). Its ends
+    /// are multiples of the block size, and it ends before the file does.
+    CollapseRange,
+    /// Inserts a hole of this length, and moves the content from `offset` on behind it
+    /// (`FALLOC_FL_INSERT_RANGE`). The ends of the range are multiples of the block size, and it begins
+    /// before the end of the file.
+    InsertRange,
 }
 
 /// Behaviour of `setxattr` towards an existing or missing attribute.

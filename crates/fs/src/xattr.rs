@@ -1,4 +1,5 @@
-//! Extended attributes: a chain of blocks, which each change rewrites.
+//! Extended attributes: in the inode where it has room for them, else in a chain of blocks. Each change
+//! writes all of them anew.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -21,8 +22,20 @@ const _: () = assert!(MAX_NAME <= u16::MAX as usize && MAX_VALUE + MAX_NAME + HE
 /// Bytes of a block behind its header.
 const ROOM: usize = BLOCK as usize - x::SIZE;
 
-/// Reads the payloads of the chain, one after another.
+/// Reads the attributes of an inode as they are stored, one after another.
 fn payload(core: &Core, node: Inode<'_>) -> Outcome<Vec<u8>> {
+    let here = node.attributes();
+    if here > 0 {
+        let room = node.attribute_room()?;
+        let mut bytes = vec![0; here];
+        if here > room.len() || !node.view.copy_to(room.end - here, &mut bytes) {
+            return Err(Fault::damaged(
+                node.view.at(),
+                "more extended attributes than the inode has room for",
+            ));
+        }
+        return Ok(bytes);
+    }
     let mut bytes = Vec::new();
     let mut at = node.view.get(f::XATTR);
     while at != 0 {
@@ -107,24 +120,42 @@ pub(crate) fn set(
     if new.len() > MAX_TOTAL {
         return Err(Code::NoSpace.into());
     }
-    free(edit, node)?;
-    let mut next = 0;
-    for part in new.chunks(ROOM).rev() {
-        let view = space::alloc_block(edit, BlockKind::Xattr, node.ino)?;
-        add_blocks(edit, node, 1)?;
-        edit.tx.set(view, x::NEXT, next);
-        edit.tx.set(view, x::LENGTH, part.len() as u64);
-        edit.tx.fill(view, x::SIZE, part);
-        next = view.at();
-    }
-    edit.tx.put(node.view, f::XATTR, next);
+    store(edit, node, &new)?;
     edit.tx.put(node.view, f::CTIME, edit.now.0);
     Ok(())
 }
 
-/// Frees all attributes.
+/// Replaces all attributes by those in `new`, as they are stored.
+fn store(edit: &mut Edit<'_>, node: Inode<'_>, new: &[u8]) -> Outcome<()> {
+    free_chain(edit, node)?;
+    let room = node.attribute_room()?;
+    let here = if new.len() <= room.len() { new } else { &[] };
+    let mut bytes = [0; 256];
+    bytes[room.end - here.len()..room.end].copy_from_slice(here);
+    edit.tx.put_bytes(node.view, room.start, &bytes[room]);
+    let mut word = here.len() as u64;
+    for part in new[here.len()..].chunks(ROOM).rev() {
+        let view = space::alloc_block(edit, BlockKind::Xattr, node.ino)?;
+        add_blocks(edit, node, 1)?;
+        edit.tx.set(view, x::NEXT, word);
+        edit.tx.set(view, x::LENGTH, part.len() as u64);
+        edit.tx.fill(view, x::SIZE, part);
+        word = view.at();
+    }
+    edit.tx.put(node.view, f::XATTR, word);
+    Ok(())
+}
+
+/// Frees all attributes of an inode that is going to be freed.
 pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
-    let mut at = node.view.get(f::XATTR);
+    free_chain(edit, node)?;
+    edit.tx.put(node.view, f::XATTR, 0);
+    Ok(())
+}
+
+/// Frees the blocks of the chain, where there is one.
+fn free_chain(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
+    let mut at = if node.attributes() > 0 { 0 } else { node.view.get(f::XATTR) };
     while at != 0 {
         let view = edit.store().block(at, BlockKind::Xattr)?;
         if view.get(x::OWNER) != node.ino {
@@ -136,6 +167,5 @@ pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
         add_blocks(edit, node, -1)?;
         at = next;
     }
-    edit.tx.put(node.view, f::XATTR, 0);
     Ok(())
 }

@@ -343,3 +343,45 @@ fn mend_anything(image: &mut image::Image<'_>) -> std::result::Result<bool, Stri
         Err(format!("again: {:?}", names(&again)))
     }
 }
+
+#[test]
+fn a_damaged_extent_is_damage_for_every_operation() {
+    use format::{BLOCK, BlockSize, INODE_CORE, Pointer, extent, inode};
+    type Plant = fn(&mut image::Image<'_>, u64);
+    let plants: [(&str, Plant); 7] = [
+        ("empty", |i, at| i.put(at, extent::BLOCKS, 0)),
+        ("overlapping", |i, at| i.put(at + extent::SIZE as u64, extent::FIRST, 0)),
+        ("behind the volume", |i, at| i.put(at, extent::BLOCKS, u32::MAX)),
+        ("indirect", |i, at| i.put(at, extent::POINTER, Pointer::indirect(100 * BLOCK).word())),
+        ("too large", |i, at| {
+            i.put(at, extent::POINTER, Pointer::data(100 * BLOCK, BlockSize::Medium).word());
+        }),
+        ("a hole", |i, at| i.put(at, extent::POINTER, Pointer::HOLE)),
+        ("too many", |i, at| i.put(at - INODE_CORE as u64, inode::FLAGS, 0xf000)),
+    ];
+    for inode_size in [InodeSize::B256, InodeSize::B128] {
+        let good = Good::new(closed(16 << 20, inode_size));
+        let ino = Places::of(&good.image().open()).extents;
+        for (name, plant) in plants {
+            let mut image = good.image();
+            let at = image.inode_at(ino) + INODE_CORE as u64;
+            plant(&mut image, at);
+            image.seal();
+            let volume = image.open_for(Access::Write);
+            let ino = Ino(ino);
+            let all = (0, u64::MAX >> 8);
+            let answers = [
+                volume.read(&OWNER, ino, 0, &mut [0; 30_000]).map(drop),
+                volume.write(&OWNER, ino, 4096, &[1; 5000]).map(drop),
+                volume.fallocate(&OWNER, ino, Allocate::PunchHole, all.0, all.1),
+                volume.fallocate(&OWNER, ino, Allocate::CollapseRange, 0, 4096),
+                volume.setattr(&OWNER, ino, &SetAttr { size: Some(1), ..SetAttr::default() }).map(drop),
+                volume.extents(ino).map(drop),
+                volume.unlink(&OWNER, volume.root(), b"extents"),
+            ];
+            for (number, answer) in answers.iter().enumerate() {
+                assert!(matches!(answer, Err(Error::Damaged { .. })), "{name}, {number}: {answer:?}");
+            }
+        }
+    }
+}

@@ -267,24 +267,33 @@ fn large_files_take_large_blocks_and_give_them_back() {
     let ino = volume.create_file(&owner(), volume.root(), b"f", 0o644).expect("create").ino;
     volume.fallocate(&owner(), ino, Allocate::Extend, 0, 3 << 30).expect("fallocate");
     let blocks = |volume: &Volume| volume.getattr(ino).expect("attr").blocks;
-    // Three slots of 1 GiB below one block of pointers.
-    assert_eq!(blocks(&volume), 3 * 262_144 + 1);
     volume.write(&owner(), ino, (1 << 30) + 5, b"in the second one").expect("write");
-    // The block of 1 GiB became 512 of 2 MiB, and one of those 512 of 4 KiB.
-    assert_eq!(blocks(&volume), 3 * 262_144 + 3);
+    assert_eq!(blocks(&volume), 3 * 262_144, "extents in the inode");
+    for i in 0..6 {
+        volume.write(&owner(), ino, (2 << 30) + i * (8 << 20), b"w").expect("write");
+    }
+    // A tree with three slots of 1 GiB. Two of these blocks became 512 of 2 MiB, and one and six of those 512
+    // of 4 KiB.
+    assert_eq!(blocks(&volume), 3 * 262_144 + 1 + (1 + 1) + (1 + 6));
     let mut back = [9; 19];
     volume.read(&owner(), ino, (1 << 30) + 4, &mut back).expect("read");
     assert_eq!(&back, b"\0in the second one\0");
     volume.fallocate(&owner(), ino, Allocate::PunchHole, 1 << 20, 2 << 20).expect("punch");
     assert_eq!(volume.seek(ino, 0, Seek::Data).expect("seek"), 1 << 30);
     assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
-    // Written in pieces of 4 MiB, a file ends up in blocks of 2 MiB.
+    // Written in pieces of 4 MiB, a file ends up in one extent, and behind distant blocks in blocks of 2 MiB.
     let piece = vec![1; 4 << 20];
     let other = volume.create_file(&owner(), volume.root(), b"g", 0o644).expect("create").ino;
-    for i in 0..4 {
-        volume.write(&owner(), other, i * (4 << 20), &piece).expect("write");
+    for (extra, end) in [(0, 4), (12, 8)] {
+        for i in 0..extra {
+            volume.write(&owner(), other, (64 << 20) + i * 8192, b"w").expect("write");
+        }
+        for i in end - 4..end {
+            volume.write(&owner(), other, i * (4 << 20), &piece).expect("write");
+        }
+        let pointers = if extra > 0 { 2 } else { 0 };
+        assert_eq!(volume.getattr(other).expect("attr").blocks, end * 1024 + extra + pointers);
     }
-    assert_eq!(volume.getattr(other).expect("attr").blocks, 4096 + 1);
     for name in [b"f", b"g"] {
         volume.unlink(&owner(), volume.root(), name).expect("unlink");
     }

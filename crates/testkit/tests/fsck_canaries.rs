@@ -6,8 +6,9 @@
 
 use lanefs::{Access, MemoryDevice, Volume};
 use lanefs_format::{
-    BLOCK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, FileKind, Pointer, SUPERBLOCK_COPY, UNIT, chunk_entry,
-    chunk_header, dir, dir_inode_256, group, inode, superblock::CLEAN, superblock::fields, xattr_block,
+    BLOCK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, FileKind, INODE_EXTENTS_SHIFT, Pointer, SUPERBLOCK_COPY,
+    UNIT, chunk_entry, chunk_header, dir, dir_inode_256, extent, group, inode, superblock::CLEAN,
+    superblock::fields, xattr_block,
 };
 use lanefs_testkit::mutate::{Base, Editor, bases};
 use lanefs_testkit::seeded::Seeded;
@@ -215,7 +216,7 @@ const ROWS: &[Row] = &[
         let at = first(e, BlockKind::Pointers);
         e.edit(at)[0] |= 0x60;
     }),
-    row("two files own one block", "maps-256", &[], |e| {
+    row("two files have one block of pointers", "maps-256", &["block-owned-twice"], |e| {
         let mut maps = Vec::new();
         with_inode(
             e,
@@ -235,6 +236,47 @@ const ROWS: &[Row] = &[
                 inode::MAP.write(one, stolen);
             },
         );
+    }),
+    row("two files own one block", "maps-256", &["block-owned-twice"], |e| {
+        let mut stolen = 0;
+        let mut take = |one: &[u8]| {
+            if extents_of(one) > 0 && stolen == 0 {
+                stolen = first_extent(one);
+            }
+            false
+        };
+        with_inode(e, &mut take, |_| {});
+        with_inode(
+            e,
+            |one| extents_of(one) > 0 && first_extent(one) != stolen,
+            |one| extent::POINTER.write(&mut one[inode::SIZE..], stolen),
+        );
+    }),
+    row("two extents of a file overlap", "maps-256", &["extent-range"], |e| {
+        with_inode(
+            e,
+            |one| extents_of(one) > 1,
+            |one| {
+                let second = inode::SIZE + extent::SIZE;
+                extent::FIRST.write(&mut one[second..], 0);
+            },
+        );
+    }),
+    row("an extent has no block", "maps-256", &["extent-range"], |e| {
+        with_inode(e, |one| extents_of(one) > 0, |one| extent::BLOCKS.write(&mut one[inode::SIZE..], 0));
+    }),
+    row("an extent ends behind the volume", "maps-256", &["map-outside"], |e| {
+        with_inode(
+            e,
+            |one| extents_of(one) > 0,
+            |one| extent::BLOCKS.write(&mut one[inode::SIZE..], 1 << 31),
+        );
+    }),
+    row("an inode has more extents than room", "small-128", &["extent-count"], |e| {
+        with_inode(e, |one| extents_of(one) > 0, |one| inode::FLAGS.write(one, 15 << INODE_EXTENTS_SHIFT));
+    }),
+    row("bytes behind the extents of an inode are set", "maps-256", &["inode-tail"], |e| {
+        with_inode(e, |one| (1..9).contains(&extents_of(one)), |one| one[255] = 1);
     }),
     // Extended attributes.
     row("an attribute block belongs to another inode", "small-256", &[], |e| {
@@ -349,6 +391,15 @@ const ROWS: &[Row] = &[
 
 fn is_file(one: &[u8]) -> bool {
     FileKind::from_mode(inode::MODE.read(one).unwrap_or(0)) == Some(FileKind::File)
+}
+
+/// Number of extents in an inode.
+fn extents_of(one: &[u8]) -> u16 {
+    inode::FLAGS.read(one).unwrap_or(0) >> INODE_EXTENTS_SHIFT
+}
+
+fn first_extent(one: &[u8]) -> u64 {
+    extent::POINTER.read(&one[inode::SIZE..]).unwrap_or(0)
 }
 
 fn is_directory(one: &[u8]) -> bool {

@@ -3,15 +3,18 @@
 use crate::command::Command;
 use crate::context::Context;
 use crate::escape::escape;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::{bytes, json, mode, time, users};
 use clap::Args;
-use lanefs::{Attr, FileKind};
+use lanefs::{Attr, FileExtent, FileKind};
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::io::Write;
 
-/// Show all attributes of files
+/// Extents that the text shows.
+const LISTED: usize = 16;
+
+/// Show all attributes of files, and where their content lies
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs stat v.lane /etc/passwd
@@ -42,8 +45,12 @@ impl Stat {
     fn show(&self, context: &mut Context<'_>, path: &[u8]) -> Outcome {
         let attr = context.resolve(path, self.dereference)?;
         let target = context.link_target(path, &attr)?;
+        let extents = match attr.kind {
+            FileKind::File => context.volume.extents(attr.ino).map_err(|e| Failure::volume(path, &e))?,
+            _ => Vec::new(),
+        };
         if !self.json {
-            return show_text(context, path, &attr, target.as_deref());
+            return show_text(context, path, &attr, target.as_deref(), &extents);
         }
         let mut object = Map::new();
         json::add_name(&mut object, "path", path);
@@ -51,11 +58,29 @@ impl Stat {
         if let Some(target) = &target {
             json::add_name(&mut object, "target", target);
         }
+        if attr.kind == FileKind::File {
+            object.insert("extents".into(), extents.iter().map(extent_object).collect());
+        }
         Ok(writeln!(context.out, "{}", Value::Object(object))?)
     }
 }
 
-fn show_text(context: &mut Context<'_>, path: &[u8], attr: &Attr, target: Option<&[u8]>) -> Outcome {
+fn extent_object(extent: &FileExtent) -> Value {
+    serde_json::json!({
+        "offset": extent.offset,
+        "bytes": extent.bytes,
+        "position": extent.position,
+        "unwritten": extent.unwritten,
+    })
+}
+
+fn show_text(
+    context: &mut Context<'_>,
+    path: &[u8],
+    attr: &Attr,
+    target: Option<&[u8]>,
+    extents: &[FileExtent],
+) -> Outcome {
     let arrow = target.map_or_else(String::new, |target| format!(" -> {}", escape(target)));
     let device = match attr.kind {
         FileKind::CharDevice | FileKind::BlockDevice => {
@@ -75,6 +100,14 @@ fn show_text(context: &mut Context<'_>, path: &[u8], attr: &Attr, target: Option
         [("access", attr.atime), ("modify", attr.mtime), ("change", attr.ctime), (" birth", attr.btime)]
     {
         writeln!(out, "{name}  {}", time::long(value))?;
+    }
+    for extent in extents.iter().take(LISTED) {
+        let FileExtent { offset, bytes, position, unwritten } = extent;
+        let note = if *unwritten { ", unwritten" } else { "" };
+        writeln!(out, "extent  from {offset}, {bytes} bytes at {position:#x}{note}")?;
+    }
+    if let Some(more) = extents.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        writeln!(out, "extent  and {more} more; --json shows all")?;
     }
     Ok(())
 }

@@ -68,6 +68,15 @@ fn stat_shows_everything() {
         (json["type"].as_str(), json["size"].as_u64(), json["links"].as_u64()),
         (Some("file"), Some(6), Some(2))
     );
+    assert_eq!(json["extents"].as_array().map(Vec::len), Some(0), "in the inode");
+    v.run_with("write", &["/blocks"], &[7; 10_000]).ends(0);
+    let stat = v.run("stat", "/blocks").ends(0);
+    assert!(stat.out().contains("extent  from 0, 12288 bytes at 0x"), "{}", stat.out());
+    let json: serde_json::Value =
+        serde_json::from_str(v.run("stat", "--json /blocks").ends(0).out()).unwrap();
+    assert_eq!(json["extents"][0]["bytes"].as_u64(), Some(12_288));
+    let ino = json["inode"].as_u64().or(json["ino"].as_u64()).unwrap();
+    v.run("inspect", &format!("inode:{ino}")).ends(0).says("");
 }
 
 #[test]

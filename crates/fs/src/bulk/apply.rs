@@ -15,7 +15,7 @@ use crate::types::Ino;
 use crate::volume::Volume;
 use crate::{data, namespace};
 use lanefs_format::dir::{index, leaf};
-use lanefs_format::{BLOCK, BlockKind, Code, Field, FileKind, INODE_CORE, inode as f};
+use lanefs_format::{BLOCK, BlockKind, Code, Field, FileKind, inode as f};
 use lanefs_store::Fault;
 use std::collections::HashSet;
 
@@ -293,6 +293,7 @@ fn change_directories(
 /// blocks, the index in inodes.
 fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &[(u64, u64)]) -> Outcome<()> {
     let inode_bytes = edit.store().inode_size().bytes();
+    let small_index = edit.store().inode_size().small_tags() as u64;
     let inodes: HashSet<u64> = batch.tasks.iter().map(|task| task.inode).collect();
     let owners: HashSet<u64> = inodes.iter().map(|at| at / inode_bytes).collect();
     let indexes: HashSet<u64> = batch.heads.iter().map(|head| head.index).filter(|at| *at != 0).collect();
@@ -304,7 +305,7 @@ fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &[(u64, u64)]) -> Outc
         let inode = at - at % inode_bytes;
         let view = if indexes.contains(&block) && offset >= index::SLOTS.offset {
             edit.store().block(block, BlockKind::Index)?
-        } else if inodes.contains(&inode) && at % inode_bytes >= INODE_CORE as u64 {
+        } else if inodes.contains(&inode) && at % inode_bytes >= small_index {
             edit.tx.put(
                 Inode::directory(edit.core, inode / inode_bytes)?.view,
                 Field::at((at - inode) as usize),

@@ -323,11 +323,13 @@ fn an_engine_that_answers_wrongly_changes_nothing() {
             Ok(rebuilt)
         }
     }
-    let wrong: [fn(&Batch, &mut Rebuilt); 2] = [
+    let wrong: [fn(&Batch, &mut Rebuilt); 3] = [
         // One entry more than there is.
         |_, rebuilt| rebuilt.heads[0].count += 1,
         // A word of the inode that is not aligned.
         |batch, rebuilt| rebuilt.words.insert(0, (batch.tasks[0].inode + INODE_CORE as u64 + 4, 0)),
+        // A word of the inode that is no part of its index.
+        |batch, rebuilt| rebuilt.words.insert(0, (batch.tasks[0].inode + INODE_CORE as u64 + 8, 1)),
     ];
     for wrong in wrong {
         let two = Two::new(InodeSize::B256);

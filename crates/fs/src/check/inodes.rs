@@ -8,9 +8,10 @@ use crate::inode::{FLAG_MAP_HOLES, FLAG_UNLISTED};
 use crate::space;
 use lanefs_format::INODE_DEPTH_SHIFT;
 use lanefs_format::{
-    BlockKind, FileKind, INODE_CORE, INODE_INLINE, InodeSize, MAX_FILE_SIZE, MAX_MAP_DEPTH, MAX_SYMLINK,
-    chunk_entry, inode as f,
+    BLOCK, BlockKind, FileKind, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT, INODE_INLINE, InodeSize,
+    MAX_FILE_SIZE, MAX_MAP_DEPTH, MAX_SYMLINK, chunk_entry, extent, inode as f,
 };
+use std::ops::Range;
 
 impl Pass<'_, '_> {
     /// Records the inodes in use and their types, and checks their fields.
@@ -82,25 +83,37 @@ pub(super) fn check_fields(
     let flags = f::FLAGS.read(bytes).unwrap_or(0);
     let map = f::MAP.read(bytes).unwrap_or(0);
     let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
+    let is_file = matches!(kind, FileKind::File | FileKind::Symlink);
     let allowed = match kind {
-        FileKind::File | FileKind::Symlink => INODE_INLINE | 0xf << INODE_DEPTH_SHIFT,
+        FileKind::File | FileKind::Symlink => INODE_INLINE | 0xf << INODE_DEPTH_SHIFT | INODE_EXTENTS_MASK,
         FileKind::Directory if is_list => FLAG_UNLISTED | FLAG_MAP_HOLES | 0xf << INODE_DEPTH_SHIFT,
         FileKind::Directory => FLAG_MAP_HOLES | 0xf << INODE_DEPTH_SHIFT,
         _ => 0,
     };
     let mut good = flags & allowed;
     let inline = good & INODE_INLINE != 0;
-    if map != 0 && (!has_map || inline || depth > MAX_MAP_DEPTH) {
+    // The depth 0 of a file means extents.
+    let is_misfit = !has_map || inline || depth > MAX_MAP_DEPTH || is_file && depth == 0;
+    if map != 0 && is_misfit {
         tally.note(at, &iv::INODE_MAP);
         f::MAP.write(bytes, 0);
     }
     if f::MAP.read(bytes) == Some(0) {
         good &= !(0xf << INODE_DEPTH_SHIFT);
     }
+    if inline || depth != 0 {
+        good &= !INODE_EXTENTS_MASK;
+    }
     if good != flags {
         tally.note(at, &iv::INODE_FLAGS);
-        f::FLAGS.write(bytes, good);
     }
+    let mut extents = usize::from((good & INODE_EXTENTS_MASK) >> INODE_EXTENTS_SHIFT);
+    if extents > size.extents() {
+        tally.note(at, &iv::EXTENT_COUNT);
+        extents = size.extents();
+        good = good & !INODE_EXTENTS_MASK | (extents as u16) << INODE_EXTENTS_SHIFT;
+    }
+    f::FLAGS.write(bytes, good);
     let length = f::BYTES.read(bytes).unwrap_or(0);
     let most = match kind {
         FileKind::File | FileKind::Symlink if inline => size.inline() as u64,
@@ -112,13 +125,8 @@ pub(super) fn check_fields(
         tally.note(at, &iv::INODE_SIZE);
         f::BYTES.write(bytes, most);
     }
-    if inline {
-        let end = INODE_CORE + length.min(most) as usize;
-        if bytes.get(end..).is_some_and(|tail| tail.iter().any(|b| *b != 0)) {
-            tally.note(at, &iv::INLINE_TAIL);
-            bytes[end..].fill(0);
-        }
-    }
+    let used = if inline { length.min(most) as usize } else { extents * extent::SIZE };
+    check_tail(bytes, size.attributes(kind == FileKind::Directory), used, tally, at);
     let device = f::PARENT_OR_DEVICE.read(bytes).unwrap_or(0);
     let may_have_one = matches!(kind, FileKind::Directory | FileKind::CharDevice | FileKind::BlockDevice);
     if device != 0 && !may_have_one {
@@ -126,4 +134,21 @@ pub(super) fn check_fields(
         f::PARENT_OR_DEVICE.write(bytes, 0);
     }
     kind
+}
+
+/// Checks the bytes of the tail that content, extents and attributes may share: what they leave is zero. The
+/// first `used` bytes are content or extents.
+fn check_tail(bytes: &mut [u8], tail: Range<usize>, used: usize, tally: &mut Tally, at: u64) {
+    let free = tail.start + used..tail.end;
+    let mut here = f::XATTR.read(bytes).filter(|word| *word < BLOCK).unwrap_or(0) as usize;
+    if here > free.len() {
+        tally.note(at, &iv::XATTR_LENGTH);
+        f::XATTR.write(bytes, 0);
+        here = 0;
+    }
+    let free = &mut bytes[free.start..free.end - here];
+    if free.iter().any(|byte| *byte != 0) {
+        tally.note(at, &iv::INODE_TAIL);
+        free.fill(0);
+    }
 }

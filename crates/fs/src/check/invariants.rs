@@ -55,7 +55,8 @@ invariants! {
     INODE_MAP = "inode-map", "a file map where there can be none, or of impossible depth";
     INODE_RDEV = "inode-rdev", "a parent or device number in an inode that can have none";
     INODE_BLOCKS = "inode-blocks", "the count of blocks that the inode owns is wrong";
-    INLINE_TAIL = "inline-tail", "the bytes behind the inline content are not zero";
+    INODE_TAIL = "inode-tail", "the bytes of the inode behind its content or its extents are not zero";
+    EXTENT_COUNT = "extent-count", "more extents than the inode has room for";
     LINK_COUNT = "link-count", "the link count is wrong";
     PARENT = "parent", "the directory names another parent than it is in";
     INODE_UNREACHABLE = "inode-unreachable", "no directory names the inode; it belongs into lost+found";
@@ -63,6 +64,7 @@ invariants! {
     DIRECTORY_LINKED_TWICE = "directory-linked-twice", "an entry for a directory that has another one; it goes";
 
     MAP_POINTER = "map-pointer", "an invalid pointer in the file map; a hole takes its place";
+    EXTENT_RANGE = "extent-range", "an extent is empty, or not behind the one before it; a hole takes its place";
     MAP_OUTSIDE = "map-outside", "a pointer past the end of the volume; a hole takes its place";
     MAP_EMPTY = "map-empty", "a block of pointers without a pointer";
     DATA_IN_METADATA = "data-in-metadata", "file data in a metadata chunk; a hole takes its place";

@@ -1,10 +1,13 @@
-//! File maps.
+//! File maps: extents in the inode, and radix trees.
 
 use super::findings::Tally;
 use super::invariants as iv;
 use super::pass::Pass;
 use crate::error::Outcome;
-use lanefs_format::{Array, BLOCK, BlockKind, BlockSize, POINTERS_PER_BLOCK, Pointer};
+use lanefs_format::{
+    Array, BLOCK, BlockKind, BlockSize, INODE_CORE, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT,
+    POINTERS_PER_BLOCK, Pointer, extent, inode as f,
+};
 
 const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
 
@@ -32,6 +35,49 @@ struct Slot {
 }
 
 impl Pass<'_, '_> {
+    /// Walks the extents in the copy of an inode. Bad ones leave the copy, and the others close up.
+    pub(super) fn walk_extents(&mut self, tally: &mut Tally, copy: &mut [u8], holder: u64) -> MapScan {
+        let mut map = MapScan { blocks: 0, leaves: Vec::new(), good: true };
+        let flags = f::FLAGS.read(copy).unwrap_or(0);
+        let count = usize::from((flags & INODE_EXTENTS_MASK) >> INODE_EXTENTS_SHIFT);
+        let (mut kept, mut before) = (0, 0);
+        for index in 0..count {
+            let (at, to) = (INODE_CORE + index * extent::SIZE, INODE_CORE + kept * extent::SIZE);
+            let Some(blocks) = self.claim_extent(tally, &copy[at..at + extent::SIZE], &mut before, holder)
+            else {
+                continue;
+            };
+            map.blocks += blocks;
+            copy.copy_within(at..at + extent::SIZE, to);
+            kept += 1;
+        }
+        copy[INODE_CORE + kept * extent::SIZE..INODE_CORE + count * extent::SIZE].fill(0);
+        f::FLAGS.write(copy, flags & !INODE_EXTENTS_MASK | (kept as u16) << INODE_EXTENTS_SHIFT);
+        map
+    }
+
+    /// Claims the blocks of an extent, and returns their number; `None` where it cannot stay. `before` is the
+    /// end of the extents before it.
+    fn claim_extent(&mut self, tally: &mut Tally, one: &[u8], before: &mut u64, holder: u64) -> Option<u64> {
+        let first = u64::from(extent::FIRST.read(one)?);
+        let blocks = u64::from(extent::BLOCKS.read(one)?);
+        let Ok(Some(Pointer { offset, indirect: false, size: BlockSize::Small, .. })) =
+            Pointer::decode(extent::POINTER.read(one)?)
+        else {
+            tally.note(holder, &iv::MAP_POINTER);
+            return None;
+        };
+        if blocks == 0 || first < *before {
+            tally.note(holder, &iv::EXTENT_RANGE);
+            return None;
+        }
+        if !self.claim_data(tally, holder, offset / BLOCK, blocks) {
+            return None;
+        }
+        *before = first + blocks;
+        Some(blocks)
+    }
+
     /// Walks a file's or a directory's map. A repairing pass turns bad pointers into holes, except the root,
     /// which the caller handles.
     pub(super) fn walk_map(

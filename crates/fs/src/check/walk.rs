@@ -3,11 +3,10 @@
 use super::findings::Tally;
 use super::inodes::check_fields;
 use super::invariants as iv;
-use super::maps::MapScan;
 use super::pass::Pass;
 use crate::error::Outcome;
 use lanefs_format::INODE_DEPTH_SHIFT;
-use lanefs_format::{FileKind, INODE_INLINE, inode as f};
+use lanefs_format::{BLOCK, FileKind, inode as f};
 
 /// Inodes between two reports of progress.
 const STEP: u64 = 4096;
@@ -54,17 +53,21 @@ impl Pass<'_, '_> {
         let claims = self.claims.len();
         let flags = f::FLAGS.read(copy).unwrap_or(0);
         let is_directory = kind == FileKind::Directory;
-        let mut map = MapScan { blocks: 0, leaves: Vec::new(), good: true };
-        if flags & INODE_INLINE == 0 {
-            let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
-            map = self.walk_map(&mut tally, is_directory, f::MAP.read(copy).unwrap_or(0), depth, at)?;
-        }
+        let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
+        // Without extents, as inline, that is an empty map.
+        let map = match depth == 0 && !is_directory {
+            true => self.walk_extents(&mut tally, copy, at),
+            false => self.walk_map(&mut tally, is_directory, f::MAP.read(copy).unwrap_or(0), depth, at)?,
+        };
         if !map.good {
             f::MAP.write(copy, 0);
             f::FLAGS.write(copy, flags & !(0xf << INODE_DEPTH_SHIFT));
         }
-        let chain = self.walk_xattrs(&mut tally, f::XATTR.read(copy).unwrap_or(0), at)?;
+        let tail = size.attributes(is_directory);
+        let chain = self.check_xattrs(&mut tally, copy, tail.clone(), at)?;
         if let Some(saved) = chain.saved {
+            let here = f::XATTR.read(copy).filter(|word| *word < BLOCK).unwrap_or(0) as usize;
+            copy[tail.end - here..tail.end].fill(0);
             f::XATTR.write(copy, 0);
             if self.mends() {
                 self.attributes.push((ino, saved));

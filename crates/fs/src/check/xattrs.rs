@@ -1,10 +1,11 @@
-//! Chains of extended attributes.
+//! Extended attributes, in the inode or in a chain of blocks.
 
 use super::findings::Tally;
 use super::invariants as iv;
 use super::pass::{Attribute, Pass};
 use crate::error::Outcome;
-use lanefs_format::{BLOCK, BlockKind, xattr_block as x};
+use lanefs_format::{BLOCK, BlockKind, inode as f, xattr_block as x};
+use std::ops::Range;
 
 /// Bytes before the name of an attribute: lengths of name and value.
 const HEAD: usize = 6;
@@ -14,16 +15,36 @@ const MAX_TOTAL: usize = 256 << 10;
 const MAX_NAME: usize = 255;
 const MAX_VALUE: usize = 65536;
 
-/// The content of a chain.
+/// The attributes of an inode.
 pub(super) struct Chain {
     pub(super) blocks: u64,
-    /// The attributes to keep where the chain is broken; `None` for a sound one.
+    /// The attributes to keep where they are broken; `None` for sound ones.
     pub(super) saved: Option<Vec<Attribute>>,
 }
 
 impl Pass<'_, '_> {
+    /// Checks the attributes of an inode whose fields were checked before. `tail` is the part of the inode
+    /// where attributes may lie.
+    pub(super) fn check_xattrs(
+        &mut self,
+        tally: &mut Tally,
+        inode: &[u8],
+        tail: Range<usize>,
+        at: u64,
+    ) -> Outcome<Chain> {
+        let word = f::XATTR.read(inode).unwrap_or(0);
+        if word >= BLOCK {
+            return self.walk_xattrs(tally, word, at);
+        }
+        let (saved, whole) = parse(&inode[tail.end - word as usize..tail.end]);
+        if !whole {
+            tally.note(at, &iv::XATTR_FORMAT);
+        }
+        Ok(Chain { blocks: 0, saved: (!whole).then_some(saved) })
+    }
+
     /// Walks the chain from `first` on.
-    pub(super) fn walk_xattrs(&mut self, tally: &mut Tally, first: u64, inode_at: u64) -> Outcome<Chain> {
+    fn walk_xattrs(&mut self, tally: &mut Tally, first: u64, inode_at: u64) -> Outcome<Chain> {
         let claims = self.claims.len();
         let (mut at, mut from) = (first, inode_at);
         let (mut payload, mut blocks, mut good) = (Vec::new(), 0, true);

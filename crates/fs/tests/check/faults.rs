@@ -4,8 +4,8 @@ use crate::image::Image;
 use lanefs::format::dir::{Slot, entry, index, leaf, tree};
 use lanefs::format::{
     Array, BLOCK, BlockKind, BlockSize, CHUNK, DirRoot, Field, GROUP, INODE_CORE, JOURNAL_COMMIT, Pointer,
-    SUPERBLOCK_COPY, UNIT, chunk_entry, chunk_header, dir_inode_128 as tail, group, inode, journal_commit,
-    journal_header, superblock::fields, xattr_block,
+    SUPERBLOCK_COPY, UNIT, chunk_entry, chunk_header, dir_inode_128 as tail, extent, group, inode,
+    journal_commit, journal_header, superblock::fields, xattr_block,
 };
 use lanefs::{FileKind, Volume};
 
@@ -18,6 +18,7 @@ pub(crate) struct Places {
     pub(crate) empty: u64,
     pub(crate) inline: u64,
     pub(crate) block: u64,
+    pub(crate) extents: u64,
     pub(crate) mapped: u64,
     pub(crate) big: u64,
     pub(crate) sparse: u64,
@@ -52,7 +53,8 @@ impl Places {
             empty: ino("/a/empty"),
             inline: ino("/a/b/f1"),
             block: ino("/a/b/f6"),
-            mapped: ino("/a/b/f8"),
+            extents: ino("/extents"),
+            mapped: ino("/mapped"),
             big: ino("/big"),
             sparse: ino("/sparse"),
             fifo: ino("/fifo"),
@@ -76,6 +78,16 @@ fn root_block(image: &Image<'_>, dir: u64) -> u64 {
 
 fn pointers(image: &Image<'_>, ino: u64) -> u64 {
     image.inode(ino, inode::MAP) & !(BLOCK - 1)
+}
+
+/// Position of an extent in an inode.
+fn extent_at(image: &Image<'_>, ino: u64, index: usize) -> u64 {
+    image.inode_at(ino) + (INODE_CORE + index * extent::SIZE) as u64
+}
+
+/// The pointer of the one extent of a small file.
+fn data_of(image: &Image<'_>, ino: u64) -> u64 {
+    image.get(extent_at(image, ino, 0), extent::POINTER)
 }
 
 /// The first leaf of a directory whose map has one level or none.
@@ -289,7 +301,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("group-room", |i, _| flip(i, group_at(i), group::ROOM, 7)),
     ("group-inode-room", |i, _| i.put(group_at(i), group::INODE_ROOM, 0)),
     ("block-not-marked", |i, p| {
-        let at = i.inode(p.block, inode::MAP) & !0xfff;
+        let at = data_of(i, p.block) & !0xfff;
         flip_block(i, at);
     }),
     ("block-not-marked", |i, _| flip_block(i, SUPERBLOCK_COPY)),
@@ -381,6 +393,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("inode-mode", |i, p| i.put_inode(p.tree, inode::MODE, 0o644)),
     ("inode-flags", |i, p| i.put_inode(p.fifo, inode::FLAGS, 1)),
     ("inode-flags", |i, p| i.put_inode(p.tree, inode::FLAGS, 0x8000 | 1)),
+    ("inode-flags", |i, p| i.put_inode(p.inline, inode::FLAGS, 0x1000 | 1)),
+    ("inode-flags", |i, p| i.put_inode(p.mapped, inode::FLAGS, 0x1000 | 0x100)),
     // Only the orphan directory may have this one.
     ("inode-flags", |i, p| i.put_inode(p.empty, inode::FLAGS, 4)),
     ("inode-size", |i, p| i.put_inode(p.inline, inode::BYTES, 161)),
@@ -390,13 +404,17 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("inode-map", |i, p| i.put_inode(p.fifo, inode::MAP, 0x0060_0005)),
     ("inode-map", |i, p| i.put_inode(p.mapped, inode::FLAGS, 0xf00)),
     ("inode-map", |i, p| i.put_inode(p.inline, inode::MAP, 0x0060_0005)),
+    ("inode-map", |i, p| i.put_inode(p.mapped, inode::FLAGS, 0)),
+    ("inode-map", |i, p| i.put_inode(p.block, inode::MAP, 0x0060_0005)),
     ("inode-rdev", |i, p| i.put_inode(p.short, inode::PARENT_OR_DEVICE, 1)),
     ("inode-blocks", |i, p| i.put_inode(p.mapped, inode::BLOCKS, 1)),
     ("inode-blocks", |i, p| i.put_inode(p.tree, inode::BLOCKS, u64::MAX)),
-    ("inline-tail", |i, p| {
+    ("inode-tail", |i, p| {
         let at = i.inode_at(p.inline) + INODE_CORE as u64;
         i.put(at, Field::<u8>::at(20), 1);
     }),
+    ("inode-tail", |i, p| i.put(extent_at(i, p.block, 1), extent::BLOCKS, 1)),
+    ("inode-tail", |i, p| i.put(extent_at(i, p.mapped, 0), extent::BLOCKS, 1)),
     ("link-count", |i, p| i.put_inode(p.sparse, inode::LINKS, 1)),
     ("link-count", |i, p| i.put_inode(p.b, inode::LINKS, 9)),
     ("parent", |i, p| {
@@ -429,12 +447,48 @@ pub(crate) const FAULTS: &[Fault] = &[
         let word = Pointer::data(8 * CHUNK, BlockSize::Medium).word();
         i.put(pointers(i, p.mapped), SLOTS.index(2), word);
     }),
-    ("map-pointer", |i, p| i.put_inode(p.mapped, inode::FLAGS, 0)),
+    ("map-pointer", |i, p| {
+        let word = Pointer::data(8 * CHUNK, BlockSize::Small).word();
+        i.put_inode(p.mapped, inode::MAP, word);
+    }),
+    ("map-pointer", |i, p| i.put(extent_at(i, p.extents, 1), extent::POINTER, 0x0060_0004)),
+    ("map-pointer", |i, p| {
+        let word = Pointer::indirect(pointers(i, p.mapped)).word();
+        i.put(extent_at(i, p.extents, 0), extent::POINTER, word);
+    }),
+    ("extent-range", |i, p| i.put(extent_at(i, p.extents, 0), extent::BLOCKS, 0)),
+    // The second extent begins before the end of the first one.
+    ("extent-range", |i, p| i.put(extent_at(i, p.extents, 1), extent::FIRST, 0)),
+    ("extent-range", |i, p| i.put(extent_at(i, p.extents, 0), extent::FIRST, 100)),
+    ("extent-count", |i, p| i.put_inode(p.extents, inode::FLAGS, 0xf000)),
+    ("map-outside", |i, p| i.put(extent_at(i, p.extents, 1), extent::BLOCKS, u32::MAX)),
+    ("block-owned-twice", |i, p| {
+        let other = data_of(i, p.block);
+        i.put(extent_at(i, p.extents, 0), extent::POINTER, other);
+    }),
+    ("block-owned-twice", |i, p| {
+        // Two extents of one file.
+        let other = data_of(i, p.extents);
+        i.put(extent_at(i, p.extents, 1), extent::POINTER, other);
+    }),
+    ("data-in-metadata", |i, p| {
+        let word = Pointer::data(chunk(i) + 300 * BLOCK, BlockSize::Small).word();
+        i.put(extent_at(i, p.extents, 1), extent::POINTER, word);
+    }),
     ("map-outside", |i, p| {
         let word = Pointer::data(1 << 40, BlockSize::Small).word();
         i.put(pointers(i, p.mapped), SLOTS.index(2), word);
     }),
-    ("map-outside", |i, p| i.put_inode(p.sparse, inode::XATTR, 4095)),
+    ("map-outside", |i, p| i.put_inode(p.sparse, inode::XATTR, (1 << 40) + 4095)),
+    ("xattr-length", |i, p| i.put_inode(p.sparse, inode::XATTR, 4095)),
+    ("xattr-length", |i, p| i.put_inode(p.inline, inode::XATTR, i.size().inline() as u64)),
+    ("xattr-length", |i, p| i.put_inode(p.tree, inode::XATTR, i.size().inline() as u64)),
+    // The first byte of the only attribute, which says how long its name is.
+    ("xattr-format", |i, p| {
+        let end = i.inode_at(p.fifo) + i.size().bytes();
+        let at = end - i.inode(p.fifo, inode::XATTR);
+        i.put(at, Field::<u8>::at(0), 200);
+    }),
     ("map-empty", |i, p| {
         let top = pointers(i, p.sparse);
         let below = i.get(top, SLOTS.index(0)) & !0xfff;
@@ -460,7 +514,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     }),
     ("metadata-place", |i, p| i.put_inode(p.tree, i.size().dir_root(), DirRoot::Tree(chunk(i)).word())),
     ("block-owned-twice", |i, p| {
-        let other = i.inode(p.block, inode::MAP);
+        let other = data_of(i, p.block);
         i.put(pointers(i, p.mapped), SLOTS.index(0), other);
     }),
     ("block-owned-twice", |i, p| {
@@ -478,7 +532,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("xattr-owner", |i, p| i.put(i.inode(p.sparse, inode::XATTR), xattr_block::OWNER, p.a)),
     ("xattr-length", |i, p| i.put(i.inode(p.sparse, inode::XATTR), xattr_block::LENGTH, 5000)),
     ("xattr-format", |i, p| i.put(i.inode(p.sparse, inode::XATTR) + 32, Field::<u16>::at(0), 999)),
-    ("xattr-format", |i, p| i.put(i.inode(p.a, inode::XATTR) + 32, Field::<u16>::at(0), 0)),
+    ("xattr-format", |i, p| i.put(i.inode(p.long, inode::XATTR) + 32, Field::<u16>::at(0), 0)),
     ("block-owned-twice", |i, p| {
         let first = i.inode(p.sparse, inode::XATTR);
         i.put(first, xattr_block::NEXT, first);

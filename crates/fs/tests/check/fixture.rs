@@ -18,8 +18,14 @@ pub(crate) fn fill(volume: &Volume) {
     }
     volume.write_file("/big", vec![9; 3 << 20]).expect("write");
     let sparse = volume.write_file("/sparse", b"start").expect("write").ino;
-    for at in [1 << 20, 5 << 20, 3u64 << 30, 700 << 30] {
+    for at in (1..=9).map(|i| i << 20).chain([3u64 << 30, 700 << 30]) {
         volume.write(&OWNER, sparse, at, b"here").expect("write");
+    }
+    let extents = volume.write_file("/extents", vec![1; 6 << 12]).expect("write").ino;
+    volume.fallocate(&OWNER, extents, Allocate::PunchHole, 4096, 8192).expect("fallocate");
+    let mapped = volume.write_file("/mapped", b"start").expect("write").ino;
+    for at in (1..16).map(|i| i << 13) {
+        volume.write(&OWNER, mapped, at, &[3; 4096]).expect("write");
     }
     let unwritten = volume.write_file("/unwritten", b"").expect("write").ino;
     volume.fallocate(&OWNER, unwritten, Allocate::KeepSize, 0, 40_000).expect("fallocate");
@@ -28,7 +34,8 @@ pub(crate) fn fill(volume: &Volume) {
     let a = volume.resolve("/a").expect("resolve").ino;
     volume.setxattr(&OWNER, a, b"user.dir", b"value", XattrMode::Set).expect("xattr");
     volume.symlink(&OWNER, root, b"short", b"a/b").expect("symlink");
-    volume.symlink(&OWNER, root, b"long", &[b'l'; 400]).expect("symlink");
+    let long = volume.symlink(&OWNER, root, b"long", &[b'l'; 400]).expect("symlink").ino;
+    volume.setxattr(&OWNER, long, b"trusted.long", &[b'v'; 200], XattrMode::Set).expect("xattr");
     volume.link(&OWNER, sparse, a, b"hard").expect("link");
     for (kind, name) in [
         (FileKind::Fifo, "fifo"),
@@ -36,7 +43,8 @@ pub(crate) fn fill(volume: &Volume) {
         (FileKind::CharDevice, "char"),
         (FileKind::BlockDevice, "block"),
     ] {
-        volume.mknod(&OWNER, root, name.as_bytes(), kind, 0o600, 0x1234).expect("mknod");
+        let node = volume.mknod(&OWNER, root, name.as_bytes(), kind, 0o600, 0x1234).expect("mknod").ino;
+        volume.setxattr(&OWNER, node, b"trusted.here", b"in", XattrMode::Set).expect("xattr");
     }
     for (dir, count) in [("small", 6), ("region", 150), ("tree", 900)] {
         let dir = volume.mkdir(&OWNER, root, dir.as_bytes(), 0o755).expect("mkdir").ino;

@@ -106,6 +106,9 @@ fn content() -> Vec<Op> {
         allocate("/a/file", Allocate::PunchHole, 1000, 6000),
         allocate("/a/file", Allocate::ZeroRange, 2000, 9000),
         allocate("/a/small", Allocate::Extend, 0, 9000),
+        allocate("/a/file", Allocate::CollapseRange, 0, 4096),
+        allocate("/a/file", Allocate::InsertRange, 4096, 8192),
+        allocate("/b/file", Allocate::CollapseRange, 4096, 8192),
         allocate("/b/file", Allocate::PunchHole, 0, 20_000),
         allocate("/b/file", Allocate::ZeroRange, 0, 24_000),
     ]

@@ -135,7 +135,11 @@ fn long(random: &mut Seeded) -> Step {
         15 => Op::Truncate(path, at),
         16 => {
             let modes = [Allocate::Extend, Allocate::KeepSize, Allocate::PunchHole, Allocate::ZeroRange];
-            Op::Fallocate(path, *random.pick(&modes), at, len as u64 + 1)
+            match random.below(6) {
+                0 => Op::Fallocate(path, Allocate::CollapseRange, at & !4095, 4096),
+                1 => Op::Fallocate(path, Allocate::InsertRange, at & !4095, 8192),
+                _ => Op::Fallocate(path, *random.pick(&modes), at, len as u64 + 1),
+            }
         }
         17..=18 => {
             let modes = [RenameMode::Replace, RenameMode::Replace, RenameMode::Exchange];

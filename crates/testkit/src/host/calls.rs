@@ -249,6 +249,8 @@ impl Engine for Host {
             Allocate::KeepSize => FallocateFlags::KEEP_SIZE,
             Allocate::PunchHole => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
             Allocate::ZeroRange => FallocateFlags::ZERO_RANGE,
+            Allocate::CollapseRange => FallocateFlags::COLLAPSE_RANGE,
+            Allocate::InsertRange => FallocateFlags::INSERT_RANGE,
         };
         let _as = As::caller(who)?;
         rustix::fs::fallocate(file, flags, offset, len).map_err(error)

@@ -105,6 +105,12 @@ impl Host {
             zero_range: probe.as_ref().is_some_and(|p| {
                 rustix::fs::fallocate(p.as_file(), FallocateFlags::ZERO_RANGE, 0, 4096).is_ok()
             }),
+            shift_range: probe.as_ref().is_some_and(|p| {
+                let collapse =
+                    |len| rustix::fs::fallocate(p.as_file(), FallocateFlags::COLLAPSE_RANGE, 0, len);
+                // Blocks of 4 KiB, as LaneFS has them.
+                p.as_file().set_len(16_384).is_ok() && collapse(4096).is_ok() && collapse(2048).is_err()
+            }),
             xattrs: probe
                 .as_ref()
                 .is_some_and(|p| rustix::fs::setxattr(path(p), "user.t", b"1", flags).is_ok()),

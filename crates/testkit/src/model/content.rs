@@ -85,6 +85,17 @@ impl Content {
         }
     }
 
+    /// Moves the bytes from `from` on to `to`, with the end of the file. Both begin a block. Bytes between
+    /// are gone, or zeros come between.
+    pub fn move_tail(&mut self, from: u64, to: u64) {
+        let tail = self.blocks.split_off(&(from / BLOCK));
+        if to < from {
+            self.clear(to, from);
+        }
+        self.blocks.extend(tail.into_iter().map(|(index, block)| (index - from / BLOCK + to / BLOCK, block)));
+        self.size = self.size - from + to;
+    }
+
     /// The first byte from `from` on, up to the end of the file, that is not zero.
     pub fn first_nonzero(&self, from: u64) -> Option<u64> {
         self.blocks.range(from / BLOCK..).find_map(|(index, block)| {
@@ -118,7 +129,7 @@ mod tests {
         let (mut content, mut plain) = (Content::default(), Vec::<u8>::new());
         for round in 0..2000u32 {
             let (from, len) = (numbers.below(20_000) as usize, numbers.below(9000) as usize);
-            match numbers.below(4) {
+            match numbers.below(6) {
                 0 => {
                     plain.resize(from, 0);
                     content.truncate(from as u64);
@@ -127,6 +138,14 @@ mod tests {
                     content.clear(from as u64, (from + len) as u64);
                     let end = plain.len();
                     plain[from.min(end)..(from + len).min(end)].fill(0);
+                }
+                2 if plain.len() > 8192 => {
+                    content.move_tail(8192, 4096);
+                    plain.drain(4096..8192);
+                }
+                3 if (4096..20_000).contains(&plain.len()) => {
+                    content.move_tail(4096, 12_288);
+                    plain.splice(4096..4096, [0; 8192]);
                 }
                 _ => {
                     content.write(from as u64, &vec![round as u8; len]);

@@ -69,6 +69,8 @@ impl Model {
             return Err(Code::Invalid.into());
         }
         let end = offset.checked_add(len).filter(|end| *end <= MAX_FILE_SIZE).ok_or(Code::FileTooLarge)?;
+        let size = content.size();
+        let are_blocks = offset.is_multiple_of(BLOCK) && end.is_multiple_of(BLOCK);
         match mode {
             Allocate::Extend => content.extend(end),
             Allocate::KeepSize => {}
@@ -77,6 +79,14 @@ impl Model {
                 content.clear(offset, end);
                 content.extend(end);
             }
+            Allocate::CollapseRange if are_blocks && end < size => content.move_tail(end, offset),
+            Allocate::InsertRange if are_blocks && offset < size => {
+                if size > MAX_FILE_SIZE - len {
+                    return Err(Code::FileTooLarge.into());
+                }
+                content.move_tail(offset, end);
+            }
+            Allocate::CollapseRange | Allocate::InsertRange => return Err(Code::Invalid.into()),
         }
         self.drop_set_ids_at_write(who, handle)?;
         let node = self.node_mut(handle)?;

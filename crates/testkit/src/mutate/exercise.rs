@@ -187,6 +187,9 @@ fn data(volume: &Volume, ino: Ino, effort: &mut Effort) {
     tally(effort, volume.write(&OWNER, ino, 7 << 20, b"far"));
     tally(effort, volume.fallocate(&OWNER, ino, Allocate::PunchHole, 5000, 9000));
     tally(effort, volume.fallocate(&OWNER, ino, Allocate::KeepSize, 20_000, 9000));
+    tally(effort, volume.fallocate(&OWNER, ino, Allocate::CollapseRange, 4096, 4096));
+    tally(effort, volume.fallocate(&OWNER, ino, Allocate::InsertRange, 4096, 12_288));
+    tally(effort, volume.setxattr(&OWNER, ino, b"user.here", b"small", XattrMode::Set));
     tally(effort, volume.setxattr(&OWNER, ino, b"user.new", &[8; 700], XattrMode::Set));
     tally(effort, volume.setattr(&OWNER, ino, &SetAttr { size: Some(3000), ..SetAttr::default() }));
 }

@@ -3,7 +3,10 @@
 use super::editor::Editor;
 use super::image::MetadataBlock;
 use crate::seeded::Seeded;
-use lanefs_format::{BLOCK, BlockKind, Layout, STRUCTURES, chunk_entry, dir, inode};
+use lanefs_format::{
+    BLOCK, BlockKind, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT, Layout, STRUCTURES, chunk_entry, dir, extent,
+    inode,
+};
 
 /// Damages an image once to four times and describes how. Half of the images get valid checksums.
 pub fn mutate(editor: &mut Editor<'_>, numbers: &mut Seeded) -> Vec<String> {
@@ -23,8 +26,9 @@ fn one(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
         12..18 => overwrite(editor, numbers, block),
         18..24 => exchange(editor, numbers, block),
         24..50 => bend(editor, numbers, block),
-        50..78 => field(editor, numbers, block),
-        78..90 => link(editor, numbers),
+        50..74 => field(editor, numbers, block),
+        74..79 => map(editor, numbers),
+        79..90 => link(editor, numbers),
         90..96 => entry_of_table(editor, numbers, block),
         _ => resize(editor, numbers),
     }
@@ -158,8 +162,18 @@ fn structure(editor: &Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) ->
                 .filter(|start| inode::MODE.read(&editor.block(block.at)[*start..]) != Some(0))
                 .collect();
             let start = if used.is_empty() { 0 } else { *numbers.pick(&used) };
+            let one = &editor.block(block.at)[start..];
+            let flags = inode::FLAGS.read(one).unwrap_or(0);
+            let extents = u64::from((flags & INODE_EXTENTS_MASK) >> INODE_EXTENTS_SHIFT);
             let tail = if size == 128 { "dir_inode_128" } else { "dir_inode_256" };
-            if numbers.chance(25) { (named(tail), start + inode::SIZE) } else { (named("inode"), start) }
+            match () {
+                () if extents > 0 && numbers.chance(50) => {
+                    let index = numbers.below(extents) as usize;
+                    (named("extent"), start + inode::SIZE + index * extent::SIZE)
+                }
+                () if numbers.chance(25) => (named(tail), start + inode::SIZE),
+                () => (named("inode"), start),
+            }
         }
         _ => {
             let is_leaf = block.kind == BlockKind::Leaf;
@@ -216,6 +230,66 @@ fn field(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) ->
     )
 }
 
+/// Bends an extent of a file so that it may still look right: it overlaps another one, ends behind the
+/// volume, is another file's, lies in metadata, or is one of more than the inode has room for.
+fn map(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
+    let size = editor.base().superblock.inode_size.bytes() as usize;
+    let room = (size - inode::SIZE) / extent::SIZE;
+    let count = |one: &[u8]| {
+        usize::from((inode::FLAGS.read(one).unwrap_or(0) & INODE_EXTENTS_MASK) >> INODE_EXTENTS_SHIFT)
+    };
+    let all: Vec<u64> = (editor.base().metadata.iter().filter(|m| m.kind == BlockKind::Inodes))
+        .flat_map(|m| (0..BLOCK as usize).step_by(size).map(|start| m.at + start as u64))
+        .filter(|at| (1..=room).contains(&count(&editor.block(*at)[(at % BLOCK) as usize..])))
+        .collect();
+    if all.is_empty() {
+        return "nothing: no file with extents".to_owned();
+    }
+    let (at, other) = (*numbers.pick(&all), *numbers.pick(&all));
+    let of = |at: u64, index: usize| (at % BLOCK) as usize + inode::SIZE + index * extent::SIZE;
+    let have = count(&editor.block(at)[(at % BLOCK) as usize..]);
+    let index = numbers.below(have as u64) as usize;
+    let theirs = editor.block(other)[of(other, 0)..][..extent::SIZE].to_vec();
+    let place = pick(editor, numbers).at;
+    let (volume, kind) = (editor.base().size, numbers.below(6));
+    let block = editor.edit(at);
+    let one = &mut block[of(at, index)..][..extent::SIZE];
+    let pointer = extent::POINTER.read(one).unwrap_or(0);
+    let told = match kind {
+        0 => {
+            let more = 1 << numbers.below(32);
+            extent::BLOCKS.write(one, extent::BLOCKS.read(one).unwrap_or(0) | more);
+            "is longer"
+        }
+        1 => {
+            one.copy_from_slice(&theirs);
+            "is another file's"
+        }
+        2 => {
+            extent::POINTER.write(one, place | pointer & (BLOCK - 1));
+            "lies in metadata"
+        }
+        3 => {
+            extent::POINTER.write(one, (volume - BLOCK) | pointer & (BLOCK - 1));
+            extent::BLOCKS.write(one, 2);
+            "ends behind the volume"
+        }
+        4 => {
+            let first = if numbers.chance(50) { 0 } else { u32::MAX };
+            extent::FIRST.write(one, first);
+            "begins elsewhere"
+        }
+        _ => {
+            let start = (at % BLOCK) as usize;
+            let flags = inode::FLAGS.read(&block[start..]).unwrap_or(0) & !INODE_EXTENTS_MASK;
+            let count = numbers.below(16) as u16;
+            inode::FLAGS.write(&mut block[start..], flags | count << INODE_EXTENTS_SHIFT);
+            "is one of another number"
+        }
+    };
+    format!("inode at {at:#x}: extent {index} {told}")
+}
+
 /// Makes a list or a tree lead back into itself, or two of them join.
 fn link(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
     let of = |kind| -> Vec<u64> {
@@ -263,21 +337,24 @@ fn link(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
             format!("attribute block {from:#x} is followed by {to:#x}")
         }
         _ => {
-            // Two inodes share a map or a tree, or one is a copy of the other.
+            // Two inodes share a map, extents or a tree, or one is a copy of the other.
             let size = editor.base().superblock.inode_size.bytes() as usize;
             let per_block = BLOCK / size as u64;
             let (from, to) = (*numbers.pick(&inodes), *numbers.pick(&inodes));
             let (a, b) = (numbers.below(per_block) as usize * size, numbers.below(per_block) as usize * size);
             let other = editor.block(to)[b..b + size].to_vec();
-            let whole = numbers.chance(30);
-            let range = if whole { 0..size } else { inode::MAP.offset..inode::XATTR.offset + 8 };
-            editor.edit(from)[a + range.start..a + range.end].copy_from_slice(&other[range]);
-            format!(
-                "inode at {:#x} gets {} of {:#x}",
-                from + a as u64,
-                if whole { "all" } else { "the roots" },
-                to + b as u64
-            )
+            let (range, told) = match numbers.below(10) {
+                0..3 => (0..size, "all"),
+                3..6 => (inode::SIZE..size, "the tail"),
+                _ => (inode::MAP.offset..inode::XATTR.offset + 8, "the roots"),
+            };
+            let target = &mut editor.edit(from)[a..a + size];
+            target[range.clone()].copy_from_slice(&other[range]);
+            if told == "the tail" {
+                // Extents, or inline content, come with their flags.
+                inode::FLAGS.write(target, inode::FLAGS.read(&other).unwrap_or(0));
+            }
+            format!("inode at {:#x} gets {told} of {:#x}", from + a as u64, to + b as u64)
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{Bulk, Bytes, Data, EntryPath, Identity, Limits, Op, Profile, bulk_na
 use crate::model::{Model, ROOT};
 use crate::seeded::Seeded;
 use lanefs::{Allocate, RenameMode, Seek, SetAttr, Time, XattrMode};
-use lanefs_format::FileKind;
+use lanefs_format::{BLOCK, FileKind};
 use std::ops::Bound;
 
 /// Bytes of file data in the model above which writes become small.
@@ -171,6 +171,9 @@ impl Generator {
                 Op::Set { who, path, follow: true, set: SetAttr { size: Some(offset), ..SetAttr::default() } }
             }
             3 => {
+                if self.limits.shift_range && self.numbers.chance(30) {
+                    return self.shift(who, path, end.unwrap_or(0));
+                }
                 let modes = [Allocate::PunchHole, Allocate::Extend, Allocate::KeepSize, Allocate::ZeroRange];
                 let mode = modes[self.numbers.below(if self.limits.zero_range { 4 } else { 3 }) as usize];
                 let len = match self.numbers.below(20) {
@@ -185,6 +188,17 @@ impl Generator {
                 Op::Seek { path, offset, what }
             }
         }
+    }
+
+    /// Removes or inserts a range of a file of `end` bytes, mostly one that can be.
+    fn shift(&mut self, who: Identity, path: Bytes, end: u64) -> Op {
+        let modes = [Allocate::CollapseRange, Allocate::InsertRange];
+        let mode = *self.numbers.pick(&modes);
+        let bits = if self.numbers.chance(90) { BLOCK - 1 } else { 0 };
+        let offset = self.numbers.below(end.min(self.limits.most_offset / 2) + 1) & !bits;
+        let most = if self.numbers.chance(90) { 40_000 } else { 3 << 20 };
+        let len = (self.numbers.length(most) & !bits).max(BLOCK * u64::from(bits != 0));
+        Op::Fallocate { who, path, mode, offset, len }
     }
 
     fn attributes(&mut self, model: &Model) -> Op {

@@ -15,6 +15,8 @@ pub struct Limits {
     pub users: bool,
     /// It supports `Allocate::ZeroRange`.
     pub zero_range: bool,
+    /// It supports `Allocate::CollapseRange` and `Allocate::InsertRange`, with blocks of 4 KiB.
+    pub shift_range: bool,
     /// It supports extended attributes of any kind.
     pub xattrs: bool,
     /// Paths may start at a directory other than the root.
@@ -36,6 +38,7 @@ impl Limits {
         trusted: true,
         users: true,
         zero_range: true,
+        shift_range: true,
         xattrs: true,
         bases: true,
         user_links: true,

@@ -1,9 +1,11 @@
-//! File maps: radix trees of tagged pointers, shaped like page tables.
+//! File maps as radix trees of tagged pointers, shaped like page tables.
 //!
 //! A map of depth d has d levels of pointer blocks; a slot at level 1 covers 4 KiB, at level 2 2 MiB, at
 //! level 3 1 GiB. A slot holds a block of its own size, a pointer block one level down, or nothing. The depth
-//! is in the inode's flags; at depth 0 the root is a single 4 KiB block or nothing.
+//! is in the inode's flags. The tree of a directory may have the depth 0: the root is a single 4 KiB block or
+//! nothing. That of a file has a depth of 1 at least, because the depth 0 means extents in the inode.
 
+use super::mapping::{MapExtent, MapState, Mapping};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -17,23 +19,6 @@ use lanefs_format::{
 use lanefs_store::{Fault, View};
 
 const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
-
-/// State of a block of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MapState {
-    Hole,
-    /// Blocks at this byte position.
-    Data(u64),
-    /// Blocks at this position that are allocated and read as zeros.
-    Unwritten(u64),
-}
-
-/// Consecutive blocks of equal state, in the file and on the volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping {
-    pub(crate) state: MapState,
-    pub(crate) blocks: u64,
-}
 
 /// Bits of a block's number that one level of pointer blocks resolves.
 const LEVEL_BITS: u32 = POINTERS_PER_BLOCK.trailing_zeros();
@@ -80,12 +65,11 @@ fn root(node: &Inode<'_>, depth: u8) -> Outcome<Option<Pointer>> {
 }
 
 /// Looks up the extent at `block`, `max` blocks of it at most (more may follow).
-pub(crate) fn lookup(core: &Core, node: Inode<'_>, block: u64, max: u64) -> Outcome<Mapping> {
+pub(super) fn lookup(core: &Core, node: Inode<'_>, block: u64, max: u64) -> Outcome<Mapping> {
     let depth = node.depth()?;
-    let hole = |blocks: u64| Ok(Mapping { state: MapState::Hole, blocks: blocks.min(max).max(1) });
-    let Some(mut p) = root(&node, depth)? else { return hole(u64::MAX) };
+    let Some(mut p) = root(&node, depth)? else { return Ok(Mapping::hole(u64::MAX, max)) };
     if block >= capacity(depth) {
-        return hole(u64::MAX);
+        return Ok(Mapping::hole(u64::MAX, max));
     }
     if depth == 0 {
         return Ok(Mapping { state: state(p, 0), blocks: 1 });
@@ -137,7 +121,8 @@ fn cover(edit: &mut Edit<'_>, node: Inode<'_>, block: u64) -> Outcome<()> {
     let old_depth = node.depth()?;
     let mut depth = old_depth;
     let was_empty = node.view.get(f::MAP) == Pointer::HOLE;
-    while block >= capacity(depth) {
+    let least = u8::from(!node.is_directory());
+    while block >= capacity(depth) || depth < least {
         if depth == MAX_MAP_DEPTH {
             return Err(Code::NoPointer.into());
         }
@@ -205,40 +190,42 @@ fn descend<'v>(edit: &mut Edit<'v>, node: Inode<'_>, block: u64, target: u8) -> 
     Ok(view)
 }
 
-/// Maps an extent of the volume into the hole at `block`.
-pub(crate) fn map_extent(
-    edit: &mut Edit<'_>,
-    node: Inode<'_>,
-    block: u64,
-    extent: Extent,
-    unwritten: bool,
-) -> Outcome<()> {
-    let Extent { first, count } = extent;
-    debug_assert!(count > 0, "an empty extent");
-    cover(edit, node, block + count - 1)?;
-    add_blocks(edit, node, count as i64)?;
+/// Turns an inode without extents into one with an empty tree.
+pub(super) fn begin(edit: &mut Edit<'_>, node: Inode<'_>) {
+    edit.tx.put(node.view, f::MAP, Pointer::HOLE);
+}
+
+/// Maps an extent into the hole where it lies.
+pub(super) fn insert(edit: &mut Edit<'_>, node: Inode<'_>, extent: &MapExtent) -> Outcome<()> {
+    cover(edit, node, extent.end() - 1)?;
     let depth = node.depth()?;
-    let pointer = |first: u64, size| Pointer { offset: first * BLOCK, indirect: false, unwritten, size };
+    let pointer = |block: u64, size| {
+        let offset = extent.at + (block - extent.first) * BLOCK;
+        Pointer { offset, indirect: false, unwritten: extent.unwritten, size }.word()
+    };
     if depth == 0 {
-        edit.tx.put(node.view, f::MAP, pointer(first, BlockSize::Small).word());
+        edit.tx.put(node.view, f::MAP, pointer(extent.first, BlockSize::Small));
         return Ok(());
     }
-    let (mut at, mut first, end) = (block, first, block + count);
-    while at < end {
-        if depth >= 2 && at % span(2) == 0 && end - at >= span(2) {
-            let view = descend(edit, node, at, 2)?;
-            if view.get(slot(at, 2)) == Pointer::HOLE {
-                edit.tx.put(view, slot(at, 2), pointer(first, BlockSize::Medium).word());
-                (at, first) = (at + span(2), first + span(2));
-                collapse(edit, node, at - 1, 2)?;
+    let (mut at, end) = (extent.first, extent.end());
+    'next: while at < end {
+        for (level, size) in [(3, BlockSize::Large), (2, BlockSize::Medium)] {
+            if depth < level || at % span(level) != 0 || end - at < span(level) {
                 continue;
+            }
+            let view = descend(edit, node, at, level)?;
+            if view.get(slot(at, level)) == Pointer::HOLE {
+                edit.tx.put(view, slot(at, level), pointer(at, size));
+                at += span(level);
+                collapse(edit, node, at - 1, level)?;
+                continue 'next;
             }
         }
         let view = descend(edit, node, at, 1)?;
         let stop = ((at / POINTERS_PER_BLOCK + 1) * POINTERS_PER_BLOCK).min(end);
         while at < stop {
-            edit.tx.put(view, slot(at, 1), pointer(first, BlockSize::Small).word());
-            (at, first) = (at + 1, first + 1);
+            edit.tx.put(view, slot(at, 1), pointer(at, BlockSize::Small));
+            at += 1;
         }
         collapse(edit, node, at - 1, 1)?;
     }
@@ -274,52 +261,12 @@ fn collapse(edit: &mut Edit<'_>, node: Inode<'_>, last: u64, level: u8) -> Outco
     collapse(edit, node, last, level + 1)
 }
 
-/// Allocates the holes in `count` blocks from `block` on.
-pub(crate) fn allocate(
-    edit: &mut Edit<'_>,
-    node: Inode<'_>,
-    block: u64,
-    count: u64,
-    unwritten: bool,
-) -> Outcome<()> {
-    let (mut at, end) = (block, block.saturating_add(count));
-    while at < end {
-        let extent = lookup(edit.core, node, at, end - at)?;
-        at += match extent.state {
-            MapState::Hole => allocate_hole(edit, node, at, extent.blocks, unwritten)?.1,
-            _ => extent.blocks,
-        };
-    }
-    Ok(())
-}
-
-/// Allocates blocks for the start of a hole. Returns their position on the volume and their number.
-pub(crate) fn allocate_hole(
-    edit: &mut Edit<'_>,
-    node: Inode<'_>,
-    block: u64,
-    count: u64,
-    unwritten: bool,
-) -> Outcome<(u64, u64)> {
-    let goal = match block.checked_sub(1).map(|before| lookup(edit.core, node, before, 1)).transpose()? {
-        Some(Mapping { state: MapState::Data(at) | MapState::Unwritten(at), .. }) => Some(at / BLOCK + 1),
-        _ => None,
-    };
-    let extent = space::alloc_extent(edit, goal, node.view.get(f::BLOCKS), count)?;
-    map_extent(edit, node, block, extent, unwritten)?;
-    Ok((extent.first * BLOCK, extent.count))
-}
-
 /// Marks unwritten blocks as written; all of them are unwritten.
-pub(crate) fn mark_written(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, count: u64) -> Outcome<()> {
+pub(super) fn mark_written(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, count: u64) -> Outcome<()> {
     let (mut at, end) = (block, block + count);
     while at < end {
         let mut level = node.depth()?;
         let Some(mut p) = root(&node, level)? else { return Ok(()) };
-        if level == 0 {
-            edit.tx.put(node.view, f::MAP, Pointer { unwritten: false, ..p }.word());
-            return Ok(());
-        }
         loop {
             let view = edit.store().block(p.offset, BlockKind::Pointers)?;
             let field = slot(at, level);
@@ -341,17 +288,9 @@ pub(crate) fn mark_written(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, cou
     Ok(())
 }
 
-/// Frees the blocks from `first` up to `end` (exclusive; `u64::MAX` for all that follow).
-pub(crate) fn punch(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64) -> Outcome<()> {
-    remove_range(edit, node, first, end, true)
-}
-
-/// Removes one block from the map. The caller frees the block itself (the leaf of a directory).
-pub(crate) fn unmap(edit: &mut Edit<'_>, node: Inode<'_>, block: u64) -> Outcome<()> {
-    remove_range(edit, node, block, block + 1, false)
-}
-
-fn remove_range(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64, free: bool) -> Outcome<()> {
+/// Removes the blocks from `first` up to `end` (exclusive) from the tree, and frees them where `free` says
+/// so. A tree that becomes empty leaves an inode without extents.
+pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64, free: bool) -> Outcome<()> {
     let depth = node.depth()?;
     let Some(p) = root(&node, depth)? else { return Ok(()) };
     let now_empty = if depth == 0 {

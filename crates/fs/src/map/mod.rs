@@ -1,0 +1,180 @@
+//! File maps: the blocks of a file, and the extents of the volume that hold them.
+//!
+//! The map of a file is the extents in its inode (`extents`), as long as the inode has room for them; then it
+//! is a radix tree (`radix`) until it is empty again. The map of a directory always is a radix tree.
+
+mod extents;
+mod mapping;
+mod radix;
+
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::Outcome;
+use crate::extent::Extent;
+use crate::inode::{Inode, add_blocks, extent_count};
+use crate::space;
+use lanefs_format::{BLOCK, MAX_FILE_SIZE, inode as f};
+use lanefs_store::Fault;
+pub(crate) use mapping::{MapExtent, MapState, Mapping};
+
+/// True where the map is the extents in the inode.
+#[inline(always)]
+fn is_in_inode(node: &Inode<'_>) -> Outcome<bool> {
+    Ok(node.depth()? == 0 && !node.is_directory())
+}
+
+/// True where a file has no block.
+pub(crate) fn is_empty(node: &Inode<'_>) -> Outcome<bool> {
+    Ok(is_in_inode(node)? && extent_count(node.flags()) == 0)
+}
+
+/// Looks up the extent at `block`, `max` blocks of it at most (more may follow).
+#[inline]
+pub(crate) fn lookup(core: &Core<'_>, node: Inode<'_>, block: u64, max: u64) -> Outcome<Mapping> {
+    match is_in_inode(&node)? {
+        true => extents::lookup(core, &node, block, max),
+        false => radix::lookup(core, node, block, max),
+    }
+}
+
+/// Stores the extents of a file whose map is in its inode: there, or in a radix tree where they do not fit.
+fn put_extents(edit: &mut Edit<'_>, node: Inode<'_>, extents: &[MapExtent]) -> Outcome<()> {
+    if extents::store(edit, node, extents)? {
+        return Ok(());
+    }
+    extents::store(edit, node, &[])?;
+    radix::begin(edit, node);
+    extents.iter().try_for_each(|extent| radix::insert(edit, node, extent))
+}
+
+/// Maps an extent of the volume into the hole at `block`.
+pub(crate) fn map_extent(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    block: u64,
+    extent: Extent,
+    unwritten: bool,
+) -> Outcome<()> {
+    debug_assert!(extent.count > 0, "an empty extent");
+    insert(edit, node, MapExtent { first: block, blocks: extent.count, at: extent.first * BLOCK, unwritten })
+}
+
+/// Maps an extent into the hole where it lies.
+fn insert(edit: &mut Edit<'_>, node: Inode<'_>, extent: MapExtent) -> Outcome<()> {
+    add_blocks(edit, node, extent.blocks as i64)?;
+    if is_in_inode(&node)? {
+        let extents = extents::load(edit.core, &node)?;
+        put_extents(edit, node, &extents::insert(&extents, extent))
+    } else {
+        radix::insert(edit, node, &extent)
+    }
+}
+
+/// Allocates the holes in `count` blocks from `block` on.
+pub(crate) fn allocate(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    block: u64,
+    count: u64,
+    unwritten: bool,
+) -> Outcome<()> {
+    let (mut at, end) = (block, block.saturating_add(count));
+    while at < end {
+        let extent = lookup(edit.core, node, at, end - at)?;
+        at += match extent.state {
+            MapState::Hole => allocate_hole(edit, node, at, extent.blocks, unwritten)?.1,
+            _ => extent.blocks,
+        };
+    }
+    Ok(())
+}
+
+/// Allocates blocks for the start of a hole. Returns their position on the volume and their number.
+pub(crate) fn allocate_hole(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    block: u64,
+    count: u64,
+    unwritten: bool,
+) -> Outcome<(u64, u64)> {
+    let goal = match block.checked_sub(1).map(|before| lookup(edit.core, node, before, 1)).transpose()? {
+        Some(Mapping { state: MapState::Data(at) | MapState::Unwritten(at), .. }) => Some(at / BLOCK + 1),
+        _ => None,
+    };
+    let extent = space::alloc_extent(edit, goal, node.view.get(f::BLOCKS), count)?;
+    map_extent(edit, node, block, extent, unwritten)?;
+    Ok((extent.first * BLOCK, extent.count))
+}
+
+/// Marks unwritten blocks as written; all of them are unwritten.
+pub(crate) fn mark_written(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, count: u64) -> Outcome<()> {
+    if !is_in_inode(&node)? {
+        return radix::mark_written(edit, node, block, count);
+    }
+    let extents = extents::load(edit.core, &node)?;
+    let written = |extent| Ok(Some(MapExtent { unwritten: false, ..extent }));
+    let extents = extents::change(&extents, block, block.saturating_add(count), written)?;
+    put_extents(edit, node, &extents)
+}
+
+/// Frees the blocks from `first` up to `end` (exclusive; `u64::MAX` for all that follow).
+pub(crate) fn punch(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64) -> Outcome<()> {
+    remove(edit, node, first, end, true)
+}
+
+/// Removes blocks from the map, and frees them where `free` says so.
+fn remove(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64, free: bool) -> Outcome<()> {
+    if !is_in_inode(&node)? {
+        return radix::remove(edit, node, first, end, free);
+    }
+    let extents = extents::load(edit.core, &node)?;
+    let extents = extents::change(&extents, first, end, |extent| {
+        if free {
+            space::free_extent(edit, Extent::new(extent.at / BLOCK, extent.blocks))?;
+        }
+        add_blocks(edit, node, -(extent.blocks as i64))?;
+        Ok(None)
+    })?;
+    put_extents(edit, node, &extents)
+}
+
+/// Moves all blocks from block `from` on to block `to` on. The blocks between are no part of the map, and no
+/// block moves behind the end of the largest file.
+pub(crate) fn move_tail(edit: &mut Edit<'_>, node: Inode<'_>, from: u64, to: u64) -> Outcome<()> {
+    let tail = list(edit.core, node, from)?;
+    remove(edit, node, from, u64::MAX, false)?;
+    tail.iter()
+        .try_for_each(|extent| insert(edit, node, MapExtent { first: extent.first - from + to, ..*extent }))
+}
+
+/// The extents of a file from a block on, those behind its end included.
+pub(crate) fn list(core: &Core<'_>, node: Inode<'_>, from: u64) -> Outcome<Vec<MapExtent>> {
+    let (mut all, mut block) = (Vec::<MapExtent>::new(), from);
+    // No file has more extents and holes than this; the loop ends on a damaged map.
+    for _ in 0..=2 * core.store.bytes() / BLOCK + 1024 {
+        if block >= MAX_FILE_SIZE / BLOCK {
+            return Ok(all);
+        }
+        let found = lookup(core, node, block, u64::MAX - block)?;
+        let extent = match found.state {
+            MapState::Data(at) => {
+                Some(MapExtent { first: block, blocks: found.blocks, at, unwritten: false })
+            }
+            MapState::Unwritten(at) => {
+                Some(MapExtent { first: block, blocks: found.blocks, at, unwritten: true })
+            }
+            MapState::Hole => None,
+        };
+        match (all.last_mut(), extent) {
+            (Some(last), Some(extent)) if last.joins(&extent) => last.blocks += extent.blocks,
+            (_, extent) => all.extend(extent),
+        }
+        block = block.saturating_add(found.blocks);
+    }
+    Err(Fault::damaged(node.view.at(), "a file map with more extents than the volume has blocks"))
+}
+
+/// Removes one block from the map of a directory. The caller frees the block itself: a leaf.
+pub(crate) fn unmap(edit: &mut Edit<'_>, node: Inode<'_>, block: u64) -> Outcome<()> {
+    radix::remove(edit, node, block, block + 1, false)
+}
