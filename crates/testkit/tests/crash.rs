@@ -47,6 +47,15 @@ fn a_power_cut_while_a_volume_grows_leaves_it_as_large_as_before_or_after() {
 }
 
 #[test]
+fn no_state_shows_half_a_copy() {
+    let mut tally = Tally::default();
+    for number in 0..24 {
+        passes(run_workload(Family::Copies, number, &Effort::TEST, &mut tally));
+    }
+    assert!(tally.states > 1000, "{tally:?}");
+}
+
+#[test]
 fn one_case() {
     if let Ok(text) = std::env::var("LANEFS_CRASH_CASE") {
         let case: Case = text.parse().unwrap_or_else(|what| panic!("{what}"));

@@ -111,6 +111,10 @@ fn content() -> Vec<Op> {
         allocate("/b/file", Allocate::CollapseRange, 4096, 8192),
         allocate("/b/file", Allocate::PunchHole, 0, 20_000),
         allocate("/b/file", Allocate::ZeroRange, 0, 24_000),
+        Op::Copy(path("/b/file"), 0, path("/a/file"), 0, 20_000),
+        Op::Copy(path("/a/file"), 100, path("/b/file"), 5000, 12_000),
+        Op::Copy(path("/b/file"), 0, path("/a/small"), 0, 20_000),
+        Op::Copy(path("/a/small"), 0, path("/b/file"), 20_000, 60),
     ]
 }
 

@@ -27,6 +27,8 @@ pub(super) enum Op {
     /// Writes this many bytes at a byte; `None`: at the end.
     Write(String, Option<u64>, usize),
     Truncate(String, u64),
+    /// Copies a range: a source and a byte of it, a target and a byte of it, and a length.
+    Copy(String, u64, String, u64, u64),
     Fallocate(String, Allocate, u64, u64),
     SetAttr(String, SetAttr),
     SetXattr(String, &'static str, usize),
@@ -125,6 +127,7 @@ impl Op {
             | Op::Rename(_, path, _)
             | Op::Write(path, ..)
             | Op::Truncate(path, _)
+            | Op::Copy(_, _, path, ..)
             | Op::Fallocate(path, ..)
             | Op::SetAttr(path, _)
             | Op::SetXattr(path, ..)
@@ -180,6 +183,10 @@ impl Op {
             Op::Truncate(path, size) => {
                 let set = SetAttr { size: Some(*size), ..SetAttr::default() };
                 volume.setattr(who, inode(path)?.ino, &set).map(drop)
+            }
+            Op::Copy(from, from_at, to, at, len) => {
+                let (source, target) = (inode(from)?.ino, inode(to)?.ino);
+                volume.copy_range(who, source, *from_at, target, *at, *len).map(drop)
             }
             Op::Fallocate(path, mode, at, len) => volume.fallocate(who, inode(path)?.ino, *mode, *at, *len),
             Op::SetAttr(path, set) => volume.setattr(who, inode(path)?.ino, set).map(drop),

@@ -57,7 +57,7 @@ pub fn run_workload(
         Err(Wrong::State(found)) => {
             let case = Case { crash: Some(found.crash), again: found.again, ..case };
             let mut whole = failure(case, &workload, found.text);
-            if matches!(family, Family::Long | Family::Wide | Family::Churn | Family::Grow) {
+            if matches!(family, Family::Long | Family::Wide | Family::Churn | Family::Grow | Family::Copies) {
                 make_small(workload, effort, &mut whole);
             }
             Err(Box::new(whole))
@@ -178,6 +178,7 @@ pub fn random_workloads(seed: u64) -> impl Iterator<Item = (Family, u64)> + Send
             0 | 8 => Family::Long,
             4 => Family::Wide,
             12 => Family::Churn,
+            6 => Family::Copies,
             1..=3 => Family::Seq3,
             _ => Family::Seq2,
         };

@@ -27,12 +27,23 @@ pub enum Family {
     Churn,
     /// 6 to 14 operations, some of which grow the volume.
     Grow,
+    /// 10 to 25 operations that make files of data and holes, and copy ranges of them. They need more commits
+    /// than one.
+    Copies,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Family; 7] =
-        [Family::Seq1, Family::Seq2, Family::Seq3, Family::Long, Family::Wide, Family::Churn, Family::Grow];
+    pub const ALL: [Family; 8] = [
+        Family::Seq1,
+        Family::Seq2,
+        Family::Seq3,
+        Family::Long,
+        Family::Wide,
+        Family::Churn,
+        Family::Grow,
+        Family::Copies,
+    ];
 
     /// Returns the number of workloads, where they are few enough to be listed.
     pub fn count(self) -> Option<u64> {
@@ -53,6 +64,7 @@ impl fmt::Display for Family {
             Family::Wide => "wide",
             Family::Churn => "churn",
             Family::Grow => "grow",
+            Family::Copies => "copies",
         })
     }
 }
@@ -62,7 +74,7 @@ impl FromStr for Family {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Family::ALL.into_iter().find(|family| family.to_string() == text).ok_or_else(|| {
-            format!("{text}: no family of workloads (seq1, seq2, seq3, long, wide, churn, grow)")
+            format!("{text}: no family of workloads (seq1, seq2, seq3, long, wide, churn, grow, copies)")
         })
     }
 }
@@ -102,6 +114,10 @@ impl Workload {
             Family::Grow => {
                 let steps = random.between(6, 14);
                 (Base::Growing, (0..steps).map(|_| growing(&mut random)).collect())
+            }
+            Family::Copies => {
+                let steps = random.between(10, 25);
+                (Base::Tree, (0..steps).map(|_| copies(&mut random)).collect())
             }
         };
         Workload { base, variant: random.bits(), seed, steps }
@@ -224,6 +240,31 @@ fn churn(random: &mut Seeded, index: u64) -> Step {
         _ => Op::Unlink(new(random.below(4))),
     };
     let then = match random.below(16) {
+        0 => Persist::File,
+        1 => Persist::Sync,
+        _ => Persist::Nothing,
+    };
+    Step { op, then }
+}
+
+/// A step among few files of many pieces: half of the steps copy.
+fn copies(random: &mut Seeded) -> Step {
+    let files = ["/a/file", "/b/file", "/b/full/x"];
+    let (from, path) = (random.pick(&files).to_string(), random.pick(&files).to_string());
+    let mut block = || 4096 * random.below(60);
+    let (one, two) = (block(), block());
+    let len = random.between(1, 250_000);
+    let op = match random.below(16) {
+        // They fill the journal, so that commits come at any place of a copy in parts.
+        12.. => Op::SetXattr(path, "user.new", random.between(1, 50_000) as usize),
+        0..=1 => Op::Write(path, Some(one), random.between(1, 9000) as usize),
+        2 => Op::Truncate(path, one),
+        3..=4 => Op::Fallocate(path, Allocate::PunchHole, one, len),
+        5 => Op::Write(path, Some(one + 1000), random.between(1, 30_000) as usize),
+        6..=9 => Op::Copy(from, one, path, two, len),
+        _ => Op::Copy(from, one + 700, path, two + 90, len),
+    };
+    let then = match random.below(10) {
         0 => Persist::File,
         1 => Persist::Sync,
         _ => Persist::Nothing,
