@@ -9,10 +9,11 @@
 //! * [`crash`]: power cuts.
 //! * [`faulty`]: a device that fails on request.
 //! * [`steps`]: changes whose every state follows from the seed, for crashes and failing devices.
+//! * [`naive`]: a second reader of volumes, written from the document of the format.
 //! * [`canary`]: planted bugs that all of this must catch.
 //!
 //! Everything works on the trait [`engine::Engine`]. Nothing here knows how a volume works inside, except
-//! `mutate`, which knows the format.
+//! `mutate` and `naive`, which know the format.
 #![forbid(unsafe_code)]
 
 pub mod canary;
@@ -23,6 +24,7 @@ pub mod history;
 pub mod host;
 pub mod model;
 pub mod mutate;
+pub mod naive;
 pub mod ops;
 pub mod run;
 pub mod seeded;

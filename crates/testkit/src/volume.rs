@@ -1,11 +1,13 @@
 //! A LaneFS volume as the engine under test, in memory or in a file.
 
 use crate::engine::{Engine, EngineError, EngineResult, Handle, Page, Stat};
+use crate::naive::Naive;
 use lanefs::{
     Allocate, Caller, CreateOptions, Error, Ino, InodeSize, OpenOptions, RenameMode, ResolveOptions, Seek,
     SetAttr, Volume, XattrMode,
 };
 use lanefs_format::{Code, FileKind};
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +47,12 @@ pub fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
         uuid: Some(TEST_UUID),
         seed: Some(TEST_SEED),
     }
+}
+
+/// A difference between the engine and the second reader.
+fn contradiction(text: String) -> EngineError {
+    let text = format!("the second reader: {text}");
+    EngineError { code: Code::InvariantViolated, text, broken: true }
 }
 
 /// The backing of the volume's bytes.
@@ -268,17 +276,25 @@ impl Engine for VolumeEngine {
             Backing::Memory => {
                 let bytes = volume.to_bytes()?;
                 drop(volume);
-                Volume::from_bytes(bytes)?
+                let tree =
+                    Naive::open(&&bytes[..]).and_then(|reader| reader.tree()).map_err(contradiction)?;
+                let volume = Volume::from_bytes(bytes)?;
+                tree.compare(&volume).map_err(contradiction)?;
+                volume
             }
             Backing::File(path) => {
                 volume.close()?;
+                let file = File::open(path).map_err(|error| contradiction(error.to_string()))?;
+                let tree = Naive::open(&file).and_then(|reader| reader.tree()).map_err(contradiction)?;
                 // Commits run beside the operations, so that operations meet commits at any point.
                 let options = OpenOptions {
                     commit_every: Duration::from_millis(3),
                     cache: Some(1 << 20),
                     ..OpenOptions::default()
                 };
-                Volume::open(path, options)?
+                let volume = Volume::open(path, options)?;
+                tree.compare(&volume).map_err(contradiction)?;
+                volume
             }
         });
         Ok(())

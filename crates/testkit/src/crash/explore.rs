@@ -14,6 +14,7 @@ use super::record::{Event, Recorder};
 use super::recording::Recording;
 use super::snapshot::{BALLAST_PATH, Tree, show};
 use super::states::{State, Wanted, each_state};
+use crate::naive::{Naive, Source};
 use crate::seeded::Seeded;
 use lanefs::{Access, Caller, Ino, SetAttr, Volume};
 
@@ -149,6 +150,13 @@ fn second_seed(seed: u64, first: Crash) -> u64 {
 /// Returns the number of the operation after which a tree is, or an error that describes it.
 type Judge<'j> = &'j dyn Fn(&Tree) -> Result<usize, String>;
 
+impl Source for Image {
+    fn block(&self, at: u64) -> Option<Vec<u8>> {
+        let mut block = vec![0; 4096];
+        self.read(at, &mut block).then_some(block)
+    }
+}
+
 /// A state that opened and is allowed.
 struct Opened {
     recorder: Recorder,
@@ -158,13 +166,21 @@ struct Opened {
 }
 
 /// Opens an image and checks it.
-fn open(image: &Image, ballast: bool, judge: Judge<'_>) -> Result<Opened, String> {
+///
+/// `whole`: the file that nobody wrote to is read, and the second reader reads the image too.
+fn open(image: &Image, whole: bool, judge: Judge<'_>) -> Result<Opened, String> {
+    let second = |text| format!("the second reader: {text}");
+    let read = || Naive::open(image).and_then(|reader| reader.tree()).map_err(second);
+    let before = whole.then(read).transpose()?;
     let recorder = Recorder::new(image.clone());
     let volume = Volume::open_device(Box::new(recorder.clone()), Access::Write)
         .map_err(|error| format!("it does not open: {error}"))?;
     recorder.mark(Event::Opened);
     let recovered = recorder.log().iter().any(|event| matches!(event, Event::Write { .. }));
-    let tree = Tree::of(&volume, None, ballast);
+    if let Some(before) = before {
+        before.compare(&volume).map_err(second)?;
+    }
+    let tree = Tree::of(&volume, None, whole);
     let judged = tree.and_then(|tree| {
         judge(&tree)?;
         let ballast = tree.nodes.get(BALLAST_PATH).and_then(|node| node.content.as_ref());
@@ -216,7 +232,7 @@ impl Second<'_> {
         let oracle = go_on(&recorder, volume, tree).map_err(|what| (None, format!("going on: {what}")))?;
         let last = oracle.operations();
         let end = Allowed { first: last, last, data: last, ..Allowed::default() };
-        let again = open(&recorder.image(), false, &|tree| oracle.judge(tree, &end))
+        let again = open(&recorder.image(), true, &|tree| oracle.judge(tree, &end))
             .map_err(|what| (None, format!("closed and opened again: {what}")))?;
         if self.effort.tails {
             grow_files(&again).map_err(|what| (None, what))?;

@@ -1,0 +1,139 @@
+//! Recovery, in memory: the newest copies of all blocks of the log.
+
+use super::bytes::Words;
+use super::sums::{crc, verifies};
+use super::superblock::{COPY, Superblock};
+use super::{BLOCK, Read, ensure, wrong};
+use std::collections::HashMap;
+
+/// Blocks that the log has newer than their home positions have them.
+pub(super) type Copies = HashMap<u64, Vec<u8>>;
+
+const HEADERS: u64 = 2;
+const HEADER: u8 = 1;
+const DESCRIPTOR: u8 = 2;
+const RECORD: u8 = 3;
+const REVOCATION: u8 = 4;
+
+/// Positions in a descriptor at most.
+const MOST: usize = 500;
+
+/// The log of a volume that was not closed.
+struct Log<'a> {
+    superblock: &'a Superblock,
+    /// Reads a block as it is on the device.
+    raw: &'a dyn Fn(u64) -> Option<Vec<u8>>,
+}
+
+/// Reads the log.
+pub(super) fn replay(superblock: &Superblock, raw: &dyn Fn(u64) -> Option<Vec<u8>>) -> Read<Copies> {
+    let log = Log { superblock, raw };
+    let mut copies = Copies::new();
+    if superblock.clean || superblock.journal_blocks == 0 {
+        return Ok(copies);
+    }
+    let (mut at, mut number) = log.header()?;
+    while let Some(commit) = log.commit(at, number)? {
+        for at in &commit.revoked {
+            copies.remove(at);
+        }
+        let revoked = commit.revoked;
+        copies.extend(commit.copies.into_iter().filter(|(at, _)| !revoked.contains(at)));
+        (at, number) = (commit.next, number + 1);
+    }
+    Ok(copies)
+}
+
+/// A whole commit.
+struct Commit {
+    revoked: Vec<u64>,
+    copies: Vec<(u64, Vec<u8>)>,
+    /// Block of the ring behind it.
+    next: u64,
+}
+
+impl Log<'_> {
+    fn block(&self, index: u64) -> Read<Vec<u8>> {
+        (self.raw)(self.superblock.journal + index * BLOCK)
+            .ok_or("a block of the journal is outside".to_owned())
+    }
+
+    /// The block of the ring after `index`.
+    fn after(&self, index: u64) -> u64 {
+        if index + 1 < self.superblock.journal_blocks { index + 1 } else { HEADERS }
+    }
+
+    /// Returns true for a block of the journal that verifies.
+    fn is_journal(&self, index: u64, block: &[u8]) -> bool {
+        let at = self.superblock.journal + index * BLOCK;
+        block.u8(0) == 10 && verifies(self.superblock.checksum_seed, at, block, 4)
+    }
+
+    /// Tail and sequence of the good header with the higher sequence.
+    fn header(&self) -> Read<(u64, u64)> {
+        let mut best = None;
+        for index in 0..HEADERS {
+            let block = self.block(index)?;
+            let (tail, sequence) = (block.u64(16), block.u64(24));
+            let good = self.is_journal(index, &block)
+                && block.u8(1) == HEADER
+                && (HEADERS..self.superblock.journal_blocks).contains(&tail)
+                && (1..1 << 62).contains(&sequence);
+            if good && best.is_none_or(|(_, other)| other < sequence) {
+                best = Some((tail, sequence));
+            }
+        }
+        best.ok_or("no good journal header".to_owned())
+    }
+
+    /// The commit at `start`; none where the log ends.
+    fn commit(&self, start: u64, number: u64) -> Read<Option<Commit>> {
+        let (mut index, mut blocks, mut content) = (start, 0, 0);
+        let (mut revoked, mut copies) = (Vec::new(), Vec::new());
+        // The ring is no longer than this, and neither is a commit.
+        while blocks < self.superblock.journal_blocks {
+            let block = self.block(index)?;
+            if !self.is_journal(index, &block) || block.u64(16) != number {
+                return Ok(None);
+            }
+            match block.u8(1) {
+                RECORD => {
+                    let whole = block.u64(24) == blocks && block.u32(32) == content;
+                    let next = self.after(index);
+                    return Ok(whole.then_some(Commit { revoked, copies, next }));
+                }
+                role @ (DESCRIPTOR | REVOCATION) => {
+                    let count = usize::from(block.u16(2));
+                    ensure((1..=MOST).contains(&count), || format!("a descriptor of {count} blocks"))?;
+                    let positions: Vec<u64> = (0..count).map(|i| block.u64(96 + 8 * i)).collect();
+                    positions.iter().try_for_each(|at| self.check_position(*at))?;
+                    content = crc(content, &block);
+                    (index, blocks) = (self.after(index), blocks + 1);
+                    if role == REVOCATION {
+                        revoked.extend(positions);
+                        continue;
+                    }
+                    for at in positions {
+                        let copy = self.block(index)?;
+                        content = crc(content, &copy);
+                        copies.push((at, copy));
+                        (index, blocks) = (self.after(index), blocks + 1);
+                    }
+                }
+                role => return wrong(format!("role {role} of a block of the journal")),
+            }
+        }
+        Ok(None)
+    }
+
+    fn check_position(&self, at: u64) -> Read<()> {
+        let journal =
+            self.superblock.journal..self.superblock.journal + self.superblock.journal_blocks * BLOCK;
+        let allowed = at.is_multiple_of(BLOCK)
+            && at < self.superblock.bytes
+            && at != 0
+            && at != COPY
+            && !journal.contains(&at);
+        ensure(allowed, || format!("the log has a copy of block {at:#x}"))
+    }
+}
