@@ -53,9 +53,7 @@ demo: build ## import a real tree, resolve every path, export, compare, check
 	@echo "==> demo: $(LANEFS) demo"
 	@$(LANEFS) demo $(if $(TREE),--tree $(TREE))
 
-test: setup lint msrv user-crate ## set-up, lints, oldest Rust, release build, every test, documentation
-	@echo "==> test: release build of the command line"
-	@$(CARGO) build --release --locked --bin lanefs
+test: setup lint ## set-up, lints, every test, documentation
 	@echo "==> test: every test of the workspace, those in the documentation included"
 	@$(CARGO) test --workspace --locked
 	@echo "==> test: the schedule explorer itself"
