@@ -168,10 +168,15 @@ impl Naive<'_> {
     /// An inode without a name.
     fn visit_listed(&self, number: u64) -> Read<()> {
         let listed = self.inode(number)?;
-        let blocks = match listed.kind() {
-            DIRECTORY => self.directory(&listed)?.1,
-            _ => 0,
-        };
+        ensure(listed.links() == 0, || format!("inode {number} has {} links", listed.links()))?;
+        let mut blocks = 0;
+        if listed.kind() == DIRECTORY {
+            let (directory, more) = self.directory(&listed)?;
+            let names = directory.entries.values().any(|entry| !entry.is_dummy());
+            let alone = !names && listed.parent_or_device() == number;
+            ensure(alone, || format!("directory {number} has names or a parent"))?;
+            blocks = more;
+        }
         self.node(&listed, blocks, true).map(drop)
     }
 
