@@ -174,7 +174,7 @@ fn a_mount_becomes_read_only_and_writable_again() {
     m.mount(&["-o", "remount,ro"]).ends(1).says("busy");
     drop(open);
     m.mount(&["-o", "remount,ro"]).ends(0);
-    run(&["mkdir", image, "/d"]).ends(1).says("read-only");
+    run(&["mkdir", image, "/d"]).ends(1).says("for reading only");
     assert!(fs::create_dir(m.path("d")).unwrap_err().to_string().contains("Read-only"));
     // The options of the table come back, as mount(8) passes them.
     let options = "rw,relatime,user_id=0,group_id=0,default_permissions,allow_other,remount,rw";
