@@ -1,7 +1,7 @@
 //! The image of a volume: the IMAGE argument, opening and closing.
 
 use crate::failure::{self, Failure, exit_code};
-use crate::{bytes, exit, size};
+use crate::{bytes, console, exit, size};
 use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -62,6 +62,14 @@ impl Image {
             }
         }
         .map_err(|error| self.failure(&error))
+    }
+
+    /// Warns of a volume that is open for reading without its journal.
+    pub fn warn_of_damage(&self, volume: &Volume) {
+        if let Some(damage) = volume.journal_damage() {
+            let name = crate::escape::escape(&self.name());
+            console::say(&format!("{name}: {damage}; run `lanefs fsck --repair` on the image"));
+        }
     }
 
     /// Closes a volume of this image and returns the exit code. Changes of a volume that was open for writing

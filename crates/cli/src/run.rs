@@ -94,6 +94,7 @@ fn on_volume(
         Ok(volume) => volume,
         Err(failure) => return exit_code(mounted::find(image).map_or(Err(failure), |mount| beside(&mount))),
     };
+    image.warn_of_damage(&volume);
     let mut context = Context::new(&volume, image);
     let outcome = command(&mut context);
     let status = context.finish(outcome);

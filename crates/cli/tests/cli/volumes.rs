@@ -179,6 +179,59 @@ fn inspect_decodes_positions() {
     v.run("inspect", "x").ends(2);
 }
 
+/// Changes a byte in each of the journal's two headers.
+fn damage_the_journal(v: &TestVolume) {
+    let mut bytes = std::fs::read(&v.image).unwrap();
+    bytes[8212] ^= 0x55;
+    bytes[8212 + 4096] ^= 0x55;
+    std::fs::write(&v.image, &bytes).unwrap();
+}
+
+#[test]
+fn fsck_finds_and_repairs_the_journal_of_a_closed_volume() {
+    let v = TestVolume::new();
+    v.run_with("write", &["/a"], b"kept").ends(0);
+    damage_the_journal(&v);
+    // Nothing else needs the journal of a closed volume.
+    let ran = v.run("cat", "/a").ends(0);
+    assert!(ran.bytes == b"kept" && ran.err.is_empty(), "{}", ran.err);
+    v.run("mkdir", "/x").ends(3).says("lanefs fsck");
+    let ran = v.run("fsck", "").ends(4);
+    assert!(ran.out().contains("journal: ") && ran.out().contains("nothing is lost"), "{}", ran.out());
+    assert!(v.run("fsck", "--repair").ends(1).out().contains("(repaired)"));
+    v.clean();
+    v.run("mkdir", "/x").ends(0);
+    v.run("rmdir", "/x").ends(0);
+    assert_eq!(v.run("cat", "/a").ends(0).bytes, b"kept");
+}
+
+#[test]
+fn of_a_journal_that_is_lost_after_a_crash_everybody_is_told() {
+    let v = TestVolume::new();
+    v.run_with("write", &["/a"], b"kept").ends(0);
+    let mut shell = program()
+        .arg("shell")
+        .arg(&v.image)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = shell.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, b"mkdir /lost\nsync\npwd\n").unwrap();
+    let mut answer = [0; 2];
+    std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut answer).unwrap();
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    drop(stdin);
+    damage_the_journal(&v);
+    assert_eq!(v.run("cat", "/a").ends(0).says("are lost").bytes, b"kept");
+    v.run("mkdir", "/x").ends(3);
+    assert!(v.run("fsck", "").ends(4).out().contains("are lost"));
+    assert!(v.run("fsck", "--repair").ends(1).out().contains("are lost"));
+    v.clean();
+    v.run("mkdir", "/x").ends(0);
+}
+
 #[test]
 fn fsck_reports_for_people_and_machines() {
     let v = TestVolume::new();

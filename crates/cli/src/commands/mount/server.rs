@@ -135,6 +135,7 @@ impl MountRequest {
     fn open(&self) -> Result<Volume, Failure> {
         let access = if self.options.read_only { Access::Read } else { Access::Write };
         let volume = self.image.open(access).map_err(|failure| self.name_users(failure))?;
+        self.image.warn_of_damage(&volume);
         if let Image::Memory(_) = self.image {
             // The user who mounts a fresh volume owns its root.
             let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
