@@ -1,7 +1,6 @@
 //! The names of a volume: its UUID, for programs, and its label, for people.
 
 use crate::error::{Error, Result};
-use crate::options::Access;
 use crate::volume::Volume;
 use lanefs_format::Code;
 use lanefs_format::superblock::fields;
@@ -24,7 +23,7 @@ impl Volume {
     /// # Errors
     /// [`Error::Image`] for a label of more than 64 bytes or with a NUL; [`Code::ReadOnly`]; the device's.
     pub fn set_identity(&self, uuid: Option<[u8; 16]>, label: Option<&str>) -> Result<()> {
-        if self.shared.access == Access::Read {
+        if self.is_read_only() {
             return Err(Code::ReadOnly.into());
         }
         let refuse = |why| Error::Image { what: "cannot set the label".into(), why };

@@ -8,7 +8,7 @@ use lanefs_format::superblock::Superblock;
 use lanefs_format::{Code, SUPERBLOCK_COPY};
 use lanefs_store::{Fault, Store};
 use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -103,7 +103,12 @@ impl Shared {
         }
     }
 
-    /// Records damage, once, and not on a device that is open for reading only.
+    /// True where the superblock on the device stays as it is. The caller has locked the superblock.
+    fn is_read_only(&self) -> bool {
+        self.access == Access::Read || self.frozen.load(Ordering::Acquire)
+    }
+
+    /// Records damage, once, and not on the device while the volume is read-only.
     #[cold]
     fn note_damage(&self) {
         let mut superblock = self.superblock.lock();
@@ -111,7 +116,7 @@ impl Shared {
             return;
         }
         superblock.errors = true;
-        if self.access != Access::Read && !self.state.store.has_failed() {
+        if !self.is_read_only() && !self.state.store.has_failed() {
             let clean = superblock.clean;
             // The damage itself is reported in any case. The next write of the superblock records it, too.
             let _ = self.write_superblock(&mut superblock, clean);
@@ -123,10 +128,13 @@ impl Shared {
     /// # Errors
     /// The device's.
     pub(crate) fn clear_damage(&self) -> Result<()> {
-        if self.access == Access::Read || !self.superblock.lock().errors {
+        let mut superblock = self.superblock.lock();
+        if !superblock.errors || self.is_read_only() {
             return Ok(());
         }
-        self.change_superblock(|superblock| superblock.errors = false)
+        superblock.errors = false;
+        let clean = superblock.clean;
+        self.write_superblock(&mut superblock, clean)
     }
 
     /// Changes the superblock and writes it. The volume stays closed or in use.

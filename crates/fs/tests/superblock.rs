@@ -137,6 +137,32 @@ fn a_change_that_meets_damage_records_it() {
 }
 
 #[test]
+fn a_volume_that_became_read_only_writes_no_superblock() {
+    let (_dir, image) = image();
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    let ino = volume.resolve("/f").expect("resolve").ino;
+    volume.setxattr(&Caller::OWNER, ino, b"user.a", &[7; 3000], XattrMode::Set).expect("setxattr");
+    volume.close().expect("close");
+    // The block of the attribute, which no open reads, behind its copies in the journal.
+    let mut bytes = std::fs::read(&image).expect("read");
+    let is_it = |block: &[u8]| block[0] == BlockKind::Xattr as u8 && block[8..16] == ino.0.to_le_bytes();
+    let block = bytes.chunks_exact_mut(BLOCK as usize).rfind(|block| is_it(block)).expect("a block");
+    block[100] ^= 1;
+    std::fs::write(&image, &bytes).expect("write");
+
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    volume.set_read_only(true).expect("read-only");
+    let before = std::fs::read(&image).expect("read");
+    assert!(volume.getxattr(&Caller::OWNER, ino, b"user.a").is_err() && volume.superblock().errors);
+    assert_eq!(volume.set_identity(Some([1; 16]), None).map_err(|e| e.code()), Err(Code::ReadOnly));
+    assert!(std::fs::read(&image).expect("read") == before);
+    // The next write of the superblock records it.
+    volume.set_read_only(false).expect("writable");
+    volume.set_identity(None, Some("label")).expect("renamed");
+    assert!(superblock(&image).errors);
+}
+
+#[test]
 fn ordinary_errors_are_no_damage() {
     let (_dir, image) = image();
     let volume = Volume::open(&image, Access::Write).expect("open");
