@@ -69,6 +69,15 @@ impl Failure {
             Error::Damaged { at, why } => {
                 Self::damage(name, &format!("the volume is damaged at position {at:#x}: {why}"))
             }
+            Error::WrongData { at, what } => {
+                let what = format!("{what}: the data at position {at:#x} do not match their checksum");
+                Self::new(
+                    exit::HOST,
+                    name,
+                    &what,
+                    "restore the file from a copy; `lanefs scrub` names all such files",
+                )
+            }
             Error::Image { why, .. } => Self::new(exit::IMAGE, name, why, ""),
             Error::Io { what, source } => {
                 let name_text = escape(name);

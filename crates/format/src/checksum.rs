@@ -31,6 +31,13 @@ impl Checksummer {
         crc32c::crc32c_append(crc32c::crc32c_append(crc, before), rest.get(4..).unwrap_or(&[]))
     }
 
+    /// Returns the checksum of a block of file data. It is never 0, which stands for none.
+    #[inline]
+    pub fn of_data(&self, at: u64, block: &[u8]) -> u32 {
+        debug_assert!(block.len() as u64 == BLOCK && at.is_multiple_of(BLOCK));
+        self.of(at, block, None).max(1)
+    }
+
     /// Continues a plain CRC-32C: `sum` of the bytes before, then `bytes`.
     pub fn append(sum: u32, bytes: &[u8]) -> u32 {
         crc32c::crc32c_append(sum, bytes)

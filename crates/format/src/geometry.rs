@@ -14,6 +14,11 @@ pub const CHUNKS_PER_GROUP: u64 = 63;
 pub const BLOCKS_PER_GROUP: u64 = CHUNKS_PER_GROUP * BLOCKS_PER_CHUNK;
 /// Size of a block group in bytes.
 pub const GROUP: u64 = BLOCKS_PER_GROUP * BLOCK;
+/// Data blocks whose checksums are in one block of kind `Sums`.
+pub const BLOCKS_PER_SUMS: u64 = 1008;
+/// Blocks of kind `Sums` in a group. They follow the table of the group's first chunk (group 0: second
+/// chunk).
+pub const SUMS_PER_GROUP: u64 = BLOCKS_PER_GROUP / BLOCKS_PER_SUMS;
 /// Pointers in a pointer block.
 pub const POINTERS_PER_BLOCK: u64 = 512;
 /// Most levels of pointer blocks in a file map: 512^5 blocks of 4 KiB are 2^57 bytes.

@@ -96,6 +96,10 @@ pub const INODE_EXTENTS_MASK: u16 = 0xf << INODE_EXTENTS_SHIFT;
 /// Flag: the content lies in the inode itself, behind its first 96 bytes.
 pub const INODE_INLINE: u16 = 1;
 
+/// Flag: the file's data have no checksums and are overwritten in place; of a directory, new files and
+/// directories in it have the flag.
+pub const INODE_NO_DATA_CHECKSUMS: u16 = 8;
+
 /// Bytes of an inode before its inline data.
 pub const INODE_CORE: usize = inode::SIZE;
 

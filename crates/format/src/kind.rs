@@ -24,11 +24,13 @@ pub enum BlockKind {
     Xattr = 9,
     /// The journal's own blocks.
     Journal = 10,
+    /// Checksums of file data.
+    Sums = 11,
 }
 
 impl BlockKind {
     /// All kinds.
-    pub const ALL: [BlockKind; 10] = [
+    pub const ALL: [BlockKind; 11] = [
         BlockKind::Superblock,
         BlockKind::Group,
         BlockKind::ChunkHeader,
@@ -39,6 +41,7 @@ impl BlockKind {
         BlockKind::Index,
         BlockKind::Xattr,
         BlockKind::Journal,
+        BlockKind::Sums,
     ];
 
     /// Returns the kind with this number.

@@ -33,7 +33,7 @@ pub use journal::*;
 pub use kind::{BlockKind, FileKind};
 pub use layout::{Array, Field, FieldInfo, Layout, Word};
 pub use pointer::{BlockSize, DirRoot, InvalidPointer, Pointer};
-pub use space::{chunk_entry, chunk_header, group};
+pub use space::{SumPlace, chunk_entry, chunk_header, group, sums, sums_chunk};
 pub use xattr::xattr_block;
 
 /// Every structure of the format, in the order in which `docs/format.md` shows them.
@@ -42,6 +42,7 @@ pub const STRUCTURES: &[Layout] = &[
     group::LAYOUT,
     chunk_header::LAYOUT,
     chunk_entry::LAYOUT,
+    sums::LAYOUT,
     inode::LAYOUT,
     extent::LAYOUT,
     dir_inode_256::LAYOUT,

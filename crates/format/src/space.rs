@@ -1,6 +1,9 @@
-//! Block groups and metadata chunks.
+//! Block groups, metadata chunks, checksums of file data.
 
-use crate::layout;
+use crate::{
+    BLOCK, BLOCKS_PER_GROUP, BLOCKS_PER_SUMS, CHUNK, CHUNK_HEADER_BLOCKS, Field, GROUP, SUMS_PER_GROUP,
+    layout,
+};
 
 layout! {
     /// A block group: header and bitmap of 63 chunks in one block of the group table.
@@ -61,4 +64,53 @@ layout! {
     CHECKSUM: u32, 4;
     /// Inode number of the owner; 0 for a block of inodes
     OWNER: u64, 8;
+}
+
+layout! {
+    /// Checksums of the file data in 1,008 consecutive blocks of a group.
+    sums, 4096;
+    /// `BlockKind::Sums`
+    KIND: u8, 0;
+    /// Zero
+    RESERVED0: u8, 1, 3;
+    /// CRC-32C of the block
+    CHECKSUM: u32, 4;
+    /// Number of the group
+    OWNER: u64, 8;
+    /// Number of this block among those of its group
+    NUMBER: u64, 16;
+    /// Zero
+    RESERVED1: u64, 24, 5;
+    /// Checksum i is that of block 1,008 * `NUMBER` + i of the group; 0 for none
+    SUMS: u32, 64, 1008;
+}
+
+/// The place of a data block's checksum.
+#[derive(Clone, Copy, Debug)]
+pub struct SumPlace {
+    /// Position of the block of kind `Sums`.
+    pub at: u64,
+    /// The checksum in it.
+    pub field: Field<u32>,
+}
+
+impl SumPlace {
+    /// Returns the place of the checksum of the block at `position`.
+    #[inline(always)]
+    pub const fn of(position: u64) -> Self {
+        let (group, block) = (position / GROUP, position / BLOCK % BLOCKS_PER_GROUP);
+        let number = block / BLOCKS_PER_SUMS;
+        debug_assert!(number < SUMS_PER_GROUP);
+        SumPlace {
+            at: sums_chunk(group) + (CHUNK_HEADER_BLOCKS + number) * BLOCK,
+            field: sums::SUMS.index((block % BLOCKS_PER_SUMS) as usize),
+        }
+    }
+}
+
+/// Returns the position of the metadata chunk in which the checksums of a group's file data begin: its first
+/// one, in group 0 its second one, because the first is the system chunk.
+#[inline(always)]
+pub const fn sums_chunk(group: u64) -> u64 {
+    if group == 0 { CHUNK } else { group * GROUP }
 }

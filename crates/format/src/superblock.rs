@@ -79,8 +79,10 @@ pub const HALF_MD4: u8 = 1;
 pub const CLEAN: u32 = 1;
 /// Bit of `STATE`: damage was met since the last check that left none.
 pub const ERRORS: u32 = 2;
+/// Bit of `FEATURES_RO_COMPAT`: file data have checksums. A writer must keep them; a reader need not look.
+pub const RO_COMPAT_DATA_CHECKSUMS: u64 = 1;
 /// Read-only compatible features that this software keeps true when it writes.
-pub const KNOWN_RO_COMPAT: u64 = 0;
+pub const KNOWN_RO_COMPAT: u64 = RO_COMPAT_DATA_CHECKSUMS;
 /// Incompatible features that this software knows.
 pub const KNOWN_INCOMPAT: u64 = 0;
 
@@ -154,6 +156,11 @@ impl Superblock {
     /// Returns the checksummer of the volume.
     pub fn sums(&self) -> Checksummer {
         Checksummer::new(self.checksum_seed)
+    }
+
+    /// Returns true where file data have checksums.
+    pub fn has_data_checksums(&self) -> bool {
+        self.ro_compat & RO_COMPAT_DATA_CHECKSUMS != 0
     }
 
     /// Returns the read-only compatible features that this software does not know: it must not write.

@@ -30,6 +30,16 @@ const _: () = assert!(
     "the count of a block's inodes fits its field in the chunk's table"
 );
 
+// Checksums of file data.
+const _: () = assert!(sums::SIZE as u64 == BLOCK, "checksums and their header fill one block");
+const _: () =
+    assert!(sums::SUMS.len as u64 == BLOCKS_PER_SUMS, "a block of sums has one for each of its data blocks");
+const _: () =
+    assert!(SUMS_PER_GROUP * BLOCKS_PER_SUMS == BLOCKS_PER_GROUP, "each block of a group has a checksum");
+const _: () =
+    assert!(CHUNK_HEADER_BLOCKS + SUMS_PER_GROUP <= BLOCKS_PER_CHUNK, "a group's checksums lie in one chunk");
+const _: () = assert!(sums_chunk(0) > SUPERBLOCK_COPY, "the system chunk holds no checksums of data");
+
 // File maps.
 const _: () = assert!(POINTERS_PER_BLOCK * 8 == BLOCK, "a pointer block is full of pointers");
 const _: () = assert!(
@@ -49,7 +59,9 @@ const _: () = assert!(
     "the depth of a map fits the flags of the inode"
 );
 const _: () = assert!(
-    INODE_INLINE & INODE_DEPTH_MASK == 0 && (INODE_INLINE | INODE_DEPTH_MASK) & INODE_EXTENTS_MASK == 0,
+    INODE_INLINE & INODE_DEPTH_MASK == 0
+        && (INODE_INLINE | INODE_DEPTH_MASK) & INODE_EXTENTS_MASK == 0
+        && INODE_NO_DATA_CHECKSUMS & (INODE_INLINE | INODE_DEPTH_MASK | INODE_EXTENTS_MASK) == 0,
     "flags of an inode do not overlap"
 );
 const _: () = assert!(

@@ -1,7 +1,10 @@
 //! File content: inline in the inode, or in blocks through the file map.
 //!
-//! The bytes behind the end of a file, in its last block or in the inode, are zero, except for a write that a
-//! crash cut off. So they are cleared when the file grows over them.
+//! The bytes behind the end of a file, in its last block, mean nothing: a write that a crash cut off may have
+//! left some, and so does a truncation. They are cleared when the file grows over them.
+//!
+//! A block that a commit may have is not overwritten where file data have checksums: its data go to a new
+//! block (`docs/crash.md`). [`WritePlan`] decides that.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -9,7 +12,9 @@ use crate::error::Outcome;
 use crate::inode::{Inode, set_flags, touch};
 use crate::map::{self, MapExtent, MapState};
 use crate::types::{Allocate, FileExtent, Seek};
-use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, inode as f};
+use lanefs_format::{
+    BLOCK, Code, INODE_CORE, INODE_INLINE, INODE_NO_DATA_CHECKSUMS, MAX_FILE_SIZE, inode as f,
+};
 use lanefs_store::{Fault, Want};
 use std::borrow::Cow;
 
@@ -86,7 +91,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u
         set_flags(edit, node, 0, INODE_INLINE);
         edit.tx.put_bytes(node.view, INODE_CORE + offset as usize, data);
     } else {
-        let mut plan = WritePlan::default();
+        let mut plan = WritePlan::of(node);
         spill(edit, node, &mut plan)?;
         clear_tail(edit, node, size, offset, &mut plan)?;
         let aligned = offset.is_multiple_of(BLOCK) && end >= size && !end.is_multiple_of(BLOCK);
@@ -109,8 +114,11 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u
 
 /// Data that is written once everything is allocated: overwritten data could not be rolled back when the
 /// volume turns out to be full.
-#[derive(Default)]
-struct WritePlan<'d>(Vec<PlannedWrite<'d>>);
+struct WritePlan<'d> {
+    parts: Vec<PlannedWrite<'d>>,
+    /// The file's data have checksums.
+    summed: bool,
+}
 
 struct PlannedWrite<'d> {
     /// Position on the volume.
@@ -121,25 +129,41 @@ struct PlannedWrite<'d> {
 }
 
 impl<'d> WritePlan<'d> {
+    fn of(node: Inode<'_>) -> Self {
+        WritePlan { parts: Vec::new(), summed: node.flags() & INODE_NO_DATA_CHECKSUMS == 0 }
+    }
+
     /// Writes the data. The caller has locked the file's inode.
     fn carry_out(self, edit: &mut Edit<'_>) -> Outcome<()> {
-        for (i, part) in self.0.iter().enumerate() {
+        for (i, part) in self.parts.iter().enumerate() {
             // A part of a block that an earlier write covers as a whole need not be fetched.
-            if !self.0[..i].iter().any(|whole| whole.at <= part.at && part.end() <= whole.end()) {
+            if !self.parts[..i].iter().any(|whole| whole.at <= part.at && part.end() <= whole.end()) {
                 edit.tx.prepare_data(part.at, part.data.len())?;
             }
         }
         // The positions are valid from here on, and stay so.
         edit.tx.validate()?;
-        self.0.iter().try_for_each(|part| match part.is_new {
-            true => edit.tx.write_new_data(part.at, &part.data),
-            false => edit.tx.write_data(part.at, &part.data),
+        self.parts.iter().try_for_each(|part| match part.is_new {
+            true => edit.tx.write_new_data(part.at, &part.data, self.summed),
+            false => edit.tx.write_data(part.at, &part.data, self.summed),
         })
     }
 
-    /// Adds data for blocks that the file has already, or for parts of them.
-    fn add(&mut self, at: u64, data: Cow<'d, [u8]>) {
-        self.0.push(PlannedWrite { at, data, is_new: false });
+    /// Adds data.
+    fn add(&mut self, at: u64, data: Cow<'d, [u8]>, is_new: bool) {
+        self.parts.push(PlannedWrite { at, data, is_new });
+    }
+
+    /// Returns whether the block at `at` can be written where it is, and of how many blocks from there on,
+    /// `most` at most, the same is true.
+    fn may_overwrite(&self, edit: &Edit<'_>, at: u64, most: u64) -> (bool, u64) {
+        // This plan has allocated the block.
+        let is_own = |part: &&PlannedWrite<'_>| part.at <= at && at + BLOCK <= part.end();
+        match self.parts.iter().find(is_own) {
+            _ if !self.summed => (true, most),
+            Some(part) => (true, most.min((part.end() - at) / BLOCK)),
+            None => edit.store().may_overwrite(at, most),
+        }
     }
 }
 
@@ -151,7 +175,7 @@ impl PlannedWrite<'_> {
 
 /// Moves inline data to a block, at once.
 fn spill_now(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
-    let mut plan = WritePlan::default();
+    let mut plan = WritePlan::of(node);
     spill(edit, node, &mut plan)?;
     plan.carry_out(edit)
 }
@@ -192,31 +216,34 @@ fn write_parts<'d>(
     let (first, rest) = data.split_at(head);
     let (middle, last) = rest.split_at(rest.len() & !(BLOCK as usize - 1));
     if !first.is_empty() {
-        write_inside(edit, node, offset, first, plan)?;
+        write_inside(edit, node, offset, Cow::Borrowed(first), plan)?;
     }
     write_blocks(edit, node, offset.div_ceil(BLOCK), Cow::Borrowed(middle), plan)?;
     if !last.is_empty() {
-        write_inside(edit, node, offset + (head + middle.len()) as u64, last, plan)?;
+        write_inside(edit, node, offset + (head + middle.len()) as u64, Cow::Borrowed(last), plan)?;
     }
     Ok(())
 }
 
 /// Writes inside one block. A block that held nothing is written as a whole, so that the bytes around the
-/// data are zero.
+/// data are zero; so is one that gets a new place.
 fn write_inside<'d>(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
     offset: u64,
-    data: &'d [u8],
+    data: Cow<'d, [u8]>,
     plan: &mut WritePlan<'d>,
 ) -> Outcome<()> {
     let (block, inside) = (offset / BLOCK, offset % BLOCK);
-    if let MapState::Data(at) = map::lookup(edit.core, node, block, 1)?.state {
-        plan.add(at + inside, Cow::Borrowed(data));
-        return Ok(());
-    }
     let mut whole = vec![0u8; BLOCK as usize];
-    whole[inside as usize..inside as usize + data.len()].copy_from_slice(data);
+    if let MapState::Data(at) = map::lookup(edit.core, node, block, 1)?.state {
+        if plan.may_overwrite(edit, at, 1).0 {
+            plan.add(at + inside, data, false);
+            return Ok(());
+        }
+        edit.store().read_data(at, &mut whole, 1)?;
+    }
+    whole[inside as usize..inside as usize + data.len()].copy_from_slice(&data);
     write_blocks(edit, node, block, Cow::Owned(whole), plan)
 }
 
@@ -233,28 +260,35 @@ fn write_blocks<'d>(
     while done < data.len() {
         let left = (data.len() - done) as u64 / BLOCK;
         let extent = map::lookup(edit.core, node, at, left)?;
-        let is_new = extent.state == MapState::Hole;
-        let (position, blocks) = match extent.state {
-            MapState::Data(position) => (position, extent.blocks),
+        let (position, blocks, is_new) = match extent.state {
+            MapState::Data(position) => match plan.may_overwrite(edit, position, extent.blocks) {
+                (true, blocks) => (position, blocks, false),
+                (false, blocks) => {
+                    let (position, blocks) = map::replace(edit, node, at, blocks)?;
+                    (position, blocks, true)
+                }
+            },
             MapState::Unwritten(position) => {
                 map::mark_written(edit, node, at, extent.blocks)?;
-                (position, extent.blocks)
+                (position, extent.blocks, false)
             }
-            MapState::Hole => map::allocate_hole(edit, node, at, extent.blocks, false)?,
+            MapState::Hole => {
+                let (position, blocks) = map::allocate_hole(edit, node, at, extent.blocks, false)?;
+                (position, blocks, true)
+            }
         };
         let end = done + (blocks * BLOCK) as usize;
         let data = match &data {
             Cow::Borrowed(all) => Cow::Borrowed(&all[done..end]),
             Cow::Owned(all) => Cow::Owned(all[done..end].to_vec()),
         };
-        plan.0.push(PlannedWrite { at: position, data, is_new });
+        plan.add(position, data, is_new);
         (at, done) = (at + blocks, end);
     }
     Ok(())
 }
 
-/// Writes zeros behind the end of a file, as far as its last block and `to` reach: a write that a crash cut
-/// off may have left data there.
+/// Writes zeros behind the end of a file, as far as its last block and `to` reach.
 fn clear_tail(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -263,26 +297,33 @@ fn clear_tail(
     plan: &mut WritePlan<'_>,
 ) -> Outcome<()> {
     let to = to.min(size.checked_next_multiple_of(BLOCK).unwrap_or(size));
-    if size < to
-        && !node.is_inline()
-        && let MapState::Data(at) = map::lookup(edit.core, node, size / BLOCK, 1)?.state
-    {
-        plan.add(at + size % BLOCK, Cow::Owned(vec![0; (to - size) as usize]));
+    if node.is_inline() { Ok(()) } else { zero_inside(edit, node, size, to, plan) }
+}
+
+/// Writes zeros over the allocated part of a range within one block.
+fn zero_inside(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    from: u64,
+    to: u64,
+    plan: &mut WritePlan<'_>,
+) -> Outcome<()> {
+    if from < to && matches!(map::lookup(edit.core, node, from / BLOCK, 1)?.state, MapState::Data(_)) {
+        write_inside(edit, node, from, Cow::Owned(vec![0; (to - from) as usize]), plan)?;
     }
     Ok(())
 }
 
-/// Writes zeros over the allocated part of a range within one block.
-fn zero_inside(edit: &mut Edit<'_>, node: Inode<'_>, from: u64, to: u64) -> Outcome<()> {
-    if from < to
-        && let MapState::Data(at) = map::lookup(edit.core, node, from / BLOCK, 1)?.state
+/// Writes zeros over the rest of a file's last block, where that needs no new block: a file on a full volume
+/// can always be truncated.
+fn zero_rest(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outcome<()> {
+    let mut plan = WritePlan::of(node);
+    if let MapState::Data(at) = map::lookup(edit.core, node, size / BLOCK, 1)?.state
+        && plan.may_overwrite(edit, at, 1).0
     {
-        let zeros = vec![0u8; (to - from) as usize];
-        let mut plan = WritePlan::default();
-        plan.add(at + from % BLOCK, Cow::Owned(zeros));
-        plan.carry_out(edit)?;
+        zero_inside(edit, node, size, size.next_multiple_of(BLOCK), &mut plan)?;
     }
-    Ok(())
+    plan.carry_out(edit)
 }
 
 /// Truncates a file, or grows it with a hole.
@@ -303,9 +344,9 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outco
         }
     } else if size < old {
         map::punch(edit, node, size.div_ceil(BLOCK), u64::MAX)?;
-        zero_inside(edit, node, size, size.next_multiple_of(BLOCK))?;
+        zero_rest(edit, node, size)?;
     } else {
-        let mut plan = WritePlan::default();
+        let mut plan = WritePlan::of(node);
         clear_tail(edit, node, old, size, &mut plan)?;
         plan.carry_out(edit)?;
     }
@@ -345,7 +386,7 @@ pub(crate) fn fallocate(
         }
     }
     if matches!(mode, Allocate::Extend | Allocate::ZeroRange) && end > size {
-        let mut plan = WritePlan::default();
+        let mut plan = WritePlan::of(node);
         clear_tail(edit, node, size, end, &mut plan)?;
         plan.carry_out(edit)?;
         edit.tx.put(node.view, f::BYTES, end);
@@ -370,8 +411,10 @@ fn clear(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, mode: Allo
         }
     }
     let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
+    let mut plan = WritePlan::of(node);
     if first > last {
-        return zero_inside(edit, node, offset, end);
+        zero_inside(edit, node, offset, end, &mut plan)?;
+        return plan.carry_out(edit);
     }
     if first < last {
         map::punch(edit, node, first, last)?;
@@ -381,8 +424,9 @@ fn clear(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, mode: Allo
         map::allocate(edit, node, from, end.div_ceil(BLOCK) - from, true)?;
     }
     // Data comes last: it cannot be rolled back when the volume turns out to be full.
-    zero_inside(edit, node, offset, first * BLOCK)?;
-    zero_inside(edit, node, last * BLOCK, end)
+    zero_inside(edit, node, offset, first * BLOCK, &mut plan)?;
+    zero_inside(edit, node, last * BLOCK, end, &mut plan)?;
+    plan.carry_out(edit)
 }
 
 /// `SEEK_DATA` and `SEEK_HOLE`.

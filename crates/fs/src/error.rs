@@ -31,6 +31,16 @@ pub enum Error {
         /// The contradiction.
         why: String,
     },
+    /// Bytes of a file are not those that were written.
+    #[error(
+        "{what}: the data at position {at:#x} do not match their checksum (`lanefs scrub` names all such files)"
+    )]
+    WrongData {
+        /// Byte position on the volume.
+        at: u64,
+        /// The file and the offset in it, as far as they are known.
+        what: String,
+    },
     /// The image cannot be opened or made.
     #[error("{what}: {why}")]
     Image {
@@ -56,7 +66,7 @@ impl Error {
             Error::Code(code) | Error::At { code, .. } => *code,
             Error::Damaged { .. } => Code::InvariantViolated,
             Error::Image { .. } => Code::Invalid,
-            Error::Io { .. } => Code::Io,
+            Error::Io { .. } | Error::WrongData { .. } => Code::Io,
         }
     }
 
@@ -72,8 +82,16 @@ impl Error {
     pub fn at(self, what: impl Into<String>) -> Self {
         match self {
             Error::Code(code) => Error::At { code, what: what.into() },
+            Error::WrongData { at, what: offset } => {
+                Error::WrongData { at, what: format!("{}, {offset}", what.into()) }
+            }
             other => other,
         }
+    }
+
+    /// True where the volume's own structures are damaged.
+    pub(crate) fn is_damage(&self) -> bool {
+        self.code() == Code::InvariantViolated || self.code() == Code::InvalidPointer
     }
 
     /// The error of all changes after a failed write.
@@ -99,6 +117,7 @@ impl From<Fault> for Error {
         match fault {
             Fault::Code(code) => Error::Code(code),
             Fault::Damaged { at, why } => Error::Damaged { at, why: why.into() },
+            Fault::WrongData { at } => Error::WrongData { at, what: "file data".into() },
             Fault::Miss { at, want: Want::Block(kind) } => Error::wrong_kind(at, kind),
             Fault::Miss { at, .. } => Error::Damaged { at, why: "no file data there".into() },
             // An attempt with exclusive access met a writer: its own read set was wrong.

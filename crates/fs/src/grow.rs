@@ -14,10 +14,10 @@ use crate::edit::Edit;
 use crate::error::{Error, Outcome, Result};
 use crate::extent::Extent;
 use crate::mkfs;
-use crate::space;
+use crate::space::{self, Reserved};
 use crate::volume::Volume;
 use crate::writer::Writer;
-use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, Code, MAX_VOLUME};
+use lanefs_format::{BLOCK, BLOCKS_PER_GROUP, BlockKind, Code, MAX_VOLUME};
 use lanefs_store::{Closed, Fault};
 
 /// Size of a volume and position of its tables, in blocks.
@@ -145,16 +145,12 @@ fn move_tables(edit: &mut Edit<'_>, old: &Layout, blocks: u64) -> Outcome<Layout
         edit.tx.vacate((old.groups.first + number) * BLOCK);
     }
     edit.core.set_groups(groups.first * BLOCK, count);
-    let partial = (old.groups.count * BLOCKS_PER_GROUP).min(blocks) - old.blocks;
-    if partial > 0 {
-        space::clear_bits(edit, Extent::new(old.blocks, partial))?;
-    }
-    space::init_groups(edit, old.groups.count, count, blocks * BLOCK)?;
-    if fitting.is_some() {
-        space::reserve(edit, groups)?;
-    }
+    let reserved = Reserved { blocks, fixed: vec![groups], sums: edit.store().has_data_checksums() };
+    let last = old.groups.count - 1;
+    space::lay_out(edit, last, old.blocks - last * BLOCKS_PER_GROUP, &reserved)?;
+    space::init_groups(edit, old.groups.count, count, &reserved)?;
     // Nobody allocates the blocks before the new superblock is durable: the gate is closed.
-    space::clear_bits(edit, old.groups)?;
+    space::free_table(edit, old.groups, &reserved)?;
     let behind = if fitting.is_some() { groups.end() } else { old.blocks };
     let journal = move_journal(edit, old.journal, behind, blocks)?;
     Ok(Layout { blocks, groups, journal })
@@ -181,18 +177,10 @@ fn move_journal(edit: &mut Edit<'_>, old: Extent, behind: u64, blocks: u64) -> O
     Ok(journal)
 }
 
-/// Finds room for a table in the new space, which begins at block `from`: behind the first chunk of a group
-/// where it fits into one group, else right at the start.
+/// Finds room for a table in the new space, which begins at block `from`.
 fn place(from: u64, end: u64, count: u64) -> Option<Extent> {
-    let in_group = |number: u64| {
-        let start = number * BLOCKS_PER_GROUP;
-        let first = from.max(start + BLOCKS_PER_CHUNK);
-        let room = end.min(start + BLOCKS_PER_GROUP).saturating_sub(first);
-        (room >= count).then(|| Extent::new(first, count))
-    };
-    let groups = from / BLOCKS_PER_GROUP..end.div_ceil(BLOCKS_PER_GROUP);
-    let whole = if count < BLOCKS_PER_GROUP { groups.into_iter().find_map(in_group) } else { None };
-    whole.or_else(|| (end.saturating_sub(from) >= count).then(|| Extent::new(from, count)))
+    let first = space::clear_of_sums(from, count);
+    (first + count <= end).then(|| Extent::new(first, count))
 }
 
 /// Allocates consecutive blocks for a table from free space; `None` where no extent is long enough.

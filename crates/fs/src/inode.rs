@@ -7,7 +7,8 @@ use crate::space;
 use crate::types::{Attr, Ino, Time};
 use lanefs_format::{
     BLOCK, Code, Field, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, INODE_EXTENTS_MASK,
-    INODE_EXTENTS_SHIFT, INODE_INLINE, InodeSize, MAX_LINKS, MAX_MAP_DEPTH, Word, extent, inode as f,
+    INODE_EXTENTS_SHIFT, INODE_INLINE, INODE_NO_DATA_CHECKSUMS, InodeSize, MAX_LINKS, MAX_MAP_DEPTH, Word,
+    extent, inode as f,
 };
 use lanefs_store::{Fault, View};
 use std::ops::Range;
@@ -25,8 +26,11 @@ pub(crate) const FLAG_MAP_HOLES: u16 = 2;
 pub(crate) const FLAG_UNLISTED: u16 = 4;
 
 // The flags of directories leave the common flags alone.
-const _: () =
-    assert!((FLAG_MAP_HOLES | FLAG_UNLISTED) & (INODE_INLINE | INODE_DEPTH_MASK | INODE_EXTENTS_MASK) == 0);
+const _: () = assert!(
+    (FLAG_MAP_HOLES | FLAG_UNLISTED)
+        & (INODE_INLINE | INODE_DEPTH_MASK | INODE_EXTENTS_MASK | INODE_NO_DATA_CHECKSUMS)
+        == 0
+);
 const _: () = assert!(FLAG_MAP_HOLES & FLAG_UNLISTED == 0);
 const _: () = assert!(INODE_DEPTH_MASK >> INODE_DEPTH_SHIFT >= MAX_MAP_DEPTH as u16);
 
@@ -97,6 +101,14 @@ impl<'a> Inode<'a> {
 
     pub(crate) fn size(&self) -> u64 {
         self.view.get(f::BYTES)
+    }
+
+    /// The flags that a new inode of this kind in the directory gets.
+    pub(crate) fn inherited(&self, kind: FileKind) -> u16 {
+        match kind {
+            FileKind::File | FileKind::Directory => self.flags() & INODE_NO_DATA_CHECKSUMS,
+            _ => 0,
+        }
     }
 
     /// Number of levels of pointer blocks in the file map; 0 where a file's map is the extents in the inode.
@@ -220,6 +232,7 @@ pub(crate) struct NewInode {
     pub(crate) gid: u32,
     pub(crate) rdev: u64,
     pub(crate) parent: u64,
+    pub(crate) flags: u16,
 }
 
 /// Allocates and fills an inode with a link count of one (directories: two); the caller adds the name.
@@ -228,6 +241,7 @@ pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Inode<'v>
     let old = view.get(f::GENERATION);
     let mut bytes = [0u8; 256];
     let is_dir = new.kind == FileKind::Directory;
+    f::FLAGS.write(&mut bytes, new.flags);
     f::LINKS.write(&mut bytes, if is_dir { 2 } else { 1 });
     f::UID.write(&mut bytes, new.uid);
     f::GID.write(&mut bytes, new.gid);
@@ -246,7 +260,7 @@ pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Inode<'v>
 
 /// Makes a directory without a name, which is its own parent. Returns its inode number.
 pub(crate) fn nameless_directory(edit: &mut Edit<'_>, perm: u16) -> Outcome<u64> {
-    let new = NewInode { kind: FileKind::Directory, perm, uid: 0, gid: 0, rdev: 0, parent: 0 };
+    let new = NewInode { kind: FileKind::Directory, perm, uid: 0, gid: 0, rdev: 0, parent: 0, flags: 0 };
     let node = make(edit, &new)?;
     edit.tx.put(node.view, f::PARENT_OR_DEVICE, node.ino);
     Ok(node.ino)

@@ -6,7 +6,7 @@ use crate::space;
 use crate::volume::Volume;
 use lanefs_format::{
     BLOCK, BlockKind, INODE_CORE, Layout, Pointer, chunk_entry, chunk_header, dir, extent, group, inode,
-    journal_commit, journal_descriptor, journal_header, superblock, xattr_block,
+    journal_commit, journal_descriptor, journal_header, sums, superblock, xattr_block,
 };
 use std::fmt::Write;
 
@@ -100,6 +100,15 @@ impl Volume {
                 }
                 _ => fields(&mut text, journal_commit::LAYOUT, block),
             },
+            BlockKind::Sums => {
+                fields(&mut text, sums::LAYOUT, block);
+                for i in 0..sums::SUMS.len {
+                    let sum = sums::SUMS.index(i).read(block).unwrap_or(0);
+                    if sum != 0 {
+                        let _ = writeln!(text, "  [{i}] {sum:#010x}");
+                    }
+                }
+            }
             BlockKind::Xattr => {
                 fields(&mut text, xattr_block::LAYOUT, block);
                 hex(&mut text, &block[xattr_block::SIZE..]);

@@ -33,10 +33,10 @@
 //! | files | `inode`, `perm`, `map`, `data`, `xattr`, `attr` |
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
-//! | calls by inode number | `ops`, `copy`, `reclaim`, `hold`, `read_many` |
+//! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold`, `read_many` |
 //! | calls by path | `by_path`, `tree`, `batch`, [`bulk`] |
 //! | calls also from another process | `file_system` |
-//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `check`; with the feature `testing`: `unchecked` |
+//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
 //!
 //! # Features
 //!
@@ -56,6 +56,7 @@ mod batch;
 pub mod bulk;
 mod by_path;
 mod check;
+mod checksums;
 mod claims;
 mod commit;
 mod copy;
@@ -90,6 +91,7 @@ mod read_many;
 mod reclaim;
 mod resolve;
 mod retry;
+mod scrub;
 mod shared;
 mod space;
 mod state;
@@ -115,6 +117,7 @@ pub use lanefs_store::{
 pub use notice::Changed;
 pub use options::{Access, CreateOptions, OpenOptions};
 pub use read_many::ReadAt;
+pub use scrub::{ScrubReport, WrongBlock, WrongContent};
 pub use tree::MkdirAll;
 pub use types::*;
 #[cfg(feature = "testing")]

@@ -6,10 +6,13 @@ use crate::extent::Extent;
 use crate::identity::label_bytes;
 use crate::inode;
 use crate::options::CreateOptions;
-use crate::space;
+use crate::space::{self, Reserved};
 use crate::types::Time;
-use lanefs_format::superblock::Superblock;
-use lanefs_format::{BLOCK, CHUNK, Checksummer, GROUP, HashSeed, MAX_VOLUME, MIN_VOLUME, SUPERBLOCK_COPY};
+use lanefs_format::superblock::{RO_COMPAT_DATA_CHECKSUMS, Superblock};
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, CHUNK, Checksummer, GROUP, HashSeed, MAX_VOLUME, MIN_VOLUME,
+    SUPERBLOCK_COPY,
+};
 
 /// Makes the superblock of a new volume. An error describes the problem with the options.
 pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Superblock, String> {
@@ -24,15 +27,16 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
     }
     let label = label_bytes(&options.label)?;
     let group_count = bytes.div_ceil(GROUP);
-    // The table fits between the two superblocks in volumes up to some 60 GiB; else it follows chunk 0.
+    // The table fits between the two superblocks in volumes up to some 60 GiB.
     let fits = group_count < SUPERBLOCK_COPY / BLOCK - 1;
-    let groups = if fits { BLOCK } else { CHUNK };
+    let place = |from: u64, blocks: u64| space::clear_of_sums(from / BLOCK, blocks) * BLOCK;
+    let groups = if fits { BLOCK } else { place(CHUNK, group_count) };
     let journal_blocks = if journaled { journal_blocks(bytes / BLOCK) } else { 0 };
     let behind = groups + group_count * BLOCK;
     let journal = match () {
         () if !journaled => 0,
         () if fits && behind + journal_blocks * BLOCK <= SUPERBLOCK_COPY => behind,
-        () => CHUNK.max(behind),
+        () => place(CHUNK.max(behind), journal_blocks),
     };
     debug_assert!(
         behind <= bytes && journal + journal_blocks * BLOCK <= bytes,
@@ -46,7 +50,7 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
     }
     Ok(Superblock {
         compat: 0,
-        ro_compat: 0,
+        ro_compat: if journaled && options.data_checksums { RO_COMPAT_DATA_CHECKSUMS } else { 0 },
         incompat: 0,
         uuid,
         checksum_seed: Checksummer::seed_of(&uuid),
@@ -69,11 +73,12 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
     })
 }
 
-/// Blocks of the journal of a volume of `blocks` blocks: a 64th, 256 KiB to 128 MiB. That is room for the
+/// Blocks of the journal of a volume of `blocks` blocks: a 64th, 256 KiB to 122 MiB. That is room for the
 /// metadata of some 300,000 new files in one commit. More would cost memory, where the blocks of half the
-/// journal wait until they are in place, and time: recovery reads all of it.
+/// journal wait until they are in place, and time: recovery reads all of it. And a group has no more blocks
+/// in a row beside its checksums of file data.
 pub(crate) fn journal_blocks(blocks: u64) -> u64 {
-    (blocks / 64).clamp(64, 32768)
+    (blocks / 64).clamp(64, BLOCKS_PER_GROUP - 2 * BLOCKS_PER_CHUNK)
 }
 
 fn random() -> Result<[u8; 16], String> {
@@ -85,13 +90,21 @@ fn random() -> Result<[u8; 16], String> {
     }
 }
 
+/// Returns the blocks that no file gets.
+pub(crate) fn reserved(superblock: &Superblock) -> Reserved {
+    let journal = (superblock.journal, superblock.journal_blocks);
+    let table = (superblock.groups, superblock.group_count);
+    let extents = [(0, 1), (SUPERBLOCK_COPY, 1), table, journal];
+    Reserved {
+        blocks: superblock.volume_bytes / BLOCK,
+        fixed: extents.into_iter().map(|(at, count)| Extent::new(at / BLOCK, count)).collect(),
+        sums: superblock.has_data_checksums(),
+    }
+}
+
 /// Fills an empty volume: group table, root directory, orphan directory. Returns the inode numbers of the two
 /// directories.
 pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<(u64, u64)> {
-    space::init_groups(edit, 0, superblock.group_count, superblock.volume_bytes)?;
-    let journal = (superblock.journal, superblock.journal_blocks);
-    for (at, blocks) in [(0, 1), (SUPERBLOCK_COPY, 1), (superblock.groups, superblock.group_count), journal] {
-        space::reserve(edit, Extent::new(at / BLOCK, blocks))?;
-    }
+    space::init_groups(edit, 0, superblock.group_count, &reserved(superblock))?;
     Ok((inode::nameless_directory(edit, 0o755)?, inode::nameless_directory(edit, 0o700)?))
 }

@@ -111,6 +111,9 @@ impl Volume {
             Store::new(backing, bytes, room, cache, superblock.sums(), superblock.inode_size).map_err(
                 |source| Error::Io { what: format!("reserving {bytes} bytes of address space"), source },
             )?;
+        if superblock.has_data_checksums() {
+            store.use_data_checksums();
+        }
         let volume = Volume { shared: Shared::new(store, superblock, options), listener: OnceLock::new() };
         volume.read_ahead();
         Ok(volume)

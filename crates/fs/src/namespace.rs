@@ -91,7 +91,8 @@ pub(crate) fn create<'v>(
         return Err(Code::NotPermitted.into());
     }
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
-    let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev, parent: dir })?;
+    let flags = parent.inherited(kind);
+    let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev, parent: dir, flags })?;
     region.prefetch_first(edit.core);
     dir::insert(edit, parent, name, node.ino, kind)?;
     if kind == FileKind::Directory {
@@ -113,7 +114,8 @@ pub(crate) fn create_unnamed<'v>(
     access(who, &parent, WRITE | SEARCH)?;
     let kind = FileKind::File;
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
-    let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev: 0, parent: dir })?;
+    let flags = parent.inherited(kind);
+    let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev: 0, parent: dir, flags })?;
     orphans::list(edit, node)?;
     Ok(node)
 }

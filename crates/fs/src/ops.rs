@@ -341,6 +341,7 @@ impl Volume {
     /// [`Code::IsDirectory`], [`Code::Invalid`] for an inode without content, [`Code::AccessDenied`].
     pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.view(|core| read(core, who, ino, offset, buffer))
+            .map_err(|error| self.name_wrong_data(ino, error))
     }
 
     /// Writes all of `data` at byte `offset`, or nothing.
@@ -356,7 +357,9 @@ impl Volume {
                 perm::drop_set_id(edit, who, &node);
             }
             Ok(data.len())
-        })?;
+        });
+        // A block of which a part stays is read.
+        let written = written.map_err(|error| self.name_wrong_data(ino, error))?;
         self.notify(&[Changed::Inode(ino)]);
         Ok(written)
     }

@@ -19,6 +19,8 @@ pub struct CreateOptions {
     pub uuid: Option<[u8; 16]>,
     /// Seed of the directory hash; `None`: random.
     pub seed: Option<[u8; 16]>,
+    /// File data have checksums. (A volume in memory has none.)
+    pub data_checksums: bool,
 }
 
 impl Default for CreateOptions {
@@ -30,6 +32,7 @@ impl Default for CreateOptions {
             label: String::new(),
             uuid: None,
             seed: None,
+            data_checksums: true,
         }
     }
 }

@@ -81,7 +81,7 @@ impl Shared {
             Fault::Miss { at, want } => match self.state.store.fetch(at, want) {
                 // The block may have been freed since the attempt missed it. One that is missed again is
                 // damaged.
-                Err(Fault::Damaged { .. }) if attempts.damaged != Some(at) => {
+                Err(Fault::Damaged { .. } | Fault::WrongData { .. }) if attempts.damaged != Some(at) => {
                     attempts.damaged = Some(at);
                     Ok(())
                 }

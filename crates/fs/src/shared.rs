@@ -96,7 +96,9 @@ impl Shared {
     pub(crate) fn note(&self, fault: Fault) {
         let is_damage = matches!(
             fault,
-            Fault::Damaged { .. } | Fault::Code(Code::InvalidPointer | Code::InvariantViolated)
+            Fault::Damaged { .. }
+                | Fault::WrongData { .. }
+                | Fault::Code(Code::InvalidPointer | Code::InvariantViolated)
         );
         if is_damage {
             self.note_damage();

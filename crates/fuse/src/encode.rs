@@ -259,6 +259,10 @@ impl Value<'_> for lanefs::Error {
                 what.put(to);
                 source.raw_os_error().map(|errno| errno as u32).put(to);
             }
+            lanefs::Error::WrongData { at, what } => {
+                (6_u8, *at).put(to);
+                what.put(to);
+            }
         }
     }
 
@@ -277,6 +281,7 @@ impl Value<'_> for lanefs::Error {
                 );
                 lanefs::Error::Io { what, source }
             }
+            6 => lanefs::Error::WrongData { at: Value::take(from)?, what: Value::take(from)? },
             _ => return None,
         })
     }

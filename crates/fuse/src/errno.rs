@@ -28,7 +28,10 @@ impl PartialEq for Errno {
 impl From<lanefs::Error> for Errno {
     fn from(error: lanefs::Error) -> Self {
         // A caller cannot have caused these, so the administrator must learn of them.
-        if matches!(error, lanefs::Error::Damaged { .. } | lanefs::Error::Io { .. }) {
+        if matches!(
+            error,
+            lanefs::Error::Damaged { .. } | lanefs::Error::Io { .. } | lanefs::Error::WrongData { .. }
+        ) {
             log::error!("{error}");
         }
         Errno(fuser::Errno::from_i32(error.errno()))

@@ -4,14 +4,15 @@ use crate::words;
 use crate::{IoBuf, IoBufMut};
 use lanefs_sync::point;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Address space for `capacity` bytes, aligned to 2 MiB so that a metadata chunk can be one huge page. Pages
 /// take memory once they are written.
 ///
 /// Many threads access it at the same time. Each arena is accessed in one way by all of them: the blocks of a
 /// volume by [`words`] (the methods here, and [`View`](crate::View)), an array of bytes by
-/// [`byte`](Self::byte). The kernel also reads and fills blocks, and clears pages.
+/// [`byte`](Self::byte), one of words of four bytes by [`half`](Self::half). The kernel also reads and fills
+/// blocks, and clears pages.
 pub(crate) struct Arena {
     base: NonNull<u8>,
     mapping: mapping::Mapping,
@@ -84,6 +85,14 @@ impl Arena {
         // SAFETY: inside the mapping, which lives as long as the arena; atomic, as all accesses to an array
         // of bytes.
         unsafe { AtomicU8::from_ptr(self.address(index).as_ptr()) }
+    }
+
+    /// Returns a word of an array of words of four bytes.
+    #[inline(always)]
+    pub(crate) fn half(&self, index: u64) -> &AtomicU32 {
+        // SAFETY: inside the mapping, which lives as long as the arena; aligned, because the mapping is;
+        // atomic, as all accesses to an array of such words.
+        unsafe { AtomicU32::from_ptr(self.address(4 * index).as_ptr().cast()) }
     }
 
     /// Copies bytes of blocks, which other threads may change meanwhile.

@@ -25,13 +25,15 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// As [`write_data`](Tx::write_data).
-    pub fn write_new_data(&mut self, at: u64, data: &[u8]) -> Result<(), Fault> {
-        let store = self.reader().store();
+    pub fn write_new_data(&mut self, at: u64, data: &[u8], summed: bool) -> Result<(), Fault> {
+        let (reader, log) = self.parts();
+        let store = reader.store();
         store.inside(at, data.len())?;
+        store.hold_sums(at / BLOCK..(at + data.len() as u64).div_ceil(BLOCK), summed, log)?;
         for (number, piece) in (0..).zip(data.chunks(PIECE)) {
             let at = at + number * PIECE as u64;
-            if !store.submit_behind(at, piece) {
-                self.write_data(at, piece)?;
+            if !store.submit_behind(at, piece)? {
+                self.write_data(at, piece, summed)?;
             }
         }
         Ok(())
@@ -39,14 +41,14 @@ impl Tx<'_> {
 }
 
 impl Store {
-    /// Submits new blocks to the helper. Returns false, having done nothing, where they must be written into
-    /// frames.
-    fn submit_behind(&self, at: u64, data: &[u8]) -> bool {
+    /// Submits new blocks to the helper, with their checksums: a snapshot may come before the helper writes
+    /// them. Returns false, having done nothing, where they must be written into frames.
+    fn submit_behind(&self, at: u64, data: &[u8]) -> Result<bool, Fault> {
         let is_whole = at.is_multiple_of(BLOCK) && data.len().is_multiple_of(BLOCK as usize);
         if self.is_memory() || !is_whole || data.len() < LEAST {
-            return false;
+            return Ok(false);
         }
-        let Some(mut buffer) = self.write_queue.take_buffer(data.len()) else { return false };
+        let Some(mut buffer) = self.write_queue.take_buffer(data.len()) else { return Ok(false) };
         buffer.copy_from_slice(data);
         let piece = Piece { first: at / BLOCK, data: buffer };
         let claim = |index: u64| {
@@ -56,10 +58,12 @@ impl Store {
             // A stale attempt is fetching the block, or the block is being evicted.
             (piece.first..taken).for_each(|index| self.finish_fetch(index, ABSENT, Ok(())));
             self.write_queue.put_back(piece.data);
-            return false;
+            return Ok(false);
         }
+        // The blocks are claimed, so no thread compares them with these checksums before they are written.
+        let summed = self.sum_new(piece.first, &piece.data);
         self.write_queue.submit(piece);
-        true
+        summed.map(|()| true)
     }
 
     /// Writes behind until [`stop_writing_behind`](Self::stop_writing_behind), in a thread of its own.

@@ -103,6 +103,12 @@ impl CommitState {
         }
     }
 
+    /// Returns true where a block's newest bytes are a copy that is not in place.
+    pub(crate) fn has_copy(&self, at: u64) -> bool {
+        let in_flight = self.in_flight.lock().as_ref().is_some_and(|copies| copies.get(at).is_some());
+        in_flight || self.has_committed(at)
+    }
+
     /// Returns true where the journal has a copy of a block that is not in place.
     pub(crate) fn has_committed(&self, at: u64) -> bool {
         self.pending.lock().get(at).is_some()

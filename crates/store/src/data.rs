@@ -1,4 +1,4 @@
-//! File data: blocks of a volume without structure or checksum.
+//! File data: blocks of a volume without structure. Their checksums are elsewhere, see [`sum`](crate::sum).
 //!
 //! The ownership record of the file's inode orders reads and writes: a writer of the data has locked it, and
 //! a reader tracks it. A copy may still race with a copy in the other direction, word by word; the attempt
@@ -123,8 +123,8 @@ impl Store {
 }
 
 impl Tx<'_> {
-    /// Checks that data can be written at `at`: blocks that are written in part must be resident. An
-    /// operation calls it for all ranges before it writes the first.
+    /// Checks that data can be written at `at`: blocks that are written in part must be resident, and so must
+    /// the checksums of all. An operation calls it for all ranges before it writes the first.
     ///
     /// # Errors
     /// [`Fault::Miss`], or [`Fault::Damaged`] for a range outside the volume.
@@ -142,19 +142,21 @@ impl Tx<'_> {
                 return Err(store.no_data(index * BLOCK, state, 1, 1));
             }
         }
-        Ok(())
+        store.check_sums(first..last + 1)
     }
 
-    /// Writes file data in place, once the transaction is [validated](Tx::validate) and has locked the file's
-    /// inode.
+    /// Writes file data, once the transaction is [validated](Tx::validate) and has locked the file's inode.
+    /// The blocks have checksums where they are `summed`; each is then new, or one that
+    /// [may be overwritten](Store::may_overwrite).
     ///
     /// # Errors
     /// [`Fault::Miss`], or [`Fault::Damaged`] for a range outside the volume.
-    pub fn write_data(&mut self, at: u64, data: &[u8]) -> Result<(), Fault> {
+    pub fn write_data(&mut self, at: u64, data: &[u8], summed: bool) -> Result<(), Fault> {
         let (reader, log) = self.parts();
         let store = reader.store();
         store.inside(at, data.len())?;
         let blocks = at / BLOCK..(at + data.len() as u64).div_ceil(BLOCK);
+        store.hold_sums(blocks.clone(), summed, log)?;
         if !store.is_memory() {
             let mut taken = blocks.clone().map(|index| {
                 let whole = at <= index * BLOCK && (index + 1) * BLOCK <= at + data.len() as u64;

@@ -31,6 +31,11 @@ pub enum Fault {
         /// The contradiction.
         why: &'static str,
     },
+    /// A block of file data does not match its checksum.
+    WrongData {
+        /// Byte position.
+        at: u64,
+    },
     /// An ordinary outcome, such as "not found".
     Code(Code),
     /// The device failed.
@@ -98,6 +103,7 @@ pub(crate) fn expectation(kind: BlockKind) -> &'static str {
         BlockKind::Tree => "no valid tree block",
         BlockKind::Index => "no valid region index block",
         BlockKind::Xattr => "no valid attribute block",
+        BlockKind::Sums => "no valid block of checksums of file data",
         BlockKind::Journal => "no valid journal block",
     }
 }

@@ -20,7 +20,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Fault::Io`] from the device, also when another thread's fetch of the same block failed while this
-    /// one waited; [`Fault::Damaged`] when the block does not verify.
+    /// one waited; [`Fault::Damaged`] when the block does not verify, [`Fault::WrongData`] when file data do
+    /// not.
     pub fn fetch(&self, at: u64, want: Want) -> Result<(), Fault> {
         let Some(device) = self.device() else {
             return Err(match want {
@@ -80,7 +81,7 @@ impl Store {
         let _ = self.fetch_data(device, &ranges, &(0..0));
     }
 
-    fn fetch_block(&self, device: &dyn Device, at: u64, kind: BlockKind) -> Result<(), Fault> {
+    pub(crate) fn fetch_block(&self, device: &dyn Device, at: u64, kind: BlockKind) -> Result<(), Fault> {
         let index = at / BLOCK;
         loop {
             match self.state(index) {
@@ -156,8 +157,8 @@ impl Store {
     /// Reads those blocks of `ranges` that are absent and that no other thread is fetching.
     ///
     /// # Errors
-    /// [`Fault::Io`] for blocks among `wanted`. A failed read of other blocks fails again when they are
-    /// needed.
+    /// [`Fault::Io`], [`Fault::WrongData`] for blocks among `wanted`. A failed read of other blocks fails
+    /// again when they are needed.
     fn fetch_data(
         &self,
         device: &dyn Device,
@@ -204,12 +205,16 @@ impl Store {
                 let at = index * BLOCK;
                 // One read a block finds the blocks that cannot be read.
                 let done = if failed { device.read_at(at, self.frame(at, BLOCK)) } else { Ok(()) };
-                let Err(error) = done else {
+                let done = done.map_err(|error| io_fault(at, "reading", &error));
+                let done = done.and_then(|()| self.verify_data(device, at));
+                if done.is_ok() {
                     self.make_resident(index, fresh(index));
                     continue;
-                };
-                let done = Err(io_fault(at, "reading", &error));
+                }
                 if wanted.contains(&index) {
+                    if let Err(Fault::WrongData { at }) = done {
+                        self.data_sums.note_wrong(at);
+                    }
                     outcome = outcome.and(done);
                 }
                 self.finish_fetch(index, ABSENT, done);

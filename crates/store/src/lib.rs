@@ -16,13 +16,13 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `raw`, `watch`, `stats` | bytes for inspection; blocks that changed, for a mirror; statistics |
+//! | `raw`, `scrub`, `watch`, `stats` | bytes for inspection; blocks verified on the device; blocks that changed, for a mirror; statistics |
 //! | `commit`, `write_back`, `seal` | commits and checkpoints; file data that is written in place; checksums |
 //! | `behind`, `data` | large writes of new blocks, which bypass memory; file data |
-//! | `fetch`, `evict` | blocks become resident and absent |
+//! | `sum`, `fetch`, `evict` | checksums of file data; blocks become resident and absent |
 //! | `tx`, `reader`, `gate` | one transaction, one attempt, the slots of the writers |
 //! | `store` | the state: all that follows, in one structure |
-//! | `committed`, `write_queue`, `waiters`, `readahead`, `cache`, `marks` | state of commits, write-behind, fetches, streams, eviction, a watch |
+//! | `committed`, `write_queue`, `waiters`, `readahead`, `cache`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, eviction, a watch, checksums of data |
 //! | `epoch`, `versions` | whether writers are active; ownership records |
 //! | `journal` | the log of commits on the device |
 //! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; memory by position; atomic copies; bytes of state |
@@ -38,6 +38,7 @@ mod cache;
 mod commit;
 mod committed;
 mod data;
+mod data_sums;
 mod device;
 mod dirty;
 mod epoch;
@@ -56,10 +57,12 @@ mod readahead;
 mod reader;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedules;
+mod scrub;
 mod seal;
 mod state;
 mod stats;
 mod store;
+mod sum;
 mod tx;
 #[cfg(any(feature = "planted-race", feature = "planted-overrun", feature = "planted-alias"))]
 mod undefined;
@@ -80,6 +83,7 @@ pub use fault::{Fault, Want};
 pub use gate::{Closed, Entered, Gate, SLOTS};
 pub use range::BlockRange;
 pub use reader::Reader;
+pub use scrub::{IdleReads, ScrubbedData};
 pub use stats::StoreStats;
 pub use store::{Backing, Store};
 pub use tx::{Log, Tx};

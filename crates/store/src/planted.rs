@@ -23,6 +23,10 @@ pub(crate) enum Bug {
     QuietWithoutCheck,
     /// A commit does not wait for write-behind.
     CommitBeforeWriteBehind,
+    /// Blocks of file data are overwritten in place although a commit has them.
+    OverwriteCommitted,
+    /// A snapshot does not compute checksums of data that were written early and have changed since.
+    StaleSums,
     /// A fetch ends and wakes no thread.
     SilentFetch,
 }

@@ -87,7 +87,7 @@ fn a_reader_copies_data_while_a_writer_writes_them() {
             let mut log = Log::default();
             let mut tx = Tx::new(&reader, &mut log);
             loop {
-                match tx.write_data(at, &[value; 1001]) {
+                match tx.write_data(at, &[value; 1001], true) {
                     Err(Fault::Miss { at, want }) => store.fetch(at, want).expect("data"),
                     other => break other.expect("inside"),
                 }

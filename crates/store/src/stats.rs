@@ -12,6 +12,10 @@ pub struct StoreStats {
     pub blocks_resident: u64,
     /// Blocks that may be resident.
     pub blocks_allowed: u64,
+    /// Blocks of file data that were compared with their checksums.
+    pub data_verified: u64,
+    /// Blocks of file data that do not match their checksums, where a thread needed them.
+    pub data_wrong: u64,
     /// Commits.
     pub commits: u64,
     /// Bytes of file data written in place.
@@ -36,6 +40,8 @@ impl Store {
             blocks_fetched: get(&self.blocks_fetched),
             blocks_resident: self.cache.resident(),
             blocks_allowed: self.cache.budget(),
+            data_verified: get(&self.data_sums.verified),
+            data_wrong: self.data_sums.wrong(),
             commits: get(&counters.commits),
             data_bytes: get(&counters.data_bytes),
             journal_bytes: get(&counters.journal_bytes),

@@ -5,6 +5,7 @@
 use crate::arena::Arena;
 use crate::cache::Cache;
 use crate::committed::CommitState;
+use crate::data_sums::DataSums;
 use crate::dirty::Dirty;
 use crate::epoch::{Epoch, Epochs};
 use crate::fault::expectation;
@@ -54,6 +55,7 @@ pub struct Store {
     pub(crate) commits: CommitState,
     pub(crate) write_queue: WriteQueue,
     pub(crate) marks: Marks,
+    pub(crate) data_sums: DataSums,
 }
 
 /// Smallest volume in bytes that gets huge pages: they cost a smaller one more memory than its content.
@@ -73,12 +75,15 @@ impl Store {
         sums: Checksummer,
         inode_size: InodeSize,
     ) -> std::io::Result<Self> {
-        let reserve = |room: u64| -> std::io::Result<[Arena; 3]> {
+        let ages = if matches!(backing, Backing::Memory) { 0 } else { size_of::<u32>() };
+        let reserve = |room: u64| -> std::io::Result<[Arena; 4]> {
             let blocks = (room / BLOCK) as usize;
-            Ok([Arena::reserve(room as usize)?, Arena::reserve(blocks)?, Arena::reserve(blocks)?])
+            let bytes = [room as usize, blocks, blocks, blocks * ages].map(Arena::reserve);
+            let [arena, states, dirty, ages] = bytes;
+            Ok([arena?, states?, dirty?, ages?])
         };
         // Under a limit on address space the volume still opens, but it cannot grow while it is open.
-        let [arena, states, dirty] = reserve(room.max(bytes)).or_else(|_| reserve(bytes))?;
+        let [arena, states, dirty, ages] = reserve(room.max(bytes)).or_else(|_| reserve(bytes))?;
         if bytes >= HUGE_PAGES_FROM && matches!(backing, Backing::Memory) {
             arena.prefer_huge_pages();
         }
@@ -99,6 +104,7 @@ impl Store {
             commits: CommitState::default(),
             write_queue: WriteQueue::default(),
             marks: Marks::default(),
+            data_sums: DataSums::new(ages),
         };
         for at in [0, SUPERBLOCK_COPY].into_iter().filter(|at| *at < bytes) {
             store.set_state(at / BLOCK, state::FIXED);

@@ -142,6 +142,21 @@ impl<'a> View<'a> {
         word.store(u64::from_ne_bytes(value), Relaxed);
     }
 
+    /// Writes a field of four bytes, also while other threads write the other half of its word.
+    pub(crate) fn store_shared(&self, field: Field<u32>, value: u32) {
+        if field.offset + 4 > self.len() {
+            return;
+        }
+        let shift = field.offset % WORD * 8;
+        let word = self.word(field.offset);
+        point();
+        let change = |old: u64| {
+            let bits = u64::from_le(old) & !(u64::from(u32::MAX) << shift) | u64::from(value) << shift;
+            Some(bits.to_le())
+        };
+        let _ = word.fetch_update(Relaxed, Relaxed, change);
+    }
+
     /// Makes a field at least `value`, also while other threads do so.
     #[inline(always)]
     pub(crate) fn raise(&self, field: Field<i64>, value: i64) {

@@ -86,7 +86,7 @@ impl Store {
         }
         std::mem::swap(changed, &mut rest);
         self.commits.needs_data.store(true, Ordering::SeqCst);
-        let left = self.guarded(|device| self.write_back(device, &mut data))?;
+        let left = self.guarded(|device| self.write_back(device, &mut data, true))?;
         self.commits.needs_data.store(false, Ordering::SeqCst);
         changed.extend(left.into_iter().flatten());
         Ok(())
@@ -96,15 +96,24 @@ impl Store {
         state::content(self.state(index)) == Some(DATA) && !self.commits.has_committed(index * BLOCK)
     }
 
-    /// Writes file data from their frames, consecutive blocks in one piece. Returns, in order, the blocks
-    /// that need another commit: those that a writer is changing, or that the cache has claimed for a short
-    /// time.
-    pub(crate) fn write_back(&self, device: &dyn Device, data: &mut Vec<u64>) -> Result<Vec<u64>, Fault> {
+    /// Writes file data from their frames, consecutive blocks in one piece, and stores their checksums where
+    /// no snapshot did. Returns, in order, the blocks that need another commit: those that a writer is
+    /// changing, or that the cache has claimed for a short time.
+    pub(crate) fn write_back(
+        &self,
+        device: &dyn Device,
+        data: &mut Vec<u64>,
+        sum: bool,
+    ) -> Result<Vec<u64>, Fault> {
         data.sort_unstable();
         data.dedup();
         let mut left = Vec::new();
         data.retain(|index| self.begin_write(*index, &mut left));
         debug_assert!(left.is_sorted());
+        // A block that changes from here on is dirty anew: it gets another checksum with the new bytes.
+        if sum {
+            self.sum_frames(data.iter())?;
+        }
         if data.is_empty() {
             return Ok(left);
         }

@@ -46,6 +46,7 @@ pub fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
         label: "testkit".to_owned(),
         uuid: Some(TEST_UUID),
         seed: Some(TEST_SEED),
+        data_checksums: true,
     }
 }
 

@@ -36,6 +36,9 @@ pub struct Mkfs {
     /// Identity of the volume [default: random]
     #[arg(long, value_parser = parse_uuid)]
     uuid: Option<[u8; 16]>,
+    /// Keep no checksums of file data, and overwrite them in place
+    #[arg(long)]
+    no_data_checksums: bool,
     /// Overwrite the content of IMAGE
     #[arg(long, short)]
     force: bool,
@@ -57,6 +60,7 @@ impl Mkfs {
             label: self.label.clone(),
             uuid: self.uuid,
             seed: None,
+            data_checksums: !self.no_data_checksums,
         };
         let volume = match &self.image {
             Image::Memory(_) => Volume::create_memory(&options),

@@ -194,17 +194,28 @@ fn together(
 /// Creates the inodes of new objects. Returns the inode number of each object.
 fn make_inodes(edit: &mut Edit<'_>, plan: &BatchPlan<'_>) -> Outcome<Vec<u64>> {
     let mut inos: Vec<u64> = plan.objects.iter().map(|object| object.ino).collect();
+    // The last parent, and the flags that it passes on.
+    let mut inherits = (0, 0);
     for (number, object) in plan.objects.iter().enumerate() {
         if object.ino != 0 || object.is_gone {
             continue;
         }
+        let parent = inos[object.parent as usize];
+        if inherits.0 != parent {
+            // A parent that is made later was moved there: nothing is inherited from it.
+            let flags =
+                if parent == 0 { 0 } else { Inode::load(edit.core, parent)?.inherited(FileKind::File) };
+            inherits = (parent, flags);
+        }
+        let is_plain = matches!(object.kind, FileKind::File | FileKind::Directory);
         let new = NewInode {
             kind: object.kind,
             perm: object.perm,
             uid: 0,
             gid: object.gid,
             rdev: 0,
-            parent: if object.kind == FileKind::Directory { inos[object.parent as usize] } else { 0 },
+            parent: if object.kind == FileKind::Directory { parent } else { 0 },
+            flags: if is_plain { inherits.1 } else { 0 },
         };
         let node = inode::make(edit, &new)?;
         inos[number] = node.ino;

@@ -5,10 +5,13 @@ use super::invariants as iv;
 use super::journal::JournalState;
 use super::pass::{Claim, Pass};
 use crate::error::Outcome;
-use crate::space;
+use crate::extent::Extent;
+use crate::mkfs;
+use crate::space::{self, Reserved};
+use lanefs_format::superblock::Superblock;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, FileKind, GROUP,
-    SUPERBLOCK_COPY, chunk_entry, group as g, inode as f,
+    chunk_entry, group as g, inode as f,
 };
 
 /// Returns true for kinds of blocks that lie in metadata chunks, after the tables.
@@ -18,20 +21,20 @@ fn is_in_chunks(kind: BlockKind) -> bool {
 }
 
 impl Pass<'_, '_> {
-    /// Positions, and lengths in blocks, of structures at fixed positions.
-    fn reserved(&self) -> [(u64, u64); 4] {
-        let s = &self.superblock;
-        let groups = (self.core.groups() / BLOCK, self.core.group_count());
+    /// The blocks that no file gets.
+    pub(super) fn reserved(&self) -> Reserved {
+        let (groups, group_count) = (self.core.groups(), self.core.group_count());
         // A damaged journal yields to everything else.
-        let journal_blocks = if self.journal == JournalState::Sound { s.journal_blocks } else { 0 };
-        [(0, 1), (SUPERBLOCK_COPY / BLOCK, 1), groups, (s.journal / BLOCK, journal_blocks)]
+        let sound = self.journal == JournalState::Sound;
+        let journal_blocks = if sound { self.superblock.journal_blocks } else { 0 };
+        mkfs::reserved(&Superblock { groups, group_count, journal_blocks, ..self.superblock.clone() })
     }
 
     /// Reads the group table: claims structures at fixed positions, and takes over the masks of metadata
     /// chunks as far as they are credible.
     pub(super) fn read_groups(&mut self) -> Outcome<()> {
-        for (first, count) in self.reserved() {
-            self.claimed.set_all(first, count);
+        for extent in self.reserved().fixed {
+            self.claimed.set_all(extent.first, extent.count);
         }
         let mut readable = 0;
         for number in 0..self.core.group_count() {
@@ -79,8 +82,8 @@ impl Pass<'_, '_> {
     pub(super) fn may_hold_metadata(&self, chunk: u64) -> bool {
         let end = chunk + CHUNK;
         let overlaps =
-            |(first, count): (u64, u64)| first * BLOCK < end && (first + count) * BLOCK > chunk && count > 0;
-        end <= self.core.store.bytes() && !self.reserved().into_iter().any(overlaps)
+            |extent: &Extent| extent.first * BLOCK < end && extent.end() * BLOCK > chunk && extent.count > 0;
+        end <= self.core.store.bytes() && !self.reserved().fixed.iter().any(overlaps)
     }
 
     /// True where a chunk without a readable table holds a block that verifies as metadata.
@@ -142,7 +145,9 @@ impl Pass<'_, '_> {
             }
             self.claimed.set_all(chunk / BLOCK, CHUNK_HEADER_BLOCKS);
             for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                self.read_chunk_entry(chunk + place * BLOCK, good, late)?;
+                if !self.is_sums_block(chunk + place * BLOCK) {
+                    self.read_chunk_entry(chunk + place * BLOCK, good, late)?;
+                }
             }
         }
         Ok(())

@@ -8,8 +8,9 @@ use crate::inode::{FLAG_MAP_HOLES, FLAG_UNLISTED};
 use crate::space;
 use lanefs_format::INODE_DEPTH_SHIFT;
 use lanefs_format::{
-    BLOCK, BlockKind, FileKind, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT, INODE_INLINE, InodeSize,
-    MAX_FILE_SIZE, MAX_MAP_DEPTH, MAX_SYMLINK, chunk_entry, extent, inode as f,
+    BLOCK, BlockKind, FileKind, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT, INODE_INLINE,
+    INODE_NO_DATA_CHECKSUMS, InodeSize, MAX_FILE_SIZE, MAX_MAP_DEPTH, MAX_SYMLINK, chunk_entry, extent,
+    inode as f,
 };
 use std::ops::Range;
 
@@ -84,10 +85,12 @@ pub(super) fn check_fields(
     let map = f::MAP.read(bytes).unwrap_or(0);
     let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
     let is_file = matches!(kind, FileKind::File | FileKind::Symlink);
+    let directory = FLAG_MAP_HOLES | INODE_NO_DATA_CHECKSUMS | 0xf << INODE_DEPTH_SHIFT;
+    let file = INODE_INLINE | INODE_NO_DATA_CHECKSUMS | 0xf << INODE_DEPTH_SHIFT | INODE_EXTENTS_MASK;
     let allowed = match kind {
-        FileKind::File | FileKind::Symlink => INODE_INLINE | 0xf << INODE_DEPTH_SHIFT | INODE_EXTENTS_MASK,
-        FileKind::Directory if is_list => FLAG_UNLISTED | FLAG_MAP_HOLES | 0xf << INODE_DEPTH_SHIFT,
-        FileKind::Directory => FLAG_MAP_HOLES | 0xf << INODE_DEPTH_SHIFT,
+        FileKind::File | FileKind::Symlink => file,
+        FileKind::Directory if is_list => FLAG_UNLISTED | directory,
+        FileKind::Directory => directory,
         _ => 0,
     };
     let mut good = flags & allowed;

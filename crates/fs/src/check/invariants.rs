@@ -48,6 +48,10 @@ invariants! {
     CHUNK_ENTRY_ZERO = "chunk-entry-zero", "a chunk table gives a checksum or a count to a block that has none";
     METADATA_LEAKED = "metadata-leaked", "a metadata block is marked used that belongs to nothing";
 
+    SUMS_CHECKSUM = "sums-checksum", "a block of checksums of file data does not verify; up to 1,008 blocks have none from now on";
+    SUMS_OWNER = "sums-owner", "a block of checksums names another group or another place in it; up to 1,008 blocks have none from now on";
+    SUMS_MISSING = "sums-missing", "a group in use has no blocks of checksums; its file data have none from now on";
+
     INODE_CHECKSUM = "inode-checksum", "an inode does not verify and is lost";
     INODE_MODE = "inode-mode", "the file type is unknown; it becomes a regular file";
     INODE_FLAGS = "inode-flags", "flags that do not fit the inode";

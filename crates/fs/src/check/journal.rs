@@ -58,7 +58,7 @@ impl Pass<'_, '_> {
         let first = at / BLOCK;
         let is_free = blocks >= LEAST
             && !self.claimed.any(first, blocks)
-            && !(at / CHUNK..=(at + (blocks - 1) * BLOCK) / CHUNK).any(|c| self.is_metadata_chunk(c * CHUNK));
+            && !(at / CHUNK..=(at + (blocks - 1) * BLOCK) / CHUNK).any(|c| self.may_be_metadata(c * CHUNK));
         if is_free {
             self.claimed.set_all(first, blocks);
             self.journal = JournalState::Damaged(Some((at, blocks)));
@@ -74,11 +74,16 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// True inside a metadata chunk, and inside one that will be one for the checksums of its group.
+    fn may_be_metadata(&self, at: u64) -> bool {
+        self.is_metadata_chunk(at) || self.is_for_sums(at & !(CHUNK - 1))
+    }
+
     /// First of `count` consecutive blocks that nothing has claimed, outside of metadata chunks.
     fn find_free(&self, count: u64) -> Option<u64> {
         let (mut first, mut at) = (0, 0);
         while at < self.blocks() {
-            let used = if self.is_metadata_chunk(at * BLOCK) {
+            let used = if self.may_be_metadata(at * BLOCK) {
                 BLOCKS_PER_CHUNK - at % BLOCKS_PER_CHUNK
             } else {
                 u64::from(self.claimed.get(at))

@@ -43,6 +43,7 @@ mod names;
 mod pass;
 mod report;
 mod space;
+mod sums;
 mod trees;
 mod volume;
 mod walk;
@@ -150,6 +151,7 @@ impl Volume {
         pass.check_journal(damage)?;
         pass.read_groups()?;
         pass.read_chunks()?;
+        pass.check_sums()?;
         pass.survey_inodes()?;
         pass.walk_inodes(progress)?;
         pass.place_journal();

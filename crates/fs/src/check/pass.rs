@@ -243,7 +243,8 @@ impl<'v, 'w> Pass<'v, 'w> {
         let mut chunks = first / BLOCKS_PER_CHUNK..=(end - 1) / BLOCKS_PER_CHUNK;
         let fault = if self.patience < words {
             &iv::BLOCK_OWNED_TWICE
-        } else if chunks.any(|chunk| self.is_metadata_chunk(chunk * CHUNK)) {
+        } else if chunks.any(|chunk| self.is_metadata_chunk(chunk * CHUNK) || self.is_for_sums(chunk * CHUNK))
+        {
             &iv::DATA_IN_METADATA
         } else if self.claimed.any(first, count) {
             &iv::BLOCK_OWNED_TWICE
@@ -300,6 +301,7 @@ fn checksum_of(kind: BlockKind) -> &'static iv::Invariant {
         BlockKind::Xattr => &iv::XATTR_CHECKSUM,
         BlockKind::Inodes => &iv::INODE_CHECKSUM,
         BlockKind::Group => &iv::GROUP_CHECKSUM,
+        BlockKind::Sums => &iv::SUMS_CHECKSUM,
         BlockKind::ChunkHeader | BlockKind::Superblock | BlockKind::Journal => &iv::CHUNK_CHECKSUM,
     }
 }

@@ -22,6 +22,7 @@ impl Pass<'_, '_> {
     /// free blocks.
     pub(super) fn check_space(&mut self) -> Outcome<u64> {
         self.settle();
+        self.check_sums_are_there()?;
         let mut claims = std::mem::take(&mut self.claims);
         claims.retain(|claim| self.claimed.get(claim.at / BLOCK));
         claims.sort_unstable_by_key(|claim| claim.at);
@@ -125,13 +126,12 @@ impl Pass<'_, '_> {
     fn check_group(&mut self, number: u64, masks: Masks) -> Outcome<u64> {
         let first = number * BLOCKS_PER_GROUP;
         let inside = self.blocks().saturating_sub(first).min(BLOCKS_PER_GROUP);
+        let reserved = self.reserved();
         let wanted: Vec<u64> = (0..g::BITMAP.len as u64)
             .map(|i| {
                 let chunk = i * 64 / BLOCKS_PER_CHUNK;
-                let end = inside.saturating_sub(i * 64).min(64);
-                let past = if end == 64 { 0 } else { u64::MAX << end };
                 let whole = if masks.metadata >> chunk & 1 != 0 { u64::MAX } else { 0 };
-                self.claimed.word(first / 64 + i) | past | whole
+                self.claimed.word(first / 64 + i) | reserved.word(number, i) | whole
             })
             .collect();
         let free: u64 = wanted.iter().map(|word| u64::from(word.count_zeros())).sum();

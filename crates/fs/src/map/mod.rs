@@ -97,13 +97,30 @@ pub(crate) fn allocate_hole(
     count: u64,
     unwritten: bool,
 ) -> Outcome<(u64, u64)> {
-    let goal = match block.checked_sub(1).map(|before| lookup(edit.core, node, before, 1)).transpose()? {
-        Some(Mapping { state: MapState::Data(at) | MapState::Unwritten(at), .. }) => Some(at / BLOCK + 1),
-        _ => None,
-    };
+    let goal = goal(edit, node, block)?;
     let extent = space::alloc_extent(edit, goal, node.view.get(f::BLOCKS), count)?;
     map_extent(edit, node, block, extent, unwritten)?;
     Ok((extent.first * BLOCK, extent.count))
+}
+
+/// Gives written blocks of a file new places: the start of `count` blocks from `block` on. Returns their
+/// position and their number. The old blocks are freed; the caller writes the new ones.
+pub(crate) fn replace(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, count: u64) -> Outcome<(u64, u64)> {
+    let goal = goal(edit, node, block)?;
+    // A search for the best place, as for a file that grows, would cost more than a small write.
+    let extent = space::alloc_extent(edit, goal, 0, count)?;
+    punch(edit, node, block, block + extent.count)?;
+    map_extent(edit, node, block, extent, false)?;
+    Ok((extent.first * BLOCK, extent.count))
+}
+
+/// Returns the block behind that of the file's block before `block`, where there is one.
+fn goal(edit: &Edit<'_>, node: Inode<'_>, block: u64) -> Outcome<Option<u64>> {
+    let before = block.checked_sub(1).map(|before| lookup(edit.core, node, before, 1)).transpose()?;
+    Ok(match before {
+        Some(Mapping { state: MapState::Data(at) | MapState::Unwritten(at), .. }) => Some(at / BLOCK + 1),
+        _ => None,
+    })
 }
 
 /// Marks unwritten blocks as written; all of them are unwritten.

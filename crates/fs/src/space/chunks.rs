@@ -1,8 +1,9 @@
 //! Metadata chunks: metadata blocks behind a table that describes them.
 
 use super::extents::free_data;
-use super::groups::{alloc_chunk, chunk_at, clear_bits, free_chunk, of_chunk, peek};
-use crate::attempt::Core;
+use super::groups::{chunk_at, clear_bits, free_chunk, of_chunk, peek};
+use super::tables::{chunk_table, table_entry};
+use super::take::alloc_chunk;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::extent::Extent;
@@ -11,18 +12,7 @@ use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, chunk_entry, chunk_header,
     group as f,
 };
-use lanefs_store::{Fault, Store, View};
-
-/// The header of a chunk's table.
-pub(crate) fn chunk_table<'v>(core: &Core<'v>, chunk: u64) -> Outcome<View<'v>> {
-    core.store.part(chunk, chunk_header::SIZE, BlockKind::ChunkHeader)
-}
-
-/// The table entry of the metadata block at `at`.
-pub(crate) fn table_entry<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
-    let (block, offset) = Store::table_entry(at);
-    core.store.part(block + offset as u64, chunk_entry::SIZE, BlockKind::ChunkHeader)
-}
+use lanefs_store::{Fault, View};
 
 /// Allocates a metadata block: zeros behind the common header.
 ///
@@ -92,16 +82,6 @@ fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
         }
         chunk => chunk?,
     };
-    for block in 0..CHUNK_HEADER_BLOCKS {
-        let view = edit.tx.fresh(chunk + block * BLOCK, BlockKind::ChunkHeader, 0)?;
-        // The second block of the table has entries only; the first one begins with a header.
-        edit.tx.set(view, chunk_header::KIND, if block == 0 { BlockKind::ChunkHeader as u8 } else { 0 });
-        edit.tx.set(view, chunk_header::OWNER, if block == 0 { chunk } else { 0 });
-    }
-    let header = chunk_table(edit.core, chunk)?;
-    edit.tx.set(header, chunk_header::USED, CHUNK_HEADER_BLOCKS as u32);
-    let (group, bit) = of_chunk(edit.core, chunk)?;
-    edit.tx.put(group, f::ROOM, group.get(f::ROOM) | bit);
     (edit.hints.chunk, edit.hints.chunk_slot) = (chunk, CHUNK_HEADER_BLOCKS);
     Ok(())
 }

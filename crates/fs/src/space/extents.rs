@@ -9,7 +9,8 @@
 //!   where they fit best: into the shortest free extent that is long enough for the file's expected size,
 //!   else into the longest.
 
-use super::groups::{clear_bits, mark_used, next, peek, seem_used};
+use super::groups::{clear_bits, next, peek, seem_used};
+use super::take::mark_used;
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;

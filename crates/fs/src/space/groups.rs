@@ -7,7 +7,7 @@ use crate::extent::Extent;
 use crate::writer::Freed;
 use lanefs_alloc::bitmap;
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNKS_PER_GROUP, Code, group as f,
+    BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNKS_PER_GROUP, group as f, sums_chunk,
 };
 use lanefs_store::{Fault, View};
 
@@ -34,6 +34,11 @@ pub(super) fn peek<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
     core.store.peek(core.groups() + number * BLOCK, BlockKind::Group)
 }
 
+/// True for the chunk of a group in which the checksums of its file data begin.
+fn is_for_sums(core: &Core<'_>, number: u64, chunk: u64) -> bool {
+    core.store.has_data_checksums() && chunk_at(number, chunk) == sums_chunk(number)
+}
+
 /// The first block of a group from bit `from` on that is used, or that is free; `end` where there is none
 /// before it.
 pub(super) fn next(view: View<'_>, from: u64, end: u64, used: bool) -> u64 {
@@ -42,7 +47,7 @@ pub(super) fn next(view: View<'_>, from: u64, end: u64, used: bool) -> u64 {
 }
 
 /// Sets or clears bits, each of which must have been the other.
-fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, used: bool) -> Outcome<()> {
+pub(super) fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, used: bool) -> Outcome<()> {
     let view = group(edit.core, number)?;
     let end = first.saturating_add(count);
     if end > BLOCKS_PER_GROUP {
@@ -62,25 +67,6 @@ fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, used: bool) ->
     edit.tx.put(view, f::FREE, left.ok_or(Fault::damaged(view.at(), "the count of free blocks is wrong"))?);
     edit.counts.free_blocks += if used { -(count as i64) } else { count as i64 };
     Ok(())
-}
-
-/// Marks blocks as used, from block `first` on: as many as are free, `most` at most. Returns their number.
-pub(super) fn mark_used(edit: &mut Edit<'_>, first: u64, most: u64) -> Outcome<u64> {
-    let (mut at, end) = (first, first.saturating_add(most));
-    while at < end && at / BLOCKS_PER_GROUP < edit.core.group_count() {
-        let number = at / BLOCKS_PER_GROUP;
-        let (bit, stop) = (at % BLOCKS_PER_GROUP, (end - number * BLOCKS_PER_GROUP).min(BLOCKS_PER_GROUP));
-        let used = next(group(edit.core, number)?, bit, stop, true);
-        if bit < used {
-            flip(edit, number, bit, used - bit, true)?;
-            at += used - bit;
-        }
-        if used < stop {
-            break;
-        }
-    }
-    debug_assert!(at <= end, "{} blocks instead of {most}", at - first);
-    Ok(at - first)
 }
 
 /// True where all blocks of an extent probably hold file data.
@@ -112,37 +98,15 @@ pub(crate) fn clear_bits(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
         let first_bit = at % BLOCKS_PER_GROUP;
         let view = group(edit.core, number)?;
         let mut chunks = first_bit / BLOCKS_PER_CHUNK..=(first_bit + (stop - at) - 1) / BLOCKS_PER_CHUNK;
-        if chunks.any(|chunk| view.get(f::METADATA) & (1 << chunk) != 0) {
+        if chunks
+            .any(|chunk| view.get(f::METADATA) & (1 << chunk) != 0 || is_for_sums(edit.core, number, chunk))
+        {
             return Err(Fault::damaged(at * BLOCK, "file data inside a metadata chunk"));
         }
         flip(edit, number, first_bit, stop - at, false)?;
         at = stop;
     }
     Ok(())
-}
-
-/// Takes a whole free chunk for metadata and returns its position. With `sparing`, only a group that is half
-/// free serves.
-pub(crate) fn alloc_chunk(edit: &mut Edit<'_>, sparing: bool) -> Outcome<u64> {
-    let groups = edit.core.group_count();
-    let home = edit.hints.chunk / BLOCK / BLOCKS_PER_GROUP % groups;
-    let least = if sparing { BLOCKS_PER_GROUP / 2 } else { BLOCKS_PER_CHUNK };
-    for i in 0..groups {
-        let number = (home + i) % groups;
-        if peek(edit.core, number)?.get(f::FREE) < least {
-            continue;
-        }
-        let view = group(edit.core, number)?;
-        for chunk in 0..CHUNKS_PER_GROUP {
-            let words = (chunk * 8..chunk * 8 + 8).map(|w| view.get(f::BITMAP.index(w as usize)));
-            if words.into_iter().all(|word| word == 0) {
-                flip(edit, number, chunk * BLOCKS_PER_CHUNK, BLOCKS_PER_CHUNK, true)?;
-                edit.tx.put(view, f::METADATA, view.get(f::METADATA) | 1 << chunk);
-                return Ok((number * BLOCKS_PER_GROUP + chunk * BLOCKS_PER_CHUNK) * BLOCK);
-            }
-        }
-    }
-    Err(Code::NoSpace.into())
 }
 
 /// Gives an empty metadata chunk back.
@@ -165,35 +129,4 @@ pub(crate) fn of_chunk<'v>(core: &Core<'v>, at: u64) -> Outcome<(View<'v>, u64)>
 pub(crate) fn chunk_at(number: u64, chunk: u64) -> u64 {
     debug_assert!(chunk < CHUNKS_PER_GROUP, "chunk {chunk} of a group");
     (number * BLOCKS_PER_GROUP + chunk * BLOCKS_PER_CHUNK) * BLOCK
-}
-
-/// Makes the table blocks of groups `from..to` for a volume of `bytes` bytes. Blocks behind its end are
-/// marked as used.
-pub(crate) fn init_groups(edit: &mut Edit<'_>, from: u64, to: u64, bytes: u64) -> Outcome<()> {
-    for number in from..to {
-        let at = edit.core.groups() + number * BLOCK;
-        let view = edit.tx.fresh(at, BlockKind::Group, number)?;
-        let blocks = (bytes / BLOCK - number * BLOCKS_PER_GROUP).min(BLOCKS_PER_GROUP);
-        for word in 0..f::BITMAP.len {
-            let first = word as u64 * 64;
-            let free = blocks.saturating_sub(first).min(64);
-            let used = if free == 64 { 0 } else { u64::MAX << free };
-            edit.tx.set(view, f::BITMAP.index(word), used);
-        }
-        edit.tx.set(view, f::FREE, blocks);
-        edit.counts.free_blocks += blocks as i64;
-    }
-    Ok(())
-}
-
-/// Marks blocks as used that no file gets (by mkfs and grow).
-pub(crate) fn reserve(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
-    let (mut at, end) = (extent.first, extent.end());
-    while at < end {
-        let number = at / BLOCKS_PER_GROUP;
-        let stop = ((number + 1) * BLOCKS_PER_GROUP).min(end);
-        flip(edit, number, at % BLOCKS_PER_GROUP, stop - at, true)?;
-        at = stop;
-    }
-    Ok(())
 }

@@ -1,7 +1,8 @@
 //! Allocation of inodes in inode blocks, which are metadata blocks.
 
-use super::chunks::{alloc_block, chunk_table, free_block, table_entry};
+use super::chunks::{alloc_block, free_block};
 use super::groups::{chunk_at, group, of_chunk, peek};
+use super::tables::{chunk_table, table_entry};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;

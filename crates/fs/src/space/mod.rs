@@ -3,7 +3,8 @@
 //! Data blocks come from the bitmaps of block groups: large extents directly, small ones from the
 //! [preallocation](crate::prealloc) of the writer. Metadata blocks come from metadata chunks, which are
 //! aligned and are taken from the bitmaps as a whole. Inodes come from inode blocks, which are metadata
-//! blocks. [`Hints`](crate::hints::Hints) remember where to search next; the truth is in the blocks of the
+//! blocks. The checksums of a group's file data lie in its first metadata chunk, which is made when the group
+//! is first used. [`Hints`](crate::hints::Hints) remember where to search next; the truth is in the blocks of the
 //! volume.
 
 mod chunks;
@@ -11,9 +12,14 @@ mod extents;
 mod groups;
 mod inodes;
 mod recount;
+mod reserved;
+mod tables;
+mod take;
 
-pub(crate) use chunks::{alloc_block, free_block, make_free, table_entry};
+pub(crate) use chunks::{alloc_block, free_block, make_free};
 pub(crate) use extents::{alloc_direct, alloc_extent, put_back};
-pub(crate) use groups::{clear_bits, free_extent, group, init_groups, of_chunk, reserve};
+pub(crate) use groups::{clear_bits, free_extent, group, of_chunk};
 pub(crate) use inodes::{alloc_inode, free_inode, may_hold_inodes};
 pub(crate) use recount::recount;
+pub(crate) use reserved::{Reserved, clear_of_sums, free_table, init_groups, lay_out, reserve};
+pub(crate) use tables::{make_all_sums, make_sums, table_entry};

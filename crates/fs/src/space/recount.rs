@@ -1,7 +1,7 @@
 //! The counts of the superblock, recounted after a crash.
 
-use super::chunks::table_entry;
 use super::groups::group;
+use super::tables::table_entry;
 use crate::attempt::Core;
 use crate::error::Outcome;
 use lanefs_format::{

@@ -5,7 +5,7 @@ use lanefs::format::dir::{Slot, entry, index, leaf, tree};
 use lanefs::format::{
     Array, BLOCK, BlockKind, BlockSize, CHUNK, DirRoot, Field, GROUP, INODE_CORE, JOURNAL_COMMIT, Pointer,
     SUPERBLOCK_COPY, UNIT, chunk_entry, chunk_header, dir_inode_128 as tail, extent, group, inode,
-    journal_commit, journal_header, superblock::fields, xattr_block,
+    journal_commit, journal_header, sums, sums_chunk, superblock::fields, xattr_block,
 };
 use lanefs::{FileKind, Volume};
 
@@ -311,6 +311,14 @@ pub(crate) const FAULTS: &[Fault] = &[
     }),
     ("chunk-checksum", |i, _| i.spoil(chunk(i))),
     ("chunk-checksum", |i, _| i.spoil(chunk(i) + BLOCK)),
+    ("sums-checksum", |i, _| i.spoil(sums_chunk(0) + 5 * BLOCK)),
+    ("sums-owner", |i, _| i.put(sums_chunk(0) + 5 * BLOCK, sums::OWNER, 1)),
+    ("sums-owner", |i, _| i.put(sums_chunk(0) + 5 * BLOCK, sums::NUMBER, 4)),
+    ("sums-missing", |i, _| flip(i, group_at(i), group::METADATA, sums_chunk(0) / CHUNK)),
+    ("chunk-entry-kind", |i, _| {
+        i.put(Image::entry_of(sums_chunk(0) + 5 * BLOCK), chunk_entry::KIND, BlockKind::Leaf as u8);
+    }),
+    ("chunk-entry-owner", |i, _| i.put(Image::entry_of(sums_chunk(0) + 5 * BLOCK), chunk_entry::OWNER, 7)),
     ("chunk-used", |i, _| add(i, chunk(i), chunk_header::USED, 1)),
     ("chunk-entry-kind", |i, p| {
         let at = Image::entry_of(first_leaf(i, p.tree));

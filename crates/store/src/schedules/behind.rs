@@ -33,7 +33,7 @@ fn a_file_that_moves() {
                         let inode = tx.reader().block(INODE, KIND)?;
                         tx.put(inode, LEFT, version);
                         tx.validate()?;
-                        tx.write_new_data(place(version), &data)
+                        tx.write_new_data(place(version), &data, true)
                     });
                     assert_eq!(written, Ok(()));
                 }

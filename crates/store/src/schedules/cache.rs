@@ -189,7 +189,7 @@ fn data_of_a_file(blocks: u64, ahead: bool) {
                     tx.put(inode, LEFT, version);
                     tx.prepare_data(DATA, len)?;
                     tx.validate()?;
-                    tx.write_data(DATA, &data)
+                    tx.write_data(DATA, &data, true)
                 });
                 assert_eq!(written, Ok(()));
             }
@@ -218,7 +218,7 @@ fn written_while_it_leaves() {
         scope.spawn(|| world.store.drop_clean());
         scope.spawn(|| {
             let data = 8u64.to_le_bytes().repeat(BLOCK as usize / 8);
-            assert_eq!(world.change(|tx| tx.write_data(DATA, &data)), Ok(()));
+            assert_eq!(world.change(|tx| tx.write_data(DATA, &data, true)), Ok(()));
         });
     });
     let mut word = [0; 8];
@@ -241,7 +241,7 @@ fn parts_of_a_block() {
                     tx.put(inode, LEFT, old + 1);
                     tx.prepare_data(at, 8)?;
                     tx.validate()?;
-                    tx.write_data(at, &value.to_le_bytes())
+                    tx.write_data(at, &value.to_le_bytes(), true)
                 });
                 assert_eq!(written, Ok(()));
             });

@@ -102,7 +102,7 @@ fn data(blocks: u64, journal: bool) {
                     tx.put(inode, LEFT, version);
                     tx.prepare_data(DATA, len)?;
                     tx.validate()?;
-                    tx.write_data(DATA, &data)
+                    tx.write_data(DATA, &data, true)
                 });
                 assert_eq!(written, Ok(()));
                 find(version);
@@ -121,7 +121,7 @@ fn overwrite(world: &World, blocks: u64, value: u64) {
     let data = value.to_le_bytes().repeat((blocks * BLOCK) as usize / 8);
     let written = world.change(|tx| {
         tx.prepare_data(DATA, data.len())?;
-        tx.write_data(DATA, &data)
+        tx.write_data(DATA, &data, true)
     });
     assert_eq!(written, Ok(()));
 }
@@ -203,7 +203,7 @@ fn freed_while_they_are_written() {
             let changed = world.change(|tx| {
                 let inode = tx.reader().block(A, KIND)?;
                 tx.put(inode, LEFT, 1u64);
-                tx.write_data(DATA, &1u64.to_le_bytes().repeat(2 * BLOCK as usize / 8))
+                tx.write_data(DATA, &1u64.to_le_bytes().repeat(2 * BLOCK as usize / 8), true)
             });
             assert_eq!(changed, Ok(()));
             let freed = world.change(|tx| {

@@ -45,6 +45,13 @@ impl Medium {
         self.0.bytes.write_slice(at, &block).expect("inside");
     }
 
+    /// Returns a device with a copy of the bytes, as a crash leaves them now.
+    pub(super) fn copy(&self) -> Self {
+        let mut bytes = vec![0; self.0.bytes.len() as usize];
+        self.0.bytes.read_slice(0, &mut bytes).expect("inside");
+        Medium(Arc::new(Inner { bytes: MemoryDevice::new(bytes), reads: 0.into(), failures: 0.into() }))
+    }
+
     /// Returns the eight bytes at a position.
     pub(super) fn word(&self, at: u64) -> u64 {
         let mut word = [0; 8];

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `explorer`, `world`, `medium` | the explorer; a store and the operations of a volume on it; a device that counts and fails |
 //! | `reads`, `writes`, `gate` | concurrency |
-//! | `fetches`, `cache`, `behind`, `commits` | fetches, eviction, write-behind, durability |
+//! | `fetches`, `cache`, `behind`, `commits`, `sums` | fetches, eviction, write-behind, durability, checksums of file data |
 
 mod behind;
 mod cache;
@@ -19,5 +19,6 @@ mod fetches;
 mod gate;
 mod medium;
 mod reads;
+mod sums;
 mod world;
 mod writes;

@@ -1,7 +1,7 @@
 //! A store, and the operations of a volume on it: attempts and reattempts, changes, commits.
 
 use super::medium::{Medium, SUMS};
-use crate::{Backing, Fault, Gate, Log, Reader, Store, Tx};
+use crate::{Backing, Device, Fault, Gate, Log, Reader, Store, Tx};
 use lanefs_format::{BLOCK, BlockKind, Field, InodeSize};
 use lanefs_sync::Mutex;
 use std::collections::BTreeSet;
@@ -27,7 +27,11 @@ pub(super) struct World {
 
 impl World {
     fn new(backing: Backing, budget_blocks: u64) -> Self {
-        let bytes = BLOCKS * BLOCK;
+        Self::of_size(backing, BLOCKS, budget_blocks)
+    }
+
+    fn of_size(backing: Backing, blocks: u64, budget_blocks: u64) -> Self {
+        let bytes = blocks * BLOCK;
         let store = Store::new(backing, bytes, bytes, budget_blocks * BLOCK, SUMS, InodeSize::B256);
         let store = store.expect("address space");
         World { store, gate: Gate::new(Log::default), committing: Mutex::new(()) }
@@ -45,6 +49,14 @@ impl World {
     /// Returns a store on a device, of which `budget_blocks` blocks may be in memory.
     pub(super) fn on(medium: &Medium, budget_blocks: u64) -> Self {
         Self::new(Backing::Device(Box::new(medium.clone())), budget_blocks)
+    }
+
+    /// Returns a store on all of a device, with checksums of file data.
+    pub(super) fn with_sums(medium: &Medium, budget_blocks: u64) -> Self {
+        let blocks = medium.len() / BLOCK;
+        let world = Self::of_size(Backing::Device(Box::new(medium.clone())), blocks, budget_blocks);
+        world.store.use_data_checksums();
+        world
     }
 
     /// Does a read-only operation as a volume does: attempts until one is accepted, the last with the gate

@@ -1,10 +1,11 @@
 //! The trees that a crash may leave.
 //!
 //! Metadata are a prefix: the tree is as after operation m, where m is no earlier than the last acknowledged
-//! operation and no later than the last one begun. Content in blocks is looser: each sector of a file may be
-//! as it was after any operation since the file's data were last made durable, because it is written in
-//! place. So a sector is right when it equals that sector of the file in any of these snapshots, in its last
-//! block padded with zeros. Any other bytes, another file's or those of free space, are an error.
+//! operation and no later than the last one begun. On a volume with checksums of file data content is as
+//! after the same operation. On others content in blocks is looser: each sector of a file may be as it was
+//! after any operation since the file's data were last made durable, because it is written in place. So a
+//! sector is right when it equals that sector of the file in any of these snapshots, in its last block padded
+//! with zeros. Any other bytes, another file's or those of free space, are an error.
 
 use super::fill::explain;
 use super::image::SECTOR;
@@ -92,12 +93,21 @@ impl Oracle {
             if known == bytes {
                 continue;
             }
-            self.sectors(node, expected, bytes, allowed).map_err(|what| format!("{}: {what}", show(path)))?;
+            let exact = expected.inline || found.summed;
+            self.sectors(node, expected, exact, bytes, allowed)
+                .map_err(|what| format!("{}: {what}", show(path)))?;
         }
         Ok(())
     }
 
-    fn sectors(&self, node: &Node, expected: &Node, bytes: &[u8], allowed: &Allowed) -> Result<(), String> {
+    fn sectors(
+        &self,
+        node: &Node,
+        expected: &Node,
+        exact: bool,
+        bytes: &[u8],
+        allowed: &Allowed,
+    ) -> Result<(), String> {
         let identity = node.meta.identity;
         let first = allowed.files.get(&identity.0).map_or(allowed.data, |own| allowed.data.max(*own));
         let versions: Vec<&Version> = self
@@ -107,7 +117,7 @@ impl Oracle {
             .flatten()
             .filter(|version| version.last >= first && version.first <= allowed.last)
             .collect();
-        let exact = expected.inline.then_some(expected.content.as_deref()).flatten();
+        let exact = exact.then_some(expected.content.as_deref()).flatten();
         for (index, sector) in bytes.chunks(SECTOR).enumerate() {
             let at = index * SECTOR;
             let right = match exact {

@@ -48,6 +48,8 @@ pub struct Tree {
     pub(super) nodes: BTreeMap<Vec<u8>, Node>,
     /// Hash of everything but file content.
     pub(super) print: u64,
+    /// File data have checksums, so their blocks are not overwritten in place.
+    pub(super) summed: bool,
 }
 
 impl Tree {
@@ -92,7 +94,8 @@ impl Tree {
         for (path, node) in &nodes {
             (path, &node.meta).hash(&mut hasher);
         }
-        Ok(Tree { nodes, print: hasher.finish() })
+        let summed = volume.superblock().has_data_checksums();
+        Ok(Tree { nodes, print: hasher.finish(), summed })
     }
 }
 

@@ -154,6 +154,7 @@ fn structure(editor: &Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) ->
         BlockKind::Tree => (named("tree"), 0),
         BlockKind::Index => (named("index"), 0),
         BlockKind::Xattr => (named("xattr_block"), 0),
+        BlockKind::Sums => (named("sums"), 0),
         BlockKind::Journal => (named("journal_descriptor"), 0),
         BlockKind::Inodes => {
             let size = editor.base().superblock.inode_size.bytes() as usize;

@@ -109,6 +109,14 @@ impl<'s> Naive<'s> {
         self.superblock.data_checksums && (first..first + SUMS_BLOCKS * BLOCK).contains(&at)
     }
 
+    /// Returns true for a block of a group's chunk of checksums, and of a group that has no room for one.
+    pub(super) fn is_reserved_for_sums(&self, group: u64, block: u64) -> bool {
+        let first = first_sums(group) / BLOCK - 2;
+        let end = first + CHUNK_BLOCKS;
+        self.superblock.data_checksums
+            && (end * BLOCK > self.superblock.bytes || (first..end).contains(&block))
+    }
+
     /// A block of the group table.
     pub(super) fn group(&self, number: u64) -> Read<Rc<[u8]>> {
         let at = self.superblock.groups + number * BLOCK;

@@ -60,7 +60,8 @@ impl Naive<'_> {
                 let is_set = group.u64(64 + bit as usize / 64 * 8) >> (bit % 64) & 1 != 0;
                 let in_chunk = group.u64(24) >> (bit / CHUNK_BLOCKS) & 1 != 0;
                 let past_the_end = block * BLOCK >= self.superblock.bytes;
-                let in_use = in_chunk || past_the_end || self.claims.get(block).is_some();
+                let reserved = self.is_reserved_for_sums(number, block);
+                let in_use = in_chunk || past_the_end || reserved || self.claims.get(block).is_some();
                 ensure(is_set == in_use, || {
                     let user = self.claims.get(block);
                     format!("bit of block {:#x} is {is_set}; it is used by {user:?}", block * BLOCK)

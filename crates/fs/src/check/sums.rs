@@ -1,0 +1,112 @@
+//! The blocks of checksums of file data, each at the position that follows from its group.
+
+use super::invariants as iv;
+use super::pass::{Claim, Pass};
+use crate::error::Outcome;
+use crate::space;
+use lanefs_format::{
+    BLOCK, BLOCKS_PER_GROUP, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, GROUP, SUMS_PER_GROUP, chunk_entry,
+    group as g, sums, sums_chunk,
+};
+
+/// Position of a block of checksums.
+fn place_at(number: u64, place: u64) -> u64 {
+    sums_chunk(number) + (CHUNK_HEADER_BLOCKS + place) * BLOCK
+}
+
+impl Pass<'_, '_> {
+    /// True for a chunk that belongs to the checksums of its group.
+    pub(super) fn is_for_sums(&self, chunk: u64) -> bool {
+        self.superblock.has_data_checksums() && sums_chunk(chunk / GROUP) == chunk
+    }
+
+    /// True for a position of a block of checksums.
+    pub(super) fn is_sums_block(&self, at: u64) -> bool {
+        let chunk = at & !(CHUNK - 1);
+        let place = (at - chunk) / BLOCK;
+        let places = CHUNK_HEADER_BLOCKS..CHUNK_HEADER_BLOCKS + SUMS_PER_GROUP;
+        self.is_for_sums(chunk) && places.contains(&place)
+    }
+
+    /// Checks and claims the blocks of checksums of all groups that have them.
+    pub(super) fn check_sums(&mut self) -> Outcome<()> {
+        for number in 0..self.core.group_count() {
+            let chunk = sums_chunk(number);
+            if self.is_for_sums(chunk) && self.is_metadata_chunk(chunk) {
+                for place in 0..SUMS_PER_GROUP {
+                    self.check_sums_block(number, place)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sums_block(&mut self, number: u64, place: u64) -> Outcome<()> {
+        let at = place_at(number, place);
+        let fits = match self.load(at, BlockKind::Sums)? {
+            None => {
+                self.findings.add(at, &iv::SUMS_CHECKSUM, format!("group {number}"));
+                false
+            }
+            Some(view) => {
+                let fits = view.get(sums::OWNER) == number && view.get(sums::NUMBER) == place;
+                if !fits {
+                    self.findings.add(at, &iv::SUMS_OWNER, format!("group {number}"));
+                }
+                fits
+            }
+        };
+        if let Ok(entry) = space::table_entry(self.core, at) {
+            if entry.get(chunk_entry::KIND) != BlockKind::Sums as u8 {
+                self.findings.add(at, &iv::CHUNK_ENTRY_KIND, "a block of checksums");
+            }
+            if entry.get(chunk_entry::OWNER) != number {
+                self.findings.add(at, &iv::CHUNK_ENTRY_OWNER, format!("group {number}"));
+            }
+        }
+        if !fits {
+            self.mend(|edit| {
+                edit.tx.vacate(at);
+                space::make_sums(edit, number, place)
+            })?;
+        }
+        self.claim_sums(number, place);
+        Ok(())
+    }
+
+    fn claim_sums(&mut self, number: u64, place: u64) {
+        let at = place_at(number, place);
+        self.claimed.set(at / BLOCK);
+        if self.mends() {
+            self.claims.push(Claim { at, kind: BlockKind::Sums, owner: number });
+        }
+    }
+
+    /// Checks that groups in use have blocks of checksums, and makes them.
+    pub(super) fn check_sums_are_there(&mut self) -> Outcome<()> {
+        let reserved = self.reserved();
+        for number in 0..self.core.group_count() {
+            let chunk = sums_chunk(number);
+            if !self.is_for_sums(chunk) || self.is_metadata_chunk(chunk) || !self.may_hold_metadata(chunk) {
+                continue;
+            }
+            let first = number * BLOCKS_PER_GROUP / 64;
+            let has_data = (0..g::BITMAP.len as u64)
+                .any(|i| self.claimed.word(first + i) & !reserved.word(number, i) != 0);
+            if has_data || self.masks[number as usize] != 0 {
+                self.findings.add(chunk, &iv::SUMS_MISSING, format!("group {number}"));
+                self.mend(|edit| {
+                    for block in 0..CHUNK_HEADER_BLOCKS + SUMS_PER_GROUP {
+                        edit.tx.vacate(chunk + block * BLOCK);
+                    }
+                    space::make_all_sums(edit, number)
+                })?;
+                if self.mends() {
+                    self.masks[number as usize] |= 1 << ((chunk - number * GROUP) / CHUNK);
+                    (0..SUMS_PER_GROUP).for_each(|place| self.claim_sums(number, place));
+                }
+            }
+        }
+        Ok(())
+    }
+}
