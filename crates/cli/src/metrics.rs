@@ -47,6 +47,13 @@ fn push_cache(out: &mut String, volume: &Volume) {
         ("fetched_blocks_total", counter, "Blocks read from the device: cache misses.", stats.blocks_fetched),
         ("resident_blocks", gauge, "Blocks in memory.", stats.blocks_resident),
         ("allowed_blocks", gauge, "Blocks that may be in memory.", stats.blocks_allowed),
+        (
+            "verified_blocks_total",
+            counter,
+            "Blocks of file data that were compared with their checksums.",
+            stats.data_verified,
+        ),
+        ("wrong_blocks", gauge, "Blocks of file data that do not match their checksums.", stats.data_wrong),
         ("commits_total", counter, "Commits of the journal.", stats.commits),
         ("data_bytes_total", counter, "Bytes of file data written to the device.", stats.data_bytes),
         ("journal_bytes_total", counter, "Bytes written to the journal.", stats.journal_bytes),

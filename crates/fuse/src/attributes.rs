@@ -1,6 +1,6 @@
 //! Attributes, and the set-id bits and capabilities that a change by an unprivileged user removes.
 
-use crate::errno::FuseResult;
+use crate::errno::{Errno, FuseResult};
 use crate::served::Served;
 use fuser::{INodeNo, Request};
 use lanefs::{Attr, Caller, Code, FileKind, Ino, SetAttr, Volume};
@@ -70,5 +70,46 @@ fn drop_capabilities(volume: &Volume, ino: Ino) -> FuseResult<()> {
         Ok(_) => Ok(volume.removexattr(&OWNER, ino, CAPABILITIES)?),
         Err(error) if error.code() == Code::NoAttribute => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// A control of `ioctl(2)` that a mount knows: the flags of chattr(1).
+pub(crate) enum Control {
+    Get,
+    Set(u32),
+}
+
+/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, with words of 8 and of 4 bytes.
+const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
+const SET_FLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
+/// `FS_NOCOW_FL`, the letter `C` of chattr(1): no copy on write, so no checksums.
+const NO_COW: u32 = 0x0080_0000;
+
+impl Control {
+    /// Decodes a control and its argument.
+    pub(crate) fn decode(control: u32, data: &[u8]) -> Option<Control> {
+        match control {
+            control if GET_FLAGS.contains(&control) => Some(Control::Get),
+            control if SET_FLAGS.contains(&control) => {
+                Some(Control::Set(u32::from_ne_bytes(*data.first_chunk()?)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Served {
+    /// Returns the flags of a file.
+    pub(crate) fn file_flags(&self, volume: &Volume, ino: INodeNo) -> FuseResult<u32> {
+        let summed = volume.has_data_checksums(self.numbers.ino(ino))?;
+        Ok(if summed { 0 } else { NO_COW })
+    }
+
+    /// Changes the flags of a file; the kernel has checked that its owner does so.
+    pub(crate) fn set_file_flags(&self, volume: &Volume, ino: INodeNo, flags: u32) -> FuseResult<()> {
+        if flags & !NO_COW != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        Ok(volume.set_data_checksums(&OWNER, self.numbers.ino(ino), flags & NO_COW == 0)?)
     }
 }

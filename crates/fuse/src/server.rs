@@ -1,5 +1,6 @@
 //! Requests of the kernel: each is counted, passed to the module that implements it, and replied to.
 
+use crate::attributes::Control;
 use crate::convert::{CACHE_TIMEOUT, InodeNumbers, from_system, generation};
 use crate::data::with_buffer;
 use crate::errno::{Errno, FuseResult};
@@ -495,19 +496,32 @@ impl Filesystem for Server {
         reply_written(copied, reply);
     }
 
-    /// Refuses all controls; "not implemented" would reach the caller.
+    /// Serves chattr(1) and lsattr(1), which know checksums of file data as copy on write, and refuses all
+    /// other controls; "not implemented" would reach the caller.
     fn ioctl(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         _: FileHandle,
         _: IoctlFlags,
-        _: u32,
-        _: &[u8],
+        control: u32,
+        data: &[u8],
         _: u32,
         reply: ReplyIoctl,
     ) {
-        reply.error(Errno::ENOTTY.into());
+        let served = &self.served;
+        let done = match Control::decode(control, data) {
+            Some(Control::Get) => served.with(Operation::Getattr, |volume| served.file_flags(volume, ino)),
+            Some(Control::Set(flags)) => {
+                let set = |volume: &Volume| served.set_file_flags(volume, ino, flags);
+                served.with(Operation::Setattr, set).map(|()| flags)
+            }
+            None => Err(Errno::ENOTTY.into()),
+        };
+        match done {
+            Ok(flags) => reply.ioctl(0, &flags.to_ne_bytes()),
+            Err(error) => reply.error(error.into()),
+        }
     }
 
     /// Refuses the request: files are always ready. The kernel sends no further ones.

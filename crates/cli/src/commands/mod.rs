@@ -1,6 +1,7 @@
 //! The commands, one module each. Those on an open volume implement [`Command`](crate::command::Command).
 
 pub mod cat;
+pub mod chattr;
 pub mod chmod;
 pub mod chown;
 pub mod completions;
@@ -25,6 +26,7 @@ pub mod mount;
 pub mod mv;
 pub mod rm;
 pub mod rmdir;
+pub mod scrub;
 pub mod shell;
 pub mod stat;
 pub mod top;

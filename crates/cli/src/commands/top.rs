@@ -108,8 +108,12 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
         true => "DAMAGE was met: unmount the volume and run `lanefs fsck --repair`\n",
         false => "",
     };
+    let wrong = match now.get("lanefs_wrong_blocks") {
+        0.0 => String::new(),
+        blocks => format!("{blocks:.0} blocks of file data are WRONG: run `lanefs scrub` to see the files\n"),
+    };
     format!(
-        "{}: {}B, {}B free, {:.0} inodes; {}B in memory\n{damage}\
+        "{}: {}B, {}B free, {:.0} inodes; {}B in memory\n{damage}{wrong}\
          requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s; commits {:.1}/s; \
          written: data {}B/s, journal {}B/s\n\n{}",
         escape(bytes::of_path(dir)),
