@@ -98,14 +98,36 @@ fn a_file() {
     assert_eq!(world.store.stats().data_wrong, 0);
 }
 
+/// A committed file is overwritten, and a crash comes before or after the commit of that.
+fn an_overwritten_file() {
+    let medium = medium();
+    let world = World::with_sums(&medium, 4);
+    world.store.use_journal(JOURNAL.0, JOURNAL.1, JournalContent::New).expect("a journal");
+    write(&world, 1);
+    world.commit();
+    let world = &world;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            write(world, 2);
+            world.commit();
+        });
+        scope.spawn(|| {
+            let crashed = World::with_sums(&medium.copy(), 4);
+            crashed.store.use_journal(JOURNAL.0, JOURNAL.1, JournalContent::Log).expect("a journal");
+            assert!(read(&crashed) >= 1, "a commit is lost");
+        });
+    });
+}
+
 #[test]
 fn data_match_their_checksums_at_any_time() {
     explore(1500, a_file);
+    explore(500, an_overwritten_file);
 }
 
 #[test]
 fn canary_a_committed_block_that_is_overwritten_is_noticed() {
-    finds(OverwriteCommitted, 1500, a_file);
+    finds(OverwriteCommitted, 1500, an_overwritten_file);
 }
 
 #[test]
