@@ -2,7 +2,7 @@
 
 use super::inode_table::InodeBlock;
 use super::invariants as iv;
-use super::journal::JournalState;
+use super::journal_state::JournalState;
 use super::pass::{Claim, Pass};
 use crate::error::Outcome;
 use crate::extent::Extent;

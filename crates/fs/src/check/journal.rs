@@ -1,6 +1,7 @@
 //! The journal: whether it can be used, and the place of a new one.
 
 use super::invariants as iv;
+use super::journal_state::JournalState;
 use super::pass::Pass;
 use crate::error::Outcome;
 use crate::journal::{JournalDamage, check_place};
@@ -11,16 +12,6 @@ use lanefs_store::{Fault, JournalContent};
 
 /// Fewest blocks of a journal that a repair makes.
 const LEAST: u64 = 64;
-
-/// The journal, as a pass finds it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum JournalState {
-    /// It can be used, or the volume has none.
-    #[default]
-    Sound,
-    /// It cannot be used. A new one can be made in so many blocks at this position, where there is room.
-    Damaged(Option<(u64, u64)>),
-}
 
 impl Pass<'_, '_> {
     /// Checks the journal. Its blocks count as the journal's from here on, unless it is damaged.

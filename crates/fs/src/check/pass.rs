@@ -4,7 +4,7 @@ use super::bits::Bits;
 use super::findings::{Findings, Tally};
 use super::inode_table::Inodes;
 use super::invariants as iv;
-use super::journal::JournalState;
+use super::journal_state::JournalState;
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;

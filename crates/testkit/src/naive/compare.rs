@@ -2,7 +2,6 @@
 
 use super::tree::{Entry, Tree};
 use super::{BLOCK, Read, ensure};
-use crate::ops::Bytes;
 use lanefs::{Attr, Caller, FileKind, Ino, Volume};
 use std::collections::BTreeSet;
 
@@ -18,7 +17,7 @@ impl Tree {
         let mut left: BTreeSet<&[u8]> = self.entries.keys().map(Vec::as_slice).collect();
         let mut open = vec![(Vec::new(), volume.root())];
         while let Some((path, ino)) = open.pop() {
-            let shown = format!("{:?}", Bytes(path.clone()));
+            let shown = show(&path);
             let entry = self.entries.get(&path).ok_or_else(|| format!("{shown}: the reader has none"))?;
             left.remove(&path[..]);
             let kind = compare_inode(entry, volume, ino).map_err(|text| format!("{shown}: {text}"))?;
@@ -29,10 +28,15 @@ impl Tree {
             }
         }
         match left.first() {
-            Some(path) => Err(format!("{:?}: the engine has none", Bytes(path.to_vec()))),
+            Some(path) => Err(format!("{}: the engine has none", show(path))),
             None => Ok(()),
         }
     }
+}
+
+/// A name for people.
+fn show(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
 }
 
 fn names(volume: &Volume, dir: Ino) -> Read<Vec<(Vec<u8>, Ino)>> {
@@ -58,7 +62,7 @@ fn compare_inode(entry: &Entry, volume: &Volume, ino: Ino) -> Read<FileKind> {
         ensure(names.iter().eq(entry.attributes.keys()), || format!("attributes {names:?}"))?;
         for (name, value) in &entry.attributes {
             let theirs = volume.getxattr(&Caller::OWNER, ino, name).map_err(text)?;
-            ensure(theirs == *value, || format!("attribute {:?} differs", Bytes(name.clone())))?;
+            ensure(theirs == *value, || format!("attribute {} differs", show(name)))?;
         }
     }
     match attr.kind {

@@ -20,6 +20,7 @@ mod inode;
 mod journal;
 mod lists;
 mod lookup;
+mod space;
 mod sums;
 mod superblock;
 mod tree;
