@@ -516,7 +516,7 @@ impl Filesystem for Server {
                 let set = |volume: &Volume| served.set_file_flags(volume, ino, flags);
                 served.with(Operation::Setattr, set).map(|()| flags)
             }
-            None => Err(Errno::ENOTTY.into()),
+            None => Err(Errno::ENOTTY),
         };
         match done {
             Ok(flags) => reply.ioctl(0, &flags.to_ne_bytes()),

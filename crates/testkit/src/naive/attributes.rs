@@ -7,12 +7,15 @@ use super::inode::{DIRECTORY, Inode};
 use super::{BLOCK, Read, ensure};
 use std::collections::BTreeMap;
 
+/// Values by name.
+pub(super) type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// Bytes of a directory's tail of 160 bytes between which attributes lie at the end.
 const DIRECTORY_ROOM: std::ops::Range<usize> = 8..96;
 
 impl Naive<'_> {
     /// The attributes of an inode, and the number of blocks that they take.
-    pub(super) fn attributes(&self, inode: &Inode) -> Read<(BTreeMap<Vec<u8>, Vec<u8>>, u64)> {
+    pub(super) fn attributes(&self, inode: &Inode) -> Read<(Attributes, u64)> {
         let word = inode.xattr();
         if word < BLOCK {
             let len = word as usize;
@@ -43,7 +46,7 @@ impl Naive<'_> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Read<BTreeMap<Vec<u8>, Vec<u8>>> {
+fn parse(bytes: &[u8]) -> Read<Attributes> {
     let (mut list, mut rest) = (BTreeMap::new(), bytes);
     while !rest.is_empty() {
         let name = usize::from(rest.u16(0));

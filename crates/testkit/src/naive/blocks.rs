@@ -41,14 +41,17 @@ const SUMS_BLOCKS: u64 = 32;
 /// Checksums in such a block.
 const SUMS: u64 = 1008;
 
+/// A block's kind and bytes.
+type Verified = (u8, Rc<[u8]>);
+
 /// A volume that the second reader has open.
 pub struct Naive<'s> {
     source: &'s dyn Source,
     /// Newer blocks, from the journal.
     copies: Copies,
     pub(super) superblock: Superblock,
-    /// Metadata blocks that verified, with their kinds.
-    verified: RefCell<HashMap<u64, (u8, Rc<[u8]>)>>,
+    /// Metadata blocks that verified, with their kinds, by position.
+    verified: RefCell<HashMap<u64, Verified>>,
     pub(super) claims: Claims,
     /// Inodes that have a name or are listed, and the number of their names.
     pub(super) visited: RefCell<BTreeMap<u64, u64>>,

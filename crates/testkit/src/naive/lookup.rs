@@ -134,7 +134,7 @@ impl Directory<'_, '_> {
         };
         let index = self.volume.metadata(region.index, 8, self.inode.number)?;
         let tag = sum & 0xffff;
-        let home = tag * BUCKETS >> 16;
+        let home = (tag * BUCKETS) >> 16;
         for step in 0..BUCKETS {
             let bucket = (home + step) % BUCKETS;
             let slots: Vec<u64> =
