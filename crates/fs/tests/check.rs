@@ -84,18 +84,25 @@ const LOSSY: &[&str] = &[
     "root-directory",
 ];
 
+/// Faults that are planted in a volume of two groups. In a volume of one group all metadata lie in the chunk
+/// of the checksums, which are then not missing: only the mark of the chunk is.
+const OF_TWO_GROUPS: &[&str] = &["sums-missing"];
+
 #[test]
 fn every_planted_fault_is_found_by_name_and_mended() {
     let mut failures = Vec::new();
     for inode_size in [InodeSize::B256, InodeSize::B128] {
-        let good = Good::new(closed(16 << 20, inode_size));
-        let places = Places::of(&good.image().reopen());
-        let before = tree(&good.image().reopen());
+        let volumes = [16 << 20, 136 << 20].map(|size| {
+            let good = Good::new(closed(size, inode_size));
+            let (places, before) = (Places::of(&good.image().reopen()), tree(&good.image().reopen()));
+            (good, places, before)
+        });
         for (number, (name, plant)) in FAULTS.iter().enumerate() {
+            let (good, places, before) = &volumes[usize::from(OF_TWO_GROUPS.contains(name))];
             let mut image = good.image();
-            plant(&mut image, &places);
+            plant(&mut image, places);
             let outcome = find_and_mend(&mut image, name).and_then(|volume| {
-                let may_differ = LOSSY.contains(name) || tree(&volume) == before;
+                let may_differ = LOSSY.contains(name) || tree(&volume) == *before;
                 if may_differ { Ok(()) } else { Err("mended, but another tree".to_owned()) }
             });
             if let Err(why) = outcome {

@@ -314,7 +314,9 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("sums-checksum", |i, _| i.spoil(sums_chunk(0) + 5 * BLOCK)),
     ("sums-owner", |i, _| i.put(sums_chunk(0) + 5 * BLOCK, sums::OWNER, 1)),
     ("sums-owner", |i, _| i.put(sums_chunk(0) + 5 * BLOCK, sums::NUMBER, 4)),
-    ("sums-missing", |i, _| flip(i, group_at(i), group::METADATA, sums_chunk(0) / CHUNK)),
+    ("group-metadata", |i, _| flip(i, group_at(i), group::METADATA, sums_chunk(0) / CHUNK)),
+    // The second group has file data, and no metadata but their checksums.
+    ("sums-missing", |i, _| flip(i, group_at(i) + BLOCK, group::METADATA, 0)),
     ("chunk-entry-kind", |i, _| {
         i.put(Image::entry_of(sums_chunk(0) + 5 * BLOCK), chunk_entry::KIND, BlockKind::Leaf as u8);
     }),
