@@ -57,8 +57,11 @@ impl<'a> Inode<'a> {
         match (space::may_hold_inodes(core, ino.saturating_mul(core.store.inode_size().bytes())), fault) {
             (Ok(false), Fault::Miss { .. } | Fault::Damaged { .. }) => Code::StaleInode.into(),
             (Err(writer @ (Fault::Conflict { .. } | Fault::ReadSetTooLarge)), _) => writer,
-            // The table is not resident either, and is fetched first.
-            (Err(Fault::Miss { at, want }), Fault::Miss { .. }) => Fault::Miss { at, want },
+            // The table is not resident either, and is fetched first. Where it does not verify, the inode's
+            // own checksum decides: a bad table costs no inode.
+            (Err(Fault::Miss { at, want }), Fault::Miss { .. }) if !core.state.is_bad_table(at) => {
+                Fault::Miss { at, want }
+            }
             _ => fault,
         }
     }

@@ -7,8 +7,8 @@ use crate::options::Access;
 use crate::shared::Shared;
 use crate::transaction::run;
 use crate::writer::Writer;
-use lanefs_format::Code;
-use lanefs_store::{Closed, Fault, Reader};
+use lanefs_format::{BlockKind, Code};
+use lanefs_store::{Closed, Fault, Reader, Want};
 use std::sync::atomic::Ordering;
 
 /// History of the attempts of one operation.
@@ -83,6 +83,9 @@ impl Shared {
                 // damaged.
                 Err(Fault::Damaged { .. } | Fault::WrongData { .. }) if attempts.damaged != Some(at) => {
                     attempts.damaged = Some(at);
+                    if matches!(want, Want::Block(BlockKind::Group | BlockKind::ChunkHeader)) {
+                        self.state.add_bad_table(at);
+                    }
                     Ok(())
                 }
                 done => done,

@@ -130,6 +130,7 @@ impl Shared {
     /// # Errors
     /// The device's.
     pub(crate) fn clear_damage(&self) -> Result<()> {
+        self.state.forget_bad_tables();
         let mut superblock = self.superblock.lock();
         if !superblock.errors || self.is_read_only() {
             return Ok(());

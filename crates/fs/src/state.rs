@@ -7,6 +7,8 @@ use crate::writer::Writer;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, HashSeed};
 use lanefs_store::{Gate, Store};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The state of a mounted volume.
@@ -23,6 +25,8 @@ pub(crate) struct VolumeState {
     root: AtomicU64,
     orphans: AtomicU64,
     pub(crate) holds: Holds,
+    /// Positions of blocks of the group table and of chunk tables that did not verify.
+    bad_tables: Mutex<BTreeSet<u64>>,
 }
 
 impl VolumeState {
@@ -39,6 +43,7 @@ impl VolumeState {
             root: superblock.root.into(),
             orphans: superblock.orphans.into(),
             holds: Holds::default(),
+            bad_tables: Mutex::default(),
         }
     }
 
@@ -99,5 +104,20 @@ impl VolumeState {
     pub(crate) fn set_orphans(&self, orphans: u64) {
         debug_assert_ne!(orphans, 0, "inode numbers begin above 0");
         self.orphans.store(orphans, Ordering::Relaxed);
+    }
+
+    /// Remembers a block of the group table or of a chunk table that did not verify.
+    pub(crate) fn add_bad_table(&self, at: u64) {
+        self.bad_tables.lock().insert(at);
+    }
+
+    /// True for a block of the group table or of a chunk table that did not verify.
+    pub(crate) fn is_bad_table(&self, at: u64) -> bool {
+        self.bad_tables.lock().contains(&at)
+    }
+
+    /// Forgets which tables did not verify, after a check that left no damage.
+    pub(crate) fn forget_bad_tables(&self) {
+        self.bad_tables.lock().clear();
     }
 }
