@@ -72,7 +72,7 @@ impl Failure {
             Error::WrongData { at, what } => {
                 let what = format!("{what}: the data at position {at:#x} do not match their checksum");
                 Self::new(
-                    exit::HOST,
+                    exit::IMAGE,
                     name,
                     &what,
                     "restore the file from a copy; `lanefs scrub` names all such files",

@@ -76,12 +76,19 @@ fn drop_capabilities(volume: &Volume, ino: Ino) -> FuseResult<()> {
 /// A control of `ioctl(2)` that a mount knows: the flags of chattr(1).
 pub(crate) enum Control {
     Get,
+    /// The flags as XFS has them. The kernel asks for them before it changes any.
+    GetExtended,
     Set(u32),
 }
 
-/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, with words of 8 and of 4 bytes.
-const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
-const SET_FLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
+/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, which the kernel sends only once it has checked who asks. It
+/// passes on all other controls of any process that has the file open, among them `FS_IOC32_SETFLAGS` of a
+/// program with words of 8 bytes.
+const GET_FLAGS: u32 = 0x8008_6601;
+const SET_FLAGS: u32 = 0x4008_6602;
+/// `FS_IOC_FSGETXATTR`, and the size of its answer, `struct fsxattr`.
+const GET_EXTENDED: u32 = 0x801c_581f;
+const EXTENDED_SIZE: usize = 28;
 /// `FS_NOCOW_FL`, the letter `C` of chattr(1): no copy on write, so no checksums.
 const NO_COW: u32 = 0x0080_0000;
 
@@ -89,24 +96,36 @@ impl Control {
     /// Decodes a control and its argument.
     pub(crate) fn decode(control: u32, data: &[u8]) -> Option<Control> {
         match control {
-            control if GET_FLAGS.contains(&control) => Some(Control::Get),
-            control if SET_FLAGS.contains(&control) => {
-                Some(Control::Set(u32::from_ne_bytes(*data.first_chunk()?)))
-            }
+            GET_FLAGS => Some(Control::Get),
+            GET_EXTENDED => Some(Control::GetExtended),
+            SET_FLAGS => Some(Control::Set(u32::from_ne_bytes(*data.first_chunk()?))),
             _ => None,
         }
     }
 }
 
 impl Served {
+    /// Serves a control of a file, and returns the bytes of the answer.
+    pub(crate) fn control(&self, volume: &Volume, ino: INodeNo, control: &Control) -> FuseResult<Vec<u8>> {
+        match control {
+            Control::Get => Ok(self.file_flags(volume, ino)?.to_ne_bytes().to_vec()),
+            // None of the flags that a volume has is one of XFS's.
+            Control::GetExtended => Ok(vec![0; EXTENDED_SIZE]),
+            Control::Set(flags) => {
+                self.set_file_flags(volume, ino, *flags)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
     /// Returns the flags of a file.
-    pub(crate) fn file_flags(&self, volume: &Volume, ino: INodeNo) -> FuseResult<u32> {
+    fn file_flags(&self, volume: &Volume, ino: INodeNo) -> FuseResult<u32> {
         let summed = volume.has_data_checksums(self.numbers.ino(ino))?;
         Ok(if summed { 0 } else { NO_COW })
     }
 
     /// Changes the flags of a file; the kernel has checked that its owner does so.
-    pub(crate) fn set_file_flags(&self, volume: &Volume, ino: INodeNo, flags: u32) -> FuseResult<()> {
+    fn set_file_flags(&self, volume: &Volume, ino: INodeNo, flags: u32) -> FuseResult<()> {
         if flags & !NO_COW != 0 {
             return Err(Errno::EOPNOTSUPP);
         }

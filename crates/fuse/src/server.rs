@@ -511,15 +511,15 @@ impl Filesystem for Server {
     ) {
         let served = &self.served;
         let done = match Control::decode(control, data) {
-            Some(Control::Get) => served.with(Operation::Getattr, |volume| served.file_flags(volume, ino)),
             Some(Control::Set(flags)) => {
-                let set = |volume: &Volume| served.set_file_flags(volume, ino, flags);
-                served.with(Operation::Setattr, set).map(|()| flags)
+                let control = Control::Set(flags);
+                served.with(Operation::Setattr, |volume| served.control(volume, ino, &control))
             }
+            Some(control) => served.with(Operation::Getattr, |volume| served.control(volume, ino, &control)),
             None => Err(Errno::ENOTTY),
         };
         match done {
-            Ok(flags) => reply.ioctl(0, &flags.to_ne_bytes()),
+            Ok(answer) => reply.ioctl(0, &answer),
             Err(error) => reply.error(error.into()),
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const OWNER: Caller = Caller::OWNER;
 
-/// What a path leads to, part by part.
+/// The parts of a file that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     /// The inode, found by its path.

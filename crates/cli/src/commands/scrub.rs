@@ -24,7 +24,7 @@ use std::io::Write;
 Ctrl-C stops a scrub, which then prints the position to continue --from. The exit code is 3 if a block is
 wrong: restore its file from a copy, or run `lanefs fsck --repair` for metadata.")]
 pub struct Scrub {
-    /// Begin at this position, in bytes
+    /// Begin at this position, in bytes, rounded down to 2 MiB
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     from: u64,
     /// Print one JSON object
