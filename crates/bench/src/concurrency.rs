@@ -5,6 +5,7 @@
 //! without its concurrency control (`sequential`), and `fio`, which only reads.
 
 mod bench;
+mod checksum;
 mod durable;
 mod files;
 mod fill;
@@ -78,5 +79,6 @@ fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     bench.part("hits-during-misses", &["hits-during-misses"], misses::measure)?;
     bench.part("fill", &["fill-sequential", "fill-random"], fill::measure)?;
     bench.part("memfs", &rows::memfs_names(&sizes), memfs::measure)?;
-    bench.part("durable", &["durable-create-fsync", "durable-batch-sync"], durable::measure)
+    bench.part("durable", &["durable-create-fsync", "durable-batch-sync"], durable::measure)?;
+    bench.part("data-checksum", &["data-checksum"], checksum::measure)
 }

@@ -19,6 +19,7 @@ const LISTED_AT_ONCE: usize = 1024;
 
 /// A volume, and its owner as the caller.
 pub struct Lane {
+    name: &'static str,
     volume: Volume,
     caller: Caller,
 }
@@ -34,7 +35,12 @@ impl Lane {
 
     /// Wraps a volume of any kind.
     pub(crate) fn on(volume: Volume) -> Self {
-        Lane { volume, caller: Caller::OWNER }
+        Lane::with_name(LANEFS, volume)
+    }
+
+    /// Wraps a volume that differs from the usual, under a name of its own in reports.
+    pub(crate) fn with_name(name: &'static str, volume: Volume) -> Self {
+        Lane { name, volume, caller: Caller::OWNER }
     }
 
     /// The volume.
@@ -110,7 +116,7 @@ fn resolve_slice(
 
 impl Named for Lane {
     fn name(&self) -> &str {
-        LANEFS
+        self.name
     }
 }
 

@@ -25,6 +25,9 @@ const FILE_BYTES: usize = 4096;
 /// Name of the peer that is an ext4 without a journal.
 const WITHOUT_JOURNAL: &str = "ext4-nojournal";
 
+/// Name of the peer that is a volume without checksums of file data.
+const WITHOUT_CHECKSUMS: &str = "lanefs-no-data-checksums";
+
 /// Threads of the row, and of the value beside it.
 const MORE_THREADS: usize = 4;
 
@@ -70,6 +73,7 @@ impl<F: Files + System> Durable for F {
 /// Systems on one disk.
 struct OnDisk {
     lane: Lane,
+    without_checksums: Lane,
     hosts: Vec<Host>,
     /// Directory of the volume's file; dropped last.
     _temp: TempDir,
@@ -88,10 +92,14 @@ impl OnDisk {
         };
         let need = SpaceRequest { inodes: files as u64 + 100, bytes: (files * FILE_BYTES) as u64 };
         let hosts = Self::ext4(bench, &folder, need)?;
-        let options = CreateOptions { size: (512 << 20) + need.bytes * 4, ..CreateOptions::default() };
-        let volume = Volume::create(temp.path().join("volume.lane"), &options);
-        let lane = Lane::on(volume.map_err(Error::volume("making a volume"))?);
-        Ok(OnDisk { lane, hosts, _temp: temp })
+        let volume = |name: &str, data_checksums: bool| {
+            let size = (512 << 20) + need.bytes * 4;
+            let options = CreateOptions { size, data_checksums, ..CreateOptions::default() };
+            Volume::create(temp.path().join(name), &options).map_err(Error::volume("making a volume"))
+        };
+        let lane = Lane::on(volume("volume.lane", true)?);
+        let without_checksums = Lane::with_name(WITHOUT_CHECKSUMS, volume("without.lane", false)?);
+        Ok(OnDisk { lane, without_checksums, hosts, _temp: temp })
     }
 
     /// Makes the peers: a directory beside the volume if that is on ext4 with a journal, else an ext4 in a
@@ -124,7 +132,7 @@ impl OnDisk {
 
     fn all(&self) -> Vec<&dyn Durable> {
         let hosts = self.hosts.iter().map(|host| host as &dyn Durable);
-        [&self.lane as &dyn Durable].into_iter().chain(hosts).collect()
+        [&self.lane as &dyn Durable, &self.without_checksums].into_iter().chain(hosts).collect()
     }
 
     fn written(&self) -> Stats {

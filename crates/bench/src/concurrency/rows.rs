@@ -86,7 +86,7 @@ pub fn row_names(sizes: &Sizes, cores: usize) -> Vec<String> {
     names.extend(ReadCall::ALL.map(overhead_name));
     names.extend(["hits-during-misses", "fill-sequential", "fill-random"].map(String::from));
     names.extend(memfs_names(sizes));
-    names.extend(["durable-create-fsync", "durable-batch-sync"].map(String::from));
+    names.extend(["durable-create-fsync", "durable-batch-sync", "data-checksum"].map(String::from));
     names
 }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn every_row_has_a_name_of_its_own() {
         let names = row_names(&Sizes::FULL, 2);
-        assert_eq!(names.len(), 5 * 2 + 8 + 3 + 4 * 5 * 4 + 2);
+        assert_eq!(names.len(), 5 * 2 + 8 + 3 + 4 * 5 * 4 + 2 + 1);
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         for name in ["warm-stat-1t", "warm-read4k-2t", "overhead-getxattr", "memfs-delete-100000-16t"] {
             assert!(names.iter().any(|n| n == name), "{name}");
