@@ -35,7 +35,7 @@ setup-build:
 
 setup-sanitize:
 	@echo "==> setup: what sanitizers and fuzzing need"
-	@sh scripts/setup.sh build sanitize
+	@sh scripts/setup.sh build sanitize $(if $(PARTS),$(filter fuzz,$(PARTS)),fuzz)
 
 setup-bench:
 	@echo "==> setup: what building, testing and benchmarks need"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the missing ones of the tools that LaneFS needs beside a Rust toolchain.
 #
-#   scripts/setup.sh [build] [test] [bench] [sanitize]     (default: build test)
+#   scripts/setup.sh [build] [test] [bench] [sanitize] [fuzz]     (default: build test)
 #
 # As root, or if `sudo -n` works, missing packages come from apt-get. Otherwise the script names them, each
 # with its purpose, and goes on: a test that needs one says so when it runs. The exit code is 0 unless nothing
@@ -62,8 +62,8 @@ present() {
 purposes=${*:-build test}
 for purpose in $purposes; do
     case $purpose in
-        build | test | bench | sanitize) ;;
-        *) say "unknown purpose '$purpose' (build, test, bench or sanitize)"; exit 2 ;;
+        build | test | bench | sanitize | fuzz) ;;
+        *) say "unknown purpose '$purpose' (build, test, bench, sanitize or fuzz)"; exit 2 ;;
     esac
 done
 
@@ -102,8 +102,7 @@ install() {
     rm -f "$log"
 }
 
-# Adds what sanitizers and fuzzing need of Rust. `scripts/sanitize.sh` names the parts that cannot run
-# without.
+# Adds what sanitizers need of Rust. `scripts/sanitize.sh` names the parts that cannot run without.
 toolchains() {
     if ! command -v rustup >/dev/null 2>&1; then
         say "no rustup here: sanitizers need a nightly toolchain with miri and rust-src, by hand"
@@ -122,10 +121,13 @@ toolchains() {
             rustup -q target add aarch64-unknown-linux-gnu || say "missing: the standard library for aarch64"
         fi
     fi
-    if ! cargo fuzz --version >/dev/null 2>&1; then
-        say "installing: cargo-fuzz"
-        cargo install -q --locked cargo-fuzz || say "missing: cargo-fuzz: 'make fuzz' runs the fuzz targets with it"
-    fi
+}
+
+# It is compiled for minutes, so only who fuzzes gets it.
+fuzzer() {
+    cargo fuzz --version >/dev/null 2>&1 && return
+    say "installing: cargo-fuzz"
+    cargo install -q --locked cargo-fuzz || say "missing: cargo-fuzz: 'make fuzz' runs the fuzz targets with it"
 }
 
 rows=$(missing)
@@ -171,6 +173,7 @@ else
             ;;
     esac
     case " $purposes " in *" sanitize "*) toolchains ;; esac
+    case " $purposes " in *" fuzz "*) fuzzer ;; esac
 fi
 
 if [ -z "$rows" ]; then
