@@ -12,6 +12,7 @@ use crate::error::Outcome;
 use crate::inode::{Inode, set_flags, touch};
 use crate::map::{self, MapExtent, MapState};
 use crate::types::{Allocate, FileExtent, Seek};
+use crate::visited::Visited;
 use lanefs_format::{
     BLOCK, Code, INODE_CORE, INODE_INLINE, INODE_NO_DATA_CHECKSUMS, MAX_FILE_SIZE, inode as f,
 };
@@ -439,6 +440,7 @@ pub(crate) fn seek(core: &Core, node: Inode<'_>, offset: u64, what: Seek) -> Out
         return Ok(if what == Seek::Data { offset } else { size });
     }
     let mut block = offset / BLOCK;
+    let mut visited = Visited::default();
     // No file has more extents and holes than this; the loop ends on a damaged map.
     for _ in 0..=2 * core.store.bytes() / BLOCK + 1024 {
         let extent = map::lookup(core, node, block, u64::MAX - block)?;
@@ -446,6 +448,9 @@ pub(crate) fn seek(core: &Core, node: Inode<'_>, offset: u64, what: Seek) -> Out
         if is_data == (what == Seek::Data) {
             let at = (block * BLOCK).max(offset);
             return if at < size { Ok(at) } else { Err(Code::NoSuchRange.into()) };
+        }
+        if let MapState::Data(position) | MapState::Unwritten(position) = extent.state {
+            visited.meet(block, position, node.view.at())?;
         }
         block = block.saturating_add(extent.blocks);
         if block >= size.div_ceil(BLOCK) {

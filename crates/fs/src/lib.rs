@@ -30,7 +30,7 @@
 //! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`, `journal`; `writer`: the state of one writer; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
 //! | space | `space`: blocks and inodes; `transaction`: the end of a change, which applies its frees |
-//! | files | `inode`, `perm`, `map`, `data`, `xattr`, `attr` |
+//! | files | `inode`, `perm`, `map`, `visited`, `data`, `xattr`, `attr` |
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold`, `read_many` |
@@ -100,6 +100,7 @@ mod tree;
 mod types;
 #[cfg(feature = "testing")]
 mod unchecked;
+mod visited;
 mod volume;
 mod watch;
 mod writer;

@@ -164,6 +164,30 @@ fn work(volume: &Volume) -> Result<()> {
 }
 
 #[test]
+fn a_map_that_has_a_block_many_times_ends_every_walk() {
+    let good = Good::new(closed(16 << 20, InodeSize::B256));
+    let places = Places::of(&good.image().reopen());
+    let mut image = good.image();
+    // The third level of the map covers 1 GiB: all of it gets the first 2 MiB again and again.
+    let below = |image: &image::Image<'_>, at: u64| {
+        image.get(at, format::Array::<u64>::at(0, 512).index(0)) & !(format::BLOCK - 1)
+    };
+    let top = image.inode(places.sparse, format::inode::MAP) & !(format::BLOCK - 1);
+    let at = below(&image, below(&image, top));
+    let slots = format::Array::<u64>::at(0, 512);
+    let first = image.get(at, slots.index(0));
+    for slot in 1..512 {
+        image.put(at, slots.index(slot), first);
+    }
+    let volume = image.open();
+    let damaged = |error: Error| assert!(error.to_string().contains("has a block twice"), "{error}");
+    volume.extents(Ino(places.sparse)).map(drop).map_err(damaged).expect_err("a block twice");
+    let found = volume.check(true, &|_, _| {}).expect("a repair");
+    assert!(found.findings.iter().all(|finding| finding.repaired), "{:?}", names(&found));
+    volume.extents(Ino(places.sparse)).expect("extents");
+}
+
+#[test]
 fn each_invariant_has_a_planted_fault() {
     let document = include_str!("../src/check/invariants.rs");
     let known: Vec<&str> = document

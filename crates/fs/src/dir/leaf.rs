@@ -10,6 +10,7 @@ use crate::extent::Extent;
 use crate::inode::{FLAG_MAP_HOLES, Inode, set_flags};
 use crate::map::{self, MapState};
 use crate::space;
+use crate::visited::Visited;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, LEAF_ROOM, LEAF_UNITS, leaf as l};
 use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF, dir_inode_128 as tail, inode as f};
 use lanefs_store::{Fault, View};
@@ -147,7 +148,11 @@ pub(crate) fn add<'v>(edit: &mut Edit<'v>, node: Inode<'_>) -> Outcome<View<'v>>
             extent if extent.state == MapState::Hole => 0,
             mut extent => {
                 let mut at = 0;
-                while extent.state != MapState::Hole && at + extent.blocks < end {
+                let mut visited = Visited::default();
+                while let MapState::Data(position) | MapState::Unwritten(position) = extent.state
+                    && at + extent.blocks < end
+                {
+                    visited.meet(at, position, node.view.at())?;
                     at += extent.blocks;
                     extent = map::lookup(edit.core, node, at, end - at)?;
                 }

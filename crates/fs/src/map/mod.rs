@@ -13,6 +13,7 @@ use crate::error::Outcome;
 use crate::extent::Extent;
 use crate::inode::{Inode, add_blocks, extent_count};
 use crate::space;
+use crate::visited::Visited;
 use lanefs_format::{BLOCK, MAX_FILE_SIZE, inode as f};
 use lanefs_store::Fault;
 pub(crate) use mapping::{MapExtent, MapState, Mapping};
@@ -79,11 +80,15 @@ pub(crate) fn allocate(
     unwritten: bool,
 ) -> Outcome<()> {
     let (mut at, end) = (block, block.saturating_add(count));
+    let mut visited = Visited::default();
     while at < end {
         let extent = lookup(edit.core, node, at, end - at)?;
         at += match extent.state {
             MapState::Hole => allocate_hole(edit, node, at, extent.blocks, unwritten)?.1,
-            _ => extent.blocks,
+            MapState::Data(position) | MapState::Unwritten(position) => {
+                visited.meet(at, position, node.view.at())?;
+                extent.blocks
+            }
         };
     }
     Ok(())
@@ -167,6 +172,7 @@ pub(crate) fn move_tail(edit: &mut Edit<'_>, node: Inode<'_>, from: u64, to: u64
 /// The extents of a file from a block on, those behind its end included.
 pub(crate) fn list(core: &Core<'_>, node: Inode<'_>, from: u64) -> Outcome<Vec<MapExtent>> {
     let (mut all, mut block) = (Vec::<MapExtent>::new(), from);
+    let mut visited = Visited::default();
     // No file has more extents and holes than this; the loop ends on a damaged map.
     for _ in 0..=2 * core.store.bytes() / BLOCK + 1024 {
         if block >= MAX_FILE_SIZE / BLOCK {
@@ -182,6 +188,9 @@ pub(crate) fn list(core: &Core<'_>, node: Inode<'_>, from: u64) -> Outcome<Vec<M
             }
             MapState::Hole => None,
         };
+        if let Some(extent) = &extent {
+            visited.meet(block, extent.at, node.view.at())?;
+        }
         match (all.last_mut(), extent) {
             (Some(last), Some(extent)) if last.joins(&extent) => last.blocks += extent.blocks,
             (_, extent) => all.extend(extent),

@@ -98,6 +98,10 @@ pub(super) fn lookup(core: &Core, node: Inode<'_>, block: u64, max: u64) -> Outc
                     }
                     (blocks, next) = (blocks + span(level), next + 1);
                 }
+                // Pointer blocks without a pointer, many times the same one, would make holes without end.
+                if first.is_none() && level < depth && blocks == span(level + 1) {
+                    return Err(Fault::damaged(view.at(), "a block of pointers without a pointer"));
+                }
                 let state = first.map_or(MapState::Hole, |p| state(p, inside));
                 return Ok(Mapping { state, blocks: blocks.min(max) });
             }
