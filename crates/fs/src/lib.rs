@@ -106,7 +106,7 @@ mod watch;
 mod writer;
 mod xattr;
 
-pub use check::{CheckReport, Finding};
+pub use check::{CheckOptions, CheckReport, Finding};
 pub use error::{Error, Result};
 pub use file_system::FileSystem;
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};

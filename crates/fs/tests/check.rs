@@ -188,6 +188,87 @@ fn a_map_that_has_a_block_many_times_ends_every_walk() {
 }
 
 #[test]
+fn threads_and_ranges_find_the_same() {
+    let good = Good::new(closed(16 << 20, InodeSize::B256));
+    let places = Places::of(&good.image().reopen());
+    let check = |volume: &Volume, threads, memory| {
+        let options = CheckOptions { repair: false, memory, threads, progress: &|_, _| {} };
+        let report = volume.check_with(&options).expect("check");
+        (names(&report), report.inodes, report.directories, report.orphans, report.blocks)
+    };
+    assert_eq!(check(&good.image().reopen(), 3, None), check(&good.image().reopen(), 1, None));
+    // A few bytes of counts: each block of inodes is a range of its own.
+    assert_eq!(check(&good.image().reopen(), 1, Some(64)), check(&good.image().reopen(), 1, None));
+    for (number, (name, plant)) in FAULTS.iter().enumerate().filter(|(number, _)| number % 3 == 0) {
+        let mut image = good.image();
+        plant(&mut image, &places);
+        let volume = image.open();
+        let one = check(&volume, 1, None);
+        assert_eq!(check(&volume, 3, Some(1 << 10)), one, "fault {number}, {name}");
+    }
+}
+
+/// Faults whose repair makes something anew, or takes several transactions.
+const LONG_REPAIRS: &[&str] = &[
+    "chunk-checksum",
+    "entry-hash",
+    "group-checksum",
+    "index-checksum",
+    "journal",
+    "leaf-checksum",
+    "list-link",
+    "map-pointer",
+    "tree-checksum",
+    "xattr-checksum",
+];
+
+#[test]
+fn a_repair_that_ends_at_any_write_leaves_the_volume_as_it_was_or_repaired_so_far() {
+    let good = Good::new(closed(16 << 20, InodeSize::B256));
+    let places = Places::of(&good.image().reopen());
+    let mut failures = Vec::new();
+    for (number, (name, plant)) in FAULTS.iter().enumerate().filter(|(_, f)| LONG_REPAIRS.contains(&f.0)) {
+        let mut image = good.image();
+        plant(&mut image, &places);
+        image.seal();
+        let before = image.device.copy();
+        image.device.take_writes();
+        let volume = image.reopen();
+        volume.check(true, &|_, _| {}).expect("a repair");
+        let after = tree(&volume);
+        volume.close().expect("close");
+        let writes = image.device.take_writes();
+        // All writes of a short repair, some of a long one.
+        for end in (0..=writes.len()).step_by(writes.len() / 40 + 1) {
+            let device = before.copy();
+            for (at, bytes) in &writes[..end] {
+                Device::write_slice(&device, *at, bytes).expect("inside");
+            }
+            let outcome = repair_again(device, &after);
+            if let Err(why) = outcome {
+                failures.push(format!("fault {number}, {name}, {end} of {} writes: {why}", writes.len()));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Repairs a volume whose repair was interrupted, and compares its tree with that of the whole repair.
+fn repair_again(
+    device: image::Overlay,
+    after: &[(Vec<u8>, FileKind, u64)],
+) -> std::result::Result<(), String> {
+    let volume = Volume::open_device(Box::new(device), Access::Repair).map_err(|e| e.to_string())?;
+    let report = volume.check(true, &|_, _| {}).map_err(|e| e.to_string())?;
+    if let Some(left) = report.findings.iter().find(|finding| !finding.repaired) {
+        return Err(format!("not mended: {left:?}"));
+    }
+    let now = tree(&volume);
+    let lost: Vec<_> = after.iter().filter(|path| !now.contains(path)).take(3).collect();
+    if lost.is_empty() { Ok(()) } else { Err(format!("lost: {lost:?}")) }
+}
+
+#[test]
 fn each_invariant_has_a_planted_fault() {
     let document = include_str!("../src/check/invariants.rs");
     let known: Vec<&str> = document

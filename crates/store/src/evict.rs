@@ -27,6 +27,11 @@ impl Store {
         }
     }
 
+    /// Returns true where more blocks are resident than the budget allows.
+    pub fn is_over_budget(&self) -> bool {
+        self.cache.excess(0) > 0
+    }
+
     /// Evicts blocks while the caller has closed the gate and no attempt is in progress.
     pub fn make_room_exclusively(&self) {
         let excess = self.cache.excess(0);

@@ -4,26 +4,24 @@ use super::findings::Tally;
 use super::invariants as iv;
 use super::leaves::{DirectoryScan, is_name};
 use super::lists::ListScan;
-use super::pass::{Pass, Saved};
+use super::pass::{Pass, Rebuild, Saved};
 use super::trees::TreeScan;
 use crate::dir::Entry;
 use crate::error::Outcome;
-use crate::inode::FLAG_MAP_HOLES;
 use crate::orphans;
 use lanefs_format::INODE_CORE;
-use lanefs_format::INODE_DEPTH_SHIFT;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e};
 use lanefs_format::{BLOCK, BlockKind, DirRoot, FileKind, UNIT, dir_inode_128 as tail, half_md4, inode as f};
 
 impl Pass<'_, '_> {
     /// Checks a directory whose map was walked. Returns the tree and index blocks that it owns; none where
-    /// the directory was emptied and will be rebuilt.
+    /// the directory will be emptied and filled again.
     ///
     /// `inode` is a copy of the inode's bytes; `claims` is the number of claims before its map was walked.
     pub(super) fn check_directory(
         &mut self,
         tally: &mut Tally,
-        inode: &mut [u8],
+        inode: &[u8],
         leaves: Vec<(u64, u64)>,
         claims: usize,
         broken: bool,
@@ -48,9 +46,9 @@ impl Pass<'_, '_> {
         }
         let saved = self.check_targets(tally, &mut dir, &list)?;
         if dir.broken && self.mends() {
-            self.unclaim(claims, |claim| claim.kind != BlockKind::Xattr);
-            self.empty_directory(inode);
-            self.rebuilt.push((tally.ino, saved));
+            let blocks = self.claims_since(claims, |claim| claim.kind != BlockKind::Xattr);
+            let xattr_blocks = self.claims_since(claims, |claim| claim.kind == BlockKind::Xattr).len() as u64;
+            self.rebuilds.push(Rebuild { ino: tally.ino, entries: saved, blocks, xattr_blocks });
             return Ok(None);
         }
         Ok(Some(tree.blocks))
@@ -171,14 +169,14 @@ impl Pass<'_, '_> {
                 good.push((at, rank));
                 wrong_types.extend(real.filter(|real| kind != Some(*real)).map(|real| (at, real)));
             } else {
-                self.count_name(tally.ino, rank);
+                self.record_entry(tally.ino, rank);
             }
         }
         if dir.broken {
             return Ok(self.save(tally.ino, &good));
         }
         for (_, rank) in good {
-            self.count_name(tally.ino, rank);
+            self.record_entry(tally.ino, rank);
         }
         self.mend(|edit| {
             for (at, kind) in &wrong_types {
@@ -197,42 +195,38 @@ impl Pass<'_, '_> {
         for (at, rank) in entries {
             let (name, kind) = (self.name_at(*at), self.inodes.kind(*rank));
             if let Some(kind) = kind.filter(|_| is_name(&name) && names.insert(name.clone())) {
-                self.count_name(ino, *rank);
+                self.record_entry(ino, *rank);
                 saved.push(Saved { name, ino: self.inodes.number(*rank), kind });
             } else if kind == Some(FileKind::Directory) {
-                self.inodes.parents[*rank] = 0;
+                self.inodes.forget_parent(*rank);
             }
         }
         saved
     }
 
-    /// Counts an entry of directory `dir` that names an inode.
-    fn count_name(&mut self, dir: u64, rank: usize) {
+    /// Records an entry of directory `dir`: a listed inode, or a subdirectory. Names of other inodes are
+    /// counted later.
+    fn record_entry(&mut self, dir: u64, rank: usize) {
         if self.is_orphan_directory(dir) {
             // The orphan directory's own entry keeps its block of entries in use, and does nothing else.
-            self.inodes.listed[rank] |= !self.is_orphan_directory(self.inodes.number(rank));
+            let ino = self.inodes.number(rank);
+            if !self.is_orphan_directory(ino) {
+                self.inodes.listed.write().insert(ino);
+            }
             return;
         }
-        let names = &mut self.inodes.names[rank];
-        *names = names.saturating_add(1);
         if self.inodes.kind(rank) == Some(FileKind::Directory)
             && let Some(here) = self.inodes.rank(dir)
         {
-            let subdirectories = &mut self.inodes.subdirectories[here];
-            *subdirectories = subdirectories.saturating_add(1);
+            self.inodes.add_subdirectory(here);
         }
     }
 
     /// Records the parent of a directory; false where the directory has one already, or is the root or the
     /// orphan directory.
-    fn take_parent(&mut self, rank: usize, parent: u64) -> bool {
+    fn take_parent(&self, rank: usize, parent: u64) -> bool {
         let ino = self.inodes.number(rank);
-        let free =
-            self.inodes.parents[rank] == 0 && ino != self.superblock.root && !self.is_orphan_directory(ino);
-        if free {
-            self.inodes.parents[rank] = parent;
-        }
-        free
+        ino != self.superblock.root && !self.is_orphan_directory(ino) && self.inodes.set_parent(rank, parent)
     }
 
     /// Records a chunk that is not known to hold metadata, because an entry names an inode in it.
@@ -241,18 +235,5 @@ impl Pass<'_, '_> {
         if at < self.core.store.bytes() && !self.is_metadata_chunk(at) {
             self.suspects.insert(at & !(lanefs_format::CHUNK - 1));
         }
-    }
-
-    /// Makes the inode that of an empty directory.
-    fn empty_directory(&self, inode: &mut [u8]) {
-        let size = self.core.store.inode_size();
-        for field in [f::BYTES, f::MAP, size.dir_root()] {
-            field.write(inode, 0);
-        }
-        let flags = f::FLAGS.read(inode).unwrap_or(0);
-        f::FLAGS.write(inode, flags & !(FLAG_MAP_HOLES | 0xf << INODE_DEPTH_SHIFT));
-        tail::ROOM.write(&mut inode[INODE_CORE..], 0);
-        let (from, to) = (size.small_tags(), size.small_units() + size.small_entries());
-        inode[from..to].fill(0);
     }
 }

@@ -29,6 +29,13 @@ impl Findings {
         self.list.push(Finding { at, invariant: invariant.name, text, repaired: false });
     }
 
+    /// Adds findings of another thread.
+    pub(super) fn append(&mut self, mut other: Findings) {
+        let room = LISTED.saturating_sub(self.list.len()).min(other.list.len());
+        self.more += other.more + (other.list.len() - room) as u64;
+        self.list.extend(other.list.drain(..room));
+    }
+
     /// Returns true where nothing was found.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()

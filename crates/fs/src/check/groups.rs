@@ -1,6 +1,6 @@
 //! The group table and the chunk tables, before anything is walked.
 
-use super::inode_table::InodeBlock;
+use super::inode_table::{InodeBlock, Inodes};
 use super::invariants as iv;
 use super::journal_state::JournalState;
 use super::pass::{Claim, Pass};
@@ -11,8 +11,12 @@ use crate::space::{self, Reserved};
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, FileKind, GROUP,
-    chunk_entry, group as g, inode as f,
+    SUMS_PER_GROUP, chunk_entry, group as g, inode as f,
 };
+use std::sync::Arc;
+
+/// Metadata chunks in a batch.
+const CHUNKS: usize = 16;
 
 /// Returns true for kinds of blocks that lie in metadata chunks, after the tables.
 fn is_in_chunks(kind: BlockKind) -> bool {
@@ -30,13 +34,10 @@ impl Pass<'_, '_> {
         mkfs::reserved(&Superblock { groups, group_count, journal_blocks, ..self.superblock.clone() })
     }
 
-    /// Reads the group table: claims structures at fixed positions, and takes over the masks of metadata
-    /// chunks as far as they are credible.
+    /// Reads the group table, and takes over the masks of metadata chunks as far as they are credible.
     pub(super) fn read_groups(&mut self) -> Outcome<()> {
-        for extent in self.reserved().fixed {
-            self.claimed.set_all(extent.first, extent.count);
-        }
         let mut readable = 0;
+        let mut masks = vec![0; self.core.group_count() as usize];
         for number in 0..self.core.group_count() {
             let at = self.core.groups() + number * BLOCK;
             let view = self.load(at, BlockKind::Group)?;
@@ -60,7 +61,7 @@ impl Pass<'_, '_> {
                     mask |= u64::from(believed) << chunk;
                 }
             }
-            self.masks[number as usize] = mask;
+            masks[number as usize] = mask;
             if view.is_some() && said != mask {
                 self.findings.add(
                     at,
@@ -69,6 +70,7 @@ impl Pass<'_, '_> {
                 );
             }
         }
+        self.masks = Arc::new(masks);
         if readable == 0 && self.masks.iter().all(|mask| *mask == 0) {
             return Err(lanefs_store::Fault::damaged(
                 self.core.groups(),
@@ -76,6 +78,20 @@ impl Pass<'_, '_> {
             ));
         }
         Ok(())
+    }
+
+    /// Claims structures at fixed positions, chunk tables, and blocks of checksums and of inodes.
+    pub(super) fn claim_fixed(&self) {
+        for extent in self.reserved().fixed {
+            self.claimed.set_all(extent.first, extent.count);
+        }
+        for chunk in self.metadata_chunks() {
+            let sums = if self.is_for_sums(chunk) { SUMS_PER_GROUP } else { 0 };
+            self.claimed.set_all(chunk / BLOCK, CHUNK_HEADER_BLOCKS + sums);
+        }
+        for block in &self.inodes.blocks {
+            self.claimed.set(block.at() / BLOCK);
+        }
     }
 
     /// Returns true for a chunk that lies wholly inside the volume and has no fixed structure in it.
@@ -132,29 +148,42 @@ impl Pass<'_, '_> {
     /// Reads the chunk tables and finds all blocks of inodes. Tables that do not verify are rebuilt from
     /// blocks that do.
     pub(super) fn read_chunks(&mut self) -> Outcome<()> {
-        for chunk in self.metadata_chunks() {
-            let mut late = self.suspects.contains(&chunk);
-            let mut good = true;
-            for block in 0..CHUNK_HEADER_BLOCKS {
-                good &= self.load(chunk + block * BLOCK, BlockKind::ChunkHeader)?.is_some();
+        let chunks = self.metadata_chunks();
+        let found = self.in_batches(chunks.len(), CHUNKS, |pass, range| {
+            let mut found = Vec::new();
+            for chunk in &chunks[range] {
+                pass.read_chunk(*chunk, &mut found)?;
             }
-            if !good {
-                self.findings.add(chunk, &iv::CHUNK_CHECKSUM, "");
-                late = true;
-                self.salvage_table(chunk)?;
-            }
-            self.claimed.set_all(chunk / BLOCK, CHUNK_HEADER_BLOCKS);
-            for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                if !self.is_sums_block(chunk + place * BLOCK) {
-                    self.read_chunk_entry(chunk + place * BLOCK, good, late)?;
-                }
+            Ok(found)
+        })?;
+        self.inodes = Arc::new(Inodes::new(self.core.store.inode_size(), found.concat()));
+        self.claim_fixed();
+        Ok(())
+    }
+
+    fn read_chunk(&mut self, chunk: u64, found: &mut Vec<InodeBlock>) -> Outcome<()> {
+        let mut late = self.suspects.contains(&chunk);
+        let mut good = true;
+        for block in 0..CHUNK_HEADER_BLOCKS {
+            good &= self.load(chunk + block * BLOCK, BlockKind::ChunkHeader)?.is_some();
+        }
+        if !good {
+            self.findings.add(chunk, &iv::CHUNK_CHECKSUM, "");
+            late = true;
+            self.salvage_table(chunk)?;
+        }
+        for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+            let at = chunk + place * BLOCK;
+            if !self.is_sums_block(at) && self.read_chunk_entry(at, good)? {
+                found.push(InodeBlock::new(at, late));
             }
         }
         Ok(())
     }
 
-    fn read_chunk_entry(&mut self, at: u64, good: bool, late: bool) -> Outcome<()> {
-        let entry = space::table_entry(self.core, at).ok().filter(|_| good);
+    /// True for a block of inodes.
+    fn read_chunk_entry(&mut self, at: u64, good: bool) -> Outcome<bool> {
+        let entry = if good { self.table_entry(at)? } else { None };
         let (word, rest) = entry.map_or((0, true), |entry| {
             let rest = u64::from(entry.get(chunk_entry::USED)) | u64::from(entry.get(chunk_entry::CHECKSUM));
             (entry.get(chunk_entry::KIND), rest | entry.get(chunk_entry::OWNER) != 0)
@@ -194,19 +223,15 @@ impl Pass<'_, '_> {
             }
             None => false,
         };
-        if is_inodes {
-            self.claimed.set(at / BLOCK);
-            self.inodes.blocks.push(InodeBlock { at, late });
-            if self.mends() {
-                // Guessed blocks, too, may contain bad inodes.
-                let (bytes, bad) = self.read_inodes(at)?;
-                if bad != 0 {
-                    self.salvage_inodes(at, &bytes)?;
-                }
-                self.claims.push(Claim { at, kind: BlockKind::Inodes, owner: 0 });
+        if is_inodes && self.mends() {
+            // Guessed blocks, too, may contain bad inodes.
+            let (bytes, bad) = self.read_inodes(at)?;
+            if bad != 0 {
+                self.salvage_inodes(at, &bytes)?;
             }
+            self.claims.push(Claim { at, kind: BlockKind::Inodes, owner: 0 });
         }
-        Ok(())
+        Ok(is_inodes)
     }
 
     /// Rebuilds a chunk's table. Its entries follow from the blocks in use. Only the checksums of pointer

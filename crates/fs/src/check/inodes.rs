@@ -1,11 +1,11 @@
 //! The fields of each inode.
 
 use super::findings::Tally;
+use super::inode_table::Inodes;
 use super::invariants as iv;
 use super::pass::Pass;
 use crate::error::Outcome;
 use crate::inode::{FLAG_MAP_HOLES, FLAG_UNLISTED};
-use crate::space;
 use lanefs_format::INODE_DEPTH_SHIFT;
 use lanefs_format::{
     BLOCK, BlockKind, FileKind, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT, INODE_INLINE,
@@ -14,55 +14,70 @@ use lanefs_format::{
 };
 use std::ops::Range;
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Blocks of inodes in a batch.
+const BLOCKS: usize = 64;
+
 impl Pass<'_, '_> {
     /// Records the inodes in use and their types, and checks their fields.
     pub(super) fn survey_inodes(&mut self) -> Outcome<()> {
-        self.inodes.prepare();
-        let size = self.core.store.inode_size();
-        let per = self.inodes.per_block();
-        for rank in 0..self.inodes.blocks.len() {
-            let at = self.inodes.blocks[rank].at;
-            let (bytes, _) = self.read_inodes(at)?;
-            let mut used = 0u64;
-            for (place, one) in bytes.chunks_exact(size.bytes() as usize).enumerate() {
-                if f::MODE.read(one) == Some(0) {
-                    continue;
-                }
-                used += 1;
-                let ino = at / size.bytes() + place as u64;
-                let mut tally = Tally::new(ino);
-                let mut mended = [0; 256];
-                mended[..one.len()].copy_from_slice(one);
-                let list = self.is_orphan_directory(ino);
-                let kind =
-                    check_fields(&mut mended[..one.len()], size, &mut tally, (ino * size.bytes(), list));
-                self.inodes.kinds[rank * per + place] = kind as u8;
-                let flags = f::FLAGS.read(&mended).unwrap_or(0);
-                self.inodes.some_unlisted |=
-                    list && kind == FileKind::Directory && flags & FLAG_UNLISTED != 0;
-                self.findings.take(tally);
-                if mended[..one.len()] != *one {
-                    self.write_inode(ino, &mended[..one.len()])?;
-                }
-                self.directories += u64::from(kind == FileKind::Directory);
+        let inodes = Arc::clone(&self.inodes);
+        let used = self.in_batches(inodes.blocks.len(), BLOCKS, |pass, range| {
+            let mut used = 0;
+            for block in range {
+                used += pass.survey_block(&inodes, block)?;
             }
-            self.inodes.used += used;
-            if let Ok(entry) = space::table_entry(self.core, at)
-                && entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8
-            {
-                let said = u64::from(entry.get(chunk_entry::USED));
-                if said != used {
-                    self.findings.add(at, &iv::CHUNK_ENTRY_USED, format!("{said} instead of {used}"));
-                }
-                if entry.get(chunk_entry::OWNER) != 0 {
-                    self.findings.add(at, &iv::CHUNK_ENTRY_OWNER, "a block of inodes");
-                }
-                if entry.get(chunk_entry::CHECKSUM) != 0 {
-                    self.findings.add(at, &iv::CHUNK_ENTRY_ZERO, "a block of inodes");
-                }
+            Ok(used)
+        })?;
+        self.used_inodes = used.into_iter().sum();
+        self.directories = inodes.find_directories();
+        Ok(())
+    }
+
+    /// Surveys one block of inodes. Returns the number of those in use.
+    fn survey_block(&mut self, inodes: &Inodes, block: usize) -> Outcome<u64> {
+        let size = self.core.store.inode_size();
+        let at = inodes.blocks[block].at();
+        let (bytes, _) = self.read_inodes(at)?;
+        let mut used = 0u64;
+        for (place, one) in bytes.chunks_exact(size.bytes() as usize).enumerate() {
+            if f::MODE.read(one) == Some(0) {
+                continue;
+            }
+            used += 1;
+            let ino = at / size.bytes() + place as u64;
+            let mut tally = Tally::new(ino);
+            let mut mended = [0; 256];
+            mended[..one.len()].copy_from_slice(one);
+            let list = self.is_orphan_directory(ino);
+            let kind = check_fields(&mut mended[..one.len()], size, &mut tally, (ino * size.bytes(), list));
+            inodes.set_kind(block * inodes.per_block() + place, kind);
+            let flags = f::FLAGS.read(&mended).unwrap_or(0);
+            if list && kind == FileKind::Directory && flags & FLAG_UNLISTED != 0 {
+                inodes.some_unlisted.store(true, Ordering::Relaxed);
+            }
+            self.findings.take(tally);
+            if mended[..one.len()] != *one {
+                self.write_inode(ino, &mended[..one.len()])?;
             }
         }
-        Ok(())
+        if let Some(entry) = self.table_entry(at)?
+            && entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8
+        {
+            let said = u64::from(entry.get(chunk_entry::USED));
+            if said != used {
+                self.findings.add(at, &iv::CHUNK_ENTRY_USED, format!("{said} instead of {used}"));
+            }
+            if entry.get(chunk_entry::OWNER) != 0 {
+                self.findings.add(at, &iv::CHUNK_ENTRY_OWNER, "a block of inodes");
+            }
+            if entry.get(chunk_entry::CHECKSUM) != 0 {
+                self.findings.add(at, &iv::CHUNK_ENTRY_ZERO, "a block of inodes");
+            }
+        }
+        Ok(used)
     }
 }
 

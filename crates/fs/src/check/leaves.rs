@@ -3,10 +3,9 @@
 use super::bits::Bits;
 use super::findings::Tally;
 use super::invariants as iv;
-use super::pass::Pass;
+use super::pass::{Claim, Pass};
 use crate::dir::Entry;
 use crate::error::Outcome;
-use crate::space;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, LEAF_UNITS, entry as e, leaf as l};
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, FileKind, UNIT, UNITS_PER_LEAF, chunk_entry, half_md4,
@@ -144,7 +143,7 @@ impl Pass<'_, '_> {
     pub(super) fn lost_entries(&mut self, ino: u64) -> Outcome<Vec<(u32, u64)>> {
         let known = match self.known_leaves.take() {
             Some(known) => known,
-            None => self.all_leaves(),
+            None => self.all_leaves()?,
         };
         let mut entries = Vec::new();
         let first = known.partition_point(|(owner, _)| *owner < ino);
@@ -154,6 +153,11 @@ impl Pass<'_, '_> {
             }
             let Some(leaf) = self.load(*at, BlockKind::Leaf)? else { continue };
             if leaf.get(l::OWNER) == ino {
+                if self.mends() {
+                    // The block stays until its entries are in the directory again.
+                    self.claimed.set(at / BLOCK);
+                    self.claims.push(Claim { at: *at, kind: BlockKind::Leaf, owner: ino });
+                }
                 let mut lost = DirectoryScan::new(vec![(0, *at)]);
                 self.scan_leaf(&mut Tally::new(ino), &mut lost, 0, leaf);
                 // Outside of a list, only an entry with a correct hash is accepted.
@@ -168,18 +172,18 @@ impl Pass<'_, '_> {
         Ok(entries)
     }
 
-    fn all_leaves(&self) -> Vec<(u64, u64)> {
+    fn all_leaves(&self) -> Outcome<Vec<(u64, u64)>> {
         let mut known = Vec::new();
         for chunk in self.metadata_chunks() {
             for at in (2..BLOCKS_PER_CHUNK).map(|place| chunk + place * BLOCK) {
-                let Ok(entry) = space::table_entry(self.core, at) else { continue };
+                let Some(entry) = self.table_entry(at)? else { continue };
                 if entry.get(chunk_entry::KIND) == BlockKind::Leaf as u8 {
                     known.push((entry.get(chunk_entry::OWNER), at));
                 }
             }
         }
         known.sort_unstable();
-        known
+        Ok(known)
     }
 
     /// The name at a position that is known to be an entry's.

@@ -13,7 +13,8 @@
 //! | `walk` | each inode in turn: `maps`, `xattrs`, `directories` |
 //! | `directories` | one directory: `leaves`, `lists`, `trees` |
 //! | `space` | bitmaps and chunk tables against the blocks in use |
-//! | `names` | links, parents, reachability |
+//! | `rebuild` | directories and attributes that a repair makes again |
+//! | `names` | links, parents, reachability; `links` counts names |
 //!
 //! # Repair
 //!
@@ -22,12 +23,25 @@
 //! entries are inserted again in the ordinary way, once bitmaps and chunk tables are correct; an inode
 //! without a name goes to lost+found. Then another pass checks the volume, until nothing is found.
 //!
+//! A repair that ends at any point leaves the volume as it was or repaired so far: what it still needs stays
+//! in use until the commit that makes it anew.
+//!
+//! # Memory
+//!
+//! A pass keeps a bit for each block in use, a byte for each inode, 20 bytes more for each directory, and 8
+//! for each block of inodes; names are counted for as many inodes at a time as the caller has memory for,
+//! with 4 bytes each. A repair keeps 24 bytes for each metadata block. Blocks stay in the block cache as
+//! far as it goes, except those of the directory that is being checked, with 50 bytes for each of its
+//! entries: the largest directory must fit. A pass that only checks works in several threads, in batches of
+//! blocks or chunks ([`batches`]).
+//!
 //! # Limits
 //!
-//! File data have no checksum. Nor does a check verify that the bytes after a file's end in its last block
-//! are zero, because it would have to read every file. A block of pointers whose chunk table is lost has lost
+//! A check reads no file data: it compares no checksums of them, and does not verify that the bytes after a
+//! file's end in its last block are zero. A block of pointers whose chunk table is lost has lost
 //! its checksum with it; a repair then accepts it as it is when all its pointers are valid.
 
+mod batches;
 mod bits;
 mod directories;
 mod findings;
@@ -38,10 +52,13 @@ mod invariants;
 mod journal;
 mod journal_state;
 mod leaves;
+mod links;
 mod lists;
 mod maps;
 mod names;
 mod pass;
+mod progress;
+mod rebuild;
 mod report;
 mod space;
 mod sums;
@@ -60,12 +77,48 @@ use crate::writer::Writer;
 use journal_state::JournalState;
 use lanefs_format::{BLOCK, Code};
 use lanefs_store::Reader;
-use pass::Pass;
+use pass::{Pass, Tables};
+use progress::Progress;
 pub use report::{CheckReport, Finding};
 use std::collections::BTreeSet;
 
 /// Most passes of a repair: one repairs the faults that the one before uncovered.
 const ROUNDS: usize = 8;
+/// Memory for counts of names in bytes, where the caller sets none.
+const NAMES: u64 = 1 << 30;
+/// Metadata chunks below which threads cost more than they save.
+const SMALL: usize = 32;
+
+/// Options of a check.
+pub struct CheckOptions<'p> {
+    /// Repair the faults.
+    pub repair: bool,
+    /// Memory in bytes, of which a quarter counts names; `None`: 1 GiB for that. Where it is too little for
+    /// the inodes of the volume, the leaf blocks are read several times. The block cache is apart
+    /// ([`OpenOptions::cache`](crate::OpenOptions::cache)), and so are the tables whose size follows from the
+    /// volume: a bit for each block in use, a byte for each inode, 20 for each directory.
+    pub memory: Option<u64>,
+    /// Threads; 0: one for each processor, or a single one for a small volume. A repair uses one.
+    pub threads: usize,
+    /// Called often, with the units of work that are done and all units, for each pass.
+    pub progress: &'p (dyn Fn(u64, u64) + Sync),
+}
+
+impl CheckOptions<'_> {
+    /// Number of inodes whose names are counted at a time.
+    fn names_at_once(&self) -> usize {
+        let bytes = self.memory.map_or(NAMES, |memory| memory / 4);
+        usize::try_from(bytes / 4).unwrap_or(usize::MAX)
+    }
+
+    fn threads(&self, metadata_chunks: usize) -> usize {
+        match self.threads {
+            0 if metadata_chunks < SMALL => 1,
+            0 => std::thread::available_parallelism().map_or(1, |count| count.get()),
+            threads => threads,
+        }
+    }
+}
 
 /// The result of a pass, and suspect chunks for the next one.
 struct PassResult {
@@ -75,28 +128,37 @@ struct PassResult {
 }
 
 impl Volume {
-    /// Checks every invariant of the format; with `repair`, repairs the faults. The volume is locked
-    /// meanwhile. `progress` gets the inodes done and all inodes, for each pass.
+    /// Checks every invariant of the format; with `repair`, repairs the faults. See
+    /// [`check_with`](Self::check_with).
+    ///
+    /// # Errors
+    /// As [`check_with`](Self::check_with).
+    pub fn check(&self, repair: bool, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<CheckReport> {
+        self.check_with(&CheckOptions { repair, memory: None, threads: 0, progress })
+    }
+
+    /// Checks every invariant of the format; repairs the faults if the options say so. The volume is locked
+    /// meanwhile.
     ///
     /// A report whose findings are all `repaired` describes a volume that another pass found clean. The
     /// superblock then no longer says that damage was met, unless the volume is open for reading only.
     ///
     /// # Errors
     /// The device's; [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group
-    /// table nor a readable metadata chunk; with `repair` also [`Code::ReadOnly`](crate::Code::ReadOnly), and
+    /// table nor a readable metadata chunk; of a repair also [`Code::ReadOnly`](crate::Code::ReadOnly), and
     /// [`Code::NoSpace`](crate::Code::NoSpace) where lost+found does not fit.
-    pub fn check(&self, repair: bool, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<CheckReport> {
-        let report = self.check_and_repair(repair, progress)?;
+    pub fn check_with(&self, options: &CheckOptions<'_>) -> Result<CheckReport> {
+        let report = self.check_and_repair(options)?;
         if report.findings.iter().all(|finding| finding.repaired) {
             self.shared.clear_damage()?;
         }
         Ok(report)
     }
 
-    fn check_and_repair(&self, repair: bool, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<CheckReport> {
+    fn check_and_repair(&self, options: &CheckOptions<'_>) -> Result<CheckReport> {
         self.sync()?;
         let shared = &self.shared;
-        if repair && self.access() == Access::Read {
+        if options.repair && self.access() == Access::Read {
             return Err(Code::ReadOnly.into());
         }
         let _lock = shared.lock_commits();
@@ -104,22 +166,35 @@ impl Volume {
         let writer = shared.recall_prealloc(&mut closed)?;
         // Space that other writers freed since counts as used until the device knows.
         shared.commit_exclusive(writer)?;
-        let first = self.run_pass(writer, false, BTreeSet::new(), progress)?;
-        let mut report = first.report;
-        if !repair || report.findings.is_empty() {
-            return Ok(report);
+        let first = self.run_pass(writer, false, BTreeSet::new(), options)?;
+        if !options.repair || first.report.findings.is_empty() {
+            return Ok(first.report);
         }
         // The journal comes first: the transactions of the repair need it. Only then the volume counts as
         // changed, so that an interruption does not make a closed volume one that lost its log.
         self.renew_journal(first.journal)?;
         shared.begin_changes()?;
         self.update_superblock(|_| ())?;
-        let mut suspects = first.suspects;
+        self.repair(writer, first, options)
+    }
+
+    /// Repairs what a pass has found, and what the next ones find, until nothing is found any more.
+    fn repair(
+        &self,
+        writer: &mut Writer,
+        first: PassResult,
+        options: &CheckOptions<'_>,
+    ) -> Result<CheckReport> {
+        let PassResult { mut report, mut suspects, .. } = first;
+        let keys = |findings: &[Finding]| -> BTreeSet<(u64, &'static str)> {
+            findings.iter().map(|finding| (finding.at, finding.invariant)).collect()
+        };
+        let mut before = BTreeSet::new();
         for _ in 0..ROUNDS {
-            self.run_pass(writer, true, std::mem::take(&mut suspects), progress)
+            self.run_pass(writer, true, std::mem::take(&mut suspects), options)
                 .map_err(|error| error.at("mending the volume"))?;
-            shared.commit_exclusive(writer)?;
-            let mut again = self.run_pass(writer, false, BTreeSet::new(), progress)?;
+            self.shared.commit_exclusive(writer)?;
+            let mut again = self.run_pass(writer, false, BTreeSet::new(), options)?;
             let found = std::mem::take(&mut again.report.findings);
             report = CheckReport { findings: report.findings, ..again.report };
             if found.is_empty() {
@@ -128,11 +203,13 @@ impl Volume {
                 }
                 return Ok(report);
             }
-            let known: BTreeSet<_> = report.findings.iter().map(|f| (f.at, f.invariant)).collect();
-            let mut new = found;
-            new.retain(|f| !known.contains(&(f.at, f.invariant)));
-            report.findings.append(&mut new);
-            suspects = again.suspects;
+            let (known, now) = (keys(&report.findings), keys(&found));
+            report.findings.extend(found.into_iter().filter(|f| !known.contains(&(f.at, f.invariant))));
+            if now == before {
+                // Another round would do the same again.
+                return Ok(report);
+            }
+            (before, suspects) = (now, again.suspects);
         }
         Ok(report)
     }
@@ -143,21 +220,26 @@ impl Volume {
         writer: &mut Writer,
         mends: bool,
         suspects: BTreeSet<u64>,
-        progress: &dyn Fn(u64, u64),
+        options: &CheckOptions<'_>,
     ) -> Result<PassResult> {
         let core = Core::new(&self.shared.state, Reader::exclusive(&self.shared.state.store, Some(0)));
-        let mut pass = Pass::new(&core, &self.shared, mends.then_some(writer), self.superblock(), suspects);
+        let writer = mends.then_some(writer);
+        let mut pass = Pass::new(&core, &self.shared, writer, self.superblock(), Tables::new(&core));
+        pass.suspects = suspects;
+        let progress = Progress::new(options.progress);
         self.check_superblock(&mut pass)?;
         let damage = self.shared.journal_damage.lock().clone();
         pass.check_journal(damage)?;
         pass.read_groups()?;
+        pass.threads = options.threads(pass.metadata_chunks().len());
         pass.read_chunks()?;
         pass.check_sums()?;
         pass.survey_inodes()?;
-        pass.walk_inodes(progress)?;
+        let inodes = pass.used_inodes;
+        progress.begin(0, 2 * inodes);
+        pass.walk_inodes(&progress)?;
         pass.place_journal();
         let free = pass.check_space()?;
-        let inodes = pass.inodes.used;
         pass.check_counts(self.shared.state.counts.sum(), free);
         if let Some(writer) = pass.writer.as_deref_mut() {
             // The bitmaps were rebuilt from the blocks in use: preallocated blocks are free.
@@ -166,10 +248,13 @@ impl Volume {
             // Free space may be used from here on, so the device must know.
             self.shared.commit_exclusive(writer)?;
         }
-        pass.put_back()?;
+        pass.rebuild()?;
         let new_orphans = pass.check_orphan_directory()?;
-        let new_root = pass.check_names_space()?;
-        if mends {
+        progress.begin(inodes, 2 * inodes);
+        let new_root = pass.check_names_space(options.names_at_once(), &progress)?;
+        if let Some(writer) = pass.writer.as_deref_mut() {
+            // The superblock names an inode only when the device has it.
+            self.shared.commit_exclusive(writer)?;
             if let Some(root) = new_root {
                 self.set_root(root);
             }
@@ -185,8 +270,8 @@ impl Volume {
             last.text = format!("{} (and {more} more findings)", last.text);
         }
         let blocks = self.shared.state.store.bytes() / BLOCK - free;
-        let orphans = pass.inodes.listed.iter().filter(|listed| **listed).count() as u64;
-        let report = CheckReport { findings, inodes, directories: pass.directories, orphans, blocks };
+        let (directories, orphans) = (pass.directories, pass.orphans);
+        let report = CheckReport { findings, inodes, directories, orphans, blocks };
         Ok(PassResult { report, suspects: pass.suspects, journal: pass.journal })
     }
 }

@@ -1,57 +1,36 @@
 //! The name space: links, parents, and reachability from the root.
 
+use super::inode_table::Inodes;
 use super::invariants as iv;
+use super::links::Names;
 use super::pass::Pass;
+use super::progress::Progress;
 use crate::dir::{self, Name};
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{Inode, add_blocks, add_links, nameless_directory};
+use crate::inode::{Inode, add_links, nameless_directory};
 use crate::types::Caller;
-use crate::types::XattrMode;
-use crate::{namespace, orphans, xattr};
-use lanefs_format::{Code, FileKind, inode as f};
-use lanefs_store::Fault;
+use crate::{namespace, orphans};
+use lanefs_format::{BLOCK, Code, FileKind, inode as f};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Entries that one transaction puts back into a directory.
+/// Blocks of inodes in a batch.
+const BLOCKS: usize = 64;
+/// Entries of a directory that are listed at a time.
 const BATCH: usize = 512;
 /// Most names that are tried for one inode.
 const TRIES: u32 = 1000;
 
-impl Pass<'_, '_> {
-    /// Puts saved entries and attributes back.
-    pub(super) fn put_back(&mut self) -> Outcome<()> {
-        for (ino, saved) in std::mem::take(&mut self.rebuilt) {
-            for batch in saved.chunks(BATCH) {
-                self.mend(|edit| {
-                    for entry in batch {
-                        let node = Inode::directory(edit.core, ino)?;
-                        let name = Name::new(edit.core.seed, &entry.name);
-                        match dir::insert(edit, node, name, entry.ino, entry.kind) {
-                            // Names that no directory can hold go to lost+found later.
-                            Err(Fault::Code(Code::TooManyCollisions | Code::TreeFull)) => {}
-                            done => done?,
-                        }
-                    }
-                    Ok(())
-                })?;
-            }
-        }
-        for (ino, saved) in std::mem::take(&mut self.attributes) {
-            self.mend(|edit| {
-                let node = Inode::load(edit.core, ino)?;
-                add_blocks(edit, node, 0)?;
-                for (name, value) in &saved {
-                    match xattr::set(edit, node, name, Some(value), XattrMode::Set) {
-                        Err(Fault::Code(Code::NoSpace)) => break,
-                        done => done?,
-                    }
-                }
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
+/// The findings on the names of a batch of inodes.
+#[derive(Default)]
+struct NamesFound {
+    orphans: u64,
+    /// Inodes that go to lost+found.
+    lost: Vec<(u64, FileKind)>,
+}
 
+impl Pass<'_, '_> {
     /// True for the orphan directory, where the superblock names one.
     pub(super) fn is_orphan_directory(&self, ino: u64) -> bool {
         ino == self.superblock.orphans && ino != self.superblock.root
@@ -68,7 +47,11 @@ impl Pass<'_, '_> {
     }
 
     /// Checks links, parents and reachability. Returns the root to use from now on, where it was missing.
-    pub(super) fn check_names_space(&mut self) -> Outcome<Option<u64>> {
+    pub(super) fn check_names_space(
+        &mut self,
+        most_names: usize,
+        progress: &Progress<'_>,
+    ) -> Outcome<Option<u64>> {
         let root = self.superblock.root;
         if !self.inodes.is_directory(root) {
             self.findings.add(0, &iv::ROOT_DIRECTORY, format!("inode {root}"));
@@ -80,17 +63,24 @@ impl Pass<'_, '_> {
         }
         let cycles = self.find_cycles(root);
         let mut lost = Vec::new();
-        let size = self.core.store.inode_size().bytes() as usize;
-        let per = self.inodes.per_block();
-        for block in 0..self.inodes.blocks.len() {
-            let (bytes, _) = self.read_inodes(self.inodes.blocks[block].at)?;
-            for (place, one) in bytes.chunks_exact(size).enumerate() {
-                let rank = block * per + place;
-                let Some(kind) = self.inodes.kind(rank) else { continue };
-                self.check_listing(rank, kind, one)?;
-                if self.check_inode_names(rank, kind, one)? {
-                    lost.push((self.inodes.number(rank), kind));
+        let inodes = Arc::clone(&self.inodes);
+        let per = inodes.per_block();
+        let blocks_at_once = (most_names / per).max(1);
+        let done = AtomicU64::new(0);
+        for first in (0..inodes.blocks.len()).step_by(blocks_at_once) {
+            let end = (first + blocks_at_once).min(inodes.blocks.len());
+            let names = self.count_names(first * per..end * per)?;
+            let checked = self.in_batches(end - first, BLOCKS, |pass, range| {
+                let mut found = NamesFound::default();
+                for block in range {
+                    let checked = pass.check_names_of_block(&inodes, first + block, &names, &mut found)?;
+                    progress.set(done.fetch_add(checked, Ordering::Relaxed) + checked);
                 }
+                Ok(found)
+            })?;
+            for mut found in checked {
+                self.orphans += found.orphans;
+                lost.append(&mut found.lost);
             }
         }
         for ino in cycles {
@@ -103,18 +93,44 @@ impl Pass<'_, '_> {
         Ok(None)
     }
 
+    /// Checks the names of the inodes in one block. Returns the number of those in use.
+    fn check_names_of_block(
+        &mut self,
+        inodes: &Inodes,
+        block: usize,
+        names: &Names,
+        found: &mut NamesFound,
+    ) -> Outcome<u64> {
+        let size = self.core.store.inode_size().bytes() as usize;
+        let (bytes, _) = self.read_inodes(inodes.blocks[block].at())?;
+        let mut checked = 0;
+        for (place, one) in bytes.chunks_exact(size).enumerate() {
+            let rank = block * inodes.per_block() + place;
+            let Some(kind) = inodes.kind(rank) else { continue };
+            checked += 1;
+            let names = match kind {
+                FileKind::Directory => u32::from(inodes.parent(rank) != 0),
+                _ => names.of(rank),
+            };
+            let listed = self.check_listing(rank, kind, names, one)?;
+            found.orphans += u64::from(listed);
+            if self.check_inode_names(rank, kind, (names, listed), one)? && self.mends() {
+                found.lost.push((inodes.number(rank), kind));
+            }
+        }
+        Ok(checked)
+    }
+
     /// Checks that an inode listed as an orphan has neither name nor links, and, as a directory, no entries.
     /// Otherwise it is unlisted, because listed inodes will be freed. An inode that is unlisted for want of
-    /// room counts as listed.
-    fn check_listing(&mut self, rank: usize, kind: FileKind, inode: &[u8]) -> Outcome<()> {
+    /// room counts as listed. Returns whether it is listed from now on.
+    fn check_listing(&mut self, rank: usize, kind: FileKind, names: u32, inode: &[u8]) -> Outcome<bool> {
         let ino = self.inodes.number(rank);
         let has_place = ino == self.superblock.root || self.is_orphan_directory(ino);
-        let has_name = self.inodes.names[rank] > 0 || has_place || f::LINKS.read(inode) != Some(0);
-        if !self.inodes.listed[rank] {
-            self.inodes.listed[rank] = self.inodes.some_unlisted && !has_name;
-        }
-        if !self.inodes.listed[rank] {
-            return Ok(());
+        let has_name = names > 0 || has_place || f::LINKS.read(inode) != Some(0);
+        let some_unlisted = self.inodes.some_unlisted.load(Ordering::Relaxed);
+        if !self.inodes.listed.read().contains(&ino) && (has_name || !some_unlisted) {
+            return Ok(false);
         }
         let is_empty = self.core.store.inode_size().dir_root().read(inode) == Some(0);
         let broken = if has_name {
@@ -122,21 +138,24 @@ impl Pass<'_, '_> {
         } else if kind == FileKind::Directory && !is_empty {
             &iv::ORPHAN_NOT_EMPTY
         } else {
-            return Ok(());
+            return Ok(true);
         };
         self.findings.add(ino * self.core.store.inode_size().bytes(), broken, format!("inode {ino}"));
-        self.inodes.listed[rank] = false;
         self.mend(|edit| orphans::unlist(edit, ino))?;
-        Ok(())
+        Ok(false)
     }
 
     /// Checks links and parent of one inode; true where no entry names it.
-    fn check_inode_names(&mut self, rank: usize, kind: FileKind, inode: &[u8]) -> Outcome<bool> {
+    fn check_inode_names(
+        &mut self,
+        rank: usize,
+        kind: FileKind,
+        (names, listed): (u32, bool),
+        inode: &[u8],
+    ) -> Outcome<bool> {
         let ino = self.inodes.number(rank);
         let at = ino * self.core.store.inode_size().bytes();
-        let names = self.inodes.names[rank];
         let is_directory = kind == FileKind::Directory;
-        let listed = self.inodes.listed[rank];
         // An inode without a name, which is its own parent.
         let stands_alone = listed || ino == self.superblock.root || self.is_orphan_directory(ino);
         let is_lost = names == 0 && !stands_alone;
@@ -145,14 +164,14 @@ impl Pass<'_, '_> {
         }
         let links = match is_directory {
             _ if listed => 0,
-            true => self.inodes.subdirectories[rank].saturating_add(2),
+            true => self.inodes.subdirectories(rank).saturating_add(2),
             false => names,
         };
         let said = f::LINKS.read(inode).unwrap_or(0);
         if said != links && (is_directory || !is_lost) {
             self.findings.add(at, &iv::LINK_COUNT, format!("inode {ino} says {said} instead of {links}"));
         }
-        let parent = if stands_alone { ino } else { self.inodes.parents[rank] };
+        let parent = if stands_alone { ino } else { self.inodes.parent(rank) };
         let said_parent = f::PARENT_OR_DEVICE.read(inode).unwrap_or(0);
         let wrong_parent = is_directory && !is_lost && said_parent != parent;
         if wrong_parent {
@@ -176,28 +195,29 @@ impl Pass<'_, '_> {
     fn find_cycles(&mut self, root: u64) -> Vec<u64> {
         const BEGUN: u8 = 1;
         const DONE: u8 = 2;
-        let mut states = vec![0u8; self.inodes.parents.len()];
+        let inodes = Arc::clone(&self.inodes);
+        let mut states = vec![0u8; inodes.directory_count()];
         let mut cycles = Vec::new();
-        let ranks: Vec<usize> =
-            self.inodes.ranks().filter(|rank| self.inodes.kind(*rank) == Some(FileKind::Directory)).collect();
         let mut way = Vec::new();
-        for first in ranks {
+        for first in 0..inodes.directory_count() {
             let mut next = Some(first);
-            while let Some(rank) = next.filter(|rank| states[*rank] != DONE) {
-                if states[rank] == BEGUN {
-                    let ino = self.inodes.number(rank);
+            while let Some(place) = next.filter(|place| states[*place] != DONE) {
+                let rank = inodes.directory(place);
+                if states[place] == BEGUN {
+                    let ino = inodes.number(rank);
                     let at = ino * self.core.store.inode_size().bytes();
                     self.findings.add(at, &iv::DIRECTORY_CYCLE, format!("inode {ino}"));
                     cycles.push(ino);
                     break;
                 }
-                states[rank] = BEGUN;
-                way.push(rank);
-                let is_root = self.inodes.number(rank) == root;
-                next = if is_root { None } else { self.inodes.rank(self.inodes.parents[rank]) };
+                states[place] = BEGUN;
+                way.push(place);
+                let is_root = inodes.number(rank) == root;
+                let parent = if is_root { None } else { inodes.rank(inodes.parent(rank)) };
+                next = parent.and_then(|parent| inodes.place(parent));
             }
-            for rank in way.drain(..) {
-                states[rank] = DONE;
+            for place in way.drain(..) {
+                states[place] = DONE;
             }
         }
         cycles
@@ -205,7 +225,7 @@ impl Pass<'_, '_> {
 
     /// Removes a directory from its parent.
     fn break_cycle(&mut self, ino: u64) -> Outcome<()> {
-        let Some(parent) = self.inodes.rank(ino).map(|rank| self.inodes.parents[rank]) else { return Ok(()) };
+        let Some(parent) = self.inodes.rank(ino).map(|rank| self.inodes.parent(rank)) else { return Ok(()) };
         self.mend(|edit| {
             let node = Inode::directory(edit.core, parent)?;
             let mut cookie = 0;
@@ -228,14 +248,15 @@ impl Pass<'_, '_> {
 
     /// Returns a directory that is its own parent, or a new one.
     fn find_root(&mut self) -> Outcome<Option<u64>> {
-        let ranks: Vec<usize> = self.inodes.ranks().collect();
-        for rank in ranks {
-            let ino = self.inodes.number(rank);
-            if self.inodes.kind(rank) == Some(FileKind::Directory)
-                && !self.is_orphan_directory(ino)
-                && !self.inodes.listed[rank]
-                && Inode::directory(self.core, ino).is_ok_and(|node| node.parent() == ino)
-            {
+        let inodes = Arc::clone(&self.inodes);
+        let size = self.core.store.inode_size().bytes();
+        for place in 0..inodes.directory_count() {
+            let ino = inodes.number(inodes.directory(place));
+            let at = ino * size;
+            let (bytes, _) = self.read_inodes(at & !(BLOCK - 1))?;
+            let parent = f::PARENT_OR_DEVICE.read(&bytes[(at % BLOCK) as usize..]);
+            let is_listed = inodes.listed.read().contains(&ino);
+            if parent == Some(ino) && !self.is_orphan_directory(ino) && !is_listed {
                 return Ok(self.mends().then_some(ino));
             }
         }

@@ -1,6 +1,6 @@
 //! One pass over the volume: its state, and its access to blocks.
 
-use super::bits::Bits;
+use super::bits::SharedBits;
 use super::findings::{Findings, Tally};
 use super::inode_table::Inodes;
 use super::invariants as iv;
@@ -17,8 +17,9 @@ use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Checksummer, Code,
     FileKind, chunk_entry, inode as f,
 };
-use lanefs_store::{Fault, View};
+use lanefs_store::{Fault, Store, View};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A metadata block that some structure names: the required content of its chunk's table.
 #[derive(Clone, Copy)]
@@ -38,32 +39,74 @@ pub(super) struct Saved {
 /// An attribute that goes back to its inode.
 pub(super) type Attribute = (Vec<u8>, Vec<u8>);
 
+/// A directory that is emptied and filled again. Its old blocks stay its own until then, so that nothing is
+/// lost where the repair ends before.
+pub(super) struct Rebuild {
+    pub(super) ino: u64,
+    pub(super) entries: Vec<Saved>,
+    /// Its blocks, without those of its attributes.
+    pub(super) blocks: Vec<(u64, BlockKind)>,
+    /// Number of blocks of its attributes.
+    pub(super) xattr_blocks: u64,
+}
+
+/// A chain of attributes that is freed and made again.
+pub(super) struct ChainRebuild {
+    pub(super) ino: u64,
+    pub(super) attributes: Vec<Attribute>,
+    pub(super) blocks: Vec<u64>,
+}
+
 /// Bound on the work for failing claims of large blocks, in sizes of the bitmap; beyond it all such claims
 /// are refused.
 const WORDS_OF_FAILED_CLAIMS: u64 = 64;
 
+/// The tables of a pass, which its threads share.
+#[derive(Clone)]
+pub(super) struct Tables {
+    /// Blocks that belong to some structure.
+    pub(super) claimed: Arc<SharedBits>,
+    /// Masks of the groups' metadata chunks, as far as they are credible.
+    pub(super) masks: Arc<Vec<u64>>,
+    pub(super) inodes: Arc<Inodes>,
+}
+
+impl Tables {
+    /// Empty tables.
+    pub(super) fn new(core: &Core<'_>) -> Self {
+        Tables {
+            claimed: Arc::new(SharedBits::new(core.store.bytes() / BLOCK)),
+            masks: Arc::default(),
+            inodes: Arc::new(Inodes::new(core.store.inode_size(), Vec::new())),
+        }
+    }
+}
+
 /// A pass. With a writer it repairs as it goes; without one it only checks.
 pub(super) struct Pass<'v, 'w> {
     pub(super) core: &'v Core<'v>,
-    shared: &'v Shared,
+    pub(super) shared: &'v Shared,
     pub(super) writer: Option<&'w mut Writer>,
     pub(super) sums: Checksummer,
     pub(super) superblock: Superblock,
     pub(super) journal: JournalState,
     pub(super) findings: Findings,
-    /// Blocks that belong to some structure.
-    pub(super) claimed: Bits,
-    /// Masks of the groups' metadata chunks, as far as they are credible.
-    pub(super) masks: Vec<u64>,
+    pub(super) claimed: Arc<SharedBits>,
+    pub(super) masks: Arc<Vec<u64>>,
+    /// Threads of a pass that only checks.
+    pub(super) threads: usize,
     /// Chunks that are no metadata chunks by the group table but that some structure names as such.
     pub(super) suspects: BTreeSet<u64>,
     /// Metadata blocks in use; kept for repairs only.
     pub(super) claims: Vec<Claim>,
-    pub(super) inodes: Inodes,
-    /// Directories that were emptied, with the entries that go back.
-    pub(super) rebuilt: Vec<(u64, Vec<Saved>)>,
-    /// Inodes whose attributes were removed, with those that go back.
-    pub(super) attributes: Vec<(u64, Vec<Attribute>)>,
+    pub(super) inodes: Arc<Inodes>,
+    pub(super) used_inodes: u64,
+    /// Inodes without a name that the orphan directory lists, or need not list.
+    pub(super) orphans: u64,
+    /// Directories that are emptied and filled again when bitmaps and chunk tables are right.
+    pub(super) rebuilds: Vec<Rebuild>,
+    /// Chains of attributes that are made again then.
+    pub(super) chains: Vec<ChainRebuild>,
     pub(super) directories: u64,
     /// Blocks whose owner had to be removed after it claimed them. They stay claimed until the walk ends, so
     /// that nothing is visited twice.
@@ -79,7 +122,7 @@ impl<'v, 'w> Pass<'v, 'w> {
         shared: &'v Shared,
         writer: Option<&'w mut Writer>,
         superblock: Superblock,
-        suspects: BTreeSet<u64>,
+        tables: Tables,
     ) -> Self {
         let blocks = core.store.bytes() / BLOCK;
         Pass {
@@ -90,17 +133,29 @@ impl<'v, 'w> Pass<'v, 'w> {
             superblock,
             journal: JournalState::Sound,
             findings: Findings::default(),
-            claimed: Bits::new(blocks),
-            masks: vec![0; core.group_count() as usize],
-            suspects,
+            claimed: tables.claimed,
+            masks: tables.masks,
+            threads: 1,
+            suspects: BTreeSet::new(),
             claims: Vec::new(),
-            inodes: Inodes::new(core.store.inode_size()),
-            rebuilt: Vec::new(),
-            attributes: Vec::new(),
+            inodes: tables.inodes,
+            used_inodes: 0,
+            orphans: 0,
+            rebuilds: Vec::new(),
+            chains: Vec::new(),
             directories: 0,
             released: Vec::new(),
             known_leaves: None,
             patience: WORDS_OF_FAILED_CLAIMS * blocks / 64 + (1 << 20),
+        }
+    }
+
+    /// The tables, for another thread.
+    pub(super) fn tables(&self) -> Tables {
+        Tables {
+            claimed: Arc::clone(&self.claimed),
+            masks: Arc::clone(&self.masks),
+            inodes: Arc::clone(&self.inodes),
         }
     }
 
@@ -129,6 +184,18 @@ impl<'v, 'w> Pass<'v, 'w> {
         }
     }
 
+    /// Commits all changes so far, unless the journal has room for `blocks` more: then they become durable
+    /// together.
+    pub(super) fn commit_unless_room(&mut self, blocks: u64) -> Outcome<()> {
+        let (core, shared) = (self.core, self.shared);
+        match self.writer.as_deref_mut() {
+            Some(writer) if core.store.room_for_changes() < blocks => {
+                shared.commit_exclusive(writer).map_err(|_| Fault::Code(Code::Io))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Blocks of the volume.
     pub(super) fn blocks(&self) -> u64 {
         self.core.store.bytes() / BLOCK
@@ -151,6 +218,16 @@ impl<'v, 'w> Pass<'v, 'w> {
             Err(fault @ Fault::Io { .. }) => Err(fault),
             Err(_) => Ok(None),
         }
+    }
+
+    /// The entry of a metadata block in its chunk's table; `None` where the table does not verify.
+    ///
+    /// # Errors
+    /// The device's only.
+    pub(super) fn table_entry(&self, at: u64) -> Outcome<Option<View<'v>>> {
+        let (block, _) = Store::table_entry(at);
+        let table = self.load(block, BlockKind::ChunkHeader)?;
+        Ok(table.and_then(|_| space::table_entry(self.core, at).ok()))
     }
 
     /// Returns true where metadata blocks may lie at `at`: after the table of a metadata chunk.
@@ -193,7 +270,7 @@ impl<'v, 'w> Pass<'v, 'w> {
             tally.note(at, checksum_of(kind));
             return Ok(None);
         };
-        if let Ok(entry) = space::table_entry(self.core, at) {
+        if let Some(entry) = self.table_entry(at)? {
             if entry.get(chunk_entry::KIND) != kind as u8 {
                 tally.note(at, &iv::CHUNK_ENTRY_KIND);
             }
@@ -209,6 +286,12 @@ impl<'v, 'w> Pass<'v, 'w> {
             self.claims.push(Claim { at, kind, owner: tally.ino });
         }
         Ok(Some(view))
+    }
+
+    /// The blocks that were claimed after the first `kept` ones, as far as `wanted` is true.
+    pub(super) fn claims_since(&self, kept: usize, wanted: impl Fn(&Claim) -> bool) -> Vec<(u64, BlockKind)> {
+        let later = self.claims.get(kept..).unwrap_or_default();
+        later.iter().filter(|claim| wanted(claim)).map(|claim| (claim.at, claim.kind)).collect()
     }
 
     /// Takes back those claims after the first `kept` ones for which `gone` is true.
@@ -248,9 +331,11 @@ impl<'v, 'w> Pass<'v, 'w> {
             &iv::DATA_IN_METADATA
         } else if self.claimed.any(first, count) {
             &iv::BLOCK_OWNED_TWICE
-        } else {
-            self.claimed.set_all(first, count);
+        } else if self.claimed.set_all(first, count) {
             return true;
+        } else {
+            // Another thread was faster with one of them.
+            &iv::BLOCK_OWNED_TWICE
         };
         self.patience = self.patience.saturating_sub(words);
         tally.note(from, fault);

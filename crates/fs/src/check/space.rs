@@ -26,32 +26,39 @@ impl Pass<'_, '_> {
         let mut claims = std::mem::take(&mut self.claims);
         claims.retain(|claim| self.claimed.get(claim.at / BLOCK));
         claims.sort_unstable_by_key(|claim| claim.at);
-        let mut free = 0;
-        for number in 0..self.core.group_count() {
-            let mut masks = Masks::default();
-            for chunk in 0..CHUNKS_PER_GROUP {
-                if self.masks[number as usize] >> chunk & 1 != 0 {
-                    let at = number * GROUP + chunk * CHUNK;
-                    let first = claims.partition_point(|claim| claim.at < at);
-                    let end = claims.partition_point(|claim| claim.at < at + CHUNK);
-                    let (used, inode_room) = self.check_chunk(at, &claims[first..end])?;
-                    if !used && self.mends() {
-                        // The chunk is free as a whole now, its table too.
-                        for place in 0..CHUNK_HEADER_BLOCKS {
-                            self.claimed.clear(at / BLOCK + place);
-                        }
-                    } else {
-                        masks.metadata |= 1 << chunk;
-                        masks.inode_room |= u64::from(inode_room) << chunk;
-                        let full = (CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK)
-                            .all(|place| self.claimed.get(at / BLOCK + place));
-                        masks.room |= u64::from(!full) << chunk;
-                    }
-                }
+        let free = self.in_batches(self.core.group_count() as usize, 1, |pass, range| {
+            let mut free = 0;
+            for number in range {
+                free += pass.check_group_and_chunks(number as u64, &claims)?;
             }
-            free += self.check_group(number, masks)?;
+            Ok(free)
+        })?;
+        Ok(free.into_iter().sum())
+    }
+
+    /// Checks one group and its metadata chunks. Returns its free blocks.
+    fn check_group_and_chunks(&mut self, number: u64, claims: &[Claim]) -> Outcome<u64> {
+        let mut masks = Masks::default();
+        let metadata = self.masks[number as usize];
+        for chunk in (0..CHUNKS_PER_GROUP).filter(|chunk| metadata >> chunk & 1 != 0) {
+            let at = number * GROUP + chunk * CHUNK;
+            let first = claims.partition_point(|claim| claim.at < at);
+            let end = claims.partition_point(|claim| claim.at < at + CHUNK);
+            let (used, inode_room) = self.check_chunk(at, &claims[first..end])?;
+            if !used && self.mends() {
+                // The chunk is free as a whole now, its table too.
+                for place in 0..CHUNK_HEADER_BLOCKS {
+                    self.claimed.clear(at / BLOCK + place);
+                }
+            } else {
+                masks.metadata |= 1 << chunk;
+                masks.inode_room |= u64::from(inode_room) << chunk;
+                let full =
+                    (CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK).all(|place| self.claimed.get(at / BLOCK + place));
+                masks.room |= u64::from(!full) << chunk;
+            }
         }
-        Ok(free)
+        self.check_group(number, masks)
     }
 
     /// Checks one metadata chunk. Returns whether it has a used block, and whether it has a free inode.
@@ -64,7 +71,7 @@ impl Pass<'_, '_> {
         }
         for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
             let at = chunk + place * BLOCK;
-            let said = space::table_entry(self.core, at).map_or(0, |entry| entry.get(chunk_entry::KIND));
+            let said = self.table_entry(at)?.map_or(0, |entry| entry.get(chunk_entry::KIND));
             said_used += u64::from(said != 0);
             if !self.claimed.get(at / BLOCK) {
                 if said != 0 {

@@ -8,6 +8,10 @@ use lanefs_format::{
     BLOCK, BLOCKS_PER_GROUP, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, GROUP, SUMS_PER_GROUP, chunk_entry,
     group as g, sums, sums_chunk,
 };
+use std::sync::Arc;
+
+/// Groups in a batch.
+const GROUPS: usize = 4;
 
 /// Position of a block of checksums.
 fn place_at(number: u64, place: u64) -> u64 {
@@ -30,14 +34,16 @@ impl Pass<'_, '_> {
 
     /// Checks and claims the blocks of checksums of all groups that have them.
     pub(super) fn check_sums(&mut self) -> Outcome<()> {
-        for number in 0..self.core.group_count() {
-            let chunk = sums_chunk(number);
-            if self.is_for_sums(chunk) && self.is_metadata_chunk(chunk) {
-                for place in 0..SUMS_PER_GROUP {
-                    self.check_sums_block(number, place)?;
+        let count = self.core.group_count() as usize;
+        self.in_batches(count, GROUPS, |pass, range| {
+            for number in range.map(|number| number as u64) {
+                let chunk = sums_chunk(number);
+                if pass.is_for_sums(chunk) && pass.is_metadata_chunk(chunk) {
+                    (0..SUMS_PER_GROUP).try_for_each(|place| pass.check_sums_block(number, place))?;
                 }
             }
-        }
+            Ok(())
+        })?;
         Ok(())
     }
 
@@ -56,7 +62,7 @@ impl Pass<'_, '_> {
                 fits
             }
         };
-        if let Ok(entry) = space::table_entry(self.core, at) {
+        if let Some(entry) = self.table_entry(at)? {
             if entry.get(chunk_entry::KIND) != BlockKind::Sums as u8 {
                 self.findings.add(at, &iv::CHUNK_ENTRY_KIND, "a block of checksums");
             }
@@ -102,7 +108,8 @@ impl Pass<'_, '_> {
                     space::make_all_sums(edit, number)
                 })?;
                 if self.mends() {
-                    self.masks[number as usize] |= 1 << ((chunk - number * GROUP) / CHUNK);
+                    Arc::make_mut(&mut self.masks)[number as usize] |=
+                        1 << ((chunk - number * GROUP) / CHUNK);
                     (0..SUMS_PER_GROUP).for_each(|place| self.claim_sums(number, place));
                 }
             }

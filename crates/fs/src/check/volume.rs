@@ -36,7 +36,7 @@ impl Pass<'_, '_> {
         if counts.free_blocks != free as i64 {
             self.findings.add(0, &iv::FREE_BLOCKS, format!("{} instead of {free}", counts.free_blocks));
         }
-        let inodes = self.inodes.used;
+        let inodes = self.used_inodes;
         if counts.inodes != inodes as i64 {
             self.findings.add(0, &iv::INODE_COUNT, format!("{} instead of {inodes}", counts.inodes));
         }

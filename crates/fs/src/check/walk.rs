@@ -1,44 +1,91 @@
 //! Visits every inode: each claims the blocks that it owns.
 
-use super::findings::Tally;
+use super::bits::SharedBits;
+use super::findings::{Findings, Tally};
+use super::inode_table::InodeBlock;
 use super::inodes::check_fields;
 use super::invariants as iv;
-use super::pass::Pass;
+use super::pass::{ChainRebuild, Pass};
+use super::progress::Progress;
 use crate::error::Outcome;
 use lanefs_format::INODE_DEPTH_SHIFT;
-use lanefs_format::{BLOCK, FileKind, inode as f};
+use lanefs_format::{FileKind, inode as f};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Inodes between two reports of progress.
-const STEP: u64 = 4096;
+/// Blocks of inodes in a batch.
+const BLOCKS: usize = 16;
 
 impl Pass<'_, '_> {
     /// Walks all inodes in order of their numbers, so that of two owners of a block the first keeps it.
     /// Inodes that were found without the tables come last, so that left-overs take nothing from inodes in
     /// use.
-    pub(super) fn walk_inodes(&mut self, progress: &dyn Fn(u64, u64)) -> Outcome<()> {
-        let size = self.core.store.inode_size().bytes();
-        let mut done = 0;
+    ///
+    /// In several threads the order is another one. That matters only where something is wrong: then the walk
+    /// begins anew, in one thread.
+    pub(super) fn walk_inodes(&mut self, progress: &Progress<'_>) -> Outcome<()> {
+        let inodes = Arc::clone(&self.inodes);
+        let count = inodes.blocks.len();
+        let all_early = inodes.blocks.iter().all(|block| !block.is_late());
+        let done = AtomicU64::new(0);
+        let threads = self.threads;
+        if !self.mends() && threads > 1 && self.findings.is_empty() && all_early {
+            // One finding is enough, and a maze of large blocks costs every batch its patience.
+            let found = AtomicBool::new(false);
+            self.in_batches(count, BLOCKS, |pass, range| {
+                if found.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let walked = pass.walk_blocks(&inodes.blocks[range], false, &done, progress);
+                found.fetch_or(!pass.findings.is_empty() || !pass.suspects.is_empty(), Ordering::Relaxed);
+                walked
+            })?;
+            if self.findings.is_empty() && self.suspects.is_empty() {
+                return Ok(());
+            }
+            self.findings = Findings::default();
+            self.suspects.clear();
+            self.claimed = Arc::new(SharedBits::new(self.blocks()));
+            self.claim_fixed();
+            inodes.forget_links();
+            done.store(0, Ordering::Relaxed);
+        }
+        self.threads = 1;
         for late in [false, true] {
-            for rank in 0..self.inodes.blocks.len() {
-                let block = self.inodes.blocks[rank];
-                if block.late != late {
-                    continue;
-                }
-                let (bytes, _) = self.read_inodes(block.at)?;
-                for (place, one) in bytes.chunks_exact(size as usize).enumerate() {
-                    if f::MODE.read(one) == Some(0) {
-                        continue;
-                    }
-                    self.walk_inode(block.at / size + place as u64, one)?;
-                    done += 1;
-                    if done % STEP == 0 {
-                        progress(done, self.inodes.used);
-                    }
-                }
+            self.in_batches(count, BLOCKS, |pass, range| {
+                pass.walk_blocks(&inodes.blocks[range], late, &done, progress)
+            })?;
+        }
+        self.threads = threads;
+        Ok(())
+    }
+
+    fn walk_blocks(
+        &mut self,
+        blocks: &[InodeBlock],
+        late: bool,
+        done: &AtomicU64,
+        progress: &Progress<'_>,
+    ) -> Outcome<()> {
+        for block in blocks.iter().filter(|block| block.is_late() == late) {
+            let walked = self.walk_block(block.at())?;
+            progress.set(done.fetch_add(walked, Ordering::Relaxed) + walked);
+        }
+        Ok(())
+    }
+
+    /// Walks the inodes of a block. Returns their number.
+    fn walk_block(&mut self, at: u64) -> Outcome<u64> {
+        let size = self.core.store.inode_size().bytes();
+        let (bytes, _) = self.read_inodes(at)?;
+        let mut walked = 0;
+        for (place, one) in bytes.chunks_exact(size as usize).enumerate() {
+            if f::MODE.read(one) != Some(0) {
+                self.walk_inode(at / size + place as u64, one)?;
+                walked += 1;
             }
         }
-        progress(done, self.inodes.used);
-        Ok(())
+        Ok(walked)
     }
 
     fn walk_inode(&mut self, ino: u64, bytes: &[u8]) -> Outcome<()> {
@@ -63,28 +110,29 @@ impl Pass<'_, '_> {
             f::MAP.write(copy, 0);
             f::FLAGS.write(copy, flags & !(0xf << INODE_DEPTH_SHIFT));
         }
-        let tail = size.attributes(is_directory);
-        let chain = self.check_xattrs(&mut tally, copy, tail.clone(), at)?;
-        if let Some(saved) = chain.saved {
-            let here = f::XATTR.read(copy).filter(|word| *word < BLOCK).unwrap_or(0) as usize;
-            copy[tail.end - here..tail.end].fill(0);
-            f::XATTR.write(copy, 0);
-            if self.mends() {
-                self.attributes.push((ino, saved));
-            }
+        let before_xattrs = self.claims.len();
+        let chain = self.check_xattrs(&mut tally, copy, size.attributes(is_directory), at)?;
+        if let Some(attributes) = chain.saved
+            && self.mends()
+        {
+            let blocks = self.claims_since(before_xattrs, |_| true).into_iter().map(|(at, _)| at).collect();
+            self.chains.push(ChainRebuild { ino, attributes, blocks });
         }
         let mut blocks = map.blocks + chain.blocks;
         let mut rebuilt = false;
         if is_directory {
             match self.check_directory(&mut tally, copy, map.leaves, claims, !map.good)? {
                 Some(more) => blocks += more,
-                None => (blocks, rebuilt) = (chain.blocks, true),
+                None => rebuilt = true,
             }
         }
-        if f::BLOCKS.read(copy) != Some(blocks) && !rebuilt {
-            tally.note(at, &iv::INODE_BLOCKS);
+        // The count of a directory that is emptied is set then.
+        if !rebuilt {
+            if f::BLOCKS.read(copy) != Some(blocks) {
+                tally.note(at, &iv::INODE_BLOCKS);
+            }
+            f::BLOCKS.write(copy, blocks);
         }
-        f::BLOCKS.write(copy, blocks);
         self.findings.take(tally);
         if copy != bytes {
             self.write_inode(ino, copy)?;

@@ -45,7 +45,6 @@ impl Pass<'_, '_> {
 
     /// Walks the chain from `first` on.
     fn walk_xattrs(&mut self, tally: &mut Tally, first: u64, inode_at: u64) -> Outcome<Chain> {
-        let claims = self.claims.len();
         let (mut at, mut from) = (first, inode_at);
         let (mut payload, mut blocks, mut good) = (Vec::new(), 0, true);
         while at != 0 {
@@ -77,10 +76,6 @@ impl Pass<'_, '_> {
         }
         if good && whole {
             return Ok(Chain { blocks, saved: None });
-        }
-        if self.mends() {
-            self.unclaim(claims, |claim| claim.kind == BlockKind::Xattr);
-            blocks = 0;
         }
         Ok(Chain { blocks, saved: Some(saved) })
     }

@@ -9,17 +9,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex};
 
+/// Positions and bytes.
+type Writes = Vec<(u64, Vec<u8>)>;
+
 /// A device that shares its first bytes with others and keeps its changes private. Clones are the same
 /// device.
 #[derive(Clone)]
 pub(crate) struct Overlay {
     base: Arc<Vec<u8>>,
     changes: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    /// All writes, in order.
+    writes: Arc<Mutex<Writes>>,
 }
 
 impl Overlay {
     pub(crate) fn new(base: &Arc<Vec<u8>>) -> Self {
-        Overlay { base: base.clone(), changes: Arc::default() }
+        Overlay { base: base.clone(), changes: Arc::default(), writes: Arc::default() }
+    }
+
+    /// A device of its own with the present bytes.
+    pub(crate) fn copy(&self) -> Self {
+        let changes = self.changes.lock().expect("no panic before").clone();
+        Overlay { base: self.base.clone(), changes: Arc::new(Mutex::new(changes)), writes: Arc::default() }
+    }
+
+    /// Takes all writes so far, in order.
+    pub(crate) fn take_writes(&self) -> Writes {
+        std::mem::take(&mut *self.writes.lock().expect("no panic before"))
     }
 
     fn each(
@@ -58,6 +74,9 @@ impl Device for Overlay {
         })
     }
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
+        let mut copy = vec![0; data.len()];
+        data.copy_to(&mut copy);
+        self.writes.lock().expect("no panic before").push((at, copy));
         self.each(at, data.len(), |changes, block, inside, range| {
             let bytes = changes
                 .entry(block)
