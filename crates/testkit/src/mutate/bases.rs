@@ -1,9 +1,13 @@
 //! Sound images to start from: small ones that hold every structure of the format.
 
 use super::image::Image;
+use super::medium::Medium;
 use crate::ops::bulk_name;
 use crate::volume::options;
-use lanefs::{Allocate, Caller, Error, FileKind, Ino, InodeSize, Result, Volume, XattrMode};
+use lanefs::{
+    Allocate, Caller, CreateOptions, Error, FileKind, Ino, InodeSize, OpenOptions, Result, Volume, XattrMode,
+};
+use std::time::Duration;
 
 /// A sound image.
 #[derive(Clone, Debug)]
@@ -22,15 +26,28 @@ const OWNER: Caller = Caller::OWNER;
 
 type Fill = fn(&Volume) -> Result<()>;
 
-const RECIPES: [(&str, InodeSize, u64, u64, Fill); 8] = [
-    ("empty", InodeSize::B256, 8, 3, |_| Ok(())),
-    ("small-256", InodeSize::B256, 8, 25, small),
-    ("small-128", InodeSize::B128, 8, 20, small),
-    ("region-256", InodeSize::B256, 8, 15, |volume| wide(volume, 200)),
-    ("tree-256", InodeSize::B256, 8, 15, |volume| wide(volume, 1500)),
-    ("tree-128", InodeSize::B128, 8, 8, |volume| wide(volume, 900)),
-    ("maps-256", InodeSize::B256, 16, 12, maps),
-    ("two-levels", InodeSize::B128, 16, 1, two_levels),
+/// The end of a base.
+#[derive(Clone, Copy)]
+enum End {
+    /// It was in memory, so it has no journal.
+    Memory,
+    /// It was on a device, and closed.
+    Closed,
+    /// It was on a device, and lost its power: its last changes are in the journal only.
+    Crashed,
+}
+
+const RECIPES: [(&str, InodeSize, u64, u64, End, Fill); 10] = [
+    ("empty", InodeSize::B256, 8, 3, End::Memory, |_| Ok(())),
+    ("small-256", InodeSize::B256, 8, 25, End::Memory, small),
+    ("small-128", InodeSize::B128, 8, 20, End::Memory, small),
+    ("region-256", InodeSize::B256, 8, 15, End::Memory, |volume| wide(volume, 200)),
+    ("tree-256", InodeSize::B256, 8, 15, End::Memory, |volume| wide(volume, 1500)),
+    ("tree-128", InodeSize::B128, 8, 8, End::Memory, |volume| wide(volume, 900)),
+    ("maps-256", InodeSize::B256, 16, 12, End::Memory, maps),
+    ("two-levels", InodeSize::B128, 16, 1, End::Memory, two_levels),
+    ("closed-256", InodeSize::B256, 8, 15, End::Closed, small),
+    ("crashed-256", InodeSize::B256, 8, 20, End::Crashed, small),
 ];
 
 /// Makes all bases.
@@ -39,18 +56,39 @@ const RECIPES: [(&str, InodeSize, u64, u64, Fill); 8] = [
 /// A sound volume that cannot be made or read, which is no effect of any mutation.
 pub fn bases() -> std::result::Result<Vec<Base>, String> {
     let mut bases = Vec::new();
-    for (name, inode_size, mib, weight, fill) in RECIPES {
-        let make = || -> Result<(Vec<u8>, Vec<Vec<u8>>)> {
-            let volume = Volume::create_memory(&options(mib << 20, inode_size))?;
-            fill(&volume)?;
-            let paths = some_paths(&volume)?;
-            Ok((volume.to_bytes()?, paths))
-        };
-        let (bytes, paths) = make().map_err(|error: Error| format!("base {name}: {error}"))?;
+    for (name, inode_size, mib, weight, end, fill) in RECIPES {
+        let made = make(&options(mib << 20, inode_size), end, fill);
+        let (bytes, paths) = made.map_err(|error: Error| format!("base {name}: {error}"))?;
         let image = Image::new(&bytes).map_err(|text| format!("base {name}: {text}"))?;
         bases.push(Base { name, image, paths, weight });
     }
     Ok(bases)
+}
+
+/// Makes a volume. Returns its bytes, and some of its paths.
+fn make(options: &CreateOptions, end: End, fill: Fill) -> Result<(Vec<u8>, Vec<Vec<u8>>)> {
+    if matches!(end, End::Memory) {
+        let volume = Volume::create_memory(options)?;
+        fill(&volume)?;
+        let paths = some_paths(&volume)?;
+        return Ok((volume.to_bytes()?, paths));
+    }
+    let medium = Medium::new(vec![0; options.size as usize]);
+    Volume::create_device(Box::new(medium.clone()), options)?.close()?;
+    // No commit comes by time, so that the journal is the same each time.
+    let open = OpenOptions { commit_every: Duration::from_secs(1 << 20), ..OpenOptions::default() };
+    let volume = Volume::open_device(Box::new(medium.clone()), open.clone())?;
+    fill(&volume)?;
+    let paths = some_paths(&volume)?;
+    volume.sync()?;
+    if matches!(end, End::Crashed) {
+        volume.write_file("/after a sync", b"so that the log has two commits")?;
+        volume.mkdir_all("/later", 0o755)?;
+        volume.sync()?;
+        return Ok((medium.bytes(), paths));
+    }
+    volume.close()?;
+    Ok((medium.bytes(), paths))
 }
 
 /// A few of everything.
@@ -181,11 +219,19 @@ mod tests {
     #[test]
     fn every_kind_of_block_is_in_some_base() {
         let bases = bases().expect("sound volumes can be made");
-        // Volumes in memory have no journal, so no block of one.
-        for kind in lanefs_format::BlockKind::ALL.into_iter().filter(|kind| format!("{kind:?}") != "Journal")
-        {
+        for kind in lanefs_format::BlockKind::ALL {
             let found = bases.iter().any(|base| base.image.metadata.iter().any(|block| block.kind == kind));
             assert!(found, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_crashed_base_has_commits_with_copies_of_metadata() {
+        let bases = bases().expect("sound volumes can be made");
+        let crashed = bases.iter().find(|base| base.name == "crashed-256").expect("the base");
+        let log = &crashed.image.log;
+        assert!(log.commits.len() >= 2 && log.copies.len() > 10, "{log:?}");
+        assert!(log.commits.iter().all(|commit| commit.record != 0 && !commit.blocks.is_empty()));
+        assert!(!crashed.image.superblock.clean);
     }
 }

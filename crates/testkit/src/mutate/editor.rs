@@ -56,8 +56,10 @@ impl<'i> Editor<'i> {
             .copied()
             .collect();
         let mut tables: Vec<u64> = Vec::new();
-        for MetadataBlock { at, kind, entry } in touched {
+        for MetadataBlock { at, kind, entry, home } in touched {
             match kind {
+                // The checksums of these copies are in other copies.
+                BlockKind::Pointers | BlockKind::ChunkHeader if at != home => {}
                 BlockKind::Pointers => {
                     let sum = sums.of(at, self.block(at), None);
                     let place = (entry % BLOCK) as usize;
@@ -71,10 +73,11 @@ impl<'i> Editor<'i> {
                     let seed = fields::CHECKSUM_SEED.read(block).unwrap_or(0);
                     Checksummer::new(seed).seal(kind, 0, block, inode_size);
                 }
-                BlockKind::Inodes => self.seal_inodes(&sums, at, inode_size),
-                _ => drop(sums.seal(kind, at, self.edit(at), inode_size)),
+                BlockKind::Inodes => self.seal_inodes(&sums, (at, home), inode_size),
+                _ => drop(sums.seal(kind, home, self.edit(at), inode_size)),
             }
         }
+        self.seal_commits(&sums);
         tables.sort_unstable();
         tables.dedup();
         for table in tables {
@@ -85,10 +88,21 @@ impl<'i> Editor<'i> {
         }
     }
 
-    fn seal_inodes(&mut self, sums: &Checksummer, at: u64, inode_size: usize) {
+    /// Corrects the records of commits whose blocks have changed.
+    fn seal_commits(&mut self, sums: &Checksummer) {
+        let base = self.base;
+        let changed = |at: &u64| self.changed.contains_key(&(at / BLOCK));
+        let commits: Vec<_> = base.log.commits.iter().filter(|c| c.blocks.iter().any(changed)).collect();
+        for commit in commits {
+            let content = commit.content(|at| self.block(at));
+            commit.seal(sums, self.edit(commit.record), content);
+        }
+    }
+
+    fn seal_inodes(&mut self, sums: &Checksummer, (at, home): (u64, u64), inode_size: usize) {
         for (i, one) in self.edit(at).chunks_exact_mut(inode_size).enumerate() {
             if inode::MODE.read(one) != Some(0) {
-                let sum = sums.of(at + (i * inode_size) as u64, one, Some(inode::CHECKSUM));
+                let sum = sums.of(home + (i * inode_size) as u64, one, Some(inode::CHECKSUM));
                 inode::CHECKSUM.write(one, sum);
             }
         }

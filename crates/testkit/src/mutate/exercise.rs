@@ -1,9 +1,15 @@
 //! The work on a hostile image. Errors are fine; panics, endless work and repairs that do not last are not.
 
 use super::bases::Base;
+use super::medium::Medium;
+use super::work::{open_again, work};
 use crate::ops::bulk_name;
 use crate::seeded::Seeded;
-use lanefs::{Allocate, Caller, FileKind, Ino, RenameMode, ResolveOptions, Seek, SetAttr, Volume, XattrMode};
+use lanefs::{
+    Access, Allocate, Caller, FileKind, Ino, OpenOptions, RenameMode, ResolveOptions, Seek, SetAttr, Volume,
+    XattrMode,
+};
+use std::time::Duration;
 
 const OWNER: Caller = Caller::OWNER;
 /// Most inodes visited in one image. A cycle of directories would keep a walk busy for ever.
@@ -26,34 +32,55 @@ pub struct Effort {
     pub repaired: bool,
 }
 
-/// Opens the image, walks it, reads it, checks it, repairs it and writes to it, in one of several orders.
+/// Opens the image, walks it, reads it, checks it, repairs it and works on it, in one of several orders.
 ///
 /// # Errors
 /// A finding of a check right after a repair that reported success, or after sound operations on the repaired
-/// volume.
+/// volume; an operation that fails on the repaired volume; a volume that a repair called sound and that does
+/// not open.
 pub fn exercise(bytes: Vec<u8>, base: &Base, numbers: &mut Seeded) -> Result<Effort, String> {
     let mut effort = Effort::default();
-    let Ok(volume) = Volume::from_bytes(bytes) else { return Ok(effort) };
-    effort.opened = true;
+    let medium = Medium::new(bytes);
+    let open = |access| {
+        // No background commit: whether one comes in between would depend on the machine.
+        let commit_every = Duration::from_secs(1 << 20);
+        let options = OpenOptions { access, commit_every, ..OpenOptions::default() };
+        Volume::open_device(Box::new(medium.clone()), options)
+    };
+    if let Ok(volume) = open(Access::Read) {
+        effort.opened = true;
+        walk(&volume, &mut effort);
+        resolve(&volume, base, &mut effort);
+        match volume.check(false, &|_, _| {}) {
+            Ok(report) => effort.found = !report.findings.is_empty(),
+            Err(_) => effort.errors += 1,
+        }
+    }
     // A third of the images is written to before any repair, as an unchecked volume is.
-    let write_first = numbers.chance(33);
-    walk(&volume, &mut effort);
-    resolve(&volume, base, &mut effort);
-    if write_first {
+    if numbers.chance(33)
+        && let Ok(volume) = open(Access::Write)
+    {
         change(&volume, numbers, &mut effort);
+        // A volume in use, with changes that are not durable, is checked and repaired too.
+        effort.errors += usize::from(volume.check(numbers.chance(30), &|_, _| {}).is_err());
     }
-    match volume.check(false, &|_, _| {}) {
-        Ok(report) => effort.found = !report.findings.is_empty(),
-        Err(_) => effort.errors += 1,
-    }
-    if volume.check(true, &|_, _| {}).is_err() {
-        return Ok(effort);
+    let Ok(volume) = open(Access::Repair) else { return Ok(effort) };
+    match volume.check(true, &|_, _| {}) {
+        Ok(report) if report.findings.iter().all(|finding| finding.repaired) => {}
+        // The repair says that it could not.
+        _ => return Ok(effort),
     }
     sound(&volume, "right after a repair")?;
+    volume.close().map_err(|error| format!("cannot be closed after a repair: {error}"))?;
     effort.repaired = true;
-    walk(&volume, &mut effort);
+    let volume = open_again(open)?;
+    sound(&volume, "after a repair and another open")?;
+    work(&volume)?;
+    sound(&volume, "after a repair and some work")?;
     change(&volume, numbers, &mut effort);
     sound(&volume, "after a repair and some changes")?;
+    volume.close().map_err(|error| format!("cannot be closed after some changes: {error}"))?;
+    sound(&open_again(open)?, "after a repair, some changes and another open")?;
     Ok(effort)
 }
 

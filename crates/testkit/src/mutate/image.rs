@@ -1,5 +1,6 @@
 //! A small volume as its blocks that are not zero, and the positions of its metadata.
 
+use super::log::Log;
 use lanefs_format::superblock::{Superblock, fields};
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, GROUP, SUPERBLOCK_COPY,
@@ -17,6 +18,8 @@ pub struct MetadataBlock {
     /// Byte position of its entry in the chunk's table; 0 for blocks outside of metadata chunks and for
     /// tables.
     pub entry: u64,
+    /// The position that its checksum covers: its own, except for a copy in the journal.
+    pub home: u64,
 }
 
 /// An image. Blocks of zeros are not kept: a copy costs only the blocks in use.
@@ -30,6 +33,8 @@ pub struct Image {
     pub metadata: Vec<MetadataBlock>,
     /// The superblock.
     pub superblock: Superblock,
+    /// The content of the journal.
+    pub log: Log,
 }
 
 impl Image {
@@ -45,9 +50,12 @@ impl Image {
             .filter(|(_, block)| block.iter().any(|byte| *byte != 0))
             .map(|(index, block)| (index as u64, block.to_vec()))
             .collect();
-        let mut image = Image { size: bytes.len() as u64, blocks, metadata: Vec::new(), superblock };
+        let mut image =
+            Image { size: bytes.len() as u64, blocks, metadata: Vec::new(), superblock, log: Log::default() };
         image.find_metadata();
+        image.find_log();
         image.normalise();
+        image.seal_log();
         Ok(image)
     }
 
@@ -69,7 +77,7 @@ impl Image {
     }
 
     fn find_metadata(&mut self) {
-        let plain = |at, kind| MetadataBlock { at, kind, entry: 0 };
+        let plain = |at, kind| MetadataBlock { at, kind, entry: 0, home: at };
         let mut found = vec![plain(0, BlockKind::Superblock), plain(SUPERBLOCK_COPY, BlockKind::Superblock)];
         for number in 0..self.superblock.group_count {
             let at = self.superblock.groups + number * BLOCK;
@@ -84,13 +92,32 @@ impl Image {
                     let entry = start + place * chunk_entry::SIZE as u64;
                     let offset = (entry % BLOCK) as usize;
                     let kind = BlockKind::from_number(self.block(entry)[offset]);
-                    if let Some(kind) = kind {
-                        found.push(MetadataBlock { at: start + place * BLOCK, kind, entry });
-                    }
+                    let at = start + place * BLOCK;
+                    found.extend(kind.map(|kind| MetadataBlock { at, kind, entry, home: at }));
                 }
             }
         }
         self.metadata = found;
+    }
+
+    fn find_log(&mut self) {
+        let log = Log::read(&self.superblock, |at| self.block(at));
+        let kinds: BTreeMap<u64, BlockKind> = self.metadata.iter().map(|m| (m.at, m.kind)).collect();
+        let own = log.own.iter().map(|at| (*at, *at, BlockKind::Journal));
+        let copies = log.copies.iter().filter_map(|(at, home)| Some((*at, *home, *kinds.get(home)?)));
+        let blocks = own.chain(copies).map(|(at, home, kind)| MetadataBlock { at, kind, entry: 0, home });
+        self.metadata.extend(blocks);
+        self.log = log;
+    }
+
+    fn seal_log(&mut self) {
+        let sums = self.superblock.sums();
+        for commit in self.log.commits.clone() {
+            let content = commit.content(|at| self.block(at));
+            if let Some(record) = self.blocks.get_mut(&(commit.record / BLOCK)) {
+                commit.seal(&sums, record, content);
+            }
+        }
     }
 
     /// Makes all times constant, so that an image is the same each time.
@@ -98,7 +125,7 @@ impl Image {
         let size = self.superblock.inode_size.bytes() as usize;
         let sums = self.superblock.sums();
         self.superblock.created = 0;
-        for MetadataBlock { at, kind, .. } in self.metadata.clone() {
+        for MetadataBlock { at, kind, home, .. } in self.metadata.clone() {
             let Some(block) = self.blocks.get_mut(&(at / BLOCK)) else { continue };
             match kind {
                 BlockKind::Inodes => {
@@ -109,7 +136,7 @@ impl Image {
                     }
                     for (i, one) in block.chunks_exact_mut(size).enumerate() {
                         if inode::MODE.read(one) != Some(0) {
-                            let sum = sums.of(at + (i * size) as u64, one, Some(inode::CHECKSUM));
+                            let sum = sums.of(home + (i * size) as u64, one, Some(inode::CHECKSUM));
                             inode::CHECKSUM.write(one, sum);
                         }
                     }

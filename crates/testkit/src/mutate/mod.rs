@@ -9,13 +9,18 @@ mod corpus;
 mod editor;
 mod exercise;
 mod image;
+mod log;
+mod medium;
 mod mutation;
+mod work;
 
 pub use bases::{Base, bases};
 pub use corpus::{Case, kept_cases};
 pub use editor::Editor;
 pub use exercise::{Effort, exercise};
 pub use image::{Image, MetadataBlock};
+pub use log::{Log, LoggedCommit};
+pub use medium::Medium;
 pub use mutation::mutate;
 
 use crate::seeded::Seeded;

@@ -4,19 +4,35 @@ use super::editor::Editor;
 use super::image::MetadataBlock;
 use crate::seeded::Seeded;
 use lanefs_format::{
-    BLOCK, BlockKind, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT, Layout, STRUCTURES, chunk_entry, dir, extent,
-    inode,
+    BLOCK, BlockKind, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT, JOURNAL_COMMIT, JOURNAL_HEADER, Layout,
+    STRUCTURES, SUPERBLOCK_COPY, chunk_entry, dir, extent, inode, journal_descriptor,
 };
 
 /// Damages an image once to four times and describes how. Half of the images get valid checksums.
 pub fn mutate(editor: &mut Editor<'_>, numbers: &mut Seeded) -> Vec<String> {
     let times = if numbers.chance(60) { 1 } else { numbers.between(2, 4) };
     let mut told: Vec<String> = (0..times).map(|_| one(editor, numbers)).collect();
+    let sealed = numbers.chance(50);
     if numbers.chance(50) {
+        told.extend(copy_superblock(editor));
+    }
+    if sealed {
         editor.seal();
         told.push("sealed".to_owned());
     }
     told
+}
+
+/// Makes both copies of the superblock alike where one of them was damaged: otherwise a reader takes the
+/// other.
+fn copy_superblock(editor: &mut Editor<'_>) -> Option<String> {
+    let copies = [0, SUPERBLOCK_COPY];
+    let damaged = copies.into_iter().find(|at| editor.block(*at) != editor.base().block(*at))?;
+    let block = editor.block(damaged).to_vec();
+    for at in copies {
+        editor.edit(at).copy_from_slice(&block);
+    }
+    Some("both superblocks alike".to_owned())
 }
 
 fn one(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
@@ -155,7 +171,11 @@ fn structure(editor: &Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) ->
         BlockKind::Index => (named("index"), 0),
         BlockKind::Xattr => (named("xattr_block"), 0),
         BlockKind::Sums => (named("sums"), 0),
-        BlockKind::Journal => (named("journal_descriptor"), 0),
+        BlockKind::Journal => match journal_descriptor::ROLE.read(editor.block(block.at)) {
+            Some(JOURNAL_HEADER) => (named("journal_header"), 0),
+            Some(JOURNAL_COMMIT) => (named("journal_commit"), 0),
+            _ => (named("journal_descriptor"), 0),
+        },
         BlockKind::Inodes => {
             let size = editor.base().superblock.inode_size.bytes() as usize;
             let used: Vec<usize> = (0..BLOCK as usize / size)
