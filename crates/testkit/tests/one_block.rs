@@ -240,7 +240,9 @@ fn some_of_each_kind(base: &Base, tree: &Tree) -> Vec<MetadataBlock> {
 #[test]
 fn one_bad_block_costs_what_it_described_and_no_more() {
     let (mut failures, mut tried) = (Vec::new(), BTreeSet::new());
-    for base in bases().expect("sound volumes can be made") {
+    // (A journal that is needed describes all changes that only it has; the crash tests try those.)
+    let bases = bases().expect("sound volumes can be made");
+    for base in bases.into_iter().filter(|base| base.name != "crashed-256") {
         let bytes = base.image.bytes();
         let tree = Naive::open(&&bytes[..]).and_then(|reader| reader.tree()).expect("a sound volume");
         for block in some_of_each_kind(&base, &tree) {

@@ -20,9 +20,9 @@ pub struct LoggedCommit {
 pub struct Log {
     /// Positions of the header, and of all descriptors, revocations and records.
     pub own: Vec<u64>,
-    /// Copies of other blocks: position in the journal, and home position.
+    /// Copies of other blocks in these commits: position in the journal, and home position.
     pub copies: Vec<(u64, u64)>,
-    /// Whole commits, where none wraps around the end.
+    /// Whole commits that do not wrap around the end. One that wraps keeps its bytes.
     pub commits: Vec<LoggedCommit>,
 }
 
@@ -33,17 +33,18 @@ impl Log {
         let sums = superblock.sums();
         let mut open = LoggedCommit::default();
         let mut copies_left: Vec<u64> = Vec::new();
+        let mut copies = Vec::new();
         for slot in 0..superblock.journal_blocks {
             let at = superblock.journal + slot * BLOCK;
             let bytes = block(at);
             if let Some(home) = copies_left.pop() {
-                log.copies.push((at, home));
+                copies.push((at, home));
                 open.blocks.push(at);
                 continue;
             }
             let role = d::ROLE.read(bytes).unwrap_or(0);
             if !sums.verify(BlockKind::Journal, at, bytes, 0, &[]) {
-                open = LoggedCommit::default();
+                (open, copies) = Default::default();
                 continue;
             }
             log.own.push(at);
@@ -51,7 +52,11 @@ impl Log {
                 JOURNAL_HEADER => {}
                 JOURNAL_COMMIT => {
                     open.record = at;
-                    log.commits.push(std::mem::take(&mut open));
+                    let (whole, copies) = (std::mem::take(&mut open), std::mem::take(&mut copies));
+                    if c::CONTENT.read(bytes) == Some(whole.content(&block)) {
+                        log.commits.push(whole);
+                        log.copies.extend(copies);
+                    }
                 }
                 JOURNAL_DESCRIPTOR | JOURNAL_REVOCATION => {
                     open.blocks.push(at);
