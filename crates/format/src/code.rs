@@ -82,8 +82,8 @@ codes! {
     NoSuchRange = 25, 6, "no such data or hole";
     /// The result does not fit in the buffer.
     BufferTooSmall = 26, 34, "buffer too small";
-    /// Reserved: an operation that the volume does not support.
-    Unsupported = 27, 95, "operation not supported", reserved;
+    /// An operation that this kind of inode does not have, or an unknown version of an access control list.
+    Unsupported = 27, 95, "operation not supported";
     /// An extended attribute's value or the attributes together are too large.
     AttributeTooLarge = 28, 7, "attribute too large";
     /// The inode is not in use, or no longer.

@@ -100,6 +100,12 @@ pub const INODE_INLINE: u16 = 1;
 /// directories in it have the flag.
 pub const INODE_NO_DATA_CHECKSUMS: u16 = 8;
 
+/// Flag: the inode has an access control list, the attribute `system.posix_acl_access`.
+pub const INODE_ACCESS_ACL: u16 = 16;
+
+/// Flag of a directory: it has a default access control list, the attribute `system.posix_acl_default`.
+pub const INODE_DEFAULT_ACL: u16 = 32;
+
 /// Bytes of an inode before its inline data.
 pub const INODE_CORE: usize = inode::SIZE;
 

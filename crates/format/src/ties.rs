@@ -61,7 +61,10 @@ const _: () = assert!(
 const _: () = assert!(
     INODE_INLINE & INODE_DEPTH_MASK == 0
         && (INODE_INLINE | INODE_DEPTH_MASK) & INODE_EXTENTS_MASK == 0
-        && INODE_NO_DATA_CHECKSUMS & (INODE_INLINE | INODE_DEPTH_MASK | INODE_EXTENTS_MASK) == 0,
+        && INODE_NO_DATA_CHECKSUMS & (INODE_INLINE | INODE_DEPTH_MASK | INODE_EXTENTS_MASK) == 0
+        && (INODE_ACCESS_ACL | INODE_DEFAULT_ACL)
+            & (INODE_INLINE | INODE_NO_DATA_CHECKSUMS | INODE_DEPTH_MASK | INODE_EXTENTS_MASK)
+            == 0,
     "flags of an inode do not overlap"
 );
 const _: () = assert!(

@@ -78,6 +78,16 @@ fn constants() -> String {
             format::INODE_NO_DATA_CHECKSUMS.into(),
             "flag of an inode: its data have no checksums; of a directory: new files in it get the flag",
         ),
+        (
+            "INODE_ACCESS_ACL",
+            format::INODE_ACCESS_ACL.into(),
+            "flag of an inode: it has an access control list",
+        ),
+        (
+            "INODE_DEFAULT_ACL",
+            format::INODE_DEFAULT_ACL.into(),
+            "flag of a directory: it has a default access control list",
+        ),
         ("UNIT", format::UNIT, "bytes in a unit of a leaf block"),
         ("UNITS_PER_LEAF", format::UNITS_PER_LEAF, "units in a leaf block"),
         ("LEAF_HEADER_UNITS", dir::LEAF_HEADER_UNITS as u64, "units of a leaf block that its header takes"),

@@ -1,9 +1,11 @@
 //! Changes of attributes.
 
+use crate::attempt::Core;
 use crate::data;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::Inode;
+use crate::lists;
 use crate::perm::{self, WRITE, access};
 use crate::types::{Attr, Caller, SetAttr, Time};
 use lanefs_format::{Code, FileKind, inode as f};
@@ -17,7 +19,7 @@ pub(crate) fn set(edit: &mut Edit<'_>, who: &Caller, node: Inode<'_>, set: &SetA
         _ if set.size.is_some() => return Err(Code::Invalid.into()),
         _ => {}
     }
-    check(who, &node, set)?;
+    check(edit.core, who, &node, set)?;
     if let Some(size) = set.size {
         data::truncate(edit, node, size)?;
         perm::drop_set_id(edit, who, &node);
@@ -35,6 +37,7 @@ pub(crate) fn set(edit: &mut Edit<'_>, who: &Caller, node: Inode<'_>, set: &SetA
             perm &= !0o2000;
         }
         edit.tx.put(node.view, f::MODE, kind.mode() | perm);
+        lists::set_mode(edit, node, perm)?;
     }
     if let Some(time) = set.atime {
         edit.tx.put(node.view, f::ATIME, time.0);
@@ -56,10 +59,10 @@ pub(crate) fn is_access_news(attr: &Attr, now: Time) -> bool {
     atime != now && (atime <= attr.mtime || atime <= attr.ctime || now.0.saturating_sub(atime.0) >= DAY)
 }
 
-fn check(who: &Caller, node: &Inode<'_>, set: &SetAttr) -> Outcome<()> {
+fn check(core: &Core<'_>, who: &Caller, node: &Inode<'_>, set: &SetAttr) -> Outcome<()> {
     let Some(user) = perm::checked(who) else { return Ok(()) };
     if set.size.is_some() {
-        access(who, node, WRITE)?;
+        access(core, who, node, WRITE)?;
     }
     let owns = perm::owns(who, node);
     let gives_away = set.uid.is_some_and(|uid| !owns || uid != node.view.get(f::UID));

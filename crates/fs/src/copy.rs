@@ -71,8 +71,8 @@ impl Volume {
     ) -> Result<u64> {
         let size = self.view(|core| {
             let (source, target) = (regular(core, from)?, regular(core, to)?);
-            access(who, &source, READ)?;
-            access(who, &target, WRITE)?;
+            access(core, who, &source, READ)?;
+            access(core, who, &target, WRITE)?;
             Ok(source.size())
         })?;
         let len = len.min(size.saturating_sub(from_offset));
@@ -151,7 +151,7 @@ impl Volume {
         }
         self.change(|edit| {
             let node = regular(edit.core, to)?;
-            access(who, &node, WRITE)?;
+            access(edit.core, who, &node, WRITE)?;
             let mut at = target;
             for piece in pieces {
                 match piece {

@@ -6,9 +6,9 @@ use crate::error::Outcome;
 use crate::space;
 use crate::types::{Attr, Ino, Time};
 use lanefs_format::{
-    BLOCK, Code, Field, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, INODE_EXTENTS_MASK,
-    INODE_EXTENTS_SHIFT, INODE_INLINE, INODE_NO_DATA_CHECKSUMS, InodeSize, MAX_LINKS, MAX_MAP_DEPTH, Word,
-    extent, inode as f,
+    BLOCK, Code, Field, FileKind, INODE_ACCESS_ACL, INODE_CORE, INODE_DEFAULT_ACL, INODE_DEPTH_MASK,
+    INODE_DEPTH_SHIFT, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT, INODE_INLINE, INODE_NO_DATA_CHECKSUMS,
+    InodeSize, MAX_LINKS, MAX_MAP_DEPTH, Word, extent, inode as f,
 };
 use lanefs_store::{Fault, View};
 use std::ops::Range;
@@ -28,7 +28,12 @@ pub(crate) const FLAG_UNLISTED: u16 = 4;
 // The flags of directories leave the common flags alone.
 const _: () = assert!(
     (FLAG_MAP_HOLES | FLAG_UNLISTED)
-        & (INODE_INLINE | INODE_DEPTH_MASK | INODE_EXTENTS_MASK | INODE_NO_DATA_CHECKSUMS)
+        & (INODE_INLINE
+            | INODE_DEPTH_MASK
+            | INODE_EXTENTS_MASK
+            | INODE_NO_DATA_CHECKSUMS
+            | INODE_ACCESS_ACL
+            | INODE_DEFAULT_ACL)
         == 0
 );
 const _: () = assert!(FLAG_MAP_HOLES & FLAG_UNLISTED == 0);

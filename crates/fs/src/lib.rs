@@ -26,11 +26,11 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | vocabulary | `types`, `options`, `error`, `extent`, [`path`] |
+//! | vocabulary | `types`, `options`, `error`, `extent`, `acl`, [`path`] |
 //! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`, `journal`; `writer`: the state of one writer; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
 //! | space | `space`: blocks and inodes; `transaction`: the end of a change, which applies its frees |
-//! | files | `inode`, `perm`, `map`, `visited`, `data`, `xattr`, `attr` |
+//! | files | `inode`, `xattr`, `lists`, `perm`, `map`, `visited`, `data`, `attr` |
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold`, `read_many` |
@@ -50,6 +50,7 @@
 //! * This crate does not know which device holds the bytes (`lanefs-store` does), and nothing of kernels,
 //!   GPUs or command lines.
 
+mod acl;
 mod attempt;
 mod attr;
 mod batch;
@@ -76,6 +77,7 @@ mod identity;
 mod inode;
 mod inspect;
 mod journal;
+mod lists;
 mod map;
 mod mkfs;
 mod mount;

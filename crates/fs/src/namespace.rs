@@ -4,10 +4,10 @@ use crate::attempt::Core;
 use crate::dir::{self, Name, Region};
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{self, Inode, NewInode, add_links};
+use crate::inode::{Inode, NewInode, add_links};
 use crate::perm::{self, SEARCH, WRITE, access};
 use crate::types::{Caller, RenameMode};
-use crate::{data, map, orphans, space, xattr};
+use crate::{data, lists, map, orphans, space, xattr};
 use lanefs_format::{Code, FileKind, MAX_NAME, MAX_SYMLINK, inode as f};
 use lanefs_store::Fault;
 
@@ -36,7 +36,7 @@ fn is_dots(name: &[u8]) -> bool {
 /// Looks up the inode and type of a name, including `.` and `..`.
 pub(crate) fn lookup(core: &Core, who: &Caller, dir: u64, name: &[u8]) -> Outcome<(u64, FileKind)> {
     let node = Inode::directory(core, dir)?;
-    access(who, &node, SEARCH)?;
+    access(core, who, &node, SEARCH)?;
     match name {
         b"." => return Ok((dir, FileKind::Directory)),
         b".." => return Ok((node.parent(), FileKind::Directory)),
@@ -62,7 +62,7 @@ fn may_create<'v, 'n>(
     name: &'n [u8],
 ) -> Outcome<(Inode<'v>, Name<'n>, Region)> {
     let node = Inode::directory(edit.core, dir)?;
-    access(who, &node, SEARCH)?;
+    access(edit.core, who, &node, SEARCH)?;
     check_name(name)?;
     let name = Name::new(edit.core.seed, name);
     let region = Region::of(edit.core, &node, name)?;
@@ -71,7 +71,7 @@ fn may_create<'v, 'n>(
     }
     must_have_a_name(&node)?;
     region.prefetch_dummy(edit.core);
-    access(who, &node, WRITE | SEARCH)?;
+    access(edit.core, who, &node, WRITE | SEARCH)?;
     Ok((node, name, region))
 }
 
@@ -92,7 +92,8 @@ pub(crate) fn create<'v>(
     }
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
     let flags = parent.inherited(kind);
-    let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev, parent: dir, flags })?;
+    let new = NewInode { kind, perm, uid, gid, rdev, parent: dir, flags };
+    let node = lists::make_in(edit, parent, &new)?;
     region.prefetch_first(edit.core);
     dir::insert(edit, parent, name, node.ino, kind)?;
     if kind == FileKind::Directory {
@@ -111,11 +112,12 @@ pub(crate) fn create_unnamed<'v>(
 ) -> Outcome<Inode<'v>> {
     let parent = Inode::directory(edit.core, dir)?;
     must_have_a_name(&parent)?;
-    access(who, &parent, WRITE | SEARCH)?;
+    access(edit.core, who, &parent, WRITE | SEARCH)?;
     let kind = FileKind::File;
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
     let flags = parent.inherited(kind);
-    let node = inode::make(edit, &NewInode { kind, perm, uid, gid, rdev: 0, parent: dir, flags })?;
+    let new = NewInode { kind, perm, uid, gid, rdev: 0, parent: dir, flags };
+    let node = lists::make_in(edit, parent, &new)?;
     orphans::list(edit, node)?;
     Ok(node)
 }
@@ -206,7 +208,7 @@ pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
 /// Removes a name that is not a directory's. Returns the inode that had it.
 pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
     let parent = Inode::directory(edit.core, dir)?;
-    access(who, &parent, SEARCH)?;
+    access(edit.core, who, &parent, SEARCH)?;
     if is_dots(name) {
         return Err(Code::IsDirectory.into());
     }
@@ -217,7 +219,7 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
     region.prefetch_dummy(edit.core);
     dir::prefetch_removal(edit.core, &entry);
     let node = Inode::load(edit.core, entry.ino())?;
-    perm::may_remove(who, &parent, &node)?;
+    perm::may_remove(edit.core, who, &parent, &node)?;
     if node.kind()? == FileKind::Directory {
         return Err(Code::IsDirectory.into());
     }
@@ -230,7 +232,7 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
 /// Removes an empty directory. Returns its inode.
 pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
     let parent = Inode::directory(edit.core, dir)?;
-    access(who, &parent, SEARCH)?;
+    access(edit.core, who, &parent, SEARCH)?;
     match name {
         b"." => return Err(Code::Invalid.into()),
         b".." => return Err(Code::NotEmpty.into()),
@@ -238,7 +240,7 @@ pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) ->
     }
     let entry = dir::find(edit.core, &parent, Name::new(edit.core.seed, name))?.ok_or(Code::NotFound)?;
     let node = Inode::load(edit.core, entry.ino())?;
-    perm::may_remove(who, &parent, &node)?;
+    perm::may_remove(edit.core, who, &parent, &node)?;
     if node.kind()? != FileKind::Directory {
         return Err(Code::NotDirectory.into());
     }
@@ -289,9 +291,9 @@ pub(crate) fn rename(
     mode: RenameMode,
 ) -> Outcome<()> {
     let source_dir = Inode::directory(edit.core, from.dir)?;
-    access(who, &source_dir, SEARCH)?;
+    access(edit.core, who, &source_dir, SEARCH)?;
     let target_dir = Inode::directory(edit.core, to.dir)?;
-    access(who, &target_dir, SEARCH)?;
+    access(edit.core, who, &target_dir, SEARCH)?;
     if is_dots(from.name) {
         return Err(Code::Busy.into());
     }
@@ -314,10 +316,10 @@ pub(crate) fn rename(
         return Err(Code::Invalid.into());
     }
     let Some(target) = target else {
-        perm::may_remove(who, &source_dir, &moved)?;
+        perm::may_remove(edit.core, who, &source_dir, &moved)?;
         must_have_a_name(&target_dir)?;
-        access(who, &target_dir, WRITE | SEARCH)?;
-        may_move(who, &moved, from.dir != to.dir)?;
+        access(edit.core, who, &target_dir, WRITE | SEARCH)?;
+        may_move(edit.core, who, &moved, from.dir != to.dir)?;
         // The new entry comes first: it must not overwrite the old one, which a rollback restores.
         dir::insert(edit, target_dir, new, moved.ino, moved_kind)?;
         dir::remove(edit, source_dir, source)?;
@@ -332,17 +334,17 @@ pub(crate) fn rename(
     if moved.ino == other.ino {
         return Ok(());
     }
-    perm::may_remove(who, &source_dir, &moved)?;
-    perm::may_remove(who, &target_dir, &other)?;
+    perm::may_remove(edit.core, who, &source_dir, &moved)?;
+    perm::may_remove(edit.core, who, &target_dir, &other)?;
     match (moved_kind == FileKind::Directory, other_kind == FileKind::Directory) {
         _ if both_ways => {}
         (true, false) => return Err(Code::NotDirectory.into()),
         (false, true) => return Err(Code::IsDirectory.into()),
         _ => {}
     }
-    may_move(who, &moved, from.dir != to.dir)?;
+    may_move(edit.core, who, &moved, from.dir != to.dir)?;
     if both_ways {
-        may_move(who, &other, from.dir != to.dir)?;
+        may_move(edit.core, who, &other, from.dir != to.dir)?;
         dir::replace(edit, target, moved.ino, moved_kind);
         dir::replace(edit, source, other.ino, other_kind);
         finish(edit, moved, source_dir, target_dir)?;
@@ -361,8 +363,12 @@ pub(crate) fn rename(
 }
 
 /// Checks write permission on a directory that gets another parent: its `..` changes.
-fn may_move(who: &Caller, node: &Inode<'_>, changes_parent: bool) -> Outcome<()> {
-    if changes_parent && node.kind()? == FileKind::Directory { access(who, node, WRITE) } else { Ok(()) }
+fn may_move(core: &Core<'_>, who: &Caller, node: &Inode<'_>, changes_parent: bool) -> Outcome<()> {
+    if changes_parent && node.kind()? == FileKind::Directory {
+        access(core, who, node, WRITE)
+    } else {
+        Ok(())
+    }
 }
 
 /// Updates link counts and times after `moved` was moved from one directory to another.

@@ -1,5 +1,6 @@
 //! Calls by inode number and single names. Each is one atomic operation.
 
+use crate::acl::{Acl, AclKind};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -12,8 +13,8 @@ use crate::types::{
     XattrMode,
 };
 use crate::volume::Volume;
-use crate::{attr, data, dir, namespace, xattr};
-use lanefs_format::{Code, FileKind};
+use crate::{attr, data, dir, lists, namespace, xattr};
+use lanefs_format::{Code, FileKind, inode as f};
 use lanefs_store::Fault;
 
 /// Loads the inode of a regular file.
@@ -27,7 +28,7 @@ pub(crate) fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Inod
 }
 
 /// Checks that a caller may change an extended attribute: some name spaces require privilege.
-fn may_change_xattr(who: &Caller, node: &Inode<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
+fn may_change_xattr(core: &Core<'_>, who: &Caller, node: &Inode<'_>, name: &[u8]) -> Outcome<()> {
     xattr::check_name(name)?;
     if name.starts_with(b"user.") {
         // Only files and directories have attributes of users; in a sticky directory only the owner sets
@@ -37,23 +38,41 @@ fn may_change_xattr(who: &Caller, node: &Inode<'_>, name: &[u8]) -> std::result:
         if !matches!(kind, FileKind::File | FileKind::Directory) || (sticky && !perm::owns(who, node)) {
             return Err(Code::NotPermitted.into());
         }
-        return access(who, node, WRITE);
+        return access(core, who, node, WRITE);
     }
     let privileged = name.starts_with(b"trusted.") || !perm::owns(who, node);
     if perm::checked(who).is_some() && privileged { Err(Code::NotPermitted.into()) } else { Ok(()) }
 }
 
 /// Checks that a caller may read an extended attribute. One that it may not see does not exist for it.
-fn may_read_xattr(who: &Caller, node: &Inode<'_>, name: &[u8]) -> std::result::Result<(), Fault> {
+fn may_read_xattr(core: &Core<'_>, who: &Caller, node: &Inode<'_>, name: &[u8]) -> Outcome<()> {
     xattr::check_name(name)?;
     if name.starts_with(b"user.") {
         if !matches!(node.kind()?, FileKind::File | FileKind::Directory) {
             return Err(Code::NoAttribute.into());
         }
-        return access(who, node, READ);
+        return access(core, who, node, READ);
     }
     if name.starts_with(b"trusted.") && perm::checked(who).is_some() {
         return Err(Code::NoAttribute.into());
+    }
+    Ok(())
+}
+
+/// Sets or removes an access control list. The set-group-id bit goes where the caller is not in the group, as
+/// with chmod.
+fn set_acl(
+    edit: &mut Edit<'_>,
+    who: &Caller,
+    node: Inode<'_>,
+    kind: AclKind,
+    acl: Option<Acl>,
+) -> Outcome<()> {
+    let sets_mode = kind == AclKind::Access && acl.is_some();
+    lists::set(edit, node, kind, acl)?;
+    let is_stranger = perm::checked(who).is_some_and(|user| !user.in_group(node.view.get(f::GID)));
+    if sets_mode && is_stranger {
+        edit.tx.put(node.view, f::MODE, node.mode() & !perm::SETGID);
     }
     Ok(())
 }
@@ -70,7 +89,7 @@ pub(crate) fn readdir(
     max: usize,
 ) -> Outcome<Vec<DirEntry>> {
     let node = Inode::directory(core, dir.0)?;
-    access(who, &node, READ)?;
+    access(core, who, &node, READ)?;
     dir::list(core, node, cookie, max)
 }
 
@@ -82,13 +101,13 @@ pub(crate) fn read(
     buffer: &mut [u8],
 ) -> Outcome<usize> {
     let node = regular(core, ino)?;
-    access(who, &node, READ)?;
+    access(core, who, &node, READ)?;
     data::read(core, node, offset, buffer)
 }
 
 pub(crate) fn getxattr(core: &Core<'_>, who: &Caller, ino: Ino, name: &[u8]) -> Outcome<Vec<u8>> {
     let node = Inode::load(core, ino.0)?;
-    may_read_xattr(who, &node, name)?;
+    may_read_xattr(core, who, &node, name)?;
     xattr::get(core, node, name)
 }
 
@@ -144,7 +163,7 @@ impl Volume {
         let attr = self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;
             if !perm::owns(who, &node) {
-                access(who, &node, WRITE)?;
+                access(edit.core, who, &node, WRITE)?;
             }
             let set = SetAttr { atime: Some(edit.now), mtime: Some(edit.now), ..SetAttr::default() };
             attr::set(edit, &Caller::OWNER, node, &set)?;
@@ -351,7 +370,7 @@ impl Volume {
     pub fn write(&self, who: &Caller, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
         let written = self.change(|edit| {
             let node = regular(edit.core, ino)?;
-            access(who, &node, WRITE)?;
+            access(edit.core, who, &node, WRITE)?;
             data::write(edit, node, offset, data)?;
             if !data.is_empty() {
                 perm::drop_set_id(edit, who, &node);
@@ -371,7 +390,7 @@ impl Volume {
     pub fn fallocate(&self, who: &Caller, ino: Ino, mode: Allocate, offset: u64, len: u64) -> Result<()> {
         self.change(|edit| {
             let node = regular(edit.core, ino)?;
-            access(who, &node, WRITE)?;
+            access(edit.core, who, &node, WRITE)?;
             data::fallocate(edit, node, mode, offset, len)?;
             perm::drop_set_id(edit, who, &node);
             Ok(())
@@ -407,9 +426,15 @@ impl Volume {
 
     /// Sets an extended attribute; names to 255 bytes, values to 64 KiB, 256 KiB in all.
     ///
+    /// `system.posix_acl_access` and `system.posix_acl_default` are access control lists in the form of
+    /// Linux: the mode follows an access list, a list that says no more than the mode is not stored, a list
+    /// without entries removes the old one, and `mode` has no effect.
+    ///
     /// # Errors
     /// [`Code::Exists`] or [`Code::NoAttribute`] as `mode` requires; [`Code::AttributeTooLarge`],
-    /// [`Code::NoSpace`].
+    /// [`Code::NoSpace`]. For access control lists [`Code::Invalid`] where the list is not valid;
+    /// [`Code::AttributeTooLarge`] above 4096 bytes; [`Code::AccessDenied`] for a default list of an inode
+    /// that is no directory; [`Code::Unsupported`] for a symbolic link.
     pub fn setxattr(&self, who: &Caller, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;
@@ -417,11 +442,23 @@ impl Volume {
             if value.len() > xattr::MAX_VALUE {
                 return Err(Code::AttributeTooLarge.into());
             }
-            may_change_xattr(who, &node, name)?;
-            xattr::set(edit, node, name, Some(value), mode)
+            may_change_xattr(edit.core, who, &node, name)?;
+            match AclKind::of(name) {
+                Some(kind) => set_acl(edit, who, node, kind, Acl::parse(value)?),
+                None => xattr::set(edit, node, name, Some(value), mode),
+            }
         })?;
         self.notify(&[Changed::Inode(ino)]);
         Ok(())
+    }
+
+    /// Returns true for a directory with a default access control list, which decides about the permissions
+    /// of inodes made in it in place of the caller's umask.
+    ///
+    /// # Errors
+    /// [`Code::StaleInode`].
+    pub fn has_default_acl(&self, ino: Ino) -> Result<bool> {
+        self.view(|core| Ok(Inode::load(core, ino.0)?.flags() & AclKind::Default.flag() != 0))
     }
 
     /// Lists the names of all extended attributes.
@@ -432,15 +469,18 @@ impl Volume {
         self.view(|core| xattr::list(core, Inode::load(core, ino.0)?))
     }
 
-    /// Removes an extended attribute.
+    /// Removes an extended attribute. As in Linux, an access control list may be missing.
     ///
     /// # Errors
     /// [`Code::NoAttribute`].
     pub fn removexattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<()> {
         self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;
-            may_change_xattr(who, &node, name)?;
-            xattr::set(edit, node, name, None, XattrMode::Replace)
+            may_change_xattr(edit.core, who, &node, name)?;
+            match AclKind::of(name) {
+                Some(kind) => set_acl(edit, who, node, kind, None),
+                None => xattr::set(edit, node, name, None, XattrMode::Replace),
+            }
         })?;
         self.notify(&[Changed::Inode(ino)]);
         Ok(())

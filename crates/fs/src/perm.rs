@@ -1,8 +1,11 @@
 //! Permissions, as Linux checks them.
 
+use crate::acl::{Acl, AclKind};
+use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::Inode;
+use crate::lists;
 use crate::types::{Caller, User};
 use lanefs_format::{Code, FileKind, inode as f};
 
@@ -15,6 +18,8 @@ pub(crate) const READ: u16 = 4;
 
 /// The sticky bit.
 pub(crate) const STICKY: u16 = 0o1000;
+/// The set-group-id bit.
+pub(crate) const SETGID: u16 = 0o2000;
 
 impl User {
     /// True for a member of the group.
@@ -32,17 +37,25 @@ pub(crate) fn checked(who: &Caller) -> Option<&User> {
 ///
 /// # Errors
 /// [`Code::AccessDenied`].
-pub(crate) fn access(who: &Caller, node: &Inode<'_>, wanted: u16) -> Outcome<()> {
+pub(crate) fn access(core: &Core<'_>, who: &Caller, node: &Inode<'_>, wanted: u16) -> Outcome<()> {
     let Some(user) = checked(who) else { return Ok(()) };
-    let mode = node.mode();
+    let (mode, group) = (node.mode(), node.view.get(f::GID));
     let granted = if user.uid == node.view.get(f::UID) {
         mode >> 6
-    } else if user.in_group(node.view.get(f::GID)) {
+    } else if let Some(list) = decisive_list(core, node)? {
+        if list.allows(user, group, wanted) { wanted } else { 0 }
+    } else if user.in_group(group) {
         mode >> 3
     } else {
         mode
     };
     if granted & wanted == wanted { Ok(()) } else { Err(Code::AccessDenied.into()) }
+}
+
+/// The access list of an inode. As in Linux, one whose mask is empty decides nothing.
+#[inline(always)]
+fn decisive_list(core: &Core<'_>, node: &Inode<'_>) -> Outcome<Option<Acl>> {
+    if node.mode() & 0o70 == 0 { Ok(None) } else { lists::get(core, *node, AclKind::Access) }
 }
 
 /// True for the owner and for callers who override permissions.
@@ -52,8 +65,8 @@ pub(crate) fn owns(who: &Caller, node: &Inode<'_>) -> bool {
 
 /// Checks that a caller may remove the entry of `node` from `dir`: write permission there, and the rule of
 /// the sticky bit.
-pub(crate) fn may_remove(who: &Caller, dir: &Inode<'_>, node: &Inode<'_>) -> Outcome<()> {
-    access(who, dir, WRITE | SEARCH)?;
+pub(crate) fn may_remove(core: &Core<'_>, who: &Caller, dir: &Inode<'_>, node: &Inode<'_>) -> Outcome<()> {
+    access(core, who, dir, WRITE | SEARCH)?;
     if dir.mode() & STICKY != 0 && !owns(who, dir) && !owns(who, node) {
         return Err(Code::NotPermitted.into());
     }
@@ -62,7 +75,6 @@ pub(crate) fn may_remove(who: &Caller, dir: &Inode<'_>, node: &Inode<'_>) -> Out
 
 /// Owner and group of a new inode of `who` in `dir`, and the resulting permission bits.
 pub(crate) fn ownership(who: &Caller, dir: &Inode<'_>, kind: FileKind, perm: u16) -> (u32, u32, u16) {
-    const SETGID: u16 = 0o2000;
     let (uid, gid) = who.user.as_ref().map_or((0, 0), |user| (user.uid, user.gid));
     if dir.mode() & SETGID == 0 {
         return (uid, gid, perm);
@@ -81,7 +93,7 @@ pub(crate) fn ownership(who: &Caller, dir: &Inode<'_>, kind: FileKind, perm: u16
 pub(crate) fn without_set_id(who: &Caller, node: &Inode<'_>) -> u16 {
     let mode = node.mode();
     let member = checked(who).is_none_or(|user| user.in_group(node.view.get(f::GID)));
-    let group = if mode & 0o10 != 0 || !member { 0o2000 } else { 0 };
+    let group = if mode & 0o10 != 0 || !member { SETGID } else { 0 };
     mode & !(0o4000 | group)
 }
 

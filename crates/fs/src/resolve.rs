@@ -66,7 +66,7 @@ pub(crate) fn resolve(core: &Core, start: &Start<'_>, path: &[u8]) -> Outcome<(u
         return Err(Code::NotDirectory.into());
     }
     if start.who.user.is_some() && text.ends_with(b"/.") {
-        access(start.who, &Inode::directory(core, dir)?, SEARCH)?;
+        access(core, start.who, &Inode::directory(core, dir)?, SEARCH)?;
     }
     Ok((dir, kind))
 }

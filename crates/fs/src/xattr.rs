@@ -1,10 +1,11 @@
 //! Extended attributes: in the inode where it has room for them, else in a chain of blocks. Each change
 //! writes all of them anew.
 
+use crate::acl::AclKind;
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
-use crate::inode::{Inode, add_blocks};
+use crate::inode::{Inode, add_blocks, set_flags};
 use crate::space;
 use crate::types::XattrMode;
 use lanefs_format::{BLOCK, BlockKind, Code, inode as f, xattr_block as x};
@@ -93,7 +94,7 @@ pub(crate) fn list(core: &Core, node: Inode<'_>) -> Outcome<Vec<Vec<u8>>> {
     Ok(parse(&bytes, node.view.at())?.into_iter().map(|(name, _)| name.to_vec()).collect())
 }
 
-/// Sets an attribute, or removes it where `value` is `None`.
+/// Sets an attribute, or removes it where `value` is `None`, with the flag of an access control list.
 pub(crate) fn set(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -121,6 +122,9 @@ pub(crate) fn set(
         return Err(Code::NoSpace.into());
     }
     store(edit, node, &new)?;
+    if let Some(kind) = AclKind::of(name) {
+        set_flags(edit, node, kind.flag(), if value.is_some() { kind.flag() } else { 0 });
+    }
     edit.tx.put(node.view, f::CTIME, edit.now.0);
     Ok(())
 }

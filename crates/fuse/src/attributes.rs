@@ -55,7 +55,7 @@ pub(crate) fn kill_privileges(volume: &Volume, request: &Request, ino: Ino) -> F
 
 /// True where the caller is in a group. The request has only its first one. Where the host does not list the
 /// others, it counts as no member, and loses the bit.
-fn is_member(request: &Request, gid: u32) -> bool {
+pub(crate) fn is_member(request: &Request, gid: u32) -> bool {
     if request.gid() == gid {
         return true;
     }

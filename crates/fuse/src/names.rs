@@ -12,9 +12,18 @@ const SETGID: u16 = 0o2000;
 /// `O_EXCL` of `open(2)`.
 const O_EXCL: i32 = 0o200;
 
-/// Returns the permission bits of a mode.
-fn perm(mode: u32) -> u16 {
-    (mode & 0o7777) as u16
+/// The mode of a new inode as the kernel gives it, and the umask of the caller.
+#[derive(Clone, Copy)]
+pub(crate) struct NewMode {
+    pub(crate) mode: u32,
+    pub(crate) umask: u32,
+}
+
+/// Returns the permission bits of a new inode in `dir`. The kernel leaves the umask to the server, because it
+/// has no effect where the directory has a default access control list.
+fn masked(volume: &Volume, dir: Ino, NewMode { mode, umask }: NewMode) -> FuseResult<u16> {
+    let mask = if umask != 0 && volume.has_default_acl(dir)? { 0 } else { umask };
+    Ok((mode & !mask & 0o7777) as u16)
 }
 
 /// Returns the identity under which the volume creates a file in `dir`, so that the file belongs to the
@@ -64,8 +73,14 @@ impl Served {
         make: impl Fn(&Caller) -> lanefs::Result<Attr>,
     ) -> FuseResult<Attr> {
         let identity = if privileged { None } else { creator(volume, request, dir)? };
-        let made = match identity {
-            Some(identity) => make(&identity)?,
+        let by_caller = match identity.map(|identity| make(&identity)) {
+            // An access control list may explain the kernel's decision, by a group that is not known here.
+            Some(Err(error)) if error.code() == Code::AccessDenied => None,
+            Some(made) => Some(made?),
+            None => None,
+        };
+        let made = match by_caller {
+            Some(made) => made,
             None => {
                 // In two steps. A crash between them leaves a file of root, which grants nobody a right.
                 let made = make(&OWNER)?;
@@ -89,16 +104,17 @@ impl Served {
         request: &Request,
         dir: INodeNo,
         name: &[u8],
-        mode: u32,
+        mode: NewMode,
         rdev: u32,
     ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
         // A mode without a type means a regular file (mknod(2)).
-        let bits = if mode & 0o170_000 == 0 { mode | 0o100_000 } else { mode };
+        let bits = if mode.mode & 0o170_000 == 0 { mode.mode | 0o100_000 } else { mode.mode };
         let kind = FileKind::from_mode(bits as u16).ok_or(Errno::EINVAL)?;
+        let perm = masked(volume, dir, mode)?;
         let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
         self.make(volume, request, dir, device && request.uid() != 0, |identity| {
-            volume.mknod(identity, dir, name, kind, perm(mode), rdev.into())
+            volume.mknod(identity, dir, name, kind, perm, rdev.into())
         })
     }
 
@@ -108,10 +124,11 @@ impl Served {
         request: &Request,
         dir: INodeNo,
         name: &[u8],
-        mode: u32,
+        mode: NewMode,
     ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
-        self.make(volume, request, dir, false, |identity| volume.mkdir(identity, dir, name, perm(mode)))
+        let perm = masked(volume, dir, mode)?;
+        self.make(volume, request, dir, false, |identity| volume.mkdir(identity, dir, name, perm))
     }
 
     pub(crate) fn symlink(
@@ -132,13 +149,13 @@ impl Served {
         request: &Request,
         dir: INodeNo,
         name: &[u8],
-        mode: u32,
+        mode: NewMode,
         flags: i32,
     ) -> FuseResult<Attr> {
         let dir = self.numbers.ino(dir);
-        let made = self.make(volume, request, dir, false, |identity| {
-            volume.create_file(identity, dir, name, perm(mode))
-        });
+        let perm = masked(volume, dir, mode)?;
+        let made =
+            self.make(volume, request, dir, false, |identity| volume.create_file(identity, dir, name, perm));
         match made {
             // Another process may have created the file meanwhile, which is an error only with `O_EXCL`.
             Err(errno) if errno == Errno::EEXIST && flags & O_EXCL == 0 => {

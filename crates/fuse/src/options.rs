@@ -53,7 +53,7 @@ impl Default for Options {
 }
 
 /// Options for `mount(8)`, systemd and the boot process, which a file system ignores.
-const IGNORED: [&str; 19] = [
+const IGNORED: [&str; 20] = [
     "defaults",
     "auto",
     "noauto",
@@ -66,6 +66,7 @@ const IGNORED: [&str; 19] = [
     "nofail",
     "async",
     "norelatime",
+    "acl",
     "default_permissions",
     "loud",
     "silent",
@@ -166,7 +167,6 @@ fn threads(number: &str) -> Result<usize> {
 fn unknown(option: &str) -> Error {
     Error::Option(match option.split('=').next().unwrap_or_default() {
         "sync" | "dirsync" => format!("{option}: not supported; use fsync for data that must be durable"),
-        "acl" => "acl: access lists are not supported".to_owned(),
         _ => format!(
             "{option}: no such option; there are ro, rw, noatime, nodiratime, relatime, strictatime, \
              allow_other, nodev, nosuid, noexec, remount, threads=N, log=FILE, cache=SIZE, and those for \
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_named() {
-        for list in ["rw,frobnicate", "threads=0", "threads=many", "sync", "remount=1", "ro=1", "acl"] {
+        for list in ["rw,frobnicate", "threads=0", "threads=many", "sync", "remount=1", "ro=1", "noacl"] {
             let error = Options::default().apply(list).unwrap_err();
             assert!(error.is_usage(), "{list}");
             let said = list.split([',', '=']).any(|word| error.to_string().starts_with(word));

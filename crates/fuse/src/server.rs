@@ -6,6 +6,7 @@ use crate::data::with_buffer;
 use crate::errno::{Errno, FuseResult};
 use crate::kernel::MAX_WRITE;
 use crate::listing::ListReply;
+use crate::names::NewMode;
 use crate::served::Served;
 use crate::statistics::Operation;
 use fuser::{
@@ -31,7 +32,7 @@ const O_NOATIME: i32 = 0o1_000_000;
 /// Capabilities requested of the kernel. `FUSE_ASYNC_DIO` is not among them: with it the kernel does not drop
 /// cached pages after an asynchronous direct write, and a page that was read meanwhile would keep its old
 /// bytes (docs/mount.md, "Direct writes").
-const CAPABILITIES: [InitFlags; 8] = [
+const CAPABILITIES: [InitFlags; 10] = [
     // Lookups and listings of one directory run in parallel.
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_DO_READDIRPLUS,
@@ -44,6 +45,9 @@ const CAPABILITIES: [InitFlags; 8] = [
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     InitFlags::FUSE_EXPORT_SUPPORT,
     InitFlags::FUSE_MAX_PAGES,
+    // The kernel checks access control lists, and leaves the umask to the server.
+    InitFlags::FUSE_POSIX_ACL,
+    InitFlags::FUSE_DONT_MASK,
 ];
 
 /// Request handler of one mount, which the library calls.
@@ -200,21 +204,30 @@ impl Filesystem for Server {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _: u32,
+        umask: u32,
         rdev: u32,
         reply: ReplyEntry,
     ) {
         let served = &self.served;
         let created = served.with(Operation::Mknod, |volume| {
-            served.mknod(volume, request, parent, name.as_bytes(), mode, rdev)
+            served.mknod(volume, request, parent, name.as_bytes(), NewMode { mode, umask }, rdev)
         });
         self.reply_entry(created, reply);
     }
 
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
         let served = &self.served;
-        let created = served
-            .with(Operation::Mkdir, |volume| served.mkdir(volume, request, parent, name.as_bytes(), mode));
+        let created = served.with(Operation::Mkdir, |volume| {
+            served.mkdir(volume, request, parent, name.as_bytes(), NewMode { mode, umask })
+        });
         self.reply_entry(created, reply);
     }
 
@@ -271,13 +284,13 @@ impl Filesystem for Server {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
         let served = &self.served;
         let created = served.with(Operation::Create, |volume| {
-            served.create(volume, request, parent, name.as_bytes(), mode, flags)
+            served.create(volume, request, parent, name.as_bytes(), NewMode { mode, umask }, flags)
         });
         match created {
             Ok(attr) => {
@@ -403,7 +416,7 @@ impl Filesystem for Server {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -414,7 +427,9 @@ impl Filesystem for Server {
         let served = &self.served;
         let name = name.as_bytes();
         reply_empty(
-            served.with(Operation::Setxattr, |volume| served.setxattr(volume, ino, name, value, flags)),
+            served.with(Operation::Setxattr, |volume| {
+                served.setxattr(volume, request, ino, name, value, flags)
+            }),
             reply,
         );
     }

@@ -3,14 +3,18 @@
 //! The kernel has checked permissions by name space. Only hiding `trusted.` in lists is left to the file
 //! system.
 
+use crate::attributes::is_member;
 use crate::errno::{Errno, FuseResult};
 use crate::served::Served;
 use fuser::{INodeNo, Request};
-use lanefs::{Caller, Code, Volume, XattrMode};
+use lanefs::{Caller, Code, Ino, Volume, XattrMode};
 
 const OWNER: Caller = Caller::OWNER;
-/// Name spaces that a volume keeps. `system.` would have access control lists, which are not supported.
+/// Name spaces that a volume keeps.
 const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// Attributes that are access control lists. The kernel has checked who sets them.
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 
 /// Attribute with the SELinux label of a file.
 const LABEL: &[u8] = b"security.selinux";
@@ -22,13 +26,25 @@ const REPLACE: i32 = 2;
 /// Refuses names outside the name spaces.
 fn check_space(name: &[u8]) -> FuseResult<()> {
     let known = SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len());
-    if known { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+    if known || name == ACCESS_LIST || name == DEFAULT_LIST { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+}
+
+/// Returns the identity under which the caller sets an access list: with it goes the set-group-id bit where
+/// the caller is not in the group of the inode. The kernel does not say so.
+fn list_setter(volume: &Volume, request: &Request, ino: Ino) -> FuseResult<Caller> {
+    if request.uid() == 0 {
+        return Ok(OWNER);
+    }
+    let attr = volume.getattr(ino)?;
+    let group = if is_member(request, attr.gid) { attr.gid } else { request.gid() };
+    Ok(Caller::user(attr.uid, group, &[]))
 }
 
 impl Served {
     pub(crate) fn setxattr(
         &self,
         volume: &Volume,
+        request: &Request,
         ino: INodeNo,
         name: &[u8],
         value: &[u8],
@@ -41,7 +57,9 @@ impl Served {
             REPLACE => XattrMode::Replace,
             _ => return Err(Errno::EINVAL),
         };
-        Ok(volume.setxattr(&OWNER, self.numbers.ino(ino), name, value, mode)?)
+        let ino = self.numbers.ino(ino);
+        let caller = if name == ACCESS_LIST { list_setter(volume, request, ino)? } else { OWNER };
+        Ok(volume.setxattr(&caller, ino, name, value, mode)?)
     }
 
     pub(crate) fn getxattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> FuseResult<Vec<u8>> {

@@ -27,6 +27,7 @@ const uint MODE_DIRECTORY = 16384u;
 const uint MODE_SYMLINK = 40960u;
 const uint INODE_SIZE = 96u;
 const uint INODE_INLINE = 1u;
+const uint INODE_ACCESS_ACL = 16u;
 const uint INODE_UID = 8u;
 const uint INODE_GID = 12u;
 const uint INODE_BYTES = 16u;

@@ -46,8 +46,11 @@ uint search_permission(uint64_t dir) {
         return CODE_SUCCESS;
     }
     uint64_t inode = address_of(dir * uint64_t(p.inode_size));
-    uint mode = inode == 0UL ? 0u : Words(inode).word[0] & 0xffffu;
-    if ((mode & MODE_TYPE) != MODE_DIRECTORY) {
+    uint head = inode == 0UL ? 0u : Words(inode).word[0];
+    uint mode = head & 0xffffu;
+    // The host reads access control lists, which lie in attributes.
+    bool has_list = (head >> 16 & INODE_ACCESS_ACL) != 0u;
+    if ((mode & MODE_TYPE) != MODE_DIRECTORY || has_list) {
         return CODE_NOT_RESIDENT;
     }
     uint uid = Words(inode).word[INODE_UID / 4u];

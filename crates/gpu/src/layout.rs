@@ -4,8 +4,8 @@
 use crate::limits::{COMPONENT_FUEL, COPY_FUEL, MAX_DEPTH, MAX_PATH};
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
-    BLOCK, BlockKind, BlockSize, CHUNK, Code, DirRoot, FileKind, INODE_INLINE, InodeSize, MAX_MAP_DEPTH,
-    MAX_NAME, MAX_SYMLINKS_FOLLOWED, POINTERS_PER_BLOCK, Pointer, UNIT, inode,
+    BLOCK, BlockKind, BlockSize, CHUNK, Code, DirRoot, FileKind, INODE_ACCESS_ACL, INODE_INLINE, InodeSize,
+    MAX_MAP_DEPTH, MAX_NAME, MAX_SYMLINKS_FOLLOWED, POINTERS_PER_BLOCK, Pointer, UNIT, inode,
 };
 use std::fmt::Write;
 
@@ -105,6 +105,7 @@ pub(crate) fn glsl() -> String {
         ("MODE_SYMLINK", MODE_SYMLINK.into()),
         ("INODE_SIZE", inode::SIZE),
         ("INODE_INLINE", INODE_INLINE.into()),
+        ("INODE_ACCESS_ACL", INODE_ACCESS_ACL.into()),
         ("INODE_UID", inode::UID.offset),
         ("INODE_GID", inode::GID.offset),
         ("INODE_BYTES", inode::BYTES.offset),

@@ -107,6 +107,48 @@ fn what_changes_between_batches_is_seen() {
     }
 }
 
+/// An access control list: owner rwx, user 1000 `user`, group r-x, mask rwx, others `others`.
+fn list(user: u8, others: u8) -> [u8; 44] {
+    [
+        2, 0, 0, 0, //
+        1, 0, 7, 0, 0xff, 0xff, 0xff, 0xff, //
+        2, 0, user, 0, 0xe8, 3, 0, 0, //
+        4, 0, 5, 0, 0xff, 0xff, 0xff, 0xff, //
+        16, 0, 7, 0, 0xff, 0xff, 0xff, 0xff, //
+        32, 0, others, 0, 0xff, 0xff, 0xff, 0xff,
+    ]
+}
+
+#[test]
+fn directories_with_access_control_lists_are_left_to_the_host() {
+    let gpu = gpu(64);
+    let name = b"system.posix_acl_access";
+    for size in [InodeSize::B128, InodeSize::B256] {
+        let numbers = &mut Seeded::new(7);
+        let volume = Volume::create_memory(&options(size)).expect("volume");
+        let paths = fill(&volume, numbers);
+        let asked = questions(&paths, 3000, numbers);
+        let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+        let user = ResolveOptions { caller: Caller::user(1000, 1000, &[]), ..ResolveOptions::default() };
+        let before = mirrored.resolve_batch(&user, &asked).expect("the device").0;
+        compare(&mirrored, &volume, &asked);
+        for (number, permissions) in [(0, (0, 7)), (1, (1, 0)), (5, (0, 7)), (11, (7, 0)), (12, (0, 1))] {
+            let dir = format!("/dir-{number}").into_bytes();
+            let Some(path) = paths.iter().find(|path| path.ends_with(&dir)) else { continue };
+            let dir = volume.resolve(path).expect("a directory").ino;
+            let list = list(permissions.0, permissions.1);
+            volume.setxattr(&WHO, dir, name, &list, lanefs::XattrMode::Set).expect("a list");
+        }
+        compare(&mirrored, &volume, &asked);
+        let (after, report) = mirrored.resolve_batch(&user, &asked).expect("the device");
+        assert_ne!(before, after, "the lists deny something");
+        assert!(report.by_host > 0 && report.by_device > 0, "{report:?}");
+        let root = ResolveOptions { caller: Caller::user(0, 0, &[]), ..ResolveOptions::default() };
+        let expected = volume.resolve_batch(&root, &asked).expect("the CPU engine");
+        assert_eq!(mirrored.resolve_batch(&root, &asked).expect("the device").0, expected);
+    }
+}
+
 #[test]
 fn a_mirror_without_room_leaves_the_rest_to_the_host() {
     let gpu = gpu(64);

@@ -225,6 +225,7 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("lookup.comp", "followed > MAX_FOLLOWED", "followed >= MAX_FOLLOWED"),
         ("lookup.comp", "rest = outer[depth];", "rest = outer[0];"),
         ("lookup.comp", "uid == p.uid ? mode >> 6", "uid != p.uid ? mode >> 6"),
+        ("lookup.comp", "MODE_DIRECTORY || has_list", "MODE_DIRECTORY"),
         ("cache.glsl", "two.y == name.first[3]\n            && two.z == name.first[4] && ", ""),
         ("cache.glsl", "word[0] == version", "word[0] >= version"),
     ] {

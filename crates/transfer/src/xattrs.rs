@@ -28,12 +28,16 @@ fn by_path(dir: &OwnedFd, name: &CStr) -> CString {
     CString::new(path).unwrap_or_default()
 }
 
+/// The access control list that new files of a directory get. A transfer sets it once the directory is
+/// complete, so that the files get the lists that they have, and no other.
+pub(crate) const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
+
 /// True for attributes that transfers keep: `user.`, `security.`, `trusted.` and the POSIX ACLs (as raw
 /// bytes). Others belong to the host's file system.
 pub(crate) fn is_kept(name: &[u8]) -> bool {
     [&b"user."[..], b"security.", b"trusted."].iter().any(|prefix| name.starts_with(prefix))
         || name == b"system.posix_acl_access"
-        || name == b"system.posix_acl_default"
+        || name == DEFAULT_LIST
 }
 
 /// Buffers for a list and a value, reused from file to file.

@@ -12,7 +12,7 @@ use crate::error::Outcome;
 use crate::inode::Inode;
 use crate::path;
 use crate::types::RenameMode;
-use lanefs_format::{Code, FileKind, MAX_NAME, inode as f};
+use lanefs_format::{Code, FileKind, INODE_DEFAULT_ACL, MAX_NAME, inode as f};
 use lanefs_store::Fault;
 use std::collections::HashMap;
 
@@ -91,7 +91,7 @@ pub(super) struct BatchPlan<'c> {
 enum Stop {
     /// It fails with this code.
     Fails(Code),
-    /// Batches cannot contain it: its path has symbolic links.
+    /// Batches cannot contain it: its path has symbolic links, or it inherits an access control list.
     Obstacle,
     /// The attempt cannot continue.
     Fault(Fault),
@@ -345,8 +345,12 @@ impl<'c> BatchPlan<'c> {
         }
     }
 
-    /// Records a new inode in a directory.
-    fn made(&mut self, core: &Core<'_>, dir: u32, slot: u32, new: Object<'c>) -> Outcome<u32> {
+    /// Records a new inode in a directory. One that inherits an access control list is made alone.
+    fn made(&mut self, core: &Core<'_>, dir: u32, slot: u32, new: Object<'c>) -> Result<u32, Stop> {
+        let ino = self.objects[dir as usize].ino;
+        if ino != 0 && Inode::directory(core, ino)?.flags() & INODE_DEFAULT_ACL != 0 {
+            return Err(Stop::Obstacle);
+        }
         let (mut perm, mut gid) = (new.perm, 0);
         if let Some(group) = self.inherited_group(core, dir)? {
             gid = group;

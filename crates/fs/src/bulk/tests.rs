@@ -6,7 +6,7 @@ use crate::dir::{self, Entry, Name};
 use crate::error::Outcome;
 use crate::inode::Inode;
 use crate::options::CreateOptions;
-use crate::types::{Caller, Ino, RenameMode};
+use crate::types::{Caller, Ino, RenameMode, XattrMode};
 use crate::volume::Volume;
 use lanefs_format::dir::{BUCKET_SLOTS, BUCKETS, Slot, entry as e, index as x, small_tag};
 use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, INODE_CORE, InodeSize, UNIT};
@@ -369,4 +369,41 @@ fn what_is_not_for_batches_is_made_in_its_place() {
     assert_eq!(tree(&two.one_by_one), tree(&two.together));
     assert!(shares.together > 0 && shares.one_by_one > 0, "{shares:?}");
     let _ = (Ino(0), DirRoot::Empty);
+}
+
+#[test]
+fn what_inherits_an_access_control_list_is_made_in_its_place() {
+    // Owner rwx, user 1001 r-x, group r--, mask rwx, others ---.
+    let mut list = vec![2, 0, 0, 0];
+    for (tag, perm, id) in
+        [(1, 7, u32::MAX), (2, 5, 1001), (4, 4, u32::MAX), (16, 7, u32::MAX), (32, 0, u32::MAX)]
+    {
+        list.extend([tag, 0, perm, 0]);
+        list.extend(id.to_le_bytes());
+    }
+    let two = Two::new(InodeSize::B256);
+    for volume in [&two.one_by_one, &two.together] {
+        let dir = volume.mkdir_all("/d", 0o755).expect("made").ino;
+        let name = b"system.posix_acl_default";
+        volume.setxattr(&Caller::OWNER, dir, name, &list, XattrMode::Set).expect("set");
+    }
+    let changes = [create("/x"), mkdir("/d/a"), create("/d/a/f"), create("/y")];
+    two.one_by_one.apply(two.one_by_one.root(), &changes).expect("applied");
+    let (_, shares) =
+        two.together.apply_with(&mut Plain(&two.together), two.together.root(), &changes).expect("applied");
+    assert!(shares.together > 0 && shares.one_by_one > 0, "{shares:?}");
+    let lists = |volume: &Volume| {
+        let of = |path: &str, name: &str| {
+            let ino = volume.resolve(path).expect("made").ino;
+            volume.getxattr(&Caller::OWNER, ino, name.as_bytes()).ok()
+        };
+        [
+            of("/d/a", "system.posix_acl_default"),
+            of("/d/a", "system.posix_acl_access"),
+            of("/d/a/f", "system.posix_acl_access"),
+        ]
+    };
+    assert_eq!(lists(&two.one_by_one), lists(&two.together));
+    assert!(lists(&two.together).iter().all(Option::is_some));
+    assert!(two.together.check(false, &|_, _| ()).expect("checked").findings.is_empty());
 }

@@ -4,6 +4,7 @@ use super::findings::Tally;
 use super::inode_table::Inodes;
 use super::invariants as iv;
 use super::pass::Pass;
+use crate::acl::AclKind;
 use crate::error::Outcome;
 use crate::inode::{FLAG_MAP_HOLES, FLAG_UNLISTED};
 use lanefs_format::INODE_DEPTH_SHIFT;
@@ -100,6 +101,8 @@ pub(super) fn check_fields(
     let map = f::MAP.read(bytes).unwrap_or(0);
     let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
     let is_file = matches!(kind, FileKind::File | FileKind::Symlink);
+    let lists = [AclKind::Access, AclKind::Default].into_iter().filter(|list| list.fits(kind));
+    let lists = lists.fold(0, |flags, list| flags | list.flag());
     let directory = FLAG_MAP_HOLES | INODE_NO_DATA_CHECKSUMS | 0xf << INODE_DEPTH_SHIFT;
     let file = INODE_INLINE | INODE_NO_DATA_CHECKSUMS | 0xf << INODE_DEPTH_SHIFT | INODE_EXTENTS_MASK;
     let allowed = match kind {
@@ -108,7 +111,7 @@ pub(super) fn check_fields(
         FileKind::Directory => directory,
         _ => 0,
     };
-    let mut good = flags & allowed;
+    let mut good = flags & (allowed | lists);
     let inline = good & INODE_INLINE != 0;
     // The depth 0 of a file means extents.
     let is_misfit = !has_map || inline || depth > MAX_MAP_DEPTH || is_file && depth == 0;

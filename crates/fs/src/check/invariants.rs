@@ -79,6 +79,9 @@ invariants! {
     XATTR_CHECKSUM = "xattr-checksum", "a block of attributes does not verify; attributes are lost";
     XATTR_OWNER = "xattr-owner", "a block of attributes belongs to another inode; attributes are lost";
     XATTR_LENGTH = "xattr-length", "a block of attributes has an impossible length; attributes are lost";
+    ACL_FLAG = "acl-flag", "the flags of access control lists do not fit the attributes";
+    ACL_FORMAT = "acl-format", "an access control list is not valid or has no place here; it goes";
+    ACL_MODE = "acl-mode", "an access control list has other permissions than the mode";
     XATTR_FORMAT = "xattr-format", "the attributes contradict themselves; some are lost";
 
     DIRECTORY_SIZE = "directory-size", "the end of the directory's file map is wrong";

@@ -7,6 +7,8 @@ use super::inodes::check_fields;
 use super::invariants as iv;
 use super::pass::{ChainRebuild, Pass};
 use super::progress::Progress;
+use super::xattrs::Chain;
+use crate::acl::AclKind;
 use crate::error::Outcome;
 use lanefs_format::INODE_DEPTH_SHIFT;
 use lanefs_format::{FileKind, inode as f};
@@ -112,6 +114,7 @@ impl Pass<'_, '_> {
         }
         let before_xattrs = self.claims.len();
         let chain = self.check_xattrs(&mut tally, copy, size.attributes(is_directory), at)?;
+        check_list_flags(&mut tally, copy, &chain, at);
         if let Some(attributes) = chain.saved
             && self.mends()
         {
@@ -139,4 +142,15 @@ impl Pass<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Compares the flags of access control lists with the attributes. Attributes that are put back bring their
+/// flags with them.
+fn check_list_flags(tally: &mut Tally, inode: &mut [u8], chain: &Chain, at: u64) {
+    let lists = AclKind::Access.flag() | AclKind::Default.flag();
+    let flags = f::FLAGS.read(inode).unwrap_or(0);
+    if chain.saved.is_none() && flags & lists != chain.lists {
+        tally.note(at, &iv::ACL_FLAG);
+    }
+    f::FLAGS.write(inode, flags & !lists | chain.lists);
 }

@@ -3,8 +3,9 @@
 use super::findings::Tally;
 use super::invariants as iv;
 use super::pass::{Attribute, Pass};
+use crate::acl::{Acl, AclKind};
 use crate::error::Outcome;
-use lanefs_format::{BLOCK, BlockKind, inode as f, xattr_block as x};
+use lanefs_format::{BLOCK, BlockKind, FileKind, inode as f, xattr_block as x};
 use std::ops::Range;
 
 /// Bytes before the name of an attribute: lengths of name and value.
@@ -20,6 +21,8 @@ pub(super) struct Chain {
     pub(super) blocks: u64,
     /// The attributes to keep where they are broken; `None` for sound ones.
     pub(super) saved: Option<Vec<Attribute>>,
+    /// The flags of the access control lists among sound attributes.
+    pub(super) lists: u16,
 }
 
 impl Pass<'_, '_> {
@@ -33,18 +36,21 @@ impl Pass<'_, '_> {
         at: u64,
     ) -> Outcome<Chain> {
         let word = f::XATTR.read(inode).unwrap_or(0);
+        let mode = f::MODE.read(inode).unwrap_or(0);
         if word >= BLOCK {
-            return self.walk_xattrs(tally, word, at);
+            return self.walk_xattrs(tally, word, mode, at);
         }
-        let (saved, whole) = parse(&inode[tail.end - word as usize..tail.end]);
+        let (mut saved, whole) = parse(&inode[tail.end - word as usize..tail.end]);
         if !whole {
             tally.note(at, &iv::XATTR_FORMAT);
         }
-        Ok(Chain { blocks: 0, saved: (!whole).then_some(saved) })
+        let (lists, good) = check_lists(tally, mode, at, &mut saved);
+        let is_sound = whole && good;
+        Ok(Chain { blocks: 0, saved: (!is_sound).then_some(saved), lists: if is_sound { lists } else { 0 } })
     }
 
     /// Walks the chain from `first` on.
-    fn walk_xattrs(&mut self, tally: &mut Tally, first: u64, inode_at: u64) -> Outcome<Chain> {
+    fn walk_xattrs(&mut self, tally: &mut Tally, first: u64, mode: u16, inode_at: u64) -> Outcome<Chain> {
         let (mut at, mut from) = (first, inode_at);
         let (mut payload, mut blocks, mut good) = (Vec::new(), 0, true);
         while at != 0 {
@@ -70,15 +76,43 @@ impl Pass<'_, '_> {
             view.copy_to(x::SIZE, &mut payload[start..]);
             (at, from) = (view.get(x::NEXT), at);
         }
-        let (saved, whole) = parse(&payload);
+        let (mut saved, whole) = parse(&payload);
         if good && !whole {
             tally.note(first, &iv::XATTR_FORMAT);
         }
-        if good && whole {
-            return Ok(Chain { blocks, saved: None });
+        let (lists, good_lists) = check_lists(tally, mode, inode_at, &mut saved);
+        if good && whole && good_lists {
+            return Ok(Chain { blocks, saved: None, lists });
         }
-        Ok(Chain { blocks, saved: Some(saved) })
+        Ok(Chain { blocks, saved: Some(saved), lists: 0 })
     }
+}
+
+/// Checks the access control lists among the attributes of an inode with this mode. Drops those that are not
+/// valid, and corrects those that differ from the mode. Returns the flags of those that stay, and whether all
+/// were right.
+fn check_lists(tally: &mut Tally, mode: u16, at: u64, attributes: &mut Vec<Attribute>) -> (u16, bool) {
+    let (mut flags, mut good) = (0, true);
+    let kind = FileKind::from_mode(mode).unwrap_or(FileKind::File);
+    attributes.retain_mut(|(name, value)| {
+        let Some(list) = AclKind::of(name) else { return true };
+        let is_access = list == AclKind::Access;
+        let acl = Acl::parse(value).ok().flatten().filter(|acl| !(is_access && acl.is_minimal()));
+        let Some(mut acl) = acl.filter(|_| list.fits(kind)) else {
+            tally.note(at, &iv::ACL_FORMAT);
+            good = false;
+            return false;
+        };
+        if is_access && acl.mode() != mode & 0o777 {
+            tally.note(at, &iv::ACL_MODE);
+            acl.set_mode(mode);
+            *value = acl.encode();
+            good = false;
+        }
+        flags |= list.flag();
+        true
+    });
+    (flags, good)
 }
 
 /// The attributes up to the first that is cut off or impossible, and whether these are all.

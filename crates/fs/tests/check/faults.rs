@@ -23,6 +23,8 @@ pub(crate) struct Places {
     pub(crate) big: u64,
     pub(crate) sparse: u64,
     pub(crate) fifo: u64,
+    pub(crate) listed: u64,
+    pub(crate) both: u64,
     pub(crate) short: u64,
     pub(crate) long: u64,
     pub(crate) small: u64,
@@ -58,6 +60,8 @@ impl Places {
             big: ino("/big"),
             sparse: ino("/sparse"),
             fifo: ino("/fifo"),
+            listed: ino("/listed"),
+            both: ino("/passes/both"),
             short: ino("/short"),
             long: ino("/long"),
             small: ino("/small"),
@@ -74,6 +78,12 @@ const SLOTS: Array<u64> = Array::at(0, 512);
 
 fn root_block(image: &Image<'_>, dir: u64) -> u64 {
     image.inode(dir, image.size().dir_root()) & !(BLOCK - 1)
+}
+
+/// Position of the last entry of a list that is the last attribute in a block.
+fn list_block_end(image: &Image<'_>, ino: u64) -> u64 {
+    let block = image.inode(ino, inode::XATTR);
+    block + xattr_block::SIZE as u64 + image.get(block, xattr_block::LENGTH) - 8
 }
 
 fn pointers(image: &Image<'_>, ino: u64) -> u64 {
@@ -407,6 +417,25 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("inode-flags", |i, p| i.put_inode(p.mapped, inode::FLAGS, 0x1000 | 0x100)),
     // Only the orphan directory may have this one.
     ("inode-flags", |i, p| i.put_inode(p.empty, inode::FLAGS, 4)),
+    ("inode-flags", |i, p| i.put_inode(p.short, inode::FLAGS, 16 | 1)),
+    ("inode-flags", |i, p| i.put_inode(p.fifo, inode::FLAGS, 32)),
+    ("acl-flag", |i, p| i.put_inode(p.fifo, inode::FLAGS, 16)),
+    ("acl-flag", |i, p| i.put_inode(p.listed, inode::FLAGS, i.inode(p.listed, inode::FLAGS) & !16)),
+    ("acl-flag", |i, p| i.put_inode(p.empty, inode::FLAGS, i.inode(p.empty, inode::FLAGS) | 32)),
+    ("acl-flag", |i, p| i.put_inode(p.both, inode::FLAGS, i.inode(p.both, inode::FLAGS) & !32)),
+    ("acl-mode", |i, p| i.put_inode(p.listed, inode::MODE, 0o100_777)),
+    ("acl-mode", |i, p| i.put_inode(p.both, inode::MODE, 0o040_700)),
+    // The tag of the last entry.
+    ("acl-format", |i, p| {
+        let end = i.inode_at(p.listed) + i.size().bytes();
+        let last =
+            if i.inode(p.listed, inode::XATTR) < BLOCK { end - 8 } else { list_block_end(i, p.listed) };
+        i.put(last, Field::<u16>::at(0), 64);
+    }),
+    ("acl-format", |i, p| {
+        let last = list_block_end(i, p.both);
+        i.put(last, Field::<u16>::at(0), 64);
+    }),
     ("inode-size", |i, p| i.put_inode(p.inline, inode::BYTES, 161)),
     ("inode-size", |i, p| i.put_inode(p.mapped, inode::BYTES, u64::MAX)),
     ("inode-size", |i, p| i.put_inode(p.long, inode::BYTES, 5000)),

@@ -8,6 +8,16 @@ pub(crate) fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
     CreateOptions { size, inode_size, uuid: Some([3; 16]), seed: Some([5; 16]), ..CreateOptions::default() }
 }
 
+/// An access control list: owner rw-, user 1000 r-x, group r--, mask rwx, others ---.
+const LIST: [u8; 44] = [
+    2, 0, 0, 0, //
+    1, 0, 6, 0, 0xff, 0xff, 0xff, 0xff, //
+    2, 0, 5, 0, 0xe8, 3, 0, 0, //
+    4, 0, 4, 0, 0xff, 0xff, 0xff, 0xff, //
+    16, 0, 7, 0, 0xff, 0xff, 0xff, 0xff, //
+    32, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+];
+
 /// Fills a volume: files of all kinds of content, directories of all forms, links, devices, attributes.
 pub(crate) fn fill(volume: &Volume) {
     let root = volume.root();
@@ -46,6 +56,11 @@ pub(crate) fn fill(volume: &Volume) {
         let node = volume.mknod(&OWNER, root, name.as_bytes(), kind, 0o600, 0x1234).expect("mknod").ino;
         volume.setxattr(&OWNER, node, b"trusted.here", b"in", XattrMode::Set).expect("xattr");
     }
+    let listed = volume.write_file("/listed", b"a list").expect("write").ino;
+    volume.setxattr(&OWNER, listed, b"system.posix_acl_access", &LIST, XattrMode::Set).expect("list");
+    let passes = volume.mkdir(&OWNER, root, b"passes", 0o755).expect("mkdir").ino;
+    volume.setxattr(&OWNER, passes, b"system.posix_acl_default", &LIST, XattrMode::Set).expect("list");
+    volume.mkdir(&OWNER, passes, b"both", 0o755).expect("mkdir");
     for (dir, count) in [("small", 6), ("region", 150), ("tree", 900)] {
         let dir = volume.mkdir(&OWNER, root, dir.as_bytes(), 0o755).expect("mkdir").ino;
         for i in 0..count {

@@ -6,10 +6,20 @@ use crate::error::Result;
 use crate::kernels::{FILL, LOOKUP, WARM};
 use crate::mirrored::{MirrorOptions, Mirrored};
 use lanefs::format::Code;
-use lanefs::{Caller, RenameMode, ResolveOptions, SetAttr, Volume};
+use lanefs::{Caller, RenameMode, ResolveOptions, SetAttr, Volume, XattrMode};
 
 /// Entries of a thousand that may be missing in a cache that has room for all: a bucket has two slots.
 const MISSING: usize = 100;
+
+/// An access control list: owner rwx, user 9 ---, group --x, mask --x, others --x.
+const LIST: [u8; 44] = [
+    2, 0, 0, 0, //
+    1, 0, 7, 0, 0xff, 0xff, 0xff, 0xff, //
+    2, 0, 0, 0, 9, 0, 0, 0, //
+    4, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, //
+    16, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, //
+    32, 0, 1, 0, 0xff, 0xff, 0xff, 0xff,
+];
 
 pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
     let mirrored = Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
@@ -35,6 +45,19 @@ pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPath
         }
         volume.remove_all_with(&caller, volume.root(), name.as_bytes(), |_, done| done)?;
     }
+    let made = volume.mkdir(&caller, volume.root(), b"listed", 0o711)?.ino;
+    volume.create_file(&caller, made, b"file", 0)?;
+    volume.setxattr(&caller, made, b"system.posix_acl_access", &LIST, XattrMode::Set)?;
+    for (caller, expected) in
+        [(Caller::user(9, 9, &[]), Code::NotResident), (Caller::user(0, 0, &[]), Code::Success)]
+    {
+        let query = mirrored.query(&ResolveOptions { caller, ..ResolveOptions::default() });
+        let found = mirrored.lookup_directly(&query, &["/listed/file".to_owned()])?.0;
+        if found.iter().any(|found| found.code != expected) {
+            return wrong(LOOKUP, format!("in a directory with an access control list: {found:?}"));
+        }
+    }
+    volume.remove_all_with(&caller, volume.root(), b"listed", |_, done| done)?;
     Ok(())
 }
 

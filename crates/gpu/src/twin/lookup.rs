@@ -8,7 +8,9 @@ use super::name::Name;
 use crate::layout::{CACHED_NAME, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
 use crate::limits::{COMPONENT_FUEL, MAX_DEPTH, MAX_DISPATCHES, MAX_PATH};
 use crate::structures::FillRequest;
-use lanefs::format::{Code, FileKind, INODE_CORE, INODE_INLINE, MAX_NAME, MAX_SYMLINKS_FOLLOWED, inode};
+use lanefs::format::{
+    Code, FileKind, INODE_ACCESS_ACL, INODE_CORE, INODE_INLINE, MAX_NAME, MAX_SYMLINKS_FOLLOWED, inode,
+};
 
 pub use crate::query::{LookupQuery, PathResult};
 
@@ -93,8 +95,10 @@ impl<M: Memory> PathLookup<'_, M> {
     fn search_permission(&self, dir: u64) -> Result<(), Code> {
         let Some(user) = &self.query.user else { return Ok(()) };
         let offset = self.inode(dir);
-        let mode = self.memory.word(offset).unwrap_or(0) as u16;
-        if mode & MODE_TYPE != MODE_DIRECTORY {
+        let head = self.memory.word(offset).unwrap_or(0);
+        let mode = head as u16;
+        let has_list = head >> 16 & u32::from(INODE_ACCESS_ACL) != 0;
+        if mode & MODE_TYPE != MODE_DIRECTORY || has_list {
             return Err(Code::NotResident);
         }
         let word = |at: usize| self.memory.word(offset + at as u64).unwrap_or(0);

@@ -91,6 +91,16 @@ fn make(options: &CreateOptions, end: End, fill: Fill) -> Result<(Vec<u8>, Vec<V
     Ok((medium.bytes(), paths))
 }
 
+/// An access control list: owner rw-, user 1000 r-x, group r--, mask rwx, others ---.
+const LIST: [u8; 44] = [
+    2, 0, 0, 0, //
+    1, 0, 6, 0, 0xff, 0xff, 0xff, 0xff, //
+    2, 0, 5, 0, 0xe8, 3, 0, 0, //
+    4, 0, 4, 0, 0xff, 0xff, 0xff, 0xff, //
+    16, 0, 7, 0, 0xff, 0xff, 0xff, 0xff, //
+    32, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+];
+
 /// A few of everything.
 fn small(volume: &Volume) -> Result<()> {
     let root = volume.root();
@@ -112,6 +122,11 @@ fn small(volume: &Volume) -> Result<()> {
     volume.mknod(&OWNER, root, b"device", FileKind::CharDevice, 0o600, 0x801)?;
     volume.setxattr(&OWNER, file, b"user.small", b"value", XattrMode::Set)?;
     volume.setxattr(&OWNER, deep, b"user.large", &[9; 9000], XattrMode::Set)?;
+    volume.setxattr(&OWNER, file, b"system.posix_acl_access", &LIST, XattrMode::Set)?;
+    let dir = volume.mkdir(&OWNER, deep, b"passes a list on", 0o755)?.ino;
+    volume.setxattr(&OWNER, dir, b"system.posix_acl_default", &LIST, XattrMode::Set)?;
+    volume.create_file(&OWNER, dir, b"has inherited it", 0o664)?;
+    volume.mkdir(&OWNER, dir, b"and passes it on", 0o755)?;
     // Held inodes without a name: the next open frees them, in whatever state they are then.
     let gone = volume.write_file("/gone", vec![8; 9000].as_slice())?.ino;
     volume.hold(gone)?;

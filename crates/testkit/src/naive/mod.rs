@@ -8,6 +8,7 @@
 //! bitmaps, chunk tables, lists, indexes, link counts, counts of blocks. [`Tree::compare`] compares it with a
 //! volume that the engine has open.
 
+mod acl;
 mod attributes;
 mod blocks;
 mod bytes;

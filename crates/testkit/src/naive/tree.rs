@@ -1,5 +1,6 @@
 //! The whole tree.
 
+use super::acl;
 use super::blocks::Naive;
 use super::file_map::FileMap;
 use super::inode::{DIRECTORY, FILE, Inode, LINK};
@@ -118,6 +119,7 @@ impl Naive<'_> {
         if first {
             let map = if inode.is_inline() { FileMap::default() } else { self.file_map(inode)? };
             let (found, blocks) = self.attributes(inode)?;
+            acl::check(inode, &found)?;
             owned += self.claim_map(inode, &map)? + blocks;
             ensure(inode.blocks() == owned, || format!("owns {owned} blocks, not {}", inode.blocks()))?;
             attributes = found;

@@ -10,7 +10,7 @@ use crate::name::{is_entry_name, shown};
 use crate::report::Report;
 use crate::volume::destination;
 use crate::volume_entry::{VolumeEntryError, create_entry, link_entry, make_directory};
-use crate::xattrs::is_kept;
+use crate::xattrs::{DEFAULT_LIST, is_kept};
 use lanefs::{Code, FileKind, FileSystem, Ino, MkdirAll, SetAttr, XattrMode};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -106,7 +106,7 @@ struct ArchiveImport<'a> {
     /// Inodes that this import made: a later member of the same name replaces them.
     made: HashSet<Ino>,
     /// Attributes of directories, which are set at the end.
-    attributes: Vec<(Ino, Vec<u8>, SetAttr)>,
+    attributes: Vec<DirectoryAttributes>,
     buffer: Vec<u8>,
     last_report: Instant,
 }
@@ -168,8 +168,7 @@ impl ArchiveImport<'_> {
         let Some((name, parents)) = parts.split_last() else {
             // The destination takes the attributes of the archive's top directory.
             if member.kind == MemberKind::Own(FileKind::Directory) {
-                self.xattrs(self.top, member);
-                self.attributes.push((self.top, member.path.clone(), set_attr(member)));
+                self.directory_xattrs(self.top, member);
                 count(&self.job.counters.directories);
                 return Ok(());
             }
@@ -204,8 +203,7 @@ impl ArchiveImport<'_> {
     ) -> std::result::Result<(), MemberFailure> {
         let overwrite = self.may_replace(dir, name);
         let (ino, _) = make_directory(self.volume, dir, name, overwrite)?;
-        self.xattrs(ino, member);
-        self.attributes.push((ino, member.path.clone(), set_attr(member)));
+        self.directory_xattrs(ino, member);
         self.directories.insert(parts.join(&b'/'), ino);
         count(&self.job.counters.directories);
         Ok(())
@@ -310,29 +308,57 @@ impl ArchiveImport<'_> {
 
     fn xattrs(&self, ino: Ino, member: &ArchiveMember) {
         for (name, value) in &member.xattrs {
-            if !is_kept(name) {
-                count(&self.job.counters.xattrs_refused);
-                continue;
-            }
-            match self.volume.setxattr(ino, name, value, XattrMode::Set) {
-                Ok(()) => count(&self.job.counters.xattrs),
-                Err(error) => {
-                    let doing = format!("cannot keep the attribute {}", shown(name));
-                    self.job.volume_refused(member.path.clone(), &doing, error);
-                }
+            self.xattr(ino, &member.path, name, value);
+        }
+    }
+
+    fn xattr(&self, ino: Ino, path: &[u8], name: &[u8], value: &[u8]) {
+        if !is_kept(name) {
+            return count(&self.job.counters.xattrs_refused);
+        }
+        match self.volume.setxattr(ino, name, value, XattrMode::Set) {
+            Ok(()) => count(&self.job.counters.xattrs),
+            Err(error) => {
+                let doing = format!("cannot keep the attribute {}", shown(name));
+                self.job.volume_refused(path.to_vec(), &doing, error);
             }
         }
+    }
+
+    /// Sets the extended attributes of a directory, and records what is set when the directory is complete.
+    fn directory_xattrs(&mut self, ino: Ino, member: &ArchiveMember) {
+        let mut default_list = None;
+        for (name, value) in &member.xattrs {
+            match &name[..] {
+                DEFAULT_LIST => default_list = Some(value.clone()),
+                name => self.xattr(ino, &member.path, name, value),
+            }
+        }
+        let (path, set) = (member.path.clone(), set_attr(member));
+        self.attributes.push(DirectoryAttributes { ino, path, set, default_list });
     }
 
     /// Sets the attributes of directories. Call it after all members: each changes the times of its
     /// directory.
     fn directory_attributes(&mut self) {
-        for (ino, path, set) in std::mem::take(&mut self.attributes) {
+        for DirectoryAttributes { ino, path, set, default_list } in std::mem::take(&mut self.attributes) {
+            if let Some(list) = default_list {
+                self.xattr(ino, &path, DEFAULT_LIST, &list);
+            }
             if let Err(error) = self.volume.setattr(ino, set) {
                 self.job.volume_refused(path, "cannot set the attributes", error);
             }
         }
     }
+}
+
+/// Attributes of a directory that are set once it is complete.
+struct DirectoryAttributes {
+    ino: Ino,
+    path: Vec<u8>,
+    set: SetAttr,
+    /// Access control list for new files.
+    default_list: Option<Vec<u8>>,
 }
 
 fn set_attr(member: &ArchiveMember) -> SetAttr {

@@ -2,8 +2,8 @@
 
 use crate::hostdir::HostDir;
 use lanefs::{Ino, SetAttr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A directory of which a part is still to be imported.
 pub(super) struct ImportDir {
@@ -13,6 +13,8 @@ pub(super) struct ImportDir {
     pub(super) ino: Ino,
     /// Attributes, set once the content is complete.
     pub(super) attr: SetAttr,
+    /// Access control list for new files, set once the content is complete.
+    pub(super) default_list: OnceLock<Vec<u8>>,
     /// Tasks that will still add to the directory.
     pending: AtomicUsize,
 }
@@ -20,7 +22,7 @@ pub(super) struct ImportDir {
 impl ImportDir {
     /// Creates a directory for which one task is pending.
     pub(super) fn new(parent: Option<Arc<ImportDir>>, host: Arc<HostDir>, ino: Ino, attr: SetAttr) -> Self {
-        ImportDir { parent, host, ino, attr, pending: AtomicUsize::new(1) }
+        ImportDir { parent, host, ino, attr, default_list: OnceLock::new(), pending: AtomicUsize::new(1) }
     }
 
     /// Counts one more task. The caller's own task is still pending.

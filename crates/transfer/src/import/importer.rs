@@ -11,7 +11,7 @@ use crate::job::{Control, TransferJob, count};
 use crate::name::shown;
 use crate::report::Report;
 use crate::volume_entry::VolumeEntryError;
-use crate::xattrs::{XattrBuffers, XattrTarget};
+use crate::xattrs::{DEFAULT_LIST, XattrBuffers, XattrTarget};
 use lanefs::{FileSystem, Ino, XattrMode};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
@@ -94,6 +94,9 @@ impl<'a> TreeImport<'a> {
             if let Err(error) = self.volume.setattr(dir.ino, dir.attr) {
                 self.job.volume_refused(dir.host.path(b""), "cannot set the attributes of", error);
             }
+            if let Some(list) = dir.default_list.get() {
+                self.set_xattr(dir.ino, DEFAULT_LIST, list, || dir.host.path(b""));
+            }
             current = dir.parent.clone();
         }
     }
@@ -106,21 +109,27 @@ impl<'a> TreeImport<'a> {
         ino: Ino,
         path: impl Fn() -> Vec<u8>,
     ) {
-        let refused = buffers.xattrs.each(target, |name, value| {
-            match self.volume.setxattr(ino, name, value, XattrMode::Set) {
-                Ok(()) => count(&self.job.counters.xattrs),
-                Err(error) => {
-                    let doing = format!("cannot keep the attribute {}", shown(name));
-                    self.job.volume_refused(path(), &doing, error);
-                }
-            }
-        });
+        let refused = buffers.xattrs.each(target, |name, value| self.set_xattr(ino, name, value, &path));
         self.job.counters.xattrs_refused.fetch_add(refused, Ordering::Relaxed);
     }
 
     /// Copies the extended attributes of a directory.
     pub(super) fn copy_dir_xattrs(&self, buffers: &mut ThreadBuffers, fd: &OwnedFd, dir: &ImportDir) {
-        self.copy_xattrs(buffers, &XattrTarget::Open(fd), dir.ino, || dir.host.path(b""));
+        let refused = buffers.xattrs.each(&XattrTarget::Open(fd), |name, value| match name {
+            DEFAULT_LIST => drop(dir.default_list.set(value.to_vec())),
+            name => self.set_xattr(dir.ino, name, value, || dir.host.path(b"")),
+        });
+        self.job.counters.xattrs_refused.fetch_add(refused, Ordering::Relaxed);
+    }
+
+    fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], path: impl Fn() -> Vec<u8>) {
+        match self.volume.setxattr(ino, name, value, XattrMode::Set) {
+            Ok(()) => count(&self.job.counters.xattrs),
+            Err(error) => {
+                let doing = format!("cannot keep the attribute {}", shown(name));
+                self.job.volume_refused(path(), &doing, error);
+            }
+        }
     }
 
     /// Opens a name for reading; leaves the access time unchanged where the host allows that.
