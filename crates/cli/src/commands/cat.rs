@@ -4,6 +4,7 @@ use crate::bytes;
 use crate::command::Command;
 use crate::context::{Context, OWNER};
 use crate::failure::{Failure, Outcome, check_interrupt};
+use crate::size::human;
 use clap::Args;
 use lanefs::{Code, FileKind};
 use std::ffi::OsString;
@@ -11,6 +12,8 @@ use std::io::Write;
 
 /// Bytes in one read.
 const CHUNK: usize = 1 << 20;
+/// Size in bytes up to which a file is printed whatever the volume's size.
+const LEAST: u64 = 1 << 30;
 
 /// Print files to standard output
 #[derive(Debug, Args)]
@@ -18,6 +21,10 @@ const CHUNK: usize = 1 << 20;
   lanefs cat v.lane /etc/hosts
   lanefs cat v.lane part1 part2 > whole")]
 pub struct Cat {
+    /// Refuse files of more than FACTOR times the volume's size, and of more than 1G: a small image may
+    /// describe files of 128P [default: 100; 0 for no limit]
+    #[arg(long, value_name = "FACTOR", default_value_t = 100, hide_default_value = true)]
+    max_expansion: u64,
     /// Files to print
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
@@ -27,30 +34,38 @@ impl Command for Cat {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let mut buffer = vec![0; CHUNK];
         for path in &self.paths {
-            let outcome = print(context, bytes::of(path), &mut buffer);
+            let outcome = self.print(context, bytes::of(path), &mut buffer);
             context.go_on(outcome)?;
         }
         Ok(())
     }
 }
 
-fn print(context: &mut Context<'_>, path: &[u8], buffer: &mut [u8]) -> Outcome {
-    let attr = context.resolve(path, true)?;
-    match attr.kind {
-        FileKind::File => {}
-        FileKind::Directory => return Err(Failure::code(path, Code::IsDirectory)),
-        kind => {
-            let what = format!("is a {} and has no content", kind.word());
-            return Err(Failure::partial(path, &what, "name a regular file"));
+impl Cat {
+    fn print(&self, context: &mut Context<'_>, path: &[u8], buffer: &mut [u8]) -> Outcome {
+        let attr = context.resolve(path, true)?;
+        match attr.kind {
+            FileKind::File => {}
+            FileKind::Directory => return Err(Failure::code(path, Code::IsDirectory)),
+            kind => {
+                let what = format!("is a {} and has no content", kind.word());
+                return Err(Failure::partial(path, &what, "name a regular file"));
+            }
         }
-    }
-    let mut offset = 0;
-    loop {
-        check_interrupt()?;
-        let count =
-            context.volume.read(&OWNER, attr.ino, offset, buffer).map_err(|e| Failure::volume(path, &e))?;
-        let Some(data) = buffer.get(..count).filter(|data| !data.is_empty()) else { return Ok(()) };
-        context.out.write_all(data)?;
-        offset += count as u64;
+        let most = context.volume.superblock().volume_bytes.saturating_mul(self.max_expansion).max(LEAST);
+        if self.max_expansion > 0 && attr.size > most {
+            let what = format!("has {}B, far more than the volume", human(attr.size));
+            let advice = "copy it with `lanefs cp`, which keeps holes, or use --max-expansion";
+            return Err(Failure::partial(path, &what, advice));
+        }
+        let mut offset = 0;
+        loop {
+            check_interrupt()?;
+            let read = context.volume.read(&OWNER, attr.ino, offset, buffer);
+            let count = read.map_err(|e| Failure::volume(path, &e))?;
+            let Some(data) = buffer.get(..count).filter(|data| !data.is_empty()) else { return Ok(()) };
+            context.out.write_all(data)?;
+            offset += count as u64;
+        }
     }
 }

@@ -5,11 +5,11 @@ use crate::context::Context;
 use crate::escape::escape;
 use crate::exit::fsck::{CANCELLED, CORRECTED, LEFT, OPERATIONAL};
 use crate::failure::{Failure, Outcome};
-use crate::image::Image;
+use crate::image::{self, Image};
 use crate::progress::Progress;
 use crate::{exit, interrupt, mounted};
 use clap::Args;
-use lanefs::{Access, CheckReport, Volume};
+use lanefs::{Access, CheckOptions, CheckReport, Volume};
 use std::io::Write;
 use std::sync::Mutex;
 
@@ -24,6 +24,12 @@ pub struct Fsck {
     /// Repair errors; files without a name go to lost+found
     #[arg(long, short)]
     repair: bool,
+    /// Memory for the check, such as 256M [default: a quarter of the machine's for blocks, 1G for counts]
+    ///
+    /// Half of it is for blocks, a quarter for counts of names. The tables beside it take a byte for each
+    /// inode, 20 for each directory, and a bit for each block in use.
+    #[arg(long, value_name = "SIZE", value_parser = crate::size::parse_size)]
+    memory: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -34,6 +40,7 @@ fn after_help() -> String {
         "Examples:
   lanefs fsck v.lane
   lanefs fsck v.lane --repair
+  lanefs fsck v.lane --memory 256M
   lanefs fsck v.lane --json | jq '.findings[].invariant'
 
 Exit codes: {}.",
@@ -45,6 +52,8 @@ impl Fsck {
     /// Executes the one-shot command: opens the image, checks it and closes it. Returns the exit code.
     pub fn execute_on(&self, image: &Image) -> u8 {
         let access = if self.repair { Access::Repair } else { Access::Read };
+        // The option for the cache itself came first, where it was given.
+        self.memory.into_iter().for_each(|memory| image::set_cache(memory / 2));
         let volume = match image.open(access) {
             Ok(volume) => volume,
             Err(_) if mounted::is_mounted(image) => return report(&mounted::in_use(image)),
@@ -61,20 +70,23 @@ impl Fsck {
     }
 
     fn check(&self, volume: &Volume) -> lanefs::Result<CheckReport> {
-        let progress = Mutex::new(Progress::new("checking"));
-        volume.check(self.repair, &|done, total| {
-            if interrupt::raised() && !self.repair {
-                // The check has no other way to stop. It changed nothing, so nothing needs to be undone.
-                if let Ok(mut progress) = progress.lock() {
-                    *progress = Progress::new("");
+        let bar = Mutex::new(Progress::new("checking"));
+        let progress = |done, total| {
+            if interrupt::raised() {
+                // Neither has another way to stop. A check changed nothing, and each commit of a repair
+                // leaves the volume as it was or repaired so far.
+                if let Ok(mut bar) = bar.lock() {
+                    *bar = Progress::new("");
                 }
                 std::process::exit(i32::from(CANCELLED));
             }
             // If another thread is drawing, this update is skipped.
-            if let Ok(mut progress) = progress.try_lock() {
-                progress.set(done, total);
+            if let Ok(mut bar) = bar.try_lock() {
+                bar.set(done, total);
             }
-        })
+        };
+        let (repair, memory) = (self.repair, self.memory);
+        volume.check_with(&CheckOptions { repair, memory, threads: 0, progress: &progress })
     }
 
     fn print(&self, context: &mut Context<'_>, report: &CheckReport) -> Outcome {

@@ -3,6 +3,7 @@
 mod checksums;
 mod common;
 mod files;
+mod hostile;
 mod imports;
 mod lookup;
 mod mount;
