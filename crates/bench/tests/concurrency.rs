@@ -63,6 +63,7 @@ fn every_row_is_measured_and_the_report_is_whole() {
             "block" => assert!(row["extra"]["processor_ns"].as_f64().unwrap() > 0.0),
             "large" => assert!(row["extra"]["fewest_possible"].as_f64() >= Some(1.0)),
             "hits" => assert!(has("alone") && row["extra"]["misses_per_s"].as_f64().unwrap() > 0.0),
+            "data" => assert!(row["better"] == "more" && has("memcpy"), "{row}"),
             "fill" => {
                 assert_eq!(row["better"], "more");
                 assert!(has("fio") || row["notes"].to_string().contains("fio is left out"), "{row}");
