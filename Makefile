@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak alloc-soak clean
+.PHONY: count help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -149,6 +149,13 @@ soak: setup-build ## random operations against the model for SECONDS=600 (SEED=.
 crash-soak: setup-build ## power cuts for SECONDS=600 (SEED=... replays, CASE=... tries one state again)
 	@echo "==> crash-soak: $(if $(CASE),$(CASE),$(SECONDS) seconds)"
 	@$(CARGO) run --release --locked -p lanefs-testkit --bin crash_soak -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE))
+
+# Images that `make hostile-soak` tries.
+IMAGES ?= 100000
+
+hostile-soak: setup-build ## hostile images, tried, repaired and worked on (IMAGES=100000)
+	@echo "==> hostile-soak: $(IMAGES) images"
+	@LANEFS_IMAGES=$(IMAGES) $(CARGO) test --locked -p lanefs-testkit --test hostile -- --nocapture
 
 alloc-soak: setup-build ## the heap: sizes that change, overlap, resident memory for SECONDS=600 (SEED=... replays)
 	@echo "==> alloc-soak: $(SECONDS) seconds"
