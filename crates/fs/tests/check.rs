@@ -150,7 +150,7 @@ fn work(volume: &Volume) -> Result<()> {
     let root = volume.root();
     let worked = (|| {
         let dir = volume.mkdir(&OWNER, root, b"work", 0o755)?.ino;
-        let file = volume.write_file("/work/file", vec![1; 20_000])?.ino;
+        let file = volume.write_file("/made/file", vec![1; 20_000])?.ino;
         volume.setxattr(&OWNER, file, b"user.k", &[7; 500], XattrMode::Set)?;
         volume.sync()?;
         volume.rename(&OWNER, dir, b"file", dir, b"other", RenameMode::Replace)

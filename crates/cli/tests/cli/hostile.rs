@@ -106,11 +106,11 @@ fn works(image: &Path, case: &str) {
         assert!(ran.code == 0 || full, "{case}: after a repair: {} {}", ran.code, ran.err);
     };
     sound(run(&["fsck", text(image)]));
-    sound(run(&["mkdir", text(image), "/work"]));
-    sound(run_with(&["write", text(image), "/work/file"], &[7; 30_000]));
-    sound(run(&["mv", text(image), "/work/file", "/work/moved"]));
+    sound(run(&["mkdir", text(image), "/made"]));
+    sound(run_with(&["write", text(image), "/made/file"], &[7; 30_000]));
+    sound(run(&["mv", text(image), "/made/file", "/made/moved"]));
     sound(run(&["ls", text(image), "-lR", "/"]));
-    sound(run(&["rm", text(image), "-r", "/work"]));
+    sound(run(&["rm", text(image), "-r", "/made"]));
     sound(run(&["fsck", text(image)]));
 }
 

@@ -1,7 +1,9 @@
 //! Commands on whole volumes: mkfs, info, inspect, grow, fsck; files that are no images; help.
 
 use crate::common::{TestVolume, program, run, text};
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Stdio};
 
 #[test]
 fn mkfs_makes_what_info_shows() {
@@ -96,21 +98,20 @@ fn an_image_without_permission_is_refused() {
     }
 }
 
+/// Starts a shell, has it do some lines, of which the last one prints, and awaits that output.
+fn shell(v: &TestVolume, lines: &[u8]) -> (Child, ChildStdin) {
+    let mut shell =
+        program().arg("shell").arg(&v.image).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = shell.stdin.take().unwrap();
+    stdin.write_all(lines).unwrap();
+    shell.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
+    (shell, stdin)
+}
+
 #[test]
 fn a_volume_in_use_is_refused() {
     let v = TestVolume::new();
-    let mut shell = program()
-        .arg("shell")
-        .arg(&v.image)
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The first output shows that the shell has opened the volume.
-    let mut stdin = shell.stdin.take().unwrap();
-    std::io::Write::write_all(&mut stdin, b"pwd\n").unwrap();
-    let mut answer = [0; 2];
-    std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut answer).unwrap();
+    let (mut shell, stdin) = shell(&v, b"pwd\n");
     v.run("mkdir", "/x").ends(3).says("in use");
     drop(stdin);
     assert!(shell.wait().unwrap().success());
@@ -209,17 +210,7 @@ fn fsck_finds_and_repairs_the_journal_of_a_closed_volume() {
 fn of_a_journal_that_is_lost_after_a_crash_everybody_is_told() {
     let v = TestVolume::new();
     v.run_with("write", &["/a"], b"kept").ends(0);
-    let mut shell = program()
-        .arg("shell")
-        .arg(&v.image)
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = shell.stdin.take().unwrap();
-    std::io::Write::write_all(&mut stdin, b"mkdir /lost\nsync\npwd\n").unwrap();
-    let mut answer = [0; 2];
-    std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut answer).unwrap();
+    let (mut shell, stdin) = shell(&v, b"mkdir /lost\nsync\npwd\n");
     shell.kill().unwrap();
     shell.wait().unwrap();
     drop(stdin);
