@@ -149,13 +149,13 @@ fn find_and_mend(image: &mut image::Image<'_>, name: &str) -> std::result::Resul
 fn work(volume: &Volume) -> Result<()> {
     let root = volume.root();
     let worked = (|| {
-        let dir = volume.mkdir(&OWNER, root, b"work", 0o755)?.ino;
+        let dir = volume.mkdir(&OWNER, root, b"made", 0o755)?.ino;
         let file = volume.write_file("/made/file", vec![1; 20_000])?.ino;
         volume.setxattr(&OWNER, file, b"user.k", &[7; 500], XattrMode::Set)?;
         volume.sync()?;
         volume.rename(&OWNER, dir, b"file", dir, b"other", RenameMode::Replace)
     })();
-    volume.remove_all_with(&OWNER, root, b"work", |_, done| done)?;
+    volume.remove_all_with(&OWNER, root, b"made", |_, done| done)?;
     volume.sync()?;
     match worked {
         Err(e) if e.code() == Code::NoSpace => Ok(()),
