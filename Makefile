@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
+.PHONY: count gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -126,6 +126,10 @@ bench-gpu: build-bench ## lookups by the GPU engine against the CPU engine and e
 bench-mount: build-bench ## a mounted volume against ext4, tmpfs and a FUSE passthrough, as root (ARGS="--quick")
 	@echo "==> bench-mount: $(BENCH) mount $(ARGS)"
 	@$(BENCH) mount $(ARGS)
+
+gpu-report: setup ## registers, spills, code and reads of each kernel, counted without a GPU
+	@echo "==> gpu-report: RADV's compiler and the twins"
+	@$(CARGO) test -p lanefs-gpu --locked --test counters -- --nocapture --test-threads=1
 
 # The built example of another commit, to compare with.
 OTHER ?=

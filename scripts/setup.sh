@@ -28,6 +28,7 @@ setpriv                 util-linux  test   runs tests as an unprivileged user
 glslc                   glslc       test   compiles the shaders, which are compared with those that are kept
 /usr/lib/*/libvulkan.so.1 libvulkan1 test  the Vulkan loader
 /usr/share/vulkan/icd.d/lvp* mesa-vulkan-drivers test  llvmpipe, a Vulkan device on any machine
+/usr/share/vulkan/icd.d/radeon* mesa-vulkan-drivers test  RADV, whose compiler counts the registers of kernels without a GPU
 /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json vulkan-validationlayers test  checks how Vulkan is used
 git                     git         test   runs on the heap
 python3                 python3     test   runs on the heap, with lists, dicts and threads

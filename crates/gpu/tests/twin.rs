@@ -15,8 +15,7 @@ use lanefs_gpu::{Error, Gpu, GpuOptions, MirrorOptions};
 use lanefs_testkit::mutate::{bases, hostile};
 use lanefs_testkit::seeded::Seeded;
 use std::collections::BTreeSet;
-use std::process::Command;
-use support::{WHO, cached, gpu, questions, uncached};
+use support::{WHO, cached, faulty, gpu, questions, uncached};
 
 fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
     let memory = HostCopy::of(volume).expect("copied");
@@ -182,27 +181,6 @@ fn a_lookup_reads_few_sectors_whatever_the_size_of_the_directory() {
         eprintln!("{files} files: {tree:.2} sectors by the tree, {mean:.2} by the cache, {most} at most");
         assert!(tree <= 10.0 && most <= 3, "{files} files");
     }
-}
-
-/// Compiles the kernel with a part of its source replaced.
-fn faulty(kernel: &str, file: &str, right: &str, wrong: &str) -> Vec<u8> {
-    let shaders = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
-    let dir = tempfile::tempdir().expect("a directory for temporary files");
-    for source in std::fs::read_dir(&shaders).expect("shaders") {
-        let source = source.expect("a shader").path();
-        std::fs::copy(&source, dir.path().join(source.file_name().expect("named"))).expect("copied");
-    }
-    let source = std::fs::read_to_string(shaders.join(file)).expect("source");
-    assert_eq!(source.matches(right).count(), 1, "{right}");
-    std::fs::write(dir.path().join(file), source.replace(right, wrong)).expect("written");
-    let out = dir.path().join("faulty.spv");
-    let mut glslc = Command::new("glslc");
-    glslc
-        .args(["--target-env=vulkan1.2", "-O", "-o"])
-        .arg(&out)
-        .arg(dir.path().join(kernel).with_extension("comp"));
-    assert!(glslc.status().expect("glslc").success());
-    std::fs::read(&out).expect("compiled")
 }
 
 #[test]

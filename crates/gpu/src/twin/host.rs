@@ -4,7 +4,7 @@ use super::cache::{BUCKET_WORDS, Cache};
 use super::memory::Memory;
 use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
 use lanefs::{Volume, Watched};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A copy of a volume's metadata, as a mirror has it.
@@ -123,45 +123,105 @@ impl Memory for WithCache<'_> {
     }
 }
 
-/// A memory that counts the sectors of 32 bytes read: of the volume, of the cache, of versions.
+/// Bytes of a sector, the least that a device moves.
+pub const SECTOR: u64 = 32;
+
+/// The memory that a kernel has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Sectors, each counted once.
+    pub sectors: usize,
+    /// Loads of 4, 8 or 16 bytes. Each moves one sector, unless the device still has it.
+    pub loads: u64,
+    /// Bytes of these loads.
+    pub bytes: u64,
+}
+
+/// Parts of a kernel's memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// The volume's metadata.
+    Volume,
+    /// The table that leads from positions to the copies of chunks.
+    Table,
+    /// The directory cache.
+    Cache,
+    /// The versions of blocks.
+    Versions,
+}
+
+/// A memory that counts the reads of a kernel.
 pub struct Counting<'m> {
     memory: WithCache<'m>,
-    sectors: RefCell<BTreeSet<(char, u64)>>,
+    sectors: RefCell<BTreeSet<(Part, u64)>>,
+    /// The part of a bucket, 16 bytes, that the kernel has in registers.
+    quarters: RefCell<BTreeSet<u64>>,
+    loads: Cell<u64>,
+    bytes: Cell<u64>,
 }
 
 impl<'m> Counting<'m> {
-    /// Makes a memory that has counted none.
+    /// Makes a memory that has counted nothing.
     pub fn new(memory: WithCache<'m>) -> Self {
-        Counting { memory, sectors: RefCell::default() }
+        Counting {
+            memory,
+            sectors: RefCell::default(),
+            quarters: RefCell::default(),
+            loads: Cell::new(0),
+            bytes: Cell::new(0),
+        }
     }
 
-    /// Returns the number of sectors.
+    /// Returns the number of sectors of the volume, the directory cache and the versions. The table of
+    /// chunks is small, and a device keeps it near.
     pub fn sectors(&self) -> usize {
-        self.sectors.borrow().len()
+        self.sectors.borrow().iter().filter(|(part, _)| *part != Part::Table).count()
     }
 
-    fn count(&self, what: char, byte: u64) {
-        self.sectors.borrow_mut().insert((what, byte / 32));
+    /// Returns all reads, those of the table of chunks included.
+    pub fn reads(&self) -> Reads {
+        let sectors = self.sectors.borrow().len();
+        Reads { sectors, loads: self.loads.get(), bytes: self.bytes.get() }
+    }
+
+    fn count(&self, part: Part, byte: u64, bytes: u64) {
+        self.sectors.borrow_mut().insert((part, byte / SECTOR));
+        self.loads.update(|loads| loads + 1);
+        self.bytes.update(|sum| sum + bytes);
+    }
+
+    /// Counts a read of the volume, whose position passes the table of chunks (8 bytes each).
+    fn count_volume(&self, at: u64, bytes: u64) {
+        self.count(Part::Table, at / CHUNK * 8, 8);
+        self.count(Part::Volume, at, bytes);
     }
 }
 
 impl Memory for Counting<'_> {
     fn word(&self, at: u64) -> Option<u32> {
-        self.count('v', at);
+        self.count_volume(at, 4);
         self.memory.word(at)
+    }
+
+    fn quad(&self, at: u64) -> Option<u64> {
+        self.count_volume(at, 8);
+        self.memory.quad(at)
     }
 
     fn buckets(&self) -> u32 {
         self.memory.buckets()
     }
 
+    /// The kernel reads buckets 16 bytes at a time.
     fn cache(&self, word: u64) -> u32 {
-        self.count('c', word * 4);
+        if self.quarters.borrow_mut().insert(word / 4) {
+            self.count(Part::Cache, word * 4, 16);
+        }
         self.memory.cache(word)
     }
 
     fn version(&self, block: u32) -> Option<u32> {
-        self.count('b', u64::from(block) * 4);
+        self.count(Part::Versions, u64::from(block) * 4, 4);
         self.memory.version(block)
     }
 }

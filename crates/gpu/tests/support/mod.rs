@@ -5,6 +5,7 @@
 use lanefs::{Caller, CreateOptions, InodeSize, Volume};
 use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions};
 use lanefs_testkit::seeded::Seeded;
+use std::process::Command;
 
 pub const WHO: Caller = Caller::OWNER;
 
@@ -43,6 +44,27 @@ pub fn uncached() -> MirrorOptions {
 
 pub fn options(inode_size: InodeSize) -> CreateOptions {
     CreateOptions { size: 48 << 20, inode_size, seed: Some([7; 16]), ..CreateOptions::default() }
+}
+
+/// Compiles the kernel with a part of its source replaced.
+pub fn faulty(kernel: &str, file: &str, right: &str, wrong: &str) -> Vec<u8> {
+    let shaders = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
+    let dir = tempfile::tempdir().expect("a directory for temporary files");
+    for source in std::fs::read_dir(&shaders).expect("shaders") {
+        let source = source.expect("a shader").path();
+        std::fs::copy(&source, dir.path().join(source.file_name().expect("named"))).expect("copied");
+    }
+    let source = std::fs::read_to_string(shaders.join(file)).expect("source");
+    assert_eq!(source.matches(right).count(), 1, "{right}");
+    std::fs::write(dir.path().join(file), source.replace(right, wrong)).expect("written");
+    let out = dir.path().join("faulty.spv");
+    let mut glslc = Command::new("glslc");
+    glslc
+        .args(["--target-env=vulkan1.2", "-O", "-o"])
+        .arg(&out)
+        .arg(dir.path().join(kernel).with_extension("comp"));
+    assert!(glslc.status().expect("glslc").success());
+    std::fs::read(&out).expect("compiled")
 }
 
 /// Directories of every form, below one another, with links; all paths in them.

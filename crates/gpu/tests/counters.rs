@@ -1,0 +1,241 @@
+//! Counters that need no GPU: registers, spills, scratch memory and code of each kernel, as the compiler of
+//! Mesa's driver for AMD gives them, and the memory that a lookup reads, as its twin counts it.
+//!
+//! `make gpu-report` prints them. (No compiler for NVIDIA runs without its driver, so its devices are not
+//! counted here.)
+
+#[path = "counters/radv.rs"]
+mod radv;
+mod support;
+
+use lanefs::format::{INODE_CORE, InodeSize};
+use lanefs::{Code, CreateOptions, Volume};
+use lanefs_gpu::KERNELS;
+use lanefs_gpu::twin::host::{Counting, HostCopy, Reads, SECTOR, WithCache};
+use lanefs_gpu::twin::lookup::{LookupQuery, lookup};
+use lanefs_gpu::twin::warm::warm;
+use radv::Counters;
+use std::path::Path;
+
+/// Families of AMD: RDNA 2 and RDNA 3.
+const FAMILIES: [&str; 2] = ["navi21", "gfx1100"];
+
+/// Bounds of the numbers of a kernel, by family: today's, rounded up a little, for versions of Mesa differ.
+/// They only go down, and the waves, of which there must be as many, only up.
+const CEILINGS: &[(&str, [Counters; 2])] = &[
+    ("build", [at_most(24, 0, 0, 0, 14_000, 8), at_most(24, 0, 0, 0, 14_000, 8)]),
+    ("fill", [at_most(48, 0, 0, 0, 2_600, 16), at_most(48, 0, 0, 0, 2_600, 24)]),
+    ("find", [at_most(64, 0, 0, 0, 5_000, 16), at_most(64, 0, 0, 0, 5_200, 20)]),
+    ("gather", [at_most(48, 0, 0, 0, 21_500, 12), at_most(48, 0, 0, 0, 22_500, 12)]),
+    ("leaves", [at_most(24, 0, 0, 0, 1_000, 32), at_most(24, 0, 0, 0, 1_000, 32)]),
+    ("lookup", [at_most(256, 0, 280, 0, 30_000, 4), at_most(132, 1_000, 280, 41_000, 58_000, 10)]),
+    ("merge", [at_most(24, 0, 0, 0, 1_200, 32), at_most(24, 0, 0, 0, 1_200, 32)]),
+    ("seek", [at_most(64, 0, 0, 0, 15_500, 16), at_most(64, 0, 0, 0, 15_500, 20)]),
+    ("stat", [at_most(24, 0, 0, 0, 1_200, 32), at_most(24, 0, 0, 0, 1_200, 32)]),
+    ("warm", [at_most(208, 0, 110, 0, 21_000, 4), at_most(132, 160, 110, 20_000, 28_500, 10)]),
+];
+
+/// Bounds of the reads of a path of six components, on the mean: of its existence and with its attributes by
+/// the cache, and of its existence by the trees. They only go down.
+const READS_EXISTS: Reads = Reads { sectors: 21, loads: 46, bytes: 480 };
+const READS_ATTRIBUTES: Reads = Reads { sectors: 23, loads: 59, bytes: 584 };
+const READS_TREE: Reads = Reads { sectors: 28, loads: 122, bytes: 780 };
+
+/// Files of the volume whose paths are looked up.
+const FILES: u32 = 20_000;
+
+const fn at_most(
+    vgprs: u64,
+    vgpr_spills: u64,
+    sgpr_spills: u64,
+    scratch: u64,
+    code: u64,
+    waves: u64,
+) -> Counters {
+    Counters { vgprs, vgpr_spills, sgpr_spills, scratch, code, waves }
+}
+
+/// Returns the numbers that are worse than their bounds.
+fn excess(found: &Counters, bound: &Counters) -> Vec<String> {
+    let numbers = |counters: &Counters| {
+        let Counters { vgprs, vgpr_spills, sgpr_spills, scratch, code, .. } = *counters;
+        [vgprs, vgpr_spills, sgpr_spills, scratch, code]
+    };
+    let names = ["VGPRs", "spilled VGPRs", "spilled SGPRs", "bytes of scratch memory", "bytes of code"];
+    let each = names.into_iter().zip(numbers(found)).zip(numbers(bound));
+    let above = each.filter(|((_, found), most)| found > most);
+    let mut said: Vec<_> =
+        above.map(|((name, found), most)| format!("{found} {name}, at most {most}")).collect();
+    if found.waves < bound.waves {
+        said.push(format!("{} waves, at least {}", found.waves, bound.waves));
+    }
+    said
+}
+
+fn bound(kernel: &str, family: usize) -> &'static Counters {
+    let row = CEILINGS.iter().find(|(name, _)| *name == kernel);
+    &row.unwrap_or_else(|| panic!("the kernel {kernel} has no ceilings")).1[family]
+}
+
+#[test]
+fn radv_counts_in_a_process_of_its_own() {
+    radv::count_as_child();
+}
+
+#[test]
+fn no_kernel_needs_more_than_its_ceilings() {
+    let shaders = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
+    let mut wrong = Vec::new();
+    for (family, name) in FAMILIES.into_iter().enumerate() {
+        let (driver, counted) = radv::count(name, &shaders);
+        println!("\n{name}, by {driver}, workgroups of {} invocations\n", radv::WORKGROUP);
+        println!("| kernel | VGPRs | spilled VGPRs | spilled SGPRs | scratch, bytes | code, bytes | waves |");
+        println!("|---|---|---|---|---|---|---|");
+        for kernel in KERNELS.iter().map(|kernel| kernel.name) {
+            let one = counted.iter().find(|(name, _)| name == kernel);
+            let Counters { vgprs, vgpr_spills, sgpr_spills, scratch, code, waves } =
+                one.expect("each kernel").1;
+            println!(
+                "| `{kernel}` | {vgprs} | {vgpr_spills} | {sgpr_spills} | {scratch} | {code} | {waves} |"
+            );
+        }
+        assert_eq!(counted.len(), KERNELS.len(), "a compiled kernel that is not in the list");
+        for (kernel, found) in &counted {
+            let excess = excess(found, bound(kernel, family));
+            wrong.extend(excess.iter().map(|excess| format!("{kernel}, {name}, by {driver}: {excess}")));
+        }
+    }
+    assert_eq!(CEILINGS.len(), KERNELS.len(), "ceilings of a kernel that does not exist");
+    assert!(wrong.is_empty(), "the ceilings are of Mesa 22.3.6:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_large_array_in_a_kernel_is_seen() {
+    let right = "    Positions(p.answers).quad[i] = block_at(";
+    let wrong = "    uint64_t large[256];
+    for (uint k = 0u; k < 256u; k++) {
+        large[(k * 17u + p.count) % 256u] = request.map + uint64_t(k);
+    }
+    Positions(p.answers).quad[i] = large[depth % 256u] + block_at(";
+    let code = support::faulty("leaves", "leaves.comp", right, wrong);
+    let dir = tempfile::tempdir().expect("a directory for temporary files");
+    std::fs::write(dir.path().join("leaves.spv"), code).expect("written");
+    for (family, name) in FAMILIES.into_iter().enumerate() {
+        let (_, counted) = radv::count(name, dir.path());
+        let [(kernel, found)] = &counted[..] else { panic!("{counted:?}") };
+        let excess = excess(found, bound(kernel, family)).concat();
+        assert!(excess.contains("scratch memory"), "{name}: {found:?} is not seen: {excess}");
+    }
+}
+
+/// The path of a file, of six components.
+fn path(file: u32) -> String {
+    let (set, class, part) = (file % 20, file / 20 % 20, file / 400 % 2);
+    format!("/data/train/set-{set:02}/class-{class:02}/part-{part}/sample-{file:06}.bin")
+}
+
+/// Reads of the lookups of several paths.
+#[derive(Default)]
+struct Sum {
+    reads: Reads,
+    paths: u32,
+}
+
+impl Sum {
+    /// Adds the reads of a path: by the twin, and those that the twin does not make.
+    fn add(&mut self, parts: &[Reads]) {
+        for part in parts {
+            self.reads.sectors += part.sectors;
+            self.reads.loads += part.loads;
+            self.reads.bytes += part.bytes;
+        }
+        self.paths += 1;
+    }
+
+    fn means(&self) -> [f64; 3] {
+        numbers(&self.reads).map(|sum| sum as f64 / f64::from(self.paths))
+    }
+
+    /// Returns the means that are above their bounds.
+    fn excess(&self, most: &Reads) -> Vec<String> {
+        let each = ["sectors", "loads", "bytes"].into_iter().zip(self.means()).zip(numbers(most));
+        let above = each.filter(|((_, mean), most)| *mean > *most as f64);
+        above.map(|((name, mean), most)| format!("{mean:.2} {name}, at most {most}")).collect()
+    }
+}
+
+fn numbers(reads: &Reads) -> [u64; 3] {
+    [reads.sectors as u64, reads.loads, reads.bytes]
+}
+
+/// Reads of the kernel's input, which the twin has as a slice: offset and length, and the text by words.
+fn of_input(path: &str) -> Reads {
+    let words = path.len().div_ceil(4) as u64;
+    let sectors = 1 + (words * 4).div_ceil(SECTOR) as usize;
+    Reads { sectors, loads: 1 + words, bytes: 8 + words * 4 }
+}
+
+/// Reads of the attributes, 8 bytes at a time, behind one passage through the table of chunks. The lookup
+/// itself has read their first sector, for the mode.
+fn of_attributes() -> Reads {
+    let bytes = INODE_CORE as u64;
+    Reads { sectors: bytes.div_ceil(SECTOR) as usize - 1, loads: 1 + bytes / 8, bytes: 8 + bytes }
+}
+
+#[test]
+fn a_path_reads_few_sectors() {
+    let options = CreateOptions { size: 64 << 20, ..support::options(InodeSize::B256) };
+    let volume = Volume::create_memory(&options).expect("volume");
+    for path in (0..FILES).map(path) {
+        let (dir, _) = path.rsplit_once('/').expect("a directory");
+        volume.mkdir_all(dir, 0o755).expect("directories");
+        volume.write_file(&path, b"a sample of a few bytes").expect("file");
+    }
+    let memory = HostCopy::of(&volume).expect("copied");
+    let query = LookupQuery {
+        root: volume.root().0,
+        base: volume.root().0,
+        seed: volume.superblock().seed,
+        inode_size: InodeSize::B256,
+        follow: true,
+        user: None,
+        fuel: 1 << 20,
+    };
+    let empty = memory.empty_cache(2 * FILES);
+    let mut full = empty.clone();
+    full.cache.claim += 1;
+    warm(&WithCache { memory: &memory, snapshot: &empty }, &query, &mut full.cache, memory.blocks());
+    let none = memory.empty_cache(0);
+    let [mut exists, mut attributes, mut tree] = [(); 3].map(|()| Sum::default());
+    for path in (0..FILES).step_by(7).map(path) {
+        let reads = |snapshot| {
+            let counting = Counting::new(WithCache { memory: &memory, snapshot });
+            let mut requested = Vec::new();
+            let found = lookup(&counting, &query, path.as_bytes(), &mut requested);
+            assert_eq!(found.code, Code::Success, "{path}");
+            (counting.reads(), requested.is_empty())
+        };
+        let (by_cache, is_cached) = reads(&full);
+        // A bucket has two slots, so some names find none.
+        if is_cached {
+            exists.add(&[by_cache, of_input(&path)]);
+            attributes.add(&[by_cache, of_input(&path), of_attributes()]);
+        }
+        tree.add(&[reads(&none).0, of_input(&path)]);
+    }
+    assert!(exists.paths * 5 > tree.paths * 4, "{} of {} paths are in the cache", exists.paths, tree.paths);
+    println!("\nA path of six components, alone, on a volume of {FILES} files, by the twin of `lookup`\n");
+    println!("| answer | sectors of {SECTOR} bytes | loads | bytes loaded |");
+    println!("|---|---|---|---|");
+    for (what, sum, most) in [
+        ("existence, by the cache", &exists, &READS_EXISTS),
+        ("attributes, by the cache", &attributes, &READS_ATTRIBUTES),
+        ("existence, by the trees", &tree, &READS_TREE),
+    ] {
+        let [sectors, loads, bytes] = sum.means();
+        println!("| {what} | {sectors:.2} | {loads:.2} | {bytes:.1} |");
+        assert_eq!(sum.excess(most), [""; 0], "{what}");
+    }
+    // A cache that finds nothing is seen.
+    assert_eq!(tree.excess(&READS_EXISTS).len(), 3);
+}
