@@ -218,7 +218,7 @@ pub fn advice(code: Code) -> Cow<'static, str> {
         Code::NotEmpty => "use `rm -r` to remove it with all its entries",
         Code::NameTooLong | Code::PathTooLong => "use a shorter name",
         Code::NoSpace | Code::NoPointer => "remove files, or enlarge the volume with `lanefs grow`",
-        Code::TreeFull | Code::TooManyCollisions => "put it into another directory",
+        Code::TreeFull => "put it into another directory",
         Code::TooManyLinks => "copy the file instead",
         Code::SymlinkLoop => "check the links on the way with `lanefs ls -l`",
         Code::ReadOnly => "open the image for writing",

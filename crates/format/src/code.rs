@@ -40,9 +40,8 @@ codes! {
     ComponentNotFound = 5, 2, "a component of the path was not found";
     /// A word of the volume that must be a pointer or a position is none.
     InvalidPointer = 6, 117, "invalid pointer in the volume";
-    /// More names of one directory share a 32-bit hash than a region holds
-    /// ([`REGION_MAX`](crate::dir::REGION_MAX)).
-    TooManyCollisions = 7, 28, concat!("more than ", region_max!(), " names with one hash");
+    /// Reserved: a path that is longer than the interface allows.
+    PathTooLong = 7, 36, "path too long", reserved;
     /// A structure of the volume contradicts itself.
     InvariantViolated = 8, 117, "the volume is inconsistent";
     /// A component before the last one, or the target, is not a directory.
@@ -92,8 +91,6 @@ codes! {
     NoMemory = 30, 12, "out of memory";
     /// Another process executes the file, or another engine or process has the volume.
     Busy = 31, 16, "in use";
-    /// Reserved: a path that is longer than the interface allows.
-    PathTooLong = 32, 36, "path too long", reserved;
 }
 
 impl Code {
@@ -118,8 +115,6 @@ mod tests {
 
     #[test]
     fn texts_name_the_limits_of_the_format() {
-        let names = |code: Code, limit: usize| code.text().contains(&format!(" {limit} "));
-        assert!(names(Code::TooManyCollisions, crate::dir::REGION_MAX));
         assert!(Code::NameTooLong.text().contains(&format!("({} bytes", crate::MAX_NAME)));
     }
 }

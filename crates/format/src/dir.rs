@@ -43,7 +43,7 @@ layout! {
     NAME_LEN: u8, 28;
     /// Type of the file (`d_type`); 0 in a dummy
     KIND: u8, 29;
-    /// Of a dummy: entries in its region; else 0
+    /// Of a dummy: entries in its region, without those that have no slot; else 0
     COUNT: u16, 30;
 }
 
@@ -81,14 +81,16 @@ layout! {
     OWNER: u64, 8;
     /// Position of the region's dummy entry
     DUMMY: u64, 16;
+    /// Number of the region's entries without a slot
+    UNINDEXED: u32, 24;
     /// Zero
-    RESERVED1: u64, 24, 5;
+    RESERVED1: u32, 28, 9;
     /// Slots, see [`Slot`]; bucket b is slots 8 b to 8 b + 7
     SLOTS: u64, 64, 504;
 }
 
-/// Most entries in one region.
-pub const REGION_MAX: usize = region_max!();
+/// Most entries of one region with a slot in its index. Only names with one hash can be more.
+pub const REGION_MAX: usize = 256;
 /// A region with fewer entries than this merges with a neighbour if it can.
 pub const REGION_LOW: usize = 48;
 /// Most entries of two neighbours that merge. It is far enough below [`REGION_MAX`] that a few more names do

@@ -5,9 +5,3 @@ macro_rules! max_name {
         255
     };
 }
-
-macro_rules! region_max {
-    () => {
-        256
-    };
-}

@@ -96,7 +96,7 @@ fn constants() -> String {
             dir::LEAF_ROOM as u64,
             "free units from which a leaf is on the list of those with room",
         ),
-        ("REGION_MAX", dir::REGION_MAX as u64, "entries in a region at most"),
+        ("REGION_MAX", dir::REGION_MAX as u64, "entries of a region that have a slot, at most"),
         ("TREE_MAX", dir::TREE_MAX as u64, "children of a tree block at most"),
         ("MAX_TREE_LEVEL", dir::MAX_TREE_LEVEL.into(), "levels of tree blocks at most"),
         ("BUCKETS", dir::BUCKETS as u64, "buckets in a region index block"),

@@ -32,7 +32,7 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
     ),
     ("geometry.rs", "UNIT: u64 = 16", "UNIT: u64 = 8", "a leaf's bitmap has one bit"),
     ("numbers.rs", "        255", "        256", "the length of a name fits"),
-    ("numbers.rs", "        256", "        504", "a full region leaves free slots"),
+    ("dir.rs", "REGION_MAX: usize = 256", "REGION_MAX: usize = 504", "a full region leaves free slots"),
     (
         "dir.rs",
         "REGION_MERGED: usize = 160",

@@ -44,7 +44,10 @@ Entry find_in_region(uint64_t index, Name name) {
             }
         }
         if ((uint(first) & SLOT_OVERFLOW) == 0u) {
-            return resident ? NO_ENTRY : UNKNOWN_ENTRY;
+            // Where entries have no slot, those of the same hash fill as many buckets as these. The host
+            // looks at the others.
+            bool is_all = n + 1u < REGION_MAX / BUCKET_SLOTS;
+            return resident && is_all ? NO_ENTRY : UNKNOWN_ENTRY;
         }
         bucket = (bucket + 1u) % BUCKETS;
     }

@@ -61,6 +61,8 @@ void take_small(TaskRecord task, uint64_t leaf) {
 void take_region(TaskRecord task, uint64_t index) {
     dummy_of(index);
     bool resident = true;
+    // The index must have all entries of the region.
+    require(word_at(index + INDEX_UNINDEXED, resident) == 0u);
     for (uint i = lane(); i < BUCKETS * BUCKET_SLOTS && burn(); i += lanes) {
         uint64_t at = (quad_at(index + INDEX_SLOTS + uint64_t(i) * 8UL, resident) >> SLOT_SHIFT) * UNIT;
         if (at != 0UL) {

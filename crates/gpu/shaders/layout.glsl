@@ -42,6 +42,7 @@ const uint ENTRY_SIZE = 32u;
 const uint ENTRY_INODE = 16u;
 const uint ENTRY_HASH = 24u;
 const uint INDEX_DUMMY = 16u;
+const uint INDEX_UNINDEXED = 24u;
 const uint INDEX_SLOTS = 64u;
 const uint TREE_HASHES = 16u;
 const uint TREE_POSITIONS = 2056u;

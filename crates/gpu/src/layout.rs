@@ -120,6 +120,7 @@ pub(crate) fn glsl() -> String {
         ("ENTRY_INODE", entry::INODE.offset),
         ("ENTRY_HASH", entry::HASH.offset),
         ("INDEX_DUMMY", index::DUMMY.offset),
+        ("INDEX_UNINDEXED", index::UNINDEXED.offset),
         ("INDEX_SLOTS", index::SLOTS.offset),
         ("TREE_HASHES", tree::HASHES.offset),
         ("TREE_POSITIONS", tree::POSITIONS.offset),

@@ -10,6 +10,7 @@
 //! * [`faulty`]: a device that fails on request.
 //! * [`steps`]: changes whose every state follows from the seed, for crashes and failing devices.
 //! * [`naive`]: a second reader of volumes, written from the document of the format.
+//! * [`one_hash`]: more names with one hash than a region index has slots for.
 //! * [`canary`]: planted bugs that all of this must catch.
 //!
 //! Everything works on the trait [`engine::Engine`]. Nothing here knows how a volume works inside, except
@@ -25,6 +26,7 @@ pub mod host;
 pub mod model;
 pub mod mutate;
 pub mod naive;
+pub mod one_hash;
 pub mod ops;
 pub mod run;
 pub mod seeded;

@@ -115,7 +115,7 @@ mod tests {
     fn only_what_hits_every_file_ends_everything() {
         use lanefs::Code;
         assert!(ends_transfer(&Code::NoSpace.into()));
-        assert!(!ends_transfer(&Code::TooManyCollisions.into()));
+        assert!(!ends_transfer(&Code::TreeFull.into()));
         assert!(!ends_transfer(&Code::AttributeTooLarge.into()));
         assert!(ends_writing(Errno::NOSPC) && !ends_writing(Errno::ACCESS));
     }

@@ -104,7 +104,7 @@ invariants! {
     REGION_ORDER = "region-order", "the regions of the list are not in order of hash from 0 on";
     REGION_HASH = "region-hash", "an entry's hash lies outside its region";
     REGION_COUNT = "region-count", "a region's count of entries is wrong";
-    REGION_SIZE = "region-size", "a region has more than 256 entries";
+    REGION_SIZE = "region-size", "a region has more than 256 entries, and not all of one hash";
     REGION_INDEX = "region-index", "tree, dummies and region index blocks name each other wrongly";
     TREE_CHECKSUM = "tree-checksum", "a tree block does not verify";
     TREE_OWNER = "tree-owner", "a tree block names another directory as its owner";
@@ -114,8 +114,9 @@ invariants! {
     TREE_ORDER = "tree-order", "the lowest hashes in a tree block are not in order";
     INDEX_CHECKSUM = "index-checksum", "a region index block does not verify";
     INDEX_OWNER = "index-owner", "a region index block names another directory as its owner";
-    INDEX_SLOTS = "index-slots", "a region index block does not hold each entry of its region once";
+    INDEX_SLOTS = "index-slots", "a region index block does not have its entries of the region once each";
     INDEX_PROBE = "index-probe", "a region index block holds an entry where no lookup finds it";
+    INDEX_UNINDEXED = "index-unindexed", "a region index block has a wrong count of entries without a slot";
     SMALL_INDEX = "small-index", "the index in the directory's inode does not fit its entries";
 }
 

@@ -20,6 +20,14 @@ pub(super) struct RegionScan {
     pub(super) entries: std::ops::Range<usize>,
 }
 
+impl RegionScan {
+    /// The entries without a slot: the first ones, where there are more than the index takes.
+    pub(super) fn unindexed(&self) -> std::ops::Range<usize> {
+        let count = self.entries.len().saturating_sub(REGION_MAX);
+        self.entries.start..self.entries.start + count
+    }
+}
+
 /// The list of entries.
 #[derive(Default)]
 pub(super) struct ListScan {
@@ -114,11 +122,13 @@ impl Pass<'_, '_> {
                 dir.bad(tally, at, &iv::REGION_HASH);
             }
         }
-        let count = region.entries.len();
-        if Entry::at(self.core, at).map_or(usize::MAX, |dummy| dummy.count()) != count {
+        let entries = &list.entries[region.entries.clone()];
+        let with_slot = entries.len() - region.unindexed().len();
+        if Entry::at(self.core, at).map_or(usize::MAX, |dummy| dummy.count()) != with_slot {
             dir.bad(tally, at, &iv::REGION_COUNT);
         }
-        if count > REGION_MAX {
+        let has_one_hash = entries.windows(2).all(|pair| pair[0].0 == pair[1].0);
+        if entries.len() > REGION_MAX && !has_one_hash {
             dir.bad(tally, at, &iv::REGION_SIZE);
         }
     }

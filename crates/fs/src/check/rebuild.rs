@@ -59,7 +59,7 @@ impl Pass<'_, '_> {
                     let name = Name::new(edit.core.seed, &entry.name);
                     match dir::insert(edit, node, name, entry.ino, entry.kind) {
                         // Names that no directory can hold go to lost+found later.
-                        Err(Fault::Code(Code::TooManyCollisions | Code::TreeFull)) => {}
+                        Err(Fault::Code(Code::TreeFull)) => {}
                         done => done?,
                     }
                 }

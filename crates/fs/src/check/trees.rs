@@ -149,7 +149,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// One region index block: every entry once, where lookups find it.
+    /// One region index block: every entry that has a slot once, where lookups find it.
     fn check_index(
         &self,
         tally: &mut Tally,
@@ -175,8 +175,12 @@ impl Pass<'_, '_> {
                 }
             }
         }
-        let mut wanted: Vec<(u64, u16)> =
-            list.entries[region.entries.clone()].iter().map(|(hash, at)| (*at, *hash as u16)).collect();
+        let unindexed = region.unindexed();
+        if view.get(x::UNINDEXED) as usize != unindexed.len() {
+            dir.bad(tally, view.at(), &iv::INDEX_UNINDEXED);
+        }
+        let with_slot = &list.entries[unindexed.end..region.entries.end];
+        let mut wanted: Vec<(u64, u16)> = with_slot.iter().map(|(hash, at)| (*at, *hash as u16)).collect();
         there.sort_unstable();
         wanted.sort_unstable();
         if there != wanted {

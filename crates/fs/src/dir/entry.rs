@@ -166,6 +166,19 @@ pub(crate) fn link_after(edit: &mut Edit<'_>, before: Entry<'_>, new: View<'_>) 
     Ok(())
 }
 
+/// Links an entry that was removed from the list directly behind another one.
+pub(crate) fn relink_after(edit: &mut Edit<'_>, before: Entry<'_>, entry: Entry<'_>) -> Outcome<()> {
+    let (at, next) = (entry.view.at(), before.next());
+    edit.tx.put(entry.view, e::NEXT, next);
+    edit.tx.put(entry.view, e::PREVIOUS, before.view.at());
+    if next != 0 {
+        let after = Entry::at(edit.core, next)?;
+        edit.tx.put(after.view, e::PREVIOUS, at);
+    }
+    edit.tx.put(before.view, e::NEXT, at);
+    Ok(())
+}
+
 /// Removes an entry from the list.
 pub(crate) fn unlink(edit: &mut Edit<'_>, entry: Entry<'_>) -> Outcome<()> {
     let (next, previous) = (entry.next(), entry.view.get(e::PREVIOUS));

@@ -8,8 +8,8 @@ use super::entry::{Entry, Name};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
+use lanefs_format::Word;
 use lanefs_format::dir::{BUCKET_SLOTS, BUCKETS, Slot, index as x};
-use lanefs_format::{BlockKind, Word};
 use lanefs_store::{Fault, View};
 
 const _: () = assert!(BUCKETS * BUCKET_SLOTS == x::SLOTS.len);
@@ -39,9 +39,8 @@ pub(crate) fn probe_bucket(view: View<'_>, bucket: usize, hash: u32) -> (u64, bo
     (found, slot(view, bucket, 0).0 & Slot::OVERFLOW != 0)
 }
 
-/// Finds a name in the region of the index block at `at`.
-pub(super) fn find<'a>(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
-    let view = core.store.block(at, BlockKind::Index)?;
+/// Finds a name that has a slot.
+pub(super) fn find<'a>(core: &Core<'a>, view: View<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
     let mut bucket = Slot::home(name.hash as u16);
     for _ in 0..BUCKETS {
         for i in 0..BUCKET_SLOTS {
@@ -54,11 +53,16 @@ pub(super) fn find<'a>(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Opti
             }
         }
         if slot(view, bucket, 0).0 & Slot::OVERFLOW == 0 {
-            return Ok(None);
+            break;
         }
         bucket = (bucket + 1) % BUCKETS;
     }
     Ok(None)
+}
+
+/// Tells whether entries with the home bucket of `hash` lie in further buckets.
+pub(super) fn overflows(view: View<'_>, hash: u32) -> bool {
+    slot(view, Slot::home(hash as u16), 0).0 & Slot::OVERFLOW != 0
 }
 
 /// Writes a slot and keeps the overflow bit of a bucket's first one. A `fresh` block needs no undo.
@@ -85,20 +89,35 @@ pub(super) fn add(edit: &mut Edit<'_>, view: View<'_>, new: Slot, fresh: bool) -
 
 /// Removes the slot of the entry at `position`.
 pub(super) fn remove(edit: &mut Edit<'_>, view: View<'_>, hash: u32, position: u64) -> Outcome<()> {
+    let Some((bucket, i)) = slot_of(view, hash, position) else {
+        return Err(Fault::damaged(position, "an entry that its region's index does not know"));
+    };
+    clear(edit, view, bucket, i);
+    refill(edit, view, bucket)
+}
+
+/// Gives the slot of the entry at `position` to another entry with the same hash; false where the entry has
+/// none.
+pub(super) fn replace(edit: &mut Edit<'_>, view: View<'_>, hash: u32, position: u64, by: u64) -> bool {
+    let Some((bucket, i)) = slot_of(view, hash, position) else { return false };
+    let flag = slot(view, bucket, i).0 & if i == 0 { Slot::OVERFLOW } else { 0 };
+    put(edit, view, bucket, i, Slot::new(hash, by).0 | flag, false);
+    true
+}
+
+/// The bucket and the slot of the entry at `position`.
+fn slot_of(view: View<'_>, hash: u32, position: u64) -> Option<(usize, usize)> {
     let mut bucket = Slot::home(hash as u16);
     for _ in 0..BUCKETS {
-        for i in 0..BUCKET_SLOTS {
-            if slot(view, bucket, i).position() == position {
-                clear(edit, view, bucket, i);
-                return refill(edit, view, bucket);
-            }
+        if let Some(i) = (0..BUCKET_SLOTS).find(|i| slot(view, bucket, *i).position() == position) {
+            return Some((bucket, i));
         }
         if slot(view, bucket, 0).0 & Slot::OVERFLOW == 0 {
             break;
         }
         bucket = (bucket + 1) % BUCKETS;
     }
-    Err(Fault::damaged(position, "an entry that its region's index does not know"))
+    None
 }
 
 fn clear(edit: &mut Edit<'_>, view: View<'_>, bucket: usize, i: usize) {

@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, Name};
 use super::root::root;
-use super::{index, small, tree};
+use super::{index, small, tree, unindexed};
 use crate::attempt::Core;
 use crate::error::Outcome;
 use crate::inode::Inode;
@@ -14,8 +14,17 @@ pub(crate) fn find<'a>(core: &Core<'a>, node: &Inode<'a>, name: Name<'_>) -> Out
     match root(node)? {
         DirRoot::Empty => Ok(None),
         DirRoot::Small(leaf) => small::find(core, node, leaf, name),
-        DirRoot::Region(index) => index::find(core, index, name),
-        DirRoot::Tree(block) => index::find(core, tree::descend(core, block, name.hash)?, name),
+        DirRoot::Region(index) => in_region(core, index, name),
+        DirRoot::Tree(block) => in_region(core, tree::descend(core, block, name.hash)?, name),
+    }
+}
+
+/// Finds a name in the region of the index block at `at`.
+fn in_region<'a>(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+    let index = core.store.block(at, BlockKind::Index)?;
+    match index::find(core, index, name)? {
+        None if unindexed::may_have(index, name.hash) => unindexed::find(core, index, name),
+        found => Ok(found),
     }
 }
 
@@ -49,7 +58,7 @@ impl Region {
         name: Name<'_>,
     ) -> Outcome<Option<Entry<'a>>> {
         match self.index {
-            Some(index) => index::find(core, index, name),
+            Some(index) => in_region(core, index, name),
             None => find(core, node, name),
         }
     }

@@ -8,7 +8,7 @@ use super::entry::{self, Entry, Name};
 use super::lookup::find;
 use super::root::{root, set_root};
 use super::tree::{self, Child, REGION};
-use super::{leaf, region, small, update};
+use super::{leaf, region, small, unindexed, update};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -46,7 +46,7 @@ pub(crate) fn look(core: &Core<'_>, node: &Inode<'_>, name: Name<'_>) -> Outcome
 pub(crate) fn count(core: &Core<'_>, node: &Inode<'_>, limit: u64) -> Outcome<u64> {
     let of_region = |at: u64| -> Outcome<u64> {
         let view = core.store.block(at, BlockKind::Index)?;
-        Ok(entry::dummy(core, view.get(x::DUMMY))?.count() as u64)
+        Ok(entry::dummy(core, view.get(x::DUMMY))?.count() as u64 + u64::from(unindexed::count(view)))
     };
     let mut blocks = match root(node)? {
         DirRoot::Empty => return Ok(0),
@@ -241,7 +241,7 @@ fn in_small(
     PendingRebuild::pushed(batch, node, group.wanted, source, &[], first_head, entries, 0)
 }
 
-/// Makes the task for regions of a large directory.
+/// Makes the task for regions of a large directory. Engines know only entries that an index has.
 fn in_regions(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -256,6 +256,11 @@ fn in_regions(
     };
     let entries = groups.iter().map(RegionGroup::entries).sum();
     for group in groups {
+        if let Home::Region(at) = group.home
+            && unindexed::count(edit.store().block(at, BlockKind::Index)?) != 0
+        {
+            return Err(Code::NotResident.into());
+        }
         write_added(edit, group.wanted, batch, |edit, units| leaf::alloc(edit, node, units))?;
     }
     let dummy = entry::dummy(edit.core, first.dummy)?;

@@ -21,6 +21,7 @@ mod region;
 mod root;
 mod small;
 mod tree;
+mod unindexed;
 mod update;
 
 pub use batch::{Added, Batch, Built, Head, Home, Lookup, Source, Task};

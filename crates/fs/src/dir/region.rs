@@ -3,7 +3,7 @@
 use super::entry::{self, Entry, Name};
 use super::root::{root, set_root};
 use super::tree::{self, Child, REGION, TreePath};
-use super::{index, leaf, small};
+use super::{index, leaf, small, unindexed};
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::{Inode, add_blocks};
@@ -11,7 +11,7 @@ use crate::space;
 use lanefs_format::dir::{
     BUCKET_SLOTS, BUCKETS, REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e, entry_units, index as x,
 };
-use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, FileKind};
+use lanefs_format::{BLOCK, BlockKind, DirRoot, FileKind};
 use lanefs_store::{Fault, View};
 
 // Both halves of a split, and a merged region, have room; a merged region is not split again at once.
@@ -36,7 +36,8 @@ pub(super) fn free_index(edit: &mut Edit<'_>, node: Inode<'_>, at: u64) -> Outco
 fn region<'v>(edit: &Edit<'v>, at: u64) -> Outcome<(View<'v>, Entry<'v>)> {
     let view = edit.store().block(at, BlockKind::Index)?;
     let dummy = entry::dummy(edit.core, view.get(x::DUMMY))?;
-    if dummy.ino() != at {
+    let is_full = dummy.count() >= REGION_MAX;
+    if dummy.ino() != at || unindexed::count(view) != 0 && !is_full {
         return Err(Fault::damaged(at, "a region index block and its dummy contradict each other"));
     }
     Ok((view, dummy))
@@ -72,33 +73,68 @@ pub(super) fn insert(
     ino: u64,
     kind: FileKind,
 ) -> Outcome<()> {
-    let (index, dummy) = loop {
+    let (index, dummy, has_room) = loop {
         let (path, at) = tree::locate(edit.core, &node, name.hash)?;
         let (index, dummy) = region(edit, at)?;
         if dummy.count() < REGION_MAX {
-            break (index, dummy);
+            break (index, dummy, true);
         }
-        split(edit, node, path, index, dummy)?;
+        if !make_room(edit, node, path, index, dummy, name.hash)? {
+            break (index, dummy, false);
+        }
     };
     let view = leaf::alloc(edit, node, entry_units(name.bytes.len()))?;
     entry::write(edit, view, name, ino, kind as u8);
     entry::link_after(edit, dummy, view)?;
+    if !has_room {
+        return unindexed::add(edit, index);
+    }
     index::add(edit, index, Slot::new(name.hash, view.at()), false)?;
     entry::add_count(edit, dummy, 1)?;
     Ok(())
 }
 
-/// Splits a full region at the hash in the middle. Entries are relinked and do not move.
-fn split(
+/// Divides a full region, so that a name with `hash` may find room in a part; false where all entries have
+/// this very hash.
+fn make_room(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
     path: TreePath,
     old: View<'_>,
     dummy: Entry<'_>,
-) -> Outcome<()> {
-    let positions: Vec<u64> = index::slots(old).map(Slot::position).collect();
+    hash: u32,
+) -> Outcome<bool> {
+    let mut only = unindexed::hash(edit.core, old)?;
+    if only == Some(hash) {
+        return Ok(false);
+    }
+    let (mut entries, end) = members(edit, old, dummy)?;
+    if only.is_none() {
+        match pivot(&mut entries) {
+            Some(pivot) => {
+                split(edit, node, path, old, dummy, (&entries, end), pivot)?;
+                return Ok(true);
+            }
+            None => only = entries.first().map(|(hash, _)| *hash),
+        }
+    }
+    match only {
+        Some(only) if only < hash => open_right(edit, node, path, old, dummy, (end, only + 1))?,
+        Some(only) if only > hash => open_left(edit, node, path, old, dummy, only)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Lists the entries of a region that have a slot, with their hashes, and the last entry of the region.
+fn members<'v>(
+    edit: &Edit<'v>,
+    index: View<'_>,
+    dummy: Entry<'_>,
+) -> Outcome<(Vec<(u32, Entry<'v>)>, Entry<'v>)> {
+    let positions: Vec<u64> = index::slots(index).map(Slot::position).collect();
     if positions.len() != dummy.count() {
-        return Err(Fault::damaged(old.at(), "a region index block with a wrong number of slots"));
+        return Err(Fault::damaged(index.at(), "a region index block with a wrong number of slots"));
     }
     for at in &positions {
         edit.store().prefetch(*at);
@@ -108,25 +144,82 @@ fn split(
         let entry = Entry::at(edit.core, at)?;
         entries.push((entry.hash(), entry));
     }
-    // Position of the entry that follows the region in the list: the dummy of the next region, or 0.
-    let mut after = None;
+    let mut last = None;
     for (_, entry) in &entries {
         let next = entry.next();
         if next == 0 || Entry::at(edit.core, next)?.is_dummy() {
-            after = Some(next);
+            last = Some(*entry);
         }
     }
-    let after = after.ok_or(Fault::damaged(dummy.view.at(), "a region without an end"))?;
-    let (pivot, lowest) = pivot(&mut entries).ok_or(Code::TooManyCollisions)?;
+    let last = last.ok_or(Fault::damaged(dummy.view.at(), "a region without an end"))?;
+    Ok((entries, last))
+}
+
+/// Opens an empty region on the right of one whose entries all have one hash. It begins at `lowest`.
+fn open_right(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    path: TreePath,
+    old: View<'_>,
+    dummy: Entry<'_>,
+    (last, lowest): (Entry<'_>, u32),
+) -> Outcome<()> {
+    let (second, index) = new_region(edit, node, lowest)?;
+    entry::link_after(edit, last, second)?;
+    let left = Child { lowest: dummy.hash(), form: REGION, at: old.at() };
+    tree::insert(edit, node, path, left, Child { lowest, form: REGION, at: index.at() })
+}
+
+/// Opens an empty region on the left of the entries of a region, which all have the hash `lowest`: it keeps
+/// the dummy, and the entries get a new one.
+fn open_left(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    path: TreePath,
+    old: View<'_>,
+    dummy: Entry<'_>,
+    lowest: u32,
+) -> Outcome<()> {
+    let (second, index) = new_region(edit, node, lowest)?;
+    entry::link_after(edit, dummy, second)?;
+    edit.tx.set(second, e::INODE, old.at());
+    edit.tx.set(second, e::COUNT, dummy.count() as u16);
+    edit.tx.put(old, x::DUMMY, second.at());
+    edit.tx.put(dummy.view, e::INODE, index.at());
+    edit.tx.put(dummy.view, e::COUNT, 0);
+    edit.tx.set(index, x::DUMMY, dummy.view.at());
+    tree::set_position(edit, node, path, index.at())?;
+    let left = Child { lowest: dummy.hash(), form: REGION, at: index.at() };
+    tree::insert(edit, node, path, left, Child { lowest, form: REGION, at: old.at() })
+}
+
+/// Makes a dummy and an index block that name each other.
+fn new_region<'v>(edit: &mut Edit<'v>, node: Inode<'_>, lowest: u32) -> Outcome<(View<'v>, View<'v>)> {
+    let dummy = leaf::alloc(edit, node, entry_units(0))?;
+    let index = new_index(edit, node, dummy.at())?;
+    entry::write(edit, dummy, Name { bytes: b"", hash: lowest }, index.at(), 0);
+    Ok((dummy, index))
+}
+
+/// Splits a full region at the hash in the middle. Entries are relinked and do not move.
+fn split(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    path: TreePath,
+    old: View<'_>,
+    dummy: Entry<'_>,
+    (entries, last): (&[(u32, Entry<'_>)], Entry<'_>),
+    (pivot, lowest): (usize, u32),
+) -> Outcome<()> {
+    // Position of the entry that follows the region in the list: the dummy of the next region, or 0.
+    let after = last.next();
     let (left, right) = entries.split_at(pivot);
     debug_assert!(!left.is_empty() && !right.is_empty(), "a part without entries");
     debug_assert!(left.iter().all(|(hash, _)| *hash < lowest), "a hash of the right part on the left");
     debug_assert!(right.iter().all(|(hash, _)| *hash >= lowest), "a hash of the left part on the right");
 
-    let second = leaf::alloc(edit, node, entry_units(0))?;
     let left_index = new_index(edit, node, dummy.view.at())?;
-    let right_index = new_index(edit, node, second.at())?;
-    entry::write(edit, second, Name { bytes: b"", hash: lowest }, right_index.at(), 0);
+    let (second, right_index) = new_region(edit, node, lowest)?;
     let second = Entry::at(edit.core, second.at())?;
     for (index, part) in [(left_index, left), (right_index, right)] {
         for (hash, entry) in part {
@@ -184,9 +277,14 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> 
     let (hash, at, units) = (entry.hash(), entry.view.at(), entry.units());
     let (path, index_at) = tree::locate(edit.core, &node, hash)?;
     let (index, dummy) = region(edit, index_at)?;
-    index::remove(edit, index, hash, at)?;
-    entry::unlink(edit, entry)?;
-    let left = entry::add_count(edit, dummy, -1)?;
+    let left = if unindexed::count(index) == 0 {
+        index::remove(edit, index, hash, at)?;
+        entry::unlink(edit, entry)?;
+        entry::add_count(edit, dummy, -1)?
+    } else {
+        unindexed::remove(edit, index, dummy, entry)?;
+        dummy.count()
+    };
     leaf::free(edit, node, entry.view, units)?;
     match path.last() {
         Some(step) if left < REGION_LOW => merge(edit, node, path, step)?,

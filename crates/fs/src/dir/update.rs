@@ -11,7 +11,7 @@ use lanefs_format::{DirRoot, FileKind};
 /// Adds a name that is not there.
 ///
 /// # Errors
-/// No space, a full tree, too many collisions, or a damaged directory.
+/// No space, a full tree, or a damaged directory.
 pub(crate) fn insert(
     edit: &mut Edit<'_>,
     node: Inode<'_>,

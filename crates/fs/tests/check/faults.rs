@@ -680,6 +680,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         i.put(at, index::SLOTS.index(bucket * 8 + from), 0);
         i.put(at, index::SLOTS.index((bucket + 1) * 8 + to), slot);
     }),
+    ("index-unindexed", |i, p| i.put(first_index(i, p.tree), index::UNINDEXED, 1)),
     ("small-index", |i, p| {
         let at = i.inode_at(p.small) + i.size().small_tags() as u64;
         add(i, at, Field::<u8>::at(0), 1);

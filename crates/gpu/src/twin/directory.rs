@@ -5,7 +5,9 @@ use super::fuel::Fuel;
 use super::memory::Memory;
 use super::name::{Name, word_of};
 use crate::layout::{MODE_DIRECTORY, MODE_TYPE};
-use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, MAX_TREE_LEVEL, Slot, TREE_MAX, entry, index, leaf, tree};
+use lanefs::format::dir::{
+    BUCKET_SLOTS, BUCKETS, MAX_TREE_LEVEL, REGION_MAX, Slot, TREE_MAX, entry, index, leaf, tree,
+};
 use lanefs::format::{BLOCK, BlockKind, DirRoot, FileKind, InodeSize, UNIT};
 
 /// An entry that was found.
@@ -97,7 +99,7 @@ impl<M: Memory> Directories<'_, M> {
             return None;
         }
         let mut bucket = Slot::home(name.hash as u16);
-        for _ in 0..BUCKETS {
+        for n in 0..BUCKETS {
             if !self.fuel.burn() {
                 break;
             }
@@ -119,7 +121,8 @@ impl<M: Memory> Directories<'_, M> {
                 }
             }
             if first & Slot::OVERFLOW == 0 {
-                return Some(None);
+                let is_all = n + 1 < REGION_MAX / BUCKET_SLOTS;
+                return is_all.then_some(None);
             }
             bucket = (bucket + 1) % BUCKETS;
         }

@@ -84,6 +84,9 @@ impl<M: Memory> Gather<'_, M> {
 
     fn region(&self, at: u64, found: &mut Vec<u64>) -> Option<()> {
         self.links.dummy_of(at)?;
+        if self.links.memory.word(at + index::UNINDEXED.offset as u64)? != 0 {
+            return None;
+        }
         for i in 0..index::SLOTS.len {
             burn(self.lanes.of(i))?;
             let slot = self.links.memory.quad(at + (index::SLOTS.offset + 8 * i) as u64)?;

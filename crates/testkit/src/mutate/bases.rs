@@ -2,6 +2,7 @@
 
 use super::image::Image;
 use super::medium::Medium;
+use crate::one_hash;
 use crate::ops::bulk_name;
 use crate::volume::options;
 use lanefs::{
@@ -37,7 +38,7 @@ enum End {
     Crashed,
 }
 
-const RECIPES: [(&str, InodeSize, u64, u64, End, Fill); 10] = [
+const RECIPES: [(&str, InodeSize, u64, u64, End, Fill); 11] = [
     ("empty", InodeSize::B256, 8, 3, End::Memory, |_| Ok(())),
     ("small-256", InodeSize::B256, 8, 25, End::Memory, small),
     ("small-128", InodeSize::B128, 8, 20, End::Memory, small),
@@ -48,7 +49,11 @@ const RECIPES: [(&str, InodeSize, u64, u64, End, Fill); 10] = [
     ("two-levels", InodeSize::B128, 16, 1, End::Memory, two_levels),
     ("closed-256", InodeSize::B256, 8, 15, End::Closed, small),
     ("crashed-256", InodeSize::B256, 8, 20, End::Crashed, small),
+    (ONE_HASH, InodeSize::B256, 8, 8, End::Memory, one_hash_names),
 ];
+
+/// The base with a directory of many names with one hash.
+const ONE_HASH: &str = "one-hash";
 
 /// Makes all bases.
 ///
@@ -57,7 +62,11 @@ const RECIPES: [(&str, InodeSize, u64, u64, End, Fill); 10] = [
 pub fn bases() -> std::result::Result<Vec<Base>, String> {
     let mut bases = Vec::new();
     for (name, inode_size, mib, weight, end, fill) in RECIPES {
-        let made = make(&options(mib << 20, inode_size), end, fill);
+        let mut options = options(mib << 20, inode_size);
+        if name == ONE_HASH {
+            options.seed = Some(one_hash::SEED);
+        }
+        let made = make(&options, end, fill);
         let (bytes, paths) = made.map_err(|error: Error| format!("base {name}: {error}"))?;
         let image = Image::new(&bytes).map_err(|text| format!("base {name}: {text}"))?;
         bases.push(Base { name, image, paths, weight });
@@ -185,6 +194,19 @@ fn two_levels(volume: &Volume) -> Result<()> {
     let original = volume.create_file(&OWNER, dir, b"original", 0o644)?.ino;
     for number in 0..50_000 {
         volume.link(&OWNER, original, dir, format!("{number}").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// A directory with more names of one hash than a region index has slots for, and others.
+fn one_hash_names(volume: &Volume) -> Result<()> {
+    let dir = volume.mkdir(&OWNER, volume.root(), b"one hash", 0o755)?.ino;
+    let original = volume.create_file(&OWNER, dir, b"original", 0o644)?.ino;
+    for number in 0..100 {
+        volume.link(&OWNER, original, dir, &bulk_name(number))?;
+    }
+    for name in one_hash::names().iter().take(300) {
+        volume.link(&OWNER, original, dir, name)?;
     }
     Ok(())
 }

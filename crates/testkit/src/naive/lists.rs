@@ -1,5 +1,6 @@
 //! The hash-ordered list of a directory, and its regions.
 
+use super::bytes::Words;
 use super::directory::Directory;
 use super::{Read, ensure};
 use std::collections::BTreeSet;
@@ -24,7 +25,7 @@ impl Directory<'_, '_> {
                 ensure(left == 0, || format!("the region before {at:#x} lacks {left} entries"))?;
                 let rises = if previous == 0 { entry.hash == 0 } else { entry.hash > lowest };
                 ensure(rises, || format!("a region from {:#x} on after one from {lowest:#x}", entry.hash))?;
-                (lowest, left) = (entry.hash, entry.count);
+                (lowest, left) = (entry.hash, u32::from(entry.count) + self.unindexed(entry.inode)?);
             } else {
                 ensure(left > 0, || format!("entry {at:#x} is in no region"))?;
                 ensure(entry.hash >= lowest, || format!("entry {at:#x} is in a region above its hash"))?;
@@ -43,6 +44,11 @@ impl Directory<'_, '_> {
         ensure(seen.len() == self.entries.len(), || {
             format!("the list has {} entries of {}", seen.len(), self.entries.len())
         })
+    }
+
+    /// Number of entries of a region that its index block has no slots for; 0 without an index block.
+    pub(super) fn unindexed(&self, index: u64) -> Read<u32> {
+        if index == 0 { Ok(0) } else { Ok(self.volume.metadata(index, 8, self.inode.number)?.u32(24)) }
     }
 
     /// Highest hash of the region that ends with the entry at `at`.

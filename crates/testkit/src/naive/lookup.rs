@@ -5,7 +5,7 @@ use super::claims::User;
 use super::directory::Directory;
 use super::hash::hash;
 use super::{BLOCK, Read, ensure, wrong};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const BUCKETS: u32 = 63;
 const SLOTS: u32 = 8;
@@ -115,6 +115,7 @@ impl Directory<'_, '_> {
             let used = (0..504).filter(|i| index.u64(64 + 8 * i) >> 17 != 0).count();
             let count = self.entries.get(&index.u64(16)).map_or(0, |dummy| usize::from(dummy.count));
             ensure(used == count, || format!("index {:#x} has {used} entries of {count}", region.index))?;
+            self.check_unindexed(region, used)?;
         }
         for (at, entry) in self.entries.iter().filter(|(_, entry)| !entry.is_dummy()) {
             let found = self.find(regions, &entry.name)?;
@@ -123,6 +124,24 @@ impl Directory<'_, '_> {
             })?;
         }
         Ok(blocks)
+    }
+
+    /// Checks that only a full index lacks entries, which all have the same hash.
+    fn check_unindexed(&self, region: &Region, used: usize) -> Read<()> {
+        let count = self.unindexed(region.index)?;
+        if count == 0 {
+            return Ok(());
+        }
+        ensure(used == 256, || format!("index {:#x} lacks {count} entries beside {used}", region.index))?;
+        let mut at = self.volume.metadata(region.index, 8, self.inode.number)?.u64(16);
+        let mut hashes = BTreeSet::new();
+        for _ in 0..count as usize + used {
+            let next = self.entries.get(&at).and_then(|entry| self.entries.get_key_value(&entry.next));
+            let (next, entry) = next.ok_or_else(|| format!("region {:#x} ends early", region.lowest))?;
+            hashes.insert(entry.hash);
+            at = *next;
+        }
+        ensure(hashes.len() == 1, || format!("index {:#x} lacks entries of {hashes:x?}", region.index))
     }
 
     /// Looks a name up. Returns the position of its entry.
@@ -150,6 +169,14 @@ impl Directory<'_, '_> {
             }
             if slots[0] & OVERFLOW == 0 {
                 break;
+            }
+        }
+        // The first entries of the list may have no slot.
+        let mut at = index.u64(16);
+        for _ in 0..index.u32(24) {
+            at = self.entries.get(&at).map_or(0, |entry| entry.next);
+            if self.entries.get(&at).is_some_and(|entry| entry.name == name) {
+                return Ok(Some(at));
             }
         }
         Ok(None)
