@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
+.PHONY: count count-changes gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -138,6 +138,12 @@ count: setup-bench ## instructions of the engine's main operations, by callgrind
 	@$(CARGO) build --release --locked -p lanefs --example count
 	@echo "==> count: instructions by phase"
 	@sh scripts/count.sh $(or $(CARGO_TARGET_DIR),target)/release/examples/count $(OTHER)
+
+count-changes: setup-bench ## instructions of changes one by one and of the host's part of a batch (OTHER=...)
+	@$(CARGO) build --release --locked -p lanefs-gpu --example count_changes
+	@echo "==> count-changes: instructions by phase"
+	@PHASES="alone_create together_create alone_flat together_flat alone_unlink together_unlink" \
+		sh scripts/count.sh $(or $(CARGO_TARGET_DIR),target)/release/examples/count_changes $(OTHER)
 
 # Steps of each run of fsx.
 STEPS ?= 1000000

@@ -232,8 +232,8 @@ impl Attr {
     }
 }
 
-/// The first content of an inode.
-pub(crate) struct NewInode {
+/// A new inode.
+pub(crate) struct NewInode<'c> {
     pub(crate) kind: FileKind,
     pub(crate) perm: u16,
     pub(crate) uid: u32,
@@ -241,15 +241,27 @@ pub(crate) struct NewInode {
     pub(crate) rdev: u64,
     pub(crate) parent: u64,
     pub(crate) flags: u16,
+    /// The content of a file, which [fits](fits_inline) into the inode; others are written behind.
+    pub(crate) content: &'c [u8],
+}
+
+/// True for content that has room in a new inode.
+pub(crate) fn fits_inline(core: &Core<'_>, content: &[u8]) -> bool {
+    content.len() <= core.store.inode_size().bytes() as usize - INODE_CORE
 }
 
 /// Allocates and fills an inode with a link count of one (directories: two); the caller adds the name.
-pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Inode<'v>> {
+pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode<'_>) -> Outcome<Inode<'v>> {
     let (ino, view) = space::alloc_inode(edit)?;
     let old = view.get(f::GENERATION);
     let mut bytes = [0u8; 256];
     let is_dir = new.kind == FileKind::Directory;
-    f::FLAGS.write(&mut bytes, new.flags);
+    let is_inline = !new.content.is_empty();
+    f::FLAGS.write(&mut bytes, new.flags | if is_inline { INODE_INLINE } else { 0 });
+    if let Some(tail) = bytes.get_mut(INODE_CORE..INODE_CORE + new.content.len()) {
+        tail.copy_from_slice(new.content);
+        f::BYTES.write(&mut bytes, new.content.len() as u64);
+    }
     f::LINKS.write(&mut bytes, if is_dir { 2 } else { 1 });
     f::UID.write(&mut bytes, new.uid);
     f::GID.write(&mut bytes, new.gid);
@@ -268,7 +280,8 @@ pub(crate) fn make<'v>(edit: &mut Edit<'v>, new: &NewInode) -> Outcome<Inode<'v>
 
 /// Makes a directory without a name, which is its own parent. Returns its inode number.
 pub(crate) fn nameless_directory(edit: &mut Edit<'_>, perm: u16) -> Outcome<u64> {
-    let new = NewInode { kind: FileKind::Directory, perm, uid: 0, gid: 0, rdev: 0, parent: 0, flags: 0 };
+    let kind = FileKind::Directory;
+    let new = NewInode { kind, perm, uid: 0, gid: 0, rdev: 0, parent: 0, flags: 0, content: b"" };
     let node = make(edit, &new)?;
     edit.tx.put(node.view, f::PARENT_OR_DEVICE, node.ino);
     Ok(node.ino)

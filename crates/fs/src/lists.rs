@@ -65,7 +65,7 @@ pub(crate) fn set_mode(edit: &mut Edit<'_>, node: Inode<'_>, mode: u16) -> Outco
 }
 
 /// Makes an inode in a directory, which passes on its default list.
-pub(crate) fn make_in<'v>(edit: &mut Edit<'v>, parent: Inode<'_>, new: &NewInode) -> Outcome<Inode<'v>> {
+pub(crate) fn make_in<'v>(edit: &mut Edit<'v>, parent: Inode<'_>, new: &NewInode<'_>) -> Outcome<Inode<'v>> {
     let default = match new.kind {
         FileKind::Symlink => None,
         _ => get(edit.core, parent, AclKind::Default)?,

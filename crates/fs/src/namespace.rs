@@ -92,7 +92,7 @@ pub(crate) fn create<'v>(
     }
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
     let flags = parent.inherited(kind);
-    let new = NewInode { kind, perm, uid, gid, rdev, parent: dir, flags };
+    let new = NewInode { kind, perm, uid, gid, rdev, parent: dir, flags, content: b"" };
     let node = lists::make_in(edit, parent, &new)?;
     region.prefetch_first(edit.core);
     dir::insert(edit, parent, name, node.ino, kind)?;
@@ -116,7 +116,7 @@ pub(crate) fn create_unnamed<'v>(
     let kind = FileKind::File;
     let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
     let flags = parent.inherited(kind);
-    let new = NewInode { kind, perm, uid, gid, rdev: 0, parent: dir, flags };
+    let new = NewInode { kind, perm, uid, gid, rdev: 0, parent: dir, flags, content: b"" };
     let node = lists::make_in(edit, parent, &new)?;
     orphans::list(edit, node)?;
     Ok(node)

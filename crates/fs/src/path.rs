@@ -48,7 +48,7 @@ pub fn components<P: AsRef<[u8]> + ?Sized>(path: &P) -> impl Iterator<Item = &[u
 pub fn split_last<P: AsRef<[u8]> + ?Sized>(path: &P) -> Option<(&[u8], &[u8])> {
     let path = path.as_ref();
     let end = path.iter().rposition(|byte| *byte != SLASH)? + 1;
-    let start = path[..end].iter().rposition(|byte| *byte == SLASH).map_or(0, |slash| slash + 1);
+    let start = memchr::memrchr(SLASH, &path[..end]).map_or(0, |slash| slash + 1);
     // The slashes that end the parent are not part of it, unless it is the root.
     let parent = match path[..start].iter().rposition(|byte| *byte != SLASH) {
         Some(last) => &path[..=last],

@@ -2,7 +2,7 @@
 
 use super::change::{Applied, Change};
 use super::engine::{DirEngine, Frozen, LookupRequest, Rebuilt};
-use super::plan::{self, BatchPlan, Object};
+use super::plan::{self, BatchPlan, Object, Slot};
 use crate::dir::{self, Batch, Entry, EntryChange};
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -17,7 +17,6 @@ use crate::{data, namespace};
 use lanefs_format::dir::{index, leaf};
 use lanefs_format::{BLOCK, BlockKind, Code, Field, FileKind, inode as f};
 use lanefs_store::Fault;
-use std::collections::HashSet;
 
 /// Most changes of one transaction.
 const MOST: usize = 1 << 16;
@@ -65,6 +64,7 @@ impl Volume {
     ) -> Result<(Vec<Applied>, Shares)> {
         let (mut answers, mut shares) = (Vec::with_capacity(changes.len()), Shares::default());
         let room = self.shared.state.store.room_for_changes().saturating_mul(FOR_A_BLOCK);
+        let mut plan = BatchPlan::default();
         let mut most = room.clamp(FEW as u64, MOST as u64) as usize;
         while let rest @ [first, ..] = &changes[answers.len()..] {
             if !plan::is_plain(first) {
@@ -73,7 +73,7 @@ impl Volume {
                 continue;
             }
             let plain = rest.iter().take(most).take_while(|change| plan::is_plain(change)).count();
-            match self.shared.apply_together(engine, base, &rest[..plain], self.has_listener()) {
+            match self.shared.apply_together(engine, &mut plan, base, &rest[..plain], self.has_listener()) {
                 // A transaction that exceeds the journal would not be atomic.
                 Ok(None) if plain > FEW => most = (plain / 2).max(FEW),
                 Ok(Some(done)) => {
@@ -106,11 +106,12 @@ impl Volume {
 
 impl Shared {
     /// Returns `None` where the changes are too many for one commit; then nothing has happened.
-    fn apply_together(
+    fn apply_together<'c>(
         &self,
         engine: &mut dyn DirEngine,
+        plan: &mut BatchPlan<'c>,
         base: Ino,
-        changes: &[Change<'_>],
+        changes: &[Change<'c>],
         has_listener: bool,
     ) -> Result<Option<BatchOutcome>> {
         if self.state.store.should_commit() && !self.state.store.is_memory() {
@@ -124,7 +125,7 @@ impl Shared {
                 continue;
             }
             let outcome = self.change_exclusive(&mut closed, &mut |edit| {
-                let done = together(edit, engine, base.0, changes, has_listener)?;
+                let done = together(edit, engine, plan, base.0, changes, has_listener)?;
                 is_too_large = self.state.store.room_for_changes() == 0;
                 if is_too_large { Err(unable(())) } else { Ok(done) }
             });
@@ -153,21 +154,22 @@ fn unable<T>(_: T) -> Fault {
     Code::NotResident.into()
 }
 
-fn together(
+fn together<'c>(
     edit: &mut Edit<'_>,
     engine: &mut dyn DirEngine,
+    plan: &mut BatchPlan<'c>,
     base: u64,
-    changes: &[Change<'_>],
+    changes: &[Change<'c>],
     has_listener: bool,
 ) -> Outcome<BatchOutcome> {
     let state = edit.core.state;
     engine.begin(&Frozen { store: &state.store }).map_err(unable)?;
-    let mut plan = BatchPlan::new(edit.core, state.root(), base)?;
+    plan.begin(edit.core, state.root(), base)?;
     plan.load(edit.core, engine, changes)?;
     let made = plan.go_through(edit.core, changes)?;
-    let inos = make_inodes(edit, &plan)?;
-    hash_new_names(&mut plan, engine)?;
-    change_directories(edit, engine, &plan, &inos)?;
+    let inos = make_inodes(edit, plan)?;
+    hash_new_names(plan, engine)?;
+    change_directories(edit, engine, plan, &inos)?;
     for object in &plan.objects {
         settle(edit, &inos, object)?;
     }
@@ -207,6 +209,7 @@ fn make_inodes(edit: &mut Edit<'_>, plan: &BatchPlan<'_>) -> Outcome<Vec<u64>> {
                 if parent == 0 { 0 } else { Inode::load(edit.core, parent)?.inherited(FileKind::File) };
             inherits = (parent, flags);
         }
+        let is_inline = inode::fits_inline(edit.core, object.data);
         let is_plain = matches!(object.kind, FileKind::File | FileKind::Directory);
         let new = NewInode {
             kind: object.kind,
@@ -216,10 +219,13 @@ fn make_inodes(edit: &mut Edit<'_>, plan: &BatchPlan<'_>) -> Outcome<Vec<u64>> {
             rdev: 0,
             parent: if object.kind == FileKind::Directory { parent } else { 0 },
             flags: if is_plain { inherits.1 } else { 0 },
+            content: if is_inline { object.data } else { b"" },
         };
         let node = inode::make(edit, &new)?;
         inos[number] = node.ino;
-        data::write(edit, node, 0, object.data)?;
+        if !is_inline {
+            data::write(edit, node, 0, object.data)?;
+        }
     }
     debug_assert!(
         plan.objects.iter().zip(&inos).all(|(object, ino)| object.is_gone || *ino != 0),
@@ -254,6 +260,16 @@ fn hash_new_names(plan: &mut BatchPlan<'_>, engine: &mut dyn DirEngine) -> Outco
     Ok(())
 }
 
+/// The slots that change, by directory and hash.
+fn changed_in_order<'s, 'c>(slots: &'s [Slot<'c>]) -> Vec<&'s Slot<'c>> {
+    let key = |slot: &Slot<'_>| u64::from(slot.dir) << 32 | u64::from(slot.seen.hash);
+    let changed = (0..).zip(slots).filter(|(_, slot)| slot.before != slot.now);
+    // Keys with numbers are sorted in fewer steps than the slots.
+    let mut order: Vec<(u64, u32)> = changed.map(|(number, slot)| (key(slot), number)).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, number)| &slots[number as usize]).collect()
+}
+
 /// Makes all names lead to their new inodes.
 fn change_directories(
     edit: &mut Edit<'_>,
@@ -261,8 +277,7 @@ fn change_directories(
     plan: &BatchPlan<'_>,
     inos: &[u64],
 ) -> Outcome<()> {
-    let mut slots: Vec<_> = plan.slots.iter().filter(|slot| slot.before != slot.now).collect();
-    slots.sort_by_key(|slot| (slot.dir, slot.seen.hash));
+    let slots = changed_in_order(&plan.slots);
     let named = |object: u32| (inos[object as usize], plan.objects[object as usize].kind);
     let is_directory = |object: Option<u32>| {
         object.is_some_and(|object| plan.objects[object as usize].kind == FileKind::Directory)
@@ -290,9 +305,9 @@ fn change_directories(
         }
         dir::prepare(edit, node, &wanted, &mut batch, &mut pending)?;
     }
-    let rebuilt =
+    let mut rebuilt =
         if batch.tasks.is_empty() { Rebuilt::default() } else { engine.rebuild(&batch).map_err(unable)? };
-    write_words(edit, &batch, &rebuilt.words)?;
+    write_words(edit, &batch, &mut rebuilt.words)?;
     for work in &pending {
         let node = Inode::directory(edit.core, work.dir)?;
         dir::finish(edit, node, work, &batch, &rebuilt.heads)?;
@@ -302,35 +317,59 @@ fn change_directories(
 
 /// Writes the words that an engine computed, where these tasks allow them: links of entries, slots of index
 /// blocks, the index in inodes.
-fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &[(u64, u64)]) -> Outcome<()> {
-    let inode_bytes = edit.store().inode_size().bytes();
-    let small_index = edit.store().inode_size().small_tags() as u64;
-    let inodes: HashSet<u64> = batch.tasks.iter().map(|task| task.inode).collect();
-    let owners: HashSet<u64> = inodes.iter().map(|at| at / inode_bytes).collect();
-    let indexes: HashSet<u64> = batch.heads.iter().map(|head| head.index).filter(|at| *at != 0).collect();
-    for (at, value) in words {
-        if !at.is_multiple_of(8) {
+fn write_words(edit: &mut Edit<'_>, batch: &Batch, words: &mut [(u64, u64)]) -> Outcome<()> {
+    let mut inodes: Vec<u64> = batch.tasks.iter().map(|task| task.inode).collect();
+    let mut indexes: Vec<u64> = batch.heads.iter().map(|head| head.index).filter(|at| *at != 0).collect();
+    inodes.sort_unstable();
+    indexes.sort_unstable();
+    words.sort_unstable_by_key(|(at, _)| *at);
+    // Each block is found, and judged, once.
+    for words in words.chunk_by(|(a, _), (b, _)| a / BLOCK == b / BLOCK) {
+        let Some(block) = words.first().map(|(at, _)| at & !(BLOCK - 1)) else { continue };
+        if words.iter().any(|(at, _)| !at.is_multiple_of(8)) {
             return Err(unable(()));
         }
-        let (block, offset) = (at & !(BLOCK - 1), (at % BLOCK) as usize);
-        let inode = at - at % inode_bytes;
-        let view = if indexes.contains(&block) && offset >= index::SLOTS.offset {
-            edit.store().block(block, BlockKind::Index)?
-        } else if inodes.contains(&inode) && at % inode_bytes >= small_index {
-            edit.tx.put(
-                Inode::directory(edit.core, inode / inode_bytes)?.view,
-                Field::at((at - inode) as usize),
-                *value,
-            );
+        if inodes[inodes.partition_point(|at| *at < block)..].first().is_some_and(|at| *at < block + BLOCK) {
+            write_inodes(edit, &inodes, words)?;
             continue;
+        }
+        let (view, least) = if indexes.binary_search(&block).is_ok() {
+            (edit.store().block(block, BlockKind::Index)?, index::SLOTS.offset)
         } else {
             let view = edit.store().block(block, BlockKind::Leaf)?;
-            if offset < leaf::SIZE || !owners.contains(&view.get(leaf::OWNER)) {
+            let inode = view.get(leaf::OWNER).checked_mul(edit.store().inode_size().bytes());
+            if inode.is_none_or(|inode| inodes.binary_search(&inode).is_err()) {
                 return Err(unable(()));
             }
-            view
+            (view, leaf::SIZE)
         };
-        edit.tx.put(view, Field::at(offset), *value);
+        for (at, value) in words {
+            let offset = (at % BLOCK) as usize;
+            if offset < least {
+                return Err(unable(()));
+            }
+            edit.tx.put(view, Field::at(offset), *value);
+        }
+    }
+    Ok(())
+}
+
+/// Writes words of the indexes in these inodes, which are in ascending order.
+fn write_inodes(edit: &mut Edit<'_>, inodes: &[u64], words: &[(u64, u64)]) -> Outcome<()> {
+    let size = edit.store().inode_size();
+    for words in words.chunk_by(|(a, _), (b, _)| a / size.bytes() == b / size.bytes()) {
+        let Some(inode) = words.first().map(|(at, _)| at - at % size.bytes()) else { continue };
+        if inodes.binary_search(&inode).is_err() {
+            return Err(unable(()));
+        }
+        let node = Inode::directory(edit.core, inode / size.bytes())?;
+        for (at, value) in words {
+            let offset = (at - inode) as usize;
+            if offset < size.small_tags() {
+                return Err(unable(()));
+            }
+            edit.tx.put(node.view, Field::at(offset), *value);
+        }
     }
     Ok(())
 }

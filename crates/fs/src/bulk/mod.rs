@@ -3,6 +3,7 @@
 mod apply;
 mod change;
 mod engine;
+mod names;
 mod plan;
 #[cfg(test)]
 mod tests;

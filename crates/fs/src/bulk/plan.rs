@@ -1,11 +1,13 @@
 //! The plan of a batch: the names and inodes after all of its changes, computed before any change is made.
 //!
-//! The names that the batch touches are looked up all at once, level by level. Then the plan applies the
-//! changes in their order, on these names alone. So all dependencies within a batch are settled here. The
-//! remaining tasks (names to add, names to remove) can be done in any order, and at the same time.
+//! A path is split before its last name. The directories, each of which many paths have, are looked up level
+//! by level, and then the last names all at once. Then the plan applies the changes in their order, on these
+//! names alone. So all dependencies within a batch are settled here. The remaining tasks (names to add, names
+//! to remove) can be done in any order, and at the same time.
 
 use super::change::Change;
 use super::engine::{DirEngine, LookupRequest};
+use super::names::NameMap;
 use crate::attempt::Core;
 use crate::dir::{self, Entry, Lookup, Name};
 use crate::error::Outcome;
@@ -14,7 +16,6 @@ use crate::path;
 use crate::types::RenameMode;
 use lanefs_format::{Code, FileKind, INODE_DEFAULT_ACL, MAX_NAME, inode as f};
 use lanefs_store::Fault;
-use std::collections::HashMap;
 
 const SETGID: u16 = 0o2000;
 
@@ -74,15 +75,38 @@ pub(super) struct Slot<'c> {
     pub(super) now: Option<u32>,
 }
 
-/// The plan of a batch while it is made.
+/// The directory of paths, up to their last name.
+struct Parent<'c> {
+    path: &'c [u8],
+    /// The directory, as it was when this many directories had moved.
+    found: Option<(u32, u32)>,
+}
+
+/// A path of a change.
+#[derive(Clone, Copy)]
+struct Place<'c> {
+    parent: u32,
+    /// The last name, and its slot: that of [`Parent::found`] before any directory moved.
+    name: &'c [u8],
+    slot: Option<u32>,
+}
+
+/// The plan of a batch while it is made. Its buffers serve one batch after the other.
+#[derive(Default)]
 pub(super) struct BatchPlan<'c> {
     pub(super) objects: Vec<Object<'c>>,
     pub(super) slots: Vec<Slot<'c>>,
-    names: HashMap<(u32, &'c [u8]), u32>,
+    names: NameMap<(u32, &'c [u8]), u32>,
+    /// The paths of all changes, one behind the other, and their directories.
+    places: Vec<Place<'c>>,
+    parents: Vec<Parent<'c>>,
+    by_path: NameMap<&'c [u8], u32>,
     /// The directories in which paths begin, and their ancestors.
-    above: HashMap<u64, u32>,
+    above: NameMap<u64, u32>,
     root: u32,
     base: u32,
+    /// Directories that lost or changed their names so far.
+    moved: u32,
     /// The codes of the changes so far, and the objects that they created or found.
     pub(super) answers: Vec<(Code, Option<u32>)>,
 }
@@ -123,14 +147,15 @@ pub(super) fn is_plain(change: &Change<'_>) -> bool {
 }
 
 fn is_plain_path(path: &[u8], may_end_in_slash: bool) -> bool {
-    let (mut rest, mut names) = (path, 0);
-    while let Some((name, more)) = path::split_first(rest) {
-        if name.len() > MAX_NAME || name == b"." || name == b".." || name.contains(&0) {
-            return false;
-        }
-        (rest, names) = (more, names + 1);
-    }
-    names > 0 && (may_end_in_slash || rest.is_empty())
+    let is_dots = |at: usize| {
+        let begins = at == 0 || path[at - 1] == b'/';
+        begins && matches!(path[at..], [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..])
+    };
+    path.iter().any(|byte| *byte != b'/')
+        && (may_end_in_slash || path.last() != Some(&b'/'))
+        && memchr::memchr(0, path).is_none()
+        && !memchr::memchr_iter(b'.', path).any(is_dots)
+        && (path.len() <= MAX_NAME || path::components(path).all(|name| name.len() <= MAX_NAME))
 }
 
 /// Verifies a lookup of an engine, because an entry is removed on its word.
@@ -158,23 +183,23 @@ fn paths<'c>(change: &Change<'c>) -> [Option<&'c [u8]>; 2] {
 }
 
 impl<'c> BatchPlan<'c> {
-    /// Creates an empty plan; relative paths begin in the directory `base`.
+    /// Begins the plan of a batch; relative paths begin in the directory `base`.
     ///
     /// # Errors
     /// [`Code::NotResident`] for a directory without a name.
-    pub(super) fn new(core: &Core<'_>, root: u64, base: u64) -> Outcome<Self> {
-        let mut plan = BatchPlan {
-            objects: Vec::new(),
-            slots: Vec::new(),
-            names: HashMap::new(),
-            above: HashMap::new(),
-            root: 0,
-            base: 0,
-            answers: Vec::new(),
-        };
-        plan.root = plan.beginning(core, root)?;
-        plan.base = plan.beginning(core, base)?;
-        Ok(plan)
+    pub(super) fn begin(&mut self, core: &Core<'_>, root: u64, base: u64) -> Outcome<()> {
+        self.objects.clear();
+        self.slots.clear();
+        self.names.clear();
+        self.places.clear();
+        self.parents.clear();
+        self.by_path.clear();
+        self.above.clear();
+        self.answers.clear();
+        self.moved = 0;
+        self.root = self.beginning(core, root)?;
+        self.base = self.beginning(core, base)?;
+        Ok(())
     }
 
     /// The object of a directory in which paths begin, with its ancestors.
@@ -225,42 +250,84 @@ impl<'c> BatchPlan<'c> {
         engine: &mut dyn DirEngine,
         changes: &[Change<'c>],
     ) -> Outcome<()> {
-        // The rest of each path, and the directory reached so far.
-        let mut ways: Vec<(&'c [u8], u32)> =
-            changes.iter().flat_map(paths).flatten().map(|path| (path, self.start(path))).collect();
+        self.split(changes);
+        // The directories of the paths: each with its rest, and what is reached so far.
+        let mut ways: Vec<(u32, &'c [u8], u32)> =
+            (0..).zip(&self.parents).map(|(n, parent)| (n, parent.path, self.start(parent.path))).collect();
         let mut reached = Vec::with_capacity(ways.len());
         while !ways.is_empty() {
             let first = self.slots.len();
             reached.clear();
-            for (rest, dir) in ways.drain(..) {
-                let Some((name, rest)) = path::split_first(rest) else { continue };
-                let next = self.slots.len() as u32;
-                let slot = *self.names.entry((dir, name)).or_insert(next);
-                if slot == next {
-                    self.slots.push(Slot { dir, name, seen: Lookup::default(), before: None, now: None });
-                }
-                reached.push((rest, slot));
-            }
-            let names: Vec<LookupRequest<'_>> = self.slots[first..]
-                .iter()
-                .map(|slot| LookupRequest { dir: self.objects[slot.dir as usize].ino, name: slot.name })
-                .collect();
-            if !names.is_empty() {
-                let seen = engine.seek(&names).map_err(|_| Fault::from(Code::NotResident))?;
-                if seen.len() != names.len() {
-                    return Err(Code::NotResident.into());
-                }
-                for (slot, seen) in (first..).zip(seen) {
-                    verify_lookup(core, self.slots[slot].name, &seen)?;
-                    self.saw(slot, seen);
+            for (parent, rest, dir) in ways.drain(..) {
+                match path::split_first(rest) {
+                    Some((name, rest)) => reached.push((parent, rest, self.slot_to_load(dir, name))),
+                    None => self.parents[parent as usize].found = Some((dir, 0)),
                 }
             }
-            for (rest, slot) in reached.drain(..) {
+            self.seek(core, engine, first)?;
+            for (parent, rest, slot) in reached.drain(..) {
                 let found = self.slots[slot as usize].now;
                 if let Some(dir) = found.filter(|object| self.objects[*object as usize].is_directory()) {
-                    ways.push((rest, dir));
+                    ways.push((parent, rest, dir));
                 }
             }
+        }
+        let first = self.slots.len();
+        for number in 0..self.places.len() {
+            let Place { parent, name, .. } = self.places[number];
+            if let Some((dir, _)) = self.parents[parent as usize].found {
+                self.places[number].slot = Some(self.slot_to_load(dir, name));
+            }
+        }
+        self.seek(core, engine, first)
+    }
+
+    /// Splits all paths before their last names.
+    fn split(&mut self, changes: &[Change<'c>]) {
+        let mut last = (&b""[..], None);
+        for path in changes.iter().flat_map(paths).flatten() {
+            let Some((above, name)) = path::split_last(path) else { continue };
+            // Neighbours often have the same directory.
+            let known = last.1.filter(|_| last.0 == above);
+            let parent = known.unwrap_or_else(|| {
+                let next = self.parents.len() as u32;
+                let parent = *self.by_path.entry(above).or_insert(next);
+                if parent == next {
+                    self.parents.push(Parent { path: above, found: None });
+                }
+                parent
+            });
+            last = (above, Some(parent));
+            self.places.push(Place { parent, name, slot: None });
+        }
+    }
+
+    /// The slot of a name that is looked up next.
+    fn slot_to_load(&mut self, dir: u32, name: &'c [u8]) -> u32 {
+        let next = self.slots.len() as u32;
+        let slot = *self.names.entry((dir, name)).or_insert(next);
+        if slot == next {
+            self.slots.push(Slot { dir, name, seen: Lookup::default(), before: None, now: None });
+        }
+        slot
+    }
+
+    /// Looks up the names of all slots from `first` on.
+    fn seek(&mut self, core: &Core<'_>, engine: &mut dyn DirEngine, first: usize) -> Outcome<()> {
+        let names: Vec<LookupRequest<'_>> = self.slots[first..]
+            .iter()
+            .map(|slot| LookupRequest { dir: self.objects[slot.dir as usize].ino, name: slot.name })
+            .collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let seen = engine.seek(&names).map_err(|_| Fault::from(Code::NotResident))?;
+        if seen.len() != names.len() {
+            return Err(Code::NotResident.into());
+        }
+        for (slot, seen) in (first..).zip(seen) {
+            verify_lookup(core, self.slots[slot].name, &seen)?;
+            self.saw(slot, seen);
         }
         Ok(())
     }
@@ -269,7 +336,8 @@ impl<'c> BatchPlan<'c> {
     fn saw(&mut self, slot: usize, seen: Lookup) {
         let dir = self.slots[slot].dir;
         let found = seen.entry.map(|(_, ino, kind)| {
-            let known = self.above.get(&ino).copied().filter(|_| kind == FileKind::Directory);
+            let is_directory = kind == FileKind::Directory;
+            let known = is_directory.then(|| self.above.get(&ino).copied()).flatten();
             known.unwrap_or_else(|| {
                 self.objects.push(Object::there(kind, ino, dir));
                 self.objects.len() as u32 - 1
@@ -279,7 +347,7 @@ impl<'c> BatchPlan<'c> {
         (slot.seen, slot.before, slot.now) = (seen, found, found);
     }
 
-    /// The slot of a name. Looks the name up if `load` did not: after a directory was renamed.
+    /// The slot of a name. Looks the name up if `load` did not: in a new directory, or after one was renamed.
     fn slot(&mut self, core: &Core<'_>, dir: u32, name: &'c [u8]) -> Outcome<u32> {
         if let Some(slot) = self.names.get(&(dir, name)) {
             return Ok(*slot);
@@ -298,15 +366,17 @@ impl<'c> BatchPlan<'c> {
 
     /// Plans the changes in their order, up to one that batches cannot contain. Returns the number planned.
     pub(super) fn go_through(&mut self, core: &Core<'_>, changes: &[Change<'c>]) -> Outcome<usize> {
+        let mut at = 0;
         for (number, change) in changes.iter().enumerate() {
             let done = match *change {
-                Change::Create { path, perm, data } => self.make(core, path, FileKind::File, perm, data),
-                Change::Mkdir { path, perm } => self.make(core, path, FileKind::Directory, perm, b""),
-                Change::MkdirAll { path, perm } => self.make_all(core, path, perm),
-                Change::Unlink { path } => self.unlink(core, path),
-                Change::Rmdir { path } => self.rmdir(core, path),
-                Change::Rename { from, to, mode } => self.rename(core, from, to, mode),
+                Change::Create { perm, data, .. } => self.make(core, at, FileKind::File, perm, data),
+                Change::Mkdir { perm, .. } => self.make(core, at, FileKind::Directory, perm, b""),
+                Change::MkdirAll { perm, .. } => self.make_all(core, at, perm),
+                Change::Unlink { .. } => self.unlink(core, at),
+                Change::Rmdir { .. } => self.rmdir(core, at),
+                Change::Rename { mode, .. } => self.rename(core, at, mode),
             };
+            at += paths(change).iter().flatten().count();
             self.answers.push(match done {
                 Ok(object) => (Code::Success, object),
                 Err(Stop::Fails(code)) => (code, None),
@@ -317,13 +387,38 @@ impl<'c> BatchPlan<'c> {
         Ok(changes.len())
     }
 
-    /// The directory of a path's last component, and that component's slot.
-    fn walk(&mut self, core: &Core<'_>, path: &'c [u8]) -> Result<(u32, u32), Stop> {
-        let mut dir = self.start(path);
-        let mut rest = path;
+    /// The directory of a path's last name, where it is known and no directory has moved since.
+    fn known_parent(&self, place: &Place<'c>) -> Option<u32> {
+        let (dir, moved) = self.parents[place.parent as usize].found?;
+        (moved == self.moved).then_some(dir)
+    }
+
+    /// The slot of a path's last name, in its directory.
+    fn last_slot(&mut self, core: &Core<'_>, place: &Place<'c>, dir: u32) -> Outcome<u32> {
+        match place.slot {
+            Some(slot) if self.moved == 0 => Ok(slot),
+            _ => self.slot(core, dir, place.name),
+        }
+    }
+
+    /// The directory of a path's last name, and that name's slot.
+    fn walk(&mut self, core: &Core<'_>, at: usize) -> Result<(u32, u32), Stop> {
+        let place = self.places[at];
+        let dir = match self.known_parent(&place) {
+            Some(dir) => dir,
+            None => {
+                let dir = self.enter(core, self.parents[place.parent as usize].path)?;
+                self.parents[place.parent as usize].found = Some((dir, self.moved));
+                dir
+            }
+        };
+        Ok((dir, self.last_slot(core, &place, dir)?))
+    }
+
+    /// The directory with this path.
+    fn enter(&mut self, core: &Core<'_>, path: &'c [u8]) -> Result<u32, Stop> {
+        let (mut dir, mut rest) = (self.start(path), path);
         loop {
-            let (name, more) = path::split_first(rest).ok_or(Stop::Obstacle)?;
-            let is_last = path::split_first(more).is_none();
             let object = &self.objects[dir as usize];
             if !object.is_directory() {
                 return Err(if object.kind == FileKind::Symlink {
@@ -336,10 +431,8 @@ impl<'c> BatchPlan<'c> {
             if object.is_gone {
                 return Err(Stop::Obstacle);
             }
+            let Some((name, more)) = path::split_first(rest) else { return Ok(dir) };
             let slot = self.slot(core, dir, name)?;
-            if is_last {
-                return Ok((dir, slot));
-            }
             dir = self.slots[slot as usize].now.ok_or(Code::ComponentNotFound)?;
             rest = more;
         }
@@ -347,10 +440,6 @@ impl<'c> BatchPlan<'c> {
 
     /// Records a new inode in a directory. One that inherits an access control list is made alone.
     fn made(&mut self, core: &Core<'_>, dir: u32, slot: u32, new: Object<'c>) -> Result<u32, Stop> {
-        let ino = self.objects[dir as usize].ino;
-        if ino != 0 && Inode::directory(core, ino)?.flags() & INODE_DEFAULT_ACL != 0 {
-            return Err(Stop::Obstacle);
-        }
         let (mut perm, mut gid) = (new.perm, 0);
         if let Some(group) = self.inherited_group(core, dir)? {
             gid = group;
@@ -364,12 +453,15 @@ impl<'c> BatchPlan<'c> {
     }
 
     /// The group that new inodes inherit from a directory.
-    fn inherited_group(&self, core: &Core<'_>, dir: u32) -> Outcome<Option<u32>> {
+    fn inherited_group(&self, core: &Core<'_>, dir: u32) -> Result<Option<u32>, Stop> {
         let object = &self.objects[dir as usize];
         if object.ino == 0 {
             return Ok((object.perm & SETGID != 0).then_some(object.gid));
         }
         let node = Inode::directory(core, object.ino)?;
+        if node.flags() & INODE_DEFAULT_ACL != 0 {
+            return Err(Stop::Obstacle);
+        }
         Ok((node.mode() & SETGID != 0).then(|| node.view.get(f::GID)))
     }
 
@@ -383,12 +475,12 @@ impl<'c> BatchPlan<'c> {
     fn make(
         &mut self,
         core: &Core<'_>,
-        path: &'c [u8],
+        at: usize,
         kind: FileKind,
         perm: u16,
         data: &'c [u8],
     ) -> Result<Option<u32>, Stop> {
-        let (dir, slot) = self.walk(core, path)?;
+        let (dir, slot) = self.walk(core, at)?;
         if self.slots[slot as usize].now.is_some() {
             return Err(Code::Exists.into());
         }
@@ -396,32 +488,54 @@ impl<'c> BatchPlan<'c> {
         Ok(Some(self.made(core, dir, slot, new)?))
     }
 
-    fn make_all(&mut self, core: &Core<'_>, path: &'c [u8], perm: u16) -> Result<Option<u32>, Stop> {
-        let mut dir = self.start(path);
-        let mut rest = path;
-        while let Some((name, more)) = path::split_first(rest) {
-            if self.objects[dir as usize].is_gone {
-                return Err(Stop::Obstacle);
-            }
-            let slot = self.slot(core, dir, name)?;
-            dir = match self.slots[slot as usize].now {
-                Some(found) => match self.objects[found as usize].kind {
-                    FileKind::Directory => found,
-                    FileKind::Symlink => return Err(Stop::Obstacle),
-                    _ => return Err(Code::NotDirectory.into()),
-                },
-                None => {
-                    let new = Object { perm: perm & 0o7777, ..Object::there(FileKind::Directory, 0, dir) };
-                    self.made(core, dir, slot, new)?
+    fn make_all(&mut self, core: &Core<'_>, at: usize, perm: u16) -> Result<Option<u32>, Stop> {
+        let place = self.places[at];
+        let dir = match self.known_parent(&place) {
+            Some(dir) => dir,
+            None => {
+                let above = self.parents[place.parent as usize].path;
+                let (mut dir, mut rest) = (self.start(above), above);
+                while let Some((name, more)) = path::split_first(rest) {
+                    let slot = self.slot_in(core, dir, name)?;
+                    dir = self.make_where_missing(core, dir, slot, perm)?;
+                    rest = more;
                 }
-            };
-            rest = more;
-        }
-        Ok(Some(dir))
+                if self.objects[dir as usize].is_gone {
+                    return Err(Stop::Obstacle);
+                }
+                self.parents[place.parent as usize].found = Some((dir, self.moved));
+                dir
+            }
+        };
+        let slot = self.last_slot(core, &place, dir)?;
+        Ok(Some(self.make_where_missing(core, dir, slot, perm)?))
     }
 
-    fn unlink(&mut self, core: &Core<'_>, path: &'c [u8]) -> Result<Option<u32>, Stop> {
-        let (dir, slot) = self.walk(core, path)?;
+    /// The slot of a name in a directory that may have been removed.
+    fn slot_in(&mut self, core: &Core<'_>, dir: u32, name: &'c [u8]) -> Result<u32, Stop> {
+        if self.objects[dir as usize].is_gone {
+            return Err(Stop::Obstacle);
+        }
+        Ok(self.slot(core, dir, name)?)
+    }
+
+    /// The directory in a slot, which is made where the slot is empty.
+    fn make_where_missing(&mut self, core: &Core<'_>, dir: u32, slot: u32, perm: u16) -> Result<u32, Stop> {
+        match self.slots[slot as usize].now {
+            Some(found) => match self.objects[found as usize].kind {
+                FileKind::Directory => Ok(found),
+                FileKind::Symlink => Err(Stop::Obstacle),
+                _ => Err(Code::NotDirectory.into()),
+            },
+            None => {
+                let new = Object { perm: perm & 0o7777, ..Object::there(FileKind::Directory, 0, dir) };
+                self.made(core, dir, slot, new)
+            }
+        }
+    }
+
+    fn unlink(&mut self, core: &Core<'_>, at: usize) -> Result<Option<u32>, Stop> {
+        let (dir, slot) = self.walk(core, at)?;
         let found = self.slots[slot as usize].now.ok_or(Code::NotFound)?;
         if self.objects[found as usize].is_directory() {
             return Err(Code::IsDirectory.into());
@@ -432,8 +546,8 @@ impl<'c> BatchPlan<'c> {
         Ok(None)
     }
 
-    fn rmdir(&mut self, core: &Core<'_>, path: &'c [u8]) -> Result<Option<u32>, Stop> {
-        let (dir, slot) = self.walk(core, path)?;
+    fn rmdir(&mut self, core: &Core<'_>, at: usize) -> Result<Option<u32>, Stop> {
+        let (dir, slot) = self.walk(core, at)?;
         let found = self.slots[slot as usize].now.ok_or(Code::NotFound)?;
         if !self.objects[found as usize].is_directory() {
             return Err(Code::NotDirectory.into());
@@ -449,6 +563,7 @@ impl<'c> BatchPlan<'c> {
 
     fn lose_name(&mut self, found: u32) {
         let object = &mut self.objects[found as usize];
+        self.moved += u32::from(object.is_directory());
         if object.ino == 0 || object.is_directory() {
             object.is_gone = true;
         } else {
@@ -482,15 +597,9 @@ impl<'c> BatchPlan<'c> {
         true
     }
 
-    fn rename(
-        &mut self,
-        core: &Core<'_>,
-        from: &'c [u8],
-        to: &'c [u8],
-        mode: RenameMode,
-    ) -> Result<Option<u32>, Stop> {
-        let (from_dir, from) = self.walk(core, from)?;
-        let (to_dir, to) = self.walk(core, to)?;
+    fn rename(&mut self, core: &Core<'_>, at: usize, mode: RenameMode) -> Result<Option<u32>, Stop> {
+        let (from_dir, from) = self.walk(core, at)?;
+        let (to_dir, to) = self.walk(core, at + 1)?;
         let moved = self.slots[from as usize].now.ok_or(Code::NotFound)?;
         let other = self.slots[to as usize].now;
         if mode == RenameMode::NoReplace && other.is_some() {
@@ -524,6 +633,7 @@ impl<'c> BatchPlan<'c> {
         object.is_moved = true;
         if is_directory {
             object.parent = to_dir;
+            self.moved += 1;
         }
         Ok(None)
     }
