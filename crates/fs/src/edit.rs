@@ -4,10 +4,11 @@ use crate::attempt::Core;
 use crate::counts::Counts;
 use crate::error::Outcome;
 use crate::hints::{Hints, LeafHints};
+use crate::moves::MoveCause;
 use crate::prealloc::PreallocTxn;
 use crate::types::Time;
 use crate::writer::{Freed, Writer, deferred_blocks};
-use lanefs_format::inode as f;
+use lanefs_format::{FileKind, inode as f};
 use lanefs_store::{Fault, Reader, Tx, View};
 use smallvec::SmallVec;
 
@@ -24,6 +25,8 @@ pub(crate) struct Edit<'v> {
     pub(crate) freed: &'v mut Vec<Freed>,
     /// False where the volume is so full that the orphan directory cannot grow.
     pub(crate) may_list: bool,
+    /// A directory loses a name: facts about paths end with this change.
+    moves: Option<MoveCause>,
     /// The writer's number.
     number: u8,
     /// Directories whose contents change.
@@ -47,6 +50,7 @@ impl<'v> Edit<'v> {
             prealloc: PreallocTxn::new(&mut writer.prealloc),
             freed: &mut writer.freed,
             may_list: true,
+            moves: None,
             number,
             stamps: SmallVec::new(),
             writer_hints: &mut writer.hints,
@@ -75,6 +79,15 @@ impl<'v> Edit<'v> {
     pub(crate) fn stamp(&mut self, inode: View<'v>) {
         self.tx.pin(inode);
         self.stamps.push(inode);
+    }
+
+    /// Notes that the name of an inode of this kind leads elsewhere, or nowhere, after the change.
+    #[inline(always)]
+    pub(crate) fn lose_name(&mut self, kind: Outcome<FileKind>, cause: MoveCause) {
+        // A damaged entry may have been a directory's.
+        if kind.unwrap_or(FileKind::Directory) == FileKind::Directory {
+            self.moves = Some(cause);
+        }
     }
 
     /// Ends the transaction: all its changes stay. Its frees are available at once in memory, and on a device
@@ -117,6 +130,7 @@ impl<'v> Edit<'v> {
         *self.writer_counts += self.counts;
         self.core.state.counts.publish(self.number, *self.writer_counts);
         self.prealloc.keep();
+        let _moving = self.moves.and_then(|cause| self.core.state.directories.moves.begin(cause));
         self.tx.commit();
     }
 

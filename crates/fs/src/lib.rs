@@ -26,8 +26,8 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | vocabulary | `types`, `options`, `error`, `extent`, `acl`, [`path`] |
-//! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`, `journal`; `writer`: the state of one writer; `state`: all of it |
+//! | vocabulary | `types`, `options`, `error`, `extent`, `acl`, [`path`], `path_set`, `columns` |
+//! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`, `journal`; `moves`, `dir_table`: where paths of directories lead; `writer`: the state of one writer; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
 //! | space | `space`: blocks and inodes; `transaction`: the end of a change, which applies its frees |
 //! | files | `inode`, `xattr`, `lists`, `perm`, `map`, `visited`, `data`, `attr` |
@@ -59,11 +59,13 @@ mod by_path;
 mod check;
 mod checksums;
 mod claims;
+mod columns;
 mod commit;
 mod copy;
 mod counts;
 mod data;
 mod dir;
+mod dir_table;
 mod edit;
 mod error;
 mod extent;
@@ -81,12 +83,14 @@ mod lists;
 mod map;
 mod mkfs;
 mod mount;
+mod moves;
 mod namespace;
 mod notice;
 mod ops;
 mod options;
 mod orphans;
 pub mod path;
+mod path_set;
 mod perm;
 mod prealloc;
 mod read_many;
@@ -109,6 +113,8 @@ mod writer;
 mod xattr;
 
 pub use check::{CheckOptions, CheckReport, Finding};
+pub use columns::{Column, Columns, ColumnsMut, Rows};
+pub use dir_table::DirectoryTableStats;
 pub use error::{Error, Result};
 pub use file_system::FileSystem;
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
@@ -119,6 +125,7 @@ pub use lanefs_store::{
 };
 pub use notice::Changed;
 pub use options::{Access, CreateOptions, OpenOptions};
+pub use path_set::{BadOffsets, PathSet, Paths};
 pub use read_many::ReadAt;
 pub use scrub::{ScrubReport, WrongBlock, WrongContent};
 pub use tree::MkdirAll;

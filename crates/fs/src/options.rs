@@ -58,6 +58,9 @@ pub struct OpenOptions {
     /// Memory for blocks of the device, in bytes; `None`: a quarter of the machine's. Uncommitted changes add
     /// up to half as much.
     pub cache: Option<u64>,
+    /// Memory for the directory-path table at most, in bytes; `None`: 64 MiB, for half a million
+    /// directories. 0: no table.
+    pub directory_table: Option<u64>,
     /// Time after which changes become durable without a call.
     pub commit_every: Duration,
     /// Access to the host's file (`write` is set from `access`).
@@ -69,6 +72,7 @@ impl Default for OpenOptions {
         OpenOptions {
             access: Access::Write,
             cache: None,
+            directory_table: None,
             // The same as ext4.
             commit_every: Duration::from_secs(5),
             file: FileOptions::default(),

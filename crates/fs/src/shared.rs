@@ -1,5 +1,6 @@
 //! The state that all threads share: the volume, its superblock and its background threads.
 
+use crate::dir_table::DEFAULT_BYTES;
 use crate::error::Result;
 use crate::journal::JournalDamage;
 use crate::options::{Access, OpenOptions};
@@ -53,7 +54,7 @@ pub(crate) struct Work {
 impl Shared {
     pub(crate) fn new(store: Store, superblock: Superblock, options: &OpenOptions) -> Arc<Self> {
         Arc::new_cyclic(|me| Shared {
-            state: VolumeState::new(store, &superblock),
+            state: VolumeState::new(store, &superblock, options.directory_table.unwrap_or(DEFAULT_BYTES)),
             superblock: Mutex::new(superblock),
             access: options.access,
             journal_damage: Mutex::default(),

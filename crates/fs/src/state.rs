@@ -2,6 +2,7 @@
 
 use crate::claims::Claims;
 use crate::counts::VolumeCounts;
+use crate::dir_table::DirectoryTable;
 use crate::holds::Holds;
 use crate::writer::Writer;
 use lanefs_format::superblock::Superblock;
@@ -25,12 +26,15 @@ pub(crate) struct VolumeState {
     root: AtomicU64,
     orphans: AtomicU64,
     pub(crate) holds: Holds,
+    /// Where paths of directories lead.
+    pub(crate) directories: DirectoryTable,
     /// Positions of blocks of the group table and of chunk tables that did not verify.
     bad_tables: Mutex<BTreeSet<u64>>,
 }
 
 impl VolumeState {
-    pub(crate) fn new(store: Store, superblock: &Superblock) -> Self {
+    /// `directory_table`: bytes of the directory-path table at most.
+    pub(crate) fn new(store: Store, superblock: &Superblock, directory_table: u64) -> Self {
         VolumeState {
             store,
             seed: superblock.seed,
@@ -43,6 +47,7 @@ impl VolumeState {
             root: superblock.root.into(),
             orphans: superblock.orphans.into(),
             holds: Holds::default(),
+            directories: DirectoryTable::new(directory_table),
             bad_tables: Mutex::default(),
         }
     }

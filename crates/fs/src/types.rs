@@ -266,3 +266,10 @@ pub struct Resolution {
     /// Its attributes, where [`ResolveOptions::attributes`] requests them.
     pub attr: Option<Attr>,
 }
+
+impl Resolution {
+    /// The result for a path that names no inode.
+    pub fn failed(code: Code) -> Self {
+        Resolution { code, ino: None, kind: None, attr: None }
+    }
+}

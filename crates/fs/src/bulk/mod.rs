@@ -6,7 +6,7 @@ mod engine;
 mod names;
 mod plan;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use crate::dir::{Added, Batch, Built, Head, Home, Lookup, Source, Task};
 pub use apply::Shares;

@@ -13,7 +13,7 @@ use lanefs_format::{BLOCK, BlockKind, Code, DirRoot, INODE_CORE, InodeSize, UNIT
 use lanefs_store::Reader;
 use std::collections::BTreeMap;
 
-struct Plain<'v>(&'v Volume);
+pub(crate) struct Plain<'v>(pub(crate) &'v Volume);
 
 impl Plain<'_> {
     fn core<T>(&self, work: impl FnOnce(&Core<'_>) -> Outcome<T>) -> Result<T, Undecided> {

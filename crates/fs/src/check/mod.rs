@@ -70,6 +70,7 @@ mod xattrs;
 use crate::attempt::Core;
 use crate::error::Result;
 use crate::hints::Hints;
+use crate::moves::MoveCause;
 use crate::options::Access;
 use crate::prealloc::Prealloc;
 use crate::volume::Volume;
@@ -175,6 +176,8 @@ impl Volume {
         self.renew_journal(first.journal)?;
         shared.begin_changes()?;
         self.update_superblock(|_| ())?;
+        // A repair removes names without a look at what they name.
+        let _moving = shared.state.directories.moves.begin(MoveCause::Repair);
         self.repair(writer, first, options)
     }
 

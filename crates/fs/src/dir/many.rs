@@ -13,6 +13,7 @@ use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::Inode;
+use crate::moves::MoveCause;
 use lanefs_format::dir::{
     REGION_LOW, REGION_MAX, REGION_MERGED, entry as e, entry_units, index as x, tree as t,
 };
@@ -427,6 +428,7 @@ pub(crate) fn finish(
     }
     for at in &work.removed {
         let entry = Entry::at(edit.core, *at)?;
+        edit.lose_name(entry.kind(), MoveCause::Batch);
         leaf::free(edit, node, entry.view, entry.units())?;
     }
     for (dummy, lowest) in work.merged.iter().rev() {

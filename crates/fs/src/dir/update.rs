@@ -6,6 +6,7 @@ use super::{region, small};
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::Inode;
+use crate::moves::MoveCause;
 use lanefs_format::{DirRoot, FileKind};
 
 /// Adds a name that is not there.
@@ -33,6 +34,7 @@ pub(crate) fn insert(
 
 /// Removes an entry that [`find`](super::find) returned. Frees the space that it used.
 pub(crate) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> Outcome<()> {
+    edit.lose_name(entry.kind(), MoveCause::Remove);
     match root(&node)? {
         DirRoot::Small(leaf) => small::remove(edit, node, leaf, entry),
         _ => region::remove(edit, node, entry),
@@ -42,6 +44,7 @@ pub(crate) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> 
 /// Makes an entry name another inode (rename onto an existing name, exchange).
 pub(crate) fn replace(edit: &mut Edit<'_>, entry: Entry<'_>, ino: u64, kind: FileKind) {
     use lanefs_format::dir::entry as e;
+    edit.lose_name(entry.kind(), MoveCause::Replace);
     edit.tx.put(entry.view, e::INODE, ino);
     edit.tx.put(entry.view, e::KIND, kind as u8);
 }

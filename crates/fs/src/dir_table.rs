@@ -1,0 +1,515 @@
+//! The directory-path table: from the path of a directory to its inode, in one probe.
+//!
+//! Everything before the last slash of a path is the path of a directory, and few directories hold many files.
+//! The table remembers where such paths lead, so a batch of lookups need not walk them again.
+//!
+//! * **Nothing is believed for a hash.** A slot leads to a record with the whole path, which is compared.
+//! * **Nothing is stale.** Each slot has the epoch of the directory tree ([`moves`](crate::moves)) in which it
+//!   was learned, and is ignored in any other.
+//! * **A record says how far a path leads**: to which directory, after how many bytes. Where a component was
+//!   missing, or was no directory, the walk resumes at that component. So a record of a missing directory
+//!   needs no invalidation when the directory is created.
+//!
+//! Only plain paths are learned: those without symbolic links, `.` and `..`, of a caller without an identity.
+//!
+//! ```text
+//!  hash of (start, path)          bucket: 64 bytes, 4 slots         records: 64-bit words
+//!  low bits  ----------------->  | epoch | tag, record --+--->  directory | start | lengths | text ...
+//!  high half: the tag            | epoch | tag, record   |
+//! ```
+//!
+//! Readers take no lock: all words are atomic, and a reader that overlaps a change of the table notices it by
+//! the epoch. Threads that learn take turns. The memory is bounded: a full table grows to its limit. Then it
+//! keeps what it has, which serves a list of paths that is larger than the table, and forgets everything
+//! after it has refused several times as much.
+
+use crate::moves::{DirectoryMoves, MoveEpoch};
+use lanefs_store::prefetch;
+use parking_lot::Mutex;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use zerocopy::FromZeros;
+
+/// Memory of the table at most, where the options do not say: room for half a million directories.
+pub(crate) const DEFAULT_BYTES: u64 = 64 << 20;
+
+/// Slots of a bucket, which is one cache line.
+const SLOTS: usize = 4;
+
+/// Buckets of the first level. Each level has four times as many as the one before.
+const FIRST: usize = 1 << 10;
+const LEVELS: usize = 10;
+
+/// Words for records for each bucket: half of its slots are in use at most, with 64 bytes of record each.
+const WORDS: usize = 16;
+
+/// Paths that a full table refuses for each that it holds before it begins anew.
+const REFUSED: usize = 4;
+
+/// Bytes of memory for each bucket.
+const BUCKET_BYTES: u64 = (SLOTS * 16 + WORDS * 8) as u64;
+
+/// Words of a record before its text: the directory, the start, the lengths.
+const HEADER: usize = 3;
+
+/// Longest path that is kept, in bytes.
+const MAX_PATH: usize = 1024;
+
+#[derive(FromZeros)]
+#[repr(C)]
+struct Slot {
+    /// Epoch of the slot; 0 while it is empty.
+    epoch: AtomicU64,
+    /// The upper half of the hash, and the index of the record.
+    key: AtomicU64,
+}
+
+#[derive(FromZeros)]
+#[repr(C, align(64))]
+struct Bucket([Slot; SLOTS]);
+
+/// A table of one size.
+struct Level {
+    buckets: Box<[Bucket]>,
+    words: Box<[AtomicU64]>,
+}
+
+impl Level {
+    /// Reserves memory, which the host provides when it is first used; `None` where it has none.
+    fn new(number: usize) -> Option<Level> {
+        let buckets = FIRST << (2 * number);
+        Some(Level {
+            buckets: <[Bucket]>::new_box_zeroed_with_elems(buckets).ok()?,
+            words: <[AtomicU64]>::new_box_zeroed_with_elems(buckets * WORDS).ok()?,
+        })
+    }
+
+    /// Bytes of all levels up to this one.
+    fn bytes(number: usize) -> u64 {
+        (0..=number).map(|level| (FIRST as u64) << (2 * level)).sum::<u64>() * BUCKET_BYTES
+    }
+
+    #[inline(always)]
+    fn bucket(&self, hash: u64) -> &Bucket {
+        &self.buckets[hash as usize & (self.buckets.len() - 1)]
+    }
+
+    /// Paths that the level holds at most.
+    fn capacity(&self) -> usize {
+        self.buckets.len() * SLOTS / 2
+    }
+
+    /// Compares a record with a key; returns where the path leads.
+    #[inline(always)]
+    fn compare(&self, record: u32, key: &PathKey<'_>) -> Option<Known> {
+        let record = self.words.get(record as usize..)?;
+        let (header, text) = record.split_first_chunk::<HEADER>()?;
+        let [dir, start, lengths] = header.each_ref().map(|word| word.load(Ordering::Relaxed));
+        if start != key.start || lengths as u32 as usize != key.path.len() {
+            return None;
+        }
+        let (whole, rest) = key.path.as_chunks::<8>();
+        let equal = whole
+            .iter()
+            .zip(text)
+            .all(|(bytes, word)| u64::from_le_bytes(*bytes) == word.load(Ordering::Relaxed));
+        let last = text.get(whole.len()).map(|word| word.load(Ordering::Relaxed));
+        let is_same = equal && text.len() >= whole.len() && (rest.is_empty() || last == Some(padded(rest)));
+        is_same.then_some(Known { dir, bytes: (lengths >> 32) as u32 })
+    }
+}
+
+/// The last bytes of a text as a word.
+#[inline(always)]
+fn padded(rest: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_le_bytes(bytes)
+}
+
+/// The path of a directory, and the directory in which it starts.
+#[derive(Clone, Copy)]
+pub(crate) struct PathKey<'p> {
+    pub(crate) start: u64,
+    pub(crate) path: &'p [u8],
+}
+
+/// How far a path leads through directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The last directory reached.
+    pub(crate) dir: u64,
+    /// Bytes of the path that lead to it.
+    pub(crate) bytes: u32,
+}
+
+/// The next free word and the number of paths, in one epoch.
+struct Fill {
+    epoch: MoveEpoch,
+    words: usize,
+    paths: usize,
+    /// Paths that found no room since the table was full.
+    refused: usize,
+}
+
+/// Counters of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectoryTableStats {
+    /// Paths of directories in the table.
+    pub paths: u64,
+    /// Bytes of memory reserved.
+    pub bytes: u64,
+    /// Bytes of memory at most.
+    pub limit: u64,
+    /// Lookups whose directory was found with one probe.
+    pub hits: u64,
+    /// Lookups that walked.
+    pub misses: u64,
+}
+
+/// The table of a mounted volume.
+pub(crate) struct DirectoryTable {
+    pub(crate) moves: DirectoryMoves,
+    hasher: foldhash::fast::RandomState,
+    levels: [OnceLock<Level>; LEVELS],
+    /// Number of levels in use; only the last of them has entries of the present epoch.
+    used: AtomicUsize,
+    limit: u64,
+    fill: Mutex<Fill>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl DirectoryTable {
+    /// Returns an empty table that takes at most `limit` bytes.
+    pub(crate) fn new(limit: u64) -> Self {
+        DirectoryTable {
+            moves: DirectoryMoves::default(),
+            hasher: foldhash::fast::RandomState::default(),
+            levels: Default::default(),
+            used: AtomicUsize::new(0),
+            limit,
+            fill: Mutex::new(Fill { epoch: MoveEpoch(0), words: 0, paths: 0, refused: 0 }),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins to use the table for one attempt; `None` while a directory moves, or without a table.
+    #[inline(always)]
+    pub(crate) fn begin(&self) -> Option<TableView<'_>> {
+        if self.limit < Level::bytes(0) {
+            return None;
+        }
+        let epoch = self.moves.epoch()?;
+        let used = self.used.load(Ordering::Acquire);
+        let level = used.checked_sub(1).and_then(|last| self.levels.get(last)?.get());
+        Some(TableView { table: self, level, epoch })
+    }
+
+    /// Counts lookups.
+    pub(crate) fn count(&self, hits: u64, misses: u64) {
+        self.hits.fetch_add(hits, Ordering::Relaxed);
+        self.misses.fetch_add(misses, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> DirectoryTableStats {
+        let fill = self.fill.lock();
+        let is_now = self.moves.epoch() == Some(fill.epoch);
+        DirectoryTableStats {
+            paths: if is_now { fill.paths as u64 } else { 0 },
+            bytes: self.used.load(Ordering::Relaxed).checked_sub(1).map_or(0, Level::bytes),
+            limit: self.limit,
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Adds the next level where the memory allows it. Returns false where it does not. The caller has locked
+    /// `fill`.
+    #[cold]
+    fn grow(&self) -> bool {
+        let used = self.used.load(Ordering::Relaxed);
+        if used >= LEVELS || Level::bytes(used) > self.limit {
+            return false;
+        }
+        let Some(level) = Level::new(used) else { return false };
+        self.levels[used].get_or_init(|| level);
+        self.used.store(used + 1, Ordering::Release);
+        self.moves.forget();
+        true
+    }
+
+    /// Tells whether a full table begins anew: it has refused much more than it holds.
+    #[cold]
+    fn begins_anew(&self, fill: &mut Fill) -> bool {
+        fill.refused += 1;
+        let is_worn = fill.refused > REFUSED * fill.paths.max(1);
+        if is_worn {
+            self.moves.forget();
+        }
+        is_worn
+    }
+}
+
+/// The table, as one attempt sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct TableView<'t> {
+    table: &'t DirectoryTable,
+    level: Option<&'t Level>,
+    epoch: MoveEpoch,
+}
+
+impl TableView<'_> {
+    /// Hashes a key, and prefetches its bucket.
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &PathKey<'_>) -> u64 {
+        let mut hasher = self.table.hasher.build_hasher();
+        hasher.write(key.path);
+        hasher.write_u64(key.start);
+        let hash = hasher.finish();
+        if let Some(level) = self.level {
+            prefetch(std::ptr::from_ref(level.bucket(hash)).cast());
+        }
+        hash
+    }
+
+    /// Returns the record that a hash leads to, and prefetches it.
+    #[inline(always)]
+    pub(crate) fn probe(&self, hash: u64) -> Option<u32> {
+        let level = self.level?;
+        for slot in &level.bucket(hash).0 {
+            // The order matters: a slot gets its key before its epoch.
+            let epoch = slot.epoch.load(Ordering::Acquire);
+            let key = slot.key.load(Ordering::Acquire);
+            if epoch == self.epoch.0 && key >> 32 == hash >> 32 {
+                if let Some(record) = level.words.get(key as u32 as usize..) {
+                    // A record of usual length lies in two lines at most.
+                    prefetch(record.as_ptr().cast());
+                    prefetch(record.as_ptr().wrapping_add(8).cast());
+                }
+                return Some(key as u32);
+            }
+        }
+        None
+    }
+
+    /// Returns how far the path leads, where the record is that of the path.
+    #[inline(always)]
+    pub(crate) fn compare(&self, record: u32, key: &PathKey<'_>) -> Option<Known> {
+        self.level?.compare(record, key)
+    }
+
+    /// True where all that was found is still so. The caller has validated its attempt before.
+    #[inline(always)]
+    pub(crate) fn is_valid(&self) -> bool {
+        self.table.moves.is_now(self.epoch)
+    }
+
+    /// Adds facts of a valid attempt. Those that are known are not added again.
+    pub(crate) fn learn<'p>(&self, facts: impl Iterator<Item = (PathKey<'p>, u64, Known)>) {
+        let mut fill = self.table.fill.lock();
+        // The epochs of those who learn never descend, because they take turns.
+        if !self.is_valid() {
+            return;
+        }
+        debug_assert!(fill.epoch <= self.epoch, "epochs only rise");
+        if fill.epoch != self.epoch {
+            *fill = Fill { epoch: self.epoch, words: 0, paths: 0, refused: 0 };
+        }
+        // A reader of an older epoch that sees a word written below also sees that its epoch has ended.
+        fence(Ordering::Release);
+        for (key, hash, known) in facts {
+            let is_added = self.add(&mut fill, &key, hash, known);
+            if !is_added && (self.table.grow() || self.table.begins_anew(&mut fill)) {
+                // The epoch has ended.
+                return;
+            }
+        }
+    }
+
+    /// Adds one fact. Returns false where there is no room.
+    fn add(&self, fill: &mut Fill, key: &PathKey<'_>, hash: u64, known: Known) -> bool {
+        if key.path.len() > MAX_PATH {
+            return true;
+        }
+        let Some(level) = self.level else { return false };
+        let text = key.path.len().div_ceil(8);
+        if fill.paths >= level.capacity() || fill.words + HEADER + text > level.words.len() {
+            return false;
+        }
+        let slots = &level.bucket(hash).0;
+        let in_use = |slot: &&Slot| slot.epoch.load(Ordering::Relaxed) == self.epoch.0;
+        let record_of = |slot: &Slot| {
+            let entry = slot.key.load(Ordering::Relaxed);
+            (entry >> 32 == hash >> 32).then(|| level.compare(entry as u32, key)).flatten()
+        };
+        let same = slots.iter().filter(in_use).find_map(|slot| Some((slot, record_of(slot)?)));
+        let slot = match same {
+            Some((_, before)) if before == known => return true,
+            Some((slot, _)) => slot,
+            None => match slots.iter().find(|slot| !in_use(slot)) {
+                Some(free) => {
+                    fill.paths += 1;
+                    free
+                }
+                // Any of them gives way.
+                None => &slots[fill.words % SLOTS],
+            },
+        };
+        let record = fill.words;
+        let put = |at: usize, word: u64| level.words[record + at].store(word, Ordering::Relaxed);
+        put(0, known.dir);
+        put(1, key.start);
+        put(2, u64::from(known.bytes) << 32 | key.path.len() as u64);
+        for (at, bytes) in key.path.chunks(8).enumerate() {
+            put(HEADER + at, padded(bytes));
+        }
+        fill.words += HEADER + text;
+        slot.key.store(hash >> 32 << 32 | record as u64, Ordering::Release);
+        slot.epoch.store(self.epoch.0, Ordering::Release);
+        true
+    }
+}
+
+// The index of a record has 32 bits.
+const _: () = assert!((FIRST << (2 * (LEVELS - 1))) * WORDS <= 1 << 32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moves::MoveCause;
+
+    fn key(path: &str) -> PathKey<'_> {
+        PathKey { start: 2, path: path.as_bytes() }
+    }
+
+    fn find(table: &DirectoryTable, key: &PathKey<'_>) -> Option<Known> {
+        let view = table.begin()?;
+        view.compare(view.probe(view.hash(key))?, key).filter(|_| view.is_valid())
+    }
+
+    fn learn(table: &DirectoryTable, key: PathKey<'_>, dir: u64, bytes: u32) {
+        // The first call makes the first level, another one a larger level.
+        for _ in 0..3 {
+            let view = table.begin().expect("no directory moves");
+            let hash = view.hash(&key);
+            view.learn([(key, hash, Known { dir, bytes })].into_iter());
+            if find(table, &key).is_some() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_found_by_its_whole_text_and_its_start() {
+        let table = DirectoryTable::new(DEFAULT_BYTES);
+        let long = "/data/a-long-name-of-a-directory/another-name-of-some-length/x";
+        for (dir, path) in ["/a", "/12345678", "a/b", "/", long].into_iter().enumerate() {
+            assert_eq!(find(&table, &key(path)), None);
+            learn(&table, key(path), dir as u64, path.len() as u32);
+            assert_eq!(find(&table, &key(path)), Some(Known { dir: dir as u64, bytes: path.len() as u32 }));
+        }
+        assert_eq!(find(&table, &key("/b")), None);
+        assert_eq!(find(&table, &key(&long[..long.len() - 1])), None);
+        assert_eq!(find(&table, &PathKey { start: 3, path: b"/a" }), None);
+        learn(&table, key("/a"), 77, 1);
+        assert_eq!(table.stats().paths, 5, "a path has one entry");
+    }
+
+    #[test]
+    fn a_record_is_compared_and_not_believed_for_its_hash() {
+        let table = DirectoryTable::new(DEFAULT_BYTES);
+        learn(&table, key("/data/one"), 7, 9);
+        let view = table.begin().expect("a view");
+        let record = view.probe(view.hash(&key("/data/one"))).expect("a record");
+        for other in ["/data/two", "/data/on", "/data/one1", "/data/onf", ""] {
+            assert_eq!(view.compare(record, &key(other)), None, "{other}");
+        }
+        assert_eq!(view.compare(u32::MAX, &key("/data/one")), None);
+        let last = (FIRST * WORDS) as u32 - 1;
+        assert_eq!(view.compare(last, &key("/data/one")), None);
+    }
+
+    #[test]
+    fn a_move_ends_what_was_known_and_what_is_being_learned() {
+        let table = DirectoryTable::new(DEFAULT_BYTES);
+        learn(&table, key("/a"), 7, 2);
+        let view = table.begin().expect("a view");
+        let moving = table.moves.begin(MoveCause::Remove);
+        assert!(table.begin().is_none() && !view.is_valid());
+        drop(moving);
+        let hash = view.hash(&key("/b"));
+        view.learn([(key("/b"), hash, Known { dir: 8, bytes: 2 })].into_iter());
+        assert_eq!((find(&table, &key("/a")), find(&table, &key("/b"))), (None, None));
+        learn(&table, key("/a"), 9, 2);
+        assert_eq!(find(&table, &key("/a")), Some(Known { dir: 9, bytes: 2 }));
+    }
+
+    #[test]
+    fn a_full_table_grows_to_its_limit_and_then_begins_anew() {
+        let limit = Level::bytes(1);
+        let table = DirectoryTable::new(limit);
+        let paths: Vec<String> = (0..12_000).map(|i| format!("/data/directory-{i}")).collect();
+        let mut most = 0;
+        for (i, path) in paths.iter().enumerate() {
+            learn(&table, key(path), i as u64, path.len() as u32);
+            let known = find(&table, &key(path));
+            assert!(known.is_none_or(|known| known.dir == i as u64));
+            most = most.max(table.stats().paths);
+        }
+        let stats = table.stats();
+        assert_eq!((stats.bytes, stats.limit), (limit, limit));
+        assert!(most > 7_000 && most <= (FIRST * 4 * SLOTS / 2) as u64, "{most} paths");
+        let kept = |paths: &[String]| paths.iter().filter(|path| find(&table, &key(path)).is_some()).count();
+        assert!(kept(&paths[..9_000]) > 5_000, "a full table keeps what it has");
+        for i in 0..50_000 {
+            let path = &paths[7_000 + i % 5_000];
+            learn(&table, key(path), 1, path.len() as u32);
+        }
+        assert!(kept(&paths[7_000..]) > 4_000, "a worn table begins anew");
+    }
+
+    #[test]
+    fn a_table_without_memory_is_none() {
+        assert!(DirectoryTable::new(0).begin().is_none());
+        assert!(DirectoryTable::new(Level::bytes(0) - 1).begin().is_none());
+        assert_eq!(DirectoryTable::new(0).stats(), DirectoryTableStats::default());
+    }
+
+    #[test]
+    fn threads_find_what_is_true_while_others_learn_and_move() {
+        let table = DirectoryTable::new(Level::bytes(0));
+        let truth = AtomicU64::new(0);
+        let paths: Vec<String> = (0..50).map(|i| format!("/data/directory-{i}")).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (table, truth, paths) = (&table, &truth, &paths);
+                scope.spawn(move || {
+                    for i in 0..if cfg!(miri) { 100 } else { 20_000 } {
+                        let key = key(&paths[(i * (thread + 1)) % paths.len()]);
+                        let Some(view) = table.begin() else { continue };
+                        let hash = view.hash(&key);
+                        let known = view.probe(hash).and_then(|record| view.compare(record, &key));
+                        let now = truth.load(Ordering::SeqCst);
+                        // A valid attempt has not overlapped a move, so the truth was this all the time.
+                        if !view.is_valid() {
+                            continue;
+                        }
+                        match known {
+                            Some(known) => assert_eq!(known.dir, now),
+                            None => view.learn([(key, hash, Known { dir: now, bytes: 1 })].into_iter()),
+                        }
+                    }
+                });
+            }
+            for i in 1..if cfg!(miri) { 20 } else { 2_000 } {
+                let moving = table.moves.begin(MoveCause::Remove);
+                truth.store(i, Ordering::SeqCst);
+                drop(moving);
+                std::thread::yield_now();
+            }
+        });
+    }
+}
