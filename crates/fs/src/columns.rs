@@ -1,8 +1,8 @@
 //! Answers to a batch of paths as columns: one array for each value that is asked for.
 //!
 //! A batch of a million answers of which one number is wanted each should write a million numbers. The caller
-//! names the columns and owns their memory: [`Columns`] keeps it from batch to batch, and [`ColumnsMut`] takes
-//! any slices, such as the arrays of another library.
+//! names the columns and owns their memory: [`Columns`] keeps it from batch to batch, and [`ColumnsMut`]
+//! takes any slices, such as the arrays of another library.
 
 use crate::error::{Error, Result};
 use crate::types::{Attr, Ino, Resolution};
@@ -20,10 +20,13 @@ pub trait Rows {
     fn failed(&mut self, row: usize, code: Code);
 }
 
-/// Answers as [`Resolution`]s, and whether these have attributes.
-pub(crate) struct Resolutions<'a> {
-    pub(crate) list: &'a mut [Resolution],
-    pub(crate) attributes: bool,
+/// Answers as [`Resolution`]s.
+#[derive(Debug)]
+pub struct Resolutions<'a> {
+    /// One for each path.
+    pub list: &'a mut [Resolution],
+    /// Fill in [`Resolution::attr`].
+    pub attributes: bool,
 }
 
 impl Rows for Resolutions<'_> {
@@ -131,12 +134,12 @@ macro_rules! columns {
         /// use lanefs::{Column, Columns, CreateOptions, PathSet, ResolveOptions, Volume};
         ///
         /// # fn main() -> lanefs::Result<()> {
-        /// let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default() })?;
-        /// volume.write_file("/a", b"four")?;
+        /// let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default()
+        /// })?; volume.write_file("/a", b"four")?;
         ///
-        /// let paths: PathSet = ["/a", "/b"].into_iter().collect();
-        /// let mut answers = Columns::of(&[Column::Code, Column::Size]);
-        /// let found = volume.resolve_into(&ResolveOptions::default(), &paths, &mut answers.rows(paths.len()))?;
+        /// let paths: PathSet = ["/a", "/b"].into_iter().collect(); let mut answers =
+        /// Columns::of(&[Column::Code, Column::Size]); let found =
+        /// volume.resolve_into(&ResolveOptions::default(), &paths, &mut answers.rows(paths.len()))?;
         /// assert_eq!((found, answers.size()), (1, &[4, 0][..]));
         /// # Ok(())
         /// # }

@@ -1,14 +1,17 @@
 //! The directory-path table: from the path of a directory to its inode, in one probe.
 //!
-//! Everything before the last slash of a path is the path of a directory, and few directories hold many files.
-//! The table remembers where such paths lead, so a batch of lookups need not walk them again.
+//! Everything before the last slash of a path is the path of a directory, and few directories hold many
+//! files. The table remembers where such paths lead, so a batch of lookups need not walk them again.
 //!
 //! * **Nothing is believed for a hash.** A slot leads to a record with the whole path, which is compared.
-//! * **Nothing is stale.** Each slot has the epoch of the directory tree ([`moves`](crate::moves)) in which it
-//!   was learned, and is ignored in any other.
+//! * **Nothing is stale.** Each slot has the epoch of the directory tree ([`moves`](crate::moves)) in which
+//!   it was learned, and is ignored in any other.
 //! * **A record says how far a path leads**: to which directory, after how many bytes. Where a component was
 //!   missing, or was no directory, the walk resumes at that component. So a record of a missing directory
 //!   needs no invalidation when the directory is created.
+//!
+//! * **Few moves matter.** A directory through which no known path leads may move without an end of the
+//!   epoch. [`Passed`] is a set of the others.
 //!
 //! Only plain paths are learned: those without symbolic links, `.` and `..`, of a caller without an identity.
 //!
@@ -23,7 +26,7 @@
 //! keeps what it has, which serves a list of paths that is larger than the table, and forgets everything
 //! after it has refused several times as much.
 
-use crate::moves::{DirectoryMoves, MoveEpoch};
+use crate::moves::{DirectoryMoves, MoveCause, MoveEpoch, Moving};
 use lanefs_store::prefetch;
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, Hasher};
@@ -43,6 +46,13 @@ const LEVELS: usize = 10;
 
 /// Words for records for each bucket: half of its slots are in use at most, with 64 bytes of record each.
 const WORDS: usize = 16;
+
+/// Bounds of the misses of an epoch before anything is learned, while epochs end before they pay.
+const LEAST_PATIENCE: u64 = 1 << 12;
+const MOST_PATIENCE: u64 = 1 << 22;
+
+/// Paths whose loss teaches nothing.
+const FEW: u64 = 64;
 
 /// Paths that a full table refuses for each that it holds before it begins anew.
 const REFUSED: usize = 4;
@@ -128,6 +138,48 @@ fn padded(rest: &[u8]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
+/// The directories through which paths in the table lead, or have led: a set of hashes of inode numbers,
+/// which never loses a member. A member too many ends an epoch for nothing.
+struct Passed(OnceLock<Box<[AtomicU64]>>);
+
+impl Passed {
+    /// Words of 64 bits each: half a megabyte, of which the host provides what is used.
+    const WORDS: usize = 1 << 16;
+
+    fn new() -> Self {
+        Passed(OnceLock::new())
+    }
+
+    #[inline(always)]
+    fn bit(ino: u64) -> (usize, u64) {
+        // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4).
+        let hash = ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 42;
+        ((hash >> 6) as usize, 1 << (hash & 63))
+    }
+
+    #[inline(always)]
+    fn add(&self, ino: u64) {
+        let words =
+            self.0.get_or_init(|| <[AtomicU64]>::new_box_zeroed_with_elems(Self::WORDS).unwrap_or_default());
+        let (word, bit) = Self::bit(ino);
+        if let Some(word) = words.get(word)
+            && word.load(Ordering::SeqCst) & bit == 0
+        {
+            word.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    fn has(&self, ino: u64) -> bool {
+        let (word, bit) = Self::bit(ino);
+        // Without memory for the set, every directory is a member.
+        self.0
+            .get()
+            .is_some_and(|words| words.get(word).is_none_or(|word| word.load(Ordering::SeqCst) & bit != 0))
+    }
+}
+
+const _: () = assert!(Passed::WORDS * 64 == 1 << (64 - 42));
+
 /// The path of a directory, and the directory in which it starts.
 #[derive(Clone, Copy)]
 pub(crate) struct PathKey<'p> {
@@ -151,6 +203,24 @@ struct Fill {
     paths: usize,
     /// Paths that found no room since the table was full.
     refused: usize,
+    /// Hits and misses of the table when the epoch began.
+    hits: u64,
+    misses: u64,
+    /// Misses of an epoch before anything is learned: it grows while epochs end before they pay.
+    patience: u64,
+}
+
+impl Fill {
+    /// Begins an epoch.
+    fn renew(&mut self, epoch: MoveEpoch, hits: u64, misses: u64) {
+        let (learned, gained) = (self.paths as u64, hits - self.hits);
+        if learned > FEW && gained < learned {
+            self.patience = (2 * self.patience).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+        } else if learned > 0 {
+            self.patience /= 2;
+        }
+        *self = Fill { epoch, words: 0, paths: 0, refused: 0, hits, misses, patience: self.patience };
+    }
 }
 
 /// Counters of the table.
@@ -176,7 +246,10 @@ pub(crate) struct DirectoryTable {
     /// Number of levels in use; only the last of them has entries of the present epoch.
     used: AtomicUsize,
     limit: u64,
+    passed: Passed,
     fill: Mutex<Fill>,
+    /// The last epoch in which something was learned.
+    learned: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -190,7 +263,17 @@ impl DirectoryTable {
             levels: Default::default(),
             used: AtomicUsize::new(0),
             limit,
-            fill: Mutex::new(Fill { epoch: MoveEpoch(0), words: 0, paths: 0, refused: 0 }),
+            passed: Passed::new(),
+            fill: Mutex::new(Fill {
+                epoch: MoveEpoch(0),
+                words: 0,
+                paths: 0,
+                refused: 0,
+                hits: 0,
+                misses: 0,
+                patience: 0,
+            }),
+            learned: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -205,7 +288,21 @@ impl DirectoryTable {
         let epoch = self.moves.epoch()?;
         let used = self.used.load(Ordering::Acquire);
         let level = used.checked_sub(1).and_then(|last| self.levels.get(last)?.get());
-        Some(TableView { table: self, level, epoch })
+        let is_empty = self.learned.load(Ordering::Relaxed) != epoch.0;
+        Some(TableView { table: self, level, is_empty, epoch })
+    }
+
+    /// Counts a change that takes names from these directories, as a move, where a path in the table leads
+    /// through one of them. The change is about to be published, and has locked all that it changes.
+    pub(crate) fn begin_move(&self, moved: &[(MoveCause, u64)]) -> Option<Moving<'_>> {
+        if moved.is_empty() {
+            return None;
+        }
+        // A walk that learns adds its directories and then validates. Either it is seen here, or it sees the
+        // locks of this change.
+        fence(Ordering::SeqCst);
+        let (cause, _) = moved.iter().find(|(_, ino)| self.passed.has(*ino))?;
+        self.moves.begin(*cause)
     }
 
     /// Counts lookups.
@@ -258,21 +355,40 @@ impl DirectoryTable {
 pub(crate) struct TableView<'t> {
     table: &'t DirectoryTable,
     level: Option<&'t Level>,
+    /// Nothing was learned in this epoch so far.
+    is_empty: bool,
     epoch: MoveEpoch,
 }
 
 impl TableView<'_> {
-    /// Hashes a key, and prefetches its bucket.
+    /// Hashes a key.
     #[inline(always)]
-    pub(crate) fn hash(&self, key: &PathKey<'_>) -> u64 {
+    fn hash(&self, key: &PathKey<'_>) -> u64 {
         let mut hasher = self.table.hasher.build_hasher();
         hasher.write(key.path);
         hasher.write_u64(key.start);
-        let hash = hasher.finish();
-        if let Some(level) = self.level {
-            prefetch(std::ptr::from_ref(level.bucket(hash)).cast());
-        }
-        hash
+        hasher.finish()
+    }
+
+    /// Hashes a key, and prefetches its bucket; `None` where the table is empty.
+    #[inline(always)]
+    pub(crate) fn prepare(&self, key: &PathKey<'_>) -> Option<u64> {
+        let level = self.level.filter(|_| !self.is_empty)?;
+        let hash = self.hash(key);
+        prefetch(std::ptr::from_ref(level.bucket(hash)).cast());
+        Some(hash)
+    }
+
+    /// Notes that a walk leads through a directory.
+    #[inline(always)]
+    pub(crate) fn pass(&self, dir: u64) {
+        self.table.passed.add(dir);
+    }
+
+    /// Ends the walks of an attempt, before it is validated.
+    #[inline(always)]
+    pub(crate) fn end_walks(&self) {
+        fence(Ordering::SeqCst);
     }
 
     /// Returns the record that a hash leads to, and prefetches it.
@@ -308,22 +424,29 @@ impl TableView<'_> {
     }
 
     /// Adds facts of a valid attempt. Those that are known are not added again.
-    pub(crate) fn learn<'p>(&self, facts: impl Iterator<Item = (PathKey<'p>, u64, Known)>) {
+    pub(crate) fn learn<'p>(&self, facts: impl Iterator<Item = (PathKey<'p>, Known)>) {
         let mut fill = self.table.fill.lock();
         // The epochs of those who learn never descend, because they take turns.
         if !self.is_valid() {
             return;
         }
         debug_assert!(fill.epoch <= self.epoch, "epochs only rise");
+        let (hits, misses) =
+            (self.table.hits.load(Ordering::Relaxed), self.table.misses.load(Ordering::Relaxed));
         if fill.epoch != self.epoch {
-            *fill = Fill { epoch: self.epoch, words: 0, paths: 0, refused: 0 };
+            fill.renew(self.epoch, hits, misses);
         }
+        if misses - fill.misses < fill.patience {
+            return;
+        }
+        self.table.learned.store(self.epoch.0, Ordering::Relaxed);
         // A reader of an older epoch that sees a word written below also sees that its epoch has ended.
         fence(Ordering::Release);
-        for (key, hash, known) in facts {
-            let is_added = self.add(&mut fill, &key, hash, known);
+        for (key, known) in facts {
+            let is_added = self.add(&mut fill, &key, self.hash(&key), known);
             if !is_added && (self.table.grow() || self.table.begins_anew(&mut fill)) {
-                // The epoch has ended.
+                // The epoch has ended, and not by a move.
+                fill.paths = 0;
                 return;
             }
         }
@@ -379,7 +502,6 @@ const _: () = assert!((FIRST << (2 * (LEVELS - 1))) * WORDS <= 1 << 32);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::moves::MoveCause;
 
     fn key(path: &str) -> PathKey<'_> {
         PathKey { start: 2, path: path.as_bytes() }
@@ -387,15 +509,14 @@ mod tests {
 
     fn find(table: &DirectoryTable, key: &PathKey<'_>) -> Option<Known> {
         let view = table.begin()?;
-        view.compare(view.probe(view.hash(key))?, key).filter(|_| view.is_valid())
+        view.compare(view.probe(view.prepare(key)?)?, key).filter(|_| view.is_valid())
     }
 
     fn learn(table: &DirectoryTable, key: PathKey<'_>, dir: u64, bytes: u32) {
         // The first call makes the first level, another one a larger level.
         for _ in 0..3 {
             let view = table.begin().expect("no directory moves");
-            let hash = view.hash(&key);
-            view.learn([(key, hash, Known { dir, bytes })].into_iter());
+            view.learn([(key, Known { dir, bytes })].into_iter());
             if find(table, &key).is_some() {
                 return;
             }
@@ -440,11 +561,51 @@ mod tests {
         let moving = table.moves.begin(MoveCause::Remove);
         assert!(table.begin().is_none() && !view.is_valid());
         drop(moving);
-        let hash = view.hash(&key("/b"));
-        view.learn([(key("/b"), hash, Known { dir: 8, bytes: 2 })].into_iter());
+        view.learn([(key("/b"), Known { dir: 8, bytes: 2 })].into_iter());
         assert_eq!((find(&table, &key("/a")), find(&table, &key("/b"))), (None, None));
         learn(&table, key("/a"), 9, 2);
         assert_eq!(find(&table, &key("/a")), Some(Known { dir: 9, bytes: 2 }));
+    }
+
+    #[test]
+    fn a_move_of_a_directory_that_no_path_passes_ends_nothing() {
+        let table = DirectoryTable::new(DEFAULT_BYTES);
+        assert!(table.begin_move(&[(MoveCause::Remove, 7)]).is_none(), "no path is known");
+        table.begin().expect("a view").pass(7);
+        learn(&table, key("/a"), 7, 2);
+        assert!(table.begin_move(&[]).is_none() && table.begin_move(&[(MoveCause::Remove, 8)]).is_none());
+        assert!(find(&table, &key("/a")).is_some());
+        drop(table.begin_move(&[(MoveCause::Remove, 8), (MoveCause::Replace, 7)]).expect("a move"));
+        assert!(find(&table, &key("/a")).is_none());
+    }
+
+    #[test]
+    fn a_table_whose_epochs_end_early_waits_before_it_learns() {
+        let table = DirectoryTable::new(DEFAULT_BYTES);
+        let paths: Vec<String> = (0..2 * FEW).map(|i| format!("/data/directory-{i}")).collect();
+        let learn_all = || paths.iter().for_each(|path| learn(&table, key(path), 7, 2));
+        let patience = || table.fill.lock().patience;
+        learn_all();
+        let mut rounds = 0;
+        while patience() < LEAST_PATIENCE * 4 {
+            drop(table.moves.begin(MoveCause::Remove));
+            learn(&table, key(&paths[0]), 7, 2);
+            table.count(0, patience());
+            learn_all();
+            rounds += 1;
+            assert!(rounds < 20, "no patience is learned");
+        }
+        drop(table.moves.begin(MoveCause::Remove));
+        learn_all();
+        assert_eq!(find(&table, &key(&paths[0])), None, "it waits");
+        table.count(0, 2 * patience());
+        learn_all();
+        assert!(find(&table, &key(&paths[0])).is_some(), "an epoch that lasts pays");
+        let before = patience();
+        table.count(4 * FEW, 0);
+        drop(table.moves.begin(MoveCause::Remove));
+        learn_all();
+        assert!(patience() < before, "patience is lost again");
     }
 
     #[test]
@@ -490,8 +651,8 @@ mod tests {
                     for i in 0..if cfg!(miri) { 100 } else { 20_000 } {
                         let key = key(&paths[(i * (thread + 1)) % paths.len()]);
                         let Some(view) = table.begin() else { continue };
-                        let hash = view.hash(&key);
-                        let known = view.probe(hash).and_then(|record| view.compare(record, &key));
+                        let record = view.prepare(&key).and_then(|hash| view.probe(hash));
+                        let known = record.and_then(|record| view.compare(record, &key));
                         let now = truth.load(Ordering::SeqCst);
                         // A valid attempt has not overlapped a move, so the truth was this all the time.
                         if !view.is_valid() {
@@ -499,7 +660,7 @@ mod tests {
                         }
                         match known {
                             Some(known) => assert_eq!(known.dir, now),
-                            None => view.learn([(key, hash, Known { dir: now, bytes: 1 })].into_iter()),
+                            None => view.learn([(key, Known { dir: now, bytes: 1 })].into_iter()),
                         }
                     }
                 });

@@ -25,8 +25,8 @@ pub(crate) struct Edit<'v> {
     pub(crate) freed: &'v mut Vec<Freed>,
     /// False where the volume is so full that the orphan directory cannot grow.
     pub(crate) may_list: bool,
-    /// A directory loses a name: facts about paths end with this change.
-    moves: Option<MoveCause>,
+    /// Directories that lose a name: facts about paths through them end with this change.
+    moves: SmallVec<[(MoveCause, u64); 2]>,
     /// The writer's number.
     number: u8,
     /// Directories whose contents change.
@@ -50,7 +50,7 @@ impl<'v> Edit<'v> {
             prealloc: PreallocTxn::new(&mut writer.prealloc),
             freed: &mut writer.freed,
             may_list: true,
-            moves: None,
+            moves: SmallVec::new(),
             number,
             stamps: SmallVec::new(),
             writer_hints: &mut writer.hints,
@@ -81,12 +81,12 @@ impl<'v> Edit<'v> {
         self.stamps.push(inode);
     }
 
-    /// Notes that the name of an inode of this kind leads elsewhere, or nowhere, after the change.
+    /// Notes that the name of this inode leads elsewhere, or nowhere, after the change.
     #[inline(always)]
-    pub(crate) fn lose_name(&mut self, kind: Outcome<FileKind>, cause: MoveCause) {
+    pub(crate) fn lose_name(&mut self, ino: u64, kind: Outcome<FileKind>, cause: MoveCause) {
         // A damaged entry may have been a directory's.
         if kind.unwrap_or(FileKind::Directory) == FileKind::Directory {
-            self.moves = Some(cause);
+            self.moves.push((cause, ino));
         }
     }
 
@@ -130,7 +130,7 @@ impl<'v> Edit<'v> {
         *self.writer_counts += self.counts;
         self.core.state.counts.publish(self.number, *self.writer_counts);
         self.prealloc.keep();
-        let _moving = self.moves.and_then(|cause| self.core.state.directories.moves.begin(cause));
+        let _moving = self.core.state.directories.begin_move(&self.moves);
         self.tx.commit();
     }
 

@@ -69,7 +69,7 @@ impl DirectoryMoves {
     /// True where no directory has moved since this epoch began. The caller has validated its attempt before.
     #[inline(always)]
     pub(crate) fn is_now(&self, epoch: MoveEpoch) -> bool {
-        // Whatever a writer published, and the caller has read, was published after the move was counted.
+        // A writer counts its move before it publishes anything that the caller may have read.
         fence(Ordering::Acquire);
         self.begun.load(Ordering::SeqCst) == epoch.0
     }

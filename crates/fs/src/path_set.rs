@@ -293,6 +293,13 @@ impl<'t> Paths<'t> {
         (0..self.len()).map(move |index| paths.get(index).unwrap_or(&[]))
     }
 
+    /// The range of each path in [`text`](Self::text).
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> + use<'t> {
+        let (paths, first) = (*self, self.offsets.at(0).unwrap_or(0));
+        let at = move |index| paths.offsets.at(index).map_or(0, |offset| (offset - first) as usize);
+        (0..self.len()).map(move |index| at(index)..at(index + 1) - usize::from(paths.gap))
+    }
+
     /// Returns some of the paths.
     ///
     /// # Panics
@@ -331,6 +338,8 @@ mod tests {
         let paths = paths.into();
         assert_eq!(paths.iter().len(), paths.len());
         assert_eq!(paths.get(paths.len()), None);
+        let texts = paths.ranges().map(|range| &paths.text()[range]);
+        assert!(texts.eq(paths.iter()), "ranges of the text");
         paths.iter().collect()
     }
 

@@ -52,6 +52,7 @@ pub(super) struct LookupBatch<'s, 'p> {
     start: &'s Start<'s>,
     attributes: bool,
     paths: Option<Paths<'p>>,
+    table: Option<TableView<'s>>,
     prefixes: Prefixes<'p>,
     names: Vec<&'p [u8]>,
     hashes: Vec<u32>,
@@ -71,6 +72,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
             start,
             attributes,
             paths: None,
+            table: None,
             prefixes: Prefixes::default(),
             names: Vec::new(),
             hashes: Vec::new(),
@@ -115,12 +117,12 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
     pub(super) fn resolve(
         &mut self,
         core: &Core<'_>,
-        table: Option<TableView<'_>>,
+        table: Option<TableView<'s>>,
         paths: Paths<'p>,
         first: usize,
         rows: &mut impl Rows,
     ) {
-        self.paths = Some(paths);
+        (self.paths, self.table) = (Some(paths), table);
         self.prefixes.0.clear();
         self.names.clear();
         self.hashes.clear();
@@ -131,14 +133,17 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         {
             return;
         }
-        let waiting = self.split(core, table, paths);
+        let waiting = self.split(core, paths);
         hash_all(core.seed, &self.names, &mut self.hashes);
         debug_assert_eq!(self.names.len(), self.hashes.len(), "a hash for each name");
         self.fly(core, waiting, &mut Sink { rows, first });
+        if let Some(table) = &self.table {
+            table.end_walks();
+        }
     }
 
     /// Splits the plain paths into the components that must be walked, and returns a lane for each.
-    fn split(&mut self, core: &Core<'_>, table: Option<TableView<'_>>, paths: Paths<'p>) -> Vec<Lane> {
+    fn split(&mut self, core: &Core<'_>, paths: Paths<'p>) -> Vec<Lane> {
         // A name with a NUL is refused without a lookup. Hardly any block has one.
         let has_nul = memchr::memchr(0, paths.text()).is_some();
         let mut parts = [None; BLOCK_OF_PATHS];
@@ -147,7 +152,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
                 *part = self.prefixes.split(self.start, path);
             }
         }
-        if let Some(table) = &table {
+        if let Some(table) = &self.table {
             self.prefixes.probe(core, table);
         }
         let mut waiting = Vec::with_capacity(paths.len());
@@ -360,6 +365,9 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
                 lanes.found.push(entered);
             }
             FileKind::Directory => {
+                if let Some(table) = &self.table {
+                    table.pass(ino);
+                }
                 core.store.prefetch(inode.wrapping_add(core.store.inode_size().dir_root().offset as u64));
                 lanes.directories.push(entered);
             }

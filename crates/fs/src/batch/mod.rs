@@ -113,9 +113,9 @@ impl Volume {
 
     /// Resolves the paths of a block: the plain ones in one attempt, or in several small ones while writers
     /// are active, because a conflict with a writer discards the whole attempt; the others one by one.
-    fn resolve_block<'p>(
-        &self,
-        batch: &mut LookupBatch<'_, 'p>,
+    fn resolve_block<'s, 'p>(
+        &'s self,
+        batch: &mut LookupBatch<'s, 'p>,
         block: Paths<'p>,
         first: usize,
         rows: &mut impl Rows,
@@ -141,9 +141,9 @@ impl Volume {
     }
 
     /// Makes one attempt at a block. Returns false where a directory has moved meanwhile: then nothing holds.
-    fn attempt<'p>(
-        &self,
-        batch: &mut LookupBatch<'_, 'p>,
+    fn attempt<'s, 'p>(
+        &'s self,
+        batch: &mut LookupBatch<'s, 'p>,
         paths: Paths<'p>,
         first: usize,
         rows: &mut impl Rows,

@@ -11,7 +11,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Everything before the last slash of a path, which several paths may share.
 pub(super) struct Prefix<'p> {
     pub(super) key: PathKey<'p>,
-    hash: u64,
+    hash: Option<u64>,
     record: Option<u32>,
     /// How far the table leads.
     pub(super) known: Known,
@@ -29,8 +29,8 @@ impl Prefix<'_> {
     }
 
     /// Returns a fact for the table, with its key.
-    pub(super) fn fact(&self) -> Option<(PathKey<'_>, u64, Known)> {
-        self.learned.filter(|learned| *learned != self.known).map(|known| (self.key, self.hash, known))
+    pub(super) fn fact(&self) -> Option<(PathKey<'_>, Known)> {
+        self.learned.filter(|learned| *learned != self.known).map(|known| (self.key, known))
     }
 }
 
@@ -59,7 +59,7 @@ impl<'p> Prefixes<'p> {
             Some(last) if last.key.start == key.start && last.key.path == prefix => last.paths += 1,
             _ => {
                 let known = Known { dir: key.start, bytes: 0 };
-                self.0.push(Prefix { key, hash: 0, record: None, known, learned: None, paths: 1 });
+                self.0.push(Prefix { key, hash: None, record: None, known, learned: None, paths: 1 });
             }
         }
         Some((self.0.len() as u32 - 1, name))
@@ -69,10 +69,10 @@ impl<'p> Prefixes<'p> {
     /// fetched at the same time.
     pub(super) fn probe(&mut self, core: &Core<'_>, table: &TableView<'_>) {
         for prefix in &mut self.0 {
-            prefix.hash = table.hash(&prefix.key);
+            prefix.hash = table.prepare(&prefix.key);
         }
         for prefix in &mut self.0 {
-            prefix.record = table.probe(prefix.hash);
+            prefix.record = prefix.hash.and_then(|hash| table.probe(hash));
         }
         let size = core.store.inode_size();
         for prefix in &mut self.0 {

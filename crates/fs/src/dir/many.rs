@@ -428,7 +428,7 @@ pub(crate) fn finish(
     }
     for at in &work.removed {
         let entry = Entry::at(edit.core, *at)?;
-        edit.lose_name(entry.kind(), MoveCause::Batch);
+        edit.lose_name(entry.ino(), entry.kind(), MoveCause::Batch);
         leaf::free(edit, node, entry.view, entry.units())?;
     }
     for (dummy, lowest) in work.merged.iter().rev() {

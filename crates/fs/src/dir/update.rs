@@ -34,7 +34,7 @@ pub(crate) fn insert(
 
 /// Removes an entry that [`find`](super::find) returned. Frees the space that it used.
 pub(crate) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> Outcome<()> {
-    edit.lose_name(entry.kind(), MoveCause::Remove);
+    edit.lose_name(entry.ino(), entry.kind(), MoveCause::Remove);
     match root(&node)? {
         DirRoot::Small(leaf) => small::remove(edit, node, leaf, entry),
         _ => region::remove(edit, node, entry),
@@ -44,7 +44,7 @@ pub(crate) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> 
 /// Makes an entry name another inode (rename onto an existing name, exchange).
 pub(crate) fn replace(edit: &mut Edit<'_>, entry: Entry<'_>, ino: u64, kind: FileKind) {
     use lanefs_format::dir::entry as e;
-    edit.lose_name(entry.kind(), MoveCause::Replace);
+    edit.lose_name(entry.ino(), entry.kind(), MoveCause::Replace);
     edit.tx.put(entry.view, e::INODE, ino);
     edit.tx.put(entry.view, e::KIND, kind as u8);
 }
