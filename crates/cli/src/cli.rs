@@ -32,6 +32,9 @@ pub struct Cli {
     /// Memory for unchanged blocks of the volume: 256M, 8G [default: a quarter of the machine's memory]
     #[arg(long, global = true, value_name = "SIZE", value_parser = crate::size::parse_size)]
     pub cache: Option<u64>,
+    /// Memory for the paths of directories that lookups remember; 0 for none [default: 64M]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = crate::size::parse_size)]
+    pub directory_table: Option<u64>,
     /// The command.
     #[command(subcommand)]
     pub command: Program,

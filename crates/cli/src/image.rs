@@ -57,8 +57,8 @@ impl Image {
                 Volume::create_memory(&CreateOptions { size: *size, ..CreateOptions::default() })
             }
             Image::Path(path) => {
-                let cache = CACHE.get().copied();
-                Volume::open(path, OpenOptions { access, cache, ..OpenOptions::default() })
+                let (cache, directory_table) = (cache(), directory_table());
+                Volume::open(path, OpenOptions { access, cache, directory_table, ..OpenOptions::default() })
             }
         }
         .map_err(|error| self.failure(&error))
@@ -113,6 +113,19 @@ pub fn set_cache(bytes: u64) {
 /// The memory that [`set_cache`] set.
 pub fn cache() -> Option<u64> {
     CACHE.get().copied()
+}
+
+/// Memory for the directory-path table of a volume in bytes, if the command line sets it.
+static DIRECTORY_TABLE: OnceLock<u64> = OnceLock::new();
+
+/// Sets the memory in bytes for the directory-path table of volumes that are opened from now on.
+pub fn set_directory_table(bytes: u64) {
+    let _ = DIRECTORY_TABLE.set(bytes);
+}
+
+/// The memory that [`set_directory_table`] set.
+pub fn directory_table() -> Option<u64> {
+    DIRECTORY_TABLE.get().copied()
 }
 
 /// The clap parser of an IMAGE argument.

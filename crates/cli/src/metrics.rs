@@ -10,6 +10,7 @@ pub fn text(volume: &Volume, counters: &Statistics) -> String {
     let mut out = String::new();
     push_operations(&mut out, counters);
     push_cache(&mut out, volume);
+    push_directory_table(&mut out, volume);
     push_space(&mut out, volume);
     push_state(&mut out, volume);
     out
@@ -63,6 +64,20 @@ fn push_cache(out: &mut String, volume: &Volume) {
             "Bytes copied from the journal to their positions.",
             stats.in_place_bytes,
         ),
+    ] {
+        one(out, name, kind, help, value);
+    }
+}
+
+fn push_directory_table(out: &mut String, volume: &Volume) {
+    let stats = volume.directory_table();
+    let (counter, gauge) = ("counter", "gauge");
+    for (name, kind, help, value) in [
+        ("directory_table_paths", gauge, "Paths of directories that lookups remember.", stats.paths),
+        ("directory_table_bytes", gauge, "Memory of the directory-path table.", stats.bytes),
+        ("directory_table_allowed_bytes", gauge, "Memory that the table may take.", stats.limit),
+        ("directory_table_hits_total", counter, "Lookups whose directory was known.", stats.hits),
+        ("directory_table_misses_total", counter, "Lookups that walked.", stats.misses),
     ] {
         one(out, name, kind, help, value);
     }

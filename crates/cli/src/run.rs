@@ -25,6 +25,7 @@ pub fn main() -> ExitCode {
                 interrupt::install();
             }
             cli.cache.into_iter().for_each(crate::image::set_cache);
+            cli.directory_table.into_iter().for_each(crate::image::set_directory_table);
             execute(cli.command)
         }
         Err(error) => {

@@ -9,7 +9,10 @@
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
 
-layout(buffer_reference, std430, buffer_reference_align = 16) restrict buffer Answers { LookupAnswer answer[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict buffer Answers {
+    AnswersHeader header;
+    LookupAnswer answer[];
+};
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly buffer Cores { uint64_t quad[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Fills {
     FillsHeader header;
@@ -87,11 +90,13 @@ LookupAnswer resolve(uint start, uint length, LookupAnswer state) {
     if (length > MAX_PATH) {
         return failed(CODE_NOT_RESIDENT);
     }
-    Rest rest = Rest(p.text + uint64_t(start), 0u, length);
+    // Text is read by words.
+    uint first = start & 3u;
+    Rest rest = Rest(p.text + uint64_t(start - first), first, first + length);
     Rest outer[MAX_DEPTH];
     uint depth = 0u;
     uint followed = 0u;
-    uint64_t dir = text_byte(rest.text, 0u) == 0x2fu ? p.root : p.base;
+    uint64_t dir = text_byte(rest.text, first) == 0x2fu ? p.root : p.base;
     uint kind = KIND_DIRECTORY;
     // The host, or an entry, has said that `dir` is a directory.
     bool is_known = true;
@@ -230,6 +235,9 @@ void main() {
                 to.quad[k] = from.quad[k];
             }
         }
+    }
+    if ((answer.code & 0xffu) == CODE_UNFINISHED) {
+        atomicAdd(Answers(p.answers).header.unfinished, 1u, gl_ScopeQueueFamily, 0, 0);
     }
     Answers(p.answers).answer[i] = answer;
 }

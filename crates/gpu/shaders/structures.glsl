@@ -17,7 +17,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint64_t starts;
     // Address of text, or of a block that only some kernels have.
     uint64_t text;
-    // Address of the results.
+    // Address of the results; those of lookups have an `AnswersHeader`.
     uint64_t answers;
     // Address of the first INODE_SIZE bytes of each inode found; 0 where no caller wants them.
     uint64_t cores;
@@ -62,10 +62,18 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
 
 // A path in the text of a batch.
 struct PathRange {
-    // Offset in the text, a multiple of 4.
+    // Offset in the text.
     uint start;
     // Length in bytes.
     uint bytes;
+};
+
+// Header of the results of the lookups.
+struct AnswersHeader {
+    // Lookups that another dispatch must resume.
+    uint unfinished;
+    // Unused.
+    uint spare[3];
 };
 
 // Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and

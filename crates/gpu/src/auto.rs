@@ -1,7 +1,8 @@
 //! The choice of an engine for each batch, by the measured costs of both.
 
 use crate::mirrored::{Mirrored, Report};
-use lanefs::{Caller, Resolution, ResolveOptions, Volume};
+use lanefs::format::Code;
+use lanefs::{Caller, ColumnsMut, PathSet, Paths, Resolution, Resolutions, ResolveOptions, Rows, Volume};
 use parking_lot::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -101,28 +102,57 @@ impl<'g, 'v> Auto<'g, 'v> {
         Ok(Auto { mirrored, threads: threads.max(1), costs })
     }
 
-    /// Resolves paths by the engine that is likely to be the faster one.
+    /// Resolves paths by the engine that is likely to be the faster one. The paths are copied into a
+    /// [`PathSet`] first.
     ///
     /// # Errors
     /// An error of the volume.
-    pub fn resolve_batch<P: AsRef<[u8]> + Sync>(
+    pub fn resolve_batch<P: AsRef<[u8]>>(
         &self,
         options: &ResolveOptions,
         paths: &[P],
     ) -> lanefs::Result<(Vec<Resolution>, Report)> {
+        let paths: PathSet = paths.iter().collect();
+        let mut list = vec![Resolution::failed(Code::NotResident); paths.len()];
+        let mut rows = Resolutions { list: &mut list, attributes: options.attributes };
+        let report = self.resolve_rows(options, paths.view(), &mut rows)?;
+        Ok((list, report))
+    }
+
+    /// As [`Mirrored::resolve_into`], by the engine that is likely to be the faster one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resolve_into<'p>(
+        &self,
+        options: &ResolveOptions,
+        paths: impl Into<Paths<'p>>,
+        columns: &mut ColumnsMut<'_>,
+    ) -> lanefs::Result<Report> {
+        let paths = paths.into();
+        columns.check(paths.len())?;
+        self.resolve_rows(options, paths, columns)
+    }
+
+    fn resolve_rows(
+        &self,
+        options: &ResolveOptions,
+        paths: Paths<'_>,
+        rows: &mut impl Rows,
+    ) -> lanefs::Result<Report> {
         let engine = self.choose(paths.len());
         let begin = Instant::now();
-        let answers = match engine {
-            Engine::Gpu => self.mirrored.resolve_batch(options, paths)?,
+        let report = match engine {
+            Engine::Gpu => self.mirrored.resolve_rows(options, paths, rows)?,
             Engine::Cpu => {
-                let answers = self.mirrored.volume().resolve_batch(options, paths)?;
-                (answers, Report { by_host: paths.len() as u64, ..Report::default() })
+                let found = self.mirrored.volume().resolve_rows(options, paths, rows)? as u64;
+                Report { by_host: paths.len() as u64, found, ..Report::default() }
             }
         };
         let mut costs = self.costs();
         let cost = if engine == Engine::Gpu { &mut costs.gpu } else { &mut costs.cpu };
         cost.learn(paths.len(), begin.elapsed());
-        Ok(answers)
+        Ok(report)
     }
 
     /// Returns the measured costs: of the CPU engine on one thread, and of the device.

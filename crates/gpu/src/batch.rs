@@ -4,19 +4,19 @@
 use crate::cache::DirectoryCache;
 use crate::error::Result;
 use crate::kernels::Kernels;
-use crate::layout::UNFINISHED;
 use crate::limits::MAX_PATH;
 use crate::query::{LookupQuery, PathResult};
-use crate::structures::{FillRequest, FillsHeader, LookupAnswer, Parameters, PathRange};
+use crate::structures::{AnswersHeader, FillRequest, FillsHeader, LookupAnswer, Parameters, PathRange};
 use crate::tables::{MirrorTables, PARAMETERS};
 use crate::vulkan::{Buffer, Commands, Device, Direction, MemoryLocation, Staged};
 use lanefs::format::{Code, FileKind, INODE_CORE};
-use lanefs::{Ino, Resolution};
+use lanefs::{Attr, Ino, Paths};
 use std::sync::Arc;
 
 /// Bytes of the elements of a batch's lists.
 const RANGE: u64 = PathRange::SIZE as u64;
 const ANSWER: u64 = LookupAnswer::SIZE as u64;
+const ANSWERS_HEADER: u64 = AnswersHeader::SIZE as u64;
 const HEADER: u64 = FillsHeader::SIZE as u64;
 const FILL: u64 = FillRequest::SIZE as u64;
 
@@ -33,8 +33,9 @@ pub(crate) struct BatchShape {
 }
 
 impl BatchShape {
-    pub(crate) fn of<P: AsRef<[u8]>>(paths: &[P], attributes: bool) -> BatchShape {
-        let text = paths.iter().map(|path| text_bytes(path.as_ref())).sum();
+    pub(crate) fn of(paths: Paths<'_>, attributes: bool) -> BatchShape {
+        // The kernel reads whole words.
+        let text = paths.text().len() as u64 + WORD;
         BatchShape { paths: rounded(paths.len() as u64), text: rounded(text), attributes }
     }
 
@@ -50,7 +51,12 @@ impl BatchShape {
 
     /// Returns the bytes of all buffers.
     pub(crate) fn bytes(self) -> u64 {
-        self.input() + self.paths * ANSWER + self.fills() * FILL + self.cores()
+        self.input() + self.answers() + self.fills() * FILL + self.cores()
+    }
+
+    /// Bytes of the answers, with their header.
+    fn answers(self) -> u64 {
+        ANSWERS_HEADER + self.paths * ANSWER
     }
 
     /// Bytes of the inodes that are wanted.
@@ -64,10 +70,11 @@ fn rounded(number: u64) -> u64 {
     number.max(64).next_multiple_of(number.max(64).next_power_of_two() / 16)
 }
 
-/// Returns the bytes of text that a path takes; the kernel refuses a path that is too long by its length.
-pub(crate) fn text_bytes(path: &[u8]) -> u64 {
-    (path.len().min(MAX_PATH) as u64).next_multiple_of(4)
-}
+/// An inode that a path names, and its attributes where they were asked for.
+type FoundInode = (Ino, FileKind, Option<Attr>);
+
+/// Bytes of a word of the text.
+const WORD: u64 = 4;
 
 /// The buffers of a batch and its commands.
 pub(crate) struct PathBatch {
@@ -99,7 +106,7 @@ impl PathBatch {
             work: Commands::new(device)?,
             shape,
             input: Staged::new(device, shape.input(), Direction::ToDevice)?,
-            answers: Staged::new(device, shape.paths * ANSWER, Direction::ToHost)?,
+            answers: Staged::new(device, shape.answers(), Direction::ToHost)?,
             cores: cores.transpose()?,
             fills: Buffer::new(device, HEADER + shape.fills() * FILL, MemoryLocation::Device)?,
             count: 0,
@@ -110,6 +117,7 @@ impl PathBatch {
                 input.transfer(commands, input.len());
             }
             commands.fill(fills, HEADER, 0);
+            answers.clear(commands, ANSWERS_HEADER);
             commands.dispatch(&kernels.lookup, input.address(), shape.paths);
             if cache.buckets().1 != 0 {
                 commands.dispatch(&kernels.fill, input.address(), shape.fills());
@@ -148,21 +156,19 @@ impl PathBatch {
         self.shape
     }
 
-    /// Writes paths, which fit its shape, to the input.
-    pub(crate) fn set_paths<P: AsRef<[u8]>>(&mut self, paths: &[P]) {
+    /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins.
+    pub(crate) fn set_paths(&mut self, paths: Paths<'_>) {
         debug_assert!(paths.len() as u64 <= self.shape.paths, "more paths than the shape has");
+        debug_assert!(paths.text().len() as u64 + WORD <= self.shape.text, "more text than the shape has");
         self.count = paths.len() as u32;
         let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE) as usize);
-        let mut at = 0;
-        for (path, range) in paths.iter().zip(ranges.chunks_exact_mut(PathRange::SIZE)) {
-            let path = path.as_ref();
-            PathRange { start: at as u32, bytes: path.len().min(MAX_PATH + 1) as u32 }.write(range);
-            let path = &path[..path.len().min(MAX_PATH)];
-            text[at..at + path.len()].copy_from_slice(path);
-            at += text_bytes(path) as usize;
+        text[..paths.text().len()].copy_from_slice(paths.text());
+        for (place, range) in paths.ranges().zip(ranges.chunks_exact_mut(PathRange::SIZE)) {
+            // The kernel refuses a path that is too long.
+            let bytes = place.len().min(MAX_PATH + 1);
+            PathRange { start: place.start as u32, bytes: bytes as u32 }.write(range);
         }
-        debug_assert!(at as u64 <= self.shape.text, "more text than the shape has");
     }
 
     /// Submits the batch; returns the number of the submission. With `is_resumed` the kernel resumes the
@@ -213,16 +219,17 @@ impl PathBatch {
         self.work.submit()
     }
 
-    /// Tells whether another dispatch must resume some of the lookups.
+    /// Tells whether another dispatch must resume some of the lookups: the kernel has counted them.
     pub(crate) fn is_unfinished(&self) -> bool {
-        let answers = self.answers.bytes().chunks_exact(ANSWER as usize).take(self.count as usize);
-        answers.into_iter().any(|answer| u32::from(answer[0]) == UNFINISHED)
+        AnswersHeader::read(self.answers.bytes()).unfinished > 0
     }
 
     /// Returns the kernel's result for a path.
     pub(crate) fn result(&self, i: usize) -> PathResult {
         let unknown = PathResult { code: Code::NotResident, kind: 0, ino: 0 };
-        let Some(answer) = self.answers.bytes().get(i * LookupAnswer::SIZE..) else { return unknown };
+        let Some(answer) = self.answers.bytes().get(AnswersHeader::SIZE + i * LookupAnswer::SIZE..) else {
+            return unknown;
+        };
         let LookupAnswer { code: number, kind, ino } = LookupAnswer::read(answer);
         // Codes are numbered as they are listed.
         let code = Code::ALL.get(number as usize).filter(|code| u32::from(code.number()) == number);
@@ -230,21 +237,19 @@ impl PathBatch {
         PathResult { code: *code, kind, ino }
     }
 
-    /// Returns the result for a path in the form of the CPU engine.
-    pub(crate) fn resolution(&self, i: usize) -> Resolution {
+    /// Returns the inode that a path names; the code where there is none, or the host decides.
+    #[inline(always)]
+    pub(crate) fn answer(&self, i: usize) -> std::result::Result<FoundInode, Code> {
         let PathResult { code, kind, ino } = self.result(i);
-        let nothing = Resolution { code, ino: None, kind: None, attr: None };
         if code != Code::Success {
-            return nothing;
+            return Err(code);
         }
-        let found = Resolution { ino: Some(Ino(ino)), kind: FileKind::from_number(kind as u8), ..nothing };
-        let Some(cores) = &self.cores else { return found };
-        let core = cores.bytes().get(i * INODE_CORE..(i + 1) * INODE_CORE);
-        match core.and_then(|core| lanefs::Attr::of_inode(Ino(ino), core)) {
-            Some(attr) => Resolution { attr: Some(attr), ..found },
-            // The host decides about an inode whose bytes make no sense.
-            None => Resolution { code: Code::NotResident, ..nothing },
-        }
+        // The host decides about bytes that make no sense.
+        let kind = FileKind::from_number(kind as u8).ok_or(Code::NotResident)?;
+        let Some(cores) = &self.cores else { return Ok((Ino(ino), kind, None)) };
+        let core = cores.bytes().get(i * INODE_CORE..(i + 1) * INODE_CORE).ok_or(Code::NotResident)?;
+        let attr = Attr::of_inode(Ino(ino), core).ok_or(Code::NotResident)?;
+        Ok((Ino(ino), kind, Some(attr)))
     }
 
     /// Reads the fill requests of the lookups.

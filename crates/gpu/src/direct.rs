@@ -7,6 +7,7 @@ use crate::mirrored::Mirrored;
 use crate::query::{LookupQuery, PathResult};
 use crate::structures::FillRequest;
 use crate::tables::MirrorTables;
+use lanefs::PathSet;
 
 impl Mirrored<'_, '_> {
     /// Resolves paths by the kernel alone. Returns the results and the fill requests of the last dispatch.
@@ -19,9 +20,10 @@ impl Mirrored<'_, '_> {
         paths: &[P],
     ) -> Result<(Vec<PathResult>, Vec<FillRequest>)> {
         let tables = self.with_mirror(|mirror| Ok(MirrorTables::of(mirror)))?;
-        let shape = BatchShape::of(paths, false);
+        let set: PathSet = paths.iter().collect();
+        let shape = BatchShape::of(set.view(), false);
         let mut batch = PathBatch::new(self.device(), self.kernels(), self.cache(), shape, false)?;
-        batch.set_paths(paths);
+        batch.set_paths(set.view());
         for dispatch in 0..MAX_DISPATCHES {
             let number = batch.submit(&tables, self.cache(), query, dispatch > 0)?;
             self.device().wait(number)?;

@@ -9,7 +9,7 @@ use crate::vulkan::{Choice, calls, fail_call};
 use crate::{Filter, Gpu, MirrorOptions};
 use ash::vk;
 use lanefs::bulk::{Batch, DirEngine, LookupRequest, Rebuilt};
-use lanefs::{Caller, CreateOptions, ResolveOptions, Volume};
+use lanefs::{Caller, CreateOptions, PathSet, ResolveOptions, Volume};
 
 fn volume() -> Volume {
     let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
@@ -54,8 +54,8 @@ fn work(gpu: &Gpu, volume: &Volume, (batch, rebuilt): &(Batch, Rebuilt)) {
     for round in 0..3 {
         volume.write_file(format!("/file {round}"), b"changed").expect("written");
         let expected = volume.resolve_batch(&options, &paths).expect("the CPU engine");
-        let first = mirrored.submit(&options, &paths);
-        let second = mirrored.submit(&options, &paths);
+        let set: PathSet = paths.iter().collect();
+        let (first, second) = (mirrored.submit(&options, &set), mirrored.submit(&options, &set));
         let found = mirrored.find(&Filter { size: 7..=7, ..Filter::default() }).expect("found").0;
         assert_eq!(found.len(), round + 1);
         let mut changes = mirrored.changes();

@@ -86,7 +86,7 @@ impl Mirrored<'_, '_> {
             }
         })?;
         found.sort_unstable_by_key(|(entry, _)| (entry.dir, entry.cookie));
-        Ok((found, Report { by_device, by_host, copied }))
+        Ok((found, Report { by_device, by_host, copied, ..Report::default() }))
     }
 
     /// Returns the settings of a search.

@@ -1,13 +1,13 @@
 //! Batches of paths: submitting them to the device, and their answers.
 
-use crate::batch::{BatchShape, PathBatch, text_bytes};
+use crate::batch::{BatchShape, PathBatch};
 use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
-use crate::mirrored::{EngineState, Mirrored, Report};
+use crate::mirrored::{Mirrored, Report};
 use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
-use lanefs::format::Code;
-use lanefs::{Resolution, ResolveOptions};
+use lanefs::format::{Code, FileKind};
+use lanefs::{Attr, ColumnsMut, Ino, PathSet, Paths, Resolution, Resolutions, ResolveOptions, Rows};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ use std::task::{Context, Poll};
 
 /// Paths of one submission at most, and bytes of their text.
 pub(crate) const MAX_PATHS: usize = 1 << 18;
-const MAX_TEXT: u64 = 32 << 20;
+const MAX_TEXT: usize = 32 << 20;
 
 // Offsets in the text have 32 bits.
-const _: () = assert!(MAX_TEXT <= u32::MAX as u64);
+const _: () = assert!(MAX_TEXT <= u32::MAX as usize);
 
 /// Submissions of one call that are in flight at a time: one that the device works on, one that waits, one
 /// that is prepared.
@@ -38,88 +38,137 @@ struct Submission {
 /// The answers to a batch, as soon as they exist. Only [`wait`](Self::wait) blocks; as a future it can be
 /// awaited.
 #[must_use = "the answers are in it"]
-pub struct Pending<'m, 'g, 'v, 'p, P> {
+pub struct Pending<'m, 'g, 'v, 'p> {
     mirrored: &'m Mirrored<'g, 'v>,
     options: ResolveOptions,
-    paths: &'p [P],
+    paths: Paths<'p>,
     query: LookupQuery,
     submission: Submission,
 }
 
+/// Answers to some of the paths of a batch: the row of each.
+struct Selected<'r, R> {
+    rows: &'r mut R,
+    row_of: &'r [usize],
+}
+
+impl<R: Rows> Rows for Selected<'_, R> {
+    fn wants_attributes(&self) -> bool {
+        self.rows.wants_attributes()
+    }
+
+    fn found(&mut self, row: usize, ino: Ino, kind: FileKind, attr: Option<&Attr>) {
+        self.rows.found(self.row_of[row], ino, kind, attr);
+    }
+
+    fn failed(&mut self, row: usize, code: Code) {
+        self.rows.failed(self.row_of[row], code);
+    }
+}
+
 impl<'g, 'v> Mirrored<'g, 'v> {
     /// Resolves paths, as [`Volume::resolve_batch`](lanefs::Volume::resolve_batch) does and with the same
-    /// answers. Many paths go in several submissions; the device has the next ones while it works on one.
-    /// Where the device fails, the CPU engine continues ([`failure`](Self::failure)).
+    /// answers. The paths are copied into a [`PathSet`] first.
     ///
     /// # Errors
     /// An error of the volume.
-    pub fn resolve_batch<P: AsRef<[u8]> + Sync>(
+    pub fn resolve_batch<P: AsRef<[u8]>>(
         &self,
         options: &ResolveOptions,
         paths: &[P],
     ) -> lanefs::Result<(Vec<Resolution>, Report)> {
-        let mut rest = paths;
+        let paths: PathSet = paths.iter().collect();
+        let mut list = vec![Resolution::failed(Code::NotResident); paths.len()];
+        let mut rows = Resolutions { list: &mut list, attributes: options.attributes };
+        let report = self.resolve_rows(options, paths.view(), &mut rows)?;
+        Ok((list, report))
+    }
+
+    /// Resolves paths, as [`Volume::resolve_into`](lanefs::Volume::resolve_into) does and with the same
+    /// answers.
+    ///
+    /// # Errors
+    /// An error of the volume; [`Code::Invalid`] for a column that is too short.
+    pub fn resolve_into<'p>(
+        &self,
+        options: &ResolveOptions,
+        paths: impl Into<Paths<'p>>,
+        columns: &mut ColumnsMut<'_>,
+    ) -> lanefs::Result<Report> {
+        let paths = paths.into();
+        columns.check(paths.len())?;
+        self.resolve_rows(options, paths, columns)
+    }
+
+    /// Resolves paths for any receiver of answers. Many paths go in several submissions; the device has the
+    /// next ones while it works on one. Where the device fails, the CPU engine continues
+    /// ([`failure`](Self::failure)).
+    ///
+    /// # Errors
+    /// An error of the volume.
+    pub fn resolve_rows(
+        &self,
+        options: &ResolveOptions,
+        paths: Paths<'_>,
+        rows: &mut impl Rows,
+    ) -> lanefs::Result<Report> {
+        let options = ResolveOptions { attributes: rows.wants_attributes(), ..options.clone() };
         let (mut pending, mut sum) = (VecDeque::new(), Report::default());
-        let mut answers = Vec::new();
+        let (mut submitted, mut answered) = (0, 0);
         loop {
-            while !rest.is_empty() && pending.len() < IN_FLIGHT {
-                let (now, later) = rest.split_at(next_batch(rest));
-                rest = later;
-                pending.push_back(self.submit(options, now));
+            while submitted < paths.len() && pending.len() < IN_FLIGHT {
+                let next = next_batch(paths.slice(submitted..paths.len()));
+                pending.push_back(self.submit(&options, paths.slice(submitted..submitted + next)));
+                submitted += next;
             }
             let numbers = pending.iter().filter_map(Pending::number);
             debug_assert!(numbers.is_sorted(), "batches are answered in order");
-            let Some(first) = pending.pop_front() else {
-                debug_assert_eq!(answers.len(), paths.len(), "a batch was lost");
-                return Ok((answers, sum));
+            let Some(mut first) = pending.pop_front() else {
+                debug_assert_eq!(answered, paths.len(), "a batch was lost");
+                return Ok(sum);
             };
-            let (some, report) = first.wait()?;
-            if answers.is_empty() {
-                answers = some;
-                answers.reserve(paths.len() - answers.len());
-            } else {
-                answers.extend(some);
-            }
-            sum.add(report);
+            sum.add(first.answers(answered, rows)?);
+            answered += first.paths.len();
         }
     }
 
     /// Submits paths to the device, which resolves them in the volume as it is now: about a quarter of a
     /// million at most, more are for [`resolve_batch`](Self::resolve_batch). The call blocks only while
     /// blocks that changed are copied, where they are many.
-    pub fn submit<'m, 'p, P: AsRef<[u8]> + Sync>(
+    pub fn submit<'m, 'p>(
         &'m self,
         options: &ResolveOptions,
-        paths: &'p [P],
-    ) -> Pending<'m, 'g, 'v, 'p, P> {
+        paths: impl Into<Paths<'p>>,
+    ) -> Pending<'m, 'g, 'v, 'p> {
+        let paths = paths.into();
         let query = self.query(options);
-        let is_for_device = self.can_answer(options) && next_batch(paths) == paths.len();
-        let submission = if is_for_device {
-            let shape = BatchShape::of(paths, options.attributes);
-            self.submit_to_device(&mut self.state(), &query, shape, paths)
-        } else {
-            None
-        };
+        let fits = paths.len() <= MAX_PATHS && paths.text().len() <= MAX_TEXT;
+        let is_for_device = fits && self.can_answer(options);
+        let submission =
+            if is_for_device { self.submit_to_device(&query, options.attributes, paths) } else { None };
         let submission = submission.unwrap_or_default();
         Pending { mirrored: self, options: options.clone(), paths, query, submission }
     }
 
-    /// Refreshes the mirror and submits a batch.
-    fn submit_to_device<P: AsRef<[u8]>>(
+    /// Packs a batch, refreshes the mirror and submits it. Threads pack at the same time; the state is locked
+    /// for the rest only.
+    fn submit_to_device(
         &self,
-        state: &mut EngineState<'v>,
         query: &LookupQuery,
-        shape: BatchShape,
-        paths: &[P],
+        attributes: bool,
+        paths: Paths<'_>,
     ) -> Option<Submission> {
-        state.attempt_with_kept(|mirror, watch, kept| {
+        let shape = BatchShape::of(paths, attributes);
+        let mut batch = self.state().attempt_with_kept(|_, _, kept| {
+            match kept.iter().position(|batch| batch.shape() == shape) {
+                Some(i) => Ok(kept.swap_remove(i)),
+                None => PathBatch::new(self.device(), self.kernels(), self.cache(), shape, false),
+            }
+        })?;
+        batch.set_paths(paths);
+        self.state().attempt(|mirror, watch| {
             let before = mirror.generation();
             mirror.refresh(|take| watch.changes(take))?;
-            let mut batch = match kept.iter().position(|batch| batch.shape() == shape) {
-                Some(i) => kept.swap_remove(i),
-                None => PathBatch::new(self.device(), self.kernels(), self.cache(), shape, false)?,
-            };
-            batch.set_paths(paths);
             let number = batch.submit(&MirrorTables::of(mirror), self.cache(), query, false)?;
             let mirror_generation = mirror.generation();
             let copied = mirror_generation - before;
@@ -128,7 +177,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     }
 }
 
-impl<P: AsRef<[u8]> + Sync> Pending<'_, '_, '_, '_, P> {
+impl Pending<'_, '_, '_, '_> {
     /// Returns the number of the submission; `None` where the host answers.
     fn number(&self) -> Option<u64> {
         self.submission.work.as_ref().map(|(_, number)| *number)
@@ -146,31 +195,55 @@ impl<P: AsRef<[u8]> + Sync> Pending<'_, '_, '_, '_, P> {
     /// # Errors
     /// An error of the volume.
     pub fn wait(mut self) -> lanefs::Result<(Vec<Resolution>, Report)> {
-        self.answers()
+        self.resolutions()
     }
 
-    fn answers(&mut self) -> lanefs::Result<(Vec<Resolution>, Report)> {
-        let mut answers = Vec::with_capacity(self.paths.len());
-        if let Some((mut batch, number)) = self.submission.work.take() {
-            match self.finish(&mut batch, number) {
-                Ok(()) => {
-                    answers.extend((0..self.paths.len()).map(|i| batch.resolution(i)));
-                    self.mirrored.keep(batch);
+    /// As [`wait`](Self::wait), with answers for any receiver. The batch has attributes only where the
+    /// options of its submission had them.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_rows(mut self, rows: &mut impl Rows) -> lanefs::Result<Report> {
+        self.answers(0, rows)
+    }
+
+    fn resolutions(&mut self) -> lanefs::Result<(Vec<Resolution>, Report)> {
+        let mut list = vec![Resolution::failed(Code::NotResident); self.paths.len()];
+        let mut rows = Resolutions { list: &mut list, attributes: self.options.attributes };
+        let report = self.answers(0, &mut rows)?;
+        Ok((list, report))
+    }
+
+    /// Waits, and gives the answers to the rows from `first` on.
+    fn answers(&mut self, first: usize, rows: &mut impl Rows) -> lanefs::Result<Report> {
+        let (count, mut found) = (self.paths.len(), 0);
+        let mut left = Vec::new();
+        let done = self.submission.work.take().map(|(mut batch, number)| {
+            self.finish(&mut batch, number).map(|()| batch).map_err(|error| self.mirrored.fail(error))
+        });
+        match done {
+            Some(Ok(batch)) => {
+                for i in 0..count {
+                    match batch.answer(i) {
+                        Ok((ino, kind, attr)) => {
+                            found += 1;
+                            rows.found(first + i, ino, kind, attr.as_ref());
+                        }
+                        Err(Code::NotResident) => left.push(first + i),
+                        Err(code) => rows.failed(first + i, code),
+                    }
                 }
-                Err(error) => self.mirrored.fail(error),
+                self.mirrored.keep(batch);
             }
+            Some(Err(())) | None => left.extend(first..first + count),
         }
-        let unanswered = Resolution { code: Code::NotResident, ino: None, kind: None, attr: None };
-        answers.resize(self.paths.len(), unanswered);
-        let left: Vec<usize> = (0..answers.len()).filter(|i| answers[*i].code == Code::NotResident).collect();
-        let texts: Vec<&[u8]> = left.iter().map(|i| self.paths[*i].as_ref()).collect();
-        let found = self.mirrored.volume().resolve_batch(&self.options, &texts)?;
-        for (i, answer) in left.iter().zip(found) {
-            answers[*i] = answer;
-        }
+        let texts = left.iter().map(|row| self.paths.get(row - first).unwrap_or(&[]));
+        let texts: PathSet = texts.collect();
+        let mut open = Selected { rows, row_of: &left };
+        found += self.mirrored.volume().resolve_rows(&self.options, texts.view(), &mut open)?;
         let by_host = left.len() as u64;
-        let by_device = answers.len() as u64 - by_host;
-        Ok((answers, Report { by_device, by_host, copied: self.submission.copied }))
+        let by_device = count as u64 - by_host;
+        Ok(Report { by_device, by_host, found: found as u64, copied: self.submission.copied })
     }
 
     /// Waits for the device, and resumes the lookups that one dispatch did not finish.
@@ -190,13 +263,13 @@ impl<P: AsRef<[u8]> + Sync> Pending<'_, '_, '_, '_, P> {
     }
 }
 
-impl<P: AsRef<[u8]> + Sync> Future for Pending<'_, '_, '_, '_, P> {
+impl Future for Pending<'_, '_, '_, '_> {
     type Output = lanefs::Result<(Vec<Resolution>, Report)>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if this.is_done() {
-            return Poll::Ready(this.answers());
+            return Poll::Ready(this.resolutions());
         }
         // Vulkan has no callback, so a thread waits.
         if let Some(number) = this.number() {
@@ -212,11 +285,10 @@ impl<P: AsRef<[u8]> + Sync> Future for Pending<'_, '_, '_, '_, P> {
 }
 
 /// Returns how many of the paths go in one submission.
-pub(crate) fn next_batch<P: AsRef<[u8]>>(paths: &[P]) -> usize {
-    let mut text = 0;
-    let fits = |path: &&P| {
-        text += text_bytes(path.as_ref());
-        text <= MAX_TEXT
-    };
-    paths.iter().take(MAX_PATHS).take_while(fits).count().max(1).min(paths.len())
+pub(crate) fn next_batch(paths: Paths<'_>) -> usize {
+    let mut count = paths.len().min(MAX_PATHS);
+    while count > 1 && paths.slice(0..count).text().len() > MAX_TEXT {
+        count = count.div_ceil(2);
+    }
+    count
 }

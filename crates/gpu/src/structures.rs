@@ -29,7 +29,7 @@ structures! {
         starts: u64,
         /// Address of text, or of a block that only some kernels have.
         text: u64,
-        /// Address of the results.
+        /// Address of the results; those of lookups have an `AnswersHeader`.
         answers: u64,
         /// Address of the first INODE_SIZE bytes of each inode found; 0 where no caller wants them.
         cores: u64,
@@ -74,10 +74,18 @@ structures! {
 
     /// A path in the text of a batch.
     record PathRange {
-        /// Offset in the text, a multiple of 4.
+        /// Offset in the text.
         start: u32,
         /// Length in bytes.
         bytes: u32,
+    }
+
+    /// Header of the results of the lookups.
+    record AnswersHeader {
+        /// Lookups that another dispatch must resume.
+        unfinished: u32,
+        /// Unused.
+        spare: [u32; 3],
     }
 
     /// Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and

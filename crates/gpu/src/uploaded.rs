@@ -7,7 +7,8 @@ use crate::mirrored::Mirrored;
 use crate::pending::next_batch;
 use crate::tables::MirrorTables;
 use crate::vulkan::Direction;
-use lanefs::{Resolution, ResolveOptions};
+use lanefs::format::Code;
+use lanefs::{Paths, Resolution, ResolveOptions};
 
 /// Paths in the device's memory, which resolve in the volume as the mirror had it when they were uploaded.
 pub struct UploadedPaths<'m, 'g, 'v> {
@@ -20,23 +21,25 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     ///
     /// # Errors
     /// An error of the device, also for want of memory.
-    pub fn upload<P: AsRef<[u8]>>(
+    pub fn upload<'p>(
         &self,
         options: &ResolveOptions,
-        paths: &[P],
+        paths: impl Into<Paths<'p>>,
     ) -> Result<UploadedPaths<'_, 'g, 'v>> {
+        let paths = paths.into();
         let tables = self.with_mirror(|mirror| Ok(MirrorTables::of(mirror)))?;
         let query = self.query(options);
-        let (mut batches, mut rest) = (Vec::new(), paths);
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(next_batch(rest));
-            rest = later;
+        let (mut batches, mut first) = (Vec::new(), 0);
+        while first < paths.len() {
+            let count = next_batch(paths.slice(first..paths.len()));
+            let now = paths.slice(first..first + count);
+            first += count;
             let shape = BatchShape::of(now, options.attributes);
             let mut batch = PathBatch::new(self.device(), self.kernels(), self.cache(), shape, true)?;
             batch.set_paths(now);
             batch.set_parameters(&tables, self.cache(), &query, false);
             batch.transfer(self.device(), Direction::ToDevice)?;
-            batches.push((batch, now.len()));
+            batches.push((batch, count));
         }
         Ok(UploadedPaths { mirrored: self, batches })
     }
@@ -64,7 +67,12 @@ impl UploadedPaths<'_, '_, '_> {
         let mut answers = Vec::new();
         for (batch, count) in &self.batches {
             batch.transfer(self.mirrored.device(), Direction::ToHost)?;
-            answers.extend((0..*count).map(|i| batch.resolution(i)));
+            answers.extend((0..*count).map(|i| match batch.answer(i) {
+                Ok((ino, kind, attr)) => {
+                    Resolution { code: Code::Success, ino: Some(ino), kind: Some(kind), attr }
+                }
+                Err(code) => Resolution::failed(code),
+            }));
         }
         Ok(answers)
     }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use lanefs::{InodeSize, Resolution, ResolveOptions, Volume};
+use lanefs::{Column, Columns, InodeSize, PathSet, Resolution, ResolveOptions, Volume};
 use lanefs_gpu::{Auto, MirrorOptions};
 use lanefs_testkit::seeded::Seeded;
 use std::future::Future;
@@ -28,7 +28,8 @@ fn many_batches_on_their_way_each_get_their_own_answers() {
     let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let batches: Vec<_> = (0..30).map(|i| questions(&paths, [10, 700, 3000][i % 3], numbers)).collect();
-    let pending: Vec<_> = batches.iter().map(|asked| mirrored.submit(&options, asked)).collect();
+    let sets: Vec<PathSet> = batches.iter().map(|asked| asked.iter().collect()).collect();
+    let pending: Vec<_> = sets.iter().map(|asked| mirrored.submit(&options, asked)).collect();
     // Later batches are answered first, some are never waited for, and none sees a change that comes after
     // it.
     let mut answers: Vec<_> = pending.into_iter().zip(&batches).enumerate().collect();
@@ -43,6 +44,34 @@ fn many_batches_on_their_way_each_get_their_own_answers() {
         assert!(report.by_device * 2 > report.by_host, "{report:?}");
     }
     assert_eq!(mirrored.failure(), None);
+}
+
+#[test]
+fn columns_of_the_device_are_those_of_the_cpu_wherever_the_text_begins() {
+    let gpu = gpu(64);
+    let numbers = &mut Seeded::new(23);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let asked: PathSet = questions(&paths, 3000, numbers).iter().collect();
+    let all = |columns: &Columns| format!("{columns:?}");
+    for wanted in [&[Column::Exists][..], &[Column::Code, Column::Ino], Column::ALL] {
+        let (mut by_device, mut by_host) = (Columns::of(wanted), Columns::of(wanted));
+        // Parts of the set begin at any byte.
+        for first in [0, 1, 2, 3, 77] {
+            let part = asked.view().slice(first..asked.len());
+            let options = ResolveOptions::default();
+            let report =
+                mirrored.resolve_into(&options, part, &mut by_device.rows(part.len())).expect("answers");
+            let found = volume.resolve_into(&options, part, &mut by_host.rows(part.len())).expect("answers");
+            assert_eq!(all(&by_device), all(&by_host));
+            assert_eq!(report.found, found as u64);
+            assert!(report.by_device * 2 > report.by_host, "{report:?}");
+        }
+    }
+    let error =
+        mirrored.resolve_into(&ResolveOptions::default(), &asked, &mut Columns::of(Column::ALL).rows(1));
+    assert!(error.is_err_and(|error| error.to_string().contains("no room")));
 }
 
 #[test]
@@ -125,7 +154,7 @@ fn paths_that_stay_on_the_device_have_the_same_answers_each_time() {
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let expected = expected(&volume, &options, &asked);
     let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
-    let mut uploaded = mirrored.upload(&options, &asked).expect("brought");
+    let mut uploaded = mirrored.upload(&options, &asked.iter().collect::<PathSet>()).expect("brought");
     for _ in 0..3 {
         uploaded.resolve().expect("resolved");
         let found = uploaded.answers().expect("answers");
@@ -181,7 +210,8 @@ fn answers_can_be_awaited() {
     let paths = fill(&volume, &mut Seeded::new(12));
     let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
     let options = ResolveOptions::default();
-    let mut answers = pin!(mirrored.submit(&options, &paths));
+    let set: PathSet = paths.iter().collect();
+    let mut answers = pin!(mirrored.submit(&options, &set));
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let found = loop {
         match answers.as_mut().poll(&mut Context::from_waker(&waker)) {

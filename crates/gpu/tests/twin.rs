@@ -320,7 +320,7 @@ fn a_kernel_with_a_wrong_comparison_differs_from_its_twin() {
 #[test]
 fn a_kernel_that_writes_outside_its_buffers_is_caught() {
     let right = "Answers(p.answers).answer[i] = answer";
-    let code = faulty("lookup", "lookup.comp", right, "Answers(p.answers - 16UL).answer[i] = answer");
+    let code = faulty("lookup", "lookup.comp", right, "Answers(p.answers - 32UL).answer[i] = answer");
     let options = GpuOptions { guards: true, replaced: Some(("lookup", &code)), ..GpuOptions::default() };
     let opened = std::panic::catch_unwind(|| Gpu::open_with(&options).map(drop).is_ok());
     let said = opened.expect_err("the guards did not notice it");

@@ -5,7 +5,7 @@ mod support;
 
 use ash::vk;
 use lanefs::bulk::{DirEngine, LookupRequest};
-use lanefs::{InodeSize, ResolveOptions, Volume};
+use lanefs::{InodeSize, PathSet, ResolveOptions, Volume};
 use lanefs_gpu::Filter;
 use lanefs_gpu::testing::Maker;
 use lanefs_gpu::twin::host::HostCopy;
@@ -35,8 +35,9 @@ fn work() {
         let asked = questions(&paths, count, numbers);
         mirrored.resolve_batch(&options, &asked).expect("resolved");
         // Several in flight, one of them forgotten.
-        let first = mirrored.submit(&options, &asked);
-        drop(mirrored.submit(&options, &asked));
+        let set: PathSet = asked.iter().collect();
+        let first = mirrored.submit(&options, &set);
+        drop(mirrored.submit(&options, &set));
         first.wait().expect("resolved");
         mirrored.warm().expect("warm");
         mirrored.find(&Filter::default()).expect("found");

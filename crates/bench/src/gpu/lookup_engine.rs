@@ -8,7 +8,7 @@ use crate::system::{Expect, Named, System};
 use crate::values::LANEFS;
 use crate::workload::{Strings, chain_path};
 use crate::{Error, Result};
-use lanefs::{Ino, Resolution, ResolveOptions};
+use lanefs::{Ino, PathSet, Resolution, ResolveOptions};
 use lanefs_gpu::Mirrored;
 use std::ffi::CStr;
 use std::hint::black_box;
@@ -110,11 +110,12 @@ impl LookupEngine<'_, '_, '_> {
         match self {
             LookupEngine::Gpu(mirrored) => {
                 let options = options(lane, None)?;
-                let paths: Vec<[&[u8]; 1]> = requests.iter().map(|path| [path.to_bytes()]).collect();
+                let paths: PathSet = requests.iter().map(CStr::to_bytes).collect();
                 let mut answers = Vec::with_capacity(paths.len());
                 let mut by_device = 0;
                 let start = Instant::now();
-                for path in &paths {
+                for i in 0..paths.len() {
+                    let path = paths.view().slice(i..i + 1);
                     let (answer, report) =
                         mirrored.submit(&options, path).wait().map_err(Error::volume("a lookup"))?;
                     answers.extend(answer);

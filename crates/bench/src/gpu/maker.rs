@@ -106,7 +106,7 @@ impl Maker<'_, '_, '_> {
     /// The device copies the host's changes now, and not on the clock.
     fn catch_up(&self) -> Result<()> {
         let Maker::Gpu(mirrored, _) = self else { return Ok(()) };
-        let found = mirrored.submit(&ResolveOptions::default(), &["/"]).wait();
+        let found = mirrored.resolve_batch(&ResolveOptions::default(), &["/"]);
         found.map(drop).map_err(Error::volume("a lookup"))
     }
 

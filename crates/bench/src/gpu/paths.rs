@@ -8,6 +8,7 @@ use crate::system::{Expect, Named, System};
 use crate::values::{LANEFS, Values};
 use crate::workload::Tree;
 use crate::{Error, Result};
+use lanefs::PathSet;
 use std::ffi::CStr;
 use std::time::Instant;
 
@@ -25,7 +26,7 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let mirrored = systems.mirrored(&gpu)?;
     let (lane, requests) = (&systems.lane, tree.requests());
     let all = lookup_engines(&systems, &mirrored);
-    let paths: Vec<&[u8]> = requests.iter().map(CStr::to_bytes).collect();
+    let paths: PathSet = requests.iter().map(CStr::to_bytes).collect();
     let mut uploaded =
         mirrored.upload(&options(lane, None)?, &paths).map_err(Error::device("bringing paths"))?;
     let (mut host, mut on_device, mut cores) = (Values::default(), Values::default(), Values::default());

@@ -113,7 +113,7 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
         blocks => format!("{blocks:.0} blocks of file data are WRONG: run `lanefs scrub` to see the files\n"),
     };
     format!(
-        "{}: {}B, {}B free, {:.0} inodes; {}B in memory\n{damage}{wrong}\
+        "{}: {}B, {}B free, {:.0} inodes; {}B in memory; {:.0} directories known\n{damage}{wrong}\
          requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s; commits {:.1}/s; \
          written: data {}B/s, journal {}B/s\n\n{}",
         escape(bytes::of_path(dir)),
@@ -121,6 +121,7 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
         size("lanefs_free_bytes"),
         now.get("lanefs_inodes"),
         size::human(BLOCK * now.get("lanefs_resident_blocks") as u64),
+        now.get("lanefs_directory_table_paths"),
         requests.count / seconds,
         requests.errors / seconds,
         hits / seconds,

@@ -4,7 +4,7 @@ use super::args::{EngineArgs, gpu_failure, load_metadata};
 use crate::console::say;
 use crate::context::Context;
 use crate::failure::Failure;
-use lanefs::{Resolution, ResolveOptions, Volume};
+use lanefs::{Columns, Paths, ResolveOptions, Volume};
 use lanefs_gpu::{Auto, Gpu, MirrorOptions, Mirrored};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,28 +66,38 @@ impl<'g, 'v> BatchResolver<'g, 'v> {
         if matches!(self.backend, Backend::Gpu(_)) { GPU_BATCH } else { CPU_BATCH }
     }
 
-    /// Resolves a batch. If the device fails, the CPU engine resolves it.
+    /// Resolves a batch, and writes the answers to columns. If the device fails, the CPU engine resolves it.
     ///
     /// # Errors
     /// The volume's.
-    pub fn resolve(&self, options: &ResolveOptions, paths: &[&[u8]]) -> lanefs::Result<Vec<Resolution>> {
-        let (answers, mirrored) = match &self.backend {
-            Backend::Cpu => return self.volume.resolve_batch(options, paths),
+    pub fn resolve(
+        &self,
+        options: &ResolveOptions,
+        paths: Paths<'_>,
+        answers: &mut Columns,
+    ) -> lanefs::Result<()> {
+        let mut rows = answers.rows(paths.len());
+        let mirrored = match &self.backend {
+            Backend::Cpu => return self.volume.resolve_into(options, paths, &mut rows).map(drop),
             Backend::Gpu(mirrored) => {
                 // The batch below meets and reports a failure of the device.
                 if !self.has_started.swap(true, Ordering::Relaxed) && mirrored.is_worth_warming(paths.len()) {
                     let _ = mirrored.warm();
                 }
-                (mirrored.resolve_batch(options, paths)?.0, &**mirrored)
+                mirrored.resolve_into(options, paths, &mut rows)?;
+                &**mirrored
             }
-            Backend::Auto(auto) => (auto.resolve_batch(options, paths)?.0, auto.mirrored()),
+            Backend::Auto(auto) => {
+                auto.resolve_into(options, paths, &mut rows)?;
+                auto.mirrored()
+            }
         };
         if let Some(error) = mirrored.failure()
             && !self.is_reported.swap(true, Ordering::Relaxed)
         {
             say(&format!("{error}; the CPU engine continues"));
         }
-        Ok(answers)
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::escape::escape_into;
 use crate::time;
-use lanefs::{Attr, Code, Resolution, Time};
+use lanefs::{Code, Column, Columns, FileKind, Time};
 use std::io::Write;
 
 /// Form of the lines.
@@ -14,59 +14,99 @@ pub(super) struct LineFormat {
     pub(super) json: bool,
 }
 
+/// The result code of a number in a column.
+pub(super) fn code_of(number: u8) -> Code {
+    Code::from_number(number).unwrap_or(Code::InvariantViolated)
+}
+
 impl LineFormat {
-    /// Appends the line for one path.
-    pub(super) fn push(self, out: &mut Vec<u8>, path: &[u8], answer: &Resolution) {
-        if self.json { self.push_json(out, path, answer) } else { self.push_columns(out, path, answer) }
+    /// The columns that the lines need.
+    pub(super) fn columns(self) -> &'static [Column] {
+        const PLAIN: &[Column] = &[Column::Code, Column::Ino, Column::Kind, Column::Size];
+        const STAT: &[Column] = &[
+            Column::Code,
+            Column::Ino,
+            Column::Kind,
+            Column::Size,
+            Column::Mode,
+            Column::Links,
+            Column::Uid,
+            Column::Gid,
+            Column::Mtime,
+        ];
+        if self.stat { STAT } else { PLAIN }
     }
 
-    fn push_columns(self, out: &mut Vec<u8>, path: &[u8], answer: &Resolution) {
-        push_number(out, u64::from(answer.code.number()));
-        out.push(b'\t');
-        let found = answer.code == Code::Success;
-        match answer.ino.filter(|_| found) {
-            Some(ino) => push_number(out, ino.0),
-            None => out.push(b'-'),
+    /// Appends the line for one path, whose answer is in this row of the columns.
+    pub(super) fn push(self, out: &mut Vec<u8>, path: &[u8], answers: &Columns, row: usize) {
+        let code = answers.code()[row];
+        let kind = FileKind::from_number(answers.kind()[row]).filter(|_| code == Code::Success.number());
+        if self.json {
+            self.push_json(out, path, answers, row, kind);
+        } else {
+            self.push_columns(out, path, answers, row, kind);
         }
+    }
+
+    fn push_columns(
+        self,
+        out: &mut Vec<u8>,
+        path: &[u8],
+        answers: &Columns,
+        row: usize,
+        kind: Option<FileKind>,
+    ) {
+        push_number(out, u64::from(answers.code()[row]));
         out.push(b'\t');
-        match answer.kind.filter(|_| found) {
-            Some(kind) => out.extend_from_slice(kind.word().as_bytes()),
-            None => out.push(b'-'),
-        }
-        out.push(b'\t');
-        match answer.attr.filter(|_| found) {
-            Some(attr) => {
-                push_number(out, attr.size);
+        match kind {
+            Some(kind) => {
+                push_number(out, answers.ino()[row]);
+                out.push(b'\t');
+                out.extend_from_slice(kind.word().as_bytes());
+                out.push(b'\t');
+                push_number(out, answers.size()[row]);
                 if self.stat {
                     out.push(b'\t');
-                    push_perm(out, attr.perm);
-                    for number in [attr.links, attr.uid, attr.gid] {
+                    push_perm(out, answers.mode()[row]);
+                    for column in [answers.links(), answers.uid(), answers.gid()] {
                         out.push(b'\t');
-                        push_number(out, u64::from(number));
+                        push_number(out, u64::from(column[row]));
                     }
                     out.push(b'\t');
-                    push_time(out, attr.mtime);
+                    push_time(out, Time(answers.mtime()[row]));
                 }
             }
-            None => out.extend_from_slice(if self.stat { b"-\t-\t-\t-\t-\t-" } else { b"-" }),
+            None => out.extend_from_slice(if self.stat { b"-\t-\t-\t-\t-\t-\t-\t-" } else { b"-\t-\t-" }),
         }
         out.push(b'\t');
         escape_into(out, path);
         out.push(b'\n');
     }
 
-    fn push_json(self, out: &mut Vec<u8>, path: &[u8], answer: &Resolution) {
-        let _ = write!(out, "{{\"code\":{}", answer.code.number());
-        let found = answer.code == Code::Success;
-        match (answer.ino, answer.kind) {
-            (Some(ino), Some(kind)) if found => {
-                let _ = write!(out, ",\"inode\":{ino},\"type\":\"{}\"", kind.word());
+    fn push_json(
+        self,
+        out: &mut Vec<u8>,
+        path: &[u8],
+        answers: &Columns,
+        row: usize,
+        kind: Option<FileKind>,
+    ) {
+        let code = code_of(answers.code()[row]);
+        let _ = write!(out, "{{\"code\":{}", code.number());
+        match kind {
+            Some(kind) => {
+                let _ = write!(out, ",\"inode\":{},\"type\":\"{}\"", answers.ino()[row], kind.word());
+                self.push_json_attributes(out, answers, row);
             }
-            _ => out.extend_from_slice(b",\"inode\":null,\"type\":null"),
-        }
-        self.push_json_attributes(out, answer.attr.filter(|_| found));
-        if !found {
-            let _ = write!(out, ",\"error\":\"{}\"", answer.code.text());
+            None => {
+                out.extend_from_slice(b",\"inode\":null,\"type\":null,\"size\":null");
+                if self.stat {
+                    out.extend_from_slice(
+                        b",\"mode\":null,\"links\":null,\"uid\":null,\"gid\":null,\"mtime\":null",
+                    );
+                }
+                let _ = write!(out, ",\"error\":\"{}\"", code.text());
+            }
         }
         out.extend_from_slice(b",\"path\":");
         push_json_text(out, &String::from_utf8_lossy(path));
@@ -80,27 +120,15 @@ impl LineFormat {
         out.extend_from_slice(b"}\n");
     }
 
-    fn push_json_attributes(self, out: &mut Vec<u8>, attr: Option<Attr>) {
-        match attr {
-            Some(attr) => {
-                let _ = write!(out, ",\"size\":{}", attr.size);
-                if self.stat {
-                    let (perm, time) = (attr.perm, time::decimal(attr.mtime));
-                    let (links, uid, gid) = (attr.links, attr.uid, attr.gid);
-                    let _ = write!(
-                        out,
-                        ",\"mode\":\"{perm:04o}\",\"links\":{links},\"uid\":{uid},\"gid\":{gid},\"mtime\":\"{time}\""
-                    );
-                }
-            }
-            None => {
-                out.extend_from_slice(b",\"size\":null");
-                if self.stat {
-                    out.extend_from_slice(
-                        b",\"mode\":null,\"links\":null,\"uid\":null,\"gid\":null,\"mtime\":null",
-                    );
-                }
-            }
+    fn push_json_attributes(self, out: &mut Vec<u8>, answers: &Columns, row: usize) {
+        let _ = write!(out, ",\"size\":{}", answers.size()[row]);
+        if self.stat {
+            let (perm, time) = (answers.mode()[row] & 0o7777, time::decimal(Time(answers.mtime()[row])));
+            let (links, uid, gid) = (answers.links()[row], answers.uid()[row], answers.gid()[row]);
+            let _ = write!(
+                out,
+                ",\"mode\":\"{perm:04o}\",\"links\":{links},\"uid\":{uid},\"gid\":{gid},\"mtime\":\"{time}\""
+            );
         }
     }
 }
@@ -146,17 +174,23 @@ fn push_number(out: &mut Vec<u8>, mut number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lanefs::{FileKind, Ino};
+    use lanefs::{Attr, Ino, Rows};
 
-    fn line(format: LineFormat, path: &[u8], answer: &Resolution) -> String {
+    fn line(format: LineFormat, path: &[u8], answer: Option<Attr>) -> String {
+        let mut answers = Columns::of(format.columns());
+        let mut rows = answers.rows(1);
+        match answer {
+            Some(attr) => rows.found(0, attr.ino, attr.kind, Some(&attr)),
+            None => rows.failed(0, Code::NotFound),
+        }
         let mut out = Vec::new();
-        format.push(&mut out, path, answer);
+        format.push(&mut out, path, &answers, 0);
         String::from_utf8(out).unwrap()
     }
 
-    fn found() -> Resolution {
+    fn found() -> Option<Attr> {
         let time = Time::from_parts(1_777_627_800, 5);
-        let attr = Attr {
+        Some(Attr {
             ino: Ino(9216),
             kind: FileKind::File,
             perm: 0o4755,
@@ -171,33 +205,30 @@ mod tests {
             atime: time,
             btime: time,
             generation: 1,
-        };
-        Resolution { code: Code::Success, ino: Some(attr.ino), kind: Some(attr.kind), attr: Some(attr) }
+        })
     }
-
-    const MISSING: Resolution = Resolution { code: Code::NotFound, ino: None, kind: None, attr: None };
 
     #[test]
     fn columns_are_as_documented() {
         let plain = LineFormat { stat: false, json: false };
         let stat = LineFormat { stat: true, json: false };
-        assert_eq!(line(plain, b"/a\tb\\\xff", &found()), "0\t9216\tfile\t1234\t/a\\x09b\\\\\\xff\n");
-        assert_eq!(line(plain, b"", &MISSING), "4\t-\t-\t-\t\n");
+        assert_eq!(line(plain, b"/a\tb\\\xff", found()), "0\t9216\tfile\t1234\t/a\\x09b\\\\\\xff\n");
+        assert_eq!(line(plain, b"", None), "4\t-\t-\t-\t\n");
         assert_eq!(
-            line(stat, b"x y", &found()),
+            line(stat, b"x y", found()),
             "0\t9216\tfile\t1234\t4755\t2\t1000\t100\t1777627800.000000005\tx y\n"
         );
-        assert_eq!(line(stat, b"x", &MISSING), "4\t-\t-\t-\t-\t-\t-\t-\t-\tx\n");
+        assert_eq!(line(stat, b"x", None), "4\t-\t-\t-\t-\t-\t-\t-\t-\tx\n");
     }
 
     #[test]
     fn json_lines_parse() {
         let stat = LineFormat { stat: true, json: true };
-        let object: serde_json::Value = serde_json::from_str(&line(stat, b"a\"\n", &found())).unwrap();
+        let object: serde_json::Value = serde_json::from_str(&line(stat, b"a\"\n", found())).unwrap();
         assert_eq!(object["path"], "a\"\n");
         assert_eq!(object["mode"], "4755");
         assert_eq!(object["inode"], 9216);
-        let object: serde_json::Value = serde_json::from_str(&line(stat, b"\xff", &MISSING)).unwrap();
+        let object: serde_json::Value = serde_json::from_str(&line(stat, b"\xff", None)).unwrap();
         assert_eq!(object["path_hex"], "ff");
         assert_eq!(object["error"], "not found");
         assert!(object["size"].is_null());

@@ -7,7 +7,7 @@ use super::totals::LookupTotals;
 use crate::engine::BatchResolver;
 use crate::failure::{Failure, Outcome, check_interrupt, host_text};
 use crate::{console, exit, interrupt};
-use lanefs::ResolveOptions;
+use lanefs::{Columns, PathSet, ResolveOptions};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Bytes of input in a piece: about 65,536 paths of usual length.
-const PIECE: usize = 4 << 20;
+/// Bytes of input for each path of the engine's largest batch: a path of usual length.
+const PATH_BYTES: usize = 64;
 /// Pieces in flight for each thread: one being resolved and one waiting.
 const PIECES_PER_THREAD: usize = 2;
 
@@ -73,9 +73,8 @@ impl Pipeline<'_, '_, '_> {
         let pieces = Mutex::new(pieces);
         std::thread::scope(|scope| {
             let failures = resolved_in.clone();
-            scope.spawn(console::carried(move || {
-                cut(reader, delimiter, &name, &permits, &pieces_in, &failures);
-            }));
+            let cutter = Cutter { reader, delimiter, piece: self.resolver.batch() * PATH_BYTES };
+            scope.spawn(console::carried(move || cutter.cut(&name, &permits, &pieces_in, &failures)));
             let pieces = &pieces;
             for _ in 0..self.threads {
                 let resolved_in = resolved_in.clone();
@@ -92,6 +91,7 @@ impl Pipeline<'_, '_, '_> {
 
     /// Resolves pieces until there are no more, or one fails.
     fn work(&self, delimiter: u8, pieces: &Mutex<Receiver<InputPiece>>, resolved: &Sender<ResolvedPiece>) {
+        let mut answers = Columns::of(self.format.columns());
         loop {
             // Waiting under the lock is harmless: the other threads would wait for the same piece.
             let next = match pieces.lock() {
@@ -99,7 +99,7 @@ impl Pipeline<'_, '_, '_> {
                 Err(_) => return,
             };
             let Ok(piece) = next else { return };
-            let lines = self.resolve(delimiter, &piece.text);
+            let lines = self.resolve(delimiter, piece.text, &mut answers);
             let failed = lines.is_err();
             if resolved.send(ResolvedPiece { number: piece.number, lines }).is_err() || failed {
                 return;
@@ -108,103 +108,97 @@ impl Pipeline<'_, '_, '_> {
     }
 
     /// Resolves the paths of a piece and returns their lines.
-    fn resolve(&self, delimiter: u8, text: &[u8]) -> Result<(Vec<u8>, LookupTotals), Failure> {
-        let batch = self.resolver.batch();
+    fn resolve(
+        &self,
+        delimiter: u8,
+        text: Vec<u8>,
+        answers: &mut Columns,
+    ) -> Result<(Vec<u8>, LookupTotals), Failure> {
         let mut totals = LookupTotals::default();
         let mut lines = Vec::with_capacity(text.len() * 2);
-        let mut paths: Vec<&[u8]> = Vec::with_capacity(batch.min(text.len()));
-        let mut rest = text;
-        while !rest.is_empty() {
+        let paths = PathSet::split(text, delimiter);
+        let batch = self.resolver.batch();
+        for first in (0..paths.len()).step_by(batch) {
             check_interrupt()?;
-            paths.clear();
-            while paths.len() < batch && !rest.is_empty() {
-                let end = memchr::memchr(delimiter, rest).unwrap_or(rest.len());
-                paths.push(&rest[..end]);
-                rest = rest.get(end + 1..).unwrap_or_default();
-            }
+            let part = paths.view().slice(first..paths.len().min(first + batch));
             let start = Instant::now();
-            let answers = self.resolver.resolve(&self.options, &paths);
+            let resolved = self.resolver.resolve(&self.options, part, answers);
             totals.resolving += start.elapsed();
-            let answers = answers.map_err(|error| Failure::volume("lookup", &error))?;
-            for (path, answer) in paths.iter().zip(&answers) {
-                totals.add(answer.code);
-                self.format.push(&mut lines, path, answer);
+            resolved.map_err(|error| Failure::volume("lookup", &error))?;
+            answers.code().iter().for_each(|code| totals.add(*code));
+            for (row, path) in part.iter().enumerate() {
+                self.format.push(&mut lines, path, answers, row);
             }
         }
         Ok((lines, totals))
     }
 }
 
-/// Cuts the input into pieces at delimiters and sends them on as permits allow.
-fn cut(
-    mut reader: Box<dyn Read + Send>,
+/// Cuts the input into pieces.
+struct Cutter {
+    reader: Box<dyn Read + Send>,
     delimiter: u8,
-    name: &[u8],
-    permits: &Receiver<()>,
-    pieces: &SyncSender<InputPiece>,
-    failures: &Sender<ResolvedPiece>,
-) {
-    let mut text = Vec::with_capacity(PIECE);
-    for number in 0.. {
-        if permits.recv().is_err() {
-            return;
-        }
-        let end = match read_whole_paths(&mut reader, delimiter, &mut text) {
-            Ok(end) => end,
-            Err(error) => {
-                let _ = failures.send(ResolvedPiece { number, lines: Err(input_failure(name, &error)) });
+    /// Bytes of a piece.
+    piece: usize,
+}
+
+impl Cutter {
+    /// Cuts the input at delimiters and sends the pieces on as permits allow.
+    fn cut(
+        mut self,
+        name: &[u8],
+        permits: &Receiver<()>,
+        pieces: &SyncSender<InputPiece>,
+        failures: &Sender<ResolvedPiece>,
+    ) {
+        let mut text = Vec::new();
+        for number in 0.. {
+            if permits.recv().is_err() {
                 return;
             }
-        };
-        let rest = match end {
-            Some(end) => text.split_off(end),
-            None => Vec::new(),
-        };
-        let piece = InputPiece { number, text: std::mem::replace(&mut text, rest) };
-        let is_last = end.is_none();
-        if (!piece.text.is_empty() && pieces.send(piece).is_err()) || is_last {
-            return;
+            let end = match self.read_whole_paths(&mut text) {
+                Ok(end) => end,
+                Err(error) => {
+                    let _ = failures.send(ResolvedPiece { number, lines: Err(input_failure(name, &error)) });
+                    return;
+                }
+            };
+            let rest = match end {
+                Some(end) => text.split_off(end),
+                None => Vec::new(),
+            };
+            let piece = InputPiece { number, text: std::mem::replace(&mut text, rest) };
+            let is_last = end.is_none();
+            if (!piece.text.is_empty() && pieces.send(piece).is_err()) || is_last {
+                return;
+            }
         }
     }
-}
 
-/// Reads until `text`, which has no delimiter at first, has at least one whole path. Returns the end of the
-/// last whole path; `None` at the end of the input, where all of `text` counts.
-fn read_whole_paths(
-    reader: &mut impl Read,
-    delimiter: u8,
-    text: &mut Vec<u8>,
-) -> std::io::Result<Option<usize>> {
-    loop {
+    /// Reads until `text`, which has no delimiter at first, has at least one whole path. Returns the end of
+    /// the last whole path; `None` at the end of the input, where all of `text` counts.
+    fn read_whole_paths(&mut self, text: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
+        loop {
+            let old_len = text.len();
+            if !self.read_more(text)? {
+                return Ok(None);
+            }
+            // Only the new bytes can contain a delimiter.
+            if let Some(at) = memchr::memrchr(self.delimiter, &text[old_len..]) {
+                return Ok(Some(old_len + at + 1));
+            }
+        }
+    }
+
+    /// Reads up to a piece more. Returns false at the end of the input with nothing read.
+    fn read_more(&mut self, text: &mut Vec<u8>) -> std::io::Result<bool> {
+        // The piece itself and the room for the end of its last path are allocated at once.
+        text.reserve(self.piece);
         let old_len = text.len();
-        if !read_more(reader, text)? {
-            return Ok(None);
-        }
-        // Only the new bytes can contain a delimiter.
-        if let Some(at) = memchr::memrchr(delimiter, &text[old_len..]) {
-            return Ok(Some(old_len + at + 1));
-        }
+        let mut part = (&mut self.reader).take(self.piece as u64);
+        part.read_to_end(text)?;
+        Ok(text.len() > old_len)
     }
-}
-
-/// Reads up to [`PIECE`] bytes more. Returns false at the end of the input with nothing read.
-fn read_more(reader: &mut impl Read, text: &mut Vec<u8>) -> std::io::Result<bool> {
-    let old_len = text.len();
-    text.resize(old_len + PIECE, 0);
-    let mut filled = old_len;
-    let result = loop {
-        match reader.read(&mut text[filled..]) {
-            Ok(0) => break Ok(filled > old_len),
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => break Err(error),
-        }
-        if filled == text.len() {
-            break Ok(true);
-        }
-    };
-    text.truncate(filled);
-    result
 }
 
 fn input_failure(name: &[u8], error: &std::io::Error) -> Failure {

@@ -1,5 +1,6 @@
 //! Totals of a lookup, and the line about them.
 
+use super::format::code_of;
 use crate::console;
 use crate::failure::exit_of_code;
 use lanefs::Code;
@@ -38,11 +39,14 @@ impl LookupTotals {
         ));
     }
 
-    /// Adds one answer.
-    pub(super) fn add(&mut self, code: Code) {
+    /// Adds one answer: the number of its code.
+    pub(super) fn add(&mut self, code: u8) {
         self.paths += 1;
-        self.found += u64::from(code == Code::Success);
-        self.status = self.status.max(exit_of_code(code));
+        if code == Code::Success.number() {
+            self.found += 1;
+        } else {
+            self.status = self.status.max(exit_of_code(code_of(code)));
+        }
     }
 
     /// Adds the totals of a piece.

@@ -48,7 +48,9 @@ impl MountRequest {
         let mut options = self.options.clone();
         options.cache = options.cache.or_else(|| image::cache().map(|bytes| bytes.to_string()));
         let arguments = ["mount", "--background", "-o", &options.list(), "--"].map(OsString::from);
-        let arguments = arguments.into_iter().chain([image, self.dir.clone().into()]);
+        let table =
+            image::directory_table().map(|bytes| OsString::from(format!("--directory-table={bytes}")));
+        let arguments = table.into_iter().chain(arguments).chain([image, self.dir.clone().into()]);
         let started = daemon::start(arguments);
         match started.map_err(|error| Failure::host(Path::new("starting a process"), &error))? {
             Started::Failed(code) => Ok(code),
