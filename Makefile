@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count count-changes gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
+.PHONY: count count-changes gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -99,6 +99,10 @@ aarch64: setup-sanitize ## build and test the crates with code for one processor
 docs: ## write the generated tables of docs/format.md anew
 	@echo "==> docs: tables of docs/format.md from the code"
 	@UPDATE_DOCS=1 $(CARGO) test -p lanefs-format --locked --test document
+
+bench-lookup: build-bench ## batches of paths against ext4, tmpfs and a hash map
+	@echo "==> bench-lookup: $(BENCH) lookup $(ARGS)"
+	@$(BENCH) lookup $(ARGS)
 
 bench: build-bench ## namespace operations against ext4 and tmpfs (ARGS="--quick")
 	@echo "==> bench: $(BENCH) namespace $(ARGS)"

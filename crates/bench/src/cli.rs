@@ -2,9 +2,10 @@
 
 use crate::stop::Stop;
 use crate::{
-    AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Error, GpuArgs, GpuHooks, Hooks, MountArgs,
-    MountHooks, NamespaceArgs, PassthroughArgs, Result, WorkerArgs, run_alloc_with, run_concurrency_with,
-    run_gpu_with, run_mount_with, run_namespace_with, run_passthrough, run_worker,
+    AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Error, GpuArgs, GpuHooks, Hooks, LookupArgs,
+    LookupHooks, MountArgs, MountHooks, NamespaceArgs, PassthroughArgs, Result, WorkerArgs, run_alloc_with,
+    run_concurrency_with, run_gpu_with, run_lookup_with, run_mount_with, run_namespace_with, run_passthrough,
+    run_worker,
 };
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -33,6 +34,8 @@ struct Cli {
 enum Benchmark {
     /// Paths, directories and files beside ext4 and tmpfs (as root on file systems of its own)
     Namespace(NamespaceArgs),
+    /// Batches of paths beside ext4, tmpfs and a hash map
+    Lookup(LookupArgs),
     /// Threads that read and write at once, beside ext4, tmpfs, fio and LaneFS without concurrency control
     Concurrency(ConcurrencyArgs),
     /// The allocator of LaneFS beside glibc, mimalloc, jemalloc, snmalloc, rpmalloc and tcmalloc
@@ -62,6 +65,7 @@ impl Benchmark {
         let stop = (!self.is_worker()).then(Stop::on_signal);
         match self {
             Benchmark::Namespace(args) => run_namespace_with(args, &Hooks { stop, ..Hooks::default() }),
+            Benchmark::Lookup(args) => run_lookup_with(args, &LookupHooks { stop }),
             Benchmark::Concurrency(args) => {
                 run_concurrency_with(args, &ConcurrencyHooks { stop, ..ConcurrencyHooks::default() })
             }
@@ -132,10 +136,11 @@ mod tests {
 
     #[test]
     fn all_benchmarks_take_the_common_arguments() {
-        for name in ["namespace", "concurrency", "alloc", "gpu", "mount"] {
+        for name in ["namespace", "lookup", "concurrency", "alloc", "gpu", "mount"] {
             let arguments = [PROGRAM, name, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
             let common = match Cli::try_parse_from(arguments).map(|cli| cli.benchmark) {
                 Ok(Benchmark::Namespace(args)) => args.common,
+                Ok(Benchmark::Lookup(args)) => args.common,
                 Ok(Benchmark::Concurrency(args)) => args.common,
                 Ok(Benchmark::Alloc(args)) => args.common,
                 Ok(Benchmark::Gpu(args)) => args.common,

@@ -1,5 +1,6 @@
 //! LaneFS as a system under measurement: a volume, in memory by default, called through the library.
 
+use crate::peers::SpaceRequest;
 use crate::stop::{STRIDE, Stop};
 use crate::system::{Create, Expect, Named, System};
 use crate::threads::in_threads;
@@ -16,6 +17,12 @@ pub const BATCH: usize = 1024;
 
 /// Entries that one `readdir` call requests.
 const LISTED_AT_ONCE: usize = 1024;
+
+/// Returns the size of a volume with room for `need`: twice the maximum of an inode with its entry. Memory is
+/// taken only as it fills.
+pub(crate) fn bytes_for(need: SpaceRequest) -> u64 {
+    (512 << 20) + need.inodes * 1024 + need.bytes * 2
+}
 
 /// A volume, and its owner as the caller.
 pub struct Lane {

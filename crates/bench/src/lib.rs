@@ -8,12 +8,14 @@
 //! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
 //! * [`system`]: operations that rows require of a file system. [`lane`] implements them on a LaneFS volume,
 //!   [`peers`] by system calls.
-//! * [`namespace`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of the benchmark of that name.
+//! * [`namespace`], [`lookup`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of the benchmark of
+//!   that name.
 //! * [`session`]: parts, arguments, alternating runs and the report of all benchmarks.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines.
 //!
 //! Deliberately absent: profiling, and any judgement of a result beyond "goal reached or not".
-// Three small modules of `alloc` and two functions of `mount` are excepted, each with its reason.
+// Three small modules of `alloc`, two functions of `mount` and a module of `lookup` are excepted, each with
+// its reason.
 #![deny(unsafe_code)]
 
 pub mod alloc;
@@ -23,6 +25,7 @@ pub mod concurrency;
 pub mod error;
 pub mod gpu;
 pub mod lane;
+pub mod lookup;
 pub mod machine;
 pub mod mount;
 pub mod namespace;
@@ -42,5 +45,6 @@ pub use cli::main;
 pub use concurrency::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency, run_concurrency_with};
 pub use error::{Error, Result};
 pub use gpu::{GpuArgs, GpuHooks, run_gpu_with};
+pub use lookup::{LookupArgs, LookupHooks, run_lookup_with};
 pub use mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
 pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};

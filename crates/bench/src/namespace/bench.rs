@@ -2,7 +2,7 @@
 
 use super::importer::Import;
 use crate::Result;
-use crate::lane::Lane;
+use crate::lane::{Lane, bytes_for};
 use crate::peers::{Host, Medium, SpaceRequest};
 use crate::session::Session;
 use crate::system::System;
@@ -38,12 +38,6 @@ impl NamespaceBench {
     /// Makes new systems with room for `need`.
     pub(super) fn systems(&mut self, need: SpaceRequest) -> Result<NamespaceSystems> {
         let hosts = self.hosts(need, Medium::Memory)?;
-        Ok(NamespaceSystems { lane: Lane::new(lane_bytes(need))?, hosts })
+        Ok(NamespaceSystems { lane: Lane::new(bytes_for(need))?, hosts })
     }
-}
-
-/// Returns the size of a volume with room for `need`: twice the maximum of an inode with its entry. Memory is
-/// taken only as it fills.
-pub(super) fn lane_bytes(need: SpaceRequest) -> u64 {
-    (512 << 20) + need.inodes * 1024 + need.bytes * 2
 }

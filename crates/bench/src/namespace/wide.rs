@@ -1,9 +1,9 @@
 //! `lookup-wide-N`: random names of one directory of N entries.
 
-use super::bench::{NamespaceBench, lane_bytes};
+use super::bench::NamespaceBench;
 use super::rows::wide_name;
 use crate::Result;
-use crate::lane::{BATCH, Lane};
+use crate::lane::{BATCH, Lane, bytes_for};
 use crate::machine::available_memory;
 use crate::peers::SpaceRequest;
 use crate::system::{Create, Expect, System};
@@ -94,7 +94,7 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
             continue;
         }
         let mut wide = Wide::new(entries, bench.settings.sizes.wide_lookups);
-        let lane = Lane::new(lane_bytes(SpaceRequest { inodes: entries as u64, bytes: 0 }))?;
+        let lane = Lane::new(bytes_for(SpaceRequest { inodes: entries as u64, bytes: 0 }))?;
         wide.lane_bytes = wide.fill(&lane, bench)?;
         directories.push(wide);
         lanes.push(lane);

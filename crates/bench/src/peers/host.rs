@@ -99,6 +99,18 @@ impl Host {
         self.in_memory
     }
 
+    /// Returns whether it is an ext4.
+    pub(crate) fn about_ext4(&self) -> bool {
+        self.about.journal.is_some()
+    }
+
+    /// Renames a directory of the root; returns the time.
+    pub(crate) fn rename(&self, from: &CStr, to: &CStr) -> Result<Duration> {
+        let start = Instant::now();
+        sys::renameat(&self.root, from, &self.root, to).map_err(self.error("rename"))?;
+        Ok(start.elapsed())
+    }
+
     /// Returns the path of its root directory.
     pub fn path(&self) -> &Path {
         &self.path
