@@ -164,9 +164,15 @@ pub(crate) fn prepare(
 /// Adds the first few entries of a directory without an engine, for which the tasks would be more work than
 /// the entries.
 fn begin(edit: &mut Edit<'_>, node: Inode<'_>, group: &RegionGroup<'_, '_>) -> Outcome<()> {
-    for one in group.wanted {
-        if let Some((ino, kind)) = one.names {
-            update::insert(edit, node, Name { bytes: one.name, hash: one.seen.hash }, ino, kind)?;
+    let entries: Vec<_> = group
+        .wanted
+        .iter()
+        .filter_map(|one| Some((Name { bytes: one.name, hash: one.seen.hash }, one.names?)))
+        .map(|(name, (ino, kind))| (name, ino, kind))
+        .collect();
+    if !small::fill(edit, node, &entries)? {
+        for (name, ino, kind) in entries {
+            update::insert(edit, node, name, ino, kind)?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 
 use super::entry::{self, Entry, Name};
 use super::leaf;
-use super::root::set_root;
+use super::root::{root, set_root};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -12,6 +12,9 @@ use crate::inode::Inode;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units, small_tag};
 use lanefs_format::{BLOCK, DirRoot, Field, FileKind, InodeSize, UNIT};
 use lanefs_store::{Fault, View};
+
+// `fill` makes the index in one piece.
+const _: () = assert!(2 * InodeSize::B256.small_entries() <= 64);
 
 /// Slots of the small index whose tag is that of `hash`, as bits. The name decides between them.
 #[inline(always)]
@@ -54,6 +57,46 @@ pub(super) fn begin(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     entry::write(edit, view, Name { bytes: b"", hash: 0 }, 0, 0);
     set_root(edit, node, DirRoot::Small(leaf.at()));
     Ok(())
+}
+
+/// Gives an empty directory its first entries, all at once; the last one opens the list. False where the
+/// directory is not empty, or they have no room: then it has its leaf and its dummy only.
+pub(super) fn fill(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    entries: &[(Name<'_>, u64, FileKind)],
+) -> Outcome<bool> {
+    let size = edit.store().inode_size();
+    if root(&node)? != DirRoot::Empty || entries.is_empty() || entries.len() > size.small_entries() {
+        return Ok(false);
+    }
+    begin(edit, node)?;
+    let DirRoot::Small(leaf) = root(&node)? else {
+        return Err(Fault::damaged(node.view.at(), "a directory that is not small"));
+    };
+    let units = |name: Name<'_>| entry_units(name.bytes.len());
+    let all: usize = entries.iter().map(|(name, ..)| units(*name)).sum();
+    let block = leaf::header(edit.core, leaf)?;
+    let Some(view) = leaf::alloc_in(edit, node, block, all)? else { return Ok(false) };
+    let dummy = head(edit.core, leaf)?;
+    let mut index = [0u8; 64];
+    let (mut offset, mut next) = (0, 0);
+    for (slot, (name, ino, kind)) in entries.iter().enumerate() {
+        let len = units(*name) * UNIT as usize;
+        let part = view.part(offset, len).ok_or(Fault::damaged(leaf, "a leaf block without room"))?;
+        offset += len;
+        let previous = if slot + 1 < entries.len() { view.at() + offset as u64 } else { dummy.view.at() };
+        entry::write(edit, part, *name, *ino, *kind as u8);
+        edit.tx.set(part, e::NEXT, next);
+        edit.tx.set(part, e::PREVIOUS, previous);
+        next = part.at();
+        index[slot] = small_tag(name.hash);
+        index[size.small_entries() + slot] = ((next & (BLOCK - 1)) / UNIT) as u8;
+    }
+    edit.tx.put(dummy.view, e::NEXT, next);
+    edit.tx.put(dummy.view, e::COUNT, entries.len() as u16);
+    edit.tx.put_bytes(node.view, size.small_tags(), &index[..2 * size.small_entries()]);
+    Ok(true)
 }
 
 /// Loads the dummy entry of a small directory.
