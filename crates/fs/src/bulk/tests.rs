@@ -298,6 +298,49 @@ fn a_new_directory_may_have_any_number_of_entries() {
 }
 
 #[test]
+fn the_first_entries_of_a_directory_may_be_too_long_for_its_leaf() {
+    for size in [InodeSize::B128, InodeSize::B256] {
+        for (count, width) in [(1, 254), (7, 254), (8, 254), (13, 254), (16, 254), (27, 100), (28, 254)] {
+            let two = Two::new(size);
+            two.apply(&[mkdir("/old")]);
+            let names =
+                |dir: &str| -> Vec<String> { (0..count).map(|i| format!("/{dir}/{i:0width$}")).collect() };
+            let (old, new) = (names("old"), names("new"));
+            let changes = [mkdir("/new")].into_iter().chain(old.iter().chain(&new).map(|name| create(name)));
+            two.apply(&changes.collect::<Vec<_>>());
+            two.apply(&old.iter().map(|name| unlink(name)).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn a_directory_with_several_paths_is_one_directory() {
+    let two = Two::new(InodeSize::B256);
+    two.apply(&[mkdir("/a"), mkdir("/a/b"), create("/a/b/old")]);
+    two.apply(&[
+        create("/a/b/x"),
+        create("/a//b/x"),
+        create("a/b/x"),
+        create("//a/b/y"),
+        unlink("a/b/old"),
+        create("/a/b/old"),
+        rename("/a/b", "/c"),
+        create("/a/b/z"),
+        create("/c/x"),
+        mkdir("/a/b"),
+        create("/a/b/x"),
+        create("a//b/x"),
+        unlink("/c/x"),
+        rmdir("/c"),
+        rename("/a/b", "/c"),
+        unlink("/c//y"),
+        Change::MkdirAll { path: b"a/b//e/f", perm: 0o755 },
+        create("/a/b/e/f/x"),
+        create("/a//b/e/f/x"),
+    ]);
+}
+
+#[test]
 fn a_chain_is_made_and_unmade_in_one_batch_each() {
     let two = Two::new(InodeSize::B256);
     let path: String = (0..500).map(|i| format!("/{i}")).collect();
