@@ -2,7 +2,8 @@
 
 use crate::error::errno_text;
 use crate::name::temporary_name;
-use lanefs::{Code, FileKind, FileSystem, Ino, RenameMode};
+use crate::volume::TargetDir;
+use lanefs::{Attr, Code, FileKind, FileSystem, Ino, RenameMode};
 use rustix::io::Errno;
 
 /// Reason why a name was not made in the volume.
@@ -65,20 +66,25 @@ impl NewVolumeEntry {
 }
 
 /// Makes a new inode as `name` in `dir` with `make(name)`. Where the name is taken and may be replaced, the
-/// inode gets a temporary name first.
+/// inode gets a temporary name first. It inherits no access control list.
 pub(crate) fn create_entry(
     volume: &dyn FileSystem,
-    dir: Ino,
+    dir: TargetDir,
     name: &[u8],
     overwrite: bool,
-    make: impl Fn(&[u8]) -> lanefs::Result<lanefs::Attr>,
+    make: impl Fn(&[u8]) -> lanefs::Result<Attr>,
 ) -> Result<NewVolumeEntry, VolumeEntryError> {
+    let entry = |attr: &Attr, temporary| {
+        let entry = NewVolumeEntry { ino: attr.ino, dir: dir.ino, name: name.to_vec(), temporary };
+        dir.take_inherited(volume, attr.ino, attr.kind).inspect_err(|_| entry.abandon(volume))?;
+        Ok(entry)
+    };
     match make(name) {
-        Ok(attr) => return Ok(NewVolumeEntry { ino: attr.ino, dir, name: name.to_vec(), temporary: None }),
+        Ok(attr) => return entry(&attr, None),
         Err(error) if error.code() == Code::Exists => (),
         Err(error) => return Err(error.into()),
     }
-    if volume.lookup(dir, name)?.1 == FileKind::Directory {
+    if volume.lookup(dir.ino, name)?.1 == FileKind::Directory {
         return Err(VolumeEntryError::TakenByDirectory);
     }
     if !overwrite {
@@ -87,14 +93,7 @@ pub(crate) fn create_entry(
     loop {
         let temporary = temporary_name();
         match make(&temporary) {
-            Ok(attr) => {
-                return Ok(NewVolumeEntry {
-                    ino: attr.ino,
-                    dir,
-                    name: name.to_vec(),
-                    temporary: Some(temporary),
-                });
-            }
+            Ok(attr) => return entry(&attr, Some(temporary)),
             Err(error) if error.code() == Code::Exists => (),
             Err(error) => return Err(error.into()),
         }
@@ -112,30 +111,37 @@ pub(crate) fn link_entry(
     if overwrite && matches!(volume.lookup(dir, name), Ok((there, _)) if there == ino) {
         return Ok(());
     }
-    create_entry(volume, dir, name, overwrite, |name| volume.link(ino, dir, name))?
+    let target = TargetDir::plain(dir);
+    create_entry(volume, target, name, overwrite, |name| volume.link(ino, dir, name))?
         .finish(volume)
         .map_err(VolumeEntryError::Volume)
 }
 
-/// Makes the directory `name` in `dir`, or returns the existing one. True where it was made.
+/// Makes the directory `name` in `dir`, or returns the existing one. A new one inherits no access control
+/// list.
 pub(crate) fn make_directory(
     volume: &dyn FileSystem,
-    dir: Ino,
+    dir: TargetDir,
     name: &[u8],
     overwrite: bool,
-) -> Result<(Ino, bool), VolumeEntryError> {
+) -> Result<TargetDir, VolumeEntryError> {
     // Closed to other users until its content is complete; then it gets its own mode.
     const UNFINISHED: u16 = 0o700;
-    match volume.mkdir(dir, name, UNFINISHED) {
-        Ok(attr) => return Ok((attr.ino, true)),
+    let make = || {
+        let attr = volume.mkdir(dir.ino, name, UNFINISHED)?;
+        dir.take_inherited(volume, attr.ino, attr.kind)?;
+        Ok::<_, lanefs::Error>(TargetDir::plain(attr.ino))
+    };
+    match make() {
+        Ok(made) => return Ok(made),
         Err(error) if error.code() == Code::Exists => (),
         Err(error) => return Err(error.into()),
     }
-    match volume.lookup(dir, name)? {
-        (ino, FileKind::Directory) => Ok((ino, false)),
+    match volume.lookup(dir.ino, name)? {
+        (ino, FileKind::Directory) => Ok(TargetDir::existing(volume, ino)?),
         _ if overwrite => {
-            volume.unlink(dir, name)?;
-            Ok((volume.mkdir(dir, name, UNFINISHED)?.ino, true))
+            volume.unlink(dir.ino, name)?;
+            Ok(make()?)
         }
         _ => Err(VolumeEntryError::Taken),
     }

@@ -28,6 +28,8 @@ fn by_path(dir: &OwnedFd, name: &CStr) -> CString {
     CString::new(path).unwrap_or_default()
 }
 
+/// The access control list of a file or directory.
+pub(crate) const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 /// The access control list that new files of a directory get. A transfer sets it once the directory is
 /// complete, so that the files get the lists that they have, and no other.
 pub(crate) const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
@@ -36,7 +38,7 @@ pub(crate) const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 /// bytes). Others belong to the host's file system.
 pub(crate) fn is_kept(name: &[u8]) -> bool {
     [&b"user."[..], b"security.", b"trusted."].iter().any(|prefix| name.starts_with(prefix))
-        || name == b"system.posix_acl_access"
+        || name == ACCESS_LIST
         || name == DEFAULT_LIST
 }
 

@@ -37,7 +37,7 @@ fn has_zstd() -> bool {
 fn archive_tree(top: &Path) {
     make_tree(top);
     fs::remove_file(top.join("socket")).unwrap();
-    for (path, name) in [("d/size-3", "system.posix_acl_access"), ("empty", "system.posix_acl_default")] {
+    for (path, name) in [("d/size-3", ACCESS), ("empty", DEFAULT)] {
         let _ = rustix::fs::lremovexattr(top.join(path), name);
     }
     set_mtime(top, 1_600_000_000_000_000_001);

@@ -204,20 +204,20 @@ fn a_default_acl_of_the_host_is_not_handed_down() {
     make_tree(&tree);
     fs::create_dir_all(back.join("d")).unwrap();
     let mut acl = vec![0; 1000];
-    let Ok(len) = rustix::fs::lgetxattr(tree.join("empty"), "system.posix_acl_default", &mut acl[..]) else {
+    let Ok(len) = rustix::fs::lgetxattr(tree.join("empty"), DEFAULT, &mut acl[..]) else {
         eprintln!("SKIPPED: access control lists: the temporary directory's file system has none");
         return;
     };
     let flags = rustix::fs::XattrFlags::empty();
     for dir in [&back, &back.join("d")] {
-        rustix::fs::setxattr(dir, "system.posix_acl_default", &acl[..len], flags).unwrap();
+        rustix::fs::setxattr(dir, DEFAULT, &acl[..len], flags).unwrap();
     }
     let volume = volume(256);
     assert_clean(&import_tree(&volume, &tree, b"/", &ImportOptions::default(), control()).unwrap());
     assert_clean(&export_tree(&volume, b"/", &back, &ExportOptions::default(), control()).unwrap());
     // Existing files keep their own; no other file has one.
     for dir in [&back, &back.join("d")] {
-        rustix::fs::removexattr(dir, "system.posix_acl_default").unwrap();
+        rustix::fs::removexattr(dir, DEFAULT).unwrap();
     }
     assert_same(&tree, &back);
 }

@@ -8,7 +8,7 @@ use crate::import::ImportOptions;
 use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
 use crate::name::{is_entry_name, shown};
 use crate::report::Report;
-use crate::volume::destination;
+use crate::volume::{TargetDir, destination};
 use crate::volume_entry::{VolumeEntryError, create_entry, link_entry, make_directory};
 use crate::xattrs::{DEFAULT_LIST, is_kept};
 use lanefs::{Code, FileKind, FileSystem, Ino, MkdirAll, SetAttr, XattrMode};
@@ -61,7 +61,7 @@ pub fn import_archive(
         }
     };
     let input = decompressed(&what, input)?;
-    let top = destination(volume, dest)?.ino;
+    let top = destination(volume, dest)?;
     let mut import = ArchiveImport {
         job: TransferJob::new(control),
         volume,
@@ -100,9 +100,9 @@ struct ArchiveImport<'a> {
     job: TransferJob<'a>,
     volume: &'a dyn FileSystem,
     overwrite: bool,
-    top: Ino,
+    top: TargetDir,
     /// Directories below the top, by path without leading slash.
-    directories: HashMap<Vec<u8>, Ino>,
+    directories: HashMap<Vec<u8>, TargetDir>,
     /// Inodes that this import made: a later member of the same name replaces them.
     made: HashSet<Ino>,
     /// Attributes of directories, which are set at the end.
@@ -168,7 +168,7 @@ impl ArchiveImport<'_> {
         let Some((name, parents)) = parts.split_last() else {
             // The destination takes the attributes of the archive's top directory.
             if member.kind == MemberKind::Own(FileKind::Directory) {
-                self.directory_xattrs(self.top, member);
+                self.directory_xattrs(self.top.ino, member);
                 count(&self.job.counters.directories);
                 return Ok(());
             }
@@ -179,8 +179,8 @@ impl ArchiveImport<'_> {
             MemberKind::Own(FileKind::Directory) => self.directory(dir, name, &parts, member),
             MemberKind::HardLink(target) => {
                 let ino = self.find(target)?;
-                let overwrite = self.may_replace(dir, name);
-                link_entry(self.volume, ino, dir, name, overwrite)?;
+                let overwrite = self.may_replace(dir.ino, name);
+                link_entry(self.volume, ino, dir.ino, name, overwrite)?;
                 count(&self.job.counters.hard_links);
                 Ok(())
             }
@@ -196,32 +196,32 @@ impl ArchiveImport<'_> {
 
     fn directory(
         &mut self,
-        dir: Ino,
+        dir: TargetDir,
         name: &[u8],
         parts: &[&[u8]],
         member: &ArchiveMember,
     ) -> std::result::Result<(), MemberFailure> {
-        let overwrite = self.may_replace(dir, name);
-        let (ino, _) = make_directory(self.volume, dir, name, overwrite)?;
-        self.directory_xattrs(ino, member);
-        self.directories.insert(parts.join(&b'/'), ino);
+        let overwrite = self.may_replace(dir.ino, name);
+        let target = make_directory(self.volume, dir, name, overwrite)?;
+        self.directory_xattrs(target.ino, member);
+        self.directories.insert(parts.join(&b'/'), target);
         count(&self.job.counters.directories);
         Ok(())
     }
 
     /// Returns the directory of these components. Directories without a member get mode 0755. Links are not
     /// followed, because they could lead out of the destination.
-    fn parent(&mut self, parts: &[&[u8]]) -> std::result::Result<Ino, MemberFailure> {
+    fn parent(&mut self, parts: &[&[u8]]) -> std::result::Result<TargetDir, MemberFailure> {
         if parts.is_empty() {
             return Ok(self.top);
         }
         let path = parts.join(&b'/');
-        if let Some(ino) = self.directories.get(&path) {
-            return Ok(*ino);
+        if let Some(dir) = self.directories.get(&path) {
+            return Ok(*dir);
         }
-        let options = MkdirAll { base: Some(self.top), follow: false, ..MkdirAll::default() };
+        let options = MkdirAll { base: Some(self.top.ino), follow: false, ..MkdirAll::default() };
         let dir = match self.volume.mkdir_all(options, &path) {
-            Ok(attr) => attr.ino,
+            Ok(attr) => TargetDir::existing(self.volume, attr.ino)?,
             Err(lanefs::Error::At { code: Code::NotDirectory, what }) => {
                 return Err(MemberFailure::Text(format!("'{what}' in its path is no directory")));
             }
@@ -236,7 +236,7 @@ impl ArchiveImport<'_> {
         let missing =
             || MemberFailure::Text(format!("is a hard link to '{}', which does not exist", shown(path)));
         let parts = components(path).ok_or_else(missing)?;
-        let mut at = (self.top, FileKind::Directory);
+        let mut at = (self.top.ino, FileKind::Directory);
         for part in parts {
             at = self.volume.lookup(at.0, part).map_err(|_| missing())?;
         }
@@ -246,14 +246,14 @@ impl ArchiveImport<'_> {
     fn file<R: Read>(
         &mut self,
         reader: &mut Reader<R>,
-        dir: Ino,
+        target: TargetDir,
         name: &[u8],
         kind: FileKind,
         member: &ArchiveMember,
     ) -> std::result::Result<(), MemberFailure> {
-        let volume = self.volume;
+        let (volume, dir) = (self.volume, target.ino);
         let overwrite = self.overwrite || !self.made.is_empty() && self.may_replace(dir, name);
-        let entry = create_entry(volume, dir, name, overwrite, |name| match kind {
+        let entry = create_entry(volume, target, name, overwrite, |name| match kind {
             FileKind::File => volume.create_file(dir, name, member.perm),
             FileKind::Symlink => volume.symlink(dir, name, &member.target),
             kind => volume.mknod(dir, name, kind, member.perm, member.rdev),

@@ -96,13 +96,14 @@ impl TreeImport<'_> {
 
     /// Sets the attributes of a file that the engine made.
     fn finish_file(&self, file: &PendingFile, ino: Ino) {
-        match self.volume.setattr(ino, file.meta.set_attr()) {
+        let inherited = file.dir.target.take_inherited(self.volume, ino, FileKind::File);
+        match inherited.and_then(|()| self.volume.setattr(ino, file.meta.set_attr())) {
             Ok(_) => {
                 count(&self.job.counters.files);
                 self.job.counters.bytes.fetch_add(file.content.len() as u64, Ordering::Relaxed);
             }
             Err(error) => {
-                let _ = self.volume.unlink(file.dir.ino, file.name.to_bytes());
+                let _ = self.volume.unlink(file.dir.target.ino, file.name.to_bytes());
                 self.job.volume_refused(file.source(), "cannot write into the volume", error);
             }
         }

@@ -1,7 +1,8 @@
 //! Directories of which a part is still to be imported.
 
 use crate::hostdir::HostDir;
-use lanefs::{Ino, SetAttr};
+use crate::volume::TargetDir;
+use lanefs::SetAttr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -9,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 pub(super) struct ImportDir {
     pub(super) parent: Option<Arc<ImportDir>>,
     pub(super) host: Arc<HostDir>,
-    /// Inode in the volume.
-    pub(super) ino: Ino,
+    /// The directory in the volume.
+    pub(super) target: TargetDir,
     /// Attributes, set once the content is complete.
     pub(super) attr: SetAttr,
     /// Access control list for new files, set once the content is complete.
@@ -21,8 +22,13 @@ pub(super) struct ImportDir {
 
 impl ImportDir {
     /// Creates a directory for which one task is pending.
-    pub(super) fn new(parent: Option<Arc<ImportDir>>, host: Arc<HostDir>, ino: Ino, attr: SetAttr) -> Self {
-        ImportDir { parent, host, ino, attr, default_list: OnceLock::new(), pending: AtomicUsize::new(1) }
+    pub(super) fn new(
+        parent: Option<Arc<ImportDir>>,
+        host: Arc<HostDir>,
+        target: TargetDir,
+        attr: SetAttr,
+    ) -> Self {
+        ImportDir { parent, host, target, attr, default_list: OnceLock::new(), pending: AtomicUsize::new(1) }
     }
 
     /// Counts one more task. The caller's own task is still pending.

@@ -91,11 +91,11 @@ impl<'a> TreeImport<'a> {
             if !dir.end_task() {
                 return;
             }
-            if let Err(error) = self.volume.setattr(dir.ino, dir.attr) {
+            if let Err(error) = self.volume.setattr(dir.target.ino, dir.attr) {
                 self.job.volume_refused(dir.host.path(b""), "cannot set the attributes of", error);
             }
             if let Some(list) = dir.default_list.get() {
-                self.set_xattr(dir.ino, DEFAULT_LIST, list, || dir.host.path(b""));
+                self.set_xattr(dir.target.ino, DEFAULT_LIST, list, || dir.host.path(b""));
             }
             current = dir.parent.clone();
         }
@@ -117,7 +117,7 @@ impl<'a> TreeImport<'a> {
     pub(super) fn copy_dir_xattrs(&self, buffers: &mut ThreadBuffers, fd: &OwnedFd, dir: &ImportDir) {
         let refused = buffers.xattrs.each(&XattrTarget::Open(fd), |name, value| match name {
             DEFAULT_LIST => drop(dir.default_list.set(value.to_vec())),
-            name => self.set_xattr(dir.ino, name, value, || dir.host.path(b"")),
+            name => self.set_xattr(dir.target.ino, name, value, || dir.host.path(b"")),
         });
         self.job.counters.xattrs_refused.fetch_add(refused, Ordering::Relaxed);
     }

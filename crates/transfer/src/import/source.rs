@@ -56,7 +56,7 @@ impl TreeImport<'_> {
         source: &SourceName<'_>,
         new_name: &[u8],
     ) {
-        let dir = source.dir.ino;
+        let dir = source.dir.target.ino;
         let key = source.meta.id;
         let outcome = self.links.link_or_make(
             key,
@@ -83,15 +83,16 @@ impl TreeImport<'_> {
 
     /// Makes the new inode, without content and attributes.
     fn make(&self, source: &SourceName<'_>, new_name: &[u8]) -> Result<NewVolumeEntry, VolumeEntryError> {
-        let (volume, dir, perm) = (self.volume, source.dir.ino, source.meta.perm);
-        let target = if source.meta.kind == FileKind::Symlink {
+        let (volume, target, perm) = (self.volume, source.dir.target, source.meta.perm);
+        let link = if source.meta.kind == FileKind::Symlink {
             readlinkat(source.fd, source.name, Vec::new()).map_err(VolumeEntryError::Host)?.into_bytes()
         } else {
             Vec::new()
         };
-        create_entry(volume, dir, new_name, self.options.overwrite, |name| match source.meta.kind {
+        let dir = target.ino;
+        create_entry(volume, target, new_name, self.options.overwrite, |name| match source.meta.kind {
             FileKind::File => volume.create_file(dir, name, perm),
-            FileKind::Symlink => volume.symlink(dir, name, &target),
+            FileKind::Symlink => volume.symlink(dir, name, &link),
             kind => volume.mknod(dir, name, kind, perm, source.meta.rdev),
         })
     }

@@ -11,9 +11,9 @@ use crate::job::{Control, count};
 use crate::name::{is_entry_name, shown};
 use crate::queue::{Queue, default_threads, run_tasks};
 use crate::report::Report;
-use crate::volume::destination;
+use crate::volume::{TargetDir, destination};
 use crate::volume_entry::make_directory;
-use lanefs::{FileKind, FileSystem, Ino, SetAttr, path};
+use lanefs::{FileKind, FileSystem, SetAttr, path};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fstat, openat, statat};
 use rustix::io::Errno;
@@ -76,10 +76,10 @@ pub(super) fn import_directory(
     let meta = fstat(&fd).map_err(cannot)?;
     let meta = HostMeta::new(&meta).ok_or_else(|| cannot(Errno::INVAL))?;
     let path = CString::new(source.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
-    let ino = destination(volume, dest)?.ino;
-    import.batches = options.maker.map(|maker| Batches::new(maker, ino));
+    let target = destination(volume, dest)?;
+    import.batches = options.maker.map(|maker| Batches::new(maker, target.ino));
     let host = HostDir::top(path, fd).map_err(cannot)?;
-    let top = Arc::new(ImportDir::new(None, host, ino, meta.set_attr()));
+    let top = Arc::new(ImportDir::new(None, host, target, meta.set_attr()));
     count(&import.job.counters.directories);
     run_tasks(
         options.threads.unwrap_or_else(default_threads),
@@ -109,31 +109,27 @@ pub(super) fn import_single(
     let fd = openat(CWD, parent, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
     let parent_path = source.parent().map_or(&b""[..], |parent| parent.as_os_str().as_bytes());
     let path = CString::new(parent_path).map_err(|_| cannot(Errno::INVAL))?;
-    let (ino, new_name) = single_destination(volume, dest, name.to_bytes())?;
+    let (target, new_name) = single_destination(volume, dest, name.to_bytes())?;
     let host = HostDir::top(path, fd).map_err(cannot)?;
     // Its task never ends, so the directory's own attributes stay.
-    let dir = Arc::new(ImportDir::new(None, host, ino, SetAttr::default()));
+    let dir = Arc::new(ImportDir::new(None, host, target, SetAttr::default()));
     let fd = dir.host.fd(&import.dirs).map_err(cannot)?;
     import.import_entry(&mut ThreadBuffers::new(), &dir, &fd, &name, false, &new_name);
     Ok(import.finish())
 }
 
 /// Returns directory and name of a single file's destination.
-fn single_destination(volume: &dyn FileSystem, dest: &[u8], own_name: &[u8]) -> Result<(Ino, Vec<u8>)> {
-    if let Ok(attr) = volume.resolve(dest)
-        && attr.kind == FileKind::Directory
-    {
-        return Ok((attr.ino, own_name.to_vec()));
-    }
-    if dest.ends_with(b"/") {
-        return Ok((destination(volume, dest)?.ino, own_name.to_vec()));
+fn single_destination(volume: &dyn FileSystem, dest: &[u8], own_name: &[u8]) -> Result<(TargetDir, Vec<u8>)> {
+    let is_directory = |attr: lanefs::Attr| attr.kind == FileKind::Directory;
+    if dest.ends_with(b"/") || volume.resolve(dest).is_ok_and(is_directory) {
+        return Ok((destination(volume, dest)?, own_name.to_vec()));
     }
     let (parent, name) = path::split_last(dest).unwrap_or_default();
     if !is_entry_name(name) {
         return Err(Error::Usage(format!("'{}' is no valid name of a file in the volume", shown(dest))));
     }
-    let ino = if parent.is_empty() { volume.root() } else { destination(volume, parent)?.ino };
-    Ok((ino, name.to_vec()))
+    let parent = if parent.is_empty() { b"/" } else { parent };
+    Ok((destination(volume, parent)?, name.to_vec()))
 }
 
 impl TreeImport<'_> {
@@ -197,15 +193,16 @@ impl TreeImport<'_> {
             Ok(opened) => opened,
             Err(errno) => return self.host_problem(parent, name.to_bytes(), errno),
         };
-        let ino = match make_directory(self.volume, parent.ino, name.to_bytes(), self.options.overwrite) {
-            Ok((ino, _)) => ino,
+        let made = make_directory(self.volume, parent.target, name.to_bytes(), self.options.overwrite);
+        let target = match made {
+            Ok(target) => target,
             Err(error) => return self.entry_refused(parent, name.to_bytes(), error),
         };
         count(&self.job.counters.directories);
         // The parent waits for this directory, as this directory does for its own walk.
         parent.add_task();
         let host = HostDir::below(&self.dirs, &parent.host, name.to_owned(), meta.id, fd.clone());
-        let dir = Arc::new(ImportDir::new(Some(parent.clone()), host, ino, meta.set_attr()));
+        let dir = Arc::new(ImportDir::new(Some(parent.clone()), host, target, meta.set_attr()));
         self.copy_dir_xattrs(buffers, &fd, &dir);
         if !(self.options.one_file_system && meta.id.dev != parent.host.id().dev) {
             self.walk(queue, buffers, &dir, &fd);

@@ -104,6 +104,25 @@ pub(crate) fn make_tree(top: &Path) {
     set_mtime(top, 1_600_000_000_000_000_001);
 }
 
+/// Attributes that are access control lists.
+pub(crate) const ACCESS: &str = "system.posix_acl_access";
+pub(crate) const DEFAULT: &str = "system.posix_acl_default";
+
+/// The value of an access control list with permissions of the owner, of user 1, of the group, of the mask
+/// and of others.
+pub(crate) fn access_list([owner, user, group, mask, others]: [u16; 5]) -> Vec<u8> {
+    let nobody = u32::MAX;
+    let mut value = vec![2, 0, 0, 0];
+    for (tag, perm, id) in
+        [(1_u16, owner, nobody), (2, user, 1), (4, group, nobody), (16, mask, nobody), (32, others, nobody)]
+    {
+        value.extend(tag.to_le_bytes());
+        value.extend(perm.to_le_bytes());
+        value.extend(id.to_le_bytes());
+    }
+    value
+}
+
 fn odd_names(dir: &Path) {
     let mut names: Vec<Vec<u8>> = vec![
         b"new\nline".to_vec(),
@@ -161,18 +180,8 @@ fn attributes(top: &Path) {
     set("d/size-2", "user.empty", b"").unwrap();
     set("d/size-2", "user.long", &[7; 900]).unwrap();
     set("d/e", "user.of-directory", b"dir").unwrap();
-    // Version 2; owner rwx, user 1 rwx, group r-x, mask rwx, other r-x.
-    let mut acl = vec![2, 0, 0, 0];
-    for (tag, perm, id) in
-        [(1_u16, 7_u16, u32::MAX), (2, 7, 1), (4, 5, u32::MAX), (16, 7, u32::MAX), (32, 5, u32::MAX)]
-    {
-        acl.extend(tag.to_le_bytes());
-        acl.extend(perm.to_le_bytes());
-        acl.extend(id.to_le_bytes());
-    }
-    if set("d/size-3", "system.posix_acl_access", &acl).is_err()
-        || set("empty", "system.posix_acl_default", &acl).is_err()
-    {
+    let acl = access_list([7, 7, 5, 7, 5]);
+    if set("d/size-3", ACCESS, &acl).is_err() || set("empty", DEFAULT, &acl).is_err() {
         eprintln!("SKIPPED: access control lists: the temporary directory's file system has none");
     }
     if set("links/short", "trusted.of-link", b"link").is_err()
