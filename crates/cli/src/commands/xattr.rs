@@ -7,7 +7,7 @@ use crate::escape::escape_into;
 use crate::failure::{Failure, Outcome};
 use crate::input::Input;
 use clap::{Args, Subcommand};
-use lanefs::{Ino, XattrMode};
+use lanefs::{Code, Error, Ino, XattrMode};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 
@@ -102,10 +102,12 @@ impl Command for Xattr {
                     _ => XattrMode::Set,
                 };
                 let value = if value == "-" { read_value()? } else { bytes::of(value).to_vec() };
-                self.each(context, paths, &|ino| volume.setxattr(&OWNER, ino, bytes::of(name), &value, mode))
+                let name = bytes::of(name);
+                self.each(context, name, paths, &|ino| volume.setxattr(&OWNER, ino, name, &value, mode))
             }
             XattrAction::Rm { name, paths } => {
-                self.each(context, paths, &|ino| volume.removexattr(&OWNER, ino, bytes::of(name)))
+                let name = bytes::of(name);
+                self.each(context, name, paths, &|ino| volume.removexattr(&OWNER, ino, name))
             }
         }
     }
@@ -119,14 +121,15 @@ impl Xattr {
     fn each(
         &self,
         context: &mut Context<'_>,
+        name: &[u8],
         paths: &[OsString],
         change: &dyn Fn(Ino) -> lanefs::Result<()>,
     ) -> Outcome {
         for path in paths {
             let path = bytes::of(path);
-            let outcome =
-                self.ino(context, path).and_then(|ino| change(ino).map_err(|e| Failure::volume(path, &e)));
-            context.go_on(outcome)?;
+            let changed =
+                self.ino(context, path).and_then(|ino| change(ino).map_err(|e| refused(path, name, &e)));
+            context.go_on(changed)?;
         }
         Ok(())
     }
@@ -149,6 +152,23 @@ impl Xattr {
         }
         Ok(())
     }
+}
+
+/// Describes why an attribute was not changed. The volume's codes say little about an access control list.
+fn refused(path: &[u8], name: &[u8], error: &Error) -> Failure {
+    if !name.starts_with(b"system.posix_acl_") {
+        return Failure::volume(path, error);
+    }
+    let (what, advice) = match error.code() {
+        Code::Invalid => {
+            ("the value is no access control list", "set one with setfacl(1) through a mount, or copy one")
+        }
+        Code::Unsupported => ("it is a symbolic link, or the list has another version than 2", ""),
+        Code::AttributeTooLarge => ("an access control list has 4096 bytes at most", ""),
+        Code::AccessDenied => ("only a directory has a default access control list", ""),
+        _ => return Failure::volume(path, error),
+    };
+    Failure::partial(path, what, advice)
 }
 
 fn read_value() -> Result<Vec<u8>, Failure> {

@@ -1,5 +1,6 @@
 //! The built program, run as a user runs it: every command, on good and bad input.
 
+mod access_lists;
 mod checksums;
 mod common;
 mod files;
