@@ -14,7 +14,7 @@ use support::{WHO, cached, gpu, options, uncached};
 /// The names, long ones first: a kernel leaves a long one to the host when it meets a short entry at the end
 /// of a block, and the names without a slot are to be those that it would decide.
 fn names() -> Vec<Vec<u8>> {
-    one_hash::names().into_iter().rev().collect()
+    one_hash::names().iter().rev().cloned().collect()
 }
 
 /// A volume with a directory `d` of these names, and of some with other hashes.

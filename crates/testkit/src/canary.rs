@@ -4,6 +4,7 @@
 //! every one of them (`tests/canaries.rs`), and shrink the sequence that shows it.
 
 use crate::engine::{Engine, EngineResult, Handle, Page, Stamp, Stat};
+use crate::one_hash;
 use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, Time, XattrMode};
 use lanefs_format::{Code, FileKind};
 use std::collections::{HashMap, HashSet};
@@ -57,7 +58,7 @@ pub enum Bug {
     SeekSkipsData,
     /// rmdir removes a directory that is not empty.
     RemovesFullDirectory,
-    /// The second of two names with one hash is taken for the first.
+    /// Names with one hash are taken for the first of them.
     HashTrusted,
 }
 
@@ -202,8 +203,8 @@ impl Engine for Buggy {
         }
         let who = self.who(who);
         if self.has(Bug::HashTrusted) {
-            let pairs = crate::ops::colliding_pairs();
-            if let Some((first, _)) = pairs.iter().find(|(_, second)| second == name)
+            let [first, others @ ..] = one_hash::names() else { return Err(Code::NotFound.into()) };
+            if others.iter().any(|other| other == name)
                 && let Ok(found) = self.inner.lookup(&who, dir, first)
             {
                 return Ok(found);

@@ -11,6 +11,8 @@
 //! * `NUMBERS` are names without a prefix that a search found: the fullest of 2^20 hashes after some 2^35
 //!   names.
 
+use std::sync::OnceLock;
+
 /// Seed of the volumes whose directories have these names.
 pub const SEED: [u8; 16] =
     [0xc4, 0x66, 0x8c, 0xb6, 0xfc, 0x0e, 0x47, 0x04, 0xcb, 0x79, 0xbf, 0xe6, 0x20, 0x0a, 0x0f, 0xe0];
@@ -56,7 +58,12 @@ const NUMBERS: [u64; 30] = [
 ];
 
 /// Returns all names. Their lengths rise, and the shortest ones have one block.
-pub fn names() -> Vec<Vec<u8>> {
+pub fn names() -> &'static [Vec<u8>] {
+    static ALL: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    ALL.get_or_init(make)
+}
+
+fn make() -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     for prefixes in 0..8 {
         for number in NUMBERS {

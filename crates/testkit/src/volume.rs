@@ -2,6 +2,7 @@
 
 use crate::engine::{Engine, EngineError, EngineResult, Handle, Page, Stat};
 use crate::naive::Naive;
+use crate::one_hash;
 use lanefs::{
     Allocate, Caller, CreateOptions, Error, Ino, InodeSize, OpenOptions, RenameMode, ResolveOptions, Seek,
     SetAttr, Volume, XattrMode,
@@ -34,10 +35,9 @@ fn breaks(code: Code) -> bool {
 
 /// UUID of every volume that tests make, so that images are the same each time.
 pub const TEST_UUID: [u8; 16] = *b"lanefs-testkit-1";
-/// Seed of their directory hash.
-pub const TEST_SEED: [u8; 16] = *b"testkit hash key";
 
-/// Options for a volume of `size` bytes whose names hash the same each time.
+/// Options for a volume of `size` bytes whose names hash the same each time, many of them to the same:
+/// [`one_hash`].
 pub fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
     CreateOptions {
         size,
@@ -45,7 +45,7 @@ pub fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
         force: true,
         label: "testkit".to_owned(),
         uuid: Some(TEST_UUID),
-        seed: Some(TEST_SEED),
+        seed: Some(one_hash::SEED),
         data_checksums: true,
     }
 }

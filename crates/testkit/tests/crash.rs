@@ -56,6 +56,17 @@ fn no_state_shows_half_a_copy() {
 }
 
 #[test]
+fn a_power_cut_among_names_of_one_hash_loses_none() {
+    let mut tally = Tally::default();
+    for number in 0..8 {
+        let effort = Effort { most: 250, ..Effort::TEST };
+        passes(run_workload(Family::OneHash, number, &effort, &mut tally));
+    }
+    println!("{tally:?}");
+    assert!(tally.recovered > 0 && tally.again > 0, "{tally:?}");
+}
+
+#[test]
 fn one_case() {
     if let Ok(text) = std::env::var("LANEFS_CRASH_CASE") {
         let case: Case = text.parse().unwrap_or_else(|what| panic!("{what}"));

@@ -4,6 +4,7 @@ use super::alphabet::{DIRECTORIES, FILES, HARD_LINK, SYMLINK, XATTR};
 use super::fill::{BALLAST, POISON, PREPARED, fill};
 use super::image::Image;
 use super::snapshot::{BALLAST_PATH, show};
+use crate::one_hash;
 use crate::volume::options;
 use lanefs::{Access, Caller, InodeSize, Volume, XattrMode};
 use std::sync::OnceLock;
@@ -28,6 +29,16 @@ pub(super) enum Base {
     Attributes,
     /// The tree of the alphabet, on a device with more room than the volume takes.
     Growing,
+    /// The tree of the alphabet, with as many names of one hash as the index of a region has slots for.
+    OneHash,
+}
+
+/// Names of one hash in a directory.
+pub(super) const ONE_HASH_NAMES: usize = 256;
+
+/// Returns the path of one of them, or of a further one.
+pub(super) fn one_hash_path(number: u64) -> String {
+    format!("/a/{}", String::from_utf8_lossy(&one_hash::names()[number as usize]))
 }
 
 /// Files with large attributes.
@@ -48,7 +59,7 @@ pub(super) fn attributes_file(number: u64) -> String {
 /// Those of the volume.
 pub(super) fn base(kind: Base, variant: u64) -> Result<Image, String> {
     type Slot = OnceLock<Result<Image, String>>;
-    static IMAGES: [[Slot; VARIANTS * 2]; 4] = [const { [const { OnceLock::new() }; VARIANTS * 2] }; 4];
+    static IMAGES: [[Slot; VARIANTS * 2]; 5] = [const { [const { OnceLock::new() }; VARIANTS * 2] }; 5];
     let number = (variant % (VARIANTS as u64 * 2)) as usize;
     IMAGES[kind as usize][number]
         .get_or_init(|| make(kind, number).map_err(|what| format!("preparing a volume: {what}")))
@@ -77,6 +88,7 @@ fn make(kind: Base, number: usize) -> Result<Image, String> {
             }
         }
         Base::Attributes => plant_attributes(&volume).map_err(text)?,
+        Base::OneHash => plant_tree(&volume).and_then(|()| plant_one_hash(&volume)).map_err(text)?,
     }
     // After a close, the volume has no memory of its last allocation, and takes the first chunk with room.
     volume.close().map_err(text)?;
@@ -112,6 +124,17 @@ fn plant_tree(volume: &Volume) -> lanefs::Result<()> {
     let (dir, name) = volume.resolve_parent(SYMLINK.0.as_bytes())?;
     volume.symlink(who, dir, name, SYMLINK.1.as_bytes())?;
     volume.setxattr(who, first, XATTR.as_bytes(), &fill(PREPARED, 0, 50), XattrMode::Set)
+}
+
+/// Makes links to a file under names of one hash.
+fn plant_one_hash(volume: &Volume) -> lanefs::Result<()> {
+    let file = volume.resolve(FILES[0].0)?.ino;
+    for number in 0..ONE_HASH_NAMES as u64 {
+        let path = one_hash_path(number);
+        let (dir, name) = volume.resolve_parent(path.as_bytes())?;
+        volume.link(&Caller::OWNER, file, dir, name)?;
+    }
+    Ok(())
 }
 
 /// Makes files with large attributes in a chunk of their own, and fills the space. Few blocks of metadata

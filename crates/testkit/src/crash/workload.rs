@@ -1,7 +1,7 @@
 //! Workloads: lists of steps that follow from a family and a number.
 
 use super::alphabet::alphabet;
-use super::base::{ATTRIBUTES_FILES, BYTES, Base, ROOM, attributes_file};
+use super::base::{ATTRIBUTES_FILES, BYTES, Base, ONE_HASH_NAMES, ROOM, attributes_file, one_hash_path};
 use super::op::{Op, Persist, Step, some_attributes};
 use crate::seeded::Seeded;
 use lanefs::{Allocate, RenameMode};
@@ -30,11 +30,14 @@ pub enum Family {
     /// 10 to 25 operations that make files of data and holes, and copy ranges of them. They need more commits
     /// than one.
     Copies,
+    /// 15 to 40 operations on a directory with as many names of one hash as its index has slots for, or a few
+    /// more.
+    OneHash,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Family; 8] = [
+    pub const ALL: [Family; 9] = [
         Family::Seq1,
         Family::Seq2,
         Family::Seq3,
@@ -43,6 +46,7 @@ impl Family {
         Family::Churn,
         Family::Grow,
         Family::Copies,
+        Family::OneHash,
     ];
 
     /// Returns the number of workloads, where they are few enough to be listed.
@@ -64,6 +68,7 @@ impl fmt::Display for Family {
             Family::Wide => "wide",
             Family::Churn => "churn",
             Family::Grow => "grow",
+            Family::OneHash => "one-hash",
             Family::Copies => "copies",
         })
     }
@@ -74,7 +79,8 @@ impl FromStr for Family {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Family::ALL.into_iter().find(|family| family.to_string() == text).ok_or_else(|| {
-            format!("{text}: no family of workloads (seq1, seq2, seq3, long, wide, churn, grow, copies)")
+            let names = Family::ALL.map(|family| family.to_string()).join(", ");
+            format!("{text}: no family of workloads ({names})")
         })
     }
 }
@@ -114,6 +120,10 @@ impl Workload {
             Family::Grow => {
                 let steps = random.between(6, 14);
                 (Base::Growing, (0..steps).map(|_| growing(&mut random)).collect())
+            }
+            Family::OneHash => {
+                let steps = random.between(15, 40);
+                (Base::OneHash, (0..steps).map(|_| of_one_hash(&mut random)).collect())
             }
             Family::Copies => {
                 let steps = random.between(10, 25);
@@ -206,6 +216,27 @@ fn wide(random: &mut Seeded) -> Step {
         0 => Persist::File,
         1 => Persist::Directory,
         2 => Persist::Sync,
+        _ => Persist::Nothing,
+    };
+    Step { op, then }
+}
+
+/// A step among the last names of one hash that the directory has from the start, and further ones.
+fn of_one_hash(random: &mut Seeded) -> Step {
+    let mut name = || one_hash_path(random.between(ONE_HASH_NAMES as u64 - 20, ONE_HASH_NAMES as u64 + 44));
+    let (path, other) = (name(), name());
+    let op = match random.below(12) {
+        0..=3 => Op::Link("/a/file".to_owned(), path),
+        4 => Op::Create(path),
+        5..=7 => Op::Unlink(path),
+        8 => Op::Rename(path, other, RenameMode::Replace),
+        9 => Op::Rename(path, other, RenameMode::Exchange),
+        10 => Op::Rename(path, format!("/b/{}", random.below(4)), RenameMode::Replace),
+        _ => Op::Rename(format!("/b/{}", random.below(4)), path, RenameMode::Replace),
+    };
+    let then = match random.below(12) {
+        0 => Persist::Directory,
+        1 => Persist::Sync,
         _ => Persist::Nothing,
     };
     Step { op, then }

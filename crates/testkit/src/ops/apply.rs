@@ -1,7 +1,8 @@
 //! Executes an operation on any engine.
 
-use super::{Bulk, Bytes, EntryPath, Identity, Op, bulk_name, colliding_pairs};
+use super::{Bulk, Bytes, EntryPath, Identity, Op, bulk_name};
 use crate::engine::{Engine, EngineError, EngineResult, Handle, Stat};
+use crate::one_hash;
 use lanefs::Caller;
 use lanefs_format::{Code, FileKind};
 
@@ -134,7 +135,7 @@ fn run(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
         }
         Op::ListWhile { path, page, between } => list_while(s, path, *page, between),
         Op::Bulk { dir, what, first, step, count } => bulk(s, dir, *what, *first, *step, *count),
-        Op::Colliding { dir, make, count } => colliding(s, dir, *make, *count),
+        Op::OneHash { dir, make, first, count } => of_one_hash(s, dir, *make, *first, *count),
         Op::Sync => Ok(s.engine.sync().into()),
         Op::Reopen => Ok(s.engine.reopen().into()),
         _ => content(s, op),
@@ -290,17 +291,21 @@ fn bulk(
     Ok(Outcome::Each(each))
 }
 
-fn colliding(s: &mut Session<'_>, dir: &Bytes, make: bool, count: usize) -> EngineResult<Outcome> {
+fn of_one_hash(
+    s: &mut Session<'_>,
+    dir: &Bytes,
+    make: bool,
+    first: usize,
+    count: usize,
+) -> EngineResult<Outcome> {
     let dir = s.path(dir, true)?;
     let mut each = Vec::new();
-    for (one, other) in colliding_pairs().iter().take(count) {
-        for name in [one, other] {
-            each.push(whole(if make {
-                s.engine.create(&s.who, dir, name, 0o600).map(|_| ())
-            } else {
-                s.engine.unlink(&s.who, dir, name)
-            })?);
-        }
+    for name in one_hash::names().iter().skip(first).take(count) {
+        each.push(whole(if make {
+            s.engine.create(&s.who, dir, name, 0o600).map(|_| ())
+        } else {
+            s.engine.unlink(&s.who, dir, name)
+        })?);
     }
     Ok(Outcome::Each(each))
 }

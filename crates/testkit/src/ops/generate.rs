@@ -3,6 +3,7 @@
 use super::names::any;
 use super::{Bulk, Bytes, Data, EntryPath, Identity, Limits, Op, Profile, bulk_name};
 use crate::model::{Model, ROOT};
+use crate::one_hash;
 use crate::seeded::Seeded;
 use lanefs::{Allocate, RenameMode, Seek, SetAttr, Time, XattrMode};
 use lanefs_format::{BLOCK, FileKind};
@@ -271,7 +272,15 @@ impl Generator {
             }
             1 => {
                 let (dir, make) = (self.dir(model), self.numbers.chance(60));
-                Op::Colliding { dir, make, count: self.numbers.between(1, 12) as usize }
+                // More than an index has slots for, or a few.
+                let all = one_hash::names().len() as u64;
+                let is_many = self.profile.most_bulk > all / 2 && self.numbers.chance(60);
+                let (first, count) = match (is_many, make) {
+                    (true, true) => (self.numbers.below(3), self.numbers.between(260, all)),
+                    (true, false) => (self.numbers.below(all), self.numbers.between(1, all)),
+                    _ => (self.numbers.below(all), self.numbers.between(1, 24)),
+                };
+                Op::OneHash { dir, make, first: first as usize, count: count as usize }
             }
             2 => Op::Sync,
             _ => Op::Reopen,
@@ -437,7 +446,12 @@ impl Generator {
             entries.iter().nth(self.numbers.below(entries.len() as u64) as usize)?
         } else {
             // A wide directory is not walked: the successor of a random name of the series is enough.
-            let start = bulk_name(self.numbers.below(9000));
+            let is_one_hash = self.numbers.chance(25);
+            let start = if is_one_hash {
+                self.numbers.pick(one_hash::names()).clone()
+            } else {
+                bulk_name(self.numbers.below(9000))
+            };
             entries
                 .range::<[u8], _>((Bound::Included(&start[..]), Bound::Unbounded))
                 .next()

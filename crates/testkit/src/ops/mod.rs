@@ -11,7 +11,7 @@ mod profile;
 
 pub use apply::{Outcome, apply};
 pub use generate::Generator;
-pub use names::{bulk_name, colliding_pairs};
+pub use names::bulk_name;
 pub use profile::{Limits, PROFILES, Profile};
 
 use crate::seeded::Seeded;
@@ -251,10 +251,11 @@ pub enum Op {
         step: u64,
         count: u64,
     },
-    /// Creates or removes both names of each of `count` pairs whose hashes are equal.
-    Colliding {
+    /// Creates or removes `count` of the names with one hash, from number `first` on.
+    OneHash {
         dir: Bytes,
         make: bool,
+        first: usize,
         count: usize,
     },
     Sync,

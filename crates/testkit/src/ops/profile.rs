@@ -62,7 +62,7 @@ pub struct Profile {
     pub data: [u64; 5],
     /// chmod, chown, times, and the four calls on extended attributes together.
     pub attributes: [u64; 4],
-    /// Bulk operations, names that collide in their hash, sync, reopen.
+    /// Bulk operations, names with one hash, sync, reopen.
     pub whole: [u64; 4],
     /// Percentage of operations that a user makes.
     pub users: u64,
@@ -89,7 +89,7 @@ pub const PROFILES: [Profile; 7] = [
         look: [25, 2, 4, 1, 1, 5],
         data: [0, 1, 0, 0, 0],
         attributes: [1, 0, 0, 0],
-        whole: [22, 3, 1, 1],
+        whole: [22, 5, 1, 1],
         users: 0,
         most_bulk: 3000,
         operations: 120,
