@@ -115,6 +115,11 @@ impl Inodes {
         self.blocks[rank / per].at() / self.size.bytes() + (rank % per) as u64
     }
 
+    /// True for an inode in a block that was found without the tables.
+    pub(super) fn is_late(&self, rank: usize) -> bool {
+        self.blocks[rank / self.per_block()].is_late()
+    }
+
     /// The type of an inode in use.
     pub(super) fn kind(&self, rank: usize) -> Option<FileKind> {
         FileKind::from_number(self.kinds.get(rank)?.load(Ordering::Relaxed))

@@ -73,7 +73,7 @@ invariants! {
     MAP_EMPTY = "map-empty", "a block of pointers without a pointer";
     DATA_IN_METADATA = "data-in-metadata", "file data in a metadata chunk; a hole takes its place";
     METADATA_PLACE = "metadata-place", "a metadata block outside the metadata chunks is named; the name goes";
-    BLOCK_OWNED_TWICE = "block-owned-twice", "a block belongs to something else already; a hole takes its place here";
+    BLOCK_OWNED_TWICE = "block-owned-twice", "a block belongs to something else; a hole takes its place here";
     POINTERS_CHECKSUM = "pointers-checksum", "a block of pointers does not verify; the data below it are lost";
 
     XATTR_CHECKSUM = "xattr-checksum", "a block of attributes does not verify; attributes are lost";

@@ -11,6 +11,7 @@
 //! | `groups` | the group table and chunk tables as they are; the blocks of inodes |
 //! | `inodes` | each inode's fields |
 //! | `walk` | each inode in turn: `maps`, `xattrs`, `directories` |
+//! | `owners` | which of two inodes keeps a block that both name |
 //! | `directories` | one directory: `leaves`, `lists`, `trees` |
 //! | `space` | bitmaps and chunk tables against the blocks in use |
 //! | `rebuild` | directories and attributes that a repair makes again |
@@ -22,6 +23,8 @@
 //! corrected in place; bad pointers become holes; a directory with a broken structure is emptied, and its
 //! entries are inserted again in the ordinary way, once bitmaps and chunk tables are correct; an inode
 //! without a name goes to lost+found. Then another pass checks the volume, until nothing is found.
+//!
+//! A block that two inodes name stays with the one that it belongs to ([`owners`]).
 //!
 //! A repair that ends at any point leaves the volume as it was or repaired so far: what it still needs stays
 //! in use until the commit that makes it anew.
@@ -56,6 +59,7 @@ mod links;
 mod lists;
 mod maps;
 mod names;
+mod owners;
 mod pass;
 mod progress;
 mod rebuild;

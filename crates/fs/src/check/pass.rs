@@ -270,7 +270,13 @@ impl<'v, 'w> Pass<'v, 'w> {
             tally.note(at, checksum_of(kind));
             return Ok(None);
         };
-        if let Some(entry) = self.table_entry(at)? {
+        let entry = self.table_entry(at)?;
+        if self.is_of_another(view, kind, entry, tally.ino)? {
+            self.claimed.clear(at / BLOCK);
+            tally.note(at, &iv::BLOCK_OWNED_TWICE);
+            return Ok(None);
+        }
+        if let Some(entry) = entry {
             if entry.get(chunk_entry::KIND) != kind as u8 {
                 tally.note(at, &iv::CHUNK_ENTRY_KIND);
             }

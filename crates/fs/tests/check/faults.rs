@@ -565,6 +565,23 @@ pub(crate) const FAULTS: &[Fault] = &[
         let other = i.inode(p.region, inode::MAP);
         i.put_inode(p.tree, inode::MAP, other);
     }),
+    // The other way round: in order of their numbers, the wrong directory comes first.
+    ("block-owned-twice", |i, p| {
+        let other = i.inode(p.tree, inode::MAP);
+        i.put_inode(p.region, inode::MAP, other);
+    }),
+    ("block-owned-twice", |i, p| {
+        let other = i.get(pointers(i, p.tree), SLOTS.index(2));
+        i.put(pointers(i, p.region), SLOTS.index(1), other);
+    }),
+    ("block-owned-twice", |i, p| {
+        let other = i.get(pointers(i, p.tree), SLOTS.index(2));
+        i.put_inode(p.small, inode::MAP, other);
+    }),
+    ("block-owned-twice", |i, p| {
+        let other = i.inode(p.tree, i.size().dir_root());
+        i.put_inode(p.region, i.size().dir_root(), other);
+    }),
     ("pointers-checksum", |i, p| i.spoil(pointers(i, p.mapped))),
     ("pointers-checksum", |i, p| i.spoil(pointers(i, p.tree))),
     ("xattr-checksum", |i, p| i.spoil(i.inode(p.sparse, inode::XATTR))),
@@ -635,8 +652,13 @@ pub(crate) const FAULTS: &[Fault] = &[
     }),
     ("region-count", |i, p| add(i, first_dummy(i, p.tree), entry::COUNT, 1)),
     ("region-size", |i, p| {
-        // The second dummy is unlinked, so that two regions become one.
-        let second = i.get(i.get(root_block(i, p.tree), tree::POSITIONS.index(1)), index::DUMMY);
+        // A dummy is unlinked, so that the two regions with the most entries become one.
+        let root = root_block(i, p.tree);
+        let dummy = |rank: usize| i.get(i.get(root, tree::POSITIONS.index(rank)), index::DUMMY);
+        let entries = |rank: usize| i.get(dummy(rank), entry::COUNT);
+        let regions = 1..usize::from(i.get(root, tree::COUNT));
+        let second =
+            regions.max_by_key(|rank| entries(rank - 1) + entries(*rank)).map(dummy).expect("two regions");
         let (before, after) = (i.get(second, entry::PREVIOUS), i.get(second, entry::NEXT));
         i.put(before, entry::NEXT, after);
         i.put(after, entry::PREVIOUS, before);
