@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count count-changes gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
+.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -148,6 +148,12 @@ count-changes: setup-bench ## instructions of changes one by one and of the host
 	@echo "==> count-changes: instructions by phase"
 	@PHASES="alone_create together_create alone_flat together_flat alone_unlink together_unlink" \
 		sh scripts/count.sh $(or $(CARGO_TARGET_DIR),target)/release/examples/count_changes $(OTHER)
+
+count-lookups: setup-bench ## the host's instructions for 100,000 lookups by each engine (OTHER=...)
+	@$(CARGO) build --release --locked -p lanefs-gpu --example count_lookups
+	@echo "==> count-lookups: instructions by phase"
+	@PHASES="cpu_exists cpu_attributes gpu_exists gpu_attributes" \
+		sh scripts/count.sh $(or $(CARGO_TARGET_DIR),target)/release/examples/count_lookups $(OTHER)
 
 # Steps of each run of fsx.
 STEPS ?= 1000000

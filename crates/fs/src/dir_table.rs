@@ -138,13 +138,14 @@ fn padded(rest: &[u8]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The directories through which paths in the table lead, or have led: a set of hashes of inode numbers,
-/// which never loses a member. A member too many ends an epoch for nothing.
+/// The directories through which paths in the table lead: a set of hashes of inode numbers. A member too many
+/// ends an epoch for nothing.
 struct Passed(OnceLock<Box<[AtomicU64]>>);
 
 impl Passed {
-    /// Words of 64 bits each: half a megabyte, of which the host provides what is used.
-    const WORDS: usize = 1 << 16;
+    /// Words of 64 bits each. With as many directories as the table holds at most, two thirds of all others
+    /// are taken for members; each counted move clears the set, so it is not larger.
+    const WORDS: usize = 1 << 13;
 
     fn new() -> Self {
         Passed(OnceLock::new())
@@ -153,7 +154,7 @@ impl Passed {
     #[inline(always)]
     fn bit(ino: u64) -> (usize, u64) {
         // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4).
-        let hash = ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 42;
+        let hash = ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 45;
         ((hash >> 6) as usize, 1 << (hash & 63))
     }
 
@@ -169,6 +170,16 @@ impl Passed {
         }
     }
 
+    /// Removes all members. A move is under way, so nobody uses the table; walks that began before learn
+    /// nothing.
+    fn clear(&self) {
+        for word in self.0.get().into_iter().flatten() {
+            if word.load(Ordering::Relaxed) != 0 {
+                word.store(0, Ordering::SeqCst);
+            }
+        }
+    }
+
     fn has(&self, ino: u64) -> bool {
         let (word, bit) = Self::bit(ino);
         // Without memory for the set, every directory is a member.
@@ -178,7 +189,7 @@ impl Passed {
     }
 }
 
-const _: () = assert!(Passed::WORDS * 64 == 1 << (64 - 42));
+const _: () = assert!(Passed::WORDS * 64 == 1 << (64 - 45));
 
 /// The path of a directory, and the directory in which it starts.
 #[derive(Clone, Copy)]
@@ -302,7 +313,9 @@ impl DirectoryTable {
         // locks of this change.
         fence(Ordering::SeqCst);
         let (cause, _) = moved.iter().find(|(_, ino)| self.passed.has(*ino))?;
-        self.moves.begin(*cause)
+        let moving = self.moves.begin(*cause)?;
+        self.passed.clear();
+        Some(moving)
     }
 
     /// Counts lookups.
@@ -577,6 +590,7 @@ mod tests {
         assert!(find(&table, &key("/a")).is_some());
         drop(table.begin_move(&[(MoveCause::Remove, 8), (MoveCause::Replace, 7)]).expect("a move"));
         assert!(find(&table, &key("/a")).is_none());
+        assert!(table.begin_move(&[(MoveCause::Remove, 7)]).is_none(), "nothing is known any more");
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Asked<'_> {
             (Asked::Host(host), Beside::Nothing | Beside::Cold) => {
                 return host.resolve(None, &requests.strings, work.threads, work.expect(), stop).map(Some);
             }
-            (Asked::Host(host), Beside::Moves(every)) => {
+            (Asked::Host(host), Beside::Moves(every) | Beside::KnownMoves(every)) => {
                 return moving_host(host, requests, every, work.expect(), stop).map(Some);
             }
             (Asked::Statx(host), Beside::Nothing) => {
@@ -124,13 +124,21 @@ fn on_lane(lane: &Lane, work: &Work, requests: &Requests, stop: &Stop) -> Result
     if work.beside != Beside::Nothing {
         volume.mkdir(&Caller::OWNER, root, a, 0o755).map_err(failed())?;
     }
+    // The table then knows a path through the directory.
+    let learn = |dir: &[u8]| {
+        let through = [dir, b"/absent"].concat();
+        volume.resolve_batch(&options, &[through]).map(drop).map_err(Error::volume("resolve_batch"))
+    };
+    if work.beside == Beside::Cold {
+        learn(a)?;
+    }
     let parts = match work.beside {
-        Beside::Moves(every) => parts(requests.len(), 1)
+        Beside::Moves(every) | Beside::KnownMoves(every) => parts(requests.len(), 1)
             .into_iter()
             .flat_map(|part| part.clone().step_by(every).map(move |at| at..part.end.min(at + every)))
             .collect(),
         Beside::Cold => {
-            // The end of a directory ends what the table knows.
+            // The end of a directory that it knows ends all that the table knows.
             volume.rmdir(&Caller::OWNER, root, a).map_err(failed())?;
             parts(requests.len(), work.threads)
         }
@@ -141,8 +149,11 @@ fn on_lane(lane: &Lane, work: &Work, requests: &Requests, stop: &Stop) -> Result
         let mut found = 0;
         for (i, part) in share.iter().enumerate() {
             stop.check()?;
-            if let Beside::Moves(_) = work.beside {
+            if let Beside::Moves(_) | Beside::KnownMoves(_) = work.beside {
                 let (from, to) = if i % 2 == 0 { (a, b) } else { (b, a) };
+                if let Beside::KnownMoves(_) = work.beside {
+                    learn(from)?;
+                }
                 let moved = volume.rename(&Caller::OWNER, root, from, root, to, RenameMode::NoReplace);
                 moved.map_err(failed())?;
             }
@@ -153,7 +164,7 @@ fn on_lane(lane: &Lane, work: &Work, requests: &Requests, stop: &Stop) -> Result
         }
         Ok(found)
     });
-    if let Beside::Moves(_) = work.beside {
+    if let Beside::Moves(_) | Beside::KnownMoves(_) = work.beside {
         let _ = volume.rmdir(&Caller::OWNER, root, a).or_else(|_| volume.rmdir(&Caller::OWNER, root, b));
     }
     let (elapsed, found) = answered?;

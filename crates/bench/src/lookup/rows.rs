@@ -17,8 +17,10 @@ pub(super) enum Beside {
     Nothing,
     /// The directory-path table is empty at the start.
     Cold,
-    /// A directory that no path names is renamed once in so many lookups.
+    /// A directory is renamed once in so many lookups. No path of the row leads through it.
     Moves(usize),
+    /// The same, and the table knows a path through it.
+    KnownMoves(usize),
 }
 
 /// A row.
@@ -61,6 +63,7 @@ pub(super) const ROWS: &[Work] = &[
     Work { name: "lookup-warm-2t", threads: 2, ..ROW },
     Work { name: "lookup-exists-1t", columns: EXISTS, most: Some(200.0), ..ROW },
     Work { name: "lookup-moves-1t", beside: Beside::Moves(10_000), ..ROW },
+    Work { name: "lookup-known-moves-1t", beside: Beside::KnownMoves(10_000), ..ROW },
     Work { name: "lookup-sorted-1t", order: Order::Sorted, ..ROW },
     Work { name: "lookup-absent-1t", order: Order::Absent, ..ROW },
 ];
