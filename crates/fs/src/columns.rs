@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::types::{Attr, Ino, Resolution};
-use lanefs_format::{Code, FileKind};
+use lanefs_format::{BLOCK, Code, Field, FileKind, INODE_CORE, Word, inode as f};
 
 /// Receiver of the answers to a batch. Every row gets one answer, after any that a discarded attempt gave it.
 pub trait Rows {
@@ -18,6 +18,131 @@ pub trait Rows {
 
     /// The path of this row names none.
     fn failed(&mut self, row: usize, code: Code);
+
+    /// The answers to the paths of several rows, from `first` on. Those that are [`Code::NotResident`] come
+    /// later, by one of the calls above.
+    fn answered(&mut self, first: usize, answers: &AnswerBlock<'_>) {
+        for i in 0..answers.len {
+            match (Code::from_number(answers.code[i]), FileKind::from_number(answers.kind[i])) {
+                (Some(Code::Success), Some(kind)) => {
+                    let attr = answers.attr(i);
+                    self.found(first + i, Ino(answers.ino[i]), kind, attr.as_ref());
+                }
+                (Some(Code::NotResident), _) => {}
+                (code, _) => self.failed(first + i, code.unwrap_or(Code::InvariantViolated)),
+            }
+        }
+    }
+}
+
+/// A bit for each number that stands for a type.
+const KINDS: u32 = {
+    let (mut bits, mut number) = (0, 0);
+    while number < 16 {
+        bits |= (FileKind::from_number(number).is_some() as u32) << number;
+        number += 1;
+    }
+    bits
+};
+
+const _: () = assert!(Code::Success.number() == 0);
+
+/// Rows of an [`AnswerBlock`] at most: one word of the column of bits.
+pub const ANSWER_BLOCK: usize = 64;
+
+/// Answers to some paths side by side, from an engine that has copies of inodes.
+#[derive(Clone, Debug)]
+pub struct AnswerBlock<'a> {
+    code: [u8; ANSWER_BLOCK],
+    kind: [u8; ANSWER_BLOCK],
+    ino: [u64; ANSWER_BLOCK],
+    /// The first bytes of each inode, where attributes are wanted.
+    cores: Option<&'a [[u8; INODE_CORE]]>,
+    len: usize,
+    /// A bit for each row that names an inode, and for each that is open.
+    found: u64,
+    open: u64,
+}
+
+impl<'a> AnswerBlock<'a> {
+    /// Returns answers to `len` paths, [`ANSWER_BLOCK`] at most, all of them open; `cores` are copies of the
+    /// inodes, one for each path.
+    pub fn new(len: usize, cores: Option<&'a [[u8; INODE_CORE]]>) -> Self {
+        let code = [Code::NotResident.number(); ANSWER_BLOCK];
+        let len = len.min(ANSWER_BLOCK).min(cores.map_or(ANSWER_BLOCK, <[_]>::len));
+        let (kind, ino) = ([0; ANSWER_BLOCK], [0; ANSWER_BLOCK]);
+        let mut block = AnswerBlock { code, kind, ino, cores, len, found: 0, open: 0 };
+        block.open = block.mask();
+        block
+    }
+
+    /// Fills in answers, by the numbers of their codes and types and by their inodes. One that makes no sense
+    /// stays open, so that the host decides.
+    #[inline(always)]
+    pub fn fill(&mut self, answer: impl Fn(usize) -> (u32, u32, u64)) {
+        match self.cores {
+            // An inode in use has a type.
+            Some(cores) => self.fill_by(answer, |i, _| cores.get(i).map_or(0, kind_of).into()),
+            None => self.fill_by(answer, |_, kind| kind),
+        }
+    }
+
+    /// `kind_of`: the type of the inode in a row whose entry has this type.
+    #[inline(always)]
+    fn fill_by(&mut self, answer: impl Fn(usize) -> (u32, u32, u64), kind_of: impl Fn(usize, u32) -> u32) {
+        let is_kind = |kind: u32| kind < 16 && KINDS >> kind & 1 != 0;
+        for i in 0..self.len.min(ANSWER_BLOCK) {
+            let (code, kind, ino) = answer(i);
+            let is_found = code == 0 && is_kind(kind) && is_kind(kind_of(i, kind));
+            let is_failure = code != 0 && code < Code::ALL.len() as u32;
+            self.code[i] = if is_found || is_failure { code as u8 } else { Code::NotResident.number() };
+            self.kind[i] = if is_found { kind as u8 } else { 0 };
+            self.ino[i] = if is_found { ino } else { 0 };
+        }
+        (self.found, self.open) = (self.rows_with(Code::Success), self.rows_with(Code::NotResident));
+    }
+
+    /// A bit for each row with this code.
+    #[inline(always)]
+    fn rows_with(&self, code: Code) -> u64 {
+        const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+        let pattern = u64::from(code.number()) * 0x0101_0101_0101_0101;
+        let mut bits = 0;
+        for (i, word) in self.code.as_chunks::<8>().0.iter().enumerate() {
+            let differs = u64::from_le_bytes(*word) ^ pattern;
+            // The highest bit of each byte that is zero, and then these eight bits side by side.
+            let zeros = !(((differs & LOW) + LOW) | differs | LOW);
+            bits |= ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i);
+        }
+        bits & self.mask()
+    }
+
+    /// A bit for each row.
+    #[inline(always)]
+    fn mask(&self) -> u64 {
+        if self.len == ANSWER_BLOCK { u64::MAX } else { (1 << self.len) - 1 }
+    }
+
+    /// Counts the paths that name an inode.
+    pub fn found(&self) -> usize {
+        self.found.count_ones() as usize
+    }
+
+    /// The rows that are open.
+    pub fn open(&self) -> impl Iterator<Item = usize> {
+        let mut bits = self.open;
+        std::iter::from_fn(move || {
+            let next = bits.trailing_zeros() as usize;
+            bits &= bits.wrapping_sub(1);
+            (next < ANSWER_BLOCK).then_some(next)
+        })
+    }
+
+    /// The attributes of an inode that was found.
+    #[inline(always)]
+    fn attr(&self, i: usize) -> Option<Attr> {
+        Attr::of_core(Ino(self.ino[i]), self.cores?.get(i)?)
+    }
 }
 
 /// Answers as [`Resolution`]s.
@@ -49,7 +174,7 @@ impl Rows for Resolutions<'_> {
 
 /// Declares the columns that hold attributes: name, variant of [`Column`], type, and value.
 macro_rules! columns {
-    ($($(#[$doc:meta])* $name:ident $variant:ident $type:ty = $value:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident $variant:ident $type:ty = $value:expr, $of_core:expr;)*) => {
         /// A value of each answer, which a caller may ask for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Column {
@@ -120,6 +245,19 @@ macro_rules! columns {
             fn clear_attributes(&mut self, row: usize) {
                 $(if let Some(column) = &mut self.$name {
                     column[row] = 0;
+                })*
+            }
+
+            /// Writes one column after the other: the loop of each reads no more of an inode than it needs.
+            #[inline(always)]
+            fn put_block(&mut self, first: usize, answers: &AnswerBlock<'_>) {
+                $(if let Some(column) = &mut self.$name {
+                    let column = &mut column[first..first + answers.len];
+                    let rows = answers.code.iter().zip(answers.cores.unwrap_or(&[]));
+                    for (value, (code, core)) in column.iter_mut().zip(rows) {
+                        let there: $type = ($of_core)(core);
+                        *value = if *code == Code::Success.number() { there } else { 0 };
+                    }
                 })*
             }
 
@@ -210,29 +348,55 @@ macro_rules! columns {
 
 columns! {
     /// Type and permissions as in `st_mode`.
-    mode Mode u16 = |attr: &Attr| attr.mode();
+    mode Mode u16 = |attr: &Attr| attr.mode(), |core| field(core, f::MODE);
     /// Number of names.
-    links Links u32 = |attr: &Attr| attr.links;
+    links Links u32 = |attr: &Attr| attr.links, |core| field(core, f::LINKS);
     /// Owner.
-    uid Uid u32 = |attr: &Attr| attr.uid;
+    uid Uid u32 = |attr: &Attr| attr.uid, |core| field(core, f::UID);
     /// Group.
-    gid Gid u32 = |attr: &Attr| attr.gid;
+    gid Gid u32 = |attr: &Attr| attr.gid, |core| field(core, f::GID);
     /// Size in bytes.
-    size Size u64 = |attr: &Attr| attr.size;
+    size Size u64 = |attr: &Attr| attr.size, size_of;
     /// Number of blocks (4 KiB).
-    blocks Blocks u64 = |attr: &Attr| attr.blocks;
+    blocks Blocks u64 = |attr: &Attr| attr.blocks, |core| field(core, f::BLOCKS);
     /// Device number of a character or block device.
-    rdev Rdev u64 = |attr: &Attr| attr.rdev;
+    rdev Rdev u64 = |attr: &Attr| attr.rdev, rdev_of;
     /// Last change of the content, in nanoseconds since 1970.
-    mtime Mtime i64 = |attr: &Attr| attr.mtime.0;
+    mtime Mtime i64 = |attr: &Attr| attr.mtime.0, |core| field(core, f::MTIME);
     /// Last change of the inode, in nanoseconds since 1970.
-    ctime Ctime i64 = |attr: &Attr| attr.ctime.0;
+    ctime Ctime i64 = |attr: &Attr| attr.ctime.0, |core| field(core, f::CTIME);
     /// Last access, in nanoseconds since 1970.
-    atime Atime i64 = |attr: &Attr| attr.atime.0;
+    atime Atime i64 = |attr: &Attr| attr.atime.0, |core| field(core, f::ATIME);
     /// Creation, in nanoseconds since 1970.
-    btime Btime i64 = |attr: &Attr| attr.btime.0;
+    btime Btime i64 = |attr: &Attr| attr.btime.0, |core| field(core, f::BTIME);
     /// Generation of the inode number.
-    generation Generation u32 = |attr: &Attr| attr.generation;
+    generation Generation u32 = |attr: &Attr| attr.generation, |core| field(core, f::GENERATION);
+}
+
+/// A field in a copy of an inode.
+#[inline(always)]
+fn field<T: Word>(core: &[u8; INODE_CORE], field: Field<T>) -> T {
+    field.read(core).unwrap_or(T::from_bits(0))
+}
+
+/// The number of the type in a copy of an inode.
+#[inline(always)]
+fn kind_of(core: &[u8; INODE_CORE]) -> u16 {
+    field(core, f::MODE) >> 12
+}
+
+/// As [`Attr::size`].
+#[inline(always)]
+fn size_of(core: &[u8; INODE_CORE]) -> u64 {
+    let blocks = field(core, f::BLOCKS).saturating_mul(BLOCK);
+    if kind_of(core) == FileKind::Directory as u16 { blocks } else { field(core, f::BYTES) }
+}
+
+/// As [`Attr::rdev`].
+#[inline(always)]
+fn rdev_of(core: &[u8; INODE_CORE]) -> u64 {
+    let is_device = [FileKind::CharDevice as u16, FileKind::BlockDevice as u16].contains(&kind_of(core));
+    if is_device { field(core, f::PARENT_OR_DEVICE) } else { 0 }
 }
 
 fn sized<T: Clone + Default>(column: &mut Vec<T>, len: usize) -> &mut [T] {
@@ -260,6 +424,20 @@ impl ColumnsMut<'_> {
     }
 }
 
+impl ColumnsMut<'_> {
+    /// Sets the bits of up to 64 rows.
+    fn put_bits(&mut self, first: usize, answers: &AnswerBlock<'_>) {
+        let Some(words) = &mut self.exists else { return };
+        let (bits, mask) = (answers.found, answers.mask());
+        let (word, shift) = (first / 64, first % 64);
+        words[word] = words[word] & !(mask << shift) | bits << shift;
+        let rest = if shift == 0 { 0 } else { mask >> (64 - shift) };
+        if rest != 0 {
+            words[word + 1] = words[word + 1] & !rest | bits >> (64 - shift);
+        }
+    }
+}
+
 impl Rows for ColumnsMut<'_> {
     #[inline(always)]
     fn wants_attributes(&self) -> bool {
@@ -278,6 +456,21 @@ impl Rows for ColumnsMut<'_> {
     fn failed(&mut self, row: usize, code: Code) {
         self.set(row, code, 0, 0);
         self.clear_attributes(row);
+    }
+
+    fn answered(&mut self, first: usize, answers: &AnswerBlock<'_>) {
+        let (len, rows) = (answers.len, first..first + answers.len);
+        self.put_bits(first, answers);
+        if let Some(column) = &mut self.code {
+            column[rows.clone()].copy_from_slice(&answers.code[..len]);
+        }
+        if let Some(column) = &mut self.ino {
+            column[rows.clone()].copy_from_slice(&answers.ino[..len]);
+        }
+        if let Some(column) = &mut self.kind {
+            column[rows].copy_from_slice(&answers.kind[..len]);
+        }
+        self.put_block(first, answers);
     }
 }
 
@@ -326,6 +519,62 @@ mod tests {
         let kind = FileKind::File as u8;
         assert_eq!(numbers(1), (ATTR.mode(), kind, [2, 3, 4, 12], [8, 9, 10, 11], [9, 5, 6, 7]));
         assert_eq!(numbers(3), (0, 0, [0; 4], [0; 4], [0; 4]));
+    }
+
+    /// A copy of an inode, as an engine has it.
+    fn core_of(mode: u16, size: u64) -> [u8; INODE_CORE] {
+        let mut core = [0; INODE_CORE];
+        f::MODE.write(&mut core, mode);
+        f::BYTES.write(&mut core, size);
+        f::UID.write(&mut core, 77);
+        core
+    }
+
+    #[test]
+    fn a_block_of_answers_gives_the_same_as_its_rows_one_by_one() {
+        let file = FileKind::File as u32;
+        let cores: Vec<_> = (0..64).map(|i| core_of(if i == 9 { 0 } else { ATTR.mode() }, i * 10)).collect();
+        for (first, len) in [(0, 64), (64, 64), (0, 1), (1, 64), (63, 2), (70, 50), (3, 0)] {
+            let mut block = AnswerBlock::new(len, Some(&cores));
+            let number = |i: usize| match i % 5 {
+                1 => u32::from(Code::NotFound.number()),
+                2 => u32::from(Code::NotResident.number()),
+                3 if i > 40 => 0x0101_00ff,
+                _ => 0,
+            };
+            block.fill(|i| (number(i), if i == 20 { 3 } else { file }, 100 + i as u64));
+            let open: Vec<usize> = block.open().collect();
+            let expected = |i: &usize| i % 5 == 2 || i % 5 == 3 && *i > 40 || *i == 9 || *i == 20;
+            assert_eq!(open, (0..len).filter(expected).collect::<Vec<_>>());
+            let (mut at_once, mut one_by_one) = (Columns::of(Column::ALL), Columns::of(Column::ALL));
+            for (columns, block_of) in [(&mut at_once, true), (&mut one_by_one, false)] {
+                let mut rows = columns.rows(200);
+                for row in 0..200 {
+                    rows.found(row, Ino(9), FileKind::File, Some(&ATTR));
+                }
+                if block_of {
+                    rows.answered(first, &block);
+                } else {
+                    struct Rowwise<'r, 'c>(&'r mut ColumnsMut<'c>);
+                    impl Rows for Rowwise<'_, '_> {
+                        fn wants_attributes(&self) -> bool {
+                            true
+                        }
+                        fn found(&mut self, row: usize, ino: Ino, kind: FileKind, attr: Option<&Attr>) {
+                            self.0.found(row, ino, kind, attr);
+                        }
+                        fn failed(&mut self, row: usize, code: Code) {
+                            self.0.failed(row, code);
+                        }
+                    }
+                    Rowwise(&mut rows).answered(first, &block);
+                }
+                // The host answers those that stay open.
+                open.iter().for_each(|i| rows.failed(first + i, Code::Io));
+            }
+            assert_eq!(format!("{at_once:?}"), format!("{one_by_one:?}"), "{len} rows from {first}");
+            assert_eq!(block.found(), (0..len).filter(|i| i % 5 != 1 && !expected(i)).count());
+        }
     }
 
     #[test]

@@ -113,7 +113,7 @@ mod writer;
 mod xattr;
 
 pub use check::{CheckOptions, CheckReport, Finding};
-pub use columns::{Column, Columns, ColumnsMut, Resolutions, Rows};
+pub use columns::{ANSWER_BLOCK, AnswerBlock, Column, Columns, ColumnsMut, Resolutions, Rows};
 pub use dir_table::DirectoryTableStats;
 pub use error::{Error, Result};
 pub use file_system::FileSystem;

@@ -293,11 +293,16 @@ impl<'t> Paths<'t> {
         (0..self.len()).map(move |index| paths.get(index).unwrap_or(&[]))
     }
 
-    /// The range of each path in [`text`](Self::text).
-    pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> + use<'t> {
-        let (paths, first) = (*self, self.offsets.at(0).unwrap_or(0));
-        let at = move |index| paths.offsets.at(index).map_or(0, |offset| (offset - first) as usize);
-        (0..self.len()).map(move |index| at(index)..at(index + 1) - usize::from(paths.gap))
+    /// Visits the range of each path in [`text`](Self::text), in order.
+    #[inline(always)]
+    pub fn each_range(&self, mut visit: impl FnMut(Range<usize>)) {
+        let (first, gap) = (self.offsets.at(0).unwrap_or(0), usize::from(self.gap));
+        let mut each = |start: u64, end: u64| visit((start - first) as usize..(end - first) as usize - gap);
+        match self.offsets {
+            Offsets::U64(list) => list.windows(2).for_each(|pair| each(pair[0], pair[1])),
+            Offsets::I64(list) => list.windows(2).for_each(|pair| each(pair[0] as u64, pair[1] as u64)),
+            Offsets::I32(list) => list.windows(2).for_each(|pair| each(pair[0] as u64, pair[1] as u64)),
+        }
     }
 
     /// Returns some of the paths.
@@ -338,8 +343,9 @@ mod tests {
         let paths = paths.into();
         assert_eq!(paths.iter().len(), paths.len());
         assert_eq!(paths.get(paths.len()), None);
-        let texts = paths.ranges().map(|range| &paths.text()[range]);
-        assert!(texts.eq(paths.iter()), "ranges of the text");
+        let mut texts = Vec::new();
+        paths.each_range(|range| texts.push(&paths.text()[range]));
+        assert!(paths.iter().eq(texts), "ranges of the text");
         paths.iter().collect()
     }
 

@@ -9,8 +9,8 @@ use crate::query::{LookupQuery, PathResult};
 use crate::structures::{AnswersHeader, FillRequest, FillsHeader, LookupAnswer, Parameters, PathRange};
 use crate::tables::{MirrorTables, PARAMETERS};
 use crate::vulkan::{Buffer, Commands, Device, Direction, MemoryLocation, Staged};
-use lanefs::format::{Code, FileKind, INODE_CORE};
-use lanefs::{Attr, Ino, Paths};
+use lanefs::format::{Code, INODE_CORE};
+use lanefs::{ANSWER_BLOCK, AnswerBlock, Paths};
 use std::sync::Arc;
 
 /// Bytes of the elements of a batch's lists.
@@ -69,9 +69,6 @@ impl BatchShape {
 fn rounded(number: u64) -> u64 {
     number.max(64).next_multiple_of(number.max(64).next_power_of_two() / 16)
 }
-
-/// An inode that a path names, and its attributes where they were asked for.
-type FoundInode = (Ino, FileKind, Option<Attr>);
 
 /// Bytes of a word of the text.
 const WORD: u64 = 4;
@@ -164,11 +161,14 @@ impl PathBatch {
         let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE) as usize);
         text[..paths.text().len()].copy_from_slice(paths.text());
-        for (place, range) in paths.ranges().zip(ranges.chunks_exact_mut(PathRange::SIZE)) {
+        let mut ranges = ranges.chunks_exact_mut(PathRange::SIZE);
+        paths.each_range(|place| {
             // The kernel refuses a path that is too long.
             let bytes = place.len().min(MAX_PATH + 1);
-            PathRange { start: place.start as u32, bytes: bytes as u32 }.write(range);
-        }
+            if let Some(range) = ranges.next() {
+                PathRange { start: place.start as u32, bytes: bytes as u32 }.write(range);
+            }
+        });
     }
 
     /// Submits the batch; returns the number of the submission. With `is_resumed` the kernel resumes the
@@ -237,19 +237,23 @@ impl PathBatch {
         PathResult { code: *code, kind, ino }
     }
 
-    /// Returns the inode that a path names; the code where there is none, or the host decides.
-    #[inline(always)]
-    pub(crate) fn answer(&self, i: usize) -> std::result::Result<FoundInode, Code> {
-        let PathResult { code, kind, ino } = self.result(i);
-        if code != Code::Success {
-            return Err(code);
-        }
-        // The host decides about bytes that make no sense.
-        let kind = FileKind::from_number(kind as u8).ok_or(Code::NotResident)?;
-        let Some(cores) = &self.cores else { return Ok((Ino(ino), kind, None)) };
-        let core = cores.bytes().get(i * INODE_CORE..(i + 1) * INODE_CORE).ok_or(Code::NotResident)?;
-        let attr = Attr::of_inode(Ino(ino), core).ok_or(Code::NotResident)?;
-        Ok((Ino(ino), kind, Some(attr)))
+    /// Returns the answers to the next paths from `first` on.
+    pub(crate) fn answers(&self, first: usize) -> AnswerBlock<'_> {
+        let len = (self.count as usize).saturating_sub(first).min(ANSWER_BLOCK);
+        let cores = self.cores.as_ref().map(|cores| {
+            let all = cores.bytes().as_chunks::<INODE_CORE>().0;
+            all.get(first..first + len).unwrap_or(&[])
+        });
+        let mut block = AnswerBlock::new(len, cores);
+        let all = self.answers.bytes().get(AnswersHeader::SIZE..).unwrap_or(&[]);
+        let some = all.get(first * LookupAnswer::SIZE..).unwrap_or(&[]);
+        let some = some.as_chunks::<{ LookupAnswer::SIZE }>().0;
+        let open = (u32::from(Code::NotResident.number()), 0, 0);
+        block.fill(|i| match some.get(i).map(|answer| LookupAnswer::read(answer)) {
+            Some(LookupAnswer { code, kind, ino }) => (code, kind, ino),
+            None => open,
+        });
+        block
     }
 
     /// Reads the fill requests of the lookups.

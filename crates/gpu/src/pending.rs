@@ -7,7 +7,9 @@ use crate::mirrored::{Mirrored, Report};
 use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
 use lanefs::format::{Code, FileKind};
-use lanefs::{Attr, ColumnsMut, Ino, PathSet, Paths, Resolution, Resolutions, ResolveOptions, Rows};
+use lanefs::{
+    ANSWER_BLOCK, Attr, ColumnsMut, Ino, PathSet, Paths, Resolution, Resolutions, ResolveOptions, Rows,
+};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -223,15 +225,11 @@ impl Pending<'_, '_, '_, '_> {
         });
         match done {
             Some(Ok(batch)) => {
-                for i in 0..count {
-                    match batch.answer(i) {
-                        Ok((ino, kind, attr)) => {
-                            found += 1;
-                            rows.found(first + i, ino, kind, attr.as_ref());
-                        }
-                        Err(Code::NotResident) => left.push(first + i),
-                        Err(code) => rows.failed(first + i, code),
-                    }
+                for at in (0..count).step_by(ANSWER_BLOCK) {
+                    let answers = batch.answers(at);
+                    found += answers.found();
+                    left.extend(answers.open().map(|i| first + at + i));
+                    rows.answered(first + at, &answers);
                 }
                 self.mirrored.keep(batch);
             }

@@ -8,12 +8,13 @@ use crate::pending::next_batch;
 use crate::tables::MirrorTables;
 use crate::vulkan::Direction;
 use lanefs::format::Code;
-use lanefs::{Paths, Resolution, ResolveOptions};
+use lanefs::{ANSWER_BLOCK, Paths, Resolution, Resolutions, ResolveOptions, Rows};
 
 /// Paths in the device's memory, which resolve in the volume as the mirror had it when they were uploaded.
 pub struct UploadedPaths<'m, 'g, 'v> {
     mirrored: &'m Mirrored<'g, 'v>,
     batches: Vec<(PathBatch, usize)>,
+    attributes: bool,
 }
 
 impl<'g, 'v> Mirrored<'g, 'v> {
@@ -41,7 +42,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
             batch.transfer(self.device(), Direction::ToDevice)?;
             batches.push((batch, count));
         }
-        Ok(UploadedPaths { mirrored: self, batches })
+        Ok(UploadedPaths { mirrored: self, batches, attributes: options.attributes })
     }
 }
 
@@ -67,12 +68,12 @@ impl UploadedPaths<'_, '_, '_> {
         let mut answers = Vec::new();
         for (batch, count) in &self.batches {
             batch.transfer(self.mirrored.device(), Direction::ToHost)?;
-            answers.extend((0..*count).map(|i| match batch.answer(i) {
-                Ok((ino, kind, attr)) => {
-                    Resolution { code: Code::Success, ino: Some(ino), kind: Some(kind), attr }
-                }
-                Err(code) => Resolution::failed(code),
-            }));
+            let mut list = vec![Resolution::failed(Code::NotResident); *count];
+            let mut rows = Resolutions { list: &mut list, attributes: self.attributes };
+            for first in (0..*count).step_by(ANSWER_BLOCK) {
+                rows.answered(first, &batch.answers(first));
+            }
+            answers.extend(list);
         }
         Ok(answers)
     }
