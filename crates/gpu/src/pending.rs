@@ -200,15 +200,6 @@ impl Pending<'_, '_, '_, '_> {
         self.resolutions()
     }
 
-    /// As [`wait`](Self::wait), with answers for any receiver. The batch has attributes only where the
-    /// options of its submission had them.
-    ///
-    /// # Errors
-    /// As [`wait`](Self::wait).
-    pub fn wait_rows(mut self, rows: &mut impl Rows) -> lanefs::Result<Report> {
-        self.answers(0, rows)
-    }
-
     fn resolutions(&mut self) -> lanefs::Result<(Vec<Resolution>, Report)> {
         let mut list = vec![Resolution::failed(Code::NotResident); self.paths.len()];
         let mut rows = Resolutions { list: &mut list, attributes: self.options.attributes };
