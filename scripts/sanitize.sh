@@ -140,15 +140,20 @@ part_aarch64() {
 
 # ---- planted
 
-# finds TEXT COMMAND...: the command must fail, and say so with this text.
+# finds TEXT COMMAND...: the command must fail, and say so with this text. A race is seen where threads
+# overlap, which is up to the scheduler, so the command has several tries.
 finds() {
     text=$1
     shift
     log=$TARGET/planted.log
-    if "$@" >"$log" 2>&1; then
-        say "planted: NOT FOUND by: $*"
-        return 1
-    fi
+    tries=30
+    while "$@" >"$log" 2>&1; do
+        tries=$((tries - 1))
+        if [ "$tries" -eq 0 ]; then
+            say "planted: NOT FOUND by: $*"
+            return 1
+        fi
+    done
     if ! grep -q "$text" "$log"; then
         tail -n 30 "$log"
         say "planted: failed for another reason than '$text': $*"
