@@ -12,8 +12,8 @@ use lanefs_format::{Code, FileKind};
 /// Content read at a time by [`Volume::read_file`].
 const PIECE: usize = 1 << 20;
 
-/// Largest file that [`Volume::read_file`] takes into memory, in bytes.
-const MAX_WHOLE: u64 = 4 << 30;
+/// Largest file that is taken into memory as a whole, in bytes.
+pub(crate) const MAX_WHOLE: u64 = 4 << 30;
 
 pub(crate) fn show(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()

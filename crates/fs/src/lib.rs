@@ -2,7 +2,8 @@
 //!
 //! This crate is the CPU engine and the library that programs use. A [`Volume`] has calls at two levels: by
 //! inode number and single name ([`Volume::lookup`], [`Volume::create_file`], ...), and by path
-//! ([`Volume::resolve`], [`Volume::write_file`], ...). [`Volume::resolve_batch`] resolves millions of paths.
+//! ([`Volume::resolve`], [`Volume::write_file`], ...). [`Volume::resolve_batch`] resolves millions of paths,
+//! and [`Volume::read_files`] reads their contents.
 //!
 //! ```
 //! use lanefs::{Code, CreateOptions, ResolveOptions, Volume};
@@ -33,8 +34,8 @@
 //! | files | `inode`, `xattr`, `lists`, `perm`, `map`, `visited`, `data`, `attr` |
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
-//! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold`, `read_many` |
-//! | calls by path | `by_path`, `tree`, `batch`, [`bulk`] |
+//! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
+//! | calls by path | `by_path`, `tree`, `batch`, `read_files`, [`bulk`] |
 //! | calls also from another process | `file_system` |
 //! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
 //!
@@ -93,7 +94,7 @@ pub mod path;
 mod path_set;
 mod perm;
 mod prealloc;
-mod read_many;
+mod read_files;
 mod reclaim;
 mod resolve;
 mod retry;
@@ -126,7 +127,7 @@ pub use lanefs_store::{
 pub use notice::Changed;
 pub use options::{Access, CreateOptions, OpenOptions};
 pub use path_set::{BadOffsets, PathSet, Paths};
-pub use read_many::ReadAt;
+pub use read_files::{ByteRange, FileContents, FileList, ReadFiles};
 pub use scrub::{ScrubReport, WrongBlock, WrongContent};
 pub use tree::MkdirAll;
 pub use types::*;

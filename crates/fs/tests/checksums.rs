@@ -93,6 +93,30 @@ fn with_files(disk: &Disk) -> u64 {
 }
 
 #[test]
+fn wrong_data_in_a_batch_cost_their_own_file_only() {
+    let disk = Disk::new();
+    let at = with_files(&disk);
+    disk.flip(at);
+    let volume = open(&disk, Access::Read);
+    let (set, mut files) =
+        (PathSet::from_iter(["/dir/second", "/dir/first", "/dir/second"]), FileContents::new());
+    // The second batch finds the other file resident.
+    for _ in 0..2 {
+        assert_eq!(volume.read_files(&ReadFiles::default(), &set, &mut files).expect("read"), 2);
+        assert_eq!(files.codes(), [Code::Success, Code::Io, Code::Success]);
+        assert_eq!(files.bytes(), [content(2, 100), content(2, 100)].concat());
+    }
+    assert!(volume.stats().data_wrong > 0);
+    // A range beside the wrong block is right.
+    let ranges = [ByteRange { offset: 0, len: 50 * BLOCK }, ByteRange { offset: 50 * BLOCK, len: 1 }];
+    let options = ReadFiles { ranges: Some(&ranges), ..ReadFiles::default() };
+    let set = PathSet::from_iter(["/dir/first", "/dir/first"]);
+    assert_eq!(volume.read_files(&options, &set, &mut files).expect("read"), 1);
+    assert_eq!(files.codes(), [Code::Success, Code::Io]);
+    assert_eq!(files.bytes(), &content(1, 100)[..50 * BLOCK as usize]);
+}
+
+#[test]
 fn a_flipped_bit_of_data_is_an_error_with_path_and_offset() {
     let disk = Disk::new();
     let at = with_files(&disk);

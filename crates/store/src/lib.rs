@@ -82,7 +82,7 @@ pub use epoch::Epoch;
 pub use fault::{Fault, Want};
 pub use gate::{Closed, Entered, Gate, SLOTS};
 pub use range::BlockRange;
-pub use reader::Reader;
+pub use reader::{Reader, Version};
 pub use scrub::{IdleReads, ScrubbedData};
 pub use stats::StoreStats;
 pub use store::{Backing, Store};

@@ -110,6 +110,10 @@ enum Mode {
     Exclusive,
 }
 
+/// The version of a structure that one ownership record covers, such as an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(Word);
+
 /// Access to a volume's blocks for one attempt of an operation.
 pub struct Reader<'s> {
     store: &'s Store,
@@ -239,6 +243,12 @@ impl<'s> Reader<'s> {
         let size = self.store.inode_size().bytes();
         let at = number.checked_mul(size).ok_or(Fault::damaged(number, "an impossible inode number"))?;
         self.part(at, size as usize, BlockKind::Inodes)
+    }
+
+    /// Returns the version of a structure. As long as it is the same, in this attempt and in others that were
+    /// valid, nobody has changed the structure, nor what only a writer changes that has locked it.
+    pub fn version(&self, view: &View<'_>) -> Version {
+        Version(self.store.versions().load(record(view.at(), view.grain())))
     }
 
     /// Tracks a block of file data.

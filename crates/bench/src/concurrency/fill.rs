@@ -9,8 +9,7 @@ use crate::report::Row;
 use crate::stop::Stop;
 use crate::values::{LANEFS, Values};
 use crate::workload::{SEED, shuffled};
-use lanefs::ReadAt;
-use lanefs::{Caller, CreateOptions, Ino, Volume};
+use lanefs::{ByteRange, Caller, CreateOptions, FileContents, Ino, ReadFiles, Volume};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rustix::fs::{Advice, SeekFrom};
 use std::fs::File;
@@ -88,26 +87,22 @@ impl FillFixture {
     fn random(&self, blocks: &[usize], stop: &Stop) -> Result<f64> {
         self.drop_caches()?;
         let mut memory = vec![0; RANDOM_BATCH * BLOCK as usize];
+        let mut contents = FileContents::lent(&mut memory);
+        let files = [self.file; RANDOM_BATCH];
         let mut good = 0;
         let start = Instant::now();
         for batch in blocks.chunks(RANDOM_BATCH) {
             stop.check()?;
-            let buffers = memory.chunks_exact_mut(BLOCK as usize);
-            let mut requests: Vec<ReadAt<'_>> = batch
-                .iter()
-                .zip(buffers)
-                .map(|(&block, buffer)| ReadAt {
-                    ino: self.file,
-                    offset: block as u64 * BLOCK,
-                    buffer,
-                    result: Ok(0),
-                })
-                .collect();
-            self.volume.read_many(&Caller::OWNER, &mut requests);
-            let right = |read: &&ReadAt<'_>| {
-                matches!(read.result, Ok(len) if len as u64 == BLOCK) && is_stamped(read.buffer, read.offset)
+            let offset = |block: &usize| *block as u64 * BLOCK;
+            let ranges: Vec<ByteRange> =
+                batch.iter().map(|block| ByteRange { offset: offset(block), len: BLOCK }).collect();
+            let options = ReadFiles { ranges: Some(&ranges), ..ReadFiles::default() };
+            let read = self.volume.read_files(&options, &files[..batch.len()], &mut contents);
+            read.map_err(Error::volume("reading"))?;
+            let right = |(bytes, range): &(std::result::Result<&[u8], lanefs::Code>, &ByteRange)| {
+                bytes.is_ok_and(|bytes| bytes.len() as u64 == BLOCK && is_stamped(bytes, range.offset))
             };
-            good += requests.iter().filter(right).count();
+            good += contents.iter().zip(&ranges).filter(right).count();
         }
         let elapsed = start.elapsed();
         expect(LANEFS, "random reads", good as u64, blocks.len() as u64)?;
