@@ -27,7 +27,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | vocabulary | `types`, `options`, `error`, `extent`, `acl`, [`path`], `path_set`, `columns` |
+//! | vocabulary | `types`, `options`, `error`, `threads`, `extent`, `acl`, [`path`], `path_set`, `columns` |
 //! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`, `journal`; `moves`, `dir_table`: where paths of directories lead; `writer`: the state of one writer; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
 //! | space | `space`: blocks and inodes; `transaction`: the end of a change, which applies its frees |
@@ -35,7 +35,7 @@
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
-//! | calls by path | `by_path`, `tree`, `batch`, `read_files`, [`bulk`] |
+//! | calls by path | `by_path`, `tree`, `batch`, `read_files`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
 //! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
 //!
@@ -102,6 +102,7 @@ mod scrub;
 mod shared;
 mod space;
 mod state;
+mod threads;
 mod transaction;
 mod tree;
 mod types;
@@ -110,6 +111,7 @@ mod unchecked;
 mod visited;
 mod volume;
 mod watch;
+mod write_many;
 mod writer;
 mod xattr;
 
@@ -135,6 +137,7 @@ pub use types::*;
 pub use unchecked::Unchecked;
 pub use volume::Volume;
 pub use watch::Watch;
+pub use write_many::WriteMany;
 
 // The example of the README is compiled with the other examples.
 #[cfg(doctest)]

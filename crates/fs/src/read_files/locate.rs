@@ -2,11 +2,12 @@
 
 use super::batch::{FileBatch, TOGETHER};
 use super::options::{ByteRange, FileList, range_of};
-use super::rounds::{in_rounds, in_threads};
+use super::rounds::in_rounds;
 use crate::by_path::MAX_WHOLE;
 use crate::columns::Rows;
 use crate::error::Result;
 use crate::inode::Inode;
+use crate::threads::in_threads;
 use crate::types::{Attr, Ino};
 use lanefs_format::{Code, FileKind, inode as f};
 use parking_lot::Mutex;

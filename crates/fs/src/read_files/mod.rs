@@ -10,7 +10,7 @@
 //! | module | |
 //! |---|---|
 //! | `options`, `contents` | the arguments; the bytes of all files in one piece of memory |
-//! | `rounds` | attempts whose misses are fetched together; threads |
+//! | `rounds` | attempts whose misses are fetched together |
 //! | `planned` | one file: its place in this memory, and how far it is |
 //! | `alone` | one file by itself |
 //! | `batch`, `locate`, `read` | one call: finding its files, and reading them |

@@ -1,10 +1,9 @@
-//! Many small attempts whose misses are fetched together, and their division among threads.
+//! Many small attempts whose misses are fetched together.
 
 use crate::attempt::Core;
 use crate::error::Outcome;
 use crate::shared::Shared;
 use lanefs_store::{Fault, Reader};
-use parking_lot::Mutex;
 
 /// Rounds after which an item that still misses is left: its metadata must be fetched step by step.
 const ROUNDS: usize = 6;
@@ -54,33 +53,4 @@ pub(super) fn in_rounds<T, R>(
         misses.clear();
         open.retain(|i| round(&mut items[*i], &mut misses));
     }
-}
-
-/// Gives all parts to some threads, the caller's included, each taking the next part that is left.
-pub(super) fn in_threads<T: Send>(
-    threads: usize,
-    parts: impl ExactSizeIterator<Item = T> + Send,
-    work: impl Fn(T) + Sync,
-) {
-    let more = threads.min(parts.len()).saturating_sub(1);
-    if more == 0 {
-        return parts.for_each(work);
-    }
-    let parts = Mutex::new(parts);
-    let work = || {
-        loop {
-            let part = parts.lock().next();
-            let Some(part) = part else { break };
-            work(part);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..more {
-            // Where the host has no thread left, fewer threads do the work.
-            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                break;
-            }
-        }
-        work();
-    });
 }
