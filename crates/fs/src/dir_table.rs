@@ -308,6 +308,7 @@ impl DirectoryTable {
         if moved.is_empty() {
             return None;
         }
+        self.moves.note();
         // A walk that learns adds its directories and then validates. Either it is seen here, or it sees the
         // locks of this change.
         fence(Ordering::SeqCst);

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub(crate) struct DirectoryMoves {
     begun: AtomicU64,
     ended: AtomicU64,
+    /// All moves, also of directories through which no known path leads.
+    all: AtomicU64,
     /// A cause whose moves are not counted, as a planted bug.
     #[cfg(test)]
     uncounted: std::sync::atomic::AtomicU8,
@@ -50,6 +52,7 @@ impl Default for DirectoryMoves {
         DirectoryMoves {
             begun: AtomicU64::new(1),
             ended: AtomicU64::new(1),
+            all: AtomicU64::new(1),
             #[cfg(test)]
             uncounted: Default::default(),
         }
@@ -83,6 +86,16 @@ impl DirectoryMoves {
         }
         let _ = cause;
         Some(self.moving())
+    }
+
+    /// Notes that directories are about to move, whether a known path leads through them or not.
+    pub(crate) fn note(&self) {
+        self.all.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Number of all moves so far, never 0. With the gate closed they are published.
+    pub(crate) fn all(&self) -> u64 {
+        self.all.load(Ordering::SeqCst)
     }
 
     /// Begins a new epoch although no directory moves: all facts are forgotten.

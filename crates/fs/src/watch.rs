@@ -104,10 +104,14 @@ impl Watch<'_> {
     /// Passes every metadata block that was changed, added or freed since the last call, in order of
     /// position; the first call passes all resident blocks. The blocks are a consistent snapshot: changes
     /// wait meanwhile.
-    pub fn changes(&mut self, take: &mut dyn FnMut(Watched<'_>)) {
+    ///
+    /// Returns how often directories were moved or removed so far, as of the same moment. While the number
+    /// stays the same, the path of a directory leads where it led.
+    pub fn changes(&mut self, take: &mut dyn FnMut(Watched<'_>)) -> u64 {
         let shared = &self.volume.shared;
         let _closed = shared.state.gate.close(&shared.state.store);
         shared.state.store.watched(take);
+        shared.state.directories.moves.all()
     }
 }
 

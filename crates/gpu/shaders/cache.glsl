@@ -11,14 +11,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer FilledBucke
 #define WORD_OF(four, word) ((four)[(word) % 4u])
 
 uint64_t bucket_of(uint64_t dir, uint hash) {
-    uint mixed = uint(dir) * 0x9e3779b1u ^ uint(dir >> 32) * 0x85ebca77u;
-    mixed += hash * 0xc2b2ae3du;
-    mixed = (mixed ^ mixed >> 15) * 0x2c1b3c6du;
-    mixed ^= mixed >> 13;
-    uint msb;
-    uint lsb;
-    umulExtended(mixed, p.buckets, msb, lsb);
-    return p.cache + uint64_t(msb) * uint64_t(CACHE_BUCKET_WORDS * 4u);
+    uint mixed = mix_word(mix_word(hash, uint(dir)), uint(dir >> 32));
+    return p.cache + uint64_t(bucket_number(end_hash(mixed, 0u), p.buckets)) * uint64_t(CACHE_BUCKET_WORDS * 4u);
 }
 
 uint64_t packed_slot(uint64_t dir, uint64_t ino, uint kind, uint length) {
@@ -30,13 +24,15 @@ bool is_current(uint block, uint version) {
     return block < p.version_count && Words(p.versions + uint64_t(block) * 4UL).word[0] == version;
 }
 
-Entry cached(uint64_t dir, Name name) {
+Entry cached(uint64_t dir, ShortName name) {
     if (p.buckets == 0u || name.bytes > CACHED_NAME || dir >= CACHED_INO) {
         return NO_ENTRY;
     }
-    Bucket bucket = Bucket(bucket_of(dir, name.hash));
+    uint hash = hash_of_name(name);
+    // The name is compared whole, so with the same tag it is in the same directory.
+    uint tag = uint(dir) ^ hash;
+    Bucket bucket = Bucket(bucket_of(dir, hash));
     uvec4 head = bucket.quad_word[CACHE_TAGS / 4u];
-    uint tag = uint(dir) ^ name.hash;
     for (uint i = 0u; i < 2u; i++) {
         if ((i == 0u ? WORD_OF(head, CACHE_TAGS) : WORD_OF(head, CACHE_TAGS + 1u)) != tag) {
             continue;
@@ -46,8 +42,8 @@ Entry cached(uint64_t dir, Name name) {
         uint64_t packed = uint64_t(one.x) | uint64_t(one.y) << 32;
         bool is_it = uint(packed >> CACHE_LENGTH_SHIFT) == name.bytes
             && (packed >> CACHE_DIR_SHIFT & 0xfffUL) == dir >> 32
-            && one.z == name.first[0] && one.w == name.first[1] && two.x == name.first[2] && two.y == name.first[3]
-            && two.z == name.first[4] && two.w == name.first[5];
+            && one.z == name.word[0] && one.w == name.word[1] && two.x == name.word[2] && two.y == name.word[3]
+            && two.z == name.word[4] && two.w == name.word[5];
         uvec4 versions = bucket.quad_word[CACHE_VERSIONS / 4u];
         uint block = i == 0u ? WORD_OF(head, CACHE_BLOCKS) : WORD_OF(head, CACHE_BLOCKS + 1u);
         uint version = i == 0u ? WORD_OF(versions, CACHE_VERSIONS) : WORD_OF(versions, CACHE_VERSIONS + 1u);
@@ -60,36 +56,43 @@ Entry cached(uint64_t dir, Name name) {
 }
 
 // Puts an entry into the cache. The first invocation that claims a slot in a dispatch writes it, so no slot
-// is torn; a later one takes the other slot, if no living entry has it. (Two invocations with the same
-// entry may fill both.)
-void insert(uint64_t dir, Name name, Entry entry) {
+// is torn; a later one takes the other slot, if no living entry has it. A claim has the number of the
+// dispatch, and 20 bits of the tag, so that others with the same entry leave it at that.
+void insert(uint64_t dir, ShortName name, Entry entry) {
     if (p.buckets == 0u || name.bytes > CACHED_NAME || dir >= CACHED_INO || entry.ino >= CACHED_INO) {
         return;
     }
-    FilledBucket bucket = FilledBucket(bucket_of(dir, name.hash));
-    uint tag = uint(dir) ^ name.hash;
+    uint hash = hash_of_name(name);
+    uint tag = uint(dir) ^ hash;
+    FilledBucket bucket = FilledBucket(bucket_of(dir, hash));
     uint choice = tag & 1u;
+    uint claim = p.claim << 20 | tag & 0xfffffu;
     bool is_late = false;
     for (uint n = 0u; n < 2u; n++) {
         uint i = choice ^ n;
         uint before = atomicAdd(bucket.word[CACHE_CLAIMS + i], 0u, gl_ScopeQueueFamily, 0, 0);
-        if (before == p.claim
-            || atomicCompSwap(bucket.word[CACHE_CLAIMS + i], before, p.claim, gl_ScopeQueueFamily, 0, 0, 0, 0) != before) {
-            if (atomicAdd(bucket.word[CACHE_TAGS + i], 0u, gl_ScopeQueueFamily, 0, 0) == tag) {
+        bool is_mine = false;
+        if ((before ^ claim) >> 20 != 0u) {
+            uint found = atomicCompSwap(bucket.word[CACHE_CLAIMS + i], before, claim, gl_ScopeQueueFamily, 0, 0, 0, 0);
+            is_mine = found == before;
+            before = found;
+        }
+        if (!is_mine) {
+            if (before == claim) {
                 return;
             }
             is_late = true;
             continue;
         }
         // From here on the slot belongs to this invocation.
-        uint old = atomicAdd(bucket.word[CACHE_TAGS + i], 0u, gl_ScopeQueueFamily, 0, 0);
+        uint old = bucket.word[CACHE_TAGS + i];
         uint slot = CACHE_SLOTS + i * CACHE_SLOT_WORDS;
         bool is_free = bucket.word[slot + 1u] >> (CACHE_LENGTH_SHIFT - 32u) == 0u
             || !is_current(bucket.word[CACHE_BLOCKS + i], bucket.word[CACHE_VERSIONS + i]);
         if (!is_free && old != tag && (n == 0u || is_late)) {
             continue;
         }
-        atomicExchange(bucket.word[CACHE_TAGS + i], tag, gl_ScopeQueueFamily, 0, 0);
+        bucket.word[CACHE_TAGS + i] = tag;
         uint block = block_number(entry.at);
         uint64_t packed = packed_slot(dir, entry.ino, entry.kind, name.bytes);
         bucket.word[CACHE_BLOCKS + i] = block;
@@ -97,7 +100,7 @@ void insert(uint64_t dir, Name name, Entry entry) {
         bucket.word[slot] = uint(packed);
         bucket.word[slot + 1u] = uint(packed >> 32);
         for (uint k = 0u; k < CACHED_NAME_WORDS; k++) {
-            bucket.word[slot + 2u + k] = name.first[k];
+            bucket.word[slot + 2u + k] = name.word[k];
         }
         return;
     }

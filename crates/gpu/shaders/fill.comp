@@ -4,15 +4,13 @@
 
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "lists.glsl"
 
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Fills {
-    FillsHeader header;
-    FillRequest request[];
-};
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Fills { FillRequest request[]; };
 
 void main() {
     uint i = invocation();
-    if (i >= min(Fills(p.fills).header.count, p.room)) {
+    if (i >= list_length(FILLS, p.room)) {
         return;
     }
     fuel = p.fuel;
@@ -24,12 +22,10 @@ void main() {
     }
     uint64_t word = Quads(address + ENTRY_HASH).quad[0];
     uint rest = uint(word >> 32);
-    Name name;
-    name.bytes = rest & 0xffu;
-    name.hash = uint(word);
-    uint length = min(name.bytes, CACHED_NAME);
-    for (uint k = 0u; k < CACHED_NAME_WORDS; k++) {
-        name.first[k] = text_word(address + ENTRY_SIZE, 4u * k, length);
+    uint length = rest & 0xffu;
+    if (length > CACHED_NAME) {
+        return;
     }
+    ShortName name = short_name(address + ENTRY_SIZE, 0u, length);
     insert(request.dir, name, Entry(FOUND, rest >> 8 & 0xffu, Quads(address + ENTRY_INODE).quad[0], request.entry));
 }

@@ -1,4 +1,5 @@
-// A name, with its hash (ext4's half-MD4, as `half_md4` of the format) and its first bytes, computed once.
+// Names: as directories have them, with their hash (ext4's half-MD4, as `half_md4` of the format), and as the
+// directory cache has them.
 
 struct Name {
     uint64_t text;
@@ -6,12 +7,30 @@ struct Name {
     // Its length.
     uint bytes;
     uint hash;
-    // The first 24 bytes, zeros behind the end.
-    uint first[CACHED_NAME_WORDS];
 };
 
-uint rotate_left(uint word, uint bits) {
-    return word << bits | word >> (32u - bits);
+// A name of at most CACHED_NAME bytes by words, zeros behind its end.
+struct ShortName {
+    uint bytes;
+    uint word[CACHED_NAME_WORDS];
+};
+
+ShortName short_name(uint64_t text, uint at, uint length) {
+    ShortName name;
+    name.bytes = length;
+    for (uint k = 0u; k < CACHED_NAME_WORDS; k++) {
+        name.word[k] = text_word(text, at + 4u * k, at + length);
+    }
+    return name;
+}
+
+// Hashes a short name for the directory cache.
+uint hash_of_name(ShortName name) {
+    uint hash = p.seed.x;
+    for (uint k = 0u; k < CACHED_NAME_WORDS; k++) {
+        hash = mix_word(hash, name.word[k]);
+    }
+    return end_hash(hash, name.bytes);
 }
 
 uint swap_bytes(uint word) {
@@ -56,9 +75,6 @@ Name name_of(uint64_t text, uint at, uint length) {
         uint m[8];
         for (uint i = 0u; i < 8u; i++) {
             uint word = text_word(text, at + from + 4u * i, end);
-            if (from == 0u && i < CACHED_NAME_WORDS) {
-                name.first[i] = word;
-            }
             m[i] = message_word(word, left - min(left, 4u * i), left * 0x01010101u);
         }
         hash += half_md4_block(hash, m);

@@ -19,6 +19,7 @@ layout(local_size_x_id = 0) in;
 #include "fuel.glsl"
 #include "memory.glsl"
 #include "text.glsl"
+#include "hash.glsl"
 #include "name.glsl"
 #include "entry.glsl"
 #include "directory.glsl"

@@ -2,6 +2,8 @@
 
 // Parameters of a dispatch. Their address is all that is pushed.
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Parameters {
+    // Seed of the volume's hashes.
+    uvec4 seed;
     // Address of the mirror's table: an address for each chunk of the volume, 0 for a chunk without a
     // copy.
     uint64_t chunks;
@@ -21,15 +23,23 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint64_t answers;
     // Address of the first INODE_SIZE bytes of each inode found; 0 where no caller wants them.
     uint64_t cores;
-    // Address of `FillsHeader` and the fill requests behind it.
+    // Address of the headers of the lists that kernels fill for later kernels: WALKS, FILLS, LEARNS.
+    uint64_t lists;
+    // Address of the numbers of the paths that must be walked.
+    uint64_t walks;
+    // Address of the fill requests.
     uint64_t fills;
+    // Address of the learn requests.
+    uint64_t learns;
+    // Address of the directory-path table: its buckets.
+    uint64_t dir_table;
+    // Address of the table's records.
+    uint64_t dir_records;
     // Inode number of the root directory; for `find` of the directory of inodes without a name.
     uint64_t root;
     // Inode number of the directory where relative paths begin; for `warm` the position of the first
     // block.
     uint64_t base;
-    // Seed of the volume's hashes.
-    uvec4 seed;
     // Elements of the list at `starts`, or blocks.
     uint count;
     // Bytes of an inode.
@@ -38,6 +48,13 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint follow;
     // Buckets of the directory cache; 0 without one.
     uint buckets;
+    // Buckets of the directory-path table; 0 without one.
+    uint dir_buckets;
+    // Units of 32 bytes that there are for records, and one before them.
+    uint dir_units;
+    // Epoch of the directory tree, never 0: entries of the table that have another one count for
+    // nothing.
+    uint epoch;
     // Versions at `versions`.
     uint version_count;
     // Fill requests that there is room for; for `find` units of output.
@@ -54,7 +71,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint gid;
     // Supplementary groups in use.
     uint group_count;
-    // Number of the dispatch; the invocation that puts it into a slot of the cache may write the slot.
+    // Number of the dispatch, of which 12 bits claim a slot of a table: the invocation that puts them
+    // there may write the slot.
     uint claim;
     // Supplementary groups.
     uint groups[64];
@@ -77,8 +95,8 @@ struct AnswersHeader {
 };
 
 // Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and
-// whether only slashes remain behind a target (1 bit); the offset where the text continues; and the
-// directory.
+// the flags STATE_HAS_SLASH, STATE_IS_KNOWN, STATE_IS_PLAIN; the offset where the text continues; and
+// the directory.
 struct LookupAnswer {
     // CODE_SUCCESS, or why not.
     uint code;
@@ -88,12 +106,17 @@ struct LookupAnswer {
     uint64_t ino;
 };
 
-// Header of the fill requests.
-struct FillsHeader {
-    // Requests that the lookups had; those beyond the room are not written.
+// Header of a list that one kernel fills and another works on. Its first three words are the workgroups
+// of the other, as Vulkan reads them.
+struct ListHeader {
+    // Workgroups for the elements that there is room for.
+    uint groups;
+    // 1.
+    uint groups_y;
+    // 1.
+    uint groups_z;
+    // Elements; those beyond the room are not written.
     uint count;
-    // Unused.
-    uint spare[3];
 };
 
 // An entry that a lookup found in the tree, for `fill` to put into the directory cache.
@@ -102,6 +125,16 @@ struct FillRequest {
     uint64_t dir;
     // Position of the entry.
     uint64_t entry;
+};
+
+// The path of a directory that a lookup has walked, for `learn` to put into the directory-path table.
+struct LearnRequest {
+    // Inode number of the directory.
+    uint64_t dir;
+    // Number of a path in the batch that begins with it.
+    uint path;
+    // Bytes of that path before the slash that ends the directory's.
+    uint bytes;
 };
 
 // A search, as `find` evaluates it.

@@ -35,7 +35,7 @@ void main() {
         Name name = name_of(block + at % BLOCK + ENTRY_SIZE, 0u, length);
         Entry entry = find(dir, false, name);
         if (fuel != 0u && entry.state == FOUND && entry.at == at) {
-            insert(dir, name, entry);
+            insert(dir, short_name(name.text, 0u, length), entry);
         }
     }
 }

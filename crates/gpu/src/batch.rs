@@ -4,10 +4,14 @@
 use crate::cache::DirectoryCache;
 use crate::error::Result;
 use crate::kernels::Kernels;
+use crate::layout::{FILLS, LEARNS, WALKS};
 use crate::limits::MAX_PATH;
 use crate::query::{LookupQuery, PathResult};
-use crate::structures::{AnswersHeader, FillRequest, FillsHeader, LookupAnswer, Parameters, PathRange};
+use crate::structures::{
+    AnswersHeader, FillRequest, LearnRequest, ListHeader, LookupAnswer, Parameters, PathRange,
+};
 use crate::tables::{MirrorTables, PARAMETERS};
+use crate::twin::walk::Requests;
 use crate::vulkan::{Buffer, Commands, Device, Direction, MemoryLocation, Staged};
 use lanefs::format::{Code, INODE_CORE};
 use lanefs::{ANSWER_BLOCK, AnswerBlock, Paths};
@@ -17,8 +21,13 @@ use std::sync::Arc;
 const RANGE: u64 = PathRange::SIZE as u64;
 const ANSWER: u64 = LookupAnswer::SIZE as u64;
 const ANSWERS_HEADER: u64 = AnswersHeader::SIZE as u64;
-const HEADER: u64 = FillsHeader::SIZE as u64;
 const FILL: u64 = FillRequest::SIZE as u64;
+const LEARN: u64 = LearnRequest::SIZE as u64;
+const INDEX: u64 = size_of::<u32>() as u64;
+
+/// Bytes of the header of a list, and of all of them.
+const HEADER: u64 = ListHeader::SIZE as u64;
+const HEADERS: u64 = 3 * HEADER;
 
 /// Fill requests that there is room for at least.
 const LEAST_FILLS: u64 = 256;
@@ -34,14 +43,18 @@ pub(crate) struct BatchShape {
 
 impl BatchShape {
     pub(crate) fn of(paths: Paths<'_>, attributes: bool) -> BatchShape {
-        // The kernel reads whole words.
-        let text = paths.text().len() as u64 + WORD;
+        let text = paths.text().len() as u64 + BEHIND;
         BatchShape { paths: rounded(paths.len() as u64), text: rounded(text), attributes }
     }
 
     /// Fill requests that there is room for.
     fn fills(self) -> u64 {
         (2 * self.paths).max(LEAST_FILLS)
+    }
+
+    /// Bytes of the lists that kernels fill: their headers, numbers of paths, fill requests, learn requests.
+    fn lists(self) -> u64 {
+        HEADERS + (self.paths * INDEX).next_multiple_of(HEADER) + self.fills() * FILL + self.paths * LEARN
     }
 
     /// Bytes of the input: parameters, ranges, text.
@@ -51,7 +64,7 @@ impl BatchShape {
 
     /// Returns the bytes of all buffers.
     pub(crate) fn bytes(self) -> u64 {
-        self.input() + self.answers() + self.fills() * FILL + self.cores()
+        self.input() + self.answers() + self.lists() + self.cores()
     }
 
     /// Bytes of the answers, with their header.
@@ -70,8 +83,9 @@ fn rounded(number: u64) -> u64 {
     number.max(64).next_multiple_of(number.max(64).next_power_of_two() / 16)
 }
 
-/// Bytes of a word of the text.
-const WORD: u64 = 4;
+/// Bytes behind the text that the kernels may read: they have the last name by 24 bytes and a word, the path
+/// of a directory by 16.
+const BEHIND: u64 = 32;
 
 /// The buffers of a batch and its commands.
 pub(crate) struct PathBatch {
@@ -81,7 +95,7 @@ pub(crate) struct PathBatch {
     input: Staged,
     answers: Staged,
     cores: Option<Staged>,
-    fills: Buffer,
+    lists: Buffer,
     count: u32,
 }
 
@@ -94,7 +108,6 @@ impl PathBatch {
     pub(crate) fn new(
         device: &Arc<Device>,
         kernels: &Kernels,
-        cache: &DirectoryCache,
         shape: BatchShape,
         stays_on_device: bool,
     ) -> Result<PathBatch> {
@@ -105,19 +118,19 @@ impl PathBatch {
             input: Staged::new(device, shape.input(), Direction::ToDevice)?,
             answers: Staged::new(device, shape.answers(), Direction::ToHost)?,
             cores: cores.transpose()?,
-            fills: Buffer::new(device, HEADER + shape.fills() * FILL, MemoryLocation::Device)?,
+            lists: Buffer::new(device, shape.lists(), MemoryLocation::Device)?,
             count: 0,
         };
-        let PathBatch { work, input, answers, cores, fills, .. } = &mut batch;
+        let PathBatch { work, input, answers, cores, lists, .. } = &mut batch;
         work.record(|commands| {
             if !stays_on_device {
                 input.transfer(commands, input.len());
             }
-            commands.fill(fills, HEADER, 0);
+            commands.fill(lists, HEADERS, 0);
             answers.clear(commands, ANSWERS_HEADER);
             commands.dispatch(&kernels.lookup, input.address(), shape.paths);
-            if cache.buckets().1 != 0 {
-                commands.dispatch(&kernels.fill, input.address(), shape.fills());
+            for (list, kernel) in [(WALKS, &kernels.walk), (FILLS, &kernels.fill), (LEARNS, &kernels.learn)] {
+                commands.dispatch_indirect(kernel, input.address(), lists, list as u64 * HEADER);
             }
             if stays_on_device {
                 return;
@@ -156,7 +169,7 @@ impl PathBatch {
     /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins.
     pub(crate) fn set_paths(&mut self, paths: Paths<'_>) {
         debug_assert!(paths.len() as u64 <= self.shape.paths, "more paths than the shape has");
-        debug_assert!(paths.text().len() as u64 + WORD <= self.shape.text, "more text than the shape has");
+        debug_assert!(paths.text().len() as u64 + BEHIND <= self.shape.text, "more text than the shape has");
         self.count = paths.len() as u32;
         let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE) as usize);
@@ -178,35 +191,40 @@ impl PathBatch {
     /// An error of the device.
     pub(crate) fn submit(
         &mut self,
-        mirror: &MirrorTables,
+        tables: &MirrorTables,
         cache: &DirectoryCache,
         query: &LookupQuery,
         is_resumed: bool,
     ) -> Result<u64> {
-        self.set_parameters(mirror, cache, query, is_resumed);
+        self.set_parameters(tables, cache, query, is_resumed);
         self.work.submit()
     }
 
     /// Writes the parameters of the dispatches to the input.
     pub(crate) fn set_parameters(
         &mut self,
-        mirror: &MirrorTables,
+        tables: &MirrorTables,
         cache: &DirectoryCache,
         query: &LookupQuery,
         is_resumed: bool,
     ) {
         let address = self.input.address();
         let starts = address + PARAMETERS;
+        let walks = self.lists.address + HEADERS;
+        let fills = walks + (self.shape.paths * INDEX).next_multiple_of(HEADER);
         let parameters = Parameters {
             starts,
             text: starts + self.shape.paths * RANGE,
             count: self.count,
             answers: self.answers.address(),
             cores: self.cores.as_ref().map_or(0, Staged::address),
-            fills: self.fills.address,
+            lists: self.lists.address,
+            walks,
+            fills,
+            learns: fills + self.shape.fills() * FILL,
             room: self.shape.fills() as u32,
             resume: is_resumed.into(),
-            ..mirror.parameters(query, cache)
+            ..tables.parameters(query, cache)
         };
         parameters.write(&mut self.input.bytes_mut()[..PARAMETERS as usize]);
     }
@@ -256,14 +274,22 @@ impl PathBatch {
         block
     }
 
-    /// Reads the fill requests of the lookups.
+    /// Reads the work that the lookups of the last dispatch left to later kernels.
     ///
     /// # Errors
     /// An error of the device.
-    pub(crate) fn fill_requests(&self, device: &Arc<Device>) -> Result<Vec<FillRequest>> {
-        let host = self.fills.read(device)?;
-        let FillsHeader { count, .. } = FillsHeader::read(&host);
-        let requests = host.get(FillsHeader::SIZE..).unwrap_or(&[]);
-        Ok(FillRequest::read_all(requests).take(count as usize).collect())
+    pub(crate) fn requests(&self, device: &Arc<Device>) -> Result<Requests> {
+        let host = self.lists.read(device)?;
+        let rest = |at: u64| host.get(at as usize..).unwrap_or(&[]);
+        let count = |list: usize| ListHeader::read(rest(list as u64 * HEADER)).count as usize;
+        let fills = HEADERS + (self.shape.paths * INDEX).next_multiple_of(HEADER);
+        let learns = fills + self.shape.fills() * FILL;
+        let of_fills = rest(fills).get(..(learns - fills) as usize).unwrap_or(&[]);
+        Ok(Requests {
+            path: 0,
+            walks: count(WALKS),
+            fills: FillRequest::read_all(of_fills).take(count(FILLS)).collect(),
+            learns: LearnRequest::read_all(rest(learns)).take(count(LEARNS)).collect(),
+        })
     }
 }

@@ -63,6 +63,11 @@ impl DirectoryCache {
         self.claims.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
+    /// Returns the number of the last dispatch that claimed slots.
+    pub(crate) fn last_claim(&self) -> u32 {
+        self.claims.load(Ordering::Relaxed)
+    }
+
     /// Copies the cache to the host, for tests. No dispatch may fill it meanwhile.
     ///
     /// # Errors
@@ -72,6 +77,6 @@ impl DirectoryCache {
         let host = slots.read(device)?;
         let (words, _) = host.as_chunks::<4>();
         let words = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        Ok(Cache { words, claim: self.claims.load(Ordering::Relaxed) })
+        Ok(Cache { words, claim: self.last_claim() })
     }
 }

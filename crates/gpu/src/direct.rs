@@ -5,12 +5,13 @@ use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
 use crate::mirrored::Mirrored;
 use crate::query::{LookupQuery, PathResult};
-use crate::structures::FillRequest;
 use crate::tables::MirrorTables;
+use crate::twin::walk::Requests;
 use lanefs::PathSet;
 
 impl Mirrored<'_, '_> {
-    /// Resolves paths by the kernel alone. Returns the results and the fill requests of the last dispatch.
+    /// Resolves paths by the kernels alone. Returns the results, and the work that the last dispatch of
+    /// lookups left to later kernels.
     ///
     /// # Errors
     /// An error of the device.
@@ -18,11 +19,11 @@ impl Mirrored<'_, '_> {
         &self,
         query: &LookupQuery,
         paths: &[P],
-    ) -> Result<(Vec<PathResult>, Vec<FillRequest>)> {
+    ) -> Result<(Vec<PathResult>, Requests)> {
         let tables = self.with_mirror(|mirror| Ok(MirrorTables::of(mirror)))?;
         let set: PathSet = paths.iter().collect();
-        let shape = BatchShape::of(set.view(), false);
-        let mut batch = PathBatch::new(self.device(), self.kernels(), self.cache(), shape, false)?;
+        let shape = BatchShape::of(set.view(), query.attributes);
+        let mut batch = PathBatch::new(self.device(), self.kernels(), shape, false)?;
         batch.set_paths(set.view());
         for dispatch in 0..MAX_DISPATCHES {
             let number = batch.submit(&tables, self.cache(), query, dispatch > 0)?;
@@ -32,6 +33,6 @@ impl Mirrored<'_, '_> {
             }
         }
         let results = (0..paths.len()).map(|i| batch.result(i)).collect();
-        Ok((results, batch.fill_requests(self.device())?))
+        Ok((results, batch.requests(self.device())?))
     }
 }

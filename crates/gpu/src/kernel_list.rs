@@ -9,10 +9,14 @@
 macro_rules! with_kernels {
     ($then:ident) => {
         $then! {
-            /// Resolves paths.
+            /// Resolves paths by the directory-path table and the directory cache.
             lookup LOOKUP { each: "invocation: a path", twin: lookup::lookup, probe: paths::lookup }
+            /// Resolves the other paths, component by component.
+            walk WALK { each: "invocation: a path", twin: walk::walk, probe: paths::walk }
             /// Puts the entries that lookups requested into the directory cache.
             fill FILL { each: "invocation: a fill request", twin: fill::fill, probe: paths::fill }
+            /// Puts the paths of directories that were walked into the directory-path table.
+            learn LEARN { each: "invocation: a learn request", twin: learn::learn, probe: paths::learn }
             /// Fills the directory cache with all entries.
             warm WARM { each: "invocation: a block of the volume", twin: warm::warm, probe: paths::warm }
             /// Finds entries by name, type, size and time.

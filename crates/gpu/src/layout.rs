@@ -33,6 +33,36 @@ pub(crate) const CACHE_LENGTH_SHIFT: usize = 59;
 /// Bound of the inode numbers that the directory cache takes.
 pub(crate) const CACHED_INO: u64 = 1 << CACHE_DIR_SHIFT;
 
+/// Words of a bucket of the directory-path table: two slots of 16 bytes, each with the hash of the path, the
+/// epoch, the last claim, and the unit of the record with the length of the path below it.
+pub(crate) const DIR_HASH: usize = 0;
+pub(crate) const DIR_EPOCH: usize = 1;
+pub(crate) const DIR_CLAIM: usize = 2;
+pub(crate) const DIR_WHERE: usize = 3;
+pub(crate) const DIR_SLOT_WORDS: usize = 4;
+pub(crate) const DIR_BUCKET_WORDS: usize = 2 * DIR_SLOT_WORDS;
+
+/// Words of a record before the path (inode number, start), and of a unit of records: a sector.
+pub(crate) const DIR_HEADER_WORDS: usize = 4;
+pub(crate) const DIR_UNIT_WORDS: usize = 8;
+
+/// Bits of a path's length in a slot, and the longest path that is kept, in bytes.
+pub(crate) const DIR_LENGTH_BITS: usize = 10;
+pub(crate) const DIR_PATH_MAX: usize = 1008;
+
+/// Lists that kernels fill for later kernels, by the index of their header.
+pub(crate) const WALKS: usize = 0;
+pub(crate) const FILLS: usize = 1;
+pub(crate) const LEARNS: usize = 2;
+
+/// State of an unfinished lookup: the lowest bit of the links followed, and flags. Slashes follow the
+/// remaining text; an entry, or the host, has said that the directory is one; the walk began at the start of
+/// the path and has met nothing but directories.
+pub(crate) const STATE_FOLLOWED_SHIFT: usize = 8;
+pub(crate) const STATE_HAS_SLASH: u32 = 1 << 16;
+pub(crate) const STATE_IS_KNOWN: u32 = 1 << 17;
+pub(crate) const STATE_IS_PLAIN: u32 = 1 << 18;
+
 /// Lowest bit of the depth in a request to `leaves`.
 pub(crate) const LEAF_DEPTH_SHIFT: u32 = 56;
 
@@ -140,6 +170,23 @@ pub(crate) fn glsl() -> String {
         ("CACHE_DIR_SHIFT", CACHE_DIR_SHIFT),
         ("CACHE_KIND_SHIFT", CACHE_KIND_SHIFT),
         ("CACHE_LENGTH_SHIFT", CACHE_LENGTH_SHIFT),
+        ("DIR_HASH", DIR_HASH),
+        ("DIR_EPOCH", DIR_EPOCH),
+        ("DIR_CLAIM", DIR_CLAIM),
+        ("DIR_WHERE", DIR_WHERE),
+        ("DIR_SLOT_WORDS", DIR_SLOT_WORDS),
+        ("DIR_BUCKET_WORDS", DIR_BUCKET_WORDS),
+        ("DIR_HEADER_WORDS", DIR_HEADER_WORDS),
+        ("DIR_UNIT_WORDS", DIR_UNIT_WORDS),
+        ("DIR_LENGTH_BITS", DIR_LENGTH_BITS),
+        ("DIR_PATH_MAX", DIR_PATH_MAX),
+        ("WALKS", WALKS),
+        ("FILLS", FILLS),
+        ("LEARNS", LEARNS),
+        ("STATE_FOLLOWED_SHIFT", STATE_FOLLOWED_SHIFT),
+        ("STATE_HAS_SLASH", STATE_HAS_SLASH as usize),
+        ("STATE_IS_KNOWN", STATE_IS_KNOWN as usize),
+        ("STATE_IS_PLAIN", STATE_IS_PLAIN as usize),
         ("COPY_FUEL", COPY_FUEL as usize),
         ("ENTRY_MATCHES", ENTRY_MATCHES as usize),
         ("ENTRY_UNDECIDED", ENTRY_UNDECIDED as usize),
@@ -206,6 +253,15 @@ const _: () = {
     assert!(CACHED_NAME < 1 << (64 - CACHE_LENGTH_SHIFT) && CACHE_DIR_SHIFT + 12 == CACHE_KIND_SHIFT);
     assert!(CACHE_KIND_SHIFT + 3 == CACHE_LENGTH_SHIFT, "a type has three bits without its lowest one");
 };
+
+// The kernel reads slots and records 16 bytes at a time; a slot has room for the length of any path kept.
+const _: () = {
+    assert!(DIR_SLOT_WORDS == 4 && DIR_HEADER_WORDS == 4 && DIR_UNIT_WORDS.is_multiple_of(4));
+    assert!(DIR_PATH_MAX < 1 << DIR_LENGTH_BITS && DIR_PATH_MAX.is_multiple_of(16));
+};
+
+// The flags of an unfinished lookup are above its code and the number of links.
+const _: () = assert!(STATE_HAS_SLASH == 1 << (STATE_FOLLOWED_SHIFT + 8));
 
 // The bits of a pointer that are no position are below a block; a request to `leaves` has room for any
 // block of a map.

@@ -23,6 +23,7 @@ mod below;
 mod cache;
 mod change;
 mod context;
+mod dir_table;
 mod direct;
 mod error;
 #[cfg(test)]

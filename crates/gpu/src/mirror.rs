@@ -11,6 +11,7 @@
 //! The host refreshes the mirror before a batch: a [`Watch`](lanefs::Watch) names the blocks that changed,
 //! and all of them are copied between two changes. So a batch sees the volume as it was then.
 
+use crate::dir_table::DirectoryTable;
 use crate::error::{Error, Result};
 use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
 use ash::vk;
@@ -56,6 +57,8 @@ pub(crate) struct Mirror {
     version_staging: Buffer,
     /// Blocks copied so far: the generation. It rises whenever the device sees other bytes.
     generation: u64,
+    /// The paths of directories that lookups have walked, as of the last refresh.
+    pub(crate) directories: DirectoryTable,
     /// A refresh failed.
     is_stale: bool,
 }
@@ -79,11 +82,17 @@ fn push(parts: &mut Vec<(u64, u64, u64)>, from: u64, to: u64, len: u64) {
 }
 
 impl Mirror {
-    /// Makes an empty mirror for a volume of `bytes` bytes, of up to `room` bytes.
+    /// Makes an empty mirror for a volume of `bytes` bytes, of up to `room` bytes, beside a table of the
+    /// paths of its directories.
     ///
     /// # Errors
     /// An error of the device, also for want of memory.
-    pub(crate) fn new(device: &Arc<Device>, bytes: u64, room: u64) -> Result<Mirror> {
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        bytes: u64,
+        room: u64,
+        directories: DirectoryTable,
+    ) -> Result<Mirror> {
         let count = bytes.div_ceil(CHUNK).max(1);
         let room = (room / CHUNK).min(count);
         let blocks = room * BLOCKS_PER_CHUNK;
@@ -103,6 +112,7 @@ impl Mirror {
             version_staging: Buffer::new(device, STAGING / BLOCK * 4, MemoryLocation::Upload)?,
             work: Commands::new(device)?,
             generation: 0,
+            directories,
             is_stale: false,
         };
         let Mirror { table, versions, work, .. } = &mut mirror;
@@ -147,7 +157,7 @@ impl Mirror {
     /// # Errors
     /// An error of the device; the mirror then refuses all use, for a block that did not reach it is not
     /// named again.
-    pub(crate) fn refresh(&mut self, changes: impl FnOnce(Take<'_>)) -> Result<()> {
+    pub(crate) fn refresh(&mut self, changes: impl FnOnce(Take<'_>) -> u64) -> Result<()> {
         if self.is_stale {
             let code = vk::Result::ERROR_DEVICE_LOST;
             return Err(Error::Device {
@@ -165,11 +175,11 @@ impl Mirror {
         Ok(())
     }
 
-    fn copy_changes(&mut self, changes: impl FnOnce(Take<'_>)) -> Result<()> {
+    fn copy_changes(&mut self, changes: impl FnOnce(Take<'_>) -> u64) -> Result<()> {
         // The staging buffers are free when the last copies have ended.
         self.work.wait()?;
         let (mut load, mut outcome, mut is_new) = (Load::default(), Ok(()), false);
-        changes(&mut |block| {
+        let moves = changes(&mut |block| {
             if outcome.is_err() {
                 return;
             }
@@ -204,7 +214,8 @@ impl Mirror {
             self.generation += 1;
         });
         outcome?;
-        self.send(&mut load, is_new)
+        self.send(&mut load, is_new)?;
+        self.directories.follow(moves)
     }
 
     /// Raises the version of a block.
@@ -302,7 +313,8 @@ mod tests {
         let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
         let volume = Volume::create_memory(&options).expect("volume");
         let mut watch = volume.watch().expect("watch").expect("no other engine watches");
-        let mut mirror = Mirror::new(&device, 16 << 20, 16 << 20).expect("mirror");
+        let directories = DirectoryTable::new(&device, 0, 0).expect("no table");
+        let mut mirror = Mirror::new(&device, 16 << 20, 16 << 20, directories).expect("mirror");
         mirror.refresh(|take| watch.changes(take)).expect("refreshed");
         mirror.is_stale = true;
         assert!(matches!(mirror.refresh(|take| watch.changes(take)), Err(Error::Device { .. })));

@@ -3,6 +3,7 @@
 use crate::batch::PathBatch;
 use crate::cache::DirectoryCache;
 use crate::context::DeviceContext;
+use crate::dir_table::DirectoryTable;
 use crate::error::{Error, Result};
 use crate::kernels::Kernels;
 use crate::limits::MAX_GROUPS;
@@ -25,7 +26,9 @@ pub struct MirrorOptions {
     /// Bytes of the mirror at most; `None`: three quarters of the device's memory, or a quarter where that
     /// is the host's.
     pub room: Option<u64>,
-    /// The directory cache's part of the device's memory, 0 for none.
+    /// The directory cache's part of the device's memory, 0 for none. The directory-path table has as much at
+    /// most, and no more than the volume's own
+    /// ([`OpenOptions::directory_table`](lanefs::OpenOptions::directory_table)).
     pub cache: f64,
 }
 
@@ -90,9 +93,12 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         let quarters = if info.kind == DeviceKind::Discrete { 3 } else { 1 };
         let room = options.room.unwrap_or(info.memory / 4 * quarters);
         let watch = volume.watch()?.ok_or(Error::Busy)?;
-        let mirror = Mirror::new(&context.device, volume.superblock().volume_bytes, room)?;
-        let room = (info.memory as f64 * options.cache.clamp(0.0, 1.0)) as u64;
-        let cache = DirectoryCache::new(&context.device, volume.statfs()?.inodes, room)?;
+        let for_cache = (info.memory as f64 * options.cache.clamp(0.0, 1.0)) as u64;
+        let for_table = for_cache.min(volume.directory_table().limit);
+        let inodes = volume.statfs()?.inodes;
+        let directories = DirectoryTable::new(&context.device, inodes, for_table)?;
+        let mirror = Mirror::new(&context.device, volume.superblock().volume_bytes, room, directories)?;
+        let cache = DirectoryCache::new(&context.device, inodes, for_cache)?;
         let state = Mutex::new(EngineState { watch, mirror, kept: Vec::new(), failure: None });
         Ok(Mirrored { context, volume, cache, state })
     }
@@ -100,6 +106,11 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     /// Returns the bytes of the directory cache.
     pub fn cache_bytes(&self) -> u64 {
         self.cache.bytes()
+    }
+
+    /// Returns the bytes of the directory-path table in the device's memory.
+    pub fn directory_table_bytes(&self) -> u64 {
+        self.state().mirror.directories.bytes()
     }
 
     /// Returns in words why the device is not used any more; `None` while it is.
@@ -149,6 +160,18 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         let EngineState { mirror, watch, .. } = &mut *state;
         mirror.refresh(|take| watch.changes(take))?;
         work(mirror)
+    }
+
+    /// Plants a bug: the directory-path table forgets nothing when directories move.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn ignore_moves(&self) {
+        self.state().mirror.directories.ignore_moves();
+    }
+
+    /// Works with the tables as they are, while no other thread can change them.
+    pub(crate) fn with_tables<T>(&self, work: impl FnOnce(&MirrorTables) -> Result<T>) -> Result<T> {
+        let state = self.state();
+        work(&MirrorTables::of(&state.mirror))
     }
 
     /// Records that the device failed: the host answers from now on.
@@ -202,6 +225,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
             seed: superblock.seed,
             inode_size: superblock.inode_size,
             follow: options.follow,
+            attributes: options.attributes,
             user: options.caller.user.clone().filter(|user| user.uid != 0),
             fuel: self.context.fuel(),
         }

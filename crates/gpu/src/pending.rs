@@ -164,7 +164,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         let mut batch = self.state().attempt_with_kept(|_, _, kept| {
             match kept.iter().position(|batch| batch.shape() == shape) {
                 Some(i) => Ok(kept.swap_remove(i)),
-                None => PathBatch::new(self.device(), self.kernels(), self.cache(), shape, false),
+                None => PathBatch::new(self.device(), self.kernels(), shape, false),
             }
         })?;
         batch.set_paths(paths);

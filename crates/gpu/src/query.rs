@@ -16,10 +16,19 @@ pub struct LookupQuery {
     pub inode_size: InodeSize,
     /// Symbolic links at the end are followed.
     pub follow: bool,
+    /// The first bytes of the inodes found are wanted.
+    pub attributes: bool,
     /// The user whose permissions are checked; `None`: no permission is checked.
     pub user: Option<User>,
     /// Rounds of all loops of an invocation.
     pub fuel: u32,
+}
+
+impl LookupQuery {
+    /// Returns the directory in which a path starts, which is not empty.
+    pub(crate) fn start_of(&self, path: &[u8]) -> u64 {
+        if path.first() == Some(&b'/') { self.root } else { self.base }
+    }
 }
 
 /// Result of a lookup by a kernel. [`Code::NotResident`]: the host must decide.

@@ -14,6 +14,8 @@ pub(crate) const PUSHED: u32 = size_of::<u64>() as u32;
 structures! {
     /// Parameters of a dispatch. Their address is all that is pushed.
     buffer(16) Parameters {
+        /// Seed of the volume's hashes.
+        seed: Vector,
         /// Address of the mirror's table: an address for each chunk of the volume, 0 for a chunk without a
         /// copy.
         chunks: u64,
@@ -33,15 +35,23 @@ structures! {
         answers: u64,
         /// Address of the first INODE_SIZE bytes of each inode found; 0 where no caller wants them.
         cores: u64,
-        /// Address of `FillsHeader` and the fill requests behind it.
+        /// Address of the headers of the lists that kernels fill for later kernels: WALKS, FILLS, LEARNS.
+        lists: u64,
+        /// Address of the numbers of the paths that must be walked.
+        walks: u64,
+        /// Address of the fill requests.
         fills: u64,
+        /// Address of the learn requests.
+        learns: u64,
+        /// Address of the directory-path table: its buckets.
+        dir_table: u64,
+        /// Address of the table's records.
+        dir_records: u64,
         /// Inode number of the root directory; for `find` of the directory of inodes without a name.
         root: u64,
         /// Inode number of the directory where relative paths begin; for `warm` the position of the first
         /// block.
         base: u64,
-        /// Seed of the volume's hashes.
-        seed: Vector,
         /// Elements of the list at `starts`, or blocks.
         count: u32,
         /// Bytes of an inode.
@@ -50,6 +60,13 @@ structures! {
         follow: u32,
         /// Buckets of the directory cache; 0 without one.
         buckets: u32,
+        /// Buckets of the directory-path table; 0 without one.
+        dir_buckets: u32,
+        /// Units of 32 bytes that there are for records, and one before them.
+        dir_units: u32,
+        /// Epoch of the directory tree, never 0: entries of the table that have another one count for
+        /// nothing.
+        epoch: u32,
         /// Versions at `versions`.
         version_count: u32,
         /// Fill requests that there is room for; for `find` units of output.
@@ -66,7 +83,8 @@ structures! {
         gid: u32,
         /// Supplementary groups in use.
         group_count: u32,
-        /// Number of the dispatch; the invocation that puts it into a slot of the cache may write the slot.
+        /// Number of the dispatch, of which 12 bits claim a slot of a table: the invocation that puts them
+        /// there may write the slot.
         claim: u32,
         /// Supplementary groups.
         groups: [u32; MAX_GROUPS],
@@ -89,8 +107,8 @@ structures! {
     }
 
     /// Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and
-    /// whether only slashes remain behind a target (1 bit); the offset where the text continues; and the
-    /// directory.
+    /// the flags STATE_HAS_SLASH, STATE_IS_KNOWN, STATE_IS_PLAIN; the offset where the text continues; and
+    /// the directory.
     record LookupAnswer {
         /// CODE_SUCCESS, or why not.
         code: u32,
@@ -100,12 +118,17 @@ structures! {
         ino: u64,
     }
 
-    /// Header of the fill requests.
-    record FillsHeader {
-        /// Requests that the lookups had; those beyond the room are not written.
+    /// Header of a list that one kernel fills and another works on. Its first three words are the workgroups
+    /// of the other, as Vulkan reads them.
+    record ListHeader {
+        /// Workgroups for the elements that there is room for.
+        groups: u32,
+        /// 1.
+        groups_y: u32,
+        /// 1.
+        groups_z: u32,
+        /// Elements; those beyond the room are not written.
         count: u32,
-        /// Unused.
-        spare: [u32; 3],
     }
 
     /// An entry that a lookup found in the tree, for `fill` to put into the directory cache.
@@ -114,6 +137,16 @@ structures! {
         dir: u64,
         /// Position of the entry.
         entry: u64,
+    }
+
+    /// The path of a directory that a lookup has walked, for `learn` to put into the directory-path table.
+    record LearnRequest {
+        /// Inode number of the directory.
+        dir: u64,
+        /// Number of a path in the batch that begins with it.
+        path: u32,
+        /// Bytes of that path before the slash that ends the directory's.
+        bytes: u32,
     }
 
     /// A search, as `find` evaluates it.

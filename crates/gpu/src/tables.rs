@@ -1,6 +1,7 @@
 //! Addresses of the mirror's tables, and the parameters that every dispatch has.
 
 use crate::cache::DirectoryCache;
+use crate::dir_table::TableAddresses;
 use crate::limits::MAX_GROUPS;
 use crate::mirror::Mirror;
 use crate::query::LookupQuery;
@@ -17,13 +18,20 @@ pub(crate) struct MirrorTables {
     copies: u64,
     versions: u64,
     version_count: u32,
+    directories: TableAddresses,
 }
 
 impl MirrorTables {
     pub(crate) fn of(mirror: &Mirror) -> MirrorTables {
         let (chunks, copies, chunk_count) = mirror.table();
         let (versions, version_count) = mirror.versions();
-        MirrorTables { chunks, chunk_count, copies, versions, version_count }
+        let directories = mirror.directories.addresses();
+        MirrorTables { chunks, chunk_count, copies, versions, version_count, directories }
+    }
+
+    /// Returns the epoch of the directory tree.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.directories.epoch
     }
 
     /// Returns the parameters of a dispatch, without its lists.
@@ -42,6 +50,11 @@ impl MirrorTables {
             version_count: self.version_count,
             cache: cache_at,
             buckets,
+            dir_table: self.directories.buckets,
+            dir_buckets: self.directories.bucket_count,
+            dir_records: self.directories.records,
+            dir_units: self.directories.units,
+            epoch: self.directories.epoch,
             claim: cache.claim(),
             root: query.root,
             base: query.base,

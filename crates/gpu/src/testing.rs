@@ -12,7 +12,8 @@ use lanefs::ResolveOptions;
 use lanefs::format::INODE_CORE;
 
 pub use crate::random_batches::{ExistingRegion, Maker, regions};
-pub use crate::structures::FillRequest;
+pub use crate::structures::{FillRequest, LearnRequest};
+pub use crate::twin::walk::Requests;
 
 /// Returns the GLSL files that are generated, by name.
 pub fn generated_glsl() -> [(&'static str, String); 2] {
@@ -20,8 +21,8 @@ pub fn generated_glsl() -> [(&'static str, String); 2] {
 }
 
 impl Mirrored<'_, '_> {
-    /// Resolves paths by the lookup kernel alone. Returns its results, and its fill requests (of the last
-    /// dispatch, where there are several).
+    /// Resolves paths by the kernels alone. Returns the results, and the work that lookups left to later
+    /// kernels (of the last dispatch, where there are several).
     ///
     /// # Errors
     /// An error of the device.
@@ -29,7 +30,7 @@ impl Mirrored<'_, '_> {
         &self,
         query: &LookupQuery,
         paths: &[P],
-    ) -> Result<(Vec<PathResult>, Vec<FillRequest>)> {
+    ) -> Result<(Vec<PathResult>, Requests)> {
         self.lookup_directly(query, paths)
     }
 
@@ -72,12 +73,16 @@ impl Mirrored<'_, '_> {
         self.search(filter, directories)
     }
 
-    /// Copies the directory cache as it is now.
+    /// Copies the directory cache and the directory-path table as they are now.
     ///
     /// # Errors
     /// An error of the device.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        let (versions, copies) = self.with_mirror(|mirror| Ok(mirror.snapshot()))?;
-        Ok(Snapshot { cache: self.cache().snapshot(self.device())?, versions, copies })
+        self.with_mirror(|mirror| {
+            let (versions, copies) = mirror.snapshot();
+            let cache = self.cache().snapshot(self.device())?;
+            let directories = mirror.directories.snapshot(self.device(), self.cache().last_claim())?;
+            Ok(Snapshot { cache, directories, versions, copies })
+        })
     }
 }

@@ -5,6 +5,7 @@ mod support;
 
 use lanefs::bulk::{Applied, Change, DirEngine, Shares};
 use lanefs::{CreateOptions, Ino, InodeSize, ResolveOptions, Volume};
+use lanefs_gpu::testing::Requests;
 use lanefs_gpu::twin::change::TwinEngine;
 use lanefs_gpu::twin::host::{HostCopy, WithCache};
 use lanefs_gpu::twin::lookup::lookup;
@@ -62,7 +63,12 @@ fn lookups_are_those_of_the_cpu_engine_and_of_the_twin() {
             let query = mirrored.query_of(&options);
             let (by_kernel, _) = mirrored.kernel_lookup(&query, &asked).expect("the device");
             for (path, found) in asked.iter().zip(by_kernel) {
-                assert_eq!(found, lookup(&memory, &query, path, &mut Vec::new()), "{}", path.escape_ascii());
+                assert_eq!(
+                    found,
+                    lookup(&memory, &query, path, &mut Requests::default()),
+                    "{}",
+                    path.escape_ascii()
+                );
             }
         }
     }

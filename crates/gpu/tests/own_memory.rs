@@ -8,6 +8,8 @@
 
 #[path = "changes.rs"]
 mod changes;
+#[path = "directories.rs"]
+mod directories;
 #[path = "find.rs"]
 mod find;
 #[path = "flight.rs"]

@@ -4,12 +4,14 @@
 mod support;
 
 use lanefs::{Caller, CreateOptions, InodeSize, ResolveOptions, User, Volume};
-use lanefs_gpu::testing::FillRequest;
+use lanefs_gpu::testing::{FillRequest, LearnRequest, Requests};
 use lanefs_gpu::twin::Memory;
 use lanefs_gpu::twin::cache::Cache;
+use lanefs_gpu::twin::dir_table::DirTable;
 use lanefs_gpu::twin::fill::fill;
 use lanefs_gpu::twin::host::{Counting, HostCopy, Snapshot, WithCache};
-use lanefs_gpu::twin::lookup::lookup;
+use lanefs_gpu::twin::learn::{directory_of, learn};
+use lanefs_gpu::twin::lookup::{LookupQuery, lookup};
 use lanefs_gpu::twin::warm::warm;
 use lanefs_gpu::{Error, Gpu, GpuOptions, MirrorOptions};
 use lanefs_testkit::mutate::{bases, hostile};
@@ -22,23 +24,31 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
     let users = [None, Some(User { uid: 1000, gid: 1000, groups: vec![5, 6] })];
     for (follow, user) in [(false, None), (true, None)].into_iter().chain(users.map(|user| (true, user))) {
         let mirrored = gpu.mirror(volume, &cached()).expect("mirror");
-        let options = ResolveOptions { follow, caller: Caller { user }, ..ResolveOptions::default() };
+        let attributes = !follow;
+        let options =
+            ResolveOptions { follow, caller: Caller { user }, attributes, ..ResolveOptions::default() };
         let query = mirrored.query_of(&options);
-        // Twice: the second time the cache has entries.
+        // Again: then the cache has entries, and the table directories.
         for round in 0..2 {
             let before = mirrored.snapshot().expect("snapshot");
             let cached = WithCache { memory: &memory, snapshot: &before };
             let (found, noted) = mirrored.kernel_lookup(&query, asked).expect("the device");
-            let mut notes = Vec::new();
+            let mut all = Requests::default();
             for (path, found) in asked.iter().zip(found) {
-                let twin = lookup(&cached, &query, path, &mut notes);
+                let twin = lookup(&cached, &query, path, &mut all);
                 assert_eq!(found, twin, "{what}, {round}: {} with {options:?}", path.escape_ascii());
+                all.path += 1;
             }
-            // Of unfinished lookups the fill requests of the first dispatches are not seen.
-            let all: BTreeSet<FillRequest> = notes.into_iter().collect();
-            let noted: BTreeSet<FillRequest> = noted.into_iter().collect();
-            assert!(noted.is_subset(&all), "{what}, {round}: a fill request without an entry");
-            check_filled(&cached, &mirrored.snapshot().expect("snapshot"), &noted, &all, what);
+            // Of unfinished lookups the requests of the first dispatches are not seen.
+            let fills: BTreeSet<FillRequest> = all.fills.into_iter().collect();
+            let noted_fills: BTreeSet<FillRequest> = noted.fills.into_iter().collect();
+            assert!(noted_fills.is_subset(&fills), "{what}, {round}: a fill request without an entry");
+            let learns: BTreeSet<LearnRequest> = all.learns.into_iter().collect();
+            let noted_learns: BTreeSet<LearnRequest> = noted.learns.into_iter().collect();
+            assert!(noted_learns.is_subset(&learns), "{what}, {round}: a learn request without a directory");
+            let after = mirrored.snapshot().expect("snapshot");
+            check_filled(&cached, &query, &after, &noted_fills, &fills, what);
+            check_learned(&before, &query, &after, asked, &noted_learns, &learns, what);
         }
     }
 }
@@ -47,6 +57,7 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
 /// lost a race for one.
 fn check_filled(
     before: &WithCache<'_>,
+    query: &LookupQuery,
     after: &Snapshot,
     noted: &BTreeSet<FillRequest>,
     all: &BTreeSet<FillRequest>,
@@ -54,7 +65,7 @@ fn check_filled(
 ) {
     let one = |note: &FillRequest| {
         let mut alone = Cache { words: vec![0; 24], claim: 1 };
-        fill(before, &mut alone, &[*note]);
+        fill(before, query, &mut alone, &[*note]);
         alone.contents()
     };
     let possible: BTreeSet<_> = all.iter().flat_map(one).chain(before.snapshot.cache.contents()).collect();
@@ -62,10 +73,41 @@ fn check_filled(
     assert!(found.is_subset(&possible), "{what}: the cache has an entry that no invocation put there");
     let mut twin = before.snapshot.cache.clone();
     twin.claim += 1;
-    fill(before, &mut twin, &noted.iter().copied().collect::<Vec<_>>());
+    fill(before, query, &mut twin, &noted.iter().copied().collect::<Vec<_>>());
     let wanted = twin.contents();
     let missing = wanted.difference(&found).count();
     assert!(missing * 20 <= wanted.len(), "{what}: {missing} of {} are not there", wanted.len());
+}
+
+/// The same for the directory-path table.
+fn check_learned(
+    before: &Snapshot,
+    query: &LookupQuery,
+    after: &Snapshot,
+    asked: &[Vec<u8>],
+    noted: &BTreeSet<LearnRequest>,
+    all: &BTreeSet<LearnRequest>,
+    what: &str,
+) {
+    // Each directory once: many paths begin with it.
+    let mut paths = BTreeSet::new();
+    let one = |note: &LearnRequest| {
+        if !paths.insert(directory_of(asked, note)) {
+            return BTreeSet::new();
+        }
+        let mut alone = DirTable::empty(16);
+        learn(query, &mut alone, asked, &[*note]);
+        alone.contents()
+    };
+    let possible: BTreeSet<_> = all.iter().flat_map(one).chain(before.directories.contents()).collect();
+    let found = after.directories.contents();
+    assert!(found.is_subset(&possible), "{what}: the table has a path that no invocation put there");
+    let mut twin = before.directories.clone();
+    twin.claim += 1;
+    learn(query, &mut twin, asked, &noted.iter().copied().collect::<Vec<_>>());
+    let wanted = twin.contents();
+    let missing = wanted.difference(&found).count();
+    assert!(missing * 20 <= wanted.len(), "{what}: {missing} of {} paths are not there", wanted.len());
 }
 
 #[test]
@@ -156,16 +198,17 @@ fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
     mirrored.warm().expect("warm");
     let snapshot = mirrored.snapshot().expect("snapshot");
     let query = mirrored.query_of(&ResolveOptions { base: Some(dir), ..ResolveOptions::default() });
+    assert!(!query.attributes, "the inode found is not read");
     let (mut most, mut sum, mut count) = (0, 0, 0);
     for number in (0..files).step_by(files.div_ceil(500) as usize) {
         let memory = WithCache { memory: &memory, snapshot: &snapshot };
         let counting = Counting::new(memory);
-        let mut notes = Vec::new();
-        let found = lookup(&counting, &query, name(number).as_bytes(), &mut notes);
+        let mut requests = Requests::default();
+        let found = lookup(&counting, &query, name(number).as_bytes(), &mut requests);
         assert_eq!(found.code, lanefs::Code::Success);
         // A bucket has two slots: of a thousand entries some find none.
-        if notes.is_empty() || snapshot.cache.buckets() == 0 {
-            let read = counting.sectors() - 1;
+        if requests.fills.is_empty() || snapshot.cache.buckets() == 0 {
+            let read = counting.sectors();
             (most, sum, count) = (most.max(read), sum + read, count + 1);
         }
     }
@@ -194,26 +237,32 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
             "word_at(inode + tags + i, resident) ^ ~tag",
         ),
         ("directory.glsl", "resident) <= hash", "resident) < hash"),
-        ("lookup.comp", "has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND", "CODE_NOT_FOUND"),
+        ("walk.comp", "has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND", "CODE_NOT_FOUND"),
         (
-            "lookup.comp",
+            "walk.comp",
             "return failed(CODE_NOT_DIRECTORY);\n    }\n    return LookupAnswer",
             "}\n    return LookupAnswer",
         ),
-        ("lookup.comp", "followed > MAX_FOLLOWED", "followed >= MAX_FOLLOWED"),
-        ("lookup.comp", "rest = outer[depth];", "rest = outer[0];"),
-        ("lookup.comp", "uid == p.uid ? mode >> 6", "uid != p.uid ? mode >> 6"),
-        ("lookup.comp", "MODE_DIRECTORY || has_list", "MODE_DIRECTORY"),
-        ("cache.glsl", "two.y == name.first[3]\n            && two.z == name.first[4] && ", ""),
-        ("cache.glsl", "word[0] == version", "word[0] >= version"),
+        ("walk.comp", "followed > MAX_FOLLOWED", "followed >= MAX_FOLLOWED"),
+        ("walk.comp", "rest = outer[depth];", "rest = outer[0];"),
+        ("walk.comp", "uid == p.uid ? mode >> 6", "uid != p.uid ? mode >> 6"),
+        ("walk.comp", "MODE_DIRECTORY || has_list", "MODE_DIRECTORY"),
     ] {
-        let code = faulty("lookup", file, right, wrong);
-        let options = GpuOptions { replaced: Some(("lookup", &code)), ..GpuOptions::default() };
+        let code = faulty("walk", file, right, wrong);
+        let options = GpuOptions { replaced: Some(("walk", &code)), ..GpuOptions::default() };
         let opened = Gpu::open_with(&options);
         assert!(matches!(opened, Err(Error::Wrong { .. })), "{wrong} passes the probe");
     }
     for (kernel, file, right, wrong) in [
+        ("walk", "cache.glsl", "& 0xfffUL) == dir >> 32", "& 0xfffUL) != dir >> 32"),
         ("lookup", "cache.glsl", "& 0xfffUL) == dir >> 32", "& 0xfffUL) != dir >> 32"),
+        ("lookup", "cache.glsl", "word[0] == version", "word[0] >= version"),
+        ("lookup", "cache.glsl", "two.y == name.word[3]\n            && two.z == name.word[4] && ", ""),
+        ("lookup", "lookup.comp", "/ 8u + 1u : first", "/ 8u : first"),
+        ("lookup", "dir_table.glsl", "slot[DIR_EPOCH] == p.epoch", "slot[DIR_EPOCH] <= p.epoch"),
+        ("lookup", "dir_table.glsl", "different == 0u ? uint64_t(head.x)", "true ? uint64_t(head.x)"),
+        ("learn", "learn.comp", "unit << DIR_LENGTH_BITS", "unit << DIR_LENGTH_BITS + 1u"),
+        ("learn", "learn.comp", "!= p.epoch) {", "== p.epoch) {"),
         ("fill", "cache.glsl", "<< CACHE_LENGTH_SHIFT;", "<< CACHE_LENGTH_SHIFT - 1u;"),
         ("warm", "warm.comp", "entry.at == at", "entry.at != at"),
         ("find", "find.comp", "size <= f.size_max", "size < f.size_max"),
@@ -294,25 +343,24 @@ fn a_kernel_with_a_wrong_comparison_differs_from_its_twin() {
     for (file, right, wrong) in [
         ("entry.glsl", "name.at + i, end)) != 0u", "name.at + i, end)) == 1u"),
         ("directory.glsl", "resident) <= hash", "resident) < hash"),
-        ("lookup.comp", "has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND", "CODE_NOT_FOUND"),
-        ("lookup.comp", "rest = outer[depth];", "rest = outer[0];"),
+        ("walk.comp", "has_components ? CODE_COMPONENT_NOT_FOUND : CODE_NOT_FOUND", "CODE_NOT_FOUND"),
+        ("walk.comp", "rest = outer[depth];", "rest = outer[0];"),
         (
             "directory.glsl",
             "word_at(inode + tags + i, resident) ^ tag",
             "word_at(inode + tags + i, resident) ^ ~tag",
         ),
-        ("lookup.comp", "uid == p.uid ? mode >> 6", "uid != p.uid ? mode >> 6"),
+        ("walk.comp", "uid == p.uid ? mode >> 6", "uid != p.uid ? mode >> 6"),
     ] {
-        let code = faulty("lookup", file, right, wrong);
-        let options =
-            GpuOptions { replaced: Some(("lookup", &code)), unprobed: true, ..GpuOptions::default() };
+        let code = faulty("walk", file, right, wrong);
+        let options = GpuOptions { replaced: Some(("walk", &code)), unprobed: true, ..GpuOptions::default() };
         let gpu = Gpu::open_with(&options).expect("a Vulkan device");
         let mirrored = gpu.mirror(&volume, &uncached()).expect("mirror");
         let mut query = mirrored.query_of(&ResolveOptions::default());
         query.user = user.clone().filter(|_| wrong.starts_with("uid"));
         let (found, _) = mirrored.kernel_lookup(&query, &asked).expect("the device");
         let is_other =
-            |(path, found): (&Vec<u8>, &_)| *found != lookup(&memory, &query, path, &mut Vec::new());
+            |(path, found): (&Vec<u8>, &_)| *found != lookup(&memory, &query, path, &mut Requests::default());
         assert!(asked.iter().zip(&found).any(is_other), "{wrong} is not seen");
     }
 }
@@ -320,7 +368,7 @@ fn a_kernel_with_a_wrong_comparison_differs_from_its_twin() {
 #[test]
 fn a_kernel_that_writes_outside_its_buffers_is_caught() {
     let right = "Answers(p.answers).answer[i] = answer";
-    let code = faulty("lookup", "lookup.comp", right, "Answers(p.answers - 32UL).answer[i] = answer");
+    let code = faulty("lookup", "answers.glsl", right, "Answers(p.answers - 32UL).answer[i] = answer");
     let options = GpuOptions { guards: true, replaced: Some(("lookup", &code)), ..GpuOptions::default() };
     let opened = std::panic::catch_unwind(|| Gpu::open_with(&options).map(drop).is_ok());
     let said = opened.expect_err("the guards did not notice it");

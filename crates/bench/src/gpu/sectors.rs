@@ -9,6 +9,7 @@ use crate::system::{Create, System};
 use crate::workload::{flat_name, flat_names, sampled};
 use crate::{Error, Result};
 use lanefs::{Code, ResolveOptions};
+use lanefs_gpu::testing::Requests;
 use lanefs_gpu::twin::host::{Counting, HostCopy, WithCache};
 use lanefs_gpu::twin::lookup::{LookupQuery, lookup};
 use lanefs_gpu::twin::warm::warm;
@@ -56,8 +57,8 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     Ok(())
 }
 
-/// Returns the mean sectors of a lookup that finds its name in the cache, and of one without a cache, without
-/// the sectors of the inode found.
+/// Returns the mean sectors of a lookup that finds its name in the cache, and of one without a cache. Neither
+/// reads the inode found.
 fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
     let lane = Lane::new((64 << 20) + files as u64 * 1024)?;
     lane.make_directory(DIRECTORY)?;
@@ -73,6 +74,7 @@ fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
         seed: superblock.seed,
         inode_size: superblock.inode_size,
         follow: options.follow,
+        attributes: false,
         user: None,
         fuel: FUEL,
     };
@@ -86,8 +88,8 @@ fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
         let (mut sum, mut count) = (0, 0);
         for i in sampled(files, LOOKUPS) {
             let counting = Counting::new(WithCache { memory: &memory, snapshot });
-            let mut notes = Vec::new();
-            let found = lookup(&counting, &query, flat_name(i).as_bytes(), &mut notes);
+            let mut requests = Requests::default();
+            let found = lookup(&counting, &query, flat_name(i).as_bytes(), &mut requests);
             if found.code != Code::Success {
                 return Err(Error::Wrong {
                     system: "the twin".into(),
@@ -97,8 +99,8 @@ fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
                 });
             }
             // A name that found no free slot in the cache is no hit.
-            if notes.is_empty() || snapshot.cache.buckets() == 0 {
-                sum += counting.sectors() - 1;
+            if requests.fills.is_empty() || snapshot.cache.buckets() == 0 {
+                sum += counting.sectors();
                 count += 1;
             }
         }

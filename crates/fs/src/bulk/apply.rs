@@ -163,7 +163,7 @@ fn together<'c>(
     has_listener: bool,
 ) -> Outcome<BatchOutcome> {
     let state = edit.core.state;
-    engine.begin(&Frozen { store: &state.store }).map_err(unable)?;
+    engine.begin(&Frozen { store: &state.store, moves: state.directories.moves.all() }).map_err(unable)?;
     plan.begin(edit.core, state.root(), base)?;
     plan.load(edit.core, engine, changes)?;
     let made = plan.go_through(edit.core, changes)?;

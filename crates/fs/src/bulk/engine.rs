@@ -35,12 +35,15 @@ pub struct Rebuilt {
 /// The volume while no thread changes it.
 pub struct Frozen<'s> {
     pub(crate) store: &'s Store,
+    /// Moves of directories so far.
+    pub(crate) moves: u64,
 }
 
 impl Frozen<'_> {
     /// Passes on the changes as [`Watch::changes`](crate::Watch::changes), for the owner of the watch.
-    pub fn changes(&self, take: &mut dyn FnMut(Watched<'_>)) {
+    pub fn changes(&self, take: &mut dyn FnMut(Watched<'_>)) -> u64 {
         self.store.watched(take);
+        self.moves
     }
 }
 

@@ -4,8 +4,11 @@
 use crate::error::{Error, Result};
 use crate::mirrored::Mirrored;
 use crate::query::PathResult;
-use lanefs::format::{Code, FileKind};
+use crate::twin::dir_table::DirPath;
+use crate::twin::walk::Requests;
+use lanefs::format::{Code, FileKind, HashSeed};
 use lanefs::{Caller, Ino, ResolveOptions, Volume};
+use std::collections::HashMap;
 
 /// Files of the large directory: several regions, so a tree.
 pub(super) const MANY: usize = 4000;
@@ -14,6 +17,9 @@ pub(super) const MANY: usize = 4000;
 /// them apart.
 pub(super) const SEED: [u8; 16] = [7; 16];
 pub(super) const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
+
+/// Two names of the same hash in the directory cache, whose first twelve bytes are the same, too.
+const SAME_IN_CACHE: [&str; 2] = ["cached-in-0305077", "cached-in-0341050"];
 
 /// Paths whose answers are known.
 pub(crate) struct KnownPaths {
@@ -57,6 +63,13 @@ impl KnownPaths {
         let [there, not_there] = SAME_HASH;
         known.found(format!("/many/{there}"), FileKind::File, file(many, there)?);
         known.expect(format!("/many/{not_there}"), Code::NotFound, None);
+        for name in SAME_IN_CACHE {
+            known.found(format!("/many/{name}"), FileKind::File, file(many, name)?);
+        }
+        for path in directories_of_one_hash(volume) {
+            let dir = mkdir(root, path.trim_start_matches('/'))?;
+            known.found(format!("{path}/file"), FileKind::File, file(dir, "file")?);
+        }
         let few = mkdir(root, "few")?;
         known.found("//few/./../few/link", FileKind::Symlink, link(few, "link", "elsewhere")?);
         known.expect("/few/link/", Code::NotFound, None);
@@ -84,10 +97,10 @@ impl KnownPaths {
         Ok(known)
     }
 
-    /// Resolves all paths; returns how many went through the tree.
-    pub(super) fn ask(&self, mirrored: &Mirrored<'_, '_>, kernel: &'static str) -> Result<usize> {
+    /// Resolves all paths; returns the work that lookups left to later kernels.
+    pub(super) fn ask(&self, mirrored: &Mirrored<'_, '_>, kernel: &'static str) -> Result<Requests> {
         let query = mirrored.query(&ResolveOptions { follow: false, ..ResolveOptions::default() });
-        let (found, fills) = mirrored.lookup_directly(&query, &self.paths)?;
+        let (found, requests) = mirrored.lookup_directly(&query, &self.paths)?;
         for ((path, expected), found) in self.paths.iter().zip(&self.answers).zip(found) {
             if found != *expected {
                 let size = query.inode_size.bytes();
@@ -97,8 +110,22 @@ impl KnownPaths {
                 );
             }
         }
-        Ok(fills.len())
+        Ok(requests)
     }
+}
+
+/// Returns the paths of two directories that have the same hash in the directory-path table.
+fn directories_of_one_hash(volume: &Volume) -> [String; 2] {
+    let (start, seed) = (volume.root().0, HashSeed::from_bytes(SEED));
+    let mut seen = HashMap::new();
+    for number in 0.. {
+        let path = format!("/of one hash {number:07}");
+        let hash = DirPath { start, path: path.as_bytes() }.hash(seed);
+        if let Some(other) = seen.insert(hash, number) {
+            return [format!("/of one hash {other:07}"), path];
+        }
+    }
+    Default::default()
 }
 
 /// Reports a kernel that answered wrongly.
@@ -109,11 +136,15 @@ pub(super) fn wrong<T>(kernel: impl Into<String>, what: String) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lanefs::format::{HashSeed, half_md4};
+    use crate::twin::name::ShortName;
+    use lanefs::format::half_md4;
 
     #[test]
-    fn the_two_names_have_the_same_hash() {
+    fn two_names_have_the_same_hash() {
         let [one, other] = SAME_HASH.map(|name| half_md4(HashSeed::from_bytes(SEED), name.as_bytes()));
         assert_eq!(one, other);
+        let hash = |name: &str| ShortName::new(HashSeed::from_bytes(SEED), name.as_bytes()).hash;
+        assert_eq!(hash(SAME_IN_CACHE[0]), hash(SAME_IN_CACHE[1]));
+        assert_eq!(SAME_IN_CACHE[0][..12], SAME_IN_CACHE[1][..12]);
     }
 }

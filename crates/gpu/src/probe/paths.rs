@@ -3,7 +3,8 @@
 use super::known::{KnownPaths, wrong};
 use crate::context::DeviceContext;
 use crate::error::Result;
-use crate::kernels::{FILL, LOOKUP, WARM};
+use crate::kernels::{FILL, LEARN, LOOKUP, WALK, WARM};
+use crate::layout::CACHED_NAME;
 use crate::mirrored::{MirrorOptions, Mirrored};
 use lanefs::format::Code;
 use lanefs::{Caller, RenameMode, ResolveOptions, SetAttr, Volume, XattrMode};
@@ -21,9 +22,9 @@ const LIST: [u8; 44] = [
     32, 0, 1, 0, 0xff, 0xff, 0xff, 0xff,
 ];
 
-pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
+pub(crate) fn walk(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
     let mirrored = Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?;
-    known.ask(&mirrored, LOOKUP)?;
+    known.ask(&mirrored, WALK)?;
     // Permission to search a directory: its owner, its group, others.
     let caller = Caller::OWNER;
     for (i, perm) in [0o100, 0o010, 0o001].into_iter().enumerate() {
@@ -40,7 +41,7 @@ pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPath
             let found = mirrored.lookup_directly(&query, &[format!("/{name}/file")])?.0;
             let expected = if class == i { Code::Success } else { Code::AccessDenied };
             if found.iter().any(|found| found.code != expected) {
-                return wrong(LOOKUP, format!("{user:?} in a directory {name}: {found:?}"));
+                return wrong(WALK, format!("{user:?} in a directory {name}: {found:?}"));
             }
         }
         volume.remove_all_with(&caller, volume.root(), name.as_bytes(), |_, done| done)?;
@@ -54,17 +55,54 @@ pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPath
         let query = mirrored.query(&ResolveOptions { caller, ..ResolveOptions::default() });
         let found = mirrored.lookup_directly(&query, &["/listed/file".to_owned()])?.0;
         if found.iter().any(|found| found.code != expected) {
-            return wrong(LOOKUP, format!("in a directory with an access control list: {found:?}"));
+            return wrong(WALK, format!("in a directory with an access control list: {found:?}"));
         }
     }
     volume.remove_all_with(&caller, volume.root(), b"listed", |_, done| done)?;
     Ok(())
 }
 
+pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions::default())?;
+    known.ask(&mirrored, LOOKUP)?;
+    let again = known.ask(&mirrored, LOOKUP)?;
+    let short = known.paths.iter().zip(&known.answers).filter(|(path, answer)| {
+        answer.code == Code::Success
+            && path.strip_prefix("/many/").is_some_and(|name| name.len() <= CACHED_NAME)
+    });
+    let (all, short) = (known.paths.len(), short.count());
+    let has_tables = mirrored.cache_bytes() != 0 && mirrored.directory_table_bytes() != 0;
+    if has_tables && (again.walks + short).saturating_sub(all) * 1000 > short * MISSING {
+        return wrong(
+            LOOKUP,
+            format!("of {all} paths {} were walked, with {short} in the cache", again.walks),
+        );
+    }
+    // Another directory has the path of one that is in the table.
+    let (caller, root) = (Caller::OWNER, volume.root());
+    let replaced = |from: &str, to: &str| {
+        volume.rename(&caller, root, from.as_bytes(), root, to.as_bytes(), RenameMode::Replace)
+    };
+    replaced("few", "other")?;
+    let made = volume.mkdir(&caller, root, b"few", 0o755)?.ino;
+    let file = volume.create_file(&caller, made, b"file", 0o644)?.ino;
+    let query = mirrored.query(&ResolveOptions::default());
+    let paths = ["/few/file", "few/file", "/few/link", "/other/file"];
+    let found = mirrored.lookup_directly(&query, &paths)?.0;
+    volume.remove_all_with(&caller, root, b"few", |_, done| done)?;
+    replaced("other", "few")?;
+    let codes = [Code::Success, Code::Success, Code::NotFound, Code::Success];
+    let is_new = found.iter().take(2).all(|found| found.ino == file.0);
+    if !is_new || found.iter().map(|found| found.code).ne(codes) {
+        return wrong(LOOKUP, format!("after a directory moved: {found:?}"));
+    }
+    Ok(())
+}
+
 pub(crate) fn fill(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
     let mirrored = Mirrored::new(context, volume, &MirrorOptions::default())?;
-    let through_tree = known.ask(&mirrored, LOOKUP)?;
-    let again = known.ask(&mirrored, FILL)?;
+    let through_tree = known.ask(&mirrored, WALK)?.fills.len();
+    let again = known.ask(&mirrored, FILL)?.fills.len();
     if mirrored.cache_bytes() != 0 && again * 1000 > through_tree * MISSING {
         return wrong(FILL, format!("of {through_tree} entries {again} are not in the cache"));
     }
@@ -76,7 +114,17 @@ pub(crate) fn fill(context: &DeviceContext, volume: &Volume, known: &KnownPaths)
     let found = mirrored.lookup_directly(&query, &["/few/file", "/few/another"])?.0;
     volume.rename(&caller, few, b"another", few, b"file", RenameMode::Replace)?;
     if found.iter().map(|found| found.code).ne([Code::NotFound, Code::Success]) {
-        return wrong(LOOKUP, format!("after a rename: {found:?}"));
+        return wrong(FILL, format!("after a rename: {found:?}"));
+    }
+    Ok(())
+}
+
+pub(crate) fn learn(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions::default())?;
+    let walked = known.ask(&mirrored, WALK)?.learns.len();
+    let again = known.ask(&mirrored, LEARN)?.learns.len();
+    if again * 1000 > walked * MISSING {
+        return wrong(LEARN, format!("of {walked} paths of directories {again} were not learned"));
     }
     Ok(())
 }
@@ -84,7 +132,7 @@ pub(crate) fn fill(context: &DeviceContext, volume: &Volume, known: &KnownPaths)
 pub(crate) fn warm(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
     let mirrored = Mirrored::new(context, volume, &MirrorOptions::default())?;
     mirrored.warm()?;
-    let missing = known.ask(&mirrored, WARM)?;
+    let missing = known.ask(&mirrored, WARM)?.fills.len();
     if mirrored.cache_bytes() != 0 && missing * 1000 > known.paths.len() * MISSING {
         return wrong(WARM, format!("of {} paths {missing} do not find all in the cache", known.paths.len()));
     }

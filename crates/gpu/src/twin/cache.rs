@@ -1,8 +1,9 @@
 //! The directory cache, as in `shaders/cache.glsl`.
 
 use super::directory::Entry;
+use super::hash::{bucket_number, end_hash, mix_word};
 use super::memory::Memory;
-use super::name::Name;
+use super::name::ShortName;
 use crate::layout::{
     CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_KIND_SHIFT, CACHE_LENGTH_SHIFT,
     CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME, CACHED_NAME_WORDS,
@@ -14,11 +15,8 @@ pub const BUCKET_WORDS: u64 = CACHE_BUCKET_WORDS as u64;
 
 /// Returns the first word of a bucket.
 fn bucket_of(buckets: u32, dir: u64, hash: u32) -> u64 {
-    let mut mixed = (dir as u32).wrapping_mul(0x9e37_79b1) ^ ((dir >> 32) as u32).wrapping_mul(0x85eb_ca77);
-    mixed = mixed.wrapping_add(hash.wrapping_mul(0xc2b2_ae3d));
-    mixed = (mixed ^ mixed >> 15).wrapping_mul(0x2c1b_3c6d);
-    mixed ^= mixed >> 13;
-    ((u64::from(mixed) * u64::from(buckets)) >> 32) * BUCKET_WORDS
+    let mixed = mix_word(mix_word(hash, dir as u32), (dir >> 32) as u32);
+    u64::from(bucket_number(end_hash(mixed, 0), buckets)) * BUCKET_WORDS
 }
 
 fn packed_slot(dir: u64, entry: &Entry, length: usize) -> u64 {
@@ -29,8 +27,8 @@ fn packed_slot(dir: u64, entry: &Entry, length: usize) -> u64 {
 }
 
 /// Finds a name in the cache.
-pub(super) fn cached<M: Memory>(memory: &M, dir: u64, name: &Name<'_>) -> Option<Entry> {
-    if memory.buckets() == 0 || name.bytes.len() > CACHED_NAME || dir >= CACHED_INO {
+pub(super) fn cached<M: Memory>(memory: &M, dir: u64, name: &ShortName) -> Option<Entry> {
+    if memory.buckets() == 0 || name.bytes > CACHED_NAME || dir >= CACHED_INO {
         return None;
     }
     let bucket = bucket_of(memory.buckets(), dir, name.hash);
@@ -42,9 +40,9 @@ pub(super) fn cached<M: Memory>(memory: &M, dir: u64, name: &Name<'_>) -> Option
         }
         let slot = CACHE_SLOTS + CACHE_SLOT_WORDS * i;
         let packed = u64::from(word(slot)) | u64::from(word(slot + 1)) << 32;
-        let is_it = packed >> CACHE_LENGTH_SHIFT == name.bytes.len() as u64
+        let is_it = packed >> CACHE_LENGTH_SHIFT == name.bytes as u64
             && packed >> CACHE_DIR_SHIFT & 0xfff == dir >> 32
-            && (0..CACHED_NAME_WORDS).all(|k| word(slot + 2 + k) == name.first[k]);
+            && (0..CACHED_NAME_WORDS).all(|k| word(slot + 2 + k) == name.word[k]);
         if is_it && memory.version(word(CACHE_BLOCKS + i)) == Some(word(CACHE_VERSIONS + i)) {
             let kind = (packed >> CACHE_KIND_SHIFT & 7) as u32;
             let kind = if kind == 0 { FileKind::Fifo as u32 } else { kind << 1 };
@@ -85,8 +83,8 @@ impl Cache {
     }
 
     /// Puts an entry into the cache.
-    pub(super) fn insert<M: Memory>(&mut self, memory: &M, dir: u64, name: &Name<'_>, entry: &Entry) {
-        let is_long = name.bytes.len() > CACHED_NAME;
+    pub(super) fn insert<M: Memory>(&mut self, memory: &M, dir: u64, name: &ShortName, entry: &Entry) {
+        let is_long = name.bytes > CACHED_NAME;
         if self.words.is_empty() || is_long || dir >= CACHED_INO || entry.ino >= CACHED_INO {
             return;
         }
@@ -95,17 +93,19 @@ impl Cache {
         debug_assert_eq!(bucket.len(), CACHE_BUCKET_WORDS, "a bucket outside the cache");
         let tag = dir as u32 ^ name.hash;
         let choice = (tag & 1) as usize;
+        let claim = self.claim << 20 | tag & 0xf_ffff;
         let mut is_late = false;
         for n in 0..2 {
             let i = choice ^ n;
-            if bucket[CACHE_CLAIMS + i] == self.claim {
-                if bucket[CACHE_TAGS + i] == tag {
-                    return;
-                }
+            let before = bucket[CACHE_CLAIMS + i];
+            if before == claim {
+                return;
+            }
+            if (before ^ claim) >> 20 == 0 {
                 is_late = true;
                 continue;
             }
-            bucket[CACHE_CLAIMS + i] = self.claim;
+            bucket[CACHE_CLAIMS + i] = claim;
             let slot = CACHE_SLOTS + CACHE_SLOT_WORDS * i;
             let is_current = memory.version(bucket[CACHE_BLOCKS + i]) == Some(bucket[CACHE_VERSIONS + i]);
             let is_free = bucket[slot + 1] >> (CACHE_LENGTH_SHIFT - 32) == 0 || !is_current;
@@ -113,13 +113,13 @@ impl Cache {
                 continue;
             }
             let block = memory.block_number(entry.at);
-            let packed = packed_slot(dir, entry, name.bytes.len());
+            let packed = packed_slot(dir, entry, name.bytes);
             bucket[CACHE_TAGS + i] = tag;
             bucket[CACHE_BLOCKS + i] = block;
             bucket[CACHE_VERSIONS + i] = memory.version(block).unwrap_or(0);
             bucket[slot] = packed as u32;
             bucket[slot + 1] = (packed >> 32) as u32;
-            bucket[slot + 2..slot + CACHE_SLOT_WORDS].copy_from_slice(&name.first);
+            bucket[slot + 2..slot + CACHE_SLOT_WORDS].copy_from_slice(&name.word);
             return;
         }
     }

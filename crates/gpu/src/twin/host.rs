@@ -1,6 +1,7 @@
 //! The mirror's memory on the host, for twins, and a memory that counts their reads.
 
 use super::cache::{BUCKET_WORDS, Cache};
+use super::dir_table::DirTable;
 use super::memory::Memory;
 use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
 use lanefs::{Volume, Watched};
@@ -61,12 +62,12 @@ impl HostCopy {
             .flat_map(|chunk| (0..BLOCKS_PER_CHUNK).map(move |block| chunk * CHUNK + block * BLOCK))
     }
 
-    /// Makes an empty directory cache beside the copy.
+    /// Makes an empty directory cache beside the copy, and no directory-path table.
     pub fn empty_cache(&self, buckets: u32) -> Snapshot {
         let copies: BTreeMap<u64, u32> = self.chunks.keys().copied().zip(0..).collect();
         let words = vec![0; buckets as usize * BUCKET_WORDS as usize];
         let versions = vec![1; copies.len() * BLOCKS_PER_CHUNK as usize];
-        Snapshot { cache: Cache { words, claim: 1 }, versions, copies }
+        Snapshot { cache: Cache { words, claim: 1 }, directories: DirTable::default(), versions, copies }
     }
 }
 
@@ -81,22 +82,24 @@ impl Memory for HostCopy {
     }
 }
 
-/// A directory cache, with the versions that it depends on.
+/// A directory cache with the versions that it depends on, and a directory-path table.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The cache.
     pub cache: Cache,
+    /// The table.
+    pub directories: DirTable,
     /// The versions of the mirror's blocks.
     pub versions: Vec<u32>,
     /// Number of the copy of each chunk that has one.
     pub copies: BTreeMap<u64, u32>,
 }
 
-/// The mirror's memory with a directory cache.
+/// The mirror's memory with a directory cache and a directory-path table.
 pub struct WithCache<'m> {
     /// The volume.
     pub memory: &'m HostCopy,
-    /// The cache.
+    /// The cache and the table.
     pub snapshot: &'m Snapshot,
 }
 
@@ -116,6 +119,22 @@ impl Memory for WithCache<'_> {
 
     fn cache(&self, word: u64) -> u32 {
         self.snapshot.cache.words.get(word as usize).copied().unwrap_or(0)
+    }
+
+    fn dir_buckets(&self) -> u32 {
+        self.snapshot.directories.buckets()
+    }
+
+    fn dir_bucket(&self, word: u64) -> u32 {
+        self.snapshot.directories.buckets.get(word as usize).copied().unwrap_or(0)
+    }
+
+    fn dir_record(&self, word: u64) -> u32 {
+        self.snapshot.directories.records.get(word as usize).copied().unwrap_or(0)
+    }
+
+    fn epoch(&self) -> u32 {
+        self.snapshot.directories.epoch
     }
 
     fn version(&self, block: u32) -> Option<u32> {
@@ -148,14 +167,18 @@ enum Part {
     Cache,
     /// The versions of blocks.
     Versions,
+    /// The buckets of the directory-path table.
+    Directories,
+    /// The records of the directory-path table.
+    Records,
 }
 
 /// A memory that counts the reads of a kernel.
 pub struct Counting<'m> {
     memory: WithCache<'m>,
     sectors: RefCell<BTreeSet<(Part, u64)>>,
-    /// The part of a bucket, 16 bytes, that the kernel has in registers.
-    quarters: RefCell<BTreeSet<u64>>,
+    /// The parts of buckets and records, 16 bytes each, that the kernel has in registers.
+    quarters: RefCell<BTreeSet<(Part, u64)>>,
     loads: Cell<u64>,
     bytes: Cell<u64>,
 }
@@ -190,6 +213,13 @@ impl<'m> Counting<'m> {
         self.bytes.update(|sum| sum + bytes);
     }
 
+    /// Counts a read of a bucket or a record. The kernel reads them 16 bytes at a time.
+    fn count_quarter(&self, part: Part, word: u64) {
+        if self.quarters.borrow_mut().insert((part, word / 4)) {
+            self.count(part, word * 4, 16);
+        }
+    }
+
     /// Counts a read of the volume, whose position passes the table of chunks (8 bytes each).
     fn count_volume(&self, at: u64, bytes: u64) {
         self.count(Part::Table, at / CHUNK * 8, 8);
@@ -212,12 +242,27 @@ impl Memory for Counting<'_> {
         self.memory.buckets()
     }
 
-    /// The kernel reads buckets 16 bytes at a time.
     fn cache(&self, word: u64) -> u32 {
-        if self.quarters.borrow_mut().insert(word / 4) {
-            self.count(Part::Cache, word * 4, 16);
-        }
+        self.count_quarter(Part::Cache, word);
         self.memory.cache(word)
+    }
+
+    fn dir_buckets(&self) -> u32 {
+        self.memory.dir_buckets()
+    }
+
+    fn dir_bucket(&self, word: u64) -> u32 {
+        self.count_quarter(Part::Directories, word);
+        self.memory.dir_bucket(word)
+    }
+
+    fn dir_record(&self, word: u64) -> u32 {
+        self.count_quarter(Part::Records, word);
+        self.memory.dir_record(word)
+    }
+
+    fn epoch(&self) -> u32 {
+        self.memory.epoch()
     }
 
     fn version(&self, block: u32) -> Option<u32> {

@@ -1,255 +1,63 @@
 //! Twin of `shaders/lookup.comp`.
 
 use super::cache::cached;
-use super::directory::{Directories, Entry};
-use super::fuel::Fuel;
+use super::dir_table::{DirPath, known_directory};
 use super::memory::Memory;
-use super::name::Name;
-use crate::layout::{CACHED_NAME, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
-use crate::limits::{COMPONENT_FUEL, MAX_DEPTH, MAX_DISPATCHES, MAX_PATH};
-use crate::structures::FillRequest;
-use lanefs::format::{
-    Code, FileKind, INODE_ACCESS_ACL, INODE_CORE, INODE_INLINE, MAX_NAME, MAX_SYMLINKS_FOLLOWED, inode,
-};
+use super::name::ShortName;
+use super::walk::{Requests, ResumePoint, checked, walk};
+use crate::limits::MAX_PATH;
+use lanefs::format::{Code, FileKind, MAX_NAME};
 
 pub use crate::query::{LookupQuery, PathResult};
 
-/// Resolves a path, in as many dispatches as it takes; adds the entries found in the tree to `fills`.
+/// Resolves a path: by the directory-path table and the directory cache, or by a walk in as many dispatches
+/// as it takes. Adds what later kernels have to do to `requests`.
 pub fn lookup<M: Memory>(
     memory: &M,
     query: &LookupQuery,
     path: &[u8],
-    fills: &mut Vec<FillRequest>,
+    requests: &mut Requests,
 ) -> PathResult {
-    let mut state = ResumePoint::default();
-    for _ in 0..MAX_DISPATCHES {
-        let fuel = &Fuel::new(query.fuel);
-        let directories = Directories { memory, inode_size: query.inode_size, fuel };
-        let stopped = PathLookup { memory, query, fuel, directories, fills }.resolve(path, &mut state);
-        let found = match stopped {
-            Stopped::Unfinished => continue,
-            Stopped::Failed(code) => return PathResult::failed(code),
-            Stopped::Found(found) => found,
-        };
-        let mode = memory.word(found.ino.wrapping_mul(query.inode_size.bytes()));
-        let mode = mode.map_or(0, |word| word & 0xffff);
-        return if mode == 0 || mode == 0xffff { PathResult::failed(Code::NotResident) } else { found };
-    }
-    PathResult::failed(Code::NotResident)
-}
-
-/// State with which the next dispatch of a lookup begins.
-#[derive(Clone, Copy, Default)]
-struct ResumePoint {
-    /// Offset in the text, and the directory; `None`: at the start.
-    goes_on: Option<(usize, u64)>,
-    followed: u32,
-    has_slash: bool,
-}
-
-enum Stopped {
-    Found(PathResult),
-    Failed(Code),
-    Unfinished,
-}
-
-impl From<Code> for Stopped {
-    fn from(code: Code) -> Self {
-        Stopped::Failed(code)
+    match shortcut(memory, query, path) {
+        Ok(found) => checked(memory, query, found),
+        Err(state) => {
+            requests.walks += 1;
+            walk(memory, query, path, state, requests)
+        }
     }
 }
 
-/// Remaining text: that of the path, or of a link's target.
-#[derive(Clone)]
-struct Rest {
-    text: Vec<u8>,
-    at: usize,
+/// Returns the offset of the last name of a path; its end, where it has no name or one that is too long.
+fn last_name(path: &[u8]) -> usize {
+    // The kernel reads some words: from the one with the last byte on.
+    let begin = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    if path.len() - begin > MAX_NAME { path.len() } else { begin }
 }
 
-impl Rest {
-    fn is_over(&self) -> bool {
-        self.at >= self.text.len()
+/// Returns the answer, or the state in which `walk` begins.
+fn shortcut<M: Memory>(memory: &M, query: &LookupQuery, path: &[u8]) -> Result<PathResult, ResumePoint> {
+    if path.is_empty() || path.len() > MAX_PATH {
+        return Err(ResumePoint::default());
     }
-}
-
-/// A dispatch of one lookup.
-struct PathLookup<'q, M> {
-    memory: &'q M,
-    query: &'q LookupQuery,
-    fuel: &'q Fuel,
-    directories: Directories<'q, M>,
-    fills: &'q mut Vec<FillRequest>,
-}
-
-impl<M: Memory> PathLookup<'_, M> {
-    fn inode(&self, ino: u64) -> u64 {
-        ino.wrapping_mul(self.query.inode_size.bytes())
+    let start = query.start_of(path);
+    let whole = ResumePoint { dir: start, is_known: true, is_plain: true, ..ResumePoint::default() };
+    if query.user.is_some() {
+        return Err(whole);
     }
-
-    fn request_fill(&mut self, dir: u64, entry: &Entry, length: usize) {
-        if entry.at != 0 && length <= CACHED_NAME {
-            self.fills.push(FillRequest { dir, entry: entry.at });
-        }
+    let begin = last_name(path);
+    let name = &path[begin..];
+    if matches!(name, b"" | b"." | b"..") {
+        return Err(whole);
     }
-
-    fn search_permission(&self, dir: u64) -> Result<(), Code> {
-        let Some(user) = &self.query.user else { return Ok(()) };
-        let offset = self.inode(dir);
-        let head = self.memory.word(offset).unwrap_or(0);
-        let mode = head as u16;
-        let has_list = head >> 16 & u32::from(INODE_ACCESS_ACL) != 0;
-        if mode & MODE_TYPE != MODE_DIRECTORY || has_list {
-            return Err(Code::NotResident);
-        }
-        let word = |at: usize| self.memory.word(offset + at as u64).unwrap_or(0);
-        let (uid, gid) = (word(inode::UID.offset), word(inode::GID.offset));
-        let mut is_in_group = gid == user.gid;
-        for group in &user.groups {
-            if !self.fuel.burn() {
-                break;
-            }
-            is_in_group |= *group == gid;
-        }
-        let granted = match () {
-            () if uid == user.uid => mode >> 6,
-            () if is_in_group => mode >> 3,
-            () => mode,
-        };
-        if granted & 1 != 0 { Ok(()) } else { Err(Code::AccessDenied) }
+    let mut dir = start;
+    if begin > 1 {
+        let above = DirPath { start, path: &path[..begin - 1] };
+        dir = known_directory(memory, query.seed, &above).ok_or(whole)?;
     }
-
-    fn target_of(&self, ino: u64) -> Option<Rest> {
-        let offset = self.inode(ino);
-        let head = self.memory.word(offset)?;
-        let size = self.memory.quad(offset + inode::BYTES.offset as u64)?;
-        let is_inline = head as u16 & MODE_TYPE == MODE_SYMLINK && head >> 16 & u32::from(INODE_INLINE) != 0;
-        let room = self.query.inode_size.bytes() - INODE_CORE as u64;
-        if !is_inline || size == 0 || size > room {
-            return None;
-        }
-        let mut text = Vec::new();
-        for i in 0..size.div_ceil(4) {
-            text.extend(self.memory.word(offset + INODE_CORE as u64 + i * 4)?.to_le_bytes());
-        }
-        text.truncate(size as usize);
-        Some(Rest { text, at: 0 })
+    let open = ResumePoint { at: begin, dir, is_known: true, ..ResumePoint::default() };
+    let entry = cached(memory, dir, &ShortName::new(query.seed, name)).ok_or(open)?;
+    if entry.kind == FileKind::Symlink as u32 && query.follow {
+        return Err(open);
     }
-
-    /// Returns the end of the component that begins at `at`: at a slash, at a NUL, at the end of the text;
-    /// or it is too long for a name.
-    fn component_end(&self, rest: &Rest) -> usize {
-        let name = rest.text[rest.at..].iter().take(MAX_NAME + 1);
-        let length = name.take_while(|byte| **byte != b'/' && **byte != 0).count();
-        self.fuel.spend(2 + length as u32 / 4);
-        rest.at + length
-    }
-
-    fn skip(&self, rest: &Rest, mut at: usize) -> usize {
-        while rest.text.get(at) == Some(&b'/') && self.fuel.burn() {
-            at += 1;
-        }
-        at
-    }
-
-    fn resolve(&mut self, path: &[u8], state: &mut ResumePoint) -> Stopped {
-        let Some(first) = path.first() else { return Code::NotFound.into() };
-        if path.len() > MAX_PATH {
-            return Code::NotResident.into();
-        }
-        let mut rest = Rest { text: path.to_vec(), at: 0 };
-        let mut outer: Vec<Rest> = Vec::new();
-        let mut dir = if *first == b'/' { self.query.root } else { self.query.base };
-        let mut kind = FileKind::Directory as u32;
-        let (mut is_known, mut is_path) = (true, true);
-        let ResumePoint { mut followed, mut has_slash, .. } = *state;
-        if let Some((at, here)) = state.goes_on {
-            (rest.at, dir, is_known) = (at, here, false);
-        }
-        rest.at = self.skip(&rest, rest.at);
-        loop {
-            if rest.is_over()
-                && let Some(below) = outer.pop()
-            {
-                rest = below;
-            }
-            if rest.is_over() {
-                break;
-            }
-            if kind != FileKind::Directory as u32 {
-                return Code::NotDirectory.into();
-            }
-            if self.fuel.left() < COMPONENT_FUEL && outer.is_empty() && is_path {
-                *state = ResumePoint { goes_on: Some((rest.at, dir)), followed, has_slash };
-                return Stopped::Unfinished;
-            }
-            if !self.fuel.burn() {
-                return Code::NotResident.into();
-            }
-            let (begin, end) = (rest.at, self.component_end(&rest));
-            if end - begin > MAX_NAME || rest.text.get(end) == Some(&0) {
-                return Code::NotResident.into();
-            }
-            rest.at = self.skip(&rest, end);
-            let has_components = !rest.is_over() || !outer.is_empty();
-            let must_be_dir = end < rest.text.len() || !outer.is_empty() || has_slash;
-            if let Err(code) = self.search_permission(dir) {
-                return if self.fuel.left() == 0 { Code::NotResident } else { code }.into();
-            }
-            let text = rest.text[begin..end].to_vec();
-            match &text[..] {
-                b"." => continue,
-                b".." => {
-                    let offset = self.inode(dir).wrapping_add(inode::PARENT_OR_DEVICE.offset as u64);
-                    match self.memory.quad(offset) {
-                        None | Some(0) => return Code::NotResident.into(),
-                        Some(parent) => (dir, is_known) = (parent, false),
-                    }
-                    continue;
-                }
-                _ => {}
-            }
-            let name = Name::new(self.query.seed, &text, self.fuel);
-            let found = match cached(self.memory, dir, &name) {
-                Some(entry) => Some(Some(entry)),
-                None => self.directories.find(dir, is_known, &name),
-            };
-            let Some(found) = found.filter(|_| self.fuel.left() != 0) else {
-                return Code::NotResident.into();
-            };
-            let Some(entry) = found else {
-                return if has_components { Code::ComponentNotFound } else { Code::NotFound }.into();
-            };
-            self.request_fill(dir, &entry, text.len());
-            if entry.kind == FileKind::Symlink as u32 && (self.query.follow || must_be_dir) {
-                followed += 1;
-                if followed > MAX_SYMLINKS_FOLLOWED {
-                    return Code::SymlinkLoop.into();
-                }
-                let Some(target) = self.target_of(entry.ino) else { return Code::NotResident.into() };
-                if !rest.is_over() {
-                    if outer.len() == MAX_DEPTH {
-                        return Code::NotResident.into();
-                    }
-                    outer.push(rest);
-                } else if outer.is_empty() {
-                    has_slash |= end < rest.text.len();
-                    is_path = false;
-                }
-                rest = target;
-                if rest.text.first() == Some(&b'/') {
-                    (dir, is_known) = (self.query.root, true);
-                }
-                rest.at = self.skip(&rest, 0);
-                continue;
-            }
-            (dir, kind, is_known) = (entry.ino, entry.kind, true);
-        }
-        if self.fuel.left() == 0 {
-            return Code::NotResident.into();
-        }
-        if kind != FileKind::Directory as u32 && (has_slash || rest.text.last() == Some(&b'/')) {
-            return Code::NotDirectory.into();
-        }
-        Stopped::Found(PathResult { code: Code::Success, kind, ino: dir })
-    }
+    Ok(PathResult { code: Code::Success, kind: entry.kind, ino: entry.ino })
 }

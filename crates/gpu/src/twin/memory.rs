@@ -1,6 +1,7 @@
 //! The memory that kernels read.
 
-/// Memory of a kernel: the volume by position, as far as the mirror has it, and the directory cache.
+/// Memory of a kernel: the volume by position, as far as the mirror has it, the directory cache and the
+/// directory-path table.
 pub trait Memory {
     /// Returns the 4 bytes at a position, which is a multiple of 4; `None` where the mirror has none.
     fn word(&self, at: u64) -> Option<u32>;
@@ -24,6 +25,28 @@ pub trait Memory {
     /// Returns a word of the directory cache.
     fn cache(&self, word: u64) -> u32 {
         let _ = word;
+        0
+    }
+
+    /// Returns the buckets of the directory-path table, 0 without one.
+    fn dir_buckets(&self) -> u32 {
+        0
+    }
+
+    /// Returns a word of the buckets of the directory-path table.
+    fn dir_bucket(&self, word: u64) -> u32 {
+        let _ = word;
+        0
+    }
+
+    /// Returns a word of the records of the directory-path table.
+    fn dir_record(&self, word: u64) -> u32 {
+        let _ = word;
+        0
+    }
+
+    /// Returns the epoch of the directory tree.
+    fn epoch(&self) -> u32 {
         0
     }
 

@@ -5,21 +5,25 @@
 pub(crate) mod build;
 pub mod cache;
 pub mod change;
+pub mod dir_table;
 mod directory;
 pub mod fill;
 pub mod find;
 mod fuel;
 pub(crate) mod gather;
+mod hash;
 pub mod host;
+pub mod learn;
 pub mod leaves;
 mod links;
 pub mod lookup;
 mod memory;
 pub(crate) mod merge;
-mod name;
+pub(crate) mod name;
 pub(crate) mod seek;
 mod settings;
 pub mod stat;
+pub mod walk;
 pub mod warm;
 
 pub use memory::Memory;

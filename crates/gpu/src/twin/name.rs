@@ -1,6 +1,7 @@
-//! A name, with its hash and its first words, as in `shaders/name.glsl`.
+//! Names, as in `shaders/name.glsl`.
 
 use super::fuel::Fuel;
+use super::hash::{end_hash, mix_word};
 use crate::layout::CACHED_NAME_WORDS;
 use lanefs::format::{HashSeed, half_md4};
 
@@ -8,8 +9,6 @@ use lanefs::format::{HashSeed, half_md4};
 pub(super) struct Name<'t> {
     pub(super) bytes: &'t [u8],
     pub(super) hash: u32,
-    /// The first 24 bytes, zeros behind the end.
-    pub(super) first: [u32; CACHED_NAME_WORDS],
 }
 
 impl<'t> Name<'t> {
@@ -19,7 +18,24 @@ impl<'t> Name<'t> {
     }
 
     pub(super) fn with_hash(hash: u32, bytes: &'t [u8]) -> Self {
-        Name { bytes, hash, first: std::array::from_fn(|i| word_of(bytes, 4 * i)) }
+        Name { bytes, hash }
+    }
+}
+
+/// A name as the directory cache has it. A longer name has its first words only, and is in no cache.
+#[derive(Clone, Copy)]
+pub(crate) struct ShortName {
+    pub(super) bytes: usize,
+    /// The first 24 bytes, zeros behind the end.
+    pub(super) word: [u32; CACHED_NAME_WORDS],
+    pub(crate) hash: u32,
+}
+
+impl ShortName {
+    pub(crate) fn new(seed: HashSeed, bytes: &[u8]) -> Self {
+        let word = std::array::from_fn(|i| word_of(bytes, 4 * i));
+        let hash = end_hash(word.into_iter().fold(seed.0[0], mix_word), bytes.len() as u32);
+        ShortName { bytes: bytes.len(), word, hash }
     }
 }
 

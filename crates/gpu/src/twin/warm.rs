@@ -4,7 +4,7 @@ use super::cache::Cache;
 use super::directory::Directories;
 use super::fuel::Fuel;
 use super::memory::Memory;
-use super::name::Name;
+use super::name::{Name, ShortName};
 use crate::layout::CACHED_NAME;
 use crate::query::LookupQuery;
 use lanefs::format::dir::{entry, leaf};
@@ -55,7 +55,7 @@ fn warm_block<M: Memory>(memory: &M, query: &LookupQuery, cache: &mut Cache, blo
         if fuel.left() != 0
             && let Some(entry) = found.filter(|entry| entry.at == at)
         {
-            cache.insert(memory, dir, &name, &entry);
+            cache.insert(memory, dir, &ShortName::new(query.seed, &bytes), &entry);
         }
     }
     Some(())

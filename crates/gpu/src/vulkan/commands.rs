@@ -150,10 +150,26 @@ impl Recording<'_> {
         self.order();
     }
 
+    /// Dispatches a kernel with as many workgroups as a buffer says from an offset on, which is a multiple of
+    /// 4: three words.
+    pub(crate) fn dispatch_indirect(&self, kernel: &Kernel, parameters: u64, groups: &Buffer, at: u64) {
+        debug_assert!(at + 12 <= groups.len && at.is_multiple_of(4), "groups outside their buffer");
+        // SAFETY: sound, the handles are of this device, and the caller keeps all until the end. A kernel
+        // writes the words, and keeps to the device's limit.
+        unsafe {
+            self.raw.cmd_bind_pipeline(self.commands, vk::PipelineBindPoint::COMPUTE, kernel.pipeline);
+            let stage = vk::ShaderStageFlags::COMPUTE;
+            self.raw.cmd_push_constants(self.commands, kernel.layout, stage, 0, &parameters.to_le_bytes());
+            self.raw.cmd_dispatch_indirect(self.commands, groups.raw, groups.start + at);
+        }
+        self.order();
+    }
+
     /// Makes all writes so far visible to later commands, and to the host at the end.
     fn order(&self) {
         let stages = vk::PipelineStageFlags::TRANSFER
             | vk::PipelineStageFlags::COMPUTE_SHADER
+            | vk::PipelineStageFlags::DRAW_INDIRECT
             | vk::PipelineStageFlags::HOST;
         let barrier = vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::TRANSFER_WRITE | vk::AccessFlags::SHADER_WRITE)
@@ -162,6 +178,7 @@ impl Recording<'_> {
                     | vk::AccessFlags::TRANSFER_WRITE
                     | vk::AccessFlags::SHADER_READ
                     | vk::AccessFlags::SHADER_WRITE
+                    | vk::AccessFlags::INDIRECT_COMMAND_READ
                     | vk::AccessFlags::HOST_READ,
             );
         let none = vk::DependencyFlags::empty();
