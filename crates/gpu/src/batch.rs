@@ -123,9 +123,7 @@ impl PathBatch {
         };
         let PathBatch { work, input, answers, cores, lists, .. } = &mut batch;
         work.record(|commands| {
-            if !stays_on_device {
-                input.transfer(commands, input.len());
-            }
+            input.transfer(commands, if stays_on_device { PARAMETERS } else { input.len() });
             commands.fill(lists, HEADERS, 0);
             answers.clear(commands, ANSWERS_HEADER);
             commands.dispatch(&kernels.lookup, input.address(), shape.paths);
@@ -201,7 +199,7 @@ impl PathBatch {
     }
 
     /// Writes the parameters of the dispatches to the input.
-    pub(crate) fn set_parameters(
+    fn set_parameters(
         &mut self,
         tables: &MirrorTables,
         cache: &DirectoryCache,
@@ -227,14 +225,6 @@ impl PathBatch {
             ..tables.parameters(query, cache)
         };
         parameters.write(&mut self.input.bytes_mut()[..PARAMETERS as usize]);
-    }
-
-    /// Submits the batch once more, unchanged.
-    ///
-    /// # Errors
-    /// An error of the device.
-    pub(crate) fn resubmit(&mut self) -> Result<u64> {
-        self.work.submit()
     }
 
     /// Tells whether another dispatch must resume some of the lookups: the kernel has counted them.

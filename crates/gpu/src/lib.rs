@@ -31,6 +31,7 @@ mod failures;
 mod filter;
 mod find;
 mod gpu;
+mod kept;
 mod kernels;
 mod layout;
 mod limits;
@@ -50,7 +51,6 @@ pub mod testing;
 pub mod twin;
 #[cfg(not(feature = "testing"))]
 mod twin;
-mod uploaded;
 mod vulkan;
 mod warm;
 
@@ -63,10 +63,10 @@ pub use error::{Error, Result};
 pub use filter::{Filter, Names};
 pub use find::Match;
 pub use gpu::Gpu;
+pub use kept::KeptPaths;
 pub use kernels::{KERNELS, KernelInfo};
 pub use list::Listed;
 pub use mirrored::{MirrorOptions, Mirrored, Report};
 pub use pending::Pending;
 pub use probe::Probed;
-pub use uploaded::UploadedPaths;
 pub use vulkan::{Choice, DeviceInfo, DeviceKind, devices};

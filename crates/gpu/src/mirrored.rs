@@ -168,19 +168,13 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         self.state().mirror.directories.ignore_moves();
     }
 
-    /// Works with the tables as they are, while no other thread can change them.
-    pub(crate) fn with_tables<T>(&self, work: impl FnOnce(&MirrorTables) -> Result<T>) -> Result<T> {
-        let state = self.state();
-        work(&MirrorTables::of(&state.mirror))
-    }
-
     /// Records that the device failed: the host answers from now on.
     pub(crate) fn fail(&self, error: Error) {
         self.state().failure.get_or_insert(error);
     }
 
     /// Keeps the buffers of a batch that has ended for the next one.
-    pub(crate) fn keep(&self, batch: PathBatch) {
+    pub(crate) fn reuse(&self, batch: PathBatch) {
         let mut state = self.state();
         state.kept.push(batch);
         while state.kept.len() > KEPT

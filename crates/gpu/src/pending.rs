@@ -134,6 +134,39 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         }
     }
 
+    /// Gives the answers to a batch, which has ended, to the rows from `first` on. The CPU engine answers the
+    /// paths that the device left open, and all without a batch.
+    ///
+    /// # Errors
+    /// An error of the volume.
+    pub(crate) fn write_answers(
+        &self,
+        options: &ResolveOptions,
+        paths: Paths<'_>,
+        batch: Option<&PathBatch>,
+        first: usize,
+        rows: &mut impl Rows,
+    ) -> lanefs::Result<Report> {
+        let (count, mut found) = (paths.len(), 0);
+        let mut left = Vec::new();
+        match batch {
+            Some(batch) => {
+                for at in (0..count).step_by(ANSWER_BLOCK) {
+                    let answers = batch.answers(at);
+                    found += answers.found();
+                    left.extend(answers.open().map(|i| first + at + i));
+                    rows.answered(first + at, &answers);
+                }
+            }
+            None => left.extend(first..first + count),
+        }
+        let texts: PathSet = left.iter().map(|row| paths.get(row - first).unwrap_or(&[])).collect();
+        let mut open = Selected { rows, row_of: &left };
+        found += self.volume().resolve_rows(options, texts.view(), &mut open)?;
+        let by_host = left.len() as u64;
+        Ok(Report { by_device: count as u64 - by_host, by_host, found: found as u64, copied: 0 })
+    }
+
     /// Submits paths to the device, which resolves them in the volume as it is now: about a quarter of a
     /// million at most, more are for [`resolve_batch`](Self::resolve_batch). The call blocks only while
     /// blocks that changed are copied, where they are many.
@@ -209,30 +242,13 @@ impl Pending<'_, '_, '_, '_> {
 
     /// Waits, and gives the answers to the rows from `first` on.
     fn answers(&mut self, first: usize, rows: &mut impl Rows) -> lanefs::Result<Report> {
-        let (count, mut found) = (self.paths.len(), 0);
-        let mut left = Vec::new();
-        let done = self.submission.work.take().map(|(mut batch, number)| {
-            self.finish(&mut batch, number).map(|()| batch).map_err(|error| self.mirrored.fail(error))
+        let batch = self.submission.work.take().and_then(|(mut batch, number)| {
+            self.finish(&mut batch, number).map_err(|error| self.mirrored.fail(error)).ok()?;
+            Some(batch)
         });
-        match done {
-            Some(Ok(batch)) => {
-                for at in (0..count).step_by(ANSWER_BLOCK) {
-                    let answers = batch.answers(at);
-                    found += answers.found();
-                    left.extend(answers.open().map(|i| first + at + i));
-                    rows.answered(first + at, &answers);
-                }
-                self.mirrored.keep(batch);
-            }
-            Some(Err(())) | None => left.extend(first..first + count),
-        }
-        let texts = left.iter().map(|row| self.paths.get(row - first).unwrap_or(&[]));
-        let texts: PathSet = texts.collect();
-        let mut open = Selected { rows, row_of: &left };
-        found += self.mirrored.volume().resolve_rows(&self.options, texts.view(), &mut open)?;
-        let by_host = left.len() as u64;
-        let by_device = count as u64 - by_host;
-        Ok(Report { by_device, by_host, found: found as u64, copied: self.submission.copied })
+        let report = self.mirrored.write_answers(&self.options, self.paths, batch.as_ref(), first, rows)?;
+        batch.into_iter().for_each(|batch| self.mirrored.reuse(batch));
+        Ok(Report { copied: self.submission.copied, ..report })
     }
 
     /// Waits for the device, and resumes the lookups that one dispatch did not finish.

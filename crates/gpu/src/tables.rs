@@ -29,11 +29,6 @@ impl MirrorTables {
         MirrorTables { chunks, chunk_count, copies, versions, version_count, directories }
     }
 
-    /// Returns the epoch of the directory tree.
-    pub(crate) fn epoch(&self) -> u32 {
-        self.directories.epoch
-    }
-
     /// Returns the parameters of a dispatch, without its lists.
     pub(crate) fn parameters(&self, query: &LookupQuery, cache: &DirectoryCache) -> Parameters {
         let user = query.user.as_ref();

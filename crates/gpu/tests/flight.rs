@@ -3,7 +3,7 @@
 
 mod support;
 
-use lanefs::{Column, Columns, InodeSize, PathSet, Resolution, ResolveOptions, Volume};
+use lanefs::{Code, Column, Columns, InodeSize, PathSet, Resolution, Resolutions, ResolveOptions, Volume};
 use lanefs_gpu::{Auto, MirrorOptions};
 use lanefs_testkit::seeded::Seeded;
 use std::future::Future;
@@ -146,24 +146,44 @@ fn many_paths_go_in_several_submissions() {
 }
 
 #[test]
-fn paths_that_stay_on_the_device_have_the_same_answers_each_time() {
+fn paths_that_stay_on_the_device_are_answered_as_the_volume_is_each_time() {
     let gpu = gpu(64);
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
     let numbers = &mut Seeded::new(16);
-    let asked = questions(&fill(&volume, numbers), 2000, numbers);
+    let paths = fill(&volume, numbers);
+    // One that takes several dispatches.
+    let mut asked = questions(&paths, 2000, numbers);
+    asked.push(b"/./dir-0/..".repeat(1200));
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
-    let expected = expected(&volume, &options, &asked);
     let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
-    let mut uploaded = mirrored.upload(&options, &asked.iter().collect::<PathSet>()).expect("brought");
-    for _ in 0..3 {
-        uploaded.resolve().expect("resolved");
-        let found = uploaded.answers().expect("answers");
-        let open = found.iter().filter(|found| found.code == lanefs::Code::NotResident).count();
-        assert!(open * 2 < asked.len(), "{open} are left open");
-        for (found, expected) in found.iter().zip(&expected) {
-            assert!(found.code == lanefs::Code::NotResident || found == expected);
+    let set: PathSet = asked.iter().collect();
+    let mut kept = mirrored.keep(&options, &set).expect("kept");
+    assert_eq!((kept.len(), kept.is_empty()), (asked.len(), false));
+    let mut found = vec![Resolution::failed(Code::NotResident); asked.len()];
+    for round in 0..8 {
+        for _ in 0..30 {
+            let path = numbers.pick(&paths);
+            let _ = volume.remove_all_with(&WHO, volume.root(), &path[1..], |_, done| done);
+            let _ = volume.write_file(numbers.pick(&paths), b"content".as_slice());
         }
+        volume.mkdir_all("/dir-0", 0o755).expect("there");
+        let expected = expected(&volume, &options, &asked);
+        let mut rows = Resolutions { list: &mut found, attributes: true };
+        let report = kept.resolve_rows(&mut rows).expect("answers");
+        assert_eq!(found, expected, "round {round}");
+        assert_eq!(report.by_device + report.by_host, asked.len() as u64);
+        assert!(report.by_host * 2 < report.by_device, "{report:?}");
+        assert!(round == 0 || report.copied > 0, "a change that was not seen");
+        assert!(kept.resolve());
     }
+    let mut columns = Columns::of(&[Column::Ino]);
+    kept.resolve_into(&mut columns.rows(asked.len())).expect("answers");
+    let inos: Vec<u64> = found.iter().map(|found| found.ino.map_or(0, |ino| ino.0)).collect();
+    assert_eq!(columns.ino(), inos);
+    // Attributes must have been asked for at first.
+    let mut plain = mirrored.keep(&ResolveOptions::default(), &set).expect("kept");
+    let mut rows = Resolutions { list: &mut found, attributes: true };
+    assert_eq!(plain.resolve_rows(&mut rows).expect_err("no attributes").code(), Code::Invalid);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::system::{Expect, Named, System};
 use crate::values::{LANEFS, Values};
 use crate::workload::Tree;
 use crate::{Error, Result};
-use lanefs::PathSet;
+use lanefs::{Code, PathSet, Resolution, Resolutions};
 use std::ffi::CStr;
 use std::time::Instant;
 
@@ -27,8 +27,7 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let (lane, requests) = (&systems.lane, tree.requests());
     let all = lookup_engines(&systems, &mirrored);
     let paths: PathSet = requests.iter().map(CStr::to_bytes).collect();
-    let mut uploaded =
-        mirrored.upload(&options(lane, None)?, &paths).map_err(Error::device("bringing paths"))?;
+    let mut kept = mirrored.keep(&options(lane, None)?, &paths).map_err(Error::device("bringing paths"))?;
     let (mut host, mut on_device, mut cores) = (Values::default(), Values::default(), Values::default());
     let threads = bench.report.machine.cores;
     bench.in_turn("paths", &all.iter().collect::<Vec<_>>(), |engine, run| {
@@ -36,9 +35,11 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
         let (mut there, mut by_all) = (elapsed, None);
         if engine.name() == LANEFS {
             let start = Instant::now();
-            uploaded.resolve().map_err(Error::device("lookups"))?;
+            kept.resolve();
             there = start.elapsed();
-            let found = uploaded.answers().map_err(Error::device("answers"))?;
+            let mut found = vec![Resolution::failed(Code::NotResident); paths.len()];
+            let mut rows = Resolutions { list: &mut found, attributes: true };
+            kept.resolve_rows(&mut rows).map_err(Error::volume("lookups"))?;
             check(&found, found.len() as u64, paths.len())?;
             by_all = Some(lane.resolve(None, &requests, threads, Expect::Found, &bench.stop)?);
         }
