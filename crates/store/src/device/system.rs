@@ -5,6 +5,32 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+#[cfg(not(lanefs_no_asm))]
+use libc::{pread64, pwrite64};
+#[cfg(lanefs_no_asm)]
+use uninstrumented::{pread64, pwrite64};
+
+/// The system calls themselves, for ThreadSanitizer. It takes the C library's functions for plain accesses to
+/// the memory, but the kernel's are outside the language ([`words`](crate::words)), as those of io_uring are.
+#[cfg(lanefs_no_asm)]
+mod uninstrumented {
+    use libc::{c_int, c_void, off64_t, size_t, ssize_t};
+
+    /// # Safety
+    /// As that of the C library's function.
+    pub(super) unsafe fn pread64(file: c_int, to: *mut c_void, len: size_t, at: off64_t) -> ssize_t {
+        // SAFETY: the caller's promise.
+        unsafe { libc::syscall(libc::SYS_pread64, file, to, len, at) as ssize_t }
+    }
+
+    /// # Safety
+    /// As that of the C library's function.
+    pub(super) unsafe fn pwrite64(file: c_int, from: *const c_void, len: size_t, at: off64_t) -> ssize_t {
+        // SAFETY: the caller's promise.
+        unsafe { libc::syscall(libc::SYS_pwrite64, file, from, len, at) as ssize_t }
+    }
+}
+
 /// Number of repetitions of a call that "would block". Files do not block in that sense, but a block device
 /// that runs out of request slots may return it for a short time.
 const MAX_RETRIES: u32 = 10_000;
@@ -38,7 +64,7 @@ pub(super) fn read_some(file: &File, at: u64, buffer: &mut IoBufMut<'_>) -> io::
     let at = signed(at)?;
     // SAFETY: the kernel fills memory that `buffer` says is valid for writes. Other threads may read it
     // meanwhile, by words.
-    persist(|| unsafe { libc::pread64(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), at) })
+    persist(|| unsafe { pread64(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), at) })
 }
 
 /// Does one write, and returns the number of bytes.
@@ -46,7 +72,7 @@ fn write_some(file: &File, at: u64, data: IoBuf<'_>) -> io::Result<usize> {
     let at = signed(at)?;
     // SAFETY: the kernel reads memory that `data` says is valid for reads. Other threads may change it
     // meanwhile, by words.
-    persist(|| unsafe { libc::pwrite64(file.as_raw_fd(), data.as_ptr().cast(), data.len(), at) })
+    persist(|| unsafe { pwrite64(file.as_raw_fd(), data.as_ptr().cast(), data.len(), at) })
 }
 
 /// Returns the usable part of `count` bytes that were moved when `left` were requested: all where that was
