@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
+.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -103,6 +103,10 @@ docs: ## write the generated tables of docs/format.md anew
 bench-lookup: build-bench ## batches of paths against ext4, tmpfs and a hash map
 	@echo "==> bench-lookup: $(BENCH) lookup $(ARGS)"
 	@$(BENCH) lookup $(ARGS)
+
+bench-read: build-bench ## whole small files in random order against ext4 and an indexed archive
+	@echo "==> bench-read: $(BENCH) read $(ARGS)"
+	@$(BENCH) read $(ARGS)
 
 bench: build-bench ## namespace operations against ext4 and tmpfs (ARGS="--quick")
 	@echo "==> bench: $(BENCH) namespace $(ARGS)"

@@ -8,8 +8,8 @@
 //! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
 //! * [`system`]: operations that rows require of a file system. [`lane`] implements them on a LaneFS volume,
 //!   [`peers`] by system calls.
-//! * [`namespace`], [`lookup`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of the benchmark of
-//!   that name.
+//! * [`namespace`], [`lookup`], [`read`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of the
+//!   benchmark of that name.
 //! * [`session`]: parts, arguments, alternating runs and the report of all benchmarks.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines.
 //!
@@ -31,6 +31,7 @@ pub mod mount;
 pub mod namespace;
 pub mod peers;
 mod progress;
+pub mod read;
 pub mod report;
 mod selection;
 pub mod session;
@@ -48,3 +49,4 @@ pub use gpu::{GpuArgs, GpuHooks, run_gpu_with};
 pub use lookup::{LookupArgs, LookupHooks, run_lookup_with};
 pub use mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
 pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};
+pub use read::{ReadArgs, ReadHooks, run_read_with};
