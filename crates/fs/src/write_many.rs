@@ -33,7 +33,8 @@ pub struct WriteMany {
     pub perm: u16,
     /// Make missing directories, with these bits.
     pub make_directories: Option<u16>,
-    /// Threads at most; 0: as many as the host has processors, up to 16. A small batch uses fewer.
+    /// Threads at most; 0: as many as the host has processors. Never more than 16, and fewer for a small
+    /// batch.
     pub threads: usize,
 }
 

@@ -12,7 +12,7 @@ pub struct ReadFiles<'r> {
     /// The part of each file to read; `None`: each file whole.
     pub ranges: Option<&'r [ByteRange]>,
     /// Threads at most; 0: as many as the host has processors, up to 8, and some more while they wait for the
-    /// device. A small batch uses fewer.
+    /// device. Never more than 64, and fewer for a small batch.
     pub threads: usize,
     /// Plants a bug: attempts count although what they read has changed.
     #[cfg(test)]
