@@ -37,7 +37,7 @@ struct Submitted {
 
 impl<'g, 'v> Mirrored<'g, 'v> {
     /// Copies paths to the device, which keeps them. The host needs them as well, for those that the device
-    /// leaves open. A path takes its text and 68 bytes of device memory, and 96 more where the options want
+    /// leaves open. A path takes its text and 76 bytes of device memory, and 96 more where the options want
     /// attributes.
     ///
     /// # Errors
