@@ -96,21 +96,10 @@ impl LaneFiles {
         Ok(good)
     }
 
-    /// Reads files one by one.
-    fn read_singly(
-        &self,
-        corpus: &Corpus,
-        files: &[usize],
-        paths: &[&CStr],
-        buffer: &mut [u8],
-    ) -> Result<u64> {
-        let mut good = 0;
-        for (file, path) in files.iter().zip(paths) {
-            let attr = self.volume.resolve(path.to_bytes()).map_err(Error::volume("resolve"))?;
-            let read = self.volume.read(&Caller::OWNER, attr.ino, 0, buffer);
-            good += u64::from(corpus.is_right(*file, &buffer[..read.map_err(Error::volume("read"))?]));
-        }
-        Ok(good)
+    /// Reads a file by itself; returns its length.
+    fn read_singly(&self, path: &CStr, buffer: &mut [u8]) -> Result<usize> {
+        let attr = self.volume.resolve(path.to_bytes()).map_err(Error::volume("resolve"))?;
+        self.volume.read(&Caller::OWNER, attr.ino, 0, buffer).map_err(Error::volume("read"))
     }
 }
 
@@ -145,22 +134,11 @@ pub(super) fn make_on_host(host: &Host, corpus: &Corpus, stop: &Stop) -> Result<
     Ok(elapsed)
 }
 
-/// Reads files by open, read and close.
-fn read_on_host(
-    host: &Host,
-    corpus: &Corpus,
-    files: &[usize],
-    paths: &[&CStr],
-    buffer: &mut [u8],
-) -> Result<u64> {
-    let mut good = 0;
-    for (file, path) in files.iter().zip(paths) {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let opened = sys::openat(host.root(), *path, flags, Mode::empty()).map_err(host.error("opening"))?;
-        let len = rustix::io::read(&opened, &mut *buffer).map_err(host.error("reading"))?;
-        good += u64::from(corpus.is_right(*file, &buffer[..len]));
-    }
-    Ok(good)
+/// Reads a file by open, read and close; returns its length.
+fn read_on_host(host: &Host, path: &CStr, buffer: &mut [u8]) -> Result<usize> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let opened = sys::openat(host.root(), path, flags, Mode::empty()).map_err(host.error("opening"))?;
+    rustix::io::read(&opened, buffer).map_err(host.error("reading"))
 }
 
 /// A system under measurement.
@@ -221,13 +199,15 @@ impl Reader<'_> {
             for part in part.chunks(STRIDE) {
                 stop.check()?;
                 let range = part[0]..part[0] + part.len();
-                let (files, paths) = (&requests.files[range.clone()], &paths[range]);
-                good += match self {
-                    Reader::Batch(_) => 0,
-                    Reader::Single(lane) => lane.read_singly(corpus, files, paths, &mut buffer)?,
-                    Reader::Host(host) => read_on_host(host, corpus, files, paths, &mut buffer)?,
-                    Reader::Archive(archive) => archive.read(corpus, files, paths, &mut buffer)?,
-                };
+                for (file, path) in requests.files[range.clone()].iter().zip(&paths[range]) {
+                    let len = match self {
+                        Reader::Batch(_) => 0,
+                        Reader::Single(lane) => lane.read_singly(path, &mut buffer)?,
+                        Reader::Host(host) => read_on_host(host, path, &mut buffer)?,
+                        Reader::Archive(archive) => archive.read(path, &mut buffer)?,
+                    };
+                    good += u64::from(corpus.is_right(*file, &buffer[..len]));
+                }
             }
             Ok(good)
         })?;
