@@ -79,7 +79,7 @@ extern "C" fn slow_malloc(class: usize, size: usize) -> *mut u8 {
         return no_memory();
     }
     // SAFETY: the thread's own.
-    let object = unsafe { Heap::slow_malloc(own, class, size) };
+    let object = unsafe { REGISTRY.slow_malloc(own, class, size) };
     if object.is_null() { no_memory() } else { object }
 }
 
@@ -155,7 +155,7 @@ pub unsafe fn free(object: *mut u8) {
 #[inline(never)]
 unsafe extern "C" fn slow_free(object: *mut u8) {
     // SAFETY: as of `free`.
-    unsafe { Heap::slow_free(heap(), &REGISTRY.backend, object) };
+    unsafe { REGISTRY.slow_free(heap(), object) };
 }
 
 /// Returns the bytes that the program may write to an object: those it asked for at least. 0 for null.

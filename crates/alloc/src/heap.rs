@@ -53,6 +53,7 @@ pub(crate) struct Own {
     backend: Option<&'static Backend>,
     outbox: Outbox,
     last_tidy: u64,
+    has_tidied: bool,
     /// An empty unit, for the next slab.
     spare: Option<NonNull<u8>>,
     /// The next heap in a list of abandoned ones, and whether this one is in such a list.
@@ -78,6 +79,7 @@ pub(crate) static NO_HEAP: Heap = Heap {
         backend: None,
         outbox: Outbox::new(),
         last_tidy: 0,
+        has_tidied: false,
         spare: None,
         next_abandoned: null_mut(),
         is_abandoned: false,
@@ -112,6 +114,7 @@ impl Heap {
                     backend: Some(backend),
                     outbox: Outbox::new(),
                     last_tidy: 0,
+                    has_tidied: false,
                     spare: None,
                     next_abandoned: null_mut(),
                     is_abandoned: false,

@@ -1,6 +1,7 @@
 //! The registry: the backend, and heaps whose threads have ended.
 
 use crate::backend::Backend;
+use crate::clock;
 use crate::heap::Heap;
 use crate::lock::Lock;
 use crate::message::debug_assert_state;
@@ -9,9 +10,9 @@ use crate::stats::Stats;
 use lanefs_sync::{is_planted, point, size};
 use std::ptr::null_mut;
 
-/// Returns the number of abandoned heaps that keep the objects in their layers for the next thread. The
-/// others keep only slabs in which objects are in use. (None under the schedule explorer, which looks for
-/// errors while a heap gives back.)
+/// Returns the number of abandoned heaps that keep the objects in their layers for the next thread, until the
+/// next upkeep. The others keep only slabs in which objects are in use. (None under the schedule explorer,
+/// which looks for errors while a heap gives back.)
 fn max_warm_heaps() -> usize {
     size(8, 0)
 }
@@ -26,8 +27,12 @@ pub(crate) struct Registry {
 struct Abandoned {
     /// Heaps with objects in their layers.
     warm: List,
-    /// Heaps with empty layers.
+    /// Heaps with empty layers, which have their next upkeep before those in `rested`.
     cold: List,
+    /// Heaps that had their upkeep in the current round.
+    rested: List,
+    /// The time of the last upkeep, for [`clock::tick_passed`].
+    last_upkeep: u64,
 }
 
 /// A list of heaps.
@@ -41,7 +46,8 @@ unsafe impl Send for Abandoned {}
 
 impl Registry {
     pub(crate) const fn new() -> Self {
-        let abandoned = Abandoned { warm: List::EMPTY, cold: List::EMPTY };
+        let abandoned =
+            Abandoned { warm: List::EMPTY, cold: List::EMPTY, rested: List::EMPTY, last_upkeep: 0 };
         Registry { backend: Backend::new(), abandoned: Lock::new(abandoned) }
     }
 
@@ -54,6 +60,36 @@ impl Registry {
             None => {
                 drop(abandoned);
                 Heap::create(&self.backend)
+            }
+        }
+    }
+
+    /// Allocates an object of a class when the layers are empty; see [`Heap::slow_malloc`].
+    ///
+    /// # Safety
+    /// `heap` is that of the calling thread.
+    pub(crate) unsafe fn slow_malloc(&self, heap: *mut Heap, class: usize, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let object = Heap::slow_malloc(heap, class, size);
+            if Heap::take_tidied(heap) {
+                self.tidy();
+            }
+            object
+        }
+    }
+
+    /// Frees any object; see [`Heap::slow_free`].
+    ///
+    /// # Safety
+    /// `heap` is that of the calling thread, or [`NO_HEAP`](crate::heap::NO_HEAP); nothing uses the object
+    /// any more.
+    pub(crate) unsafe fn slow_free(&'static self, heap: *mut Heap, object: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Heap::slow_free(heap, &self.backend, object);
+            if Heap::take_tidied(heap) {
+                self.tidy();
             }
         }
     }
@@ -88,26 +124,46 @@ impl Registry {
             // SAFETY: the caller's own.
             unsafe { Heap::trim(own) };
         }
-        // One after the other, so that a thread which begins meanwhile finds the others.
-        let mut trimmed = List::EMPTY;
+        self.each_abandoned(|heap| {
+            // SAFETY: no other thread finds it now.
+            unsafe { Heap::trim(heap) }
+        });
+        self.backend.pool.lock().release();
+    }
+
+    /// Gives back memory that abandoned heaps do not need, unless a thread has done so in this tick. No
+    /// thread of theirs does it: without this, the objects in their layers and those that other threads free
+    /// for them would keep slabs until a thread begins.
+    #[cold]
+    pub(crate) fn tidy(&self) {
+        let is_due = clock::tick_passed(&mut self.abandoned.lock().last_upkeep);
+        if is_due {
+            self.tidy_now();
+        }
+    }
+
+    /// As [`tidy`](Self::tidy), whatever the time.
+    pub(crate) fn tidy_now(&self) {
+        self.each_abandoned(|heap| {
+            // SAFETY: no other thread finds it now.
+            unsafe { Heap::rest(heap) }
+        });
+    }
+
+    /// Calls `work` with each abandoned heap. They are taken out of the lists one by one, so that a thread
+    /// which begins meanwhile finds the others.
+    fn each_abandoned(&self, work: impl Fn(*mut Heap)) {
+        self.abandoned.lock().begin_round();
         loop {
-            let Some(heap) = self.abandoned.lock().pop() else { break };
+            let Some(heap) = self.abandoned.lock().pop_unrested() else { break };
             if is_planted(PlantedBug::TrimInList) {
                 self.abandoned.lock().cold.push(heap);
-                // SAFETY: none, that is the bug.
-                unsafe { Heap::trim(heap) };
+                work(heap);
                 break;
             }
-            // SAFETY: no other thread finds it now.
-            unsafe { Heap::trim(heap) };
-            trimmed.push(heap);
+            work(heap);
+            self.abandoned.lock().rested.push(heap);
         }
-        let mut abandoned = self.abandoned.lock();
-        while let Some(heap) = trimmed.pop() {
-            abandoned.cold.push(heap);
-        }
-        drop(abandoned);
-        self.backend.pool.lock().release();
     }
 
     /// Drops objects that other threads were about to send to the caller's heap, if it has one, and to
@@ -153,12 +209,23 @@ impl Registry {
 
 impl Abandoned {
     fn pop(&mut self) -> Option<*mut Heap> {
+        self.pop_unrested().or_else(|| self.rested.pop())
+    }
+
+    fn pop_unrested(&mut self) -> Option<*mut Heap> {
         self.warm.pop().or_else(|| self.cold.pop())
+    }
+
+    /// Begins a round of upkeep, in which every heap has its turn.
+    fn begin_round(&mut self) {
+        while let Some(heap) = self.rested.pop() {
+            self.cold.push(heap);
+        }
     }
 
     /// Returns all heaps in the lists.
     fn heaps(&self) -> impl Iterator<Item = *mut Heap> {
-        [self.warm.first, self.cold.first].into_iter().flat_map(|first| {
+        [self.warm.first, self.cold.first, self.rested.first].into_iter().flat_map(|first| {
             let mut next = first;
             std::iter::from_fn(move || {
                 let heap = (!next.is_null()).then_some(next)?;

@@ -54,6 +54,29 @@ impl Heap {
         }
     }
 
+    /// Gives back everything in the layers of an abandoned heap, and the memory of slabs that rest.
+    ///
+    /// # Safety
+    /// No thread has the heap.
+    pub(crate) unsafe fn rest(heap: *mut Heap) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::empty(heap) };
+        // SAFETY: as above.
+        let own = unsafe { Self::own(heap) };
+        if own.backend.is_some_and(|backend| backend.checks() != Checks::Full) {
+            own.each_slab(Slab::rest);
+        }
+    }
+
+    /// Returns true if the heap has [tidied](Own::tidy) since the last call.
+    ///
+    /// # Safety
+    /// `heap` is that of the calling thread, or [`NO_HEAP`].
+    pub(crate) unsafe fn take_tidied(heap: *mut Heap) -> bool {
+        // SAFETY: a heap of the calling thread; the one that is only read is left out.
+        Self::is_real(heap) && std::mem::take(&mut unsafe { Self::own(heap) }.has_tidied)
+    }
+
     /// Gives all memory in which no object lies back to the kernel.
     ///
     /// # Safety
@@ -80,6 +103,7 @@ impl Own {
                 self.each_slab(Slab::rest);
             }
             backend.pool.lock().tick();
+            self.has_tidied = true;
         }
     }
 

@@ -108,7 +108,7 @@ impl Worker<'_> {
             match class {
                 Some(class) => match Bin::take(Heap::bin(self.heap, class)) {
                     Some(object) => object,
-                    None => Heap::slow_malloc(self.heap, class, size),
+                    None => self.fixture.registry.slow_malloc(self.heap, class, size),
                 },
                 None => large::malloc(&self.fixture.registry.backend, size, 16).0,
             }
@@ -132,7 +132,7 @@ impl Worker<'_> {
         unsafe {
             let at = from_caller(std::ptr::without_provenance(object.at));
             if !Heap::quick_free(self.heap, at) {
-                Heap::slow_free(self.heap, &self.fixture.registry.backend, at);
+                self.fixture.registry.slow_free(self.heap, at);
             }
         }
     }

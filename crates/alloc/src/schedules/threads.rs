@@ -73,6 +73,16 @@ fn generations_and_releases() {
     });
 }
 
+/// Does the same beside a thread without a heap that does the upkeep of abandoned ones.
+fn generations_and_upkeep() {
+    generations_and(|fixture| {
+        for _ in 0..3 {
+            fixture.registry.tidy_now();
+            point();
+        }
+    });
+}
+
 /// A thread adopts an abandoned heap with many objects in its inbox while another releases memory.
 fn an_adoption_and_a_release() {
     let fixture = Fixture::new();
@@ -167,6 +177,7 @@ fn a_heap_goes_from_thread_to_thread_with_all_that_is_in_it() {
 fn memory_is_released_beside_all_that() {
     explore(2000, generations_and_releases);
     explore(1000, an_adoption_and_a_release);
+    explore(2000, generations_and_upkeep);
 }
 
 #[test]
