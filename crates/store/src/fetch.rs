@@ -3,7 +3,8 @@
 use crate::fault::{expectation, io_fault};
 use crate::range::BlockRange;
 use crate::state::{ABSENT, DATA, EVICTING, FETCHING, FRESH, MARKER};
-use crate::{Device, Fault, IoBufMut, Read, Store, Want};
+use crate::sum::places;
+use crate::{Device, Fault, IoBufMut, Read, ReadErrors, Store, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, chunk_entry, chunk_header};
 use lanefs_sync::yield_now;
 use std::ops::Range;
@@ -12,6 +13,9 @@ use std::sync::mpsc::Sender;
 
 /// Most blocks of one read (128 KiB): a long range is cut into several reads, which are in flight together.
 const PIECE: u64 = 32;
+
+/// The same for the neighbours among many misses (1 MiB): enough other reads are in flight.
+const JOINED: u64 = 256;
 
 impl Store {
     /// Fetches the block of a [`Fault::Miss`], and evicts others where memory is short. The caller is in no
@@ -38,7 +42,7 @@ impl Store {
                 let plan = self.ahead.plan(at / BLOCK, need, extent);
                 self.ahead.request(plan.later);
                 let wanted = at / BLOCK..at / BLOCK + u64::from(need);
-                self.fetch_data(device, &[plan.now], &wanted)?;
+                self.fetch_data(device, &[plan.now], &wanted, PIECE)?;
                 // Blocks that other threads are fetching must be resident too.
                 wanted.into_iter().try_for_each(|index| self.wait_for_fetch(index))
             }
@@ -63,22 +67,79 @@ impl Store {
         if let Some(device) = self.device()
             && (range.first + u64::from(range.count)) * BLOCK <= self.bytes()
         {
-            let _ = self.fetch_data(device, &[range], &(0..0));
+            let _ = self.fetch_data(device, &[range], &(0..0), PIECE);
         }
     }
 
-    /// Fetches the blocks of many misses, with as many reads in flight as the device takes. A read that fails
-    /// here fails again when the block is needed.
+    /// Fetches the blocks of many misses in the order of their positions, with as many reads in flight as the
+    /// device takes. A read that fails here fails again when the block is needed.
     pub fn fetch_many(&self, misses: &[(u64, Want)]) {
         let Some(device) = self.device() else { return };
-        let mut ranges = Vec::with_capacity(misses.len());
-        for (at, want) in misses {
-            match want {
-                Want::Data { need, .. } => ranges.push(BlockRange { first: at / BLOCK, count: *need }),
-                Want::Block(_) => drop(self.fetch(*at, *want)),
+        let (mut ranges, mut blocks) = (Vec::with_capacity(misses.len()), Vec::new());
+        for (at, want) in misses.iter().filter(|(at, _)| at.is_multiple_of(BLOCK) && *at < self.bytes()) {
+            match *want {
+                Want::Data { need, .. } => ranges.push(BlockRange { first: at / BLOCK, count: need }),
+                Want::Block(kind) => blocks.push((*at, kind)),
             }
         }
-        let _ = self.fetch_data(device, &ranges, &(0..0));
+        ranges.sort_unstable_by_key(|range| range.first);
+        if self.has_data_checksums() {
+            let end = self.bytes() / BLOCK;
+            let data =
+                ranges.iter().map(|range| range.first..(range.first + u64::from(range.count)).min(end));
+            blocks.extend(data.flat_map(places).map(|at| (at, BlockKind::Sums)));
+        }
+        blocks.sort_unstable_by_key(|(at, _)| *at);
+        let tables: Vec<_> = blocks
+            .iter()
+            .filter_map(|(at, kind)| Self::table_with_sum(*at, *kind))
+            .map(|at| (at, BlockKind::ChunkHeader))
+            .collect();
+        if !tables.is_empty() {
+            self.fetch_blocks(device, &tables);
+        }
+        self.fetch_blocks(device, &blocks);
+        let _ = self.fetch_data(device, &ranges, &(0..0), JOINED);
+    }
+
+    /// Reads those blocks of metadata that are absent and that no other thread is fetching, all at once.
+    fn fetch_blocks(&self, device: &dyn Device, blocks: &[(u64, BlockKind)]) {
+        let claims = |at: u64| at < self.bytes() && self.change_state(at / BLOCK, ABSENT, FETCHING);
+        let claimed: Vec<_> = blocks.iter().filter(|(at, _)| claims(*at)).copied().collect();
+        if claimed.is_empty() {
+            return;
+        }
+        self.make_room(claimed.len() as u64);
+        let mut requests = Vec::with_capacity(claimed.len());
+        let mut sources = Vec::with_capacity(claimed.len());
+        for (at, _) in &claimed {
+            let mut frame = self.frame(*at, BLOCK);
+            if self.commits.copy_committed(*at, &mut frame) {
+                sources.push(None);
+            } else {
+                sources.push(Some(requests.len()));
+                requests.push(Read { at: *at, buffer: frame });
+            }
+        }
+        let failures = if requests.is_empty() { None } else { device.read_many(&mut requests).err() };
+        drop(requests);
+        for ((at, kind), source) in claimed.into_iter().zip(sources) {
+            let has_failed = |failures: &ReadErrors| source.is_some_and(|i| failures.of(i).is_some());
+            // A block that failed is read again, alone, when it is needed.
+            match if failures.as_ref().is_some_and(has_failed) { Ok(false) } else { self.verify(at, kind) } {
+                Ok(true) => self.make_resident(at / BLOCK, kind as u8 | FRESH),
+                _ => self.finish_fetch(at / BLOCK, ABSENT, Ok(())),
+            }
+        }
+    }
+
+    /// Position of the chunk table that has the checksum of a block, where its own kind of block has none.
+    fn table_with_sum(at: u64, kind: BlockKind) -> Option<u64> {
+        match kind {
+            BlockKind::ChunkHeader if at & (CHUNK - 1) != 0 => Some(at & !(CHUNK - 1)),
+            BlockKind::Pointers => Some(Self::table_entry(at).0),
+            _ => None,
+        }
     }
 
     pub(crate) fn fetch_block(&self, device: &dyn Device, at: u64, kind: BlockKind) -> Result<(), Fault> {
@@ -95,12 +156,7 @@ impl Store {
                 _ => return Ok(()),
             }
             // The block that has this one's checksum is fetched first.
-            let table = match kind {
-                BlockKind::ChunkHeader if at & (CHUNK - 1) != 0 => Some(at & !(CHUNK - 1)),
-                BlockKind::Pointers => Some(Self::table_entry(at).0),
-                _ => None,
-            };
-            if let Some(table) = table {
+            if let Some(table) = Self::table_with_sum(at, kind) {
                 self.fetch_block(device, table, BlockKind::ChunkHeader)?;
             }
             if !self.change_state(index, ABSENT, FETCHING) {
@@ -124,14 +180,22 @@ impl Store {
     fn read_and_verify(&self, device: &dyn Device, at: u64, kind: BlockKind) -> Result<(), Fault> {
         let mut frame = self.frame(at, BLOCK);
         if !self.commits.copy_committed(at, &mut frame) {
-            device.read_at(at, frame.reborrow()).map_err(|e| io_fault(at, "reading", &e))?;
+            device.read_at(at, frame).map_err(|e| io_fault(at, "reading", &e))?;
         }
+        if self.verify(at, kind)? { Ok(()) } else { Err(Fault::damaged(at, expectation(kind))) }
+    }
+
+    /// Compares a block of metadata that was read into its frame with its checksum.
+    ///
+    /// # Errors
+    /// [`Fault::Miss`] where the block that has the checksum is absent.
+    fn verify(&self, at: u64, kind: BlockKind) -> Result<bool, Fault> {
         // The checksum is computed over a private copy: no reference may stand for a frame, which stale
         // attempts may be reading.
         let mut bytes = [0; BLOCK as usize];
-        frame.copy_to(&mut bytes);
+        self.frame(at, BLOCK).copy_to(&mut bytes);
         let bytes = &bytes;
-        let good = match kind {
+        Ok(match kind {
             BlockKind::ChunkHeader if at & (CHUNK - 1) != 0 => {
                 let first = at & !(CHUNK - 1);
                 let table = self.view_of(first, BLOCK as usize, kind)?;
@@ -150,11 +214,11 @@ impl Store {
                 self.sums.verify(kind, at, bytes, 0, &entry)
             }
             _ => self.sums.verify(kind, at, bytes, self.inode_size().bytes() as usize, &[]),
-        };
-        if good { Ok(()) } else { Err(Fault::damaged(at, expectation(kind))) }
+        })
     }
 
-    /// Reads those blocks of `ranges` that are absent and that no other thread is fetching.
+    /// Reads those blocks of `ranges` that are absent and that no other thread is fetching, `most` blocks in
+    /// one read.
     ///
     /// # Errors
     /// [`Fault::Io`], [`Fault::WrongData`] for blocks among `wanted`. A failed read of other blocks fails
@@ -164,6 +228,7 @@ impl Store {
         device: &dyn Device,
         ranges: &[BlockRange],
         wanted: &Range<u64>,
+        most: u64,
     ) -> Result<(), Fault> {
         let mut claimed: Vec<(u64, u64)> = Vec::new();
         let end = self.bytes() / BLOCK;
@@ -181,7 +246,7 @@ impl Store {
                 continue;
             }
             match claimed.last_mut() {
-                Some((first, count)) if *first + *count == index && *count < PIECE => *count += 1,
+                Some((first, count)) if *first + *count == index && *count < most => *count += 1,
                 _ => claimed.push((index, 1)),
             }
         }

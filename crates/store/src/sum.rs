@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
 /// Returns the positions of the blocks with the checksums of these data blocks.
-fn places(blocks: Range<u64>) -> impl Iterator<Item = u64> {
+pub(crate) fn places(blocks: Range<u64>) -> impl Iterator<Item = u64> {
     let mut next = blocks.start;
     let mut last = 0;
     std::iter::from_fn(move || {

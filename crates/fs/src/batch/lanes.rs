@@ -15,6 +15,7 @@ use crate::resolve::Start;
 use crate::types::Ino;
 use lanefs_format::dir::entry as e;
 use lanefs_format::{BlockKind, Code, DirRoot, FileKind, UNIT, inode as f};
+use lanefs_store::{Fault, Want};
 
 /// One lookup in flight.
 #[derive(Clone, Copy)]
@@ -58,6 +59,7 @@ pub(super) struct LookupBatch<'s, 'p> {
     hashes: Vec<u32>,
     /// By path: whether it names an inode; `None` while that is open.
     is_found: Vec<Option<bool>>,
+    misses: Vec<(u64, Want)>,
 }
 
 /// The receiver of the answers, and the row of the block's first path.
@@ -77,6 +79,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
             names: Vec::new(),
             hashes: Vec::new(),
             is_found: Vec::with_capacity(BLOCK_OF_PATHS),
+            misses: Vec::new(),
         }
     }
 
@@ -128,10 +131,11 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         self.hashes.clear();
         self.is_found.clear();
         self.is_found.resize(paths.len(), None);
-        if Inode::directory(core, self.start.base).is_err()
-            || Inode::directory(core, self.start.root).is_err()
-        {
-            return;
+        for start in [self.start.base, self.start.root] {
+            let done = Inode::directory(core, start).map(|_| ());
+            if done.is_err() {
+                return self.note_miss(done);
+            }
         }
         let waiting = self.split(core, paths);
         hash_all(core.seed, &self.names, &mut self.hashes);
@@ -213,21 +217,38 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
             }
             std::mem::swap(&mut now, &mut lanes.directories);
             for lane in now.drain(..) {
-                let _ = self.search(core, lane, &mut lanes, sink);
+                let done = self.search(core, lane, &mut lanes, sink);
+                self.note_miss(done);
             }
             std::mem::swap(&mut now, &mut lanes.buckets);
             for lane in now.drain(..) {
-                let _ = self.look_in_bucket(core, lane, &mut lanes, sink);
+                let done = self.look_in_bucket(core, lane, &mut lanes, sink);
+                self.note_miss(done);
             }
             std::mem::swap(&mut now, &mut lanes.entries);
             for lane in now.drain(..) {
-                let _ = self.compare(core, lane, &mut lanes, sink);
+                let done = self.compare(core, lane, &mut lanes, sink);
+                self.note_miss(done);
             }
             std::mem::swap(&mut now, &mut lanes.found);
             for lane in now.drain(..) {
-                let _ = self.finish(core, lane, sink);
+                let done = self.finish(core, lane, sink);
+                self.note_miss(done);
             }
         }
+    }
+
+    /// Notes the block that a lookup misses.
+    #[inline(always)]
+    fn note_miss(&mut self, done: Outcome<()>) {
+        if let Err(Fault::Miss { at, want }) = done {
+            self.misses.push((at, want));
+        }
+    }
+
+    /// Returns the blocks that lookups missed since the last call.
+    pub(super) fn take_misses(&mut self) -> Vec<(u64, Want)> {
+        std::mem::take(&mut self.misses)
     }
 
     /// Continues with the inode of a directory: it leads to an entry, or to the index of a region.

@@ -38,6 +38,10 @@ const BLOCK_OF_PATHS: usize = 256;
 /// Lookups in flight, and paths of an attempt while writers are active.
 const LANES: usize = 32;
 
+/// Attempts at a block whose lookups miss: the blocks that they need are fetched together. A lookup needs
+/// some four blocks, one after the other, and more for each directory on the way.
+const ROUNDS: usize = 24;
+
 impl Volume {
     /// Resolves many paths at once. The results are in the order of the paths, and one bad path never affects
     /// another.
@@ -125,10 +129,19 @@ impl Volume {
         let mut found = 0;
         for at in (0..block.len()).step_by(size) {
             let paths = block.slice(at..block.len().min(at + size));
-            // A directory that moves meanwhile is a reason to try again once, not to give up the batch.
-            if !self.attempt(batch, paths, first + at, rows) && !self.attempt(batch, paths, first + at, rows)
-            {
-                batch.discard();
+            for _ in 0..ROUNDS {
+                // A directory that moves meanwhile is a reason to try again once, not to give up the batch.
+                if !self.attempt(batch, paths, first + at, rows)
+                    && !self.attempt(batch, paths, first + at, rows)
+                {
+                    batch.discard();
+                }
+                let misses = batch.take_misses();
+                // In a cache that is too small for all of them, each path is resolved by itself.
+                if misses.is_empty() || misses.len() as u64 > state.store.stats().blocks_allowed / 4 {
+                    break;
+                }
+                state.store.fetch_many(&misses);
             }
             for i in 0..paths.len() {
                 found += match batch.is_found(i) {

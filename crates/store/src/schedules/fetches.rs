@@ -106,6 +106,56 @@ fn ahead() {
     assert_eq!(world.store.stats().blocks_fetched, 4, "each block once");
 }
 
+/// Blocks of metadata and file data that two threads fetch together, in different orders, while a third needs
+/// one of them; `failures` reads fail.
+fn together(failures: usize) -> usize {
+    const DATA_AT: u64 = 8 * BLOCK;
+    let medium = Medium::new(BLOCKS);
+    let leaves = [AT, AT + BLOCK, AT + 3 * BLOCK];
+    leaves.iter().for_each(|at| medium.format(*at, BlockKind::Leaf, &BOTH, 7));
+    (0..2).for_each(|i| medium.fill(DATA_AT + i * BLOCK, 7));
+    let world = World::on(&medium, BLOCKS);
+    let mut misses: Vec<(u64, Want)> = leaves.iter().map(|at| (*at, LEAF)).collect();
+    misses.extend([(DATA_AT, DATA), (leaves[0], LEAF)]);
+    medium.fail(failures);
+    let (world, wanted) = (&world, &misses);
+    thread::scope(|scope| {
+        scope.spawn(move || world.store.fetch_many(wanted));
+        scope.spawn(move || {
+            let reversed: Vec<_> = wanted.iter().rev().copied().collect();
+            world.store.fetch_many(&reversed);
+        });
+        scope.spawn(move || match world.store.fetch(AT, LEAF) {
+            Ok(()) => assert!(is_here(world, LEAF), "said to be here"),
+            Err(Fault::Io { .. }) => assert!(failures > 0, "no read failed"),
+            Err(other) => panic!("{other:?}"),
+        });
+    });
+    world.check_books();
+    let reads = medium.reads();
+    medium.fail(0);
+    for (at, want) in misses {
+        world.store.fetch(at, want).expect("a device that works again");
+    }
+    assert!(failures > 0 || medium.reads() == reads, "all were here, unless a read failed");
+    reads
+}
+
+fn many() {
+    // The data are one read, or two where both threads have begun.
+    assert!((4..=5).contains(&together(0)), "each block once");
+}
+
+fn many_of_which_some_fail() {
+    together(2);
+}
+
+#[test]
+fn many_blocks_are_read_once_each() {
+    explore(1500, many);
+    explore(1500, many_of_which_some_fail);
+}
+
 #[test]
 fn a_block_that_many_want_is_read_once() {
     explore(1500, metadata);
@@ -129,4 +179,5 @@ fn reading_ahead_and_wanting_read_each_block_once() {
 fn canary_a_fetch_that_wakes_nobody_is_noticed() {
     finds(SilentFetch, 1500, metadata);
     finds(SilentFetch, 1500, failing_file_data);
+    finds(SilentFetch, 1500, many);
 }
