@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak clean
+.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak python clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -32,6 +32,10 @@ setup: ## install what tests need and the machine lacks (names it where it may n
 setup-build:
 	@echo "==> setup: what building needs"
 	@sh scripts/setup.sh build
+
+setup-python:
+	@echo "==> setup: what building the Python package needs"
+	@sh scripts/setup.sh build python
 
 setup-sanitize:
 	@echo "==> setup: what sanitizers and fuzzing need"
@@ -56,6 +60,8 @@ demo: build ## import a real tree, resolve every path, export, compare, check
 test: setup lint ## set-up, lints, every test, documentation
 	@echo "==> test: every test of the workspace, those in the documentation included"
 	@$(CARGO) test --workspace --locked
+	@echo "==> test: the Python package"
+	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) test
 	@echo "==> test: the schedule explorer itself"
 	@$(CARGO) test -p lanefs-sync --features shuttle --locked
 	@echo "==> test: the store under a schedule explorer"
@@ -65,6 +71,10 @@ test: setup lint ## set-up, lints, every test, documentation
 	@echo "==> test: documentation without a warning"
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude lanefs-alloc-c --lib --no-deps --locked
 	@echo "==> test: all passed"
+
+python: setup-python ## the wheel of the Python package, in target/wheels, installed in target/python
+	@echo "==> python: the wheel"
+	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target)
 
 lint: ## rustfmt, clippy, prose, licences and duplicates of dependencies
 	@echo "==> lint: rustfmt"

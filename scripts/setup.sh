@@ -1,15 +1,15 @@
 #!/bin/sh
 # Installs the missing ones of the tools that LaneFS needs beside a Rust toolchain.
 #
-#   scripts/setup.sh [build] [test] [bench] [sanitize] [fuzz]     (default: build test)
+#   scripts/setup.sh [build] [test] [bench] [python] [sanitize] [fuzz]     (default: build test)
 #
 # As root, or if `sudo -n` works, missing packages come from apt-get. Otherwise the script names them, each
 # with its purpose, and goes on: a test that needs one says so when it runs. The exit code is 0 unless nothing
 # can be built.
 set -u
 
-# One row: probe, Debian package, purpose, why. The probe is a command, or a pattern of files if it begins
-# with '/'. A tool that needs several packages has one row for each.
+# One row: probe, Debian package, purpose, why. The probe is a command, a pattern of files if it begins with
+# '/', or `python3:` and a module of it. A tool that needs several packages has one row for each.
 needs() {
     cat <<'ROWS'
 cc                      gcc         build  links the programs
@@ -32,6 +32,9 @@ glslc                   glslc       test   compiles the shaders, which are compa
 /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json vulkan-validationlayers test  checks how Vulkan is used
 git                     git         test   runs on the heap
 python3                 python3     test   runs on the heap, with lists, dicts and threads
+python3:ensurepip       python3-venv test  makes the environment of the Python package's tests
+python3                 python3     python builds the Python package
+python3:ensurepip       python3-venv python makes the environment of the Python package
 sqlite3                 sqlite3     test   runs on the heap
 gcc                     gcc         test   runs on the heap, and compiles the C programs that use it
 sort                    coreutils   test   runs on the heap, in threads
@@ -56,6 +59,7 @@ say() { printf 'setup: %s\n' "$*"; }
 present() {
     case $1 in
         /*) for file in $1; do [ -e "$file" ] && return 0; done; return 1 ;;
+        python3:*) python3 -c "import ${1#python3:}" >/dev/null 2>&1 ;;
         *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }
@@ -63,8 +67,8 @@ present() {
 purposes=${*:-build test}
 for purpose in $purposes; do
     case $purpose in
-        build | test | bench | sanitize | fuzz) ;;
-        *) say "unknown purpose '$purpose' (build, test, bench, sanitize or fuzz)"; exit 2 ;;
+        build | test | bench | python | sanitize | fuzz) ;;
+        *) say "unknown purpose '$purpose' (build, test, bench, python, sanitize or fuzz)"; exit 2 ;;
     esac
 done
 

@@ -70,7 +70,7 @@ write_program "$folder/program" "$root"
 CARGO_TARGET_DIR=$target cargo run --offline --quiet --manifest-path "$folder/program/Cargo.toml" ||
     { say "a program with its own newer dependencies does not build"; exit 1; }
 
-mkdir "$folder/pinned" && cp -R Cargo.toml crates "$folder/pinned/" || exit 2
+mkdir "$folder/pinned" && cp -R Cargo.toml crates python "$folder/pinned/" || exit 2
 sed '/^\[workspace.dependencies\]/,/^$/{/path = /!s/"\([0-9]\)/"=\1/;}' Cargo.toml >"$folder/pinned/Cargo.toml"
 write_program "$folder/canary" "$folder/pinned"
 if output=$(cargo tree --offline --quiet --manifest-path "$folder/canary/Cargo.toml" 2>&1); then

@@ -4,7 +4,7 @@ use crate::context::{DeviceContext, GpuOptions};
 use crate::error::Result;
 use crate::mirrored::{MirrorOptions, Mirrored};
 use crate::probe::{self, Probed};
-use crate::vulkan::{Choice, DeviceInfo};
+use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices};
 use lanefs::Volume;
 
 /// A device that is ready to work: its kernels were made, and gave the right answers to known questions.
@@ -20,6 +20,14 @@ impl Gpu {
     /// No Vulkan, no such device; [`Error::Wrong`](crate::Error::Wrong) where a kernel answers wrongly on it.
     pub fn open(choice: &Choice) -> Result<Gpu> {
         Self::with_options(&GpuOptions { device: choice.clone(), ..GpuOptions::default() })
+    }
+
+    /// Opens a device that may be faster than the CPU engine: `None` on a machine that has only software
+    /// devices, which take time to open and cannot be, and where the device fails.
+    pub fn open_hardware(choice: &Choice) -> Option<Gpu> {
+        let is_fast = |device: &DeviceInfo| device.lacks.is_empty() && device.kind != DeviceKind::Software;
+        let has_hardware = devices().is_ok_and(|all| all.iter().any(is_fast));
+        has_hardware.then(|| Gpu::open(choice).ok()).flatten()
     }
 
     /// Opens a device with options for tests.

@@ -5,7 +5,7 @@ use crate::exit;
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::interrupt;
 use clap::{Args, ValueEnum};
-use lanefs_gpu::{Choice, DeviceKind, Error, Gpu, MirrorOptions, Mirrored, devices};
+use lanefs_gpu::{Choice, Error, Gpu, MirrorOptions, Mirrored};
 
 /// The arguments that choose an engine.
 #[derive(Clone, Debug, Args)]
@@ -39,13 +39,7 @@ impl EngineArgs {
         let choice = self.device.clone().unwrap_or_default();
         match self.engine {
             EngineName::Cpu => Ok(None),
-            EngineName::Auto => {
-                // A software device cannot be faster than the CPU engine, and takes time to open.
-                let has_gpu = devices().is_ok_and(|all| {
-                    all.iter().any(|device| device.lacks.is_empty() && device.kind != DeviceKind::Software)
-                });
-                Ok(has_gpu.then(|| Gpu::open(&choice).ok()).flatten())
-            }
+            EngineName::Auto => Ok(Gpu::open_hardware(&choice)),
             EngineName::Gpu => Gpu::open(&choice).map(Some).map_err(|error| gpu_failure(&error)),
         }
     }

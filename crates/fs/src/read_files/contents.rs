@@ -74,6 +74,18 @@ impl<'m> FileContents<'m> {
         }
     }
 
+    /// Returns the bytes of all files, and gives up the memory. Those in memory of the caller are copied.
+    pub fn into_bytes(self) -> Vec<u8> {
+        let end = self.offsets.last().map_or(0, |end| *end as usize);
+        match self.memory {
+            Memory::Own(mut bytes) => {
+                bytes.truncate(end);
+                bytes
+            }
+            Memory::Lent(bytes) => bytes[..end].to_vec(),
+        }
+    }
+
     /// The bytes of a file; `None` past the last.
     ///
     /// # Errors
@@ -226,12 +238,16 @@ mod tests {
                 end += expected.map_or(0, |bytes| bytes.len() as u64);
             }
             assert_eq!((files.bytes().len() as u64, files.len()), (end, lens.len()));
+            assert_eq!(files.into_bytes().len() as u64, end);
         }
     }
 
     #[test]
     fn memory_that_is_lent_is_used_and_its_end_is_an_error() {
         let mut memory = [9; 10];
+        let mut files = FileContents::lent(&mut memory);
+        files.lay_out([(Code::Success, 4), (Code::Success, 5)].into_iter()).expect("room").fill(1);
+        assert_eq!(files.into_bytes(), [1; 9]);
         let mut files = FileContents::lent(&mut memory);
         files.lay_out([(Code::Success, 4), (Code::Success, 6)].into_iter()).expect("room").fill(1);
         assert_eq!(files.bytes(), [1; 10]);

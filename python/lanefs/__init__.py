@@ -1,0 +1,15 @@
+"""LaneFS: a file system in one file, read and written in batches of thousands of paths.
+
+    with lanefs.Volume.open("photos.lane") as volume:
+        files = volume.read(["/train/0001.jpg", "/train/0002.jpg"])
+
+`Volume` has the calls, `Files` and `Lookup` are the answers to batches, and `PathSet` keeps paths that are
+used more than once.
+"""
+
+from lanefs._files import Files
+from lanefs._lanefs import PathSet, __version__
+from lanefs._lookup import COLUMNS, Kind, Lookup, Stat
+from lanefs._volume import Volume
+
+__all__ = ["COLUMNS", "Files", "Kind", "Lookup", "PathSet", "Stat", "Volume", "__version__"]

@@ -1,0 +1,322 @@
+"""The class `Volume`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Literal, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lanefs import _lanefs
+from lanefs._files import Files
+from lanefs._lanefs import PathSet
+from lanefs._lookup import Kind, Lookup, Stat, stat_of
+
+#: One path.
+Path = Union[str, bytes, "os.PathLike[str]"]
+#: Many paths. An Arrow array of strings is an object with `__arrow_c_array__`.
+Paths = Union[PathSet, Iterable[Path], NDArray[Any]]
+Mode = Literal["r", "r+", "w", "x"]
+Engine = Literal["auto", "cpu", "gpu"]
+
+
+def path_set(paths: Paths) -> PathSet:
+    """Takes paths in any form."""
+    return paths if isinstance(paths, PathSet) else PathSet(paths)
+
+
+class Volume:
+    """An open volume. Every method may be called from many threads, and waits without the interpreter's lock.
+
+    A relative path begins in the root directory. Errors are `OSError`s with `errno` and `filename`; a closed
+    volume is a `ValueError`.
+
+    A volume that is open for reading may cross a `fork` and may be pickled: the other process opens it anew.
+    """
+
+    def __init__(self, volume: _lanefs.Volume, reopen: tuple[Any, ...] | None, name: str) -> None:
+        """Use `Volume.open` or `Volume.memory`."""
+        self._volume = volume
+        self._reopen = reopen
+        self._name = name
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        mode: Mode = "r",
+        *,
+        size: int | None = None,
+        engine: Engine = "auto",
+        cache: int | None = None,
+    ) -> Volume:
+        """Opens the volume in a file or on a raw device.
+
+        `mode` is `r` (reading; any number of processes), `r+` (reading and writing; this handle alone), `x`
+        (a new volume of `size` bytes) or `w` (the same, in place of whatever the file holds). `cache` is the
+        memory for blocks in bytes; by default a quarter of the machine's.
+
+        `engine` answers batches of lookups: `cpu`, `gpu`, or `auto`, which measures both for large batches
+        where there is a GPU. Results are the same.
+        """
+        name = os.path.abspath(os.fspath(path))
+        volume = _lanefs.Volume.open(name, mode, size, engine, cache)
+        # A volume that this call makes is opened again, not made again.
+        again = mode if mode == "r" else "r+"
+        return cls(volume, (name, again, engine, cache), name)
+
+    @classmethod
+    def memory(cls, size: int = 1 << 30, *, engine: Engine = "auto") -> Volume:
+        """Makes a volume of `size` bytes in memory. It is gone when it is closed."""
+        return cls(_lanefs.Volume.memory(size, engine), None, "memory")
+
+    def close(self) -> None:
+        """Makes all changes durable, and closes the volume.
+
+        Where other threads are in a call, the volume stays open until the last of them is done. Closing a
+        closed volume does nothing.
+        """
+        self._volume.close()
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self._volume.closed
+
+    @property
+    def engine(self) -> str:
+        """The engine that answers batches now, with the name of its device."""
+        return self._volume.engine
+
+    def __enter__(self) -> Volume:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Volume], tuple[Any, ...]]:
+        if self._reopen is None:
+            raise TypeError("a volume in memory cannot be pickled: no other process can open it")
+        return _open_again, self._reopen
+
+    def __repr__(self) -> str:
+        return f"<lanefs.Volume {self._name!r}{' (closed)' if self.closed else ''}>"
+
+    # Batches.
+
+    def resolve(
+        self,
+        paths: Paths,
+        columns: Sequence[str] = ("ino", "kind", "size", "mtime_ns"),
+        *,
+        follow: bool = True,
+    ) -> Lookup:
+        """Looks many paths up.
+
+        `columns` are names of `lanefs.COLUMNS`; none of them are needed for `exists`. With `follow` a
+        symbolic link in the last component stands for its target.
+        """
+        if isinstance(columns, str):
+            raise TypeError("columns is one name; give a list of them")
+        paths = path_set(paths)
+        return Lookup(paths, self._volume.resolve(paths, ["code", *columns], follow))
+
+    def read(
+        self, paths: Paths, *, ranges: Sequence[tuple[int, int]] | None = None, threads: int = 0
+    ) -> Files:
+        """Reads many files.
+
+        One bad path affects no other: `files[i]` raises its error, and `files.errors()` has all. `ranges`
+        are an offset and a length for each path; bytes past the end are left out. The call uses as many
+        threads as the machine has processors, up to 8, or at most `threads`.
+        """
+        paths = path_set(paths)
+        buffer, offsets, codes = self._volume.read(paths, _ranges(ranges, paths), threads)
+        return Files(paths, buffer, offsets, codes)
+
+    def read_into(
+        self,
+        paths: Paths,
+        buffer: Any,
+        *,
+        ranges: Sequence[tuple[int, int]] | None = None,
+        threads: int = 0,
+    ) -> Files:
+        """Reads many files into memory of the caller: a numpy array, a bytearray, any writable buffer.
+
+        No other thread may use that memory meanwhile. A buffer that is too small is a `ValueError`.
+        """
+        paths = path_set(paths)
+        memory = _bytes_of(buffer)
+        offsets, codes = self._volume.read_into(paths, memory, _ranges(ranges, paths), threads)
+        return Files(paths, memory[: int(offsets[-1])], offsets, codes)
+
+    def write_many(
+        self,
+        paths: Paths,
+        contents: Iterable[bytes | bytearray | memoryview | NDArray[np.uint8]],
+        *,
+        mode: int = 0o644,
+        make_directories: bool = False,
+    ) -> dict[int, OSError]:
+        """Makes many files, each with its whole content in one step.
+
+        A file that exists stays as it is. Returns the errors by the index of their path; no failure affects
+        another file. An interrupt leaves the files that were made so far.
+        """
+        paths = path_set(paths)
+        pieces = [bytes(piece) if isinstance(piece, np.ndarray) else piece for piece in contents]
+        if len(pieces) != len(paths):
+            raise ValueError(f"contents has {len(pieces)} items for {len(paths)} paths")
+        offsets = [0]
+        for piece in pieces:
+            size = piece.nbytes if isinstance(piece, memoryview) else len(piece)
+            offsets.append(offsets[-1] + size)
+        codes = self._volume.write_many(paths, b"".join(pieces), offsets, mode, make_directories)
+        return Files(paths, np.empty(0, np.uint8), np.zeros(len(paths) + 1, np.int64), codes).errors()
+
+    # One path.
+
+    def stat(self, path: Path, *, follow: bool = True) -> Stat:
+        """The attributes of a file."""
+        return stat_of(*self._volume.stat(os.fsencode(path), follow))
+
+    def exists(self, path: Path) -> bool:
+        """True if the path names a file."""
+        return bool(self.resolve([path], ()).exists[0])
+
+    def read_file(self, path: Path) -> bytes:
+        """The whole content of a file."""
+        return bytes(self.read([path])[0])
+
+    def write_file(self, path: Path, content: bytes | bytearray | memoryview) -> None:
+        """Makes a file with this content, or replaces the content of a file."""
+        self._volume.write(os.fsencode(path), bytes(content))
+
+    def listdir(self, path: Path = "/") -> list[str]:
+        """The names in a directory, in no particular order."""
+        return self._volume.list(os.fsencode(path))[0]
+
+    def entries(self, path: Path = "/") -> list[tuple[str, Kind]]:
+        """The names in a directory with their types, in no particular order."""
+        names, kinds = self._volume.list(os.fsencode(path))
+        return list(zip(names, map(Kind, kinds)))
+
+    def walk(
+        self,
+        top: Path = "/",
+        *,
+        topdown: bool = True,
+        onerror: Callable[[OSError], object] | None = None,
+    ) -> Iterator[tuple[str, list[str], list[str]]]:
+        """Walks a tree as `os.walk` does: a directory, the names of directories in it, and of other files.
+
+        Symbolic links are not followed. With `topdown` the caller may change the list of directories.
+        """
+        # Not recursive: a tree may be deeper than Python's stack. A directory comes once more, with its
+        # lists, where its own turn is after those below it.
+        waiting: list[tuple[str, tuple[list[str], list[str]] | None]] = [(os.fsdecode(top), None)]
+        while waiting:
+            path, listed = waiting.pop()
+            if listed is not None:
+                yield path, *listed
+                continue
+            try:
+                entries = self.entries(path)
+            except OSError as error:
+                if onerror is not None:
+                    onerror(error)
+                continue
+            directories = [name for name, kind in entries if kind == Kind.DIRECTORY]
+            others = [name for name, kind in entries if kind != Kind.DIRECTORY]
+            if topdown:
+                yield path, directories, others
+            else:
+                waiting.append((path, (directories, others)))
+            waiting.extend((os.path.join(path, name), None) for name in reversed(directories))
+
+    def mkdir(self, path: Path, mode: int = 0o755) -> None:
+        """Makes a directory."""
+        self._volume.mkdir(os.fsencode(path), mode)
+
+    def makedirs(self, path: Path, mode: int = 0o755) -> None:
+        """Makes a directory and the missing ones above it; an existing one stays as it is."""
+        self._volume.makedirs(os.fsencode(path), mode)
+
+    def remove(self, path: Path) -> None:
+        """Removes a file, or a symbolic link."""
+        self._volume.remove(os.fsencode(path))
+
+    def rmdir(self, path: Path) -> None:
+        """Removes an empty directory."""
+        self._volume.rmdir(os.fsencode(path))
+
+    def rmtree(self, path: Path) -> None:
+        """Removes a file, or a directory with its whole content; an interrupt leaves a smaller tree."""
+        self._volume.remove_all(os.fsencode(path))
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Renames a file or directory; fails where the target exists."""
+        self._volume.rename(os.fsencode(source), os.fsencode(target), False)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Renames a file or directory, in place of an existing file or empty directory."""
+        self._volume.rename(os.fsencode(source), os.fsencode(target), True)
+
+    def symlink(self, target: Path, path: Path) -> None:
+        """Makes a symbolic link to `target`."""
+        self._volume.symlink(os.fsencode(target), os.fsencode(path))
+
+    def readlink(self, path: Path) -> str:
+        """The target of a symbolic link."""
+        return self._volume.readlink(os.fsencode(path))
+
+    def chmod(self, path: Path, mode: int) -> None:
+        """Sets the permissions of a file."""
+        self._volume.chmod(os.fsencode(path), mode)
+
+    def utime(self, path: Path, *, ns: tuple[int, int]) -> None:
+        """Sets the times of the last access and the last change, in nanoseconds since 1970."""
+        self._volume.utime(os.fsencode(path), *ns)
+
+    def sync(self) -> None:
+        """Makes all changes so far durable."""
+        self._volume.sync()
+
+
+def _open_again(path: str, mode: Mode, engine: Engine, cache: int | None) -> Volume:
+    """Opens a volume that was pickled."""
+    return Volume.open(path, mode, engine=engine, cache=cache)
+
+
+def _ranges(ranges: Sequence[tuple[int, int]] | None, paths: PathSet) -> list[tuple[int, int]] | None:
+    """Checks ranges."""
+    if ranges is None:
+        return None
+    if len(ranges) != len(paths):
+        raise ValueError(f"ranges has {len(ranges)} items for {len(paths)} paths")
+    for at, (offset, length) in enumerate(ranges):
+        if offset < 0 or length < 0:
+            raise ValueError(f"ranges[{at}] is ({offset}, {length}); both are at least 0")
+    return list(ranges)
+
+
+def _bytes_of(buffer: Any) -> NDArray[np.uint8]:
+    """The bytes of a writable buffer, as an array."""
+    if isinstance(buffer, np.ndarray):
+        if not buffer.flags.c_contiguous:
+            raise ValueError("buffer is an array that is not contiguous")
+        memory = buffer.reshape(-1).view(np.uint8)
+    else:
+        memory = np.frombuffer(buffer, np.uint8)
+    if not memory.flags.writeable:
+        raise ValueError("buffer is read-only")
+    return memory

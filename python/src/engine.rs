@@ -1,0 +1,179 @@
+//! An open volume, and the engine that answers its batches of lookups.
+
+use lanefs::{ColumnsMut, Paths, ResolveOptions, Volume};
+use lanefs_gpu::{Auto, Choice, Gpu, MirrorOptions, Mirrored};
+use parking_lot::Mutex;
+use self_cell::self_cell;
+use std::sync::OnceLock;
+
+/// Paths in a batch from which on `auto` copies all metadata to a device.
+const WORTHWHILE: usize = 8192;
+
+/// Most paths in one call of each engine.
+const CPU_BATCH: usize = 65_536;
+const GPU_BATCH: usize = 1 << 20;
+
+/// The engine that a user chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EngineChoice {
+    Auto,
+    Cpu,
+    Gpu,
+}
+
+/// The reason why a volume is not open.
+pub(crate) enum OpenError {
+    Volume(lanefs::Error),
+    Gpu(lanefs_gpu::Error),
+}
+
+impl From<lanefs::Error> for OpenError {
+    fn from(error: lanefs::Error) -> Self {
+        OpenError::Volume(error)
+    }
+}
+
+impl From<lanefs_gpu::Error> for OpenError {
+    fn from(error: lanefs_gpu::Error) -> Self {
+        OpenError::Gpu(error)
+    }
+}
+
+/// A volume and its device.
+struct Owner {
+    volume: Volume,
+    choice: EngineChoice,
+    gpu: OnceLock<Option<Gpu>>,
+}
+
+/// The engine that answers batches, from the first one on that is worth a device.
+struct Engine<'v> {
+    backend: OnceLock<Backend<'v>>,
+    /// Held while the metadata are copied, so that one thread does it.
+    starting: Mutex<()>,
+}
+
+enum Backend<'v> {
+    Cpu,
+    Gpu(Box<Mirrored<'v, 'v>>),
+    Auto(Box<Auto<'v, 'v>>),
+}
+
+self_cell!(
+    /// The engine borrows the volume and the device.
+    struct EngineCell {
+        owner: Owner,
+        #[not_covariant]
+        dependent: Engine,
+    }
+);
+
+/// An open volume.
+pub(crate) struct OpenVolume {
+    cell: EngineCell,
+}
+
+impl OpenVolume {
+    /// Takes an open volume; with [`EngineChoice::Gpu`] copies its metadata to a device.
+    ///
+    /// # Errors
+    /// There is no device, or it fails.
+    pub(crate) fn new(volume: Volume, choice: EngineChoice) -> Result<Self, OpenError> {
+        let owner = Owner { volume, choice, gpu: OnceLock::new() };
+        let cell = EngineCell::new(owner, |_| Engine { backend: OnceLock::new(), starting: Mutex::new(()) });
+        let open = OpenVolume { cell };
+        if choice == EngineChoice::Gpu {
+            open.cell.with_dependent(|owner, engine| engine.start(owner))?;
+        }
+        Ok(open)
+    }
+
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.cell.borrow_owner().volume
+    }
+
+    /// Ends the use of the device, then makes all changes durable.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub(crate) fn close(self) -> lanefs::Result<()> {
+        self.cell.into_owner().volume.close()
+    }
+
+    /// Most paths in one call.
+    pub(crate) fn batch(&self) -> usize {
+        let is_cpu =
+            |_: &Owner, engine: &Engine<'_>| matches!(engine.backend.get(), None | Some(Backend::Cpu));
+        if self.cell.with_dependent(|owner, engine| is_cpu(owner, engine)) { CPU_BATCH } else { GPU_BATCH }
+    }
+
+    /// Names the engine, with the device where it has one.
+    pub(crate) fn engine_name(&self) -> String {
+        self.cell.with_dependent(|owner, engine| match (engine.backend.get(), owner.gpu.get()) {
+            (Some(Backend::Gpu(_)), Some(Some(gpu))) => format!("gpu: {}", gpu.info().name),
+            (Some(Backend::Auto(_)), Some(Some(gpu))) => format!("auto: cpu and {}", gpu.info().name),
+            _ => "cpu".into(),
+        })
+    }
+
+    /// Resolves a batch. Where a device fails, the CPU engine answers.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub(crate) fn resolve(
+        &self,
+        options: &ResolveOptions,
+        paths: Paths<'_>,
+        columns: &mut ColumnsMut<'_>,
+    ) -> lanefs::Result<()> {
+        self.cell.with_dependent(|owner, engine| {
+            if owner.choice == EngineChoice::Auto
+                && paths.len() >= WORTHWHILE
+                && engine.backend.get().is_none()
+            {
+                // Without a device that works the answers are the same.
+                let _ = engine.start(owner);
+            }
+            match engine.backend.get() {
+                Some(Backend::Gpu(mirrored)) => mirrored.resolve_into(options, paths, columns).map(drop),
+                Some(Backend::Auto(auto)) => auto.resolve_into(options, paths, columns).map(drop),
+                Some(Backend::Cpu) | None => owner.volume.resolve_into(options, paths, columns).map(drop),
+            }
+        })
+    }
+}
+
+impl<'v> Engine<'v> {
+    /// Opens the device, and copies the metadata to it.
+    fn start(&self, owner: &'v Owner) -> Result<(), OpenError> {
+        let _starting = self.starting.lock();
+        if self.backend.get().is_some() {
+            return Ok(());
+        }
+        let outcome = Self::on_device(owner);
+        let is_demanded = owner.choice == EngineChoice::Gpu;
+        let backend = match outcome {
+            Ok(backend) => backend,
+            Err(error) if is_demanded => return Err(error),
+            Err(_) => Backend::Cpu,
+        };
+        let _ = self.backend.set(backend);
+        Ok(())
+    }
+
+    fn on_device(owner: &'v Owner) -> Result<Backend<'v>, OpenError> {
+        let choice = Choice::default();
+        let opened = match owner.choice {
+            EngineChoice::Gpu => Some(Gpu::open(&choice)?),
+            EngineChoice::Auto => Gpu::open_hardware(&choice),
+            EngineChoice::Cpu => None,
+        };
+        let Some(gpu) = owner.gpu.get_or_init(|| opened) else { return Ok(Backend::Cpu) };
+        owner.volume.load_metadata(&|_, _| true)?;
+        let mirrored = gpu.mirror(&owner.volume, &MirrorOptions::default())?;
+        if owner.choice == EngineChoice::Gpu {
+            return Ok(Backend::Gpu(Box::new(mirrored)));
+        }
+        Ok(Backend::Auto(Box::new(Auto::new(mirrored, 1)?)))
+    }
+}

@@ -1,0 +1,51 @@
+//! The compiled part of the Python package `lanefs`: the module `lanefs._lanefs`.
+//!
+//! It has the calls of a volume by path, with bytes for paths and numpy arrays for many answers. The classes
+//! that users see are written in Python, in `python/lanefs`.
+//!
+//! | module | |
+//! |---|---|
+//! | `error` | errors of the library as `OSError` |
+//! | `signals` | Ctrl-C between the pieces of a long call |
+//! | `arrow`, `path_set` | many paths: a list, a file, or memory of Arrow |
+//! | `columns` | answers about many paths, as arrays |
+//! | `engine` | an open volume and the engine that answers its batches |
+//! | `handle` | an open volume across `fork` |
+//! | `batches` | batches in pieces |
+//! | `volume` | the class for Python: one call each |
+
+mod arrow;
+mod batches;
+mod columns;
+mod engine;
+mod error;
+mod handle;
+mod path_set;
+mod signals;
+mod volume;
+
+/// The module `lanefs._lanefs`.
+#[pyo3::pymodule]
+mod _lanefs {
+    #[pymodule_export]
+    use crate::path_set::PathSet;
+    #[pymodule_export]
+    use crate::volume::Volume;
+
+    use lanefs::Code;
+    use numpy::{PyArray1, PyArrayMethods};
+    use pyo3::prelude::*;
+
+    /// Returns the number, the errno and the text of each result code.
+    #[pyfunction]
+    fn codes() -> Vec<(u8, i32, &'static str)> {
+        Code::ALL.iter().map(|code| (code.number(), code.errno(), code.text())).collect()
+    }
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // numpy's functions are looked up once. Later, in a call, a Ctrl-C during this would be a panic.
+        drop(PyArray1::<u8>::zeros(module.py(), 0, false).try_readwrite()?);
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

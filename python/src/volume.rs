@@ -1,0 +1,412 @@
+//! The class `lanefs._lanefs.Volume`: one call of the library each, with paths as bytes.
+
+use crate::batches::{self, ReadCall};
+use crate::columns::Columns;
+use crate::engine::{EngineChoice, OpenError, OpenVolume};
+use crate::error;
+use crate::handle::{Handle, HandleError, Recipe, Source};
+use crate::path_set::PathSet;
+use crate::signals::Signals;
+use lanefs::{
+    Access, Attr, ByteRange, Caller, DirEntry, FileKind, Ino, MkdirAll, RenameMode, ResolveOptions, SetAttr,
+    Time, WriteMany,
+};
+use numpy::{IntoPyArray, PyArray1, PyReadwriteArray1};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// Entries in one read of a directory.
+const PAGE: usize = 4096;
+
+/// `ENODEV`, for an engine without its device.
+const NO_DEVICE: i32 = 19;
+
+const OWNER: &Caller = &Caller::OWNER;
+
+/// Bytes of many files, their offsets and codes.
+type ReadArrays<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
+
+/// Offsets of many files, and their codes.
+type LaidOut<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
+
+/// Numbers of a `stat`, and its times in nanoseconds since 1970.
+type StatNumbers = ([u64; 10], [i64; 4]);
+
+/// A volume, across forks of the process.
+#[pyclass(frozen, module = "lanefs._lanefs")]
+pub(crate) struct Volume {
+    /// Taken by `drop` only.
+    handle: Option<Handle>,
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        let handle = self.handle.take();
+        // Closing a volume waits for its device, and other threads go on meanwhile. At the end of the
+        // interpreter there are none.
+        let mut handle = Some(handle);
+        if Python::try_attach(|py| py.detach(|| drop(handle.take()))).is_none() {
+            drop(handle);
+        }
+    }
+}
+
+/// A call that has no answer.
+enum Failure {
+    Handle(HandleError),
+    Volume(lanefs::Error),
+}
+
+impl From<HandleError> for Failure {
+    fn from(error: HandleError) -> Self {
+        Failure::Handle(error)
+    }
+}
+
+impl From<lanefs::Error> for Failure {
+    fn from(error: lanefs::Error) -> Self {
+        Failure::Volume(error)
+    }
+}
+
+impl Volume {
+    fn open_recipe(py: Python<'_>, recipe: Recipe) -> PyResult<Self> {
+        let name = name_of(&recipe);
+        let handle = py.detach(|| Handle::open(recipe)).map_err(|error| open_error(error, &name))?;
+        Ok(Volume { handle: Some(handle) })
+    }
+
+    fn handle(&self) -> PyResult<&Handle> {
+        self.handle.as_ref().ok_or_else(closed)
+    }
+
+    /// Works with the volume, detached from the interpreter. An error is about `path`, where there is one.
+    pub(crate) fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        path: Option<&[u8]>,
+        work: impl FnOnce(&OpenVolume) -> lanefs::Result<T> + Send,
+    ) -> PyResult<T> {
+        let handle = self.handle()?;
+        let outcome = py.detach(|| -> Result<T, Failure> { Ok(work(&*handle.get()?)?) });
+        outcome.map_err(|failure| match failure {
+            Failure::Volume(error) => error::of(&error, path),
+            Failure::Handle(HandleError::Closed) => closed(),
+            Failure::Handle(HandleError::Forked) => PyRuntimeError::new_err(
+                "this process was forked from the one that opened the volume, and only a volume that was \
+                 opened from a path with mode 'r' opens itself anew; open it in this process",
+            ),
+            Failure::Handle(HandleError::Open(error)) => open_error(error, &name_of(handle.recipe())),
+        })
+    }
+
+    /// As [`with`](Self::with), for a long call that signals stop.
+    pub(crate) fn with_signals<T: Send>(
+        &self,
+        py: Python<'_>,
+        path: Option<&[u8]>,
+        work: impl FnOnce(&OpenVolume, &Signals) -> lanefs::Result<T> + Send,
+    ) -> PyResult<T> {
+        let signals = Signals::new();
+        let outcome = self.with(py, path, |open| work(open, &signals));
+        signals.finish()?;
+        outcome
+    }
+}
+
+#[pymethods]
+impl Volume {
+    /// Opens a volume: `mode` is r, r+, w or x.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        mode: &str,
+        size: Option<u64>,
+        engine: &str,
+        cache: Option<u64>,
+    ) -> PyResult<Self> {
+        let source = match (mode, size) {
+            ("r", None) => Source::Path(path, Access::Read),
+            ("r+", None) => Source::Path(path, Access::Write),
+            ("w" | "x", Some(size)) => Source::New(path, size, mode == "w"),
+            ("r" | "r+", Some(_)) => {
+                return Err(PyValueError::new_err("size is for a new volume, with mode 'w' or 'x'"));
+            }
+            ("w" | "x", None) => {
+                return Err(PyValueError::new_err("size is missing: the bytes of the new volume"));
+            }
+            _ => return Err(PyValueError::new_err(format!("mode is '{mode}'; it is 'r', 'r+', 'w' or 'x'"))),
+        };
+        Volume::open_recipe(py, Recipe { source, engine: engine_choice(engine)?, cache })
+    }
+
+    /// Makes a volume in memory.
+    #[staticmethod]
+    fn memory(py: Python<'_>, size: u64, engine: &str) -> PyResult<Self> {
+        let engine = engine_choice(engine)?;
+        Volume::open_recipe(py, Recipe { source: Source::Memory(size), engine, cache: None })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let handle = self.handle()?;
+        let name = name_of(handle.recipe());
+        py.detach(|| handle.close()).map_err(|error| error::of(&error, Some(&name)))
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.handle.as_ref().is_none_or(Handle::is_closed)
+    }
+
+    /// The name of the engine that answers batches now.
+    #[getter]
+    fn engine(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, None, |open| Ok(open.engine_name()))
+    }
+
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, None, |open| open.volume().sync())
+    }
+
+    /// Resolves paths into one array for each of the columns.
+    fn resolve<'py>(
+        &self,
+        py: Python<'py>,
+        paths: &Bound<'py, PathSet>,
+        columns: Vec<String>,
+        follow: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let paths = paths.get();
+        let mut columns = Columns::new(&columns, paths.view().len())?;
+        let options = ResolveOptions { follow, ..ResolveOptions::default() };
+        self.with_signals(py, None, |open, signals| {
+            batches::resolve(open, &options, paths.view(), &mut columns, signals)
+        })?;
+        columns.into_arrays(py)
+    }
+
+    /// Reads files, or the range of each from `starts` on with a length of `lens`.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        paths: &Bound<'py, PathSet>,
+        ranges: Option<Vec<(u64, u64)>>,
+        threads: usize,
+    ) -> PyResult<ReadArrays<'py>> {
+        let (paths, ranges) = (paths.get(), byte_ranges(ranges));
+        let all = self.with_signals(py, None, |open, signals| {
+            let (volume, paths, ranges) = (open.volume(), paths.view(), ranges.as_deref());
+            ReadCall { volume, paths, ranges, threads, signals }.read()
+        })?;
+        Ok((all.bytes.into_pyarray(py), all.offsets.into_pyarray(py), all.codes.into_pyarray(py)))
+    }
+
+    /// As `read`, into memory that an array has. No other thread may use it meanwhile.
+    fn read_into<'py>(
+        &self,
+        py: Python<'py>,
+        paths: &Bound<'py, PathSet>,
+        mut buffer: PyReadwriteArray1<'py, u8>,
+        ranges: Option<Vec<(u64, u64)>>,
+        threads: usize,
+    ) -> PyResult<LaidOut<'py>> {
+        let (paths, ranges) = (paths.get(), byte_ranges(ranges));
+        let memory = buffer.as_slice_mut().map_err(|_| PyValueError::new_err("buffer is not contiguous"))?;
+        let all = self.with_signals(py, None, |open, signals| {
+            let (volume, paths, ranges) = (open.volume(), paths.view(), ranges.as_deref());
+            ReadCall { volume, paths, ranges, threads, signals }.read_into(memory)
+        })?;
+        Ok((all.offsets.into_pyarray(py), all.codes.into_pyarray(py)))
+    }
+
+    /// Makes files, and returns the code of each.
+    fn write_many<'py>(
+        &self,
+        py: Python<'py>,
+        paths: &Bound<'py, PathSet>,
+        data: &Bound<'py, PyBytes>,
+        offsets: Vec<u64>,
+        mode: u16,
+        make_directories: bool,
+    ) -> PyResult<Bound<'py, PyArray1<u8>>> {
+        let (paths, data) = (paths.get(), data.as_bytes());
+        let make_directories = make_directories.then_some(0o755);
+        let options = WriteMany { perm: mode, make_directories, ..WriteMany::default() };
+        let codes = self.with_signals(py, None, |open, signals| {
+            batches::write_many(open.volume(), &options, paths.view(), data, &offsets, signals)
+        })?;
+        Ok(codes.into_pyarray(py))
+    }
+
+    /// Makes a file with this content, or replaces the content of a file.
+    fn write(&self, py: Python<'_>, path: &[u8], data: &[u8]) -> PyResult<()> {
+        self.with(py, Some(path), |open| open.volume().write_file(path, data).map(drop))
+    }
+
+    fn stat(&self, py: Python<'_>, path: &[u8], follow: bool) -> PyResult<StatNumbers> {
+        self.with(py, Some(path), |open| {
+            let volume = open.volume();
+            let attr = if follow { volume.resolve(path) } else { volume.resolve_no_follow(path) };
+            attr.map(|attr| stat_numbers(&attr))
+        })
+    }
+
+    /// Lists the names of a directory, and the types of the entries.
+    fn list(&self, py: Python<'_>, path: &[u8]) -> PyResult<(Vec<OsString>, Vec<u8>)> {
+        let entries = self.with_signals(py, Some(path), |open, signals| {
+            let (volume, dir) = (open.volume(), open.volume().resolve(path)?.ino);
+            let (mut entries, mut cookie) = (Vec::<DirEntry>::new(), 0);
+            loop {
+                let page = volume.readdir(OWNER, dir, cookie, PAGE)?;
+                cookie = page.last().map_or(cookie, |entry| entry.cookie);
+                let is_last = page.is_empty() || signals.raised();
+                entries.extend(page);
+                if is_last {
+                    return Ok(entries);
+                }
+            }
+        })?;
+        let kinds = entries.iter().map(|entry| entry.kind as u8).collect();
+        Ok((entries.into_iter().map(|entry| OsString::from_vec(entry.name)).collect(), kinds))
+    }
+
+    fn mkdir(&self, py: Python<'_>, path: &[u8], mode: u16) -> PyResult<()> {
+        self.in_parent(py, path, |open, dir, name| open.volume().mkdir(OWNER, dir, name, mode).map(drop))
+    }
+
+    fn makedirs(&self, py: Python<'_>, path: &[u8], mode: u16) -> PyResult<()> {
+        let options = MkdirAll { perm: mode, ..MkdirAll::default() };
+        self.with(py, Some(path), |open| open.volume().mkdir_all_with(&options, path).map(drop))
+    }
+
+    fn remove(&self, py: Python<'_>, path: &[u8]) -> PyResult<()> {
+        self.in_parent(py, path, |open, dir, name| open.volume().unlink(OWNER, dir, name))
+    }
+
+    fn rmdir(&self, py: Python<'_>, path: &[u8]) -> PyResult<()> {
+        self.in_parent(py, path, |open, dir, name| open.volume().rmdir(OWNER, dir, name))
+    }
+
+    /// Removes a file, or a directory with its whole content.
+    fn remove_all(&self, py: Python<'_>, path: &[u8]) -> PyResult<()> {
+        self.with_signals(py, Some(path), |open, signals| {
+            let volume = open.volume();
+            let (dir, name) = volume.resolve_parent(path)?;
+            let stopped = volume.remove_all_with(OWNER, dir, name, |_, done| match done {
+                Ok(()) if signals.raised() => Err(None),
+                Ok(()) => Ok(()),
+                Err(error) => Err(Some(error)),
+            });
+            stopped.or_else(|error| error.map_or(Ok(()), Err))
+        })
+    }
+
+    /// Renames; with `replace` in place of an existing file or empty directory.
+    fn rename(&self, py: Python<'_>, from: &[u8], to: &[u8], replace: bool) -> PyResult<()> {
+        let mode = if replace { RenameMode::Replace } else { RenameMode::NoReplace };
+        self.with(py, Some(from), |open| {
+            let volume = open.volume();
+            let ((dir, name), (new_dir, new_name)) =
+                (volume.resolve_parent(from)?, volume.resolve_parent(to)?);
+            volume.rename(OWNER, dir, name, new_dir, new_name, mode)
+        })
+    }
+
+    fn symlink(&self, py: Python<'_>, target: &[u8], path: &[u8]) -> PyResult<()> {
+        self.in_parent(py, path, |open, dir, name| open.volume().symlink(OWNER, dir, name, target).map(drop))
+    }
+
+    fn readlink(&self, py: Python<'_>, path: &[u8]) -> PyResult<OsString> {
+        let read = |open: &OpenVolume| open.volume().readlink(open.volume().resolve_no_follow(path)?.ino);
+        self.with(py, Some(path), read).map(OsString::from_vec)
+    }
+
+    fn chmod(&self, py: Python<'_>, path: &[u8], mode: u16) -> PyResult<()> {
+        self.set(py, path, SetAttr { perm: Some(mode & 0o7777), ..SetAttr::default() })
+    }
+
+    /// Sets the times of access and of the last change, in nanoseconds since 1970.
+    fn utime(&self, py: Python<'_>, path: &[u8], atime_ns: i64, mtime_ns: i64) -> PyResult<()> {
+        let (atime, mtime) = (Some(Time(atime_ns)), Some(Time(mtime_ns)));
+        self.set(py, path, SetAttr { atime, mtime, ..SetAttr::default() })
+    }
+}
+
+impl Volume {
+    /// Changes a name in the directory of a path.
+    fn in_parent(
+        &self,
+        py: Python<'_>,
+        path: &[u8],
+        work: impl FnOnce(&OpenVolume, Ino, &[u8]) -> lanefs::Result<()> + Send,
+    ) -> PyResult<()> {
+        self.with(py, Some(path), |open| {
+            let (dir, name) = open.volume().resolve_parent(path)?;
+            work(open, dir, name)
+        })
+    }
+
+    fn set(&self, py: Python<'_>, path: &[u8], set: SetAttr) -> PyResult<()> {
+        self.with(py, Some(path), |open| {
+            let ino = open.volume().resolve(path)?.ino;
+            open.volume().setattr(OWNER, ino, &set).map(drop)
+        })
+    }
+}
+
+/// The name of a volume for messages.
+fn name_of(recipe: &Recipe) -> Vec<u8> {
+    match &recipe.source {
+        Source::Path(path, _) | Source::New(path, ..) => path.clone().into_os_string().into_vec(),
+        Source::Memory(_) => b"memory".to_vec(),
+    }
+}
+
+fn engine_choice(name: &str) -> PyResult<EngineChoice> {
+    match name {
+        "auto" => Ok(EngineChoice::Auto),
+        "cpu" => Ok(EngineChoice::Cpu),
+        "gpu" => Ok(EngineChoice::Gpu),
+        other => Err(PyValueError::new_err(format!("engine is '{other}'; it is 'auto', 'cpu' or 'gpu'"))),
+    }
+}
+
+fn closed() -> PyErr {
+    PyValueError::new_err("the volume is closed")
+}
+
+fn open_error(error: OpenError, name: &[u8]) -> PyErr {
+    match error {
+        OpenError::Volume(error) => error::of(&error, Some(name)),
+        OpenError::Gpu(error) => {
+            error::with_errno(NO_DEVICE, format!("{error} (engine='cpu' gives the same answers)"), None)
+        }
+    }
+}
+
+fn byte_ranges(ranges: Option<Vec<(u64, u64)>>) -> Option<Vec<ByteRange>> {
+    Some(ranges?.into_iter().map(|(offset, len)| ByteRange { offset, len }).collect())
+}
+
+/// The numbers of a `stat`, in the order that `lanefs.Stat` has.
+pub(crate) fn stat_numbers(attr: &Attr) -> StatNumbers {
+    let is_device = matches!(attr.kind, FileKind::CharDevice | FileKind::BlockDevice);
+    let numbers = [
+        attr.mode().into(),
+        attr.ino.0,
+        attr.links.into(),
+        attr.uid.into(),
+        attr.gid.into(),
+        attr.size,
+        attr.blocks,
+        if is_device { attr.rdev } else { 0 },
+        attr.kind as u64,
+        attr.generation.into(),
+    ];
+    (numbers, [attr.atime.0, attr.mtime.0, attr.ctime.0, attr.btime.0])
+}

@@ -1,0 +1,177 @@
+"""Opening and closing, and calls with one path."""
+
+import errno
+import os
+import pickle
+import stat
+
+import pytest
+
+import lanefs
+from conftest import FILES, MIB
+
+
+def test_modes_make_open_and_replace_a_volume(tmp_path):
+    path = tmp_path / "v.lane"
+    with lanefs.Volume.open(path, "x", size=16 * MIB) as volume:
+        volume.write_file("/a", b"first")
+    with pytest.raises(OSError, match="exists already"):
+        lanefs.Volume.open(path, "x", size=16 * MIB)
+    with lanefs.Volume.open(path, "r+") as volume:
+        assert volume.read_file("/a") == b"first"
+        volume.write_file("/a", b"second")
+    with lanefs.Volume.open(str(path)) as volume, lanefs.Volume.open(path, "r") as other:
+        assert volume.read_file("/a") == other.read_file("a") == b"second"
+        with pytest.raises(OSError) as refused:
+            volume.write_file("/a", b"third")
+        assert (refused.value.errno, refused.value.filename) == (errno.EROFS, "/a")
+    with lanefs.Volume.open(path, "w", size=16 * MIB) as volume:
+        assert volume.listdir("/") == []
+
+
+def test_a_volume_that_cannot_be_opened_is_named(tmp_path):
+    missing = tmp_path / "no.lane"
+    with pytest.raises(FileNotFoundError) as refused:
+        lanefs.Volume.open(missing)
+    assert refused.value.filename == str(missing)
+    other = tmp_path / "other"
+    other.write_bytes(b"x" * 65536)
+    with pytest.raises(OSError, match="not a LaneFS volume"):
+        lanefs.Volume.open(other)
+
+
+def test_a_second_writer_is_refused(image):
+    with lanefs.Volume.open(image, "r+"):
+        with pytest.raises(OSError, match="in use"):
+            lanefs.Volume.open(image, "r+")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"mode": "rw"}, "mode"),
+        ({"mode": "x"}, "size"),
+        ({"mode": "r", "size": MIB}, "size"),
+        ({"engine": "abacus"}, "engine"),
+    ],
+)
+def test_a_bad_argument_is_named(image, arguments, named):
+    with pytest.raises(ValueError, match=named):
+        lanefs.Volume.open(image, **arguments)
+
+
+def test_a_closed_volume_refuses_every_call(volume):
+    assert not volume.closed
+    volume.close()
+    volume.close()
+    assert volume.closed and "closed" in repr(volume)
+    for call in (lambda: volume.read(["/top"]), lambda: volume.stat("/top"), volume.listdir, volume.sync):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+
+
+def test_attributes_are_those_of_the_file(volume):
+    attributes = volume.stat("/data/a.txt")
+    assert stat.S_ISREG(attributes.st_mode) and attributes.is_file() and not attributes.is_dir()
+    assert (attributes.st_size, attributes.st_nlink, attributes.kind) == (10, 1, lanefs.Kind.FILE)
+    volume.utime("/data/a.txt", ns=(5, -7))
+    volume.chmod("/data/a.txt", 0o600)
+    attributes = volume.stat("/data/a.txt")
+    assert (attributes.st_atime_ns, attributes.st_mtime_ns) == (5, -7)
+    assert stat.S_IMODE(attributes.st_mode) == 0o600
+    assert volume.stat("/data").is_dir()
+    assert volume.stat("/data/link").st_size == 10
+    assert volume.stat("/data/link", follow=False).kind == lanefs.Kind.SYMLINK
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "number", "path"),
+    [
+        (lambda v: v.stat("/no"), FileNotFoundError, errno.ENOENT, "/no"),
+        (lambda v: v.stat("/top/x"), NotADirectoryError, errno.ENOTDIR, "/top/x"),
+        (lambda v: v.read_file("/data"), IsADirectoryError, errno.EISDIR, "/data"),
+        (lambda v: v.mkdir("/data"), FileExistsError, errno.EEXIST, "/data"),
+        (lambda v: v.rmdir("/data"), OSError, errno.ENOTEMPTY, "/data"),
+        (lambda v: v.listdir("/top"), NotADirectoryError, errno.ENOTDIR, "/top"),
+        (lambda v: v.remove(b"/\xff"), FileNotFoundError, errno.ENOENT, "/\udcff"),
+        (lambda v: v.rename("/top", "/data/a.txt"), FileExistsError, errno.EEXIST, "/top"),
+    ],
+)
+def test_an_error_has_its_class_its_errno_and_its_file(volume, call, kind, number, path):
+    with pytest.raises(kind) as refused:
+        call(volume)
+    assert (refused.value.errno, refused.value.filename) == (number, path)
+
+
+def test_the_tree_can_be_changed(volume):
+    volume.makedirs("/new/er")
+    volume.rename("/top", "/new/er/top")
+    volume.replace("/new/er/top", "/data/a.txt")
+    assert volume.read_file("/data/a.txt") == b"x" and not volume.exists("/top")
+    assert volume.readlink("/data/link") == "a.txt"
+    volume.rmdir("/new/er")
+    volume.remove("/data/link")
+    volume.rmtree("/data")
+    assert volume.listdir() == ["new"]
+
+
+def test_names_that_are_no_unicode_go_and_come_back(volume):
+    name = b"/\xff\xfe"
+    volume.write_file(name, b"odd")
+    assert os.fsdecode(name[1:]) in volume.listdir()
+    assert volume.read([os.fsdecode(name)]).to_bytes() == volume.read([name]).to_bytes() == [b"odd"]
+
+
+def test_a_walk_is_that_of_the_standard_library(volume, tmp_path):
+    for path, content in FILES.items():
+        (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path[1:]).write_bytes(content)
+    (tmp_path / "data/link").symlink_to("a.txt")
+
+    def as_set(walk, top):
+        return [(os.path.relpath(path, top), sorted(dirs), sorted(files)) for path, dirs, files in walk]
+
+    for topdown in (True, False):
+        expected = as_set(os.walk(tmp_path, topdown=topdown), tmp_path)
+        assert as_set(volume.walk("/", topdown=topdown), "/") == expected
+    pruned = []
+    for path, directories, _ in volume.walk("/"):
+        pruned.append(path)
+        directories.clear()
+    assert pruned == ["/"]
+
+
+def test_a_walk_tells_of_directories_that_it_cannot_list(volume):
+    errors = []
+    assert list(volume.walk("/no", onerror=errors.append)) == []
+    assert [error.filename for error in errors] == ["/no"]
+
+
+def test_a_deep_tree_is_walked(volume):
+    deep = "/d" * 3000
+    volume.makedirs(deep)
+    assert sum(1 for path, _, _ in volume.walk("/d")) == 3000
+
+
+def test_a_pickled_volume_opens_itself_again(image):
+    with lanefs.Volume.open(image) as volume:
+        again = pickle.loads(pickle.dumps(volume))
+        with again:
+            assert again.read_file("/top") == b"x"
+    with lanefs.Volume.open(image, "w", size=16 * MIB) as volume:
+        opened = volume.__reduce__()
+    # The pickle of a new volume opens it, and does not make it anew.
+    assert opened[1][1] == "r+"
+
+
+def test_a_volume_in_memory_cannot_be_pickled(volume):
+    with pytest.raises(TypeError, match="memory"):
+        pickle.dumps(volume)
+
+
+def test_changes_are_durable_after_the_last_reference_is_gone(image):
+    volume = lanefs.Volume.open(image, "r+")
+    volume.write_file("/late", b"late")
+    del volume
+    with lanefs.Volume.open(image) as volume:
+        assert volume.read_file("/late") == b"late"
