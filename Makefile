@@ -66,6 +66,8 @@ test: setup lint ## set-up, lints, every test, documentation
 	@$(CARGO) test -p lanefs-sync --features shuttle --locked
 	@echo "==> test: the store under a schedule explorer"
 	@$(CARGO) test -p lanefs-store --features shuttle --lib --locked schedules
+	@echo "==> test: the epoch reader under a schedule explorer"
+	@$(CARGO) test -p lanefs --features shuttle --lib --locked schedules
 	@echo "==> test: the heap under a schedule explorer"
 	@$(CARGO) test -p lanefs-alloc --features shuttle --lib --locked schedules
 	@echo "==> test: documentation without a warning"

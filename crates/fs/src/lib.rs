@@ -3,7 +3,7 @@
 //! This crate is the CPU engine and the library that programs use. A [`Volume`] has calls at two levels: by
 //! inode number and single name ([`Volume::lookup`], [`Volume::create_file`], ...), and by path
 //! ([`Volume::resolve`], [`Volume::write_file`], ...). [`Volume::resolve_batch`] resolves millions of paths,
-//! and [`Volume::read_files`] reads their contents.
+//! [`Volume::read_files`] reads their contents, and an [`EpochReader`] reads ahead in the order of an epoch.
 //!
 //! ```
 //! use lanefs::{Code, CreateOptions, ResolveOptions, Volume};
@@ -35,7 +35,7 @@
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
-//! | calls by path | `by_path`, `tree`, `batch`, `read_files`, [`bulk`], `write_many` |
+//! | calls by path | `by_path`, `tree`, `batch`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
 //! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
 //!
@@ -68,6 +68,7 @@ mod data;
 mod dir;
 mod dir_table;
 mod edit;
+mod epoch_reader;
 mod error;
 mod extent;
 mod file_system;
@@ -118,6 +119,7 @@ mod xattr;
 pub use check::{CheckOptions, CheckReport, Finding};
 pub use columns::{ANSWER_BLOCK, AnswerBlock, Column, Columns, ColumnsMut, Resolutions, Rows};
 pub use dir_table::DirectoryTableStats;
+pub use epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
 pub use error::{Error, Result};
 pub use file_system::FileSystem;
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};

@@ -13,11 +13,12 @@ use fixture::{
     EIO, ENODEV, Query, base_image, blocks_with, data_blocks, device, fsck, is_device_error, open, queries,
     reopened, right_answer, run_all,
 };
-use lanefs::{Access, Code, Error, MemoryDevice, Volume};
+use lanefs::{Access, Code, EpochOptions, EpochReader, Error, MemoryDevice, PathSet, Volume};
 use lanefs_testkit::faulty::{AccessKind, Faults, Rule};
 use lanefs_testkit::seeded::Seeded;
 use lanefs_testkit::steps::tree_of_volume;
 use lanefs_testkit::watchdog::Watchdog;
+use std::sync::Arc;
 
 #[test]
 fn a_read_that_fails_once_is_an_error_once_and_right_the_next_time() {
@@ -247,6 +248,61 @@ fn batches_of_paths_report_the_device_too() {
     faults.clear();
     let answers = volume.resolve_batch(&lanefs::ResolveOptions::default(), &paths).expect("resolve");
     assert!(answers.iter().all(|answer| answer.code == Code::Success), "{answers:?}");
+}
+
+/// Paths of an epoch, each file many times, and the contents of the files.
+fn files_of_an_epoch() -> (Arc<PathSet>, Vec<Vec<u8>>) {
+    let content = |look| if let Query::Content(path) = look { Some(path) } else { None };
+    let names: Vec<String> = queries().into_iter().filter_map(content).collect();
+    let healthy = open(&device(base_image()), &Faults::new()).expect("open");
+    let contents = names.iter().map(|name| healthy.read_file(name).expect("read")).collect();
+    (Arc::new((0..40).flat_map(|_| &names).collect()), contents)
+}
+
+#[test]
+fn epochs_report_the_device_in_order_and_come_to_an_end() {
+    let watchdog = Watchdog::new("epochs");
+    let (paths, contents) = files_of_an_epoch();
+    let (mut failed_files, mut failed_epochs) = (0, 0);
+    for (round, rule) in [Rule::read_error(), Rule::read_error().times(1), Rule::gone()].iter().enumerate() {
+        for after in 0..40 {
+            watchdog.at(|| format!("round {round}, after {after}"));
+            let faults = Faults::new();
+            let volume = Arc::new(open(&device(base_image()), &faults).expect("open"));
+            faults.add(rule.clone().after(after));
+            let mut row = 0;
+            while row < paths.len() {
+                let options =
+                    EpochOptions { batch: 13, memory: 100_000, start: row as u64, ..Default::default() };
+                let mut reader = EpochReader::new(volume.clone(), paths.clone(), options).expect("start");
+                for batch in reader.by_ref() {
+                    let batch = match batch {
+                        Ok(batch) => batch,
+                        Err(error) => {
+                            let errno = if round < 2 { EIO } else { ENODEV };
+                            assert!(is_device_error(&error, errno, &faults), "{error}");
+                            failed_epochs += 1;
+                            continue;
+                        }
+                    };
+                    for (file, got) in batch.rows().iter().zip(batch.contents().iter()) {
+                        assert_eq!(*file as usize, row, "out of order");
+                        match got {
+                            Ok(bytes) => assert!(bytes == contents[row % contents.len()], "file {row}"),
+                            Err(code) => assert_eq!(code, Code::Io, "file {row}"),
+                        }
+                        failed_files += usize::from(got.is_err());
+                        row += 1;
+                    }
+                }
+                assert_eq!(reader.position(), row as u64);
+                // An epoch that ended too early continues when the device works again.
+                faults.clear();
+            }
+            run_all(&volume);
+        }
+    }
+    assert!(failed_files > 10 && failed_epochs > 10, "{failed_files} files, {failed_epochs} epochs failed");
 }
 
 /// Makes one in four of the first few hundred reads fail.

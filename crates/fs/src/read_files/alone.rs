@@ -4,8 +4,8 @@
 //! own, and the inode's version shows that all pieces belong to one state of the file: a writer of the
 //! content locks the inode.
 
+use super::batch::FileBatch;
 use super::contents::Late;
-use super::options::ByteRange;
 use super::planned::{PlannedFile, State};
 use crate::attempt::Core;
 use crate::by_path::MAX_WHOLE;
@@ -16,7 +16,7 @@ use crate::ops;
 use crate::perm::{READ, access};
 use crate::resolve::{self, Start};
 use crate::shared::Shared;
-use crate::types::{Caller, Ino};
+use crate::types::{Ino, ResolveOptions};
 use crate::writer::Writer;
 use lanefs_format::Code;
 use lanefs_store::{Closed, Version};
@@ -26,12 +26,6 @@ pub(super) const PIECE: usize = 1 << 20;
 
 /// Attempts at a file before changes are stopped while it is read.
 const ATTEMPTS: usize = 8;
-
-/// A file, by the inode or by the path that the caller gave.
-pub(super) enum Target<'t> {
-    Inode(Ino),
-    Path(&'t Start<'t>, &'t [u8]),
-}
 
 /// A state of a file.
 struct Found {
@@ -48,9 +42,9 @@ enum Mode<'c, 's> {
 }
 
 /// Reads one file of a batch.
-pub(super) fn read_alone(shared: &Shared, who: &Caller, target: &Target<'_>, file: &mut PlannedFile<'_>) {
+pub(super) fn read_alone(batch: &FileBatch<'_>, file: &mut PlannedFile<'_>) {
     let mut own = Vec::new();
-    let done = read(shared, who, target, file.range, file.out, &mut own);
+    let done = read(batch, file, &mut own);
     let late = |code, bytes| State::Late(Late { row: file.row, code, bytes });
     file.state = match done {
         Ok(true) => State::Done,
@@ -59,38 +53,38 @@ pub(super) fn read_alone(shared: &Shared, who: &Caller, target: &Target<'_>, fil
     };
 }
 
-/// Reads a file into `out`, and returns true; or, where its length is another, into `own`.
-fn read(
-    shared: &Shared,
-    who: &Caller,
-    target: &Target<'_>,
-    range: ByteRange,
-    out: &mut [u8],
-    own: &mut Vec<u8>,
-) -> Result<bool> {
+/// Reads a file into its place, and returns true; or, where its length is another, into `own`.
+fn read(batch: &FileBatch<'_>, file: &mut PlannedFile<'_>, own: &mut Vec<u8>) -> Result<bool> {
+    let shared = &batch.volume.shared;
     let mut attempt = 0;
     loop {
         // (Blocks are evicted meanwhile, which other readers must see.)
         let closed = (attempt >= ATTEMPTS).then(|| shared.state.gate.close_to_change(&shared.state.store));
         let mode = closed.as_ref().map_or(Mode::Optimistic, Mode::Alone);
-        let found = mode.run(shared, |core| find(core, who, target, range))?;
-        let is_same = found.len == out.len() as u64;
-        let memory = if is_same { &mut *out } else { room(own, found.len)? };
-        if read_state(shared, &mode, &found, range.offset, memory)? {
+        let found = mode.run(shared, |core| find(core, batch, file))?;
+        let is_same = found.len == file.out.len() as u64;
+        let memory = if is_same { &mut *file.out } else { room(own, found.len)? };
+        if read_state(batch, &mode, &found, file.range.offset, memory)? {
             return Ok(is_same);
         }
         attempt += 1;
     }
 }
 
-fn find(core: &Core<'_>, who: &Caller, target: &Target<'_>, range: ByteRange) -> Outcome<Found> {
-    let ino = match *target {
-        Target::Inode(ino) => ino,
-        Target::Path(start, path) => Ino(resolve::resolve(core, start, path)?.0),
+/// Finds a file by its path, or by its number where it has none.
+fn find(core: &Core<'_>, batch: &FileBatch<'_>, file: &PlannedFile<'_>) -> Outcome<Found> {
+    let ResolveOptions { base, follow, caller: who, .. } = &batch.options.resolve;
+    let ino = match file.path {
+        None => file.ino,
+        Some((path, _)) => {
+            let root = batch.volume.root().0;
+            let start = Start { root, base: base.map_or(root, |ino| ino.0), follow: *follow, who };
+            Ino(resolve::resolve(core, &start, path)?.0)
+        }
     };
     let node = ops::regular(core, ino)?;
     access(core, who, &node, READ)?;
-    let len = range.within(node.size());
+    let len = file.range.within(node.size());
     if len > MAX_WHOLE {
         return Err(Code::FileTooLarge.into());
     }
@@ -109,16 +103,20 @@ fn room(own: &mut Vec<u8>, len: u64) -> Result<&mut [u8]> {
 
 /// Reads a file as it was found. Returns false where it has changed since.
 fn read_state(
-    shared: &Shared,
+    batch: &FileBatch<'_>,
     mode: &Mode<'_, '_>,
     found: &Found,
     offset: u64,
     memory: &mut [u8],
 ) -> Result<bool> {
+    let shared = &batch.volume.shared;
     let store = &shared.state.store;
     // A piece takes a small part of the cache, so that it is there as a whole.
     let piece = (store.stats().blocks_allowed as usize * 512).clamp(64 << 10, PIECE);
     for (i, part) in memory.chunks_mut(piece).enumerate() {
+        if batch.is_stopped() {
+            return Err(Code::Busy.into());
+        }
         let at = offset + (i * piece) as u64;
         let is_same = mode.run(shared, |core| {
             let node = Inode::load(core, found.ino.0)?;

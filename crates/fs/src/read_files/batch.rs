@@ -1,7 +1,8 @@
 //! One call: its arguments, and the threads that it may use.
 
-use super::options::{FileList, ReadFiles};
+use super::options::ReadFiles;
 use crate::volume::Volume;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Files that one thread takes at a time.
 pub(super) const TOGETHER: usize = 256;
@@ -12,13 +13,18 @@ const THREADS: usize = 8;
 const WAITING_THREADS: usize = 4;
 
 /// One call.
-pub(super) struct FileBatch<'b> {
-    pub(super) volume: &'b Volume,
-    pub(super) options: &'b ReadFiles<'b>,
-    pub(super) files: FileList<'b>,
+pub(crate) struct FileBatch<'b> {
+    pub(crate) volume: &'b Volume,
+    pub(crate) options: &'b ReadFiles<'b>,
+    /// Set where nobody wants the result any more: the work ends soon, and the files are not all read.
+    pub(crate) stop: Option<&'b AtomicBool>,
 }
 
 impl FileBatch<'_> {
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
     /// Threads for so many files, of which the fewest that pay for a thread are `least`.
     pub(super) fn threads(&self, files: usize, least: usize, waits: bool) -> usize {
         let threads = match self.options.threads {

@@ -26,7 +26,7 @@ impl Default for Memory<'_> {
 }
 
 /// The final content of a file that was not read as it was planned.
-pub(super) struct Late {
+pub(crate) struct Late {
     pub(super) row: usize,
     pub(super) code: Code,
     pub(super) bytes: Vec<u8>,
@@ -101,6 +101,11 @@ impl<'m> FileContents<'m> {
         (0..self.len()).map(|file| self.get(file).unwrap_or(Err(Code::Invalid)))
     }
 
+    /// Bytes of memory of its own.
+    pub(crate) fn capacity(&self) -> u64 {
+        if let Memory::Own(own) = &self.memory { own.capacity() as u64 } else { 0 }
+    }
+
     /// Forgets the files, and keeps the memory.
     pub fn clear(&mut self) {
         self.offsets.clear();
@@ -108,7 +113,7 @@ impl<'m> FileContents<'m> {
     }
 
     /// Makes room for files of these lengths, and lends the memory: file after file, without a gap.
-    pub(super) fn lay_out(&mut self, files: impl Iterator<Item = (Code, u64)>) -> Result<&mut [u8]> {
+    pub(crate) fn lay_out(&mut self, files: impl Iterator<Item = (Code, u64)>) -> Result<&mut [u8]> {
         self.clear();
         let mut end = 0u64;
         self.offsets.push(0);
@@ -125,7 +130,7 @@ impl<'m> FileContents<'m> {
     }
 
     /// Puts the files in place that were not read as planned: those behind them move.
-    pub(super) fn replace(&mut self, late: &[Late]) -> Result<()> {
+    pub(crate) fn replace(&mut self, late: &[Late]) -> Result<()> {
         if late.is_empty() {
             return Ok(());
         }
@@ -182,7 +187,7 @@ impl Memory<'_> {
                     if !keep {
                         own.clear();
                     }
-                    own.try_reserve(wanted - own.len()).map_err(|_| too_much())?;
+                    own.try_reserve_exact(wanted - own.len()).map_err(|_| too_much())?;
                     own.resize(wanted, 0);
                 }
                 Ok(own)

@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 
 /// A file as it was found.
 #[derive(Clone, Copy)]
-pub(super) struct Located {
-    pub(super) code: Code,
+pub(crate) struct Located {
+    pub(crate) code: Code,
     pub(super) generation: u32,
     pub(super) ino: Ino,
-    pub(super) len: u64,
+    pub(crate) len: u64,
 }
 
 impl Located {
@@ -27,6 +27,12 @@ impl Located {
     fn new(ino: Ino, generation: u32, len: u64) -> Self {
         let code = if len > MAX_WHOLE { Code::FileTooLarge } else { Code::Success };
         Located { code, generation, ino, len: if len > MAX_WHOLE { 0 } else { len } }
+    }
+
+    /// A file of this length, for tests of schedules.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(crate) fn of_len(len: u64) -> Self {
+        Located::new(Ino(0), 0, len)
     }
 
     fn failed(code: Code) -> Self {
@@ -61,13 +67,13 @@ impl Rows for LocatedRows<'_> {
 
 impl FileBatch<'_> {
     /// Finds all files and their sizes.
-    pub(super) fn locate(&self) -> Result<Vec<Located>> {
-        let mut located = vec![Located::NOT_YET; self.files.len()];
+    pub(crate) fn locate(&self, files: FileList<'_>) -> Result<Vec<Located>> {
+        let mut located = vec![Located::NOT_YET; files.len()];
         let threads = self.threads(located.len(), 4 * TOGETHER, false);
         let size = located.len().div_ceil(threads).max(1);
         let failure = Mutex::new(None);
         in_threads(threads, located.chunks_mut(size).enumerate(), |(i, part)| {
-            if let Err(error) = self.locate_part(i * size, part) {
+            if let Err(error) = self.locate_part(files, i * size, part) {
                 failure.lock().get_or_insert(error);
             }
         });
@@ -77,9 +83,9 @@ impl FileBatch<'_> {
         }
     }
 
-    fn locate_part(&self, first: usize, list: &mut [Located]) -> Result<()> {
+    fn locate_part(&self, files: FileList<'_>, first: usize, list: &mut [Located]) -> Result<()> {
         let ranges = self.options.ranges.map(|ranges| &ranges[first..first + list.len()]);
-        match self.files {
+        match files {
             FileList::Paths(paths) => {
                 let paths = paths.slice(first..first + list.len());
                 self.volume.resolve_rows(&self.options.resolve, paths, &mut LocatedRows { list, ranges })?;

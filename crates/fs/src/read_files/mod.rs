@@ -32,12 +32,13 @@ mod tests;
 
 use crate::error::{Error, Result};
 use crate::volume::Volume;
-use batch::FileBatch;
+pub(crate) use batch::FileBatch;
 pub use contents::FileContents;
-use contents::Late;
+pub(crate) use contents::Late;
 use lanefs_format::Code;
+pub(crate) use locate::Located;
 pub use options::{ByteRange, FileList, ReadFiles};
-use planned::PlannedFile;
+pub(crate) use planned::PlannedFile;
 
 impl Volume {
     /// Reads many files, or a part of each, into one piece of memory, in the order asked for. Each file has
@@ -81,13 +82,11 @@ impl Volume {
             let what = format!("{} ranges for {} files", ranges.len(), files.len());
             return Err(Error::At { code: Code::Invalid, what });
         }
-        let batch = FileBatch { volume: self, options, files };
-        let located = batch.locate()?;
+        let batch = FileBatch { volume: self, options, stop: None };
+        let located = batch.locate(files)?;
         let memory = contents.lay_out(located.iter().map(|file| (file.code, file.len)))?;
-        let mut planned = batch.planned(&located, memory);
-        batch.copy_resident(&mut planned);
-        batch.fetch(&mut planned);
-        batch.read_rest(&mut planned);
+        let mut planned = batch.planned(files, &located, memory);
+        batch.read(&mut planned);
         let late: Vec<Late> = planned.into_iter().filter_map(PlannedFile::into_late).collect();
         contents.replace(&late)?;
         Ok(contents.codes().iter().filter(|code| **code == Code::Success).count())

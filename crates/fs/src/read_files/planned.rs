@@ -14,11 +14,11 @@ use lanefs_format::{BLOCK, inode as f};
 use lanefs_store::{BlockRange, Fault, Want};
 
 /// A file that was found, and its part of the memory.
-pub(super) struct PlannedFile<'b> {
+pub(crate) struct PlannedFile<'b> {
     pub(super) row: usize,
     pub(super) ino: Ino,
-    /// Generation of the inode, where a path led to it.
-    pub(super) generation: Option<u32>,
+    /// The path that led to the inode, and the inode's generation then; `None`: the caller gave the number.
+    pub(super) path: Option<(&'b [u8], u32)>,
     pub(super) range: ByteRange,
     /// As long as the file's bytes were when the file was found.
     pub(super) out: &'b mut [u8],
@@ -42,7 +42,7 @@ impl PlannedFile<'_> {
         let node = ops::regular(core, self.ino)?;
         access(core, who, &node, READ)?;
         let len = self.range.within(node.size());
-        let is_other = self.generation.is_some_and(|generation| generation != node.view.get(f::GENERATION));
+        let is_other = self.path.is_some_and(|(_, generation)| generation != node.view.get(f::GENERATION));
         if is_other || len != self.out.len() as u64 {
             return Ok(State::Open);
         }
@@ -56,7 +56,7 @@ impl PlannedFile<'_> {
     }
 
     /// The result where it is not the one that was planned.
-    pub(super) fn into_late(self) -> Option<Late> {
+    pub(crate) fn into_late(self) -> Option<Late> {
         if let State::Late(late) = self.state { Some(late) } else { None }
     }
 

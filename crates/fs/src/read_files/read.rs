@@ -1,14 +1,12 @@
 //! Reading the files that were found.
 
-use super::alone::{PIECE, Target, read_alone};
+use super::alone::{PIECE, read_alone};
 use super::batch::{FileBatch, TOGETHER};
 use super::locate::Located;
 use super::options::{FileList, range_of};
 use super::planned::{PlannedFile, State};
 use super::rounds::in_rounds;
-use crate::resolve::Start;
 use crate::threads::in_threads;
-use crate::types::ResolveOptions;
 use lanefs_format::{BLOCK, Code};
 use lanefs_store::{BlockRange, Want};
 use std::borrow::BorrowMut;
@@ -18,22 +16,40 @@ const WINDOW: u64 = 2048;
 
 impl FileBatch<'_> {
     /// Divides the memory among the files that were found.
-    pub(super) fn planned<'m>(&self, located: &[Located], mut memory: &'m mut [u8]) -> Vec<PlannedFile<'m>> {
+    pub(crate) fn planned<'m>(
+        &self,
+        files: FileList<'m>,
+        located: &[Located],
+        mut memory: &'m mut [u8],
+    ) -> Vec<PlannedFile<'m>> {
         let mut planned = Vec::with_capacity(located.len());
         for (row, file) in located.iter().enumerate().filter(|(_, file)| file.code == Code::Success) {
             let (out, rest) = memory.split_at_mut(file.len as usize);
             memory = rest;
-            let generation = matches!(self.files, FileList::Paths(_)).then_some(file.generation);
+            let path = match files {
+                FileList::Paths(paths) => Some((paths.get(row).unwrap_or(&[]), file.generation)),
+                FileList::Inodes(_) => None,
+            };
             let range = range_of(self.options.ranges, row);
-            planned.push(PlannedFile { row, ino: file.ino, generation, range, out, state: State::Open });
+            planned.push(PlannedFile { row, ino: file.ino, path, range, out, state: State::Open });
         }
         planned
     }
 
+    /// Reads the files that were found, which may be those of several batches.
+    pub(crate) fn read(&self, planned: &mut [PlannedFile<'_>]) {
+        self.copy_resident(planned);
+        self.fetch(planned);
+        self.read_rest(planned);
+    }
+
     /// Copies the files that are resident, and finds out what the others need.
-    pub(super) fn copy_resident(&self, planned: &mut [PlannedFile<'_>]) {
+    fn copy_resident(&self, planned: &mut [PlannedFile<'_>]) {
         let threads = self.threads(planned.len(), TOGETHER, false);
         in_threads(threads, planned.chunks_mut(TOGETHER), |part| {
+            if self.is_stopped() {
+                return;
+            }
             self.copy(part, |file, state| file.state = state);
         });
     }
@@ -55,7 +71,7 @@ impl FileBatch<'_> {
 
     /// Fetches what is missing, in the order of positions, and copies it. So much is fetched at a time that
     /// it takes a small part of the cache: it is still there when it is copied.
-    pub(super) fn fetch(&self, planned: &mut [PlannedFile<'_>]) {
+    fn fetch(&self, planned: &mut [PlannedFile<'_>]) {
         let mut missing: Vec<&mut PlannedFile<'_>> =
             planned.iter_mut().filter(|file| !file.missing().is_empty() && file.out.len() <= PIECE).collect();
         if missing.is_empty() {
@@ -67,6 +83,9 @@ impl FileBatch<'_> {
         let most = (allowed / 16 / threads as u64).clamp(16, WINDOW);
         let files = missing.len().div_ceil(threads);
         in_threads(threads, windows(&mut missing, most, files).into_iter(), |window| {
+            if self.is_stopped() {
+                return;
+            }
             let mut ranges: Vec<BlockRange> =
                 window.iter().flat_map(|file| file.missing()).copied().collect();
             ranges.sort_unstable_by_key(|range| range.first);
@@ -82,23 +101,14 @@ impl FileBatch<'_> {
     }
 
     /// Reads the files by themselves that are left.
-    pub(super) fn read_rest(&self, planned: &mut [PlannedFile<'_>]) {
+    fn read_rest(&self, planned: &mut [PlannedFile<'_>]) {
         let left: Vec<_> =
             planned.iter_mut().filter(|file| matches!(file.state, State::Open | State::Missing(_))).collect();
         if left.is_empty() {
             return;
         }
-        let ResolveOptions { base, follow, caller, .. } = &self.options.resolve;
-        let root = self.volume.root().0;
-        let start = Start { root, base: base.map_or(root, |ino| ino.0), follow: *follow, who: caller };
         let threads = self.threads(left.len(), 1, !self.volume.shared.state.store.is_memory());
-        in_threads(threads, left.into_iter(), |file| {
-            let target = match self.files {
-                FileList::Inodes(_) => Target::Inode(file.ino),
-                FileList::Paths(paths) => Target::Path(&start, paths.get(file.row).unwrap_or(&[])),
-            };
-            read_alone(&self.volume.shared, caller, &target, file);
-        });
+        in_threads(threads, left.into_iter(), |file| read_alone(self, file));
     }
 }
 
