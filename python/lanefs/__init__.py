@@ -10,6 +10,18 @@ used more than once.
 from lanefs._files import Files
 from lanefs._lanefs import PathSet, __version__
 from lanefs._lookup import COLUMNS, Kind, Lookup, Stat
+from lanefs._transfer import Counts, Report
 from lanefs._volume import Volume
 
-__all__ = ["COLUMNS", "Files", "Kind", "Lookup", "PathSet", "Stat", "Volume", "__version__"]
+__all__ = [
+    "COLUMNS",
+    "Counts",
+    "Files",
+    "Kind",
+    "Lookup",
+    "PathSet",
+    "Report",
+    "Stat",
+    "Volume",
+    "__version__",
+]

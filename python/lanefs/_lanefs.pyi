@@ -1,17 +1,42 @@
 """The compiled part of the package. Paths are bytes here."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PathSet", "Volume", "__version__", "codes"]
+__all__ = [
+    "OpenFile",
+    "PathSet",
+    "Volume",
+    "__version__",
+    "codes",
+    "export_host_tree",
+    "import_host_tree",
+]
 
 __version__: str
 
 def codes() -> list[tuple[int, int, str]]: ...
+def import_host_tree(
+    volume: Volume,
+    source: str | os.PathLike[str],
+    dest: bytes,
+    overwrite: bool,
+    one_file_system: bool,
+    threads: int | None,
+    progress: Callable[[list[int]], object] | None,
+) -> tuple[list[int], list[tuple[str, str]], list[str], float]: ...
+def export_host_tree(
+    volume: Volume,
+    source: bytes,
+    dest: str | os.PathLike[str],
+    overwrite: bool,
+    threads: int | None,
+    progress: Callable[[list[int]], object] | None,
+) -> tuple[list[int], list[tuple[str, str]], list[str], float]: ...
 @final
 class PathSet:
     """Many paths, which every call on a batch takes."""
@@ -65,3 +90,16 @@ class Volume:
     def readlink(self, path: bytes) -> str: ...
     def chmod(self, path: bytes, mode: int) -> None: ...
     def utime(self, path: bytes, atime_ns: int, mtime_ns: int) -> None: ...
+
+@final
+class OpenFile:
+    """A regular file, held open."""
+
+    @staticmethod
+    def open(volume: Volume, path: bytes, mode: str) -> OpenFile: ...
+    def read_into(self, offset: int, buffer: NDArray[np.uint8]) -> int: ...
+    def write(self, offset: int | None, data: bytes) -> int: ...
+    def size(self) -> int: ...
+    def truncate(self, size: int) -> None: ...
+    def sync(self) -> None: ...
+    def close(self) -> None: ...

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import fnmatch
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Literal, Union
+from typing import IO, Any, Literal, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lanefs import _lanefs
+from lanefs._file import open_file
 from lanefs._files import Files
 from lanefs._lanefs import PathSet
 from lanefs._lookup import Kind, Lookup, Stat, stat_of
+from lanefs._transfer import Counts, Report
 
 #: One path.
 Path = Union[str, bytes, "os.PathLike[str]"]
@@ -183,7 +188,7 @@ class Volume:
         codes = self._volume.write_many(paths, b"".join(pieces), offsets, mode, make_directories)
         return Files(paths, np.empty(0, np.uint8), np.zeros(len(paths) + 1, np.int64), codes).errors()
 
-    # One path.
+    # One path, and trees.
 
     def stat(self, path: Path, *, follow: bool = True) -> Stat:
         """The attributes of a file."""
@@ -243,6 +248,110 @@ class Volume:
                 waiting.append((path, (directories, others)))
             waiting.extend((os.path.join(path, name), None) for name in reversed(directories))
 
+    def open_file(
+        self,
+        path: Path,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """Opens a file with the arguments of Python's `open`: a buffered file object that can seek.
+
+        The file lives on until it is closed, also without a name. Objects that append do so at the end that
+        the file has then; two of them in two threads may write over each other.
+        """
+        return open_file(self._volume, path, mode, buffering, encoding, errors, newline)
+
+    def find(
+        self,
+        top: Path = "/",
+        *,
+        name: str | None = None,
+        kind: Kind | None = None,
+        min_size: int | None = None,
+        max_size: int | None = None,
+        newer_than_ns: int | None = None,
+        onerror: Callable[[OSError], object] | None = None,
+    ) -> Iterator[str]:
+        """Finds the paths below `top` that meet all conditions.
+
+        `name` is a pattern of `fnmatch`, for the last component. `min_size` and `max_size` are bytes, both
+        included; they and `newer_than_ns` (a last change after this time) are asked for in one batch for each
+        directory.
+        """
+        matches = re.compile(fnmatch.translate(name)).match if name is not None else None
+        needs_attributes = any(limit is not None for limit in (min_size, max_size, newer_than_ns))
+        low, high = min_size or 0, (1 << 63) if max_size is None else max_size
+        waiting = [os.fsdecode(top)]
+        while waiting:
+            path = waiting.pop()
+            try:
+                entries = self.entries(path)
+            except OSError as error:
+                if onerror is not None:
+                    onerror(error)
+                continue
+            below = [(os.path.join(path, entry), entry, is_kind) for entry, is_kind in entries]
+            waiting.extend(path for path, _, is_kind in below if is_kind == Kind.DIRECTORY)
+            found = [
+                path
+                for path, entry, is_kind in below
+                if (kind is None or is_kind == kind) and (matches is None or matches(entry))
+            ]
+            if needs_attributes:
+                answers = self.resolve(found, ["size", "mtime_ns"], follow=False)
+                fits = answers.exists & (answers.size >= low) & (answers.size <= high)
+                if newer_than_ns is not None:
+                    fits &= answers.mtime_ns > newer_than_ns
+                found = [path for path, fit in zip(found, fits.tolist()) if fit]
+            yield from found
+
+    async def aread(
+        self, paths: Paths, *, ranges: Sequence[tuple[int, int]] | None = None, threads: int = 0
+    ) -> Files:
+        """As `read`, in a thread beside the event loop. A task that is cancelled does not end the reading."""
+        return await asyncio.to_thread(self.read, paths, ranges=ranges, threads=threads)
+
+    # Trees of the host.
+
+    def import_tree(
+        self,
+        source: str | os.PathLike[str],
+        target: Path = "/",
+        *,
+        overwrite: bool = False,
+        one_file_system: bool = False,
+        threads: int | None = None,
+        progress: Callable[[Counts], object] | None = None,
+    ) -> Report:
+        """Imports a directory's content, or a file, with all attributes; then everything is durable.
+
+        The content of the directory `source` goes into the directory `target`. Files that cannot be read are
+        in the report. `progress` is called about ten times a second. Ctrl-C, and an exception of `progress`,
+        stop the import; every file imported so far is complete.
+        """
+        parts = _lanefs.import_host_tree(
+            self._volume, source, os.fsencode(target), overwrite, one_file_system, threads, _counting(progress)
+        )
+        return Report(Counts(*parts[0]), *parts[1:])
+
+    def export_tree(
+        self,
+        source: Path,
+        target: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        threads: int | None = None,
+        progress: Callable[[Counts], object] | None = None,
+    ) -> Report:
+        """Exports a directory's content, or a file, with all attributes to the host, as `import_tree`."""
+        parts = _lanefs.export_host_tree(
+            self._volume, os.fsencode(source), target, overwrite, threads, _counting(progress)
+        )
+        return Report(Counts(*parts[0]), *parts[1:])
+
     def mkdir(self, path: Path, mode: int = 0o755) -> None:
         """Makes a directory."""
         self._volume.mkdir(os.fsencode(path), mode)
@@ -295,6 +404,11 @@ class Volume:
 def _open_again(path: str, mode: Mode, engine: Engine, cache: int | None) -> Volume:
     """Opens a volume that was pickled."""
     return Volume.open(path, mode, engine=engine, cache=cache)
+
+
+def _counting(progress: Callable[[Counts], object] | None) -> Callable[[list[int]], object] | None:
+    """A function that gets the numbers of the library."""
+    return None if progress is None else lambda numbers: progress(Counts(*numbers))
 
 
 def _ranges(ranges: Sequence[tuple[int, int]] | None, paths: PathSet) -> list[tuple[int, int]] | None:

@@ -3,7 +3,7 @@
 use lanefs::{Code, Error};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 /// A path as Python names files: bytes that are no UTF-8 become surrogates.
@@ -35,4 +35,10 @@ pub(crate) fn of(error: &Error, path: Option<&[u8]>) -> PyErr {
         }
         _ => with_errno(error.errno(), error.to_string(), path),
     }
+}
+
+/// Returns the `OSError` of a transfer that did not start, or ended early.
+pub(crate) fn of_transfer(error: &lanefs_transfer::Error) -> PyErr {
+    let filename: Option<OsString> = None;
+    PyOSError::new_err((error.errno(), error.to_string(), filename))
 }

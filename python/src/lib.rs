@@ -13,22 +13,29 @@
 //! | `handle` | an open volume across `fork` |
 //! | `batches` | batches in pieces |
 //! | `volume` | the class for Python: one call each |
+//! | `file`, `transfer` | open files; import and export |
 
 mod arrow;
 mod batches;
 mod columns;
 mod engine;
 mod error;
+mod file;
 mod handle;
 mod path_set;
 mod signals;
+mod transfer;
 mod volume;
 
 /// The module `lanefs._lanefs`.
 #[pyo3::pymodule]
 mod _lanefs {
     #[pymodule_export]
+    use crate::file::OpenFile;
+    #[pymodule_export]
     use crate::path_set::PathSet;
+    #[pymodule_export]
+    use crate::transfer::{export_host_tree, import_host_tree};
     #[pymodule_export]
     use crate::volume::Volume;
 

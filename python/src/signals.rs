@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Least time between two looks for signals: each waits until no other thread runs Python code.
@@ -13,12 +14,19 @@ pub(crate) struct Signals {
     is_main: bool,
     last: Mutex<Instant>,
     error: Mutex<Option<PyErr>>,
+    /// There is an error.
+    is_raised: AtomicBool,
 }
 
 impl Signals {
     pub(crate) fn new() -> Self {
         let is_main = rustix::thread::gettid() == rustix::process::getpid();
-        Signals { is_main, last: Mutex::new(Instant::now()), error: Mutex::new(None) }
+        Signals {
+            is_main,
+            last: Mutex::new(Instant::now()),
+            error: Mutex::new(None),
+            is_raised: AtomicBool::new(false),
+        }
     }
 
     /// Runs the handlers of signals that have arrived. Returns true once one has raised an exception: the
@@ -32,13 +40,14 @@ impl Signals {
 
     /// True once an exception has been kept. Any thread may ask.
     pub(crate) fn is_raised(&self) -> bool {
-        self.error.lock().is_some()
+        self.is_raised.load(Ordering::Acquire)
     }
 
     /// Keeps an exception, which ends the call.
     pub(crate) fn keep(&self, outcome: PyResult<()>) {
         if let Err(error) = outcome {
             self.error.lock().get_or_insert(error);
+            self.is_raised.store(true, Ordering::Release);
         }
     }
 

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Entries in one read of a directory.
 const PAGE: usize = 4096;
@@ -25,7 +25,7 @@ const PAGE: usize = 4096;
 /// `ENODEV`, for an engine without its device.
 const NO_DEVICE: i32 = 19;
 
-const OWNER: &Caller = &Caller::OWNER;
+pub(crate) const OWNER: &Caller = &Caller::OWNER;
 
 /// Bytes of many files, their offsets and codes.
 type ReadArrays<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
@@ -78,6 +78,14 @@ impl Volume {
         let name = name_of(&recipe);
         let handle = py.detach(|| Handle::open(recipe)).map_err(|error| open_error(error, &name))?;
         Ok(Volume { handle: Some(handle) })
+    }
+
+    /// The file or device of the volume; none in memory.
+    pub(crate) fn image(&self) -> Option<&Path> {
+        match &self.handle.as_ref()?.recipe().source {
+            Source::Path(path, _) | Source::New(path, ..) => Some(path),
+            Source::Memory(_) => None,
+        }
     }
 
     fn handle(&self) -> PyResult<&Handle> {

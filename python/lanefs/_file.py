@@ -1,0 +1,144 @@
+"""Files of a volume as file objects."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import IO, Any
+
+import numpy as np
+
+from lanefs import _lanefs
+
+#: Bytes that a file object buffers.
+BUFFER = 128 << 10
+
+
+class RawFile(io.RawIOBase):
+    """An unbuffered file of a volume. Its position belongs to the object, which one thread uses at a time."""
+
+    def __init__(self, volume: _lanefs.Volume, path: str | bytes | os.PathLike[str], mode: str) -> None:
+        self._file = _lanefs.OpenFile.open(volume, os.fsencode(path), mode)
+        self._position = 0
+        self._reads = mode == "r" or "+" in mode
+        self._writes = mode != "r"
+        self._appends = mode.startswith("a")
+        self.name = os.fspath(path)
+        self.mode = mode
+        if self._appends:
+            self._position = self._file.size()
+
+    def readable(self) -> bool:
+        self._check()
+        return self._reads
+
+    def writable(self) -> bool:
+        self._check()
+        return self._writes
+
+    def seekable(self) -> bool:
+        self._check()
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self.readable():
+            raise io.UnsupportedOperation("not readable")
+        memory = np.frombuffer(buffer, np.uint8)
+        got = self._file.read_into(self._position, memory)
+        self._position += got
+        return got
+
+    def readall(self) -> bytes:
+        content = bytearray(max(self._file.size() - self._position, 0))
+        del content[self.readinto(content) :]
+        # A file that grows meanwhile has more.
+        while more := self.read(BUFFER):
+            content += more
+        return bytes(content)
+
+    def write(self, data: Any) -> int:
+        if not self.writable():
+            raise io.UnsupportedOperation("not writable")
+        content = bytes(data)
+        self._position = self._file.write(None if self._appends else self._position, content)
+        return len(content)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._check()
+        if whence == os.SEEK_SET:
+            target = offset
+        elif whence == os.SEEK_CUR:
+            target = self._position + offset
+        elif whence == os.SEEK_END:
+            target = self._file.size() + offset
+        else:
+            raise ValueError(f"whence is {whence}; it is 0, 1 or 2")
+        if target < 0:
+            raise ValueError(f"negative position {target}")
+        self._position = target
+        return target
+
+    def tell(self) -> int:
+        self._check()
+        return self._position
+
+    def truncate(self, size: int | None = None) -> int:
+        if not self.writable():
+            raise io.UnsupportedOperation("not writable")
+        size = self._position if size is None else size
+        if size < 0:
+            raise ValueError(f"negative size {size}")
+        self._file.truncate(size)
+        return size
+
+    def sync(self) -> None:
+        """Makes the content durable."""
+        self._check()
+        self._file.sync()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            # A file that could not be opened has none.
+            if hasattr(self, "_file"):
+                self._file.close()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")
+
+
+def open_file(
+    volume: _lanefs.Volume,
+    path: str | bytes | os.PathLike[str],
+    mode: str,
+    buffering: int,
+    encoding: str | None,
+    errors: str | None,
+    newline: str | None,
+) -> IO[Any]:
+    """Opens a file as the function `open` of Python does."""
+    letters = sorted(mode.replace("b", "").replace("t", ""))
+    plain = "".join(letter for letter in "rwxa+" if letter in letters)
+    is_binary = "b" in mode
+    if sorted(plain) != letters or len(plain.replace("+", "")) != 1 or set("bt") <= set(mode):
+        raise ValueError(f"mode is {mode!r}; it is one of r, w, x, a, with + for both ways, with b for bytes")
+    if is_binary and (encoding is not None or errors is not None or newline is not None):
+        raise ValueError("encoding, errors and newline are for text")
+    if buffering == 0 and not is_binary:
+        raise ValueError("text needs a buffer")
+    raw = RawFile(volume, path, plain)
+    if buffering == 0:
+        return raw  # type: ignore[return-value]
+    size = BUFFER if buffering in (-1, 1) else buffering
+    buffered: Any
+    if "+" in plain:
+        buffered = io.BufferedRandom(raw, size)
+    else:
+        buffered = io.BufferedReader(raw, size) if plain == "r" else io.BufferedWriter(raw, size)
+    if is_binary:
+        return buffered  # type: ignore[no-any-return]
+    text = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
+    text.mode = mode  # type: ignore[misc]
+    return text
