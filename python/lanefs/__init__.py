@@ -7,15 +7,18 @@
 used more than once.
 """
 
+from lanefs._epoch import Batch, Epoch
 from lanefs._files import Files
-from lanefs._lanefs import PathSet, __version__
+from lanefs._lanefs import PathSet, __version__, shuffled
 from lanefs._lookup import COLUMNS, Kind, Lookup, Stat
 from lanefs._transfer import Counts, Report
 from lanefs._volume import Volume
 
 __all__ = [
     "COLUMNS",
+    "Batch",
     "Counts",
+    "Epoch",
     "Files",
     "Kind",
     "Lookup",
@@ -24,4 +27,5 @@ __all__ = [
     "Stat",
     "Volume",
     "__version__",
+    "shuffled",
 ]

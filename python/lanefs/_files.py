@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class Files(Sequence[memoryview]):
             raise IndexError(f"index {index} of {count} files")
         code = self.codes[at]
         if code:
-            raise error_of(int(code), self.paths[at])
+            raise error_of(int(code), self._path(at))
         return self._view[self._ends[at] : self._ends[at + 1]]
 
     def __iter__(self) -> Iterator[memoryview]:
@@ -71,7 +71,19 @@ class Files(Sequence[memoryview]):
     def errors(self) -> dict[int, OSError]:
         """The exceptions of the files that were not read, by their index."""
         failed = np.flatnonzero(self.codes).tolist()
-        return {at: error_of(int(self.codes[at]), self.paths[at]) for at in failed}
+        return {at: error_of(int(self.codes[at]), self._path(at)) for at in failed}
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The buffer for another library, without a copy: `torch.from_dlpack(files)`."""
+        return self.buffer.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The memory of the processor."""
+        return self.buffer.__dlpack_device__()
+
+    def _path(self, at: int) -> str:
+        """The path of a file."""
+        return self.paths[at]
 
     def __repr__(self) -> str:
         failed = np.count_nonzero(self.codes)

@@ -1,13 +1,14 @@
 """The compiled part of the package. Paths are bytes here."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Epoch",
     "OpenFile",
     "PathSet",
     "Volume",
@@ -15,6 +16,7 @@ __all__ = [
     "codes",
     "export_host_tree",
     "import_host_tree",
+    "shuffled",
 ]
 
 __version__: str
@@ -37,6 +39,9 @@ def export_host_tree(
     threads: int | None,
     progress: Callable[[list[int]], object] | None,
 ) -> tuple[list[int], list[tuple[str, str]], list[str], float]: ...
+def shuffled(count: int, seed: int) -> NDArray[np.uint32]:
+    """The numbers below `count` in the order of a seed, which is the same for ever."""
+
 @final
 class PathSet:
     """Many paths, which every call on a batch takes."""
@@ -46,6 +51,7 @@ class PathSet:
     def from_file(file: str | os.PathLike[str], delimiter: bytes | None = None) -> PathSet: ...
     def __len__(self) -> int: ...
     def __getitem__(self, key: int, /) -> str: ...
+    def __reduce__(self) -> tuple[type[PathSet], tuple[list[bytes]]]: ...
 
 @final
 class Volume:
@@ -102,4 +108,26 @@ class OpenFile:
     def size(self) -> int: ...
     def truncate(self, size: int) -> None: ...
     def sync(self) -> None: ...
+    def close(self) -> None: ...
+
+@final
+class Epoch:
+    """A pass over many files, whose threads read ahead."""
+
+    def __new__(
+        cls,
+        volume: Volume,
+        paths: PathSet,
+        batch: int,
+        seed: int | None,
+        rows: Sequence[int] | NDArray[np.uint32] | None,
+        memory: int,
+        start: int,
+        threads: int,
+    ) -> Epoch: ...
+    def next(
+        self,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint8]] | None: ...
+    @property
+    def position(self) -> int | None: ...
     def close(self) -> None: ...

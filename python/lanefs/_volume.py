@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanefs import _lanefs
+from lanefs._epoch import Epoch
 from lanefs._file import open_file
 from lanefs._files import Files
 from lanefs._lanefs import PathSet
@@ -163,6 +164,33 @@ class Volume:
         memory = _bytes_of(buffer)
         offsets, codes = self._volume.read_into(paths, memory, _ranges(ranges, paths), threads)
         return Files(paths, memory[: int(offsets[-1])], offsets, codes)
+
+    def epoch(
+        self,
+        paths: Paths,
+        batch_size: int = 256,
+        *,
+        seed: int | None = None,
+        rows: Sequence[int] | NDArray[np.uint32] | None = None,
+        memory: int = 256 << 20,
+        start: int = 0,
+        threads: int = 0,
+    ) -> Epoch:
+        """Reads each file once, in batches and ahead of the program.
+
+        The order is that of the paths, with `seed` a random one that it determines for ever (`shuffled`), or
+        that of `rows`, the indices of paths: one worker's part of `lanefs.shuffled(len(paths), seed)`, for
+        example. `memory` is that of the batches that are read ahead and those that the program holds, in
+        bytes. `start` files are left out: `Epoch.position` of an epoch to continue.
+        """
+        if seed is not None and rows is not None:
+            raise ValueError("seed and rows are two orders; give one")
+        for name, number, least in (("batch_size", batch_size, 1), ("start", start, 0), ("memory", memory, 0)):
+            if number < least:
+                raise ValueError(f"{name} is {number}; it is at least {least}")
+        paths = path_set(paths)
+        epoch = _lanefs.Epoch(self._volume, paths, batch_size, seed, rows, memory, start, threads)
+        return Epoch(paths, epoch)
 
     def write_many(
         self,

@@ -1,10 +1,10 @@
 //! An open volume, and the engine that answers its batches of lookups.
 
-use lanefs::{ColumnsMut, Paths, ResolveOptions, Volume};
+use lanefs::{Access, ColumnsMut, Paths, ResolveOptions, Volume};
 use lanefs_gpu::{Auto, Choice, Gpu, MirrorOptions, Mirrored};
 use parking_lot::Mutex;
 use self_cell::self_cell;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Paths in a batch from which on `auto` copies all metadata to a device.
 const WORTHWHILE: usize = 8192;
@@ -41,7 +41,7 @@ impl From<lanefs_gpu::Error> for OpenError {
 
 /// A volume and its device.
 struct Owner {
-    volume: Volume,
+    volume: Arc<Volume>,
     choice: EngineChoice,
     gpu: OnceLock<Option<Gpu>>,
 }
@@ -79,7 +79,7 @@ impl OpenVolume {
     /// # Errors
     /// There is no device, or it fails.
     pub(crate) fn new(volume: Volume, choice: EngineChoice) -> Result<Self, OpenError> {
-        let owner = Owner { volume, choice, gpu: OnceLock::new() };
+        let owner = Owner { volume: Arc::new(volume), choice, gpu: OnceLock::new() };
         let cell = EngineCell::new(owner, |_| Engine { backend: OnceLock::new(), starting: Mutex::new(()) });
         let open = OpenVolume { cell };
         if choice == EngineChoice::Gpu {
@@ -92,12 +92,21 @@ impl OpenVolume {
         &self.cell.borrow_owner().volume
     }
 
-    /// Ends the use of the device, then makes all changes durable.
+    /// The volume, for threads that use it after the call.
+    pub(crate) fn shared(&self) -> Arc<Volume> {
+        Arc::clone(&self.cell.borrow_owner().volume)
+    }
+
+    /// Ends the use of the device, then makes all changes durable. The volume closes with the last epoch.
     ///
     /// # Errors
     /// The volume's.
     pub(crate) fn close(self) -> lanefs::Result<()> {
-        self.cell.into_owner().volume.close()
+        match Arc::try_unwrap(self.cell.into_owner().volume) {
+            Ok(volume) => volume.close(),
+            Err(shared) if shared.access() == Access::Read => Ok(()),
+            Err(shared) => shared.sync(),
+        }
     }
 
     /// Most paths in one call.

@@ -13,12 +13,13 @@
 //! | `handle` | an open volume across `fork` |
 //! | `batches` | batches in pieces |
 //! | `volume` | the class for Python: one call each |
-//! | `file`, `transfer` | open files; import and export |
+//! | `file`, `epoch`, `transfer` | open files; the files of an epoch; import and export |
 
 mod arrow;
 mod batches;
 mod columns;
 mod engine;
+mod epoch;
 mod error;
 mod file;
 mod handle;
@@ -30,6 +31,8 @@ mod volume;
 /// The module `lanefs._lanefs`.
 #[pyo3::pymodule]
 mod _lanefs {
+    #[pymodule_export]
+    use crate::epoch::{Epoch, shuffled};
     #[pymodule_export]
     use crate::file::OpenFile;
     #[pymodule_export]

@@ -5,10 +5,11 @@ use crate::error;
 use lanefs::Paths;
 use pyo3::exceptions::{PyIndexError, PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyString, PyType};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Many paths, which every call on a batch takes.
 #[pyclass(frozen, module = "lanefs")]
@@ -17,11 +18,19 @@ pub(crate) struct PathSet {
 }
 
 enum Memory {
-    Own(lanefs::PathSet),
+    Own(Arc<lanefs::PathSet>),
     Arrow(ArrowPaths),
 }
 
 impl PathSet {
+    /// The paths, for threads that use them after the call. Those of Arrow are copied.
+    pub(crate) fn shared(&self) -> Arc<lanefs::PathSet> {
+        match &self.memory {
+            Memory::Own(set) => Arc::clone(set),
+            Memory::Arrow(paths) => Arc::new(paths.view().iter().collect()),
+        }
+    }
+
     /// The paths, for a call of the library.
     pub(crate) fn view(&self) -> Paths<'_> {
         match &self.memory {
@@ -59,7 +68,7 @@ impl PathSet {
         for (index, item) in items.enumerate() {
             push(&mut set, &item?, index)?;
         }
-        Ok(PathSet { memory: Memory::Own(set) })
+        Ok(PathSet { memory: Memory::Own(set.into()) })
     }
 
     /// Reads a file of paths, each of which ends with `delimiter`: a newline, if it is not given, or a NUL.
@@ -74,7 +83,7 @@ impl PathSet {
             Some(errno) => error::with_errno(errno, error.to_string(), Some(file.as_os_str().as_bytes())),
             None => PyOSError::new_err(error.to_string()),
         })?;
-        Ok(PathSet { memory: Memory::Own(set) })
+        Ok(PathSet { memory: Memory::Own(set.into()) })
     }
 
     fn __len__(&self) -> usize {
@@ -87,6 +96,12 @@ impl PathSet {
         let path = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| self.view().get(at));
         path.map(error::name)
             .ok_or_else(|| PyIndexError::new_err(format!("index {index} of a set of {count} paths")))
+    }
+
+    /// A pickle has the paths one by one.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (Vec<Bound<'py, PyBytes>>,)) {
+        let paths = slf.get().view().iter().map(|path| PyBytes::new(slf.py(), path)).collect();
+        (slf.get_type(), (paths,))
     }
 
     fn __repr__(&self) -> String {

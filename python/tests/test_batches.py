@@ -1,6 +1,7 @@
 """Calls with many paths."""
 
 import pathlib
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -153,6 +154,11 @@ def test_paths_come_in_many_forms(volume, form):
     paths = given if isinstance(given, lanefs.PathSet) else lanefs.PathSet(given)
     assert list(paths) == PATHS and paths[-1] == PATHS[-1] and len(paths) == 4
     assert volume.read(form(PATHS)).to_bytes() == list(FILES.values())
+
+
+def test_a_set_of_paths_can_be_pickled():
+    paths = [b"/a", b"/\xff"]
+    assert list(pickle.loads(pickle.dumps(lanefs.PathSet(paths)))) == ["/a", "/\udcff"]
 
 
 def test_no_paths_are_a_batch_too(volume):
