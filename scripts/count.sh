@@ -24,7 +24,7 @@ count() {
     sed -n 's/.*Collected : \([0-9]*\).*/\1/p' "$log"
 }
 
-for phase in ${PHASES:-create resolve lookup read blocks reread large unlink}; do
+for phase in ${PHASES:-create resolve lookup read blocks reread many together large unlink}; do
     here=$(count "$1" "$phase") || exit 1
     if [ $# -ge 2 ]; then
         there=$(count "$2" "$phase") || exit 1

@@ -1,7 +1,10 @@
 //! Phases of work on a small volume, each in a function of its own, so that `scripts/count.sh` can count its
 //! instructions with callgrind. Times vary on a shared machine; instruction counts repeat.
 
-use lanefs::{Caller, CreateOptions, Ino, OpenOptions, ResolveOptions, Volume};
+use lanefs::{
+    Caller, CreateOptions, FileContents, Ino, OpenOptions, PathSet, ReadFiles, ResolveOptions, Volume,
+    WriteMany,
+};
 use std::hint::black_box;
 
 type Outcome = Result<(), lanefs::Error>;
@@ -63,6 +66,22 @@ fn count_reread(volume: &Volume, paths: &[String]) -> Outcome {
     Ok(())
 }
 
+/// As [`count_blocks`], in one call.
+#[inline(never)]
+fn count_many(volume: &Volume, paths: &PathSet, data: &[u8], offsets: &[u64]) -> Outcome {
+    let options = WriteMany { threads: 1, ..WriteMany::default() };
+    black_box(volume.write_many(&options, paths, data, offsets)?);
+    Ok(())
+}
+
+/// Reads files of three blocks, in one call.
+#[inline(never)]
+fn count_together(volume: &Volume, paths: &PathSet, files: &mut FileContents<'_>) -> Outcome {
+    let options = ReadFiles { threads: 1, ..ReadFiles::default() };
+    black_box(volume.read_files(&options, paths, files)?);
+    Ok(())
+}
+
 #[inline(never)]
 fn count_unlink(volume: &Volume, paths: &[String]) -> Outcome {
     let owner = &Caller::OWNER;
@@ -100,6 +119,10 @@ fn all(volume: &Volume) -> Outcome {
     let blocks: Vec<String> = (0..BLOCKS).map(|i| format!("/data/block-{i:06}.bin")).collect();
     count_blocks(volume, &blocks)?;
     count_reread(volume, &blocks)?;
+    let many: PathSet = (0..BLOCKS).map(|i| format!("/data/many-{i:06}.bin")).collect();
+    let offsets: Vec<u64> = (0..=BLOCKS as u64).map(|i| i * 10_000).collect();
+    count_many(volume, &many, &vec![7; BLOCKS * 10_000], &offsets)?;
+    count_together(volume, &many, &mut FileContents::new())?;
     let large = volume.create_file(&Caller::OWNER, volume.root(), b"large", 0o644)?.ino;
     count_large(volume, large, &mut vec![7; 1 << 20])?;
     count_unlink(volume, &paths)

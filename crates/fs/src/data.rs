@@ -19,9 +19,12 @@ use lanefs_format::{
 use lanefs_store::{Fault, Want};
 use std::borrow::Cow;
 
-/// Size up to which a write that ends inside a block is padded to whole blocks, so that it reaches the device
-/// in one piece.
+/// Size up to which a write that ends inside a block is padded to whole blocks.
 const PADDED: usize = 1 << 20;
+
+/// Size from which on such a write is copied for that, so that it reaches the device in one piece. Only the
+/// last block of a shorter one is.
+const IN_ONE_PIECE: usize = 128 << 10;
 
 /// Reads from `offset` on; the result is short only at the end of the file.
 pub(crate) fn read(core: &Core, node: Inode<'_>, offset: u64, buffer: &mut [u8]) -> Outcome<usize> {
@@ -97,10 +100,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u
         clear_tail(edit, node, size, offset, &mut plan)?;
         let aligned = offset.is_multiple_of(BLOCK) && end >= size && !end.is_multiple_of(BLOCK);
         if aligned && data.len() <= PADDED {
-            let mut padded = Vec::with_capacity(data.len().next_multiple_of(BLOCK as usize));
-            padded.extend_from_slice(data);
-            padded.resize(data.len().next_multiple_of(BLOCK as usize), 0);
-            write_blocks(edit, node, offset / BLOCK, Cow::Owned(padded), &mut plan)?;
+            write_blocks(edit, node, offset / BLOCK, Cow::Borrowed(data), &mut plan)?;
         } else {
             write_parts(edit, node, offset, data, &mut plan)?;
         }
@@ -153,6 +153,29 @@ impl<'d> WritePlan<'d> {
     /// Adds data.
     fn add(&mut self, at: u64, data: Cow<'d, [u8]>, is_new: bool) {
         self.parts.push(PlannedWrite { at, data, is_new });
+    }
+
+    /// Adds data, and zeros up to the end of their last block.
+    fn add_blocks(&mut self, at: u64, data: Cow<'d, [u8]>, is_new: bool) {
+        let whole = data.len() & !(BLOCK as usize - 1);
+        let padded = |part: &[u8]| {
+            let len = part.len().next_multiple_of(BLOCK as usize);
+            let mut padded = Vec::with_capacity(len);
+            padded.extend_from_slice(part);
+            padded.resize(len, 0);
+            Cow::Owned(padded)
+        };
+        match data {
+            data if whole == data.len() => self.add(at, data, is_new),
+            Cow::Borrowed(data) if data.len() < IN_ONE_PIECE => {
+                let (whole, last) = data.split_at(whole);
+                if !whole.is_empty() {
+                    self.add(at, Cow::Borrowed(whole), is_new);
+                }
+                self.add(at + whole.len() as u64, padded(last), is_new);
+            }
+            data => self.add(at, padded(&data), is_new),
+        }
     }
 
     /// Returns whether the block at `at` can be written where it is, and of how many blocks from there on,
@@ -248,18 +271,17 @@ fn write_inside<'d>(
     write_blocks(edit, node, block, Cow::Owned(whole), plan)
 }
 
-/// Writes whole blocks.
+/// Writes whole blocks; zeros follow the data in the last one.
 fn write_blocks<'d>(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
     block: u64,
-    data: Cow<'d, [u8]>,
+    mut data: Cow<'d, [u8]>,
     plan: &mut WritePlan<'d>,
 ) -> Outcome<()> {
-    debug_assert!(data.len().is_multiple_of(BLOCK as usize), "part of a block");
-    let (mut at, mut done) = (block, 0);
-    while done < data.len() {
-        let left = (data.len() - done) as u64 / BLOCK;
+    let (mut at, mut done, len) = (block, 0, data.len());
+    while done < len {
+        let left = ((len - done) as u64).div_ceil(BLOCK);
         let extent = map::lookup(edit.core, node, at, left)?;
         let (position, blocks, is_new) = match extent.state {
             MapState::Data(position) => match plan.may_overwrite(edit, position, extent.blocks) {
@@ -278,12 +300,13 @@ fn write_blocks<'d>(
                 (position, blocks, true)
             }
         };
-        let end = done + (blocks * BLOCK) as usize;
-        let data = match &data {
+        let end = len.min(done + (blocks * BLOCK) as usize);
+        let part = match &mut data {
             Cow::Borrowed(all) => Cow::Borrowed(&all[done..end]),
+            Cow::Owned(all) if done == 0 && end == len => Cow::Owned(std::mem::take(all)),
             Cow::Owned(all) => Cow::Owned(all[done..end].to_vec()),
         };
-        plan.add(position, data, is_new);
+        plan.add_blocks(position, part, is_new);
         (at, done) = (at + blocks, end);
     }
     Ok(())
