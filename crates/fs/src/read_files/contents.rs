@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use lanefs_format::Code;
+use zerocopy::FromZeros;
 
 /// The contents of many files, one behind the other, in the order in which they were asked for. Its memory
 /// serves one batch after the other: its own, or memory that the caller has lent.
@@ -183,12 +184,13 @@ impl Memory<'_> {
         match self {
             Memory::Own(own) => {
                 let wanted = usize::try_from(bytes).map_err(|_| too_much())?;
-                if own.len() < wanted {
-                    if !keep {
-                        own.clear();
-                    }
+                if own.len() < wanted && keep {
                     own.try_reserve_exact(wanted - own.len()).map_err(|_| too_much())?;
                     own.resize(wanted, 0);
+                } else if own.len() < wanted {
+                    // The host gives zeros, which need not be written.
+                    *own = Vec::new();
+                    *own = u8::new_vec_zeroed(wanted).map_err(|_| too_much())?;
                 }
                 Ok(own)
             }
