@@ -14,6 +14,17 @@ from lanefs import _lanefs
 BUFFER = 128 << 10
 
 
+def bytes_like(data: Any, name: str) -> bytes | memoryview:
+    """The bytes of an object with a buffer, without a copy where they are contiguous."""
+    if isinstance(data, bytes):
+        return data
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise TypeError(f"{name} is {type(data).__name__}; it is bytes, or has a buffer") from None
+    return view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
+
+
 class RawFile(io.RawIOBase):
     """An unbuffered file of a volume. Its position belongs to the object, which one thread uses at a time."""
 
@@ -59,7 +70,7 @@ class RawFile(io.RawIOBase):
     def write(self, data: Any) -> int:
         if not self.writable():
             raise io.UnsupportedOperation("not writable")
-        content = bytes(data)
+        content = bytes(bytes_like(data, "data"))
         self._position = self._file.write(None if self._appends else self._position, content)
         return len(content)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from lanefs import _lanefs
 from lanefs._epoch import Epoch
-from lanefs._file import open_file
+from lanefs._file import bytes_like, open_file
 from lanefs._files import Files
 from lanefs._lanefs import PathSet
 from lanefs._lookup import Kind, Lookup, Stat, stat_of
@@ -68,7 +69,8 @@ class Volume:
         `engine` answers batches of lookups: `cpu`, `gpu`, or `auto`, which measures both for large batches
         where there is a GPU. Results are the same.
         """
-        name = os.path.abspath(os.fspath(path))
+        _least(size=size, cache=cache)
+        name = os.path.abspath(os.fsdecode(path))
         volume = _lanefs.Volume.open(name, mode, size, engine, cache)
         # A volume that this call makes is opened again, not made again.
         again = mode if mode == "r" else "r+"
@@ -77,6 +79,7 @@ class Volume:
     @classmethod
     def memory(cls, size: int = 1 << 30, *, engine: Engine = "auto") -> Volume:
         """Makes a volume of `size` bytes in memory. It is gone when it is closed."""
+        _least(size=size)
         return cls(_lanefs.Volume.memory(size, engine), None, "memory")
 
     def close(self) -> None:
@@ -144,6 +147,7 @@ class Volume:
         are an offset and a length for each path; bytes past the end are left out. The call uses as many
         threads as the machine has processors, up to 8, or at most `threads`.
         """
+        _least(threads=threads)
         paths = path_set(paths)
         buffer, offsets, codes = self._volume.read(paths, _ranges(ranges, paths), threads)
         return Files(paths, buffer, offsets, codes)
@@ -160,6 +164,7 @@ class Volume:
 
         No other thread may use that memory meanwhile. A buffer that is too small is a `ValueError`.
         """
+        _least(threads=threads)
         paths = path_set(paths)
         memory = _bytes_of(buffer)
         offsets, codes = self._volume.read_into(paths, memory, _ranges(ranges, paths), threads)
@@ -185,9 +190,8 @@ class Volume:
         """
         if seed is not None and rows is not None:
             raise ValueError("seed and rows are two orders; give one")
-        for name, number, least in (("batch_size", batch_size, 1), ("start", start, 0), ("memory", memory, 0)):
-            if number < least:
-                raise ValueError(f"{name} is {number}; it is at least {least}")
+        _least(start=start, memory=memory, threads=threads, seed=seed)
+        _least(1, batch_size=batch_size)
         paths = path_set(paths)
         epoch = _lanefs.Epoch(self._volume, paths, batch_size, seed, rows, memory, start, threads)
         return Epoch(paths, epoch)
@@ -205,14 +209,14 @@ class Volume:
         A file that exists stays as it is. Returns the errors by the index of their path; no failure affects
         another file. An interrupt leaves the files that were made so far.
         """
+        _mode(mode)
         paths = path_set(paths)
-        pieces = [bytes(piece) if isinstance(piece, np.ndarray) else piece for piece in contents]
+        pieces = [bytes_like(piece, f"contents[{at}]") for at, piece in enumerate(contents)]
         if len(pieces) != len(paths):
             raise ValueError(f"contents has {len(pieces)} items for {len(paths)} paths")
         offsets = [0]
         for piece in pieces:
-            size = piece.nbytes if isinstance(piece, memoryview) else len(piece)
-            offsets.append(offsets[-1] + size)
+            offsets.append(offsets[-1] + len(piece))
         codes = self._volume.write_many(paths, b"".join(pieces), offsets, mode, make_directories)
         return Files(paths, np.empty(0, np.uint8), np.zeros(len(paths) + 1, np.int64), codes).errors()
 
@@ -232,7 +236,7 @@ class Volume:
 
     def write_file(self, path: Path, content: bytes | bytearray | memoryview) -> None:
         """Makes a file with this content, or replaces the content of a file."""
-        self._volume.write(os.fsencode(path), bytes(content))
+        self._volume.write(os.fsencode(path), bytes(bytes_like(content, "content")))
 
     def listdir(self, path: Path = "/") -> list[str]:
         """The names in a directory, in no particular order."""
@@ -360,6 +364,7 @@ class Volume:
         in the report. `progress` is called about ten times a second. Ctrl-C, and an exception of `progress`,
         stop the import; every file imported so far is complete.
         """
+        _least(threads=threads)
         parts = _lanefs.import_host_tree(
             self._volume, source, os.fsencode(target), overwrite, one_file_system, threads, _counting(progress)
         )
@@ -375,6 +380,7 @@ class Volume:
         progress: Callable[[Counts], object] | None = None,
     ) -> Report:
         """Exports a directory's content, or a file, with all attributes to the host, as `import_tree`."""
+        _least(threads=threads)
         parts = _lanefs.export_host_tree(
             self._volume, os.fsencode(source), target, overwrite, threads, _counting(progress)
         )
@@ -382,10 +388,12 @@ class Volume:
 
     def mkdir(self, path: Path, mode: int = 0o755) -> None:
         """Makes a directory."""
+        _mode(mode)
         self._volume.mkdir(os.fsencode(path), mode)
 
     def makedirs(self, path: Path, mode: int = 0o755) -> None:
         """Makes a directory and the missing ones above it; an existing one stays as it is."""
+        _mode(mode)
         self._volume.makedirs(os.fsencode(path), mode)
 
     def remove(self, path: Path) -> None:
@@ -417,8 +425,9 @@ class Volume:
         return self._volume.readlink(os.fsencode(path))
 
     def chmod(self, path: Path, mode: int) -> None:
-        """Sets the permissions of a file."""
-        self._volume.chmod(os.fsencode(path), mode)
+        """Sets the permissions of a file; the type in a `st_mode` does not matter."""
+        _least(mode=mode)
+        self._volume.chmod(os.fsencode(path), mode & 0o7777)
 
     def utime(self, path: Path, *, ns: tuple[int, int]) -> None:
         """Sets the times of the last access and the last change, in nanoseconds since 1970."""
@@ -432,6 +441,19 @@ class Volume:
 def _open_again(path: str, mode: Mode, engine: Engine, cache: int | None) -> Volume:
     """Opens a volume that was pickled."""
     return Volume.open(path, mode, engine=engine, cache=cache)
+
+
+def _least(least: int = 0, /, **numbers: int | None) -> None:
+    """Checks arguments that are numbers, or None."""
+    for name, number in numbers.items():
+        if number is not None and not least <= operator.index(number) < 1 << 63:
+            raise ValueError(f"{name} is {number}; it is at least {least}, and below 2**63")
+
+
+def _mode(mode: int) -> None:
+    """Checks permissions."""
+    if not 0 <= mode <= 0o7777:
+        raise ValueError(f"mode is {mode:#o}; it is 0 to 0o7777")
 
 
 def _counting(progress: Callable[[Counts], object] | None) -> Callable[[list[int]], object] | None:

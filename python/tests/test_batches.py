@@ -121,9 +121,21 @@ def test_batches_of_several_pieces_are_whole(volume):
 
 
 def test_contents_of_many_types_are_written(volume):
-    contents = [b"1", bytearray(b"2"), memoryview(b"34"), np.frombuffer(b"5", np.uint8)]
-    assert volume.write_many(["/1", "/2", "/3", "/4"], contents, mode=0o600) == {}
-    assert volume.read(["/1", "/2", "/3", "/4"]).to_bytes() == [b"1", b"2", b"34", b"5"]
+    contents = [b"1", bytearray(b"2"), memoryview(b"34"), np.array([5, 6], np.uint32), memoryview(b"7-8-9")[::2]]
+    paths = ["/1", "/2", "/3", "/4", "/5"]
+    assert volume.write_many(paths, contents, mode=0o600) == {}
+    expected = [b"1", b"2", b"34", b"\5\0\0\0\6\0\0\0", b"789"]
+    assert volume.read(paths).to_bytes() == expected
+    for path, content in zip(paths, contents):
+        volume.write_file(path, content)
+    assert volume.read(paths).to_bytes() == expected
+    for wrong in (5, "text", None):
+        with pytest.raises(TypeError, match=r"contents\[0\] is"):
+            volume.write_many(["/7"], [wrong])
+        with pytest.raises(TypeError, match="content is"):
+            volume.write_file("/7", wrong)
+        with volume.open_file("/1", "r+b", 0) as file, pytest.raises(TypeError, match="data is"):
+            file.write(wrong)
     errors = volume.write_many(["/no/such/dir", "/6"], [b"", b"6"])
     assert list(errors) == [0] and isinstance(errors[0], FileNotFoundError)
     with pytest.raises(ValueError, match="contents has 1 items for 2 paths"):

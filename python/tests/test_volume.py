@@ -60,6 +60,24 @@ def test_a_bad_argument_is_named(image, arguments, named):
         lanefs.Volume.open(image, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda v: lanefs.Volume.memory(-1), "size"),
+        (lambda v: v.read(["/top"], threads=-1), "threads"),
+        (lambda v: v.read_into(["/top"], bytearray(9), threads=1 << 70), "threads"),
+        (lambda v: v.mkdir("/x", -1), "mode"),
+        (lambda v: v.chmod("/top", -1), "mode"),
+        (lambda v: v.write_many(["/x"], [b""], mode=1 << 40), "mode"),
+        (lambda v: v.import_tree("/", threads=-1), "threads"),
+        (lambda v: lanefs.Volume.open("x", cache=-1), "cache"),
+    ],
+)
+def test_an_impossible_number_is_named(volume, call, named):
+    with pytest.raises(ValueError, match=f"{named} is"):
+        call(volume)
+
+
 def test_a_closed_volume_refuses_every_call(volume):
     assert not volume.closed
     volume.close()
@@ -75,7 +93,7 @@ def test_attributes_are_those_of_the_file(volume):
     assert stat.S_ISREG(attributes.st_mode) and attributes.is_file() and not attributes.is_dir()
     assert (attributes.st_size, attributes.st_nlink, attributes.kind) == (10, 1, lanefs.Kind.FILE)
     volume.utime("/data/a.txt", ns=(5, -7))
-    volume.chmod("/data/a.txt", 0o600)
+    volume.chmod("/data/a.txt", 0o100600)
     attributes = volume.stat("/data/a.txt")
     assert (attributes.st_atime_ns, attributes.st_mtime_ns) == (5, -7)
     assert stat.S_IMODE(attributes.st_mode) == 0o600
