@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak python clean
+.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -77,6 +77,10 @@ test: setup lint ## set-up, lints, every test, documentation
 python: setup-python ## the wheel of the Python package, in target/wheels, installed in target/python
 	@echo "==> python: the wheel"
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target)
+
+test-torch: setup-python ## the Python package with PyTorch, which it installs in target/python-torch
+	@echo "==> test-torch: data sets of PyTorch"
+	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) torch
 
 lint: ## rustfmt, clippy, prose, licences and duplicates of dependencies
 	@echo "==> lint: rustfmt"

@@ -3,15 +3,15 @@
 #
 #   scripts/python.sh TARGET_DIR          (default: target) the wheel that people install
 #   scripts/python.sh TARGET_DIR test     a wheel of the profile dev, and its tests
+#   scripts/python.sh TARGET_DIR torch    the same, and its tests with PyTorch
 #
-# The wheel goes to TARGET_DIR/wheels, the environment is TARGET_DIR/python. PYTHON names the interpreter.
-# Without PyPI, or an interpreter that can make an environment, the tests are left out, which the output says.
+# The wheel goes to TARGET_DIR/wheels, the environments are TARGET_DIR/python and TARGET_DIR/python-torch.
+# PYTHON names the interpreter. Without PyPI, or an interpreter that can make an environment, `test` leaves
+# the tests out, which the output says.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 target=$(mkdir -p "${1:-target}" && cd "${1:-target}" && pwd) || exit 2
 purpose=${2:-wheel}
-environment=$target/python
-python=$environment/bin/python
 
 say() { printf 'python: %s\n' "$*"; }
 
@@ -25,30 +25,46 @@ lacking() {
     exit 1
 }
 
-# The list of packages that are installed is kept, so that a run with the same list needs no network.
-packages=python/requirements-test.txt
-if ! cmp -s "$packages" "$environment/packages"; then
-    say "packages for building and testing, in $environment"
-    "${PYTHON:-python3}" -m venv "$environment" ||
+# Makes an environment with the packages of a list. The list is kept in it, so that a run with the same list
+# needs no network.
+environment() {
+    cmp -s "$2" "$1/packages" && return
+    say "the packages of $2, in $1"
+    "${PYTHON:-python3}" -m venv "$1" ||
         lacking "no virtual environment: python3 with venv and pip is needed, which scripts/setup.sh installs"
-    "$python" -m pip install --quiet --disable-pip-version-check -r "$packages" ||
-        lacking "the packages of $packages cannot be installed"
-    cp "$packages" "$environment/packages" || exit 2
-fi
+    "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$2" ||
+        lacking "the packages of $2 cannot be installed"
+    cp "$2" "$1/packages" || exit 2
+}
 
+# Installs the wheel in place of an older one.
+install() {
+    "$1" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$target"/wheels/*.whl || exit 1
+}
+
+environment "$target/python" python/requirements-test.txt
+python=$target/python/bin/python
 profile=release
-[ "$purpose" = test ] && profile=dev
+[ "$purpose" = wheel ] || profile=dev
 rm -rf "$target/wheels" || exit 2
 "$python" -m maturin build --quiet --locked --manifest-path python/Cargo.toml --interpreter "$python" \
     --profile "$profile" --target-dir "$target" --out "$target/wheels" || exit 1
-"$python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$target"/wheels/*.whl || exit 1
-say "$(ls "$target"/wheels) is installed in $environment"
-[ "$purpose" = test ] || exit 0
+install "$python"
+say "$(ls "$target"/wheels) is installed in $target/python"
+[ "$purpose" = wheel ] && exit 0
 
-# Beside the sources Python would import them in place of the package that is installed.
+if [ "$purpose" = torch ]; then
+    environment "$target/python-torch" python/requirements-torch.txt
+    python=$target/python-torch/bin/python
+    install "$python"
+    # Beside the sources Python would import them in place of the package that is installed.
+    cd python/tests || exit 2
+    say "tests with PyTorch"
+    exec "$python" -m pytest -c ../pyproject.toml --rootdir . test_torch.py
+fi
 cd python/tests || exit 2
 say "stubs and types"
 "$python" -m mypy --config-file ../pyproject.toml --cache-dir "$target/mypy" || exit 1
 "$python" -m mypy.stubtest --mypy-config-file ../pyproject.toml lanefs._lanefs || exit 1
 say "tests"
-exec "$python" -m pytest -c ../pyproject.toml --rootdir . .
+exec "$python" -m pytest -c ../pyproject.toml --rootdir . --ignore test_torch.py .

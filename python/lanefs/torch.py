@@ -1,0 +1,219 @@
+"""Volumes as data sets of PyTorch. Only programs that import this module need torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+from lanefs._lanefs import shuffled
+from lanefs._volume import Path, Paths, Volume, path_set
+
+#: The names of images, as torchvision has them.
+IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+
+def load_image(content: memoryview) -> Any:
+    """Decodes an image by PIL, in RGB."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    with Image.open(BytesIO(content)) as image:
+        return image.convert("RGB")
+
+
+class FolderDataset(Dataset[tuple[Any, Any]]):
+    """A tree with a directory for each class, as torchvision's `ImageFolder`.
+
+    A `DataLoader` gets each batch by one call (`__getitems__`). With workers the volume is open for reading:
+    each worker opens it anew.
+    """
+
+    def __init__(
+        self,
+        volume: Volume,
+        root: Path = "/",
+        *,
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+        loader: Callable[[memoryview], Any] = load_image,
+        extensions: Sequence[str] | None = IMAGES,
+        threads: int = 0,
+    ) -> None:
+        """Lists the files below `root`.
+
+        `loader` gets the content of a file, which is valid until it returns. Files whose names end in none
+        of the `extensions` are left out; `None` takes all.
+        """
+        self.volume = volume
+        self.root = os.fsdecode(root)
+        self.transform = transform
+        self.target_transform = target_transform
+        self.loader = loader
+        self.threads = threads
+        #: The names of the classes, in order.
+        self.classes = sorted(name for name, kind in volume.entries(root) if kind == kind.DIRECTORY)
+        if not self.classes:
+            raise FileNotFoundError(2, "no directory for a class", self.root)
+        #: The number of each class.
+        self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
+        endings = None if extensions is None else tuple(ending.lower() for ending in extensions)
+        #: The path and the number of the class of each file.
+        self.samples: list[tuple[str, int]] = []
+        for name, number in self.class_to_idx.items():
+            below = len(self.samples)
+            for directory, _, files in volume.walk(os.path.join(self.root, name), onerror=_raise):
+                self.samples.extend(
+                    (os.path.join(directory, file), number)
+                    for file in files
+                    if endings is None or file.lower().endswith(endings)
+                )
+            if len(self.samples) == below:
+                raise FileNotFoundError(2, f"no file for the class {name!r}", self.root)
+            self.samples[below:] = sorted(self.samples[below:])
+        #: The number of the class of each file.
+        self.targets = [number for _, number in self.samples]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, Any]]:
+        """Reads the files of a batch by one call."""
+        chosen = [self.samples[index] for index in indices]
+        files = self.volume.read([path for path, _ in chosen], threads=self.threads)
+        return [self._sample(file, number) for file, (_, number) in zip(files, chosen)]
+
+    def _sample(self, content: memoryview, number: int) -> tuple[Any, Any]:
+        sample = self.loader(content)
+        if self.transform is not None:
+            sample = self.transform(sample)
+        target = number if self.target_transform is None else self.target_transform(number)
+        return sample, target
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def with_row(content: memoryview, row: int) -> tuple[bytes, int]:
+    """A copy of the content, and the index of the path."""
+    return bytes(content), row
+
+
+class EpochDataset(IterableDataset[Any]):
+    """Each file once an epoch, in an order that seed and epoch determine, read ahead.
+
+    Every worker of a `DataLoader` and every rank of a distributed program reads a part of its own. The volume
+    is open for reading: each worker opens it anew.
+
+    `state_dict` has the position of the part that this process reads, so that a run can continue: use it
+    without workers, or with a loader that asks the workers, such as torchdata's `StatefulDataLoader`.
+    """
+
+    def __init__(
+        self,
+        volume: Volume,
+        paths: Paths,
+        *,
+        decode: Callable[[memoryview, int], Any] = with_row,
+        seed: int = 0,
+        batch_size: int = 256,
+        memory: int = 256 << 20,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = False,
+        threads: int = 0,
+    ) -> None:
+        """`decode` gets the content of a file, which is valid until it returns, and the index of its path.
+
+        `batch_size` files are read ahead at a time, in `memory` bytes for all workers together. Rank and
+        world size are those of `torch.distributed` where they are not given. With `even` all parts have the
+        same length, and files that are left over are left out of this epoch.
+        """
+        self.volume = volume
+        self.paths = path_set(paths)
+        self.decode = decode
+        self.seed = seed
+        self.batch_size = batch_size
+        self.memory = memory
+        self.even = even
+        self.threads = threads
+        self._rank = rank
+        self._world_size = world_size
+        self._epoch = 0
+        self._position = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of the next pass, which begins at its first file."""
+        self._epoch, self._position = epoch, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """The epoch, and the number of files of this part that have been handed out."""
+        return {"seed": self.seed, "epoch": self._epoch, "position": self._position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continues where the state was taken; the number of parts must be the same."""
+        self.seed, self._epoch, self._position = state["seed"], state["epoch"], state["position"]
+
+    def __iter__(self) -> Iterator[Any]:
+        rank, world_size = self._place()
+        worker = get_worker_info()
+        workers, mine = (1, 0) if worker is None else (worker.num_workers, worker.id)
+        parts = world_size * workers
+        order = shuffled(len(self.paths), self.seed + self._epoch)
+        if self.even:
+            order = order[: len(order) - len(order) % parts]
+        rows = order[rank * workers + mine :: parts]
+        start, memory = min(self._position, len(rows)), self.memory // workers
+        with self.volume.epoch(
+            self.paths, self.batch_size, rows=rows, memory=memory, start=start, threads=self.threads
+        ) as epoch:
+            for batch in epoch:
+                for row, content in zip(batch.rows.tolist(), batch):
+                    self._position += 1
+                    yield self.decode(content, row)
+        self.set_epoch(self._epoch + 1)
+
+    def _place(self) -> tuple[int, int]:
+        """The rank of this process, and the number of ranks."""
+        group = torch.distributed.is_available() and torch.distributed.is_initialized()
+        rank = self._rank if self._rank is not None else torch.distributed.get_rank() if group else 0
+        size = self._world_size
+        if size is None:
+            size = torch.distributed.get_world_size() if group else 1
+        if not 0 <= rank < size:
+            raise ValueError(f"rank is {rank}, and world_size {size}")
+        return rank, size
+
+
+def read(volume: Volume, paths: Paths, *, pin_memory: bool = False, threads: int = 0) -> list[torch.Tensor]:
+    """Reads many files as tensors of bytes, which share one piece of memory.
+
+    With `pin_memory` that memory is page-locked, so that a copy to a device goes on beside other work
+    (`tensor.to("cuda", non_blocking=True)`). Raises the `OSError` of the first file that was not read.
+    """
+    paths = path_set(paths)
+    found = volume.resolve(paths, ["size"])
+    # A file that grows between the calls is read again, with room for what it has then.
+    room = int(found.size.sum())
+    while True:
+        memory = torch.empty(room, dtype=torch.uint8, pin_memory=pin_memory)
+        try:
+            files = volume.read_into(paths, memory.numpy(), threads=threads)
+            break
+        except ValueError:
+            grown = int(volume.resolve(paths, ["size"]).size.sum())
+            if grown <= room:
+                raise
+            room = grown
+    for error in files.errors().values():
+        raise error
+    ends = files.offsets.tolist()
+    return [memory[begin:end] for begin, end in zip(ends, ends[1:])]

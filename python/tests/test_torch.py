@@ -1,0 +1,138 @@
+"""Volumes as data sets of PyTorch: `make test-torch`."""
+
+import io
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from PIL import Image  # noqa: E402
+from torch.utils.data import DataLoader  # noqa: E402
+
+import lanefs  # noqa: E402
+import lanefs.torch  # noqa: E402
+from conftest import MIB  # noqa: E402
+
+COLOURS = {"blue": (0, 0, 255), "green": (0, 255, 0), "red": (255, 0, 0)}
+
+
+def png(colour):
+    memory = io.BytesIO()
+    Image.new("RGB", (4, 4), colour).save(memory, "png")
+    return memory.getvalue()
+
+
+@pytest.fixture
+def image(tmp_path):
+    path = tmp_path / "images.lane"
+    with lanefs.Volume.open(path, "x", size=64 * MIB) as volume:
+        names = [f"/train/{name}/sub{i % 2}/{i}.png" for name in COLOURS for i in range(10)]
+        contents = [png(colour) for colour in COLOURS.values() for _ in range(10)]
+        assert volume.write_many(names, contents, make_directories=True) == {}
+        volume.write_file("/train/red/notes.txt", b"not an image")
+        files = [f"/files/{i}" for i in range(100)]
+        assert volume.write_many(files, [b"%d" % i for i in range(100)], make_directories=True) == {}
+    return path
+
+
+def first_pixel(picture):
+    return torch.from_numpy(np.array(picture))[0, 0]
+
+
+def test_a_folder_has_the_classes_of_its_directories(image):
+    with lanefs.Volume.open(image) as volume:
+        data = lanefs.torch.FolderDataset(volume, "/train")
+        assert data.classes == ["blue", "green", "red"] and data.class_to_idx["red"] == 2
+        assert len(data) == 30 and data.targets == [0] * 10 + [1] * 10 + [2] * 10
+        picture, target = data[29]
+        assert (picture.getpixel((0, 0)), target) == ((255, 0, 0), 2)
+        everything = lanefs.torch.FolderDataset(volume, "/train", extensions=None, loader=bytes)
+        assert len(everything) == 31
+        with pytest.raises(FileNotFoundError, match="class"):
+            lanefs.torch.FolderDataset(volume, "/train/red/sub0")
+
+
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (2, "spawn")])
+def test_a_loader_gets_each_batch_in_one_call(image, workers, context, monkeypatch):
+    with lanefs.Volume.open(image) as volume:
+        data = lanefs.torch.FolderDataset(volume, "/train", transform=first_pixel)
+        calls = []
+        if not workers:
+            read = volume.read
+            monkeypatch.setattr(volume, "read", lambda *a, **o: calls.append(len(a[0])) or read(*a, **o))
+        loader = DataLoader(data, batch_size=8, num_workers=workers, multiprocessing_context=context)
+        seen = [(tuple(p.tolist()), int(t)) for pixels, targets in loader for p, t in zip(pixels, targets)]
+    assert seen == [(colour, at) for at, colour in enumerate(COLOURS.values()) for _ in range(10)]
+    assert workers or calls == [8, 8, 8, 6]
+
+
+def test_a_file_that_is_gone_is_an_error_with_its_name(image):
+    with lanefs.Volume.open(image, "r+") as volume:
+        data = lanefs.torch.FolderDataset(volume, "/train", loader=bytes)
+        volume.remove("/train/blue/sub0/0.png")
+        with pytest.raises(FileNotFoundError) as gone:
+            data.__getitems__([0, 1])
+        assert gone.value.filename == "/train/blue/sub0/0.png"
+
+
+PATHS = [f"/files/{i}" for i in range(100)]
+
+
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (2, "spawn")])
+@pytest.mark.parametrize("world", [1, 2])
+def test_workers_and_ranks_share_an_epoch(image, workers, context, world):
+    seen = []
+    with lanefs.Volume.open(image) as volume:
+        for rank in range(world):
+            data = lanefs.torch.EpochDataset(volume, PATHS, seed=5, batch_size=7, rank=rank, world_size=world)
+            loader = DataLoader(data, batch_size=None, num_workers=workers, multiprocessing_context=context)
+            seen += [(bytes(content), row) for content, row in loader]
+    assert sorted(row for _, row in seen) == list(range(100))
+    assert all(content == b"%d" % row for content, row in seen)
+
+
+def test_even_parts_have_one_length(image):
+    with lanefs.Volume.open(image) as volume:
+        lengths = [
+            sum(1 for _ in lanefs.torch.EpochDataset(volume, PATHS, rank=rank, world_size=7, even=True))
+            for rank in range(7)
+        ]
+        assert lengths == [14] * 7
+        with pytest.raises(ValueError, match="rank"):
+            list(lanefs.torch.EpochDataset(volume, PATHS, rank=7, world_size=7))
+
+
+def test_an_epoch_continues_from_its_state(image):
+    with lanefs.Volume.open(image) as volume:
+        whole = list(lanefs.torch.EpochDataset(volume, PATHS, seed=9))
+        data = lanefs.torch.EpochDataset(volume, PATHS, seed=9, batch_size=16)
+        samples = iter(data)
+        first = [next(samples) for _ in range(41)]
+        state = data.state_dict()
+        samples.close()
+        again = lanefs.torch.EpochDataset(volume, PATHS)
+        again.load_state_dict(state)
+        assert first + list(again) == whole
+        # The next epoch has another order.
+        assert again.state_dict() == {"seed": 9, "epoch": 1, "position": 0}
+        following = list(again)
+        assert following != whole and sorted(following) == sorted(whole)
+
+
+def test_files_are_tensors_in_one_memory(image):
+    with lanefs.Volume.open(image) as volume:
+        tensors = lanefs.torch.read(volume, ["/files/7", "/files/42"], pin_memory=torch.cuda.is_available())
+        assert [bytes(tensor.numpy()) for tensor in tensors] == [b"7", b"42"]
+        assert tensors[0].untyped_storage().data_ptr() == tensors[1].untyped_storage().data_ptr()
+        assert tensors[0].is_pinned() == torch.cuda.is_available()
+        with pytest.raises(FileNotFoundError):
+            lanefs.torch.read(volume, ["/files/7", "/no"])
+
+
+def test_files_go_by_dlpack_without_a_copy(image):
+    with lanefs.Volume.open(image) as volume:
+        files = volume.read(PATHS)
+        tensor = torch.from_dlpack(files)
+        assert bytes(tensor.numpy()) == b"".join(files.to_bytes())
+        assert tensor.data_ptr() == files.buffer.ctypes.data
