@@ -9,7 +9,9 @@ use crate::space::recount;
 use crate::volume::Volume;
 use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
 use lanefs_format::{BLOCK, MAX_VOLUME, SUPERBLOCK_COPY};
-use lanefs_store::{Backing, Device, Fault, FileDevice, FileOptions, JournalContent, MemoryDevice, Store};
+use lanefs_store::{
+    Backing, Device, Fault, FileDevice, FileOptions, JournalContent, MemoryDevice, OpeningLock, Store,
+};
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::path::Path;
@@ -122,22 +124,35 @@ impl Volume {
     /// Opens a volume in a file or on a raw device.
     ///
     /// # Errors
-    /// [`Error::Image`] with the reason: not a LaneFS volume, a newer version, truncated, in use; the host's
-    /// errors.
+    /// [`Error::Image`] with the reason: not a LaneFS volume, a newer version, truncated, in use (the process
+    /// is named where the host tells it); the host's errors.
     pub fn open(image: impl AsRef<Path>, options: impl Into<OpenOptions>) -> Result<Volume> {
-        let options = options.into();
-        let name = image.as_ref().display().to_string();
+        let (options, image) = (options.into(), image.as_ref());
+        let name = image.display().to_string();
         let open = |access: Access| {
             let file = FileOptions { write: access != Access::Read, ..options.file.clone() };
-            let device = FileDevice::open_with(image.as_ref(), &file).map_err(|e| open_error(&name, e))?;
+            let device = FileDevice::open_with(image, &file).map_err(|e| open_error(&name, e))?;
             Self::open_device_named(Box::new(device), &OpenOptions { access, ..options.clone() }, &name)
         };
-        let volume = open(options.access);
-        if options.access != Access::Read || volume.as_ref().is_ok_and(|volume| volume.superblock().clean) {
+        if options.access != Access::Read {
+            return open(options.access);
+        }
+        let is_clean =
+            |volume: &Result<Volume>| volume.as_ref().is_ok_and(|volume| volume.superblock().clean);
+        let lock = OpeningLock::shared(image);
+        let volume = open(Access::Read);
+        if is_clean(&volume) {
             return volume;
         }
-        // After a crash the journal must be applied once, and only a writer can do so. An empty journal needs
-        // no writer.
+        drop(volume);
+        drop(lock);
+        // After a crash the journal must be applied once, and only a writer can do so. Of several readers one
+        // does, and the others find it done. An empty journal needs no writer.
+        let _lock = OpeningLock::alone(image);
+        let volume = open(Access::Read);
+        if is_clean(&volume) {
+            return volume;
+        }
         drop(volume);
         let _ = open(Access::Write);
         open(Access::Read)
@@ -350,7 +365,8 @@ fn bits(word: u64) -> String {
 fn open_error(name: &str, source: std::io::Error) -> Error {
     match source.kind() {
         std::io::ErrorKind::WouldBlock => {
-            Error::Image { what: name.into(), why: "in use by another process".into() }
+            let advice = "go through it, such as by its mount, or close it there";
+            Error::Image { what: name.into(), why: format!("{source}: {advice}") }
         }
         std::io::ErrorKind::ResourceBusy => {
             Error::Image { what: name.into(), why: "in use: mounted, or open elsewhere".into() }

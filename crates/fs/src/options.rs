@@ -1,7 +1,7 @@
 //! Options for creating and opening volumes.
 
 use lanefs_format::InodeSize;
-use lanefs_store::FileOptions;
+use lanefs_store::{Choice, FileOptions};
 use std::time::Duration;
 
 /// Options for a new volume.
@@ -77,6 +77,19 @@ impl Default for OpenOptions {
             commit_every: Duration::from_secs(5),
             file: FileOptions::default(),
         }
+    }
+}
+
+/// Bytes of the cache that one of many readers has of its own.
+const SMALL_CACHE: u64 = 64 << 20;
+
+impl OpenOptions {
+    /// Options of one of several processes that read a volume at the same time, such as the workers of a
+    /// loader. The bytes of the volume are in the host's page cache, once for all processes, and each process
+    /// has a cache of 64 MiB of its own.
+    pub fn one_of_many_readers() -> Self {
+        let file = FileOptions { direct: Choice::Never, ..FileOptions::default() };
+        OpenOptions { cache: Some(SMALL_CACHE), file, ..OpenOptions::from(Access::Read) }
     }
 }
 

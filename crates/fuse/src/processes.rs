@@ -1,9 +1,8 @@
-//! Processes that have an image locked or use files of a mount, for messages.
+//! Processes that use files of a mount, for messages.
 
 use crate::table::lies_in;
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Most processes that a message names.
@@ -53,23 +52,6 @@ fn command(number: u32) -> String {
         true => fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default().trim().to_owned(),
         false => text.chars().take(MAX_COMMAND_CHARS).filter(|c| !c.is_control()).collect(),
     }
-}
-
-/// Returns the processes that have an image locked.
-pub fn of_image(image: &Path) -> Processes {
-    let (Ok(meta), Ok(locks)) = (fs::metadata(image), fs::read_to_string("/proc/locks")) else {
-        return Processes::default();
-    };
-    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-    let wanted = format!("{major:02x}:{minor:02x}:{}", meta.ino());
-    // A line is such as `1: FLOCK  ADVISORY  WRITE 713 fe:00:4711 0 EOF`.
-    let holder = |line: &str| {
-        let mut words = line.split_whitespace().skip(1).filter(|word| *word != "->");
-        let flock = words.next() == Some("FLOCK");
-        let number = words.nth(2)?.parse().ok()?;
-        (flock && words.next() == Some(wanted.as_str())).then_some(number)
-    };
-    Processes::of(locks.lines().filter_map(holder).collect())
 }
 
 /// Returns the processes with open files or a working directory in a mounted directory.

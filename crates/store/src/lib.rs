@@ -76,7 +76,8 @@ mod write_queue;
 
 pub use commit::{JournalContent, Snapshot};
 pub use device::{
-    Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
+    Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, OpeningLock, Read, ReadErrors,
+    Write,
 };
 pub use epoch::Epoch;
 pub use fault::{Fault, Want};

@@ -161,7 +161,9 @@ fn a_volume_in_use_is_refused_and_free_again_when_its_writer_is_killed() {
                 Ok(_) => panic!("{access:?}: opened by two"),
                 Err(error) => {
                     let text = error.to_string();
-                    assert!(text.contains("in use by another process"), "{access:?}: {text}");
+                    let expected =
+                        format!("in use by another process: process {} (writer)", writer.child.id());
+                    assert!(text.contains(&expected), "{access:?}: {text}");
                 }
             }
         }

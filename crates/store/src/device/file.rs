@@ -38,7 +38,8 @@ impl FileDevice {
     /// Opens an existing file or device.
     ///
     /// # Errors
-    /// The host's error; `WouldBlock` when the volume is in use elsewhere.
+    /// The host's error; `WouldBlock` when the volume is in use, with the process that has it where the host
+    /// says so.
     pub fn open(path: &Path, write: bool) -> io::Result<Self> {
         Self::open_with(path, &FileOptions { write, ..FileOptions::default() })
     }

@@ -1,5 +1,6 @@
 //! System calls on files and raw devices that move no bytes.
 
+use super::holder;
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -38,7 +39,10 @@ pub(super) fn open_locked(path: &Path, flags: OFlags, write: bool) -> io::Result
     }
     let lock =
         if write { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
-    rustix::fs::flock(&file, lock)?;
+    rustix::fs::flock(&file, lock).map_err(|error| match error {
+        Errno::WOULDBLOCK => holder::in_use(&file),
+        other => other.into(),
+    })?;
     let again = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let second = File::from(rustix::fs::open(path, again | OFlags::CLOEXEC, Mode::empty())?);
     if identity(&second)? != identity(&file)? {

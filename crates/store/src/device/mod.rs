@@ -9,8 +9,10 @@ mod buffer;
 mod errors;
 mod file;
 mod flush;
+mod holder;
 mod host;
 mod memory;
+mod opening;
 mod options;
 mod parallel;
 mod pool;
@@ -22,6 +24,7 @@ pub use buffer::{IoBuf, IoBufMut};
 pub use errors::ReadErrors;
 pub use file::FileDevice;
 pub use memory::MemoryDevice;
+pub use opening::OpeningLock;
 pub use options::{Choice, FileOptions};
 
 use std::io;

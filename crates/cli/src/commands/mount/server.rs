@@ -8,9 +8,7 @@ use crate::mounted::{image_mount_failure, mount_failure};
 use crate::{bytes, exit, image, interrupt, metrics, size};
 use lanefs::{Access, Caller, SetAttr, Volume};
 use lanefs_fuse::daemon::{self, Started};
-use lanefs_fuse::{
-    CommandRequest, Ended, Mount, Options, Service, Statistics, Stopper, logging, processes, remount,
-};
+use lanefs_fuse::{CommandRequest, Ended, Mount, Options, Service, Statistics, Stopper, logging, remount};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -136,7 +134,7 @@ impl MountRequest {
 
     fn open(&self) -> Result<Volume, Failure> {
         let access = if self.options.read_only { Access::Read } else { Access::Write };
-        let volume = self.image.open(access).map_err(|failure| self.name_users(failure))?;
+        let volume = self.image.open(access)?;
         self.image.warn_of_damage(&volume);
         if let Image::Memory(_) = self.image {
             // The user who mounts a fresh volume owns its root.
@@ -146,19 +144,6 @@ impl MountRequest {
             owned.map_err(|error| self.image.failure(&error))?;
         }
         Ok(volume)
-    }
-
-    /// Adds the processes that use the image, if there are any, to a failure to open it.
-    fn name_users(&self, failure: Failure) -> Failure {
-        let Image::Path(path) = &self.image else { return failure };
-        let users = processes::of_image(path);
-        match failure {
-            Failure::Message { exit: exit::IMAGE, text, ends } if !users.is_empty() => {
-                let users = escape(users.to_string().as_bytes());
-                Failure::Message { exit: exit::IMAGE, text: format!("{text}: {users}"), ends }
-            }
-            other => other,
-        }
     }
 }
 
