@@ -94,6 +94,7 @@ mod orphans;
 pub mod path;
 mod path_set;
 mod perm;
+mod pieces;
 mod prealloc;
 mod read_files;
 mod reclaim;

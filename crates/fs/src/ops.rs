@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::inode::Inode;
 use crate::notice::Changed;
 use crate::perm::{self, READ, WRITE, access};
+use crate::pieces::{self, FileState, in_one_state, read_state};
 use crate::types::{
     AccessTimes, Allocate, Attr, Caller, DirEntry, FileExtent, Ino, RenameMode, Seek, SetAttr, Time,
     XattrMode,
@@ -359,8 +360,26 @@ impl Volume {
     /// # Errors
     /// [`Code::IsDirectory`], [`Code::Invalid`] for an inode without content, [`Code::AccessDenied`].
     pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.view(|core| read(core, who, ino, offset, buffer))
-            .map_err(|error| self.name_wrong_data(ino, error))
+        let read = if buffer.len() <= pieces::most_at_once(&self.shared.state.store) {
+            self.view(|core| read(core, who, ino, offset, buffer))
+        } else {
+            self.read_in_pieces(who, ino, offset, buffer)
+        };
+        read.map_err(|error| self.name_wrong_data(ino, error))
+    }
+
+    /// Reads as [`read`](Self::read), more than the cache may have room for.
+    fn read_in_pieces(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let shared = &self.shared;
+        in_one_state(shared, |mode| {
+            let (state, len) = mode.run(shared, |core| {
+                let node = regular(core, ino)?;
+                access(core, who, &node, READ)?;
+                let len = node.size().saturating_sub(offset).min(buffer.len() as u64);
+                Ok((FileState::of(core, ino, &node), len as usize))
+            })?;
+            Ok(read_state(shared, mode, &state, offset, &mut buffer[..len], || false)?.then_some(len))
+        })
     }
 
     /// Writes all of `data` at byte `offset`, or nothing.

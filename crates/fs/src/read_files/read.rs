@@ -1,11 +1,12 @@
 //! Reading the files that were found.
 
-use super::alone::{PIECE, read_alone};
+use super::alone::read_alone;
 use super::batch::{FileBatch, TOGETHER};
 use super::locate::Located;
 use super::options::{FileList, range_of};
 use super::planned::{PlannedFile, State};
 use super::rounds::in_rounds;
+use crate::pieces::PIECE;
 use crate::threads::in_threads;
 use lanefs_format::{BLOCK, Code};
 use lanefs_store::{BlockRange, Want};

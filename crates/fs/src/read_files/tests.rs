@@ -230,6 +230,44 @@ fn a_batch_that_is_larger_than_the_cache_is_fetched_about_once() {
 }
 
 #[test]
+fn one_read_may_be_larger_than_the_cache() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (volume, mut random) = (on_file(&dir), Random(3));
+    let content = random.bytes(5 * CACHE as usize / 2 + 100);
+    let ino = volume.write_file("/large", &content).expect("write").ino;
+    for (offset, len) in
+        [(0, content.len()), (0, content.len() + 1), (5000, content.len()), (3 << 20, 2 << 20)]
+    {
+        make_cold(&volume);
+        let mut buffer = vec![0xee; len];
+        let read = volume.read(&OWNER, ino, offset as u64, &mut buffer).expect("read");
+        let expected = &content[offset.min(content.len())..(offset + len).min(content.len())];
+        assert_eq!(read, expected.len(), "bytes from {offset} on");
+        assert!(buffer[..read] == *expected && buffer[read..].iter().all(|byte| *byte == 0xee));
+    }
+    // Beside a writer, all of it is old or new.
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for value in (0..250).cycle() {
+                volume.write(&OWNER, ino, 0, &vec![value; 200_000]).expect("write");
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let is_whole = (0..20).all(|_| {
+            let mut buffer = vec![0; content.len()];
+            let read = volume.read(&OWNER, ino, 0, &mut buffer);
+            let is_new = buffer[..200_000].iter().all(|byte| *byte == buffer[0]);
+            read.is_ok_and(|read| read == content.len()) && (is_new || buffer == content)
+        });
+        stop.store(true, Ordering::Relaxed);
+        assert!(is_whole, "a part is old and a part is new");
+    });
+}
+
+#[test]
 fn arguments_that_do_not_fit_are_refused() {
     let volume = Volume::create_memory(&options()).expect("create");
     volume.write_file("/a", [1; 100]).expect("write");
