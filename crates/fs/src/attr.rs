@@ -8,10 +8,17 @@ use crate::inode::Inode;
 use crate::lists;
 use crate::perm::{self, WRITE, access};
 use crate::types::{Attr, Caller, SetAttr, Time};
+use crate::write_plan::WritePlan;
 use lanefs_format::{Code, FileKind, inode as f};
 
 /// `chmod`, `chown`, `truncate` and `utimensat` in one.
-pub(crate) fn set(edit: &mut Edit<'_>, who: &Caller, node: Inode<'_>, set: &SetAttr) -> Outcome<()> {
+pub(crate) fn set(
+    edit: &mut Edit<'_>,
+    who: &Caller,
+    node: Inode<'_>,
+    set: &SetAttr,
+    plan: &mut WritePlan<'_>,
+) -> Outcome<()> {
     let kind = node.kind()?;
     match kind {
         FileKind::File => {}
@@ -21,7 +28,7 @@ pub(crate) fn set(edit: &mut Edit<'_>, who: &Caller, node: Inode<'_>, set: &SetA
     }
     check(edit.core, who, &node, set)?;
     if let Some(size) = set.size {
-        data::truncate(edit, node, size)?;
+        data::truncate(edit, node, size, plan)?;
         perm::drop_set_id(edit, who, &node);
     }
     if set.uid.is_some() || set.gid.is_some() {

@@ -149,19 +149,17 @@ impl Volume {
         if pieces.is_empty() {
             return Ok(0);
         }
-        self.change(|edit| {
+        self.change_data(|edit, plan| {
             let node = regular(edit.core, to)?;
             access(edit.core, who, &node, WRITE)?;
             let mut at = target;
             for piece in pieces {
                 match piece {
-                    // It may change data in place, which are not rolled back. An attempt that succeeds, or a
-                    // copy in smaller parts, writes the same bytes.
-                    Piece::Data(bytes) => data::write(edit, node, at, bytes)?,
+                    Piece::Data(bytes) => data::write(edit, node, at, bytes, plan)?,
                     Piece::Hole(bytes) => {
-                        data::fallocate(edit, node, Allocate::PunchHole, at, *bytes)?;
+                        data::fallocate(edit, node, Allocate::PunchHole, at, *bytes, plan)?;
                         if at + bytes > node.size() {
-                            data::truncate(edit, node, at + bytes)?;
+                            data::truncate(edit, node, at + bytes, plan)?;
                         }
                     }
                 }

@@ -4,7 +4,7 @@
 //! left some, and so does a truncation. They are cleared when the file grows over them.
 //!
 //! A block that a commit may have is not overwritten where file data have checksums: its data go to a new
-//! block (`docs/crash.md`). [`WritePlan`] decides that.
+//! block (`docs/crash.md`). The data of a change are written at its end, see [`WritePlan`].
 
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -13,18 +13,13 @@ use crate::inode::{Inode, set_flags, touch};
 use crate::map::{self, MapExtent, MapState};
 use crate::types::{Allocate, FileExtent, Seek};
 use crate::visited::Visited;
-use lanefs_format::{
-    BLOCK, Code, INODE_CORE, INODE_INLINE, INODE_NO_DATA_CHECKSUMS, MAX_FILE_SIZE, inode as f,
-};
+use crate::write_plan::WritePlan;
+use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, inode as f};
 use lanefs_store::{Fault, Want};
 use std::borrow::Cow;
 
 /// Size up to which a write that ends inside a block is padded to whole blocks.
 const PADDED: usize = 1 << 20;
-
-/// Size from which on such a write is copied for that, so that it reaches the device in one piece. Only the
-/// last block of a shorter one is.
-const IN_ONE_PIECE: usize = 128 << 10;
 
 /// Reads from `offset` on; the result is short only at the end of the file.
 pub(crate) fn read(core: &Core, node: Inode<'_>, offset: u64, buffer: &mut [u8]) -> Outcome<usize> {
@@ -81,8 +76,22 @@ fn ahead(core: &Core<'_>, node: Inode<'_>, first: u64, need: u32) -> u32 {
     blocks.min(FAR).max(u64::from(need)) as u32
 }
 
+/// Writes the content of a file that this change has made.
+pub(crate) fn write_new(edit: &mut Edit<'_>, node: Inode<'_>, data: &[u8]) -> Outcome<()> {
+    let mut plan = WritePlan::default();
+    write(edit, node, 0, data, &mut plan)?;
+    debug_assert!(plan.is_new(), "a new file has old blocks");
+    if plan.is_empty() { Ok(()) } else { plan.carry_out(edit) }
+}
+
 /// Writes all of `data` and grows the file where necessary.
-pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u8]) -> Outcome<()> {
+pub(crate) fn write<'d>(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    offset: u64,
+    data: &'d [u8],
+    plan: &mut WritePlan<'d>,
+) -> Outcome<()> {
     if data.is_empty() {
         return Ok(());
     }
@@ -95,113 +104,20 @@ pub(crate) fn write(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, data: &[u
         set_flags(edit, node, 0, INODE_INLINE);
         edit.tx.put_bytes(node.view, INODE_CORE + offset as usize, data);
     } else {
-        let mut plan = WritePlan::of(node);
-        spill(edit, node, &mut plan)?;
-        clear_tail(edit, node, size, offset, &mut plan)?;
+        spill(edit, node, plan)?;
+        clear_tail(edit, node, size, offset, plan)?;
         let aligned = offset.is_multiple_of(BLOCK) && end >= size && !end.is_multiple_of(BLOCK);
         if aligned && data.len() <= PADDED {
-            write_blocks(edit, node, offset / BLOCK, Cow::Borrowed(data), &mut plan)?;
+            write_blocks(edit, node, offset / BLOCK, Cow::Borrowed(data), plan)?;
         } else {
-            write_parts(edit, node, offset, data, &mut plan)?;
+            write_parts(edit, node, offset, data, plan)?;
         }
-        plan.carry_out(edit)?;
     }
     if end > size {
         edit.tx.put(node.view, f::BYTES, end);
     }
     touch(edit, node);
     Ok(())
-}
-
-/// Data that is written once everything is allocated: overwritten data could not be rolled back when the
-/// volume turns out to be full.
-struct WritePlan<'d> {
-    parts: Vec<PlannedWrite<'d>>,
-    /// The file's data have checksums.
-    summed: bool,
-}
-
-struct PlannedWrite<'d> {
-    /// Position on the volume.
-    at: u64,
-    data: Cow<'d, [u8]>,
-    /// The blocks were allocated for this data.
-    is_new: bool,
-}
-
-impl<'d> WritePlan<'d> {
-    fn of(node: Inode<'_>) -> Self {
-        WritePlan { parts: Vec::new(), summed: node.flags() & INODE_NO_DATA_CHECKSUMS == 0 }
-    }
-
-    /// Writes the data. The caller has locked the file's inode.
-    fn carry_out(self, edit: &mut Edit<'_>) -> Outcome<()> {
-        for (i, part) in self.parts.iter().enumerate() {
-            // A part of a block that an earlier write covers as a whole need not be fetched.
-            if !self.parts[..i].iter().any(|whole| whole.at <= part.at && part.end() <= whole.end()) {
-                edit.tx.prepare_data(part.at, part.data.len())?;
-            }
-        }
-        // The positions are valid from here on, and stay so.
-        edit.tx.validate()?;
-        self.parts.iter().try_for_each(|part| match part.is_new {
-            true => edit.tx.write_new_data(part.at, &part.data, self.summed),
-            false => edit.tx.write_data(part.at, &part.data, self.summed),
-        })
-    }
-
-    /// Adds data.
-    fn add(&mut self, at: u64, data: Cow<'d, [u8]>, is_new: bool) {
-        self.parts.push(PlannedWrite { at, data, is_new });
-    }
-
-    /// Adds data, and zeros up to the end of their last block.
-    fn add_blocks(&mut self, at: u64, data: Cow<'d, [u8]>, is_new: bool) {
-        let whole = data.len() & !(BLOCK as usize - 1);
-        let padded = |part: &[u8]| {
-            let len = part.len().next_multiple_of(BLOCK as usize);
-            let mut padded = Vec::with_capacity(len);
-            padded.extend_from_slice(part);
-            padded.resize(len, 0);
-            Cow::Owned(padded)
-        };
-        match data {
-            data if whole == data.len() => self.add(at, data, is_new),
-            Cow::Borrowed(data) if data.len() < IN_ONE_PIECE => {
-                let (whole, last) = data.split_at(whole);
-                if !whole.is_empty() {
-                    self.add(at, Cow::Borrowed(whole), is_new);
-                }
-                self.add(at + whole.len() as u64, padded(last), is_new);
-            }
-            data => self.add(at, padded(&data), is_new),
-        }
-    }
-
-    /// Returns whether the block at `at` can be written where it is, and of how many blocks from there on,
-    /// `most` at most, the same is true.
-    fn may_overwrite(&self, edit: &Edit<'_>, at: u64, most: u64) -> (bool, u64) {
-        // This plan has allocated the block.
-        let is_own = |part: &&PlannedWrite<'_>| part.at <= at && at + BLOCK <= part.end();
-        match self.parts.iter().find(is_own) {
-            _ if !self.summed => (true, most),
-            Some(part) => (true, most.min((part.end() - at) / BLOCK)),
-            None => edit.store().may_overwrite(at, most),
-        }
-    }
-}
-
-impl PlannedWrite<'_> {
-    fn end(&self) -> u64 {
-        self.at + self.data.len() as u64
-    }
-}
-
-/// Moves inline data to a block, at once.
-fn spill_now(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
-    let mut plan = WritePlan::of(node);
-    spill(edit, node, &mut plan)?;
-    plan.carry_out(edit)
 }
 
 /// Moves inline data to a block.
@@ -261,8 +177,8 @@ fn write_inside<'d>(
     let (block, inside) = (offset / BLOCK, offset % BLOCK);
     let mut whole = vec![0u8; BLOCK as usize];
     if let MapState::Data(at) = map::lookup(edit.core, node, block, 1)?.state {
-        if plan.may_overwrite(edit, at, 1).0 {
-            plan.add(at + inside, data, false);
+        if plan.may_overwrite(edit, &node, at, 1).0 {
+            plan.add(&node, at + inside, data, false);
             return Ok(());
         }
         edit.store().read_data(at, &mut whole, 1)?;
@@ -284,7 +200,7 @@ fn write_blocks<'d>(
         let left = ((len - done) as u64).div_ceil(BLOCK);
         let extent = map::lookup(edit.core, node, at, left)?;
         let (position, blocks, is_new) = match extent.state {
-            MapState::Data(position) => match plan.may_overwrite(edit, position, extent.blocks) {
+            MapState::Data(position) => match plan.may_overwrite(edit, &node, position, extent.blocks) {
                 (true, blocks) => (position, blocks, false),
                 (false, blocks) => {
                     let (position, blocks) = map::replace(edit, node, at, blocks)?;
@@ -306,7 +222,7 @@ fn write_blocks<'d>(
             Cow::Owned(all) if done == 0 && end == len => Cow::Owned(std::mem::take(all)),
             Cow::Owned(all) => Cow::Owned(all[done..end].to_vec()),
         };
-        plan.add_blocks(position, part, is_new);
+        plan.add_blocks(&node, position, part, is_new);
         (at, done) = (at + blocks, end);
     }
     Ok(())
@@ -340,18 +256,22 @@ fn zero_inside(
 
 /// Writes zeros over the rest of a file's last block, where that needs no new block: a file on a full volume
 /// can always be truncated.
-fn zero_rest(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outcome<()> {
-    let mut plan = WritePlan::of(node);
+fn zero_rest(edit: &mut Edit<'_>, node: Inode<'_>, size: u64, plan: &mut WritePlan<'_>) -> Outcome<()> {
     if let MapState::Data(at) = map::lookup(edit.core, node, size / BLOCK, 1)?.state
-        && plan.may_overwrite(edit, at, 1).0
+        && plan.may_overwrite(edit, &node, at, 1).0
     {
-        zero_inside(edit, node, size, size.next_multiple_of(BLOCK), &mut plan)?;
+        zero_inside(edit, node, size, size.next_multiple_of(BLOCK), plan)?;
     }
-    plan.carry_out(edit)
+    Ok(())
 }
 
 /// Truncates a file, or grows it with a hole.
-pub(crate) fn truncate(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outcome<()> {
+pub(crate) fn truncate(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    size: u64,
+    plan: &mut WritePlan<'_>,
+) -> Outcome<()> {
     if size > MAX_FILE_SIZE {
         return Err(Code::FileTooLarge.into());
     }
@@ -359,7 +279,7 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outco
     let old = node.size();
     if node.is_inline() {
         if size > node.room()? as u64 {
-            spill_now(edit, node)?;
+            spill(edit, node, plan)?;
         } else if size < old {
             clear_inline(edit, node, size as usize)?;
             if size == 0 {
@@ -368,11 +288,9 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, node: Inode<'_>, size: u64) -> Outco
         }
     } else if size < old {
         map::punch(edit, node, size.div_ceil(BLOCK), u64::MAX)?;
-        zero_rest(edit, node, size)?;
+        zero_rest(edit, node, size, plan)?;
     } else {
-        let mut plan = WritePlan::of(node);
-        clear_tail(edit, node, old, size, &mut plan)?;
-        plan.carry_out(edit)?;
+        clear_tail(edit, node, old, size, plan)?;
     }
     edit.tx.put(node.view, f::BYTES, size);
     touch(edit, node);
@@ -386,6 +304,7 @@ pub(crate) fn fallocate(
     mode: Allocate,
     offset: u64,
     len: u64,
+    plan: &mut WritePlan<'_>,
 ) -> Outcome<()> {
     if len == 0 {
         return Err(Code::Invalid.into());
@@ -397,34 +316,39 @@ pub(crate) fn fallocate(
         Allocate::Extend | Allocate::KeepSize => {
             let inside = end <= node.room()? as u64;
             if !(inside && (node.is_inline() || size == 0 && map::is_empty(&node)?)) {
-                spill_now(edit, node)?;
+                spill(edit, node, plan)?;
                 let first = offset / BLOCK;
                 map::allocate(edit, node, first, end.div_ceil(BLOCK) - first, true)?;
             } else if mode == Allocate::Extend && end > size {
                 set_flags(edit, node, 0, INODE_INLINE);
             }
         }
-        Allocate::PunchHole | Allocate::ZeroRange => clear(edit, node, offset, end, mode)?,
+        Allocate::PunchHole | Allocate::ZeroRange => clear(edit, node, offset, end, mode, plan)?,
         Allocate::CollapseRange | Allocate::InsertRange => {
-            shift(edit, node, offset, end, mode == Allocate::InsertRange)?;
+            shift(edit, node, offset, end, mode == Allocate::InsertRange, plan)?;
         }
     }
     if matches!(mode, Allocate::Extend | Allocate::ZeroRange) && end > size {
-        let mut plan = WritePlan::of(node);
-        clear_tail(edit, node, size, end, &mut plan)?;
-        plan.carry_out(edit)?;
+        clear_tail(edit, node, size, end, plan)?;
         edit.tx.put(node.view, f::BYTES, end);
     }
     touch(edit, node);
     Ok(())
 }
 
-fn clear(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, mode: Allocate) -> Outcome<()> {
+fn clear(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    offset: u64,
+    end: u64,
+    mode: Allocate,
+    plan: &mut WritePlan<'_>,
+) -> Outcome<()> {
     let size = node.size();
     if node.is_inline() {
         let room = node.room()? as u64;
         if end > room && end > size && mode == Allocate::ZeroRange {
-            spill_now(edit, node)?;
+            spill(edit, node, plan)?;
         } else {
             let (from, to) = (offset.min(room), end.min(size).min(room));
             if from < to {
@@ -435,10 +359,8 @@ fn clear(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, mode: Allo
         }
     }
     let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
-    let mut plan = WritePlan::of(node);
     if first > last {
-        zero_inside(edit, node, offset, end, &mut plan)?;
-        return plan.carry_out(edit);
+        return zero_inside(edit, node, offset, end, plan);
     }
     if first < last {
         map::punch(edit, node, first, last)?;
@@ -447,10 +369,8 @@ fn clear(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, mode: Allo
         let from = offset / BLOCK;
         map::allocate(edit, node, from, end.div_ceil(BLOCK) - from, true)?;
     }
-    // Data comes last: it cannot be rolled back when the volume turns out to be full.
-    zero_inside(edit, node, offset, first * BLOCK, &mut plan)?;
-    zero_inside(edit, node, last * BLOCK, end, &mut plan)?;
-    plan.carry_out(edit)
+    zero_inside(edit, node, offset, first * BLOCK, plan)?;
+    zero_inside(edit, node, last * BLOCK, end, plan)
 }
 
 /// `SEEK_DATA` and `SEEK_HOLE`.
@@ -499,7 +419,14 @@ pub(crate) fn extents(core: &Core, node: Inode<'_>) -> Outcome<Vec<FileExtent>> 
 
 /// Removes a range from a file, or inserts one that reads as zeros. Both ends of the range are those of
 /// blocks.
-fn shift(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, inserts: bool) -> Outcome<()> {
+fn shift(
+    edit: &mut Edit<'_>,
+    node: Inode<'_>,
+    offset: u64,
+    end: u64,
+    inserts: bool,
+    plan: &mut WritePlan<'_>,
+) -> Outcome<()> {
     let size = node.size();
     let is_inside = if inserts { offset < size } else { end < size };
     if !offset.is_multiple_of(BLOCK) || !end.is_multiple_of(BLOCK) || !is_inside {
@@ -508,7 +435,7 @@ fn shift(edit: &mut Edit<'_>, node: Inode<'_>, offset: u64, end: u64, inserts: b
     if inserts && size > MAX_FILE_SIZE - (end - offset) {
         return Err(Code::FileTooLarge.into());
     }
-    spill_now(edit, node)?;
+    spill(edit, node, plan)?;
     let (first, last) = (offset / BLOCK, end / BLOCK);
     if inserts {
         // Blocks behind the end of the file go that would lie behind the end of the largest file.

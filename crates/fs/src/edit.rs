@@ -90,14 +90,10 @@ impl<'v> Edit<'v> {
         }
     }
 
-    /// Ends the transaction: all its changes stay. Its frees are available at once in memory, and on a device
-    /// when the next commit is durable.
-    ///
-    /// # Errors
-    /// As any change; nothing has happened then.
-    pub(crate) fn commit(mut self) -> Outcome<()> {
+    /// Ends the transaction, which was validated: all its changes stay. Its frees are available at once in
+    /// memory, and on a device when the next commit is durable.
+    pub(crate) fn commit(mut self) {
         let is_memory = self.core.store.is_memory();
-        self.tx.validate()?;
         for view in std::mem::take(&mut self.stamps) {
             self.tx.raise(view, f::MTIME, self.now.0);
             self.tx.raise(view, f::CTIME, self.now.0);
@@ -113,7 +109,6 @@ impl<'v> Edit<'v> {
             self.deferred.append(self.freed);
         }
         self.end();
-        Ok(())
     }
 
     /// Returns the fault that ends the attempt. A stale attempt is not a failure: it is a conflict, and is

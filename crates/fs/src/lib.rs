@@ -30,8 +30,8 @@
 //! | vocabulary | `types`, `options`, `error`, `threads`, `extent`, `acl`, [`path`], `path_set`, `columns` |
 //! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`, `journal`; `moves`, `dir_table`: where paths of directories lead; `writer`: the state of one writer; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
-//! | space | `space`: blocks and inodes; `transaction`: the end of a change, which applies its frees |
-//! | files | `inode`, `xattr`, `lists`, `perm`, `map`, `visited`, `data`, `attr` |
+//! | space | `space`: blocks and inodes |
+//! | files | `inode`, `xattr`, `lists`, `perm`, `map`, `visited`; `write_plan`: the file data that a change writes at its end; `data`, `attr`; `transaction`: the end of a change |
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
@@ -114,6 +114,7 @@ mod visited;
 mod volume;
 mod watch;
 mod write_many;
+mod write_plan;
 mod writer;
 mod xattr;
 

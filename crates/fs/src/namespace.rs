@@ -139,7 +139,7 @@ pub(crate) fn symlink<'v>(
         return Err(Code::Invalid.into());
     }
     let node = create(edit, who, dir, name, FileKind::Symlink, 0o777, 0)?;
-    data::write(edit, node, 0, target)?;
+    data::write_new(edit, node, target)?;
     Ok(node)
 }
 

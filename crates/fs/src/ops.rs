@@ -146,9 +146,9 @@ impl Volume {
     /// [`Code::NotPermitted`], [`Code::AccessDenied`]; for the size of an inode that is not a regular file
     /// [`Code::IsDirectory`] or [`Code::Invalid`]; [`Code::FileTooLarge`].
     pub fn setattr(&self, who: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        let attr = self.change(|edit| {
+        let attr = self.change_data(|edit, plan| {
             let node = Inode::load(edit.core, ino.0)?;
-            attr::set(edit, who, node, set)?;
+            attr::set(edit, who, node, set, plan)?;
             node.attr()
         })?;
         self.notify(&[Changed::Inode(ino)]);
@@ -161,13 +161,13 @@ impl Volume {
     /// # Errors
     /// [`Code::AccessDenied`].
     pub fn touch(&self, who: &Caller, ino: Ino) -> Result<Attr> {
-        let attr = self.change(|edit| {
+        let attr = self.change_data(|edit, plan| {
             let node = Inode::load(edit.core, ino.0)?;
             if !perm::owns(who, &node) {
                 access(edit.core, who, &node, WRITE)?;
             }
             let set = SetAttr { atime: Some(edit.now), mtime: Some(edit.now), ..SetAttr::default() };
-            attr::set(edit, &Caller::OWNER, node, &set)?;
+            attr::set(edit, &Caller::OWNER, node, &set, plan)?;
             node.attr()
         })?;
         self.notify(&[Changed::Inode(ino)]);
@@ -211,7 +211,7 @@ impl Volume {
     pub(crate) fn create_with(&self, dir: Ino, name: &[u8], perm: u16, content: &[u8]) -> Result<Ino> {
         let made = self.change(|edit| {
             let node = namespace::create(edit, &Caller::OWNER, dir.0, name, FileKind::File, perm, 0)?;
-            data::write(edit, node, 0, content)?;
+            data::write_new(edit, node, content)?;
             Ok(Ino(node.ino))
         });
         self.notify_name(dir, name, made)
@@ -387,10 +387,10 @@ impl Volume {
     /// # Errors
     /// [`Code::NoSpace`], [`Code::FileTooLarge`], and those of [`read`](Self::read).
     pub fn write(&self, who: &Caller, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
-        let written = self.change(|edit| {
+        let written = self.change_data(|edit, plan| {
             let node = regular(edit.core, ino)?;
             access(edit.core, who, &node, WRITE)?;
-            data::write(edit, node, offset, data)?;
+            data::write(edit, node, offset, data, plan)?;
             if !data.is_empty() {
                 perm::drop_set_id(edit, who, &node);
             }
@@ -407,10 +407,10 @@ impl Volume {
     /// # Errors
     /// [`Code::Invalid`] for an empty range, and those of [`write`](Self::write).
     pub fn fallocate(&self, who: &Caller, ino: Ino, mode: Allocate, offset: u64, len: u64) -> Result<()> {
-        self.change(|edit| {
+        self.change_data(|edit, plan| {
             let node = regular(edit.core, ino)?;
             access(edit.core, who, &node, WRITE)?;
-            data::fallocate(edit, node, mode, offset, len)?;
+            data::fallocate(edit, node, mode, offset, len, plan)?;
             perm::drop_set_id(edit, who, &node);
             Ok(())
         })?;

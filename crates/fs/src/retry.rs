@@ -6,6 +6,7 @@ use crate::error::{Error, Outcome, Result};
 use crate::options::Access;
 use crate::shared::Shared;
 use crate::transaction::run;
+use crate::write_plan::WritePlan;
 use crate::writer::Writer;
 use lanefs_format::{BlockKind, Code};
 use lanefs_store::{Closed, Fault, Reader, Want};
@@ -105,7 +106,16 @@ impl Shared {
     }
 
     /// Runs a change as one transaction: all of it happens, or, when it fails, nothing.
+    #[inline(always)]
     pub(crate) fn change<T>(&self, mut operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {
+        self.change_data(|edit, _| operation(edit))
+    }
+
+    /// Runs a change that also writes file data, as [`change`](Self::change).
+    pub(crate) fn change_data<'d, T>(
+        &self,
+        mut operation: impl FnMut(&mut Edit<'_>, &mut WritePlan<'d>) -> Outcome<T>,
+    ) -> Result<T> {
         let mut attempts = Attempts::default();
         loop {
             self.begin_changes()?;
@@ -120,7 +130,7 @@ impl Shared {
                 if attempts.is_full {
                     self.recall_prealloc(&mut closed)?;
                 }
-                self.change_exclusive(&mut closed, &mut operation)
+                self.attempt_exclusive(&mut closed, &mut operation)
             };
             match outcome {
                 Ok(value) => {
@@ -147,7 +157,10 @@ impl Shared {
     /// Makes one attempt of a change; `None` where the volume has been [frozen](crate::Volume::set_read_only)
     /// since [`begin_changes`](Self::begin_changes).
     #[inline(always)]
-    fn try_change<T>(&self, operation: &mut impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Option<Outcome<T>> {
+    fn try_change<'d, T>(
+        &self,
+        operation: &mut impl FnMut(&mut Edit<'_>, &mut WritePlan<'d>) -> Outcome<T>,
+    ) -> Option<Outcome<T>> {
         let mut entered = self.state.gate.enter(&self.state.store);
         if !self.accepts_changes() {
             return None;
@@ -169,6 +182,14 @@ impl Shared {
         &self,
         closed: &mut Closed<'_, Writer>,
         operation: &mut impl FnMut(&mut Edit<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        self.attempt_exclusive(closed, &mut |edit, _| operation(edit))
+    }
+
+    fn attempt_exclusive<'d, T>(
+        &self,
+        closed: &mut Closed<'_, Writer>,
+        operation: &mut impl FnMut(&mut Edit<'_>, &mut WritePlan<'d>) -> Outcome<T>,
     ) -> Outcome<T> {
         let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         run(&core, &mut closed.states[0], 0, operation)

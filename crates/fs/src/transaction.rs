@@ -1,38 +1,44 @@
-//! The end of a transaction: its frees reach the bitmaps, and its changes stay.
+//! The end of a transaction: its frees reach the bitmaps, its file data are written, and its changes stay.
 
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::extent::Extent;
 use crate::space;
+use crate::write_plan::WritePlan;
 use crate::writer::{Freed, Writer};
 
-/// Makes one attempt of a change. It is kept when it succeeds, else rolled back.
+/// Makes one attempt of a change, which plans the file data that it writes. It is kept when it succeeds, else
+/// rolled back.
 #[inline(always)]
-pub(crate) fn run<T>(
+pub(crate) fn run<'d, T>(
     core: &Core<'_>,
     writer: &mut Writer,
     number: u8,
-    operation: &mut impl FnMut(&mut Edit<'_>) -> Outcome<T>,
+    operation: &mut impl FnMut(&mut Edit<'_>, &mut WritePlan<'d>) -> Outcome<T>,
 ) -> Outcome<T> {
     let mut edit = Edit::new(core, writer, number);
-    match operation(&mut edit) {
-        Ok(value) => commit(edit).map(|()| value),
+    let mut plan = WritePlan::default();
+    let done = operation(&mut edit, &mut plan).and_then(|value| {
+        prepare(&mut edit, plan)?;
+        Ok(value)
+    });
+    match done {
+        Ok(value) => {
+            edit.commit();
+            Ok(value)
+        }
         Err(fault) => Err(edit.verdict(fault)),
     }
 }
 
-/// Ends the transaction: all its changes stay. On a volume in memory its frees take effect at once.
-///
-/// # Errors
-/// As any change; nothing has happened then.
-fn commit(mut edit: Edit<'_>) -> Outcome<()> {
-    if edit.core.store.is_memory()
-        && let Err(fault) = make_free(&mut edit)
-    {
-        return Err(edit.verdict(fault));
+/// Does what may still fail, the validation and the file data at last. On a volume in memory its frees take
+/// effect at once.
+fn prepare(edit: &mut Edit<'_>, plan: WritePlan<'_>) -> Outcome<()> {
+    if edit.core.store.is_memory() {
+        make_free(edit)?;
     }
-    edit.commit()
+    plan.carry_out(edit)
 }
 
 /// Applies deferred frees for a commit, or after it. They are rolled back when the change is dropped, and

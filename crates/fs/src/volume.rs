@@ -8,6 +8,7 @@ use crate::notice::Changed;
 use crate::options::Access;
 use crate::shared::Shared;
 use crate::types::{Ino, StatFs};
+use crate::write_plan::WritePlan;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, CHUNK, MAX_NAME};
 use lanefs_store::StoreStats;
@@ -49,6 +50,14 @@ impl Volume {
     /// Runs a change as one transaction: all of it happens, or, when it fails, nothing.
     pub(crate) fn change<T>(&self, operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {
         self.shared.change(operation)
+    }
+
+    /// Runs a change that also writes file data, as [`change`](Self::change).
+    pub(crate) fn change_data<'d, T>(
+        &self,
+        operation: impl FnMut(&mut Edit<'_>, &mut WritePlan<'d>) -> Outcome<T>,
+    ) -> Result<T> {
+        self.shared.change_data(operation)
     }
 
     /// Makes all changes so far durable. Operations of other threads go on meanwhile, and threads that call

@@ -173,7 +173,7 @@ impl Volume {
                 let who = &Caller::OWNER;
                 let kind = FileKind::File;
                 let node = namespace::create(edit, who, directory.ino.0, name, kind, options.perm, 0)?;
-                data::write(edit, node, 0, data)
+                data::write_new(edit, node, data)
             });
             match made {
                 Ok(()) => {

@@ -24,6 +24,27 @@ fn parts(len: usize) -> impl Iterator<Item = Range<usize>> {
     [0..middle, middle..len].into_iter().filter(|part| !part.is_empty()).inspect(|_| point())
 }
 
+/// File data to write.
+#[derive(Clone, Copy)]
+pub struct DataWrite<'a> {
+    /// Position on the volume.
+    pub at: u64,
+    /// The bytes.
+    pub data: &'a [u8],
+    /// The blocks have checksums.
+    pub summed: bool,
+}
+
+impl DataWrite<'_> {
+    fn blocks(&self) -> Range<u64> {
+        self.at / BLOCK..(self.at + self.data.len() as u64).div_ceil(BLOCK)
+    }
+
+    fn covers(&self, index: u64) -> bool {
+        self.at <= index * BLOCK && (index + 1) * BLOCK <= self.at + self.data.len() as u64
+    }
+}
+
 impl Reader<'_> {
     /// Reads file data at `at`. `extent`: number of consecutive blocks of the same file from that of `at` on,
     /// for readahead.
@@ -152,31 +173,43 @@ impl Tx<'_> {
     /// # Errors
     /// [`Fault::Miss`], or [`Fault::Damaged`] for a range outside the volume.
     pub fn write_data(&mut self, at: u64, data: &[u8], summed: bool) -> Result<(), Fault> {
+        self.write_data_parts(&[DataWrite { at, data, summed }])
+    }
+
+    /// Writes several parts, as [`write_data`](Self::write_data), in their order: all of them, or, where this
+    /// fails, none. So an attempt that is rolled back has not changed data that readers see.
+    ///
+    /// # Errors
+    /// As [`write_data`](Self::write_data).
+    pub fn write_data_parts(&mut self, all: &[DataWrite<'_>]) -> Result<(), Fault> {
         let (reader, log) = self.parts();
         let store = reader.store();
-        store.inside(at, data.len())?;
-        let blocks = at / BLOCK..(at + data.len() as u64).div_ceil(BLOCK);
-        store.hold_sums(blocks.clone(), summed, log)?;
+        for part in all {
+            store.inside(part.at, part.data.len())?;
+            store.hold_sums(part.blocks(), part.summed, log)?;
+        }
         if !store.is_memory() {
-            let mut taken = blocks.clone().map(|index| {
-                let whole = at <= index * BLOCK && (index + 1) * BLOCK <= at + data.len() as u64;
-                (index, take_for_writing(store, index, whole, log))
-            });
-            if let Some((end, Err(fault))) = taken.find(|(_, taken)| taken.is_err()) {
-                drop(taken);
+            let mut taken =
+                blocks_to_take(all).map(|(index, whole)| take_for_writing(store, index, whole, log));
+            let mut count = 0;
+            let failed = taken.find_map(|taken| taken.map(|()| count += 1).err());
+            drop(taken);
+            if let Some(fault) = failed {
                 // Blocks that were absent are absent again, and not zeros.
-                for index in blocks.start..end {
+                for (index, _) in blocks_to_take(all).take(count) {
                     store.finish_fetch(index, ABSENT, Ok(()));
                     store.unpin_data(index);
                 }
                 return Err(fault);
             }
         }
-        for part in parts(data.len()) {
-            store.arena.copy_in(at + part.start as u64, &data[part]);
+        for DataWrite { at, data, .. } in all {
+            for part in parts(data.len()) {
+                store.arena.copy_in(at + part.start as u64, &data[part]);
+            }
         }
         if !store.is_memory() {
-            for index in blocks {
+            for (index, _) in blocks_to_take(all) {
                 if store.state(index) == FETCHING {
                     store.pin_data(index, log.changed_mut());
                     store.cache.add(index, 1);
@@ -187,6 +220,14 @@ impl Tx<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns each block of some parts once, and whether the first part that has it writes it as a whole.
+fn blocks_to_take<'a>(all: &'a [DataWrite<'_>]) -> impl Iterator<Item = (u64, bool)> + 'a {
+    all.iter().enumerate().flat_map(move |(i, part)| {
+        let is_first = move |index: &u64| !all[..i].iter().any(|earlier| earlier.blocks().contains(index));
+        part.blocks().filter(is_first).map(|index| (index, part.covers(index)))
+    })
 }
 
 /// Takes a block to write data in it. A resident block is pinned and stays: the cache loads the mark after it

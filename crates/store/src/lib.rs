@@ -75,6 +75,7 @@ mod write_back;
 mod write_queue;
 
 pub use commit::{JournalContent, Snapshot};
+pub use data::DataWrite;
 pub use device::{
     Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, OpeningLock, Read, ReadErrors,
     Write,

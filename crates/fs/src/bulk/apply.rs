@@ -224,7 +224,7 @@ fn make_inodes(edit: &mut Edit<'_>, plan: &BatchPlan<'_>) -> Outcome<Vec<u64>> {
         let node = inode::make(edit, &new)?;
         inos[number] = node.ino;
         if !is_inline {
-            data::write(edit, node, 0, object.data)?;
+            data::write_new(edit, node, object.data)?;
         }
     }
     debug_assert!(

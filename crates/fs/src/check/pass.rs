@@ -172,7 +172,7 @@ impl<'v, 'w> Pass<'v, 'w> {
         let (core, shared) = (self.core, self.shared);
         let Some(writer) = self.writer.as_deref_mut() else { return Ok(None) };
         loop {
-            match run(core, writer, 0, &mut step) {
+            match run(core, writer, 0, &mut |edit, _| step(edit)) {
                 Ok(value) => return Ok(Some(value)),
                 Err(Fault::Miss { at, want }) => core.store.fetch(at, want)?,
                 // Freed space is reusable once the device knows that it is free.

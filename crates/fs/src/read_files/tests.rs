@@ -356,11 +356,12 @@ fn beside_a_writer(volume: &Volume, rounds: usize, options: &ReadFiles<'_>) -> O
     let set: PathSet = (0..CHANGING * 3).map(|i| Changing::path(i % CHANGING)).collect();
     let mut files = FileContents::new();
     std::thread::scope(|scope| {
-        scope.spawn(|| changing.write(5));
+        let writer = scope.spawn(|| changing.write(5));
         let mut wrong = None;
         let mut rounds = 0..rounds;
         // The batches are worth nothing before the writer has begun.
         while wrong.is_none() && (changing.changes.load(Ordering::Relaxed) < 300 || rounds.next().is_some()) {
+            assert!(!writer.is_finished(), "the writer has panicked");
             volume.read_files(options, &set, &mut files).expect("read");
             wrong = files.iter().enumerate().find_map(|(i, file)| match file {
                 Ok(bytes) => Changing::wrong(i % CHANGING, bytes),

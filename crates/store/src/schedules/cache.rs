@@ -3,8 +3,8 @@
 use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BLOCKS, BOTH, LEFT, RIGHT, World};
-use crate::BlockRange;
 use crate::planted::Bug::{NoSecondLook, NoVersionCheck, RetireInTransit};
+use crate::{BlockRange, DataWrite};
 use lanefs_format::{BLOCK, BlockKind, Code};
 use shuttle::thread;
 
@@ -252,6 +252,34 @@ fn parts_of_a_block() {
     let mut words = [0u8; 32];
     world.read(|run| run.read_data(DATA, &mut words, 1)).expect("read");
     assert_eq!(words.as_chunks::<8>().0.iter().map(|w| w[0]).collect::<Vec<_>>(), [7, 1, 2, 7]);
+}
+
+/// A writer overwrites parts of two blocks of a file together, while blocks are evicted. Each of its attempts
+/// finds the old bytes in both: an attempt that was rolled back has written none.
+fn parts_of_two_blocks() {
+    let medium = medium();
+    let world = World::on(&medium, ROOM);
+    let world = &world;
+    let places = [DATA + 8, DATA + BLOCK + 8];
+    thread::scope(|scope| {
+        scope.spawn(|| evict(world));
+        let written = world.change(|tx| {
+            tx.lock(tx.reader().block(A, KIND)?.part(0, 256).expect("inside"))?;
+            let mut words = [[0; 8]; 2];
+            let mut parts = places.iter().zip(&mut words);
+            parts.try_for_each(|(at, word)| tx.reader().read_data(*at, word, 1))?;
+            tx.validate()?;
+            assert_eq!(words.map(u64::from_le_bytes), [7, 7], "an attempt wrote one of two parts");
+            tx.write_data_parts(&places.map(|at| DataWrite { at, data: &[8; 8], summed: true }))
+        });
+        assert_eq!(written, Ok(()));
+    });
+    world.check_books();
+}
+
+#[test]
+fn parts_are_written_together() {
+    explore(1500, parts_of_two_blocks);
 }
 
 #[test]
