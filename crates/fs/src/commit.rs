@@ -30,14 +30,22 @@ impl Shared {
             return Err(Error::write_failed());
         }
         self.write_data_early()?;
-        let (snapshot, freed) = {
-            let mut closed = self.state.gate.close_to_change(&self.state.store);
-            let writer = self.recall_prealloc(&mut closed)?;
-            self.snapshot(writer)?
-        };
+        let (snapshot, freed) = self.begin_commit()?;
         self.state.store.commit(snapshot)?;
+        self.end_commit(&freed)
+    }
+
+    /// Takes the snapshot of a commit, and what it frees. The caller has the [commit lock](Self::lock_commits).
+    pub(crate) fn begin_commit(&self) -> Result<(Snapshot, Vec<Freed>)> {
+        let mut closed = self.state.gate.close_to_change(&self.state.store);
+        let writer = self.recall_prealloc(&mut closed)?;
+        self.snapshot(writer)
+    }
+
+    /// Makes what a durable commit has freed available. The caller still has the commit lock.
+    pub(crate) fn end_commit(&self, freed: &[Freed]) -> Result<()> {
         if !freed.is_empty() {
-            self.free(gather_writers(&mut self.state.gate.close_to_change(&self.state.store)), &freed)?;
+            self.free(gather_writers(&mut self.state.gate.close_to_change(&self.state.store)), freed)?;
         }
         self.mark_durable();
         Ok(())

@@ -4,7 +4,7 @@
 //! [`versions`](crate::versions)), and remembers the old value in its undo log. Where a record cannot be
 //! locked, the transaction must be aborted: it makes no further changes, and its end rolls all back.
 
-use crate::state::FREE;
+use crate::state::{self, FREE};
 use crate::versions::Grain;
 use crate::{Fault, Reader, Store, View, planted};
 use lanefs_format::{BLOCK, BlockKind, Field, Word, dir::leaf};
@@ -279,6 +279,10 @@ impl Drop for Tx<'_> {
             let at = undo.target & ((1 << WIDTH_SHIFT) - 1);
             if undo.target >> WIDTH_SHIFT == KIND {
                 store.set_kind(at, undo.old as u8);
+                // A snapshot may have left the block out, as free, and marked it as clean.
+                if state::content(undo.old as u8).is_some() {
+                    store.mark_dirty(at, &mut self.log.changed);
+                }
             } else {
                 store.restore(at, (undo.target >> WIDTH_SHIFT) as usize, undo.old);
                 // A snapshot may have copied the change, and marked the block as clean.

@@ -22,8 +22,7 @@ pub(crate) fn may_hold_inodes(core: &Core<'_>, at: u64) -> Outcome<bool> {
     if at >= core.store.bytes() || core.store.is_retired(block) {
         return Ok(false);
     }
-    let (group, bit) = of_chunk(core, at & !(CHUNK - 1))?;
-    if group.get(f::METADATA) & bit == 0 || at % CHUNK < CHUNK_HEADER_BLOCKS * BLOCK {
+    if !is_in_metadata(core, at)? || at % CHUNK < CHUNK_HEADER_BLOCKS * BLOCK {
         return Ok(false);
     }
     Ok(table_entry(core, block)?.get(chunk_entry::KIND) == BlockKind::Inodes as u8)
@@ -46,6 +45,11 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
             Ok(entry) if is_in_use(edit, entry, block) => entry,
             // Another writer has freed the last inode of the block, and perhaps the chunk.
             Ok(_) | Err(Fault::Damaged { .. }) if !found_by_table => {
+                edit.hints.inode_block = 0;
+                continue;
+            }
+            // The same; what is there now is not resident.
+            Err(Fault::Miss { .. }) if !found_by_table && !is_in_metadata(edit.core, block)? => {
                 edit.hints.inode_block = 0;
                 continue;
             }
@@ -76,6 +80,12 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
 /// True for a block that its table entry gives as an inode block, and that no transaction has freed.
 fn is_in_use(edit: &Edit<'_>, entry: View<'_>, block: u64) -> bool {
     entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8 && !edit.store().is_retired(block)
+}
+
+/// True where the group table says that `at` is in a metadata chunk.
+fn is_in_metadata(core: &Core<'_>, at: u64) -> Outcome<bool> {
+    let (group, bit) = of_chunk(core, at & !(CHUNK - 1))?;
+    Ok(group.get(f::METADATA) & bit != 0)
 }
 
 /// Points the hints at an inode block with room, or at a new one.

@@ -15,6 +15,8 @@ mod recount;
 mod reserved;
 mod tables;
 mod take;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use chunks::{alloc_block, free_block, make_free};
 pub(crate) use extents::{alloc_direct, alloc_extent, put_back};
