@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-concurrency bench-alloc bench-gpu bench-mount mount-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
+.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-concurrency bench-alloc bench-gpu bench-mount bench-python plots mount-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -77,6 +77,10 @@ test: setup lint ## set-up, lints, every test, documentation
 python: setup-python ## the wheel of the Python package, in target/wheels, installed in target/python
 	@echo "==> python: the wheel"
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target)
+
+bench-python: python ## small files through Python, against the host's file system, LMDB and SQLite (ARGS="--files 30000")
+	@echo "==> bench-python: python -m lanefs.bench $(ARGS)"
+	@$(or $(CARGO_TARGET_DIR),target)/python/bin/python -m lanefs.bench $(ARGS)
 
 test-torch: setup-python ## the Python package with PyTorch, which it installs in target/python-torch
 	@echo "==> test-torch: data sets of PyTorch"
@@ -150,6 +154,10 @@ bench-gpu: build-bench ## lookups by the GPU engine against the CPU engine and e
 bench-mount: build-bench ## a mounted volume against ext4, tmpfs and a FUSE passthrough, as root (ARGS="--quick")
 	@echo "==> bench-mount: $(BENCH) mount $(ARGS)"
 	@$(BENCH) mount $(ARGS)
+
+plots: build-bench ## draw the kept reports into docs/plots
+	@echo "==> plots: docs/results into docs/plots"
+	@$(BENCH) plot docs/results/*.json --out docs/plots
 
 gpu-report: setup ## registers, spills, code and reads of each kernel, counted without a GPU
 	@echo "==> gpu-report: RADV's compiler and the twins"

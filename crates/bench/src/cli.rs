@@ -3,9 +3,9 @@
 use crate::stop::Stop;
 use crate::{
     AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Error, GpuArgs, GpuHooks, Hooks, LookupArgs,
-    LookupHooks, MountArgs, MountHooks, NamespaceArgs, PassthroughArgs, ReadArgs, ReadHooks, Result,
-    WorkerArgs, run_alloc_with, run_concurrency_with, run_gpu_with, run_lookup_with, run_mount_with,
-    run_namespace_with, run_passthrough, run_read_with, run_worker,
+    LookupHooks, MountArgs, MountHooks, NamespaceArgs, PassthroughArgs, PlotArgs, ReadArgs, ReadHooks,
+    Result, WorkerArgs, run_alloc_with, run_concurrency_with, run_gpu_with, run_lookup_with, run_mount_with,
+    run_namespace_with, run_passthrough, run_plot, run_read_with, run_worker,
 };
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -46,6 +46,8 @@ enum Benchmark {
     Gpu(GpuArgs),
     /// A mounted volume beside ext4, tmpfs and a FUSE passthrough to tmpfs (as root)
     Mount(MountArgs),
+    /// Draw reports as pictures: grouped bars of LaneFS and its peers
+    Plot(PlotArgs),
     /// The FUSE passthrough, which `mount` starts
     #[command(hide = true)]
     MountPassthrough(PassthroughArgs),
@@ -75,6 +77,7 @@ impl Benchmark {
             Benchmark::Alloc(args) => run_alloc_with(args, &AllocHooks { stop, ..AllocHooks::default() }),
             Benchmark::Gpu(args) => run_gpu_with(args, &GpuHooks { stop, ..GpuHooks::default() }),
             Benchmark::Mount(args) => run_mount_with(args, &MountHooks { stop, ..MountHooks::default() }),
+            Benchmark::Plot(args) => run_plot(args).map(|()| crate::session::EXIT_DONE),
             Benchmark::MountPassthrough(args) => run_passthrough(args).map(|()| crate::session::EXIT_DONE),
             Benchmark::AllocWorker(args) => run_worker(args).map(|()| crate::session::EXIT_DONE),
         }
@@ -88,6 +91,7 @@ fn after_help() -> String {
         "Examples:
   {PROGRAM} namespace --quick
   {PROGRAM} concurrency --rows 'warm-*' --json concurrency.json
+  {PROGRAM} plot concurrency.json --out plots
 
 Exit codes:
   {EXIT_DONE:>3}  every row was measured, whether or not it reached its goal
@@ -149,8 +153,8 @@ mod tests {
                 Ok(Benchmark::Alloc(args)) => args.common,
                 Ok(Benchmark::Gpu(args)) => args.common,
                 Ok(Benchmark::Mount(args)) => args.common,
-                Ok(Benchmark::AllocWorker(_) | Benchmark::MountPassthrough(_)) => {
-                    panic!("a worker is no benchmark")
+                Ok(Benchmark::AllocWorker(_) | Benchmark::MountPassthrough(_) | Benchmark::Plot(_)) => {
+                    panic!("{name} is no benchmark")
                 }
                 Err(error) => panic!("{error}"),
             };

@@ -63,6 +63,17 @@ pub enum Error {
         /// The GPU engine's error.
         source: lanefs_gpu::Error,
     },
+    /// A file is no report of a benchmark.
+    #[error("{path}: no report that --json wrote: {message}", path = path.display())]
+    Report {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The reason.
+        message: String,
+    },
+    /// A picture could not be drawn.
+    #[error("plot: {0}")]
+    Picture(String),
     /// The import failed.
     #[error("import: {0}")]
     Import(String),

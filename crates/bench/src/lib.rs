@@ -11,7 +11,7 @@
 //! * [`namespace`], [`lookup`], [`read`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of the
 //!   benchmark of that name.
 //! * [`session`]: parts, arguments, alternating runs and the report of all benchmarks.
-//! * [`report`], [`machine`]: statistics, the table for people, the object for machines.
+//! * [`report`], [`machine`]: statistics, the table for people, the object for machines; [`plot`]: pictures.
 //!
 //! Deliberately absent: profiling, and any judgement of a result beyond "goal reached or not".
 // Three small modules of `alloc`, two functions of `mount` and a module of `lookup` are excepted, each with
@@ -30,6 +30,7 @@ pub mod machine;
 pub mod mount;
 pub mod namespace;
 pub mod peers;
+pub mod plot;
 mod progress;
 pub mod read;
 pub mod report;
@@ -49,4 +50,5 @@ pub use gpu::{GpuArgs, GpuHooks, run_gpu_with};
 pub use lookup::{LookupArgs, LookupHooks, run_lookup_with};
 pub use mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
 pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};
+pub use plot::{PlotArgs, run_plot};
 pub use read::{ReadArgs, ReadHooks, run_read_with};

@@ -1,11 +1,12 @@
 //! The machine of a benchmark.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Command;
 
 /// The machine, as a report names it. Unknown fields are empty or 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub struct Machine {
     /// Processor model.
     pub processor: String,

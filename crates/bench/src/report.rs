@@ -1,13 +1,13 @@
 //! Statistics, the object for machines and the table for people.
 
 use crate::machine::Machine;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Summary of the runs of one system in one row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Summary {
     /// Middle value; the mean of the two middle ones if the number of runs is even.
     pub median: f64,
@@ -31,7 +31,7 @@ impl Summary {
 }
 
 /// A goal that the design sets for a row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Goal {
     /// The goal in words, e.g. `ext4 >= 10`.
     pub text: String,
@@ -40,7 +40,7 @@ pub struct Goal {
 }
 
 /// Direction in which values of a row are better.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// A cost: time or space for one thing.
@@ -51,7 +51,7 @@ pub enum Better {
 }
 
 /// One row.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Row {
     /// Stable name in kebab-case.
     pub name: String,
@@ -59,7 +59,8 @@ pub struct Row {
     pub params: BTreeMap<String, Value>,
     /// Unit of all values, e.g. `ns/path`.
     pub unit: String,
-    /// Whether less or more of it is better.
+    /// Whether less or more of it is better. Reports of before rates have none.
+    #[serde(default)]
     pub better: Better,
     /// Values of LaneFS.
     pub lanefs: Summary,
@@ -131,7 +132,7 @@ impl Row {
 }
 
 /// Results of one benchmark.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Report {
     /// Name of the benchmark, e.g. `namespace`.
     pub bench: String,

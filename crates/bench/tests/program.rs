@@ -64,3 +64,28 @@ fn an_interrupt_ends_it_with_exit_code_130() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{heading}{rest}");
     assert!(rest.contains("stopped"), "{heading}{rest}");
 }
+
+#[test]
+fn a_report_is_drawn_and_another_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (report, out) = (dir.path().join("mount.json"), dir.path().join("new/plots"));
+    let text = r#"{"bench":"mount","commit":"","machine":{"cores":2},"notes":[],"rows":[{"name":"stat","params":{},
+        "unit":"ns","lanefs":{"median":1.5,"min":1,"max":2,"runs":3},"peers":{},"ratio":{},"extra":{},"goals":[],
+        "notes":[]}]}"#;
+    std::fs::write(&report, text).unwrap();
+    let (report, out) = (report.to_str().unwrap(), out.to_str().unwrap());
+    let (code, output, errors) = run(&["plot", report, "--out", out]);
+    assert_eq!((code, output, errors.as_str()), (Some(0), format!("{out}/mount.svg\n"), ""));
+    assert!(std::fs::read_to_string(format!("{out}/mount.svg")).unwrap().starts_with("<svg"));
+
+    let (code, _, errors) = run(&["plot", report, "--out", out, "--rows", "x*"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("matches no row; the rows are: stat"), "{errors}");
+    let (code, _, errors) = run(&["plot", "/no/such/report.json", "--out", out]);
+    assert_eq!(code, Some(4), "{errors}");
+    assert!(errors.contains("/no/such/report.json: No such file"), "{errors}");
+    let svg = format!("{out}/mount.svg");
+    let (code, _, errors) = run(&["plot", &svg, "--out", out]);
+    assert_eq!(code, Some(4), "{errors}");
+    assert!(errors.contains("mount.svg: no report that --json wrote"), "{errors}");
+}
