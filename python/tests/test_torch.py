@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader  # noqa: E402
 import lanefs  # noqa: E402
 import lanefs.torch  # noqa: E402
 from conftest import MIB  # noqa: E402
+from readme import example  # noqa: E402
 
 COLOURS = {"blue": (0, 0, 255), "green": (0, 255, 0), "red": (255, 0, 0)}
 
@@ -136,3 +137,18 @@ def test_files_go_by_dlpack_without_a_copy(image):
         tensor = torch.from_dlpack(files)
         assert bytes(tensor.numpy()) == b"".join(files.to_bytes())
         assert tensor.data_ptr() == files.buffer.ctypes.data
+
+
+def test_the_readme_feeds_a_loader(tmp_path, monkeypatch, capsys):
+    for number, (name, colour) in enumerate(COLOURS.items()):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for i in range(100 + number):
+            (folder / f"{i}.png").write_bytes(png(colour))
+    monkeypatch.chdir(tmp_path)
+    exec(example("DataLoader"), {})
+    batches = capsys.readouterr().out.splitlines()
+    assert batches == [
+        "torch.Size([256, 4, 4, 3]) torch.Size([256])",
+        "torch.Size([47, 4, 4, 3]) torch.Size([47])",
+    ]
