@@ -108,7 +108,7 @@ impl<'d> WritePlan<'d> {
     /// # Errors
     /// As any change; no data have changed that a reader sees.
     pub(crate) fn carry_out(self, edit: &mut Edit<'_>) -> Outcome<()> {
-        // A part of a block that new data cover as a whole need not be fetched.
+        // A part of a block that an earlier write covers as a whole need not be fetched.
         let is_covered = |i: usize| {
             let part = &self.parts[i];
             self.parts[..i].iter().any(|whole| whole.covers(part.at, part.end()))
