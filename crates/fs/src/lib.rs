@@ -37,7 +37,7 @@
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
 //! | calls by path | `by_path`, `tree`, `batch`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
-//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
+//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
 //!
 //! # Features
 //!
@@ -110,6 +110,7 @@ mod tree;
 mod types;
 #[cfg(feature = "testing")]
 mod unchecked;
+mod used;
 mod visited;
 mod volume;
 mod watch;
@@ -139,6 +140,7 @@ pub use tree::MkdirAll;
 pub use types::*;
 #[cfg(feature = "testing")]
 pub use unchecked::Unchecked;
+pub use used::UsedBlocks;
 pub use volume::Volume;
 pub use watch::Watch;
 pub use write_many::WriteMany;

@@ -5,7 +5,7 @@ use crate::journal::AlignedBuffer;
 use crate::seal::Sealer;
 use crate::state;
 use crate::{Fault, IoBufMut, Store};
-use lanefs_format::BLOCK;
+use lanefs_format::{BLOCK, Code};
 use std::collections::BTreeSet;
 
 impl Store {
@@ -42,6 +42,17 @@ impl Store {
         aligned.copy_from_slice(block);
         device.write_slice(at, &aligned).map_err(|e| io_fault(at, "writing", &e))?;
         device.flush().map_err(|e| io_fault(at, "flushing", &e))
+    }
+
+    /// Reads bytes of a closed volume as they lie on its device, without verification and past the cache.
+    ///
+    /// # Errors
+    /// [`Fault::Io`]; [`Fault::Damaged`] for positions outside the volume; `Unsupported` for a volume in
+    /// memory, which has no device.
+    pub fn read_image(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.inside(at, out.len())?;
+        let device = self.device().ok_or(Fault::Code(Code::Unsupported))?;
+        device.read_slice(at, out).map_err(|e| io_fault(at, "reading", &e))
     }
 
     /// Copies a metadata block without verification: from memory, else from the journal, else from the
