@@ -116,9 +116,9 @@ fuzz: setup-sanitize ## each fuzz target for SECONDS=600
 aarch64: setup-sanitize ## build and test the crates with code for one processor on aarch64, under qemu
 	@sh scripts/sanitize.sh aarch64
 
-docs: ## write the generated tables of docs/format.md anew
-	@echo "==> docs: tables of docs/format.md from the code"
-	@UPDATE_DOCS=1 $(CARGO) test -p lanefs-format --locked --test document
+docs: ## write the generated tables of docs/format.md and docs/publication.md anew
+	@echo "==> docs: tables of docs/format.md and docs/publication.md from the code"
+	@UPDATE_DOCS=1 $(CARGO) test -p lanefs-format -p lanefs-publish --locked --test document
 
 bench-lookup: build-bench ## batches of paths against ext4, tmpfs and a hash map
 	@echo "==> bench-lookup: $(BENCH) lookup $(ARGS)"

@@ -1,0 +1,200 @@
+//! A publication as a device, on which a volume is opened for reading.
+
+use crate::error::{Error, Result};
+use crate::fetch::{Bytes, Counts, Fetcher};
+use crate::layout::WINDOW;
+use crate::manifest::Manifest;
+use crate::packs::Stored;
+use crate::page::Piece;
+use crate::words::rank;
+use lanefs::format::BLOCK;
+use lanefs::{Device, IoBuf, IoBufMut, Read, ReadErrors};
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Windows whose pieces are in memory at the same time for one call: 64 MiB.
+const WINDOWS: usize = 256;
+
+/// Function that learns of reads that failed.
+pub type OnFailure = Arc<dyn Fn(&Error) + Send + Sync>;
+
+/// The bytes of a version. Blocks that are not published read as zeros. The device cannot be written.
+pub struct PublicationDevice {
+    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) on_failure: Option<OnFailure>,
+}
+
+/// The part of a request that lies in one window.
+struct Part {
+    request: usize,
+    /// Byte position on the volume.
+    at: u64,
+    /// The bytes of the request's buffer.
+    range: Range<usize>,
+}
+
+impl PublicationDevice {
+    /// Returns counts of the requests to the store.
+    pub fn counts(&self) -> Counts {
+        self.fetcher.counts()
+    }
+
+    fn len_of_volume(&self) -> u64 {
+        self.manifest.root.facts.volume_bytes
+    }
+
+    /// Fills the parts of some requests, and passes each failure with the number of its request.
+    fn fill(&self, requests: &mut [Read<'_>], parts: &[Part], failed: &mut dyn FnMut(usize, Error)) {
+        let pieces = self.pieces(parts);
+        let mut wanted: Vec<Stored> = Vec::new();
+        for (part, pieces) in parts.iter().zip(&pieces) {
+            if let Ok(pieces) = pieces {
+                let blocks = blocks(part);
+                wanted.extend(
+                    pieces.iter().filter(|piece| piece.taken & blocks != 0).map(|piece| piece.stored),
+                );
+            }
+        }
+        wanted.sort_unstable_by_key(|stored| (stored.hash, stored.raw));
+        wanted.dedup();
+        let bytes: HashMap<Stored, Result<Bytes>> =
+            wanted.iter().copied().zip(self.fetcher.get_many(&wanted)).collect();
+        for (part, pieces) in parts.iter().zip(pieces) {
+            let target = requests[part.request].buffer.part(part.range.clone());
+            if let Err(error) = pieces.and_then(|pieces| copy(part.at, target, &pieces, &bytes)) {
+                failed(part.request, error);
+            }
+        }
+    }
+
+    /// Finds the pieces of each part's window.
+    fn pieces(&self, parts: &[Part]) -> Vec<Result<Vec<Piece>>> {
+        let mut last: Option<(u64, Result<Vec<Piece>>)> = None;
+        let mut find = |window: u64| match &last {
+            Some((known, pieces)) if *known == window => pieces.clone(),
+            _ => {
+                let pieces = self.manifest.pieces(&self.fetcher, window);
+                last = Some((window, pieces.clone()));
+                pieces
+            }
+        };
+        parts.iter().map(|part| find(part.at / WINDOW)).collect()
+    }
+
+    fn report(&self, error: Error) -> io::Error {
+        if let Some(tell) = &self.on_failure {
+            tell(&error);
+        }
+        io::Error::other(error)
+    }
+}
+
+/// The blocks of its window that a part touches.
+fn blocks(part: &Part) -> u64 {
+    let first = part.at % WINDOW / BLOCK;
+    let end = (part.at % WINDOW + part.range.len() as u64).div_ceil(BLOCK);
+    let below = |count: u64| if count >= 64 { u64::MAX } else { (1 << count) - 1 };
+    below(end) & !below(first)
+}
+
+/// Copies bytes of a window from position `at` on from its pieces.
+fn copy(
+    at: u64,
+    mut buffer: IoBufMut<'_>,
+    pieces: &[Piece],
+    bytes: &HashMap<Stored, Result<Bytes>>,
+) -> Result<()> {
+    let (at, len) = (at % WINDOW, buffer.len() as u64);
+    let mut done = 0;
+    while done < len {
+        let (block, skip) = ((at + done) / BLOCK, (at + done) % BLOCK);
+        let count = (BLOCK - skip).min(len - done);
+        let mut target = buffer.part(done as usize..(done + count) as usize);
+        match pieces.iter().find(|piece| piece.taken >> block & 1 != 0) {
+            None => target.fill(0),
+            Some(piece) => {
+                let from = rank(piece.blocks, block as u32) * BLOCK as usize + skip as usize;
+                match bytes.get(&piece.stored) {
+                    Some(Ok(bytes)) => target.copy_from(&bytes[from..from + count as usize]),
+                    Some(Err(error)) => return Err(error.clone()),
+                    None => return Err(Error::Interrupted),
+                }
+            }
+        }
+        done += count;
+    }
+    Ok(())
+}
+
+/// Splits a request into parts of one window each.
+fn split(request: usize, at: u64, len: usize) -> impl Iterator<Item = Part> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = at + done as u64;
+        let range = done..len.min(done + (WINDOW - at % WINDOW) as usize);
+        done = range.end;
+        (!range.is_empty()).then_some(Part { request, at, range })
+    })
+}
+
+impl Device for PublicationDevice {
+    fn len(&self) -> u64 {
+        self.len_of_volume()
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn engine(&self) -> String {
+        let cache = match self.fetcher.cache() {
+            Some(cache) => format!("cache in {}", cache.path().display()),
+            None => "no cache".into(),
+        };
+        format!("publication at {}, {cache}", self.fetcher.objects.store.name())
+    }
+
+    fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()> {
+        Ok(self.read_many(&mut [Read { at, buffer }])?)
+    }
+
+    fn read_many(&self, requests: &mut [Read<'_>]) -> std::result::Result<(), ReadErrors> {
+        let mut failures: HashMap<usize, io::Error> = HashMap::new();
+        let mut parts = Vec::new();
+        for (index, request) in requests.iter().enumerate() {
+            let end = request.at.checked_add(request.buffer.len() as u64);
+            if end.is_none_or(|end| end > self.len_of_volume()) {
+                failures.insert(index, io::ErrorKind::UnexpectedEof.into());
+                continue;
+            }
+            parts.extend(split(index, request.at, request.buffer.len()));
+        }
+        for parts in parts.chunks(WINDOWS) {
+            self.fill(requests, parts, &mut |index, error| {
+                failures.entry(index).or_insert_with(|| self.report(error));
+            });
+        }
+        let mut errors = ReadErrors::default();
+        failures.into_iter().for_each(|(index, error)| errors.add(index, error));
+        errors.into_result()
+    }
+
+    fn write_at(&self, _at: u64, _data: IoBuf<'_>) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn resize(&self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}

@@ -1,0 +1,91 @@
+//! Errors of publications.
+
+use std::sync::Arc;
+
+/// Failure of a request to a store.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The store has no such object.
+    #[error("no such object")]
+    Missing,
+    /// The object is not the one that the condition of the request names.
+    #[error("the object has changed")]
+    Changed,
+    /// The store cannot do that.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The store, or the way to it, failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Reason why a publication cannot be read or written.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A URL that names no publication.
+    #[error("{0}")]
+    Url(String),
+    /// A request to the store failed.
+    #[error("{object}{}: {source}", .offset.map(|at| format!(" at byte {at}")).unwrap_or_default())]
+    Store {
+        /// The object.
+        object: String,
+        /// Offset in it, of a ranged read.
+        offset: Option<u64>,
+        /// The failure.
+        source: StoreError,
+    },
+    /// The bytes of an object are not those of a publication, or not those that its name promises.
+    #[error("{object}{}: {why}", .offset.map(|at| format!(" at byte {at}")).unwrap_or_default())]
+    Damaged {
+        /// The object.
+        object: String,
+        /// Offset in it.
+        offset: Option<u64>,
+        /// The contradiction.
+        why: String,
+    },
+    /// The tag names nothing yet.
+    #[error("{0}: there is no such tag; publish a volume to it first")]
+    NoTag(String),
+    /// The tag is that of another volume.
+    #[error("{tag}: the tag has versions of another volume, {there}; choose another tag")]
+    OtherVolume {
+        /// The tag.
+        tag: String,
+        /// UUID of the volume that it has.
+        there: String,
+    },
+    /// Another publisher replaced the tag meanwhile.
+    #[error("{0}: another publisher replaced the tag meanwhile; publish again to publish on top of it")]
+    TagMoved(String),
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// The volume failed.
+    #[error("{0}")]
+    Volume(Arc<lanefs::Error>),
+}
+
+impl From<lanefs::Error> for Error {
+    fn from(error: lanefs::Error) -> Self {
+        Error::Volume(Arc::new(error))
+    }
+}
+
+impl Error {
+    /// The object contradicts the format.
+    pub(crate) fn damaged(object: impl Into<String>, why: impl Into<String>) -> Self {
+        Error::Damaged { object: object.into(), offset: None, why: why.into() }
+    }
+
+    /// A request for an object failed.
+    pub(crate) fn store(object: impl Into<String>, source: StoreError) -> Self {
+        Error::Store { object: object.into(), offset: None, source }
+    }
+}
+
+/// Result of a call on publications.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,300 @@
+//! Fetching of stored bytes: from memory, from the cache, from the store.
+//!
+//! A piece that several threads need is fetched by one of them. Pieces that lie near each other in a pack are
+//! read by one request. Nothing is used before it was verified.
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::hash::Hash;
+use crate::lru::Lru;
+use crate::objects::Objects;
+use crate::packs::{PackRef, Stored};
+use crate::piece;
+use crate::threads;
+use crate::words::Bad;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::collections::hash_map;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Requests of one call that are under way at the same time.
+const REQUESTS: usize = 32;
+/// Bytes between two pieces that are read and dropped rather than asked for in two requests.
+const GAP: u64 = 64 << 10;
+/// Most bytes of one request.
+const REQUEST: u64 = 4 << 20;
+
+/// The bytes of a piece or page, verified and decompressed.
+pub(crate) type Bytes = Arc<Vec<u8>>;
+
+/// Identity of decompressed bytes: the hash of the stored ones, and the size that they were promised to have.
+type Key = (Hash, u32);
+
+fn key(stored: &Stored) -> Key {
+    (stored.hash, stored.raw)
+}
+
+/// Counts since the publication was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ranged reads of packs.
+    pub requests: u64,
+    /// Bytes that the store gave.
+    pub bytes: u64,
+    /// Pieces that came from the local cache.
+    pub cached: u64,
+}
+
+/// Fetches the pieces and pages of a store.
+pub(crate) struct Fetcher {
+    pub(crate) objects: Objects,
+    cache: Option<Arc<Cache>>,
+    state: Mutex<State>,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    cached: AtomicU64,
+}
+
+struct State {
+    memory: Lru<Key, Bytes>,
+    /// Stored bytes that were fetched ahead and not verified.
+    ahead: HashMap<Hash, Vec<u8>>,
+    flights: HashMap<Key, Arc<Flight>>,
+}
+
+/// A fetch that is under way.
+#[derive(Default)]
+struct Flight {
+    outcome: Mutex<Option<Result<Bytes>>>,
+    ended: Condvar,
+}
+
+impl Flight {
+    fn wait(&self) -> Result<Bytes> {
+        let mut outcome = self.outcome.lock();
+        loop {
+            match &*outcome {
+                Some(outcome) => return outcome.clone(),
+                None => self.ended.wait(&mut outcome),
+            }
+        }
+    }
+}
+
+/// The state in which a call found a piece.
+enum Found {
+    Here(Bytes),
+    Flying(Arc<Flight>),
+}
+
+/// A fetch that this thread does. However it ends, no thread waits for it in vain.
+struct Own<'f> {
+    fetcher: &'f Fetcher,
+    stored: Stored,
+    flight: Arc<Flight>,
+    is_done: bool,
+}
+
+impl Own<'_> {
+    fn finish(mut self, outcome: Result<Bytes>) {
+        self.is_done = true;
+        self.end(outcome);
+    }
+
+    fn end(&self, outcome: Result<Bytes>) {
+        let key = key(&self.stored);
+        let mut state = self.fetcher.state.lock();
+        if let Ok(bytes) = &outcome {
+            state.memory.insert(key, bytes.clone(), bytes.len() as u64);
+        }
+        state.flights.remove(&key);
+        drop(state);
+        *self.flight.outcome.lock() = Some(outcome);
+        self.flight.ended.notify_all();
+    }
+}
+
+impl Drop for Own<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.end(Err(Error::Interrupted));
+        }
+    }
+}
+
+impl Fetcher {
+    /// Makes a fetcher that keeps `memory` bytes of pieces.
+    pub(crate) fn new(objects: Objects, cache: Option<Arc<Cache>>, memory: u64) -> Self {
+        let state = State { memory: Lru::new(memory), ahead: HashMap::new(), flights: HashMap::new() };
+        Fetcher { objects, cache, state: state.into(), requests: 0.into(), bytes: 0.into(), cached: 0.into() }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            cached: self.cached.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The local cache.
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.cache.as_deref()
+    }
+
+    /// Returns the bytes of one piece or page.
+    pub(crate) fn get(&self, stored: &Stored) -> Result<Bytes> {
+        self.get_many(&[*stored]).pop().unwrap_or(Err(Error::Interrupted))
+    }
+
+    /// Returns the bytes of many pieces or pages, in their order.
+    pub(crate) fn get_many(&self, wanted: &[Stored]) -> Vec<Result<Bytes>> {
+        let (found, own) = self.begin(wanted);
+        self.fetch(own);
+        let wait = |found| match found {
+            Found::Here(bytes) => Ok(bytes),
+            Found::Flying(flight) => flight.wait(),
+        };
+        found.into_iter().map(wait).collect()
+    }
+
+    /// Finds what is in memory, joins the fetches that are under way, and begins the others.
+    fn begin(&self, wanted: &[Stored]) -> (Vec<Found>, Vec<Own<'_>>) {
+        let mut own = Vec::new();
+        let mut state = self.state.lock();
+        let found = wanted.iter().map(|stored| {
+            let key = key(stored);
+            if let Some(bytes) = state.memory.get(&key) {
+                return Found::Here(bytes);
+            }
+            Found::Flying(match state.flights.entry(key) {
+                hash_map::Entry::Occupied(flight) => Arc::clone(flight.get()),
+                hash_map::Entry::Vacant(place) => {
+                    let flight = Arc::clone(place.insert(Arc::default()));
+                    let mine = Arc::clone(&flight);
+                    own.push(Own { fetcher: self, stored: *stored, flight: mine, is_done: false });
+                    flight
+                }
+            })
+        });
+        let found = found.collect();
+        drop(state);
+        (found, own)
+    }
+
+    fn fetch(&self, own: Vec<Own<'_>>) {
+        let missing = threads::map(threads::processors(), own, |own| match self.near(&own.stored) {
+            Some(bytes) => {
+                own.finish(Ok(bytes));
+                None
+            }
+            None => Some(own),
+        });
+        let joined = join(missing.into_iter().flatten().collect());
+        threads::for_each(REQUESTS, joined.into_iter(), |request| self.request(request));
+    }
+
+    /// Returns bytes that were fetched ahead or are in the cache.
+    fn near(&self, stored: &Stored) -> Option<Bytes> {
+        let ahead = self.state.lock().ahead.remove(&stored.hash);
+        if let Some(bytes) = ahead
+            && let Ok(raw) = self.accept(stored, bytes)
+        {
+            return Some(raw);
+        }
+        let cache = self.cache.as_ref()?;
+        let bytes = cache.get(&stored.hash)?;
+        if piece::verify(stored, &bytes).is_err() {
+            cache.remove(&stored.hash);
+            return None;
+        }
+        self.cached.fetch_add(1, Ordering::Relaxed);
+        piece::unpack(stored, bytes).ok().map(Arc::new)
+    }
+
+    /// Verifies bytes of the store, keeps them in the cache, and decompresses them.
+    fn accept(&self, stored: &Stored, bytes: Vec<u8>) -> std::result::Result<Bytes, Bad> {
+        piece::verify(stored, &bytes)?;
+        if let Some(cache) = &self.cache {
+            cache.put(&stored.hash, &bytes);
+        }
+        piece::unpack(stored, bytes).map(Arc::new)
+    }
+
+    /// Reads neighbours from the store. Where some of the bytes are wrong, these are read again, alone: a
+    /// store or a way to it that gave wrong bytes once may give the right ones now.
+    fn request(&self, own: Vec<Own<'_>>) {
+        let read = self.read_range(&own);
+        for own in own {
+            let stored = own.stored;
+            let outcome = match &read {
+                Err(error) => Err(error.clone()),
+                Ok((from, bytes)) => {
+                    let start = (u64::from(stored.offset) - from) as usize;
+                    let part = bytes.get(start..bytes.len().min(start + stored.bytes as usize));
+                    self.accept(&stored, part.unwrap_or_default().to_vec()).or_else(|_| self.again(&stored))
+                }
+            };
+            own.finish(outcome);
+        }
+    }
+
+    fn read_range(&self, own: &[Own<'_>]) -> Result<(u64, Vec<u8>)> {
+        let (Some(first), Some(last)) = (own.first(), own.last()) else { return Ok((0, Vec::new())) };
+        let from = u64::from(first.stored.offset);
+        let to = own.iter().map(|own| end(&own.stored)).max().unwrap_or(end(&last.stored));
+        Ok((from, self.read(&first.stored.pack, from, to - from)?))
+    }
+
+    /// Reads bytes of a pack, and counts them.
+    fn read(&self, pack: &PackRef, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let read = self.objects.read_pack(pack, offset, bytes)?;
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(read.len() as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+
+    fn again(&self, stored: &Stored) -> Result<Bytes> {
+        let bytes = self.read(&stored.pack, stored.offset.into(), stored.bytes.into())?;
+        self.accept(stored, bytes).map_err(|why| Error::Damaged {
+            object: self.objects.shown(&stored.pack.object()),
+            offset: Some(stored.offset.into()),
+            why: why.into(),
+        })
+    }
+
+    /// Reads a range of a pack ahead, for [`keep_ahead`](Self::keep_ahead).
+    pub(crate) fn read_ahead(&self, pack: &PackRef, offset: u64, bytes: u64) -> Option<Vec<u8>> {
+        self.read(pack, offset, bytes).ok()
+    }
+
+    /// Keeps stored bytes that were read ahead until they are first needed. They are verified then.
+    pub(crate) fn keep_ahead(&self, hash: Hash, bytes: Vec<u8>) {
+        self.state.lock().ahead.insert(hash, bytes);
+    }
+}
+
+fn end(stored: &Stored) -> u64 {
+    u64::from(stored.offset) + u64::from(stored.bytes)
+}
+
+/// Groups fetches into requests: neighbours in a pack are read together.
+fn join(mut own: Vec<Own<'_>>) -> Vec<Vec<Own<'_>>> {
+    own.sort_unstable_by_key(|own| (own.stored.pack.name, own.stored.offset));
+    let mut requests: Vec<Vec<Own<'_>>> = Vec::new();
+    for next in own {
+        match requests.last_mut() {
+            Some(request) if follows(request, &next.stored) => request.push(next),
+            _ => requests.push(vec![next]),
+        }
+    }
+    requests
+}
+
+fn follows(request: &[Own<'_>], next: &Stored) -> bool {
+    let (Some(first), Some(last)) = (request.first(), request.last()) else { return false };
+    last.stored.pack == next.pack
+        && u64::from(next.offset) <= end(&last.stored) + GAP
+        && end(next).saturating_sub(first.stored.offset.into()) <= REQUEST
+}

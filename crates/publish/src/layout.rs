@@ -1,0 +1,223 @@
+//! Every structure of a publication, declared once. All words are little-endian.
+
+use lanefs::format::Layout;
+use lanefs::format::layout;
+
+/// `LaneTag\n` as a little-endian word.
+pub(crate) const TAG_MAGIC: u64 = u64::from_le_bytes(*b"LaneTag\n");
+/// `LaneRoot` as a little-endian word.
+pub(crate) const ROOT_MAGIC: u64 = u64::from_le_bytes(*b"LaneRoot");
+/// `LanePage` as a little-endian word.
+pub(crate) const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"LanePage");
+/// `LanePack` as a little-endian word.
+pub(crate) const PACK_MAGIC: u64 = u64::from_le_bytes(*b"LanePack");
+/// Version of the publication format.
+pub const VERSION: u32 = 1;
+
+/// Bytes of a BLAKE3 hash.
+pub(crate) const HASH_BYTES: usize = 32;
+/// Bytes of a block's digest: the first of its BLAKE3 hash.
+pub(crate) const DIGEST: usize = 16;
+
+/// Bytes of a window: 64 blocks of the volume.
+pub(crate) const WINDOW: u64 = 64 * lanefs::format::BLOCK;
+/// Windows that a leaf page covers, and pages that a page above covers.
+pub(crate) const FANOUT: u64 = 1024;
+/// Pieces of one window at most.
+pub(crate) const MAX_PIECES: usize = 4;
+/// Levels of pages at most: enough for the largest volume.
+pub(crate) const MAX_LEVEL: u32 = 3;
+/// Bytes of stored pieces from which a pack is complete.
+pub(crate) const PACK: u64 = 32 << 20;
+/// Bytes of a pack at most.
+pub(crate) const MAX_PACK: u64 = 1 << 30;
+/// Bytes of a page before its compression at most.
+pub(crate) const MAX_PAGE: usize = 1 << 20;
+/// Bytes of a root at most.
+pub(crate) const MAX_ROOT: usize = 1 << 20;
+/// Bytes of the end of a pack at most.
+pub(crate) const MAX_FOOTER: usize = 64 << 20;
+/// Ranges of packs that a root names at most.
+pub(crate) const MAX_RANGES: usize = 256;
+
+layout! {
+    /// The object of a tag.
+    tag, 128;
+    /// `LaneTag\n`
+    MAGIC: u64, 0;
+    /// Version of the publication format
+    VERSION: u32, 8;
+    /// Bytes of the root
+    ROOT_BYTES: u32, 12;
+    /// BLAKE3 hash of the root: the version
+    ROOT: u8, 16, HASH_BYTES;
+    /// `UUID` of the volume
+    UUID: u8, 48, 16;
+    /// Time of the publication, in nanoseconds since 1970
+    PUBLISHED: i64, 64;
+    /// Zero
+    RESERVED: u64, 72, 3;
+    /// BLAKE3 hash of the 96 bytes before
+    CHECK: u8, 96, HASH_BYTES;
+}
+
+layout! {
+    /// The beginning of a root. Its packs, pages and ranges follow.
+    root, 96;
+    /// `LaneRoot`
+    MAGIC: u64, 0;
+    /// Version of the publication format
+    VERSION: u32, 8;
+    /// Level of the pages that the root names: 0 for leaf pages
+    LEVEL: u32, 12;
+    /// `UUID` of the volume
+    UUID: u8, 16, 16;
+    /// Size of the volume in bytes
+    VOLUME_BYTES: u64, 32;
+    /// `SEQUENCE` of the volume's superblock
+    SEQUENCE: u64, 40;
+    /// Blocks of the volume that are published
+    BLOCKS: u64, 48;
+    /// Stored bytes of the pieces of windows with metadata
+    METADATA_BYTES: u64, 56;
+    /// Stored bytes of all other pieces of windows
+    DATA_BYTES: u64, 64;
+    /// Number of packs
+    PACKS: u32, 72;
+    /// Number of pages
+    PAGES: u32, 76;
+    /// Number of ranges
+    RANGES: u32, 80;
+    /// Zero
+    RESERVED: u32, 84, 3;
+}
+
+layout! {
+    /// A pack that a page or a root refers to, by its index in the list.
+    pack_name, 48;
+    /// BLAKE3 hash of the pack's footer: the pack's name
+    NAME: u8, 0, HASH_BYTES;
+    /// Bytes of the pack
+    BYTES: u64, 32;
+    /// Bytes of its footer
+    FOOTER: u32, 40;
+    /// Zero
+    RESERVED: u32, 44;
+}
+
+layout! {
+    /// A page that a root or another page refers to.
+    page_ref, 56;
+    /// Number of the page among those of the referring page or root
+    INDEX: u32, 0;
+    /// Index of the pack
+    PACK: u32, 4;
+    /// Offset in the pack
+    OFFSET: u32, 8;
+    /// Bytes in the pack
+    STORED: u32, 12;
+    /// Bytes of the page
+    BYTES: u32, 16;
+    /// Zero
+    RESERVED: u32, 20;
+    /// BLAKE3 hash of the bytes in the pack
+    HASH: u8, 24, HASH_BYTES;
+}
+
+layout! {
+    /// Consecutive bytes of a pack that have metadata.
+    range, 16;
+    /// Index of the pack
+    PACK: u32, 0;
+    /// Offset in the pack
+    OFFSET: u32, 4;
+    /// Bytes
+    BYTES: u32, 8;
+    /// Zero
+    RESERVED: u32, 12;
+}
+
+layout! {
+    /// The beginning of a page. Its packs follow, and then its pieces (level 0) or pages.
+    page, 32;
+    /// `LanePage`
+    MAGIC: u64, 0;
+    /// Version of the publication format
+    VERSION: u32, 8;
+    /// Level: 0 for a leaf page
+    LEVEL: u32, 12;
+    /// Number of the page among those of its level
+    NUMBER: u64, 16;
+    /// Number of packs
+    PACKS: u32, 24;
+    /// Number of pieces or pages
+    COUNT: u32, 28;
+}
+
+layout! {
+    /// A piece of a window, as a leaf page has it.
+    piece_ref, 64;
+    /// Number of the window among those of the page
+    INDEX: u16, 0;
+    /// Bit 0: the window has metadata
+    FLAGS: u16, 2;
+    /// Index of the pack
+    PACK: u32, 4;
+    /// Bit i: block i of the window is read from this piece
+    TAKEN: u64, 8;
+    /// Bit i: the piece has block i of the window
+    BLOCKS: u64, 16;
+    /// Offset in the pack
+    OFFSET: u32, 24;
+    /// Bytes in the pack
+    STORED: u32, 28;
+    /// BLAKE3 hash of the bytes in the pack
+    HASH: u8, 32, HASH_BYTES;
+}
+
+layout! {
+    /// A piece, as the footer of its pack has it. Pages are in no footer.
+    pack_entry, 56;
+    /// Byte position of the window on the volume
+    POSITION: u64, 0;
+    /// Bit i: the piece has block i of the window
+    BLOCKS: u64, 8;
+    /// Offset in the pack
+    OFFSET: u32, 16;
+    /// Bytes in the pack
+    STORED: u32, 20;
+    /// BLAKE3 hash of the bytes in the pack
+    HASH: u8, 24, HASH_BYTES;
+}
+
+layout! {
+    /// The last bytes of a pack, and of its footer.
+    pack_end, 72;
+    /// `LanePack`
+    MAGIC: u64, 0;
+    /// Version of the publication format
+    VERSION: u32, 8;
+    /// Number of entries
+    COUNT: u32, 12;
+    /// Number of digests
+    DIGESTS: u32, 16;
+    /// Bytes of the footer: entries, digests and this end
+    FOOTER: u32, 20;
+    /// BLAKE3 hash of the bytes before the footer
+    CONTENT: u8, 24, HASH_BYTES;
+    /// `UUID` of the volume
+    UUID: u8, 56, 16;
+}
+
+/// All structures, for the document.
+pub const STRUCTURES: &[Layout] = &[
+    tag::LAYOUT,
+    root::LAYOUT,
+    pack_name::LAYOUT,
+    page_ref::LAYOUT,
+    range::LAYOUT,
+    page::LAYOUT,
+    piece_ref::LAYOUT,
+    pack_entry::LAYOUT,
+    pack_end::LAYOUT,
+];

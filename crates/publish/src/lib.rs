@@ -1,0 +1,81 @@
+//! Publications: versions of a volume on an object store, that any number of readers open piece by piece.
+//!
+//! [`publish`] writes a closed volume as the next version of a tag, and stores only blocks that the store
+//! does not have. A [`Publication`] is a version that is open for reading; its [device](Publication::device) is one
+//! on which a volume is opened as on any other. `docs/publication.md` gives every byte.
+//!
+//! ```
+//! use lanefs::{Access, CreateOptions, Volume};
+//! use lanefs_publish::{Directory, Publication, PublishOptions, ReadOptions, Reference, publish};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let home = tempfile::tempdir()?;
+//! let image = home.path().join("v.lane");
+//! let volume = Volume::create(&image, &CreateOptions { size: 64 << 20, ..CreateOptions::default() })?;
+//! volume.write_file("/greeting", b"hello")?;
+//! volume.close()?;
+//!
+//! let store = Arc::new(Directory::new(home.path().join("store")));
+//! let volume = Volume::open(&image, Access::Read)?;
+//! publish(&volume, store.clone(), "latest", &PublishOptions::default(), &|_, _| true)?;
+//!
+//! let publication = Publication::open(store, &Reference::default(), &ReadOptions::default())?;
+//! let there = Volume::open_device(Box::new(publication.device()), Access::Read)?;
+//! assert_eq!(there.read_file("/greeting")?, b"hello");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Modules
+//!
+//! Each module refers to modules of the lines above it only.
+//!
+//! | layer | modules |
+//! |---|---|
+//! | vocabulary | `layout`: every structure; `words`: parsing; `hash`, `error`, `lru`, `threads` |
+//! | structures | `packs`: references; `piece`, `page`, `root`, `pack` |
+//! | outside | `store`, `cache` |
+//! | reading | `objects`, `fetch`, `manifest`, `device`, `publication` |
+//! | writing | `publish` |
+//!
+//! # Invariants
+//!
+//! * Nothing that a store or a cache gives is used before it was verified by its hash, and no size that it
+//!   states is believed before it was bounded.
+//! * A root is written after all packs of its version, and the tag last.
+//! * Objects other than tags never change.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod device;
+mod error;
+mod fetch;
+mod hash;
+mod layout;
+mod lru;
+mod manifest;
+#[cfg(test)]
+mod mutations;
+mod objects;
+mod pack;
+mod packs;
+mod page;
+mod piece;
+mod publication;
+mod publish;
+mod root;
+mod store;
+mod threads;
+mod words;
+
+pub use cache::{Cache, DEFAULT_CACHE, MIN_CACHE};
+pub use device::{OnFailure, PublicationDevice};
+pub use error::{Error, Result, StoreError};
+pub use fetch::Counts;
+pub use hash::Hash;
+pub use layout::{STRUCTURES, VERSION};
+pub use publication::{Publication, ReadOptions, Reference};
+pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, publish, uuid_text};
+pub use root::{Facts, Tag};
+pub use store::{Directory, Listed, Stamp, Store};

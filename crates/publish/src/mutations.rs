@@ -1,0 +1,155 @@
+//! Structures with random changes are refused, or are as sound as those of an honest publisher.
+
+use crate::hash::{Hash, digest};
+use crate::layout::{MAX_PAGE, MAX_PIECES, WINDOW};
+use crate::pack::{Pack, PackBuilder, PackEnd, parse_footer};
+use crate::packs::{PackRef, Stored};
+use crate::page::{Page, PageRef, Piece, raw_bytes, window_blocks};
+use crate::root::{Facts, Range, Root, Tag};
+use lanefs_testkit::seeded::Seeded;
+
+const VOLUME: u64 = 300 << 20;
+const ROUNDS: usize = 20_000;
+
+fn mutated(bytes: &[u8], random: &mut Seeded) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(bytes.len() as u64) as usize;
+        match random.below(6) {
+            0 => bytes.truncate(at.max(1)),
+            1 => bytes.push(random.bits() as u8),
+            2 => {
+                let end = bytes.len().min(at + 8);
+                bytes[at..end].fill(if random.chance(50) { 0xff } else { 0 });
+            }
+            _ => bytes[at] ^= 1 << random.below(8),
+        }
+    }
+    bytes
+}
+
+fn pack() -> PackRef {
+    PackRef { name: Hash::of(b"pack"), bytes: 40 << 20, footer: 100_000 }
+}
+
+fn stored(offset: u32, raw: u32) -> Stored {
+    Stored { pack: pack(), offset, bytes: 3000, raw, hash: Hash::of(&offset.to_le_bytes()) }
+}
+
+fn assert_sound(stored: &Stored, most: u64) {
+    assert!(stored.bytes > 0 && stored.bytes <= stored.raw && u64::from(stored.raw) <= most, "{stored:?}");
+    let end = u64::from(stored.offset) + u64::from(stored.bytes);
+    assert!(end + u64::from(stored.pack.footer) <= stored.pack.bytes, "{stored:?}");
+}
+
+fn leaf() -> Page {
+    let piece = |window: u64, taken: u64, blocks: u64| Piece {
+        window,
+        is_metadata: window.is_multiple_of(3),
+        taken,
+        blocks,
+        stored: stored(window as u32 * 5000, raw_bytes(blocks)),
+    };
+    let mut pieces: Vec<Piece> = (0..20).map(|window| piece(window, 0xff00, 0xffff)).collect();
+    pieces.insert(0, piece(0, 0xf, 0xf));
+    Page::Leaf(pieces)
+}
+
+#[test]
+fn leaf_pages_are_sound() {
+    let honest = leaf().encode(0, 0);
+    assert_eq!(Page::parse(&honest, 0, 0, VOLUME), Ok(leaf()));
+    let mut random = Seeded::new(1);
+    let mut accepted = 0;
+    for _ in 0..ROUNDS {
+        let Ok(Page::Leaf(pieces)) = Page::parse(&mutated(&honest, &mut random), 0, 0, VOLUME) else {
+            continue;
+        };
+        accepted += 1;
+        for piece in &pieces {
+            assert_sound(&piece.stored, WINDOW);
+            assert_eq!(piece.stored.raw, raw_bytes(piece.blocks));
+            assert_eq!(piece.taken & !(piece.blocks & window_blocks(piece.window, VOLUME)), 0);
+        }
+        for of_window in pieces.chunk_by(|a, b| a.window == b.window) {
+            let blocks: u32 = of_window.iter().map(|piece| piece.taken.count_ones()).sum();
+            let taken = of_window.iter().fold(0, |taken, piece| taken | piece.taken);
+            assert_eq!(blocks, taken.count_ones(), "a block is taken twice");
+            assert!(of_window.len() <= MAX_PIECES);
+        }
+        assert!(pieces.is_sorted_by_key(|piece| piece.window));
+    }
+    assert!(accepted > ROUNDS / 20, "{accepted}");
+}
+
+fn root() -> Root {
+    let pages = (0..2).map(|number| PageRef { number, stored: stored(number as u32 * 9000, 20_000) });
+    let facts = Facts {
+        uuid: [7; 16],
+        volume_bytes: VOLUME,
+        sequence: 5,
+        blocks: 100,
+        metadata_bytes: 2000,
+        data_bytes: 50_000,
+    };
+    let ranges = vec![Range { pack: pack(), offset: 100, bytes: 70_000 }];
+    Root { facts, level: 0, pages: pages.collect(), ranges }
+}
+
+#[test]
+fn roots_and_inner_pages_are_sound() {
+    let honest = root().encode();
+    assert_eq!(Root::parse(&honest), Ok(root()));
+    let inner = Page::Inner(root().pages);
+    let page = inner.encode(1, 0);
+    assert_eq!(Page::parse(&page, 1, 0, VOLUME), Ok(inner));
+    let mut random = Seeded::new(2);
+    let mut accepted = 0;
+    for _ in 0..ROUNDS {
+        if let Ok(root) = Root::parse(&mutated(&honest, &mut random)) {
+            accepted += 1;
+            root.pages.iter().for_each(|page| assert_sound(&page.stored, MAX_PAGE as u64));
+            for range in &root.ranges {
+                assert!(range.pack.contains(range.offset, range.bytes).is_ok());
+            }
+        }
+        if let Ok(Page::Inner(refs)) = Page::parse(&mutated(&page, &mut random), 1, 0, VOLUME) {
+            refs.iter().for_each(|page| assert_sound(&page.stored, MAX_PAGE as u64));
+            assert!(refs.is_sorted_by(|a, b| a.number < b.number));
+        }
+    }
+    assert!(accepted > ROUNDS / 20, "{accepted}");
+}
+
+#[test]
+fn a_changed_tag_is_refused() {
+    let tag = Tag { version: Hash::of(b"root"), root_bytes: 1000, uuid: [3; 16], published: -5 };
+    let honest = tag.encode();
+    assert_eq!(Tag::parse(&honest), Ok(tag));
+    let mut random = Seeded::new(3);
+    for _ in 0..ROUNDS {
+        let bytes = mutated(&honest, &mut random);
+        assert!(bytes == honest || Tag::parse(&bytes).is_err());
+    }
+}
+
+#[test]
+fn footers_are_sound() {
+    let mut builder = PackBuilder::new([9; 16]);
+    for window in 0..10 {
+        builder.add_piece(window, 0x11, vec![digest(b"a"), digest(b"b")], &[window as u8; 500]);
+    }
+    let Pack { name, bytes } = builder.finish();
+    let honest = &bytes[bytes.len() - name.footer as usize..];
+    assert_eq!(Hash::of(honest), name.name);
+    assert_eq!(parse_footer(&name, honest).map(|entries| entries.len()), Ok(10));
+    let mut random = Seeded::new(4);
+    for _ in 0..ROUNDS {
+        let bytes = mutated(honest, &mut random);
+        for entry in parse_footer(&name, &bytes).into_iter().flatten() {
+            assert_sound(&entry.stored(name), WINDOW);
+            assert_eq!(entry.digests.len(), entry.blocks.count_ones() as usize);
+        }
+        let _ = PackEnd::parse(&bytes);
+    }
+}

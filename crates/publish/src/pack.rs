@@ -1,0 +1,162 @@
+//! Packs: pieces one behind the other, and a footer that lists them with the digests of their blocks.
+
+use crate::hash::{Digest, Hash};
+use crate::layout::{DIGEST, MAX_FOOTER, PACK_MAGIC, VERSION, WINDOW, pack_end, pack_entry};
+use crate::packs::{PackRef, Stored};
+use crate::page::raw_bytes;
+use crate::words::{Bad, CUT_OFF, Input, append, check, get};
+
+/// A piece in the footer of a pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Number of the window.
+    pub(crate) window: u64,
+    pub(crate) blocks: u64,
+    pub(crate) offset: u32,
+    pub(crate) bytes: u32,
+    pub(crate) hash: Hash,
+    /// Digests of the blocks, ascending.
+    pub(crate) digests: Vec<Digest>,
+}
+
+impl Entry {
+    /// The piece, as pages refer to it.
+    pub(crate) fn stored(&self, pack: PackRef) -> Stored {
+        let raw = raw_bytes(self.blocks);
+        Stored { pack, offset: self.offset, bytes: self.bytes, raw, hash: self.hash }
+    }
+}
+
+/// A pack that is being made.
+pub(crate) struct PackBuilder {
+    uuid: [u8; 16],
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+/// A complete pack.
+pub(crate) struct Pack {
+    pub(crate) name: PackRef,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl PackBuilder {
+    /// Begins a pack of a volume.
+    pub(crate) fn new(uuid: [u8; 16]) -> Self {
+        PackBuilder { uuid, bytes: Vec::new(), entries: Vec::new() }
+    }
+
+    /// Bytes of all pieces.
+    pub(crate) fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Adds stored bytes and returns their offset.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> u32 {
+        let offset = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        offset
+    }
+
+    /// Adds a piece of a window and returns its offset.
+    pub(crate) fn add_piece(&mut self, window: u64, blocks: u64, digests: Vec<Digest>, bytes: &[u8]) -> u32 {
+        let offset = self.add(bytes);
+        let (bytes, hash) = (bytes.len() as u32, Hash::of(bytes));
+        self.entries.push(Entry { window, blocks, offset, bytes, hash, digests });
+        offset
+    }
+
+    /// Completes the pack.
+    pub(crate) fn finish(mut self) -> Pack {
+        let footer = self.footer();
+        self.bytes.extend_from_slice(&footer);
+        let name =
+            PackRef { name: Hash::of(&footer), bytes: self.bytes.len() as u64, footer: footer.len() as u32 };
+        Pack { name, bytes: self.bytes }
+    }
+
+    fn footer(&self) -> Vec<u8> {
+        let mut footer = Vec::new();
+        for entry in &self.entries {
+            append(&mut footer, pack_entry::SIZE, |bytes| {
+                pack_entry::POSITION.write(bytes, entry.window * WINDOW);
+                pack_entry::BLOCKS.write(bytes, entry.blocks);
+                pack_entry::OFFSET.write(bytes, entry.offset);
+                pack_entry::STORED.write(bytes, entry.bytes);
+                entry.hash.write(pack_entry::HASH, bytes);
+            });
+        }
+        let digests = self.entries.iter().flat_map(|entry| &entry.digests);
+        let before = footer.len();
+        digests.for_each(|digest| footer.extend_from_slice(digest));
+        let digests = (footer.len() - before) / DIGEST;
+        let len = footer.len() + pack_end::SIZE;
+        append(&mut footer, pack_end::SIZE, |end| {
+            pack_end::MAGIC.write(end, PACK_MAGIC);
+            pack_end::VERSION.write(end, VERSION);
+            pack_end::COUNT.write(end, self.entries.len() as u32);
+            pack_end::DIGESTS.write(end, digests as u32);
+            pack_end::FOOTER.write(end, len as u32);
+            Hash::of(&self.bytes).write(pack_end::CONTENT, end);
+            end[pack_end::UUID.offset..][..16].copy_from_slice(&self.uuid);
+        });
+        footer
+    }
+}
+
+/// The last bytes of a pack.
+pub(crate) struct PackEnd {
+    /// Bytes of the footer.
+    pub(crate) footer: u32,
+    /// Volume whose pieces the pack has.
+    pub(crate) uuid: [u8; 16],
+}
+
+impl PackEnd {
+    /// Parses the end of a pack.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<PackEnd, Bad> {
+        check(bytes, PACK_MAGIC, "is no pack")?;
+        let footer = get(pack_end::FOOTER, bytes)?;
+        if !(pack_end::SIZE..=MAX_FOOTER).contains(&(footer as usize)) {
+            return Err("has a footer of an impossible size");
+        }
+        let uuid = bytes.get(pack_end::UUID.offset..).and_then(|rest| rest.first_chunk()).ok_or(CUT_OFF)?;
+        Ok(PackEnd { footer, uuid: *uuid })
+    }
+}
+
+/// Parses the footer of a pack whose name, the footer's hash, was verified.
+pub(crate) fn parse_footer(pack: &PackRef, bytes: &[u8]) -> Result<Vec<Entry>, Bad> {
+    let mut input = Input(bytes);
+    let entries = bytes.len().checked_sub(pack_end::SIZE).ok_or(CUT_OFF)?;
+    let end = &bytes[entries..];
+    PackEnd::parse(end)?;
+    let list = input.list(get(pack_end::COUNT, end)?, pack_entry::SIZE)?;
+    let mut entries = Vec::with_capacity(list.len());
+    let mut digests = Input(input.0);
+    for bytes in list {
+        let entry = parse_entry(bytes, &mut digests)?;
+        entry.stored(*pack).checked(WINDOW as usize)?;
+        entries.push(entry);
+    }
+    if digests.0.len() != pack_end::SIZE {
+        return Err("has another number of digests than blocks");
+    }
+    Ok(entries)
+}
+
+fn parse_entry(bytes: &[u8], digests: &mut Input<'_>) -> Result<Entry, Bad> {
+    let position = get(pack_entry::POSITION, bytes)?;
+    let blocks = get(pack_entry::BLOCKS, bytes)?;
+    if !position.is_multiple_of(WINDOW) || blocks == 0 {
+        return Err("has a piece of no window");
+    }
+    Ok(Entry {
+        window: position / WINDOW,
+        blocks,
+        offset: get(pack_entry::OFFSET, bytes)?,
+        bytes: get(pack_entry::STORED, bytes)?,
+        hash: Hash::read(pack_entry::HASH, bytes).ok_or(CUT_OFF)?,
+        digests: digests.take(blocks.count_ones() as usize * DIGEST)?.as_chunks().0.to_vec(),
+    })
+}

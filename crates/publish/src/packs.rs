@@ -1,0 +1,111 @@
+//! References to packs and to stored bytes in them.
+
+use crate::hash::Hash;
+use crate::layout::{MAX_FOOTER, MAX_PACK, pack_end, pack_name};
+use crate::words::{Bad, Input, append, get};
+use std::collections::HashMap;
+
+/// A pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PackRef {
+    pub(crate) name: Hash,
+    /// Bytes of the object.
+    pub(crate) bytes: u64,
+    /// Bytes of its footer.
+    pub(crate) footer: u32,
+}
+
+impl PackRef {
+    /// Returns the name of the object.
+    pub(crate) fn object(&self) -> String {
+        object(&self.name)
+    }
+
+    /// Checks that the pack has such bytes before its footer.
+    pub(crate) fn contains(&self, offset: u32, bytes: u32) -> Result<(), Bad> {
+        let end = u64::from(offset) + u64::from(bytes);
+        if bytes == 0 || end > self.bytes - u64::from(self.footer) {
+            return Err("refers to bytes outside a pack");
+        }
+        Ok(())
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, Bad> {
+        let name = Hash::read(pack_name::NAME, bytes).ok_or(crate::words::CUT_OFF)?;
+        let pack =
+            PackRef { name, bytes: get(pack_name::BYTES, bytes)?, footer: get(pack_name::FOOTER, bytes)? };
+        let footer = u64::from(pack.footer);
+        let is_sound = pack.bytes <= MAX_PACK
+            && (pack_end::SIZE as u64..=MAX_FOOTER as u64).contains(&footer)
+            && footer <= pack.bytes;
+        if is_sound { Ok(pack) } else { Err("names a pack of an impossible size") }
+    }
+}
+
+/// Folder of the packs.
+pub(crate) const FOLDER: &str = "packs";
+
+/// Returns the name of a pack's object.
+pub(crate) fn object(name: &Hash) -> String {
+    format!("{FOLDER}/{name}")
+}
+
+/// Parses a list of packs.
+pub(crate) fn parse(input: &mut Input<'_>, count: u32) -> Result<Vec<PackRef>, Bad> {
+    input.list(count, pack_name::SIZE)?.map(PackRef::parse).collect()
+}
+
+/// A list of packs that is being made: each pack has one index.
+#[derive(Default)]
+pub(crate) struct PackList {
+    packs: Vec<PackRef>,
+    indexes: HashMap<PackRef, u32>,
+}
+
+impl PackList {
+    /// Returns the index of a pack, which is added where it is new.
+    pub(crate) fn index(&mut self, pack: PackRef) -> u32 {
+        *self.indexes.entry(pack).or_insert_with(|| {
+            self.packs.push(pack);
+            (self.packs.len() - 1) as u32
+        })
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.packs.len() as u32
+    }
+
+    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
+        for pack in &self.packs {
+            append(out, pack_name::SIZE, |bytes| {
+                pack.name.write(pack_name::NAME, bytes);
+                pack_name::BYTES.write(bytes, pack.bytes);
+                pack_name::FOOTER.write(bytes, pack.footer);
+            });
+        }
+    }
+}
+
+/// Bytes in a pack that are fetched, verified and decompressed together: a piece or a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Stored {
+    pub(crate) pack: PackRef,
+    pub(crate) offset: u32,
+    /// Bytes in the pack.
+    pub(crate) bytes: u32,
+    /// Bytes after decompression. Where they are as many, the bytes are not compressed.
+    pub(crate) raw: u32,
+    /// Hash of the bytes in the pack.
+    pub(crate) hash: Hash,
+}
+
+impl Stored {
+    /// Checks the reference, whose sizes come from a store.
+    pub(crate) fn checked(self, most: usize) -> Result<Self, Bad> {
+        self.pack.contains(self.offset, self.bytes)?;
+        if self.bytes > self.raw || self.raw as usize > most {
+            return Err("refers to bytes of an impossible size");
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,233 @@
+//! Pages of a manifest: leaf pages refer to the pieces of windows, the pages above them to pages.
+
+use crate::hash::Hash;
+use crate::layout::{
+    FANOUT, MAX_LEVEL, MAX_PAGE, MAX_PIECES, PAGE_MAGIC, VERSION, WINDOW, page, page_ref, piece_ref,
+};
+use crate::packs::{self, PackList, Stored};
+use crate::words::{Bad, CUT_OFF, Input, append, check, get};
+use lanefs::format::BLOCK;
+
+/// Bit of `FLAGS`: the window has metadata.
+const METADATA: u16 = 1;
+
+/// A piece of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Number of the window on the volume.
+    pub(crate) window: u64,
+    pub(crate) is_metadata: bool,
+    /// Blocks of the window that are read from this piece.
+    pub(crate) taken: u64,
+    /// Blocks of the window that the piece has.
+    pub(crate) blocks: u64,
+    pub(crate) stored: Stored,
+}
+
+/// A reference to a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageRef {
+    /// Number among the pages of its level.
+    pub(crate) number: u64,
+    pub(crate) stored: Stored,
+}
+
+/// A page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    /// Pieces, by window.
+    Leaf(Vec<Piece>),
+    /// Pages of the level below, by number.
+    Inner(Vec<PageRef>),
+}
+
+/// Number of windows that a page of a level covers.
+pub(crate) fn windows(level: u32) -> u64 {
+    FANOUT.pow(level + 1)
+}
+
+/// Level of the pages that the root of a volume names.
+pub(crate) fn top_level(volume_bytes: u64) -> u32 {
+    let count = volume_bytes.div_ceil(WINDOW);
+    (0..MAX_LEVEL).find(|level| count <= windows(*level) * FANOUT).unwrap_or(MAX_LEVEL)
+}
+
+impl Page {
+    /// Parses page `number` of `level` of a volume.
+    pub(crate) fn parse(bytes: &[u8], level: u32, number: u64, volume_bytes: u64) -> Result<Page, Bad> {
+        let mut input = Input(bytes);
+        let head = input.take(page::SIZE)?;
+        check(head, PAGE_MAGIC, "is no page of a manifest")?;
+        if get(page::LEVEL, head)? != level || get(page::NUMBER, head)? != number {
+            return Err("is another page of the manifest");
+        }
+        let packs = packs::parse(&mut input, get(page::PACKS, head)?)?;
+        let count = get(page::COUNT, head)?;
+        let parsed = match level {
+            0 => Page::Leaf(parse_pieces(&mut input, count, &packs, number, volume_bytes)?),
+            _ => Page::Inner(parse_refs(&mut input, count, &packs, number)?),
+        };
+        input.end()?;
+        Ok(parsed)
+    }
+
+    /// Returns the bytes of a page.
+    pub(crate) fn encode(&self, level: u32, number: u64) -> Vec<u8> {
+        let (mut list, mut tail) = (PackList::default(), Vec::new());
+        let count = match self {
+            Page::Leaf(pieces) => {
+                pieces.iter().for_each(|piece| append_piece(&mut tail, piece, &mut list));
+                pieces.len()
+            }
+            Page::Inner(refs) => {
+                refs.iter().for_each(|page| append_ref(&mut tail, page, &mut list));
+                refs.len()
+            }
+        };
+        let mut bytes = Vec::new();
+        append(&mut bytes, page::SIZE, |head| {
+            page::MAGIC.write(head, PAGE_MAGIC);
+            page::VERSION.write(head, VERSION);
+            page::LEVEL.write(head, level);
+            page::NUMBER.write(head, number);
+            page::PACKS.write(head, list.len());
+            page::COUNT.write(head, count as u32);
+        });
+        list.append_to(&mut bytes);
+        bytes.extend(tail);
+        bytes
+    }
+
+    /// Returns the pieces of a window; none in a page that is no leaf.
+    pub(crate) fn pieces(&self, window: u64) -> &[Piece] {
+        let Page::Leaf(pieces) = self else { return &[] };
+        let first = pieces.partition_point(|piece| piece.window < window);
+        let count = pieces[first..].iter().take_while(|piece| piece.window == window).count();
+        &pieces[first..first + count]
+    }
+
+    /// Returns the reference to page `number` of the level below, where there is one.
+    pub(crate) fn page(&self, number: u64) -> Option<&PageRef> {
+        let Page::Inner(refs) = self else { return None };
+        find(refs, number)
+    }
+}
+
+/// Finds a page in a list by number.
+pub(crate) fn find(refs: &[PageRef], number: u64) -> Option<&PageRef> {
+    refs.binary_search_by_key(&number, |page| page.number).ok().map(|found| &refs[found])
+}
+
+fn parse_pieces(
+    input: &mut Input<'_>,
+    count: u32,
+    packs: &[packs::PackRef],
+    number: u64,
+    volume_bytes: u64,
+) -> Result<Vec<Piece>, Bad> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for bytes in input.list(count, piece_ref::SIZE)? {
+        let piece = parse_piece(bytes, packs, number, volume_bytes)?;
+        check_order(&pieces, &piece)?;
+        pieces.push(piece);
+    }
+    Ok(pieces)
+}
+
+/// Checks a piece against those before it: windows ascend, and no block is taken twice.
+fn check_order(before: &[Piece], piece: &Piece) -> Result<(), Bad> {
+    if before.last().is_some_and(|last| last.window > piece.window) {
+        return Err("has pieces out of order");
+    }
+    let of_window = before.iter().rev().take_while(|other| other.window == piece.window);
+    let (count, taken) = of_window.fold((0, 0), |(count, taken), other| (count + 1, taken | other.taken));
+    if count >= MAX_PIECES || taken & piece.taken != 0 {
+        return Err("has a block in two pieces, or too many pieces for a window");
+    }
+    Ok(())
+}
+
+fn parse_piece(bytes: &[u8], packs: &[packs::PackRef], number: u64, volume_bytes: u64) -> Result<Piece, Bad> {
+    let index = u64::from(get(piece_ref::INDEX, bytes)?);
+    let (taken, blocks) = (get(piece_ref::TAKEN, bytes)?, get(piece_ref::BLOCKS, bytes)?);
+    let window = number.checked_mul(FANOUT).map(|first| first + index).ok_or("is outside the volume")?;
+    if index >= FANOUT || taken & !window_blocks(window, volume_bytes) != 0 {
+        return Err("has blocks outside the volume");
+    }
+    if taken == 0 || taken & !blocks != 0 {
+        return Err("takes blocks that a piece does not have");
+    }
+    let stored = Stored {
+        pack: *packs.get(get(piece_ref::PACK, bytes)? as usize).ok_or("names no pack")?,
+        offset: get(piece_ref::OFFSET, bytes)?,
+        bytes: get(piece_ref::STORED, bytes)?,
+        raw: raw_bytes(blocks),
+        hash: Hash::read(piece_ref::HASH, bytes).ok_or(CUT_OFF)?,
+    };
+    let stored = stored.checked(WINDOW as usize)?;
+    let is_metadata = get(piece_ref::FLAGS, bytes)? & METADATA != 0;
+    Ok(Piece { window, is_metadata, taken, blocks, stored })
+}
+
+/// Bytes of a piece with these blocks.
+pub(crate) fn raw_bytes(blocks: u64) -> u32 {
+    blocks.count_ones() * BLOCK as u32
+}
+
+/// The blocks of a window that are inside the volume.
+pub(crate) fn window_blocks(window: u64, volume_bytes: u64) -> u64 {
+    let inside = (volume_bytes / BLOCK).saturating_sub(window.saturating_mul(WINDOW / BLOCK));
+    if inside >= 64 { u64::MAX } else { (1 << inside) - 1 }
+}
+
+fn append_piece(out: &mut Vec<u8>, piece: &Piece, list: &mut PackList) {
+    append(out, piece_ref::SIZE, |bytes| {
+        piece_ref::INDEX.write(bytes, (piece.window % FANOUT) as u16);
+        piece_ref::FLAGS.write(bytes, if piece.is_metadata { METADATA } else { 0 });
+        piece_ref::PACK.write(bytes, list.index(piece.stored.pack));
+        piece_ref::TAKEN.write(bytes, piece.taken);
+        piece_ref::BLOCKS.write(bytes, piece.blocks);
+        piece_ref::OFFSET.write(bytes, piece.stored.offset);
+        piece_ref::STORED.write(bytes, piece.stored.bytes);
+        piece.stored.hash.write(piece_ref::HASH, bytes);
+    });
+}
+
+/// Parses the references to pages of page `number`, or of a root (number 0).
+pub(crate) fn parse_refs(
+    input: &mut Input<'_>,
+    count: u32,
+    packs: &[packs::PackRef],
+    number: u64,
+) -> Result<Vec<PageRef>, Bad> {
+    let mut refs: Vec<PageRef> = Vec::new();
+    let first = number.checked_mul(FANOUT).ok_or("is outside the volume")?;
+    for bytes in input.list(count, page_ref::SIZE)? {
+        let index = u64::from(get(page_ref::INDEX, bytes)?);
+        let stored = Stored {
+            pack: *packs.get(get(page_ref::PACK, bytes)? as usize).ok_or("names no pack")?,
+            offset: get(page_ref::OFFSET, bytes)?,
+            bytes: get(page_ref::STORED, bytes)?,
+            raw: get(page_ref::BYTES, bytes)?,
+            hash: Hash::read(page_ref::HASH, bytes).ok_or(CUT_OFF)?,
+        };
+        let page = PageRef { number: first + index, stored: stored.checked(MAX_PAGE)? };
+        if index >= FANOUT || refs.last().is_some_and(|last| last.number >= page.number) {
+            return Err("has pages out of order");
+        }
+        refs.push(page);
+    }
+    Ok(refs)
+}
+
+/// Appends a reference to a page.
+pub(crate) fn append_ref(out: &mut Vec<u8>, page: &PageRef, list: &mut PackList) {
+    append(out, page_ref::SIZE, |bytes| {
+        page_ref::INDEX.write(bytes, (page.number % FANOUT) as u32);
+        page_ref::PACK.write(bytes, list.index(page.stored.pack));
+        page_ref::OFFSET.write(bytes, page.stored.offset);
+        page_ref::STORED.write(bytes, page.stored.bytes);
+        page_ref::BYTES.write(bytes, page.stored.raw);
+        page.stored.hash.write(page_ref::HASH, bytes);
+    });
+}

@@ -1,0 +1,236 @@
+//! Opening a version for reading.
+
+use crate::cache::Cache;
+use crate::device::{OnFailure, PublicationDevice};
+use crate::error::{Error, Result};
+use crate::fetch::Fetcher;
+use crate::hash::Hash;
+use crate::layout::{MAX_ROOT, tag};
+use crate::manifest::Manifest;
+use crate::objects::Objects;
+use crate::packs::PackRef;
+use crate::page::{Page, PageRef};
+use crate::root::{Facts, Range, Tag};
+use crate::store::{Stamp, Store};
+use crate::threads;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes of one request that reads ahead.
+const REQUEST: u64 = 2 << 20;
+/// Requests that read ahead at the same time.
+const REQUESTS: usize = 32;
+/// Most bytes of a tag's name.
+const MAX_NAME: usize = 128;
+
+/// A version of a publication, by tag or by its hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// The version that the tag names now.
+    Tag(String),
+    /// This version.
+    Version(Hash),
+}
+
+impl Reference {
+    /// Parses the part of a URL behind `#`: a version is 64 hexadecimal digits, everything else the name of
+    /// a tag: letters, digits, `.`, `_` and `-`, the first no `.`, 128 bytes at most.
+    ///
+    /// # Errors
+    /// [`Error::Url`] for any other text.
+    pub fn parse(text: &str) -> Result<Self> {
+        if let Some(version) = Hash::parse(text) {
+            return Ok(Reference::Version(version));
+        }
+        let is_fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if text.is_empty() || text.len() > MAX_NAME || text.starts_with('.') || !text.chars().all(is_fine) {
+            let why = "a tag has letters, digits, '.', '_' and '-', and does not begin with '.'";
+            return Err(Error::Url(format!("#{text}: {why}")));
+        }
+        Ok(Reference::Tag(text.into()))
+    }
+}
+
+impl Default for Reference {
+    fn default() -> Self {
+        Reference::Tag("latest".into())
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reference::Tag(name) => write!(f, "{name}"),
+            Reference::Version(version) => write!(f, "{version}"),
+        }
+    }
+}
+
+/// Options for reading a publication.
+#[derive(Clone)]
+pub struct ReadOptions {
+    /// Local cache.
+    pub cache: Option<Arc<Cache>>,
+    /// Bytes of decompressed pieces in memory.
+    pub memory: u64,
+    /// Stored bytes of metadata, and of pages, that are fetched together with the first pages. 0: none.
+    pub ahead: u64,
+    /// Function that learns of reads that failed.
+    pub on_failure: Option<OnFailure>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions { cache: None, memory: 64 << 20, ahead: 16 << 20, on_failure: None }
+    }
+}
+
+/// A version that is open for reading. It stays the same, whatever is published meanwhile.
+pub struct Publication {
+    fetcher: Arc<Fetcher>,
+    manifest: Arc<Manifest>,
+    on_failure: Option<OnFailure>,
+}
+
+impl Publication {
+    /// Opens a version.
+    ///
+    /// # Errors
+    /// [`Error::NoTag`]; the store's; a damaged tag, root or page.
+    pub fn open(store: Arc<dyn Store>, reference: &Reference, options: &ReadOptions) -> Result<Self> {
+        let objects = Objects { store };
+        let (version, most) = match reference {
+            Reference::Version(version) => (*version, MAX_ROOT),
+            Reference::Tag(name) => {
+                let (tag, _) = read_tag(&objects, name)?
+                    .ok_or_else(|| Error::NoTag(format!("{}#{name}", objects.store.name())))?;
+                (tag.version, tag.root_bytes as usize)
+            }
+        };
+        let fetcher = Arc::new(Fetcher::new(objects, options.cache.clone(), options.memory));
+        let (manifest, is_known) = Manifest::open(&fetcher, version, most)?;
+        if !is_known && options.ahead > 0 {
+            read_ahead(&fetcher, &manifest, options.ahead)?;
+        }
+        Ok(Publication { fetcher, manifest: manifest.into(), on_failure: options.on_failure.clone() })
+    }
+
+    /// Returns the version.
+    pub fn version(&self) -> Hash {
+        self.manifest.version
+    }
+
+    /// Returns the facts that the root states.
+    pub fn facts(&self) -> Facts {
+        self.manifest.root.facts
+    }
+
+    /// Returns the bytes of the version as a device.
+    pub fn device(&self) -> PublicationDevice {
+        PublicationDevice {
+            fetcher: Arc::clone(&self.fetcher),
+            manifest: Arc::clone(&self.manifest),
+            on_failure: self.on_failure.clone(),
+        }
+    }
+}
+
+/// Returns the name of a tag's object.
+pub(crate) fn tag_object(name: &str) -> String {
+    format!("tags/{name}")
+}
+
+/// Reads a tag; `None` where there is none.
+pub(crate) fn read_tag(objects: &Objects, name: &str) -> Result<Option<(Tag, Stamp)>> {
+    let object = tag_object(name);
+    let Some((bytes, stamp)) = objects.read_small(&object, tag::SIZE as u64)? else { return Ok(None) };
+    let tag = Tag::parse(&bytes).map_err(|why| objects.damaged(&object, why))?;
+    Ok(Some((tag, stamp)))
+}
+
+/// One of the requests of the first fetch.
+enum First {
+    Pages(Vec<PageRef>),
+    Bytes(Range),
+}
+
+/// Fetches the first pages and, at the same time, the first metadata.
+fn read_ahead(fetcher: &Fetcher, manifest: &Manifest, most: u64) -> Result<()> {
+    let mut pages = manifest.root.pages.clone();
+    let mut left = most;
+    pages.retain(|page| take(&mut left, page.stored.bytes.into()) == u64::from(page.stored.bytes));
+    let mut first = vec![First::Pages(pages.clone())];
+    if manifest.root.level == 0 {
+        first.extend(ranges(manifest, most).into_iter().map(First::Bytes));
+    }
+    let read = threads::map(REQUESTS, first, |first| match first {
+        First::Pages(pages) => manifest.load(fetcher, manifest.root.level, &pages).map(|_| None),
+        First::Bytes(range) => {
+            let bytes = fetcher.read_ahead(&range.pack, range.offset.into(), range.bytes.into());
+            Ok(bytes.map(|bytes| (range, bytes)))
+        }
+    });
+    let read: Vec<_> = read.into_iter().collect::<Result<_>>()?;
+    let mut by_pack: HashMap<PackRef, Vec<(Range, Vec<u8>)>> = HashMap::new();
+    for (range, bytes) in read.into_iter().flatten() {
+        by_pack.entry(range.pack).or_default().push((range, bytes));
+    }
+    for page in manifest.load(fetcher, manifest.root.level, &pages)? {
+        keep(fetcher, &page, &by_pack);
+    }
+    Ok(())
+}
+
+/// Takes as much of `wanted` as is left, and returns it.
+fn take(left: &mut u64, wanted: u64) -> u64 {
+    let taken = wanted.min(*left);
+    *left -= taken;
+    taken
+}
+
+/// The first `most` bytes of metadata, in requests of a moderate size that end where pieces may end.
+fn ranges(manifest: &Manifest, most: u64) -> Vec<Range> {
+    let mut left = most;
+    let mut parts = Vec::new();
+    for range in &manifest.root.ranges {
+        let bytes = take(&mut left, range.bytes.into());
+        let mut done = 0;
+        while done < bytes {
+            let count = (bytes - done).min(REQUEST);
+            parts.push(Range { pack: range.pack, offset: range.offset + done as u32, bytes: count as u32 });
+            done += count;
+        }
+    }
+    parts
+}
+
+/// Keeps the pieces of a page that lie in bytes that were read ahead.
+fn keep(fetcher: &Fetcher, page: &Page, read: &HashMap<PackRef, Vec<(Range, Vec<u8>)>>) {
+    let Page::Leaf(pieces) = page else { return };
+    for piece in pieces.iter().filter(|piece| piece.is_metadata) {
+        let stored = piece.stored;
+        if let Some(parts) = read.get(&stored.pack)
+            && let Some(bytes) = gather(parts, stored.offset.into(), stored.bytes.into())
+        {
+            fetcher.keep_ahead(stored.hash, bytes);
+        }
+    }
+}
+
+/// Copies bytes of a pack from parts of it; `None` where some of them are missing.
+fn gather(parts: &[(Range, Vec<u8>)], offset: u64, bytes: u64) -> Option<Vec<u8>> {
+    let mut found = Vec::with_capacity(bytes as usize);
+    while (found.len() as u64) < bytes {
+        let at = offset + found.len() as u64;
+        let holds = |part: &&(Range, Vec<u8>)| {
+            let from = u64::from(part.0.offset);
+            (from..from + part.1.len() as u64).contains(&at)
+        };
+        let (range, part) = parts.iter().find(holds)?;
+        let skip = (at - u64::from(range.offset)) as usize;
+        let count = (bytes as usize - found.len()).min(part.len() - skip);
+        found.extend_from_slice(&part[skip..skip + count]);
+    }
+    Some(found)
+}

@@ -1,0 +1,206 @@
+//! The state of the store: the version of the tag, and packs that this version does not name.
+
+use super::choose::Candidate;
+use crate::error::Result;
+use crate::fetch::Fetcher;
+use crate::hash::Hash;
+use crate::layout::{WINDOW, pack_end};
+use crate::lru::Lru;
+use crate::manifest::Manifest;
+use crate::pack::{Entry, PackEnd, parse_footer};
+use crate::packs::{self, PackRef};
+use crate::page::{Page, PageRef, Piece};
+use crate::root::Tag;
+use crate::store::Listed;
+use crate::threads;
+use lanefs::{UsedBlocks, Volume};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// Footers that are fetched at the same time.
+const REQUESTS: usize = 16;
+/// Footers of the version of the tag that are kept: those of some 8 GiB of pieces.
+const FOOTERS: u64 = 256;
+/// Packs of interrupted uploads that are looked at, the newest first.
+const MAX_UNNAMED: usize = 1024;
+/// Seconds by which the clocks of a publisher and the store may differ.
+const CLOCKS: i64 = 3600;
+
+/// Footers by pack.
+pub(super) type Footers = HashMap<PackRef, Arc<Footer>>;
+
+/// The footer of a pack.
+pub(super) struct Footer {
+    entries: Vec<Entry>,
+    by_offset: HashMap<u32, usize>,
+}
+
+impl Footer {
+    fn new(entries: Vec<Entry>) -> Self {
+        let by_offset = entries.iter().enumerate().map(|(index, entry)| (entry.offset, index)).collect();
+        Footer { entries, by_offset }
+    }
+
+    /// The entry of a piece, if it says the same of it as the page.
+    fn of(&self, piece: &Piece) -> Option<&Entry> {
+        let entry = &self.entries[*self.by_offset.get(&piece.stored.offset)?];
+        let is_same = (entry.window, entry.blocks) == (piece.window, piece.blocks)
+            && (entry.bytes, entry.hash) == (piece.stored.bytes, piece.stored.hash);
+        is_same.then_some(entry)
+    }
+}
+
+/// A piece of a pack that no version names.
+struct Unnamed {
+    pack: PackRef,
+    footer: Arc<Footer>,
+    index: usize,
+}
+
+/// The state of the store before the publication.
+pub(super) struct Base {
+    pub(super) uuid: [u8; 16],
+    /// Manifest of the version that the tag names.
+    manifest: Option<Manifest>,
+    /// Its pieces, by window.
+    pieces: BTreeMap<u64, Vec<Piece>>,
+    /// Its pages, by level and number.
+    pub(super) pages: HashMap<(u32, u64), PageRef>,
+    unnamed: HashMap<u64, Vec<Unnamed>>,
+    /// Packs of the store, with their bytes.
+    pub(super) listed: HashMap<Hash, u64>,
+    footers: Mutex<Lru<PackRef, Arc<Footer>>>,
+}
+
+impl Base {
+    /// Looks at the store.
+    pub(super) fn load(fetcher: &Fetcher, volume: &Volume, tag: Option<&Tag>) -> Result<Base> {
+        let objects = &fetcher.objects;
+        let listed =
+            objects.store.list(packs::FOLDER).map_err(|error| objects.failed(packs::FOLDER, error))?;
+        let mut base = Base {
+            uuid: volume.superblock().uuid,
+            manifest: None,
+            pieces: BTreeMap::new(),
+            pages: HashMap::new(),
+            unnamed: HashMap::new(),
+            listed: HashMap::new(),
+            footers: Lru::new(FOOTERS).into(),
+        };
+        let mut named = HashSet::new();
+        if let Some(tag) = tag {
+            let (manifest, _) = Manifest::open(fetcher, tag.version, tag.root_bytes as usize)?;
+            base.take_manifest(fetcher, &manifest, &mut named)?;
+            base.manifest = Some(manifest);
+        }
+        let since = tag.map_or(i64::MIN, |tag| tag.published / 1_000_000_000 - CLOCKS);
+        base.take_unnamed(fetcher, &listed, &named, since);
+        for pack in listed {
+            base.listed.extend(Hash::parse(&pack.name).map(|name| (name, pack.bytes)));
+        }
+        Ok(base)
+    }
+
+    fn take_manifest(
+        &mut self,
+        fetcher: &Fetcher,
+        manifest: &Manifest,
+        named: &mut HashSet<Hash>,
+    ) -> Result<()> {
+        manifest.walk(fetcher, |level, page, parsed| {
+            named.insert(page.stored.pack.name);
+            self.pages.insert((level, page.number), *page);
+            if let Page::Leaf(pieces) = parsed {
+                named.extend(pieces.iter().map(|piece| piece.stored.pack.name));
+                for piece in pieces {
+                    self.pieces.entry(piece.window).or_default().push(*piece);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Finds the pieces of packs that the version does not name and that are not older than it. Packs that
+    /// cannot be read are of no use, and do no harm.
+    fn take_unnamed(&mut self, fetcher: &Fetcher, listed: &[Listed], named: &HashSet<Hash>, since: i64) {
+        let mut packs: Vec<(&Listed, Hash)> = listed
+            .iter()
+            .filter(|pack| pack.modified >= since)
+            .filter_map(|pack| Some((pack, Hash::parse(&pack.name)?)))
+            .filter(|(_, name)| !named.contains(name))
+            .collect();
+        packs.sort_by_key(|(pack, name)| (-pack.modified, *name));
+        packs.truncate(MAX_UNNAMED);
+        let uuid = self.uuid;
+        let read = threads::map(REQUESTS, packs, |(pack, name)| {
+            let pack = end_of(fetcher, name, pack.bytes, &uuid)?;
+            Some((pack, Arc::new(read_footer(fetcher, &pack).ok()?)))
+        });
+        for (pack, footer) in read.into_iter().flatten() {
+            for (index, entry) in footer.entries.iter().enumerate() {
+                let unnamed = Unnamed { pack, footer: Arc::clone(&footer), index };
+                self.unnamed.entry(entry.window).or_default().push(unnamed);
+            }
+        }
+    }
+
+    /// Returns the footers of the packs that have pieces of some windows.
+    pub(super) fn footers(&self, fetcher: &Fetcher, windows: &[UsedBlocks]) -> Result<Footers> {
+        let mut found = Footers::new();
+        let mut missing = HashSet::new();
+        let pieces = windows.iter().filter_map(|window| self.pieces.get(&(window.position / WINDOW)));
+        for pack in pieces.flatten().map(|piece| piece.stored.pack) {
+            match self.footers.lock().get(&pack) {
+                Some(footer) => drop(found.insert(pack, footer)),
+                None => drop(missing.insert(pack)),
+            }
+        }
+        let read = threads::map(REQUESTS, missing.into_iter().collect(), |pack| {
+            read_footer(fetcher, &pack).map(|footer| (pack, Arc::new(footer)))
+        });
+        for read in read {
+            let (pack, footer) = read?;
+            self.footers.lock().insert(pack, Arc::clone(&footer), 1);
+            found.insert(pack, footer);
+        }
+        Ok(found)
+    }
+
+    /// Returns the pieces that may have blocks of a window.
+    pub(super) fn candidates<'c>(&'c self, window: u64, footers: &'c Footers) -> Vec<Candidate<'c>> {
+        let of_version = self.pieces.get(&window).into_iter().flatten().filter_map(|piece| {
+            let entry = footers.get(&piece.stored.pack)?.of(piece)?;
+            Some(Candidate { stored: piece.stored, blocks: piece.blocks, digests: &entry.digests })
+        });
+        let unnamed = self.unnamed.get(&window).into_iter().flatten().map(|unnamed| {
+            let entry = &unnamed.footer.entries[unnamed.index];
+            Candidate { stored: entry.stored(unnamed.pack), blocks: entry.blocks, digests: &entry.digests }
+        });
+        of_version.chain(unnamed).collect()
+    }
+
+    /// Returns a page of the version that the tag names.
+    pub(super) fn page(&self, fetcher: &Fetcher, level: u32, page: &PageRef) -> Result<Option<Arc<Page>>> {
+        self.manifest.as_ref().map(|manifest| manifest.page(fetcher, level, page)).transpose()
+    }
+}
+
+/// Reads the end of a pack of this volume; `None` for any other object.
+fn end_of(fetcher: &Fetcher, name: Hash, bytes: u64, uuid: &[u8; 16]) -> Option<PackRef> {
+    let from = bytes.checked_sub(pack_end::SIZE as u64)?;
+    let end = fetcher.objects.store.read(&packs::object(&name), from..bytes).ok()?;
+    let end = PackEnd::parse(&end).ok().filter(|end| end.uuid == *uuid)?;
+    (u64::from(end.footer) <= bytes).then_some(PackRef { name, bytes, footer: end.footer })
+}
+
+/// Reads and verifies the footer of a pack.
+fn read_footer(fetcher: &Fetcher, pack: &PackRef) -> Result<Footer> {
+    let footer = u64::from(pack.footer);
+    let bytes = fetcher.objects.read_pack(pack, pack.bytes - footer, footer)?;
+    let damaged = |why| fetcher.objects.damaged(&pack.object(), why);
+    if Hash::of(&bytes) != pack.name {
+        return Err(damaged("has another footer than its name promises"));
+    }
+    parse_footer(pack, &bytes).map(Footer::new).map_err(damaged)
+}

@@ -1,0 +1,328 @@
+//! Publishing a closed volume.
+//!
+//! 1. [`base`]: the version that the tag names, and packs that no version names yet: an interrupted upload.
+//! 2. [`choose`]: for each window, the pieces of the store that are still right, and the blocks that need a
+//!    new piece.
+//! 3. [`upload`]: packs of new pieces.
+//! 4. [`pages`]: pages that changed, in packs, and the root.
+//! 5. The tag, if it still names the same version as in step 1.
+//!
+//! The root is written when all packs are, and the tag last. So a publisher that ends anywhere leaves the tag
+//! as it was, and objects that the next publisher finds.
+
+mod base;
+mod choose;
+mod pages;
+mod upload;
+
+use crate::error::{Error, Result, StoreError};
+use crate::fetch::Fetcher;
+use crate::hash::Hash;
+use crate::layout::{PACK, WINDOW};
+use crate::objects::Objects;
+use crate::pack::PackBuilder;
+use crate::packs::Stored;
+use crate::page::{Piece, raw_bytes};
+use crate::publication::{read_tag, tag_object};
+use crate::root::{self, Facts, Root, Tag};
+use crate::store::{Stamp, Store};
+use crate::threads;
+use base::Base;
+use choose::{Choice, NewPiece};
+use lanefs::format::BLOCK;
+use lanefs::{UsedBlocks, Volume};
+use std::sync::Arc;
+use upload::{PackNumber, Uploader};
+
+/// Windows that are read and compressed at the same time: 16 MiB.
+const BATCH: usize = 64;
+
+/// Level of compression by default.
+pub const DEFAULT_LEVEL: i32 = 9;
+
+/// Options of [`publish`].
+#[derive(Clone, Debug)]
+pub struct PublishOptions {
+    /// Level of zstd, 1 to 19.
+    pub level: i32,
+    /// Writes nothing, and reports what would be written.
+    pub dry_run: bool,
+    /// Time of the publication, in nanoseconds since 1970.
+    pub now: i64,
+}
+
+impl Default for PublishOptions {
+    fn default() -> Self {
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let now = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
+        PublishOptions { level: DEFAULT_LEVEL, dry_run: false, now }
+    }
+}
+
+/// Result of [`publish`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishReport {
+    /// The version that the tag names now. A dry run knows it, too.
+    pub version: Hash,
+    /// The version that the tag named before.
+    pub previous: Option<Hash>,
+    /// Facts of the version.
+    pub facts: Facts,
+    /// Pieces that were stored.
+    pub new_pieces: u64,
+    /// Pieces that the store had.
+    pub kept_pieces: u64,
+    /// Bytes of all objects that were written.
+    pub written_bytes: u64,
+    /// Bytes of packs of an interrupted upload that were found complete.
+    pub found_bytes: u64,
+}
+
+/// Function that learns of progress, in blocks done and blocks of all, and returns false to stop.
+pub type OnProgress<'f> = &'f dyn Fn(u64, u64) -> bool;
+
+/// Publishes a volume, which was closed and is open for reading, as the next version of a tag.
+///
+/// # Errors
+/// [`Error::TagMoved`] where another publisher was faster; [`Error::OtherVolume`]; [`Error::Interrupted`];
+/// the store's and the volume's. The tag is then as it was.
+pub fn publish(
+    volume: &Volume,
+    store: Arc<dyn Store>,
+    tag: &str,
+    options: &PublishOptions,
+    progress: OnProgress<'_>,
+) -> Result<PublishReport> {
+    let objects = Objects { store };
+    let used = used_windows(volume)?;
+    let found = read_tag(&objects, tag)?;
+    if let Some((present, _)) = &found
+        && present.uuid != volume.superblock().uuid
+    {
+        let there = uuid_text(&present.uuid);
+        return Err(Error::OtherVolume { tag: format!("{}#{tag}", objects.store.name()), there });
+    }
+    // A publisher reads each page twice: for the pieces, and to see whether it has changed.
+    let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
+    let base = Base::load(&fetcher, volume, found.as_ref().map(|(tag, _)| tag))?;
+    let job = Job { volume, objects, fetcher, base, options, progress };
+    job.run(&used, tag, found)
+}
+
+/// Shows a UUID in its usual form.
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+/// All windows with used blocks: those with metadata first, each kind by position.
+fn used_windows(volume: &Volume) -> Result<Vec<UsedBlocks>> {
+    let mut used = Vec::new();
+    for group in 0..volume.group_count() {
+        used.extend(volume.used_blocks(group)?);
+    }
+    used.sort_by_key(|window| !window.is_metadata);
+    Ok(used)
+}
+
+/// A piece of the new version. The pack of a new one is not complete before all of its pieces are in it.
+struct Placed {
+    piece: Piece,
+    /// The pack of a new piece.
+    pack: Option<PackNumber>,
+}
+
+/// A publication that is being made.
+struct Job<'j> {
+    volume: &'j Volume,
+    objects: Objects,
+    fetcher: Fetcher,
+    base: Base,
+    options: &'j PublishOptions,
+    progress: OnProgress<'j>,
+}
+
+/// Sums of a publication that is being made.
+#[derive(Default)]
+struct Sums {
+    new_pieces: u64,
+    kept_pieces: u64,
+    blocks: u64,
+}
+
+impl Job<'_> {
+    fn run(self, used: &[UsedBlocks], tag: &str, found: Option<(Tag, Stamp)>) -> Result<PublishReport> {
+        let writes = (!self.options.dry_run).then_some(&self.objects);
+        std::thread::scope(|scope| {
+            let mut uploader = Uploader::new(scope, writes, &self.base.listed);
+            let (placed, sums) = self.pieces(used, &mut uploader)?;
+            let (root, bytes) = self.root(&placed, &sums, &mut uploader)?;
+            let version = Hash::of(&bytes);
+            let sent = uploader.finish()?;
+            let previous = found.as_ref().map(|(tag, _)| tag.version);
+            let mut report = PublishReport {
+                version,
+                previous,
+                facts: root.facts,
+                new_pieces: sums.new_pieces,
+                kept_pieces: sums.kept_pieces,
+                written_bytes: sent.written,
+                found_bytes: sent.found,
+            };
+            if previous != Some(version) {
+                report.written_bytes += self.publish_root(version, bytes, tag, found)?;
+            }
+            Ok(report)
+        })
+    }
+
+    /// Chooses and stores the pieces of all windows.
+    fn pieces(&self, used: &[UsedBlocks], uploader: &mut Uploader<'_, '_>) -> Result<(Vec<Placed>, Sums)> {
+        let all: u64 = used.iter().map(|window| u64::from(window.used.count_ones())).sum();
+        let (mut placed, mut sums) = (Vec::new(), Sums::default());
+        let mut pack = PackBuilder::new(self.base.uuid);
+        let mut is_metadata = true;
+        for batch in used.chunk_by(|a, b| a.is_metadata == b.is_metadata).flat_map(|run| run.chunks(BATCH)) {
+            if !(self.progress)(sums.blocks, all) {
+                return Err(Error::Interrupted);
+            }
+            // Metadata and data share no pack, so that reading names touches no data.
+            if batch[0].is_metadata != is_metadata {
+                uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
+                is_metadata = batch[0].is_metadata;
+            }
+            for (window, choice) in batch.iter().zip(self.choose(batch)?) {
+                sums.blocks += u64::from(window.used.count_ones());
+                sums.kept_pieces += choice.kept.len() as u64;
+                placed.extend(choice.kept.into_iter().map(|piece| Placed { piece, pack: None }));
+                if let Some(new) = choice.new {
+                    sums.new_pieces += 1;
+                    placed.push(place(window, new, &mut pack, uploader));
+                }
+                if pack.len() >= PACK {
+                    uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
+                }
+            }
+        }
+        uploader.send(pack)?;
+        Ok((placed, sums))
+    }
+
+    /// Chooses the pieces of some windows.
+    fn choose(&self, batch: &[UsedBlocks]) -> Result<Vec<Choice>> {
+        let footers = self.base.footers(&self.fetcher, batch)?;
+        let (volume, base, level) = (self.volume, &self.base, self.options.level);
+        let choose = |window: &UsedBlocks| -> Result<Choice> {
+            let blocks = read_window(volume, window)?;
+            let candidates = base.candidates(window.position / WINDOW, &footers);
+            Ok(choose::choose(window, &blocks, &candidates, level))
+        };
+        threads::map(threads::processors(), batch.iter().collect(), choose).into_iter().collect()
+    }
+
+    /// Makes the pages and the root.
+    fn root(
+        &self,
+        placed: &[Placed],
+        sums: &Sums,
+        uploader: &mut Uploader<'_, '_>,
+    ) -> Result<(Root, Vec<u8>)> {
+        let mut pieces = uploader.resolve(placed)?;
+        let stored = |is_metadata: bool, pieces: &[Piece]| {
+            let of_kind = pieces.iter().filter(|piece| piece.is_metadata == is_metadata);
+            of_kind.map(|piece| u64::from(piece.stored.bytes)).sum()
+        };
+        let superblock = self.volume.superblock();
+        let facts = Facts {
+            uuid: superblock.uuid,
+            volume_bytes: superblock.volume_bytes,
+            sequence: superblock.sequence,
+            blocks: sums.blocks,
+            metadata_bytes: stored(true, &pieces),
+            data_bytes: stored(false, &pieces),
+        };
+        let ranges = pages::ranges(&pieces);
+        pieces.sort_by_key(|piece| piece.window);
+        let (level, pages) = self.pages(pieces, facts.volume_bytes, uploader)?;
+        let root = Root { facts, level, pages, ranges };
+        let bytes = root.encode();
+        Ok((root, bytes))
+    }
+
+    /// Writes the root and moves the tag. Returns the bytes written.
+    fn publish_root(
+        &self,
+        version: Hash,
+        bytes: Vec<u8>,
+        tag: &str,
+        found: Option<(Tag, Stamp)>,
+    ) -> Result<u64> {
+        let next = Tag {
+            version,
+            root_bytes: bytes.len() as u32,
+            uuid: self.base.uuid,
+            published: self.options.now,
+        };
+        let content = next.encode();
+        let written = (bytes.len() + content.len()) as u64;
+        if self.options.dry_run {
+            return Ok(written);
+        }
+        let object = root::object(&version);
+        self.objects.store.write(&object, bytes).map_err(|error| self.objects.failed(&object, error))?;
+        let stamp = found.map(|(_, stamp)| stamp);
+        match self.objects.store.replace(&tag_object(tag), stamp.as_ref(), content) {
+            Ok(()) => Ok(written),
+            // The answer to an attempt that succeeded may have been lost.
+            Err(StoreError::Changed) if self.is_tag(tag, &next) => Ok(written),
+            Err(StoreError::Changed) => Err(Error::TagMoved(format!("{}#{tag}", self.objects.store.name()))),
+            Err(error) => Err(self.objects.failed(&tag_object(tag), error)),
+        }
+    }
+
+    fn is_tag(&self, name: &str, tag: &Tag) -> bool {
+        matches!(read_tag(&self.objects, name), Ok(Some((present, _))) if present == *tag)
+    }
+}
+
+/// Puts a new piece into the pack.
+fn place(window: &UsedBlocks, new: NewPiece, pack: &mut PackBuilder, uploader: &Uploader<'_, '_>) -> Placed {
+    let number = window.position / WINDOW;
+    let offset = pack.add_piece(number, new.blocks, new.digests, &new.packed.bytes);
+    let stored = Stored {
+        pack: upload::INCOMPLETE,
+        offset,
+        bytes: new.packed.bytes.len() as u32,
+        raw: raw_bytes(new.blocks),
+        hash: new.packed.hash,
+    };
+    let piece = Piece {
+        window: number,
+        is_metadata: window.is_metadata,
+        taken: new.blocks,
+        blocks: new.blocks,
+        stored,
+    };
+    Placed { piece, pack: Some(uploader.next()) }
+}
+
+/// Reads the used blocks of a window, one behind the other.
+fn read_window(volume: &Volume, window: &UsedBlocks) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; window.used.count_ones() as usize * BLOCK as usize];
+    let (mut done, mut block) = (0, 0);
+    while block < 64 {
+        let rest = window.used >> block;
+        let count = rest.trailing_ones();
+        if count == 0 {
+            block += rest.trailing_zeros();
+            continue;
+        }
+        let len = count as usize * BLOCK as usize;
+        let at = window.position + u64::from(block) * BLOCK;
+        volume.read_image(at, &mut bytes[done..done + len])?;
+        done += len;
+        block += count;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,109 @@
+//! Pages of a new version.
+
+use super::Job;
+use super::upload::{INCOMPLETE, Uploader};
+use crate::error::Result;
+use crate::layout::{FANOUT, MAX_RANGES, PACK};
+use crate::pack::PackBuilder;
+use crate::packs::Stored;
+use crate::page::{Page, PageRef, Piece, top_level};
+use crate::piece;
+use crate::root::Range;
+
+/// Bytes between two pieces of metadata that belong to one range all the same.
+const GAP: u64 = 64 << 10;
+
+impl Job<'_> {
+    /// Makes the pages of all levels, and stores those that the version before does not have. The pieces are
+    /// sorted by window. Returns the level of the pages that the root names, and these pages.
+    pub(super) fn pages(
+        &self,
+        pieces: Vec<Piece>,
+        volume_bytes: u64,
+        uploader: &mut Uploader<'_, '_>,
+    ) -> Result<(u32, Vec<PageRef>)> {
+        let top = top_level(volume_bytes);
+        let leaves = pieces.chunk_by(|a, b| a.window / FANOUT == b.window / FANOUT);
+        let leaves = leaves.map(|pieces| (pieces[0].window / FANOUT, Page::Leaf(pieces.to_vec())));
+        let mut refs = self.level(0, leaves.collect(), uploader)?;
+        for level in 1..=top {
+            let inner = refs.chunk_by(|a, b| a.number / FANOUT == b.number / FANOUT);
+            let inner = inner.map(|refs| (refs[0].number / FANOUT, Page::Inner(refs.to_vec())));
+            refs = self.level(level, inner.collect(), uploader)?;
+        }
+        Ok((top, refs))
+    }
+
+    /// Stores the pages of a level that are new. The packs of a level are complete before the level above
+    /// names them.
+    fn level(
+        &self,
+        level: u32,
+        pages: Vec<(u64, Page)>,
+        uploader: &mut Uploader<'_, '_>,
+    ) -> Result<Vec<PageRef>> {
+        let mut pack = PackBuilder::new(self.base.uuid);
+        let (mut refs, mut numbers) = (Vec::new(), Vec::new());
+        for (number, page) in pages {
+            if let Some(same) = self.same_page(level, number, &page)? {
+                refs.push(same);
+                numbers.push(None);
+                continue;
+            }
+            let raw = page.encode(level, number);
+            let len = raw.len() as u32;
+            let packed = piece::pack(raw, self.options.level);
+            let offset = pack.add(&packed.bytes);
+            let bytes = packed.bytes.len() as u32;
+            let stored = Stored { pack: INCOMPLETE, offset, bytes, raw: len, hash: packed.hash };
+            refs.push(PageRef { number, stored });
+            numbers.push(Some(uploader.next()));
+            if pack.len() >= PACK {
+                uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
+            }
+        }
+        uploader.send(pack)?;
+        for (page, number) in refs.iter_mut().zip(numbers) {
+            if let Some(number) = number {
+                page.stored.pack = uploader.pack(number)?;
+            }
+        }
+        Ok(refs)
+    }
+
+    /// The page of the version before, if it is the same.
+    fn same_page(&self, level: u32, number: u64, page: &Page) -> Result<Option<PageRef>> {
+        let Some(before) = self.base.pages.get(&(level, number)) else { return Ok(None) };
+        let is_same = self.base.page(&self.fetcher, level, before)?.is_some_and(|before| *before == *page);
+        Ok(is_same.then_some(*before))
+    }
+}
+
+/// The ranges of packs that have metadata, in the order of the windows.
+pub(super) fn ranges(pieces: &[Piece]) -> Vec<Range> {
+    let mut metadata: Vec<(u64, Stored)> =
+        pieces.iter().filter(|piece| piece.is_metadata).map(|piece| (piece.window, piece.stored)).collect();
+    metadata.sort_by_key(|(_, stored)| (stored.pack.name, stored.offset));
+    let mut ranges: Vec<(u64, Range)> = Vec::new();
+    for (window, stored) in metadata {
+        let end = u64::from(stored.offset) + u64::from(stored.bytes);
+        match ranges.last_mut() {
+            Some((first, range)) if is_near(range, &stored) => {
+                range.bytes = (end - u64::from(range.offset)) as u32;
+                *first = window.min(*first);
+            }
+            _ => {
+                let range = Range { pack: stored.pack, offset: stored.offset, bytes: stored.bytes };
+                ranges.push((window, range));
+            }
+        }
+    }
+    ranges.sort_by_key(|(window, _)| *window);
+    ranges.truncate(MAX_RANGES);
+    ranges.into_iter().map(|(_, range)| range).collect()
+}
+
+fn is_near(range: &Range, next: &Stored) -> bool {
+    let end = u64::from(range.offset) + u64::from(range.bytes);
+    range.pack == next.pack && u64::from(next.offset) <= end + GAP
+}

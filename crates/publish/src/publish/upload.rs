@@ -1,0 +1,153 @@
+//! Packs on their way to the store.
+
+use super::Placed;
+use crate::error::{Error, Result};
+use crate::hash::Hash;
+use crate::layout::pack_end;
+use crate::objects::Objects;
+use crate::pack::{Pack, PackBuilder};
+use crate::packs::PackRef;
+use crate::page::Piece;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Scope, ScopedJoinHandle};
+
+/// Packs that are written at the same time.
+const WRITERS: usize = 4;
+
+/// Number of a pack among those of a publication.
+pub(super) type PackNumber = usize;
+
+/// Stands for the pack of a piece that is not complete.
+pub(super) const INCOMPLETE: PackRef =
+    PackRef { name: Hash([0; 32]), bytes: 0, footer: pack_end::SIZE as u32 };
+
+/// Bytes of the packs of a publication.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sent {
+    /// Bytes that were written, or would be.
+    pub(super) written: u64,
+    /// Bytes of packs that the store had.
+    pub(super) found: u64,
+}
+
+/// Completes packs and writes them, several at the same time.
+pub(super) struct Uploader<'s, 'b> {
+    listed: &'b HashMap<Hash, u64>,
+    names: Vec<PackRef>,
+    sent: Sent,
+    /// `None` for a dry run.
+    writers: Option<Writers<'s>>,
+}
+
+struct Writers<'s> {
+    packs: SyncSender<Pack>,
+    handles: Vec<ScopedJoinHandle<'s, ()>>,
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+impl<'s, 'b> Uploader<'s, 'b> {
+    /// Makes an uploader that writes to `objects`; `None` for a dry run.
+    pub(super) fn new(
+        scope: &'s Scope<'s, '_>,
+        objects: Option<&'s Objects>,
+        listed: &'b HashMap<Hash, u64>,
+    ) -> Self {
+        let writers = objects.map(|objects| Writers::start(scope, objects));
+        Uploader { listed, names: Vec::new(), sent: Sent::default(), writers }
+    }
+
+    /// Number of the pack that is sent next.
+    pub(super) fn next(&self) -> PackNumber {
+        self.names.len()
+    }
+
+    /// Completes a pack and writes it. An empty one is dropped.
+    pub(super) fn send(&mut self, pack: PackBuilder) -> Result<()> {
+        if pack.len() == 0 {
+            return Ok(());
+        }
+        let pack = pack.finish();
+        self.names.push(pack.name);
+        if self.listed.get(&pack.name.name) == Some(&pack.name.bytes) {
+            self.sent.found += pack.name.bytes;
+            return Ok(());
+        }
+        self.sent.written += pack.name.bytes;
+        match &self.writers {
+            Some(writers) => writers.send(pack),
+            None => Ok(()),
+        }
+    }
+
+    /// The pack with this number.
+    pub(super) fn pack(&self, number: PackNumber) -> Result<PackRef> {
+        self.names.get(number).copied().ok_or(Error::Interrupted)
+    }
+
+    /// Names the packs of new pieces, all of which were sent.
+    pub(super) fn resolve(&self, placed: &[Placed]) -> Result<Vec<Piece>> {
+        let resolve = |placed: &Placed| {
+            let mut piece = placed.piece;
+            if let Some(number) = placed.pack {
+                piece.stored.pack = self.pack(number)?;
+            }
+            Ok(piece)
+        };
+        placed.iter().map(resolve).collect()
+    }
+
+    /// Waits until all packs are written.
+    pub(super) fn finish(self) -> Result<Sent> {
+        if let Some(writers) = self.writers {
+            writers.finish()?;
+        }
+        Ok(self.sent)
+    }
+}
+
+impl<'s> Writers<'s> {
+    fn start(scope: &'s Scope<'s, '_>, objects: &'s Objects) -> Self {
+        let (packs, received) = sync_channel::<Pack>(1);
+        let received = Arc::new(Mutex::new(received));
+        let failure = Arc::new(Mutex::new(None));
+        let start = |_| {
+            let (received, failure) = (Arc::clone(&received), Arc::clone(&failure));
+            scope.spawn(move || write_all(objects, &received, &failure))
+        };
+        let handles = (0..WRITERS).map(start).collect();
+        Writers { packs, handles, failure }
+    }
+
+    fn send(&self, pack: Pack) -> Result<()> {
+        if let Some(error) = self.failure.lock().clone() {
+            return Err(error);
+        }
+        self.packs.send(pack).map_err(|_| Error::Interrupted)
+    }
+
+    fn finish(self) -> Result<()> {
+        drop(self.packs);
+        for handle in self.handles {
+            handle.join().map_err(|_| Error::Interrupted)?;
+        }
+        self.failure.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+/// Writes packs until there are no more. After a failure the others are dropped.
+fn write_all(objects: &Objects, received: &Mutex<Receiver<Pack>>, failure: &Mutex<Option<Error>>) {
+    loop {
+        let next = received.lock().recv();
+        let Ok(pack) = next else { return };
+        if failure.lock().is_some() {
+            continue;
+        }
+        let object = pack.name.object();
+        if let Err(error) = objects.store.write(&object, pack.bytes) {
+            failure.lock().get_or_insert(objects.failed(&object, error));
+        }
+    }
+}

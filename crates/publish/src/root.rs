@@ -1,0 +1,193 @@
+//! Roots and tags.
+
+use crate::hash::Hash;
+use crate::layout::{
+    HASH_BYTES, MAX_LEVEL, MAX_RANGES, MAX_ROOT, ROOT_MAGIC, TAG_MAGIC, VERSION, range, root, tag,
+};
+use crate::packs::{self, PackList, PackRef};
+use crate::page::{self, PageRef, append_ref, parse_refs};
+use crate::words::{Bad, CUT_OFF, Input, append, check, get};
+use lanefs::format::{BLOCK, MAX_VOLUME, MIN_VOLUME};
+
+/// Facts of a version that its root states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// UUID of the volume.
+    pub uuid: [u8; 16],
+    /// Size of the volume in bytes.
+    pub volume_bytes: u64,
+    /// Sequence number of the volume's superblock.
+    pub sequence: u64,
+    /// Blocks of the volume that are published.
+    pub blocks: u64,
+    /// Stored bytes of the pieces of windows with metadata.
+    pub metadata_bytes: u64,
+    /// Stored bytes of all other pieces of windows.
+    pub data_bytes: u64,
+}
+
+/// Consecutive bytes of a pack that have metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) pack: PackRef,
+    pub(crate) offset: u32,
+    pub(crate) bytes: u32,
+}
+
+/// The root of a version.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub(crate) facts: Facts,
+    /// Level of the pages.
+    pub(crate) level: u32,
+    pub(crate) pages: Vec<PageRef>,
+    /// Metadata that a reader fetches with the pages.
+    pub(crate) ranges: Vec<Range>,
+}
+
+/// Returns the name of a version's root.
+pub(crate) fn object(version: &Hash) -> String {
+    format!("versions/{version}")
+}
+
+impl Root {
+    /// Parses a root whose hash was verified.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Root, Bad> {
+        if bytes.len() > MAX_ROOT {
+            return Err("is too large");
+        }
+        let mut input = Input(bytes);
+        let head = input.take(root::SIZE)?;
+        check(head, ROOT_MAGIC, "is no root of a publication")?;
+        let facts = parse_facts(head)?;
+        let level = get(root::LEVEL, head)?;
+        if level > MAX_LEVEL || level != page::top_level(facts.volume_bytes) {
+            return Err("has an impossible level of pages");
+        }
+        let packs = packs::parse(&mut input, get(root::PACKS, head)?)?;
+        let pages = parse_refs(&mut input, get(root::PAGES, head)?, &packs, 0)?;
+        let ranges = parse_ranges(&mut input, get(root::RANGES, head)?, &packs)?;
+        input.end()?;
+        Ok(Root { facts, level, pages, ranges })
+    }
+
+    /// Returns the bytes of the root.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (mut list, mut tail) = (PackList::default(), Vec::new());
+        self.pages.iter().for_each(|page| append_ref(&mut tail, page, &mut list));
+        self.ranges.iter().for_each(|range| append_range(&mut tail, range, &mut list));
+        let facts = &self.facts;
+        let mut bytes = Vec::new();
+        append(&mut bytes, root::SIZE, |head| {
+            root::MAGIC.write(head, ROOT_MAGIC);
+            root::VERSION.write(head, VERSION);
+            root::LEVEL.write(head, self.level);
+            head[root::UUID.offset..][..facts.uuid.len()].copy_from_slice(&facts.uuid);
+            root::VOLUME_BYTES.write(head, facts.volume_bytes);
+            root::SEQUENCE.write(head, facts.sequence);
+            root::BLOCKS.write(head, facts.blocks);
+            root::METADATA_BYTES.write(head, facts.metadata_bytes);
+            root::DATA_BYTES.write(head, facts.data_bytes);
+            root::PACKS.write(head, list.len());
+            root::PAGES.write(head, self.pages.len() as u32);
+            root::RANGES.write(head, self.ranges.len() as u32);
+        });
+        list.append_to(&mut bytes);
+        bytes.extend(tail);
+        bytes
+    }
+}
+
+fn parse_facts(head: &[u8]) -> Result<Facts, Bad> {
+    let facts = Facts {
+        uuid: uuid(root::UUID.offset, head)?,
+        volume_bytes: get(root::VOLUME_BYTES, head)?,
+        sequence: get(root::SEQUENCE, head)?,
+        blocks: get(root::BLOCKS, head)?,
+        metadata_bytes: get(root::METADATA_BYTES, head)?,
+        data_bytes: get(root::DATA_BYTES, head)?,
+    };
+    let bytes = facts.volume_bytes;
+    if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) || !bytes.is_multiple_of(BLOCK) {
+        return Err("has an impossible size of the volume");
+    }
+    Ok(facts)
+}
+
+fn uuid(offset: usize, bytes: &[u8]) -> Result<[u8; 16], Bad> {
+    bytes.get(offset..offset + 16).and_then(|bytes| bytes.try_into().ok()).ok_or(CUT_OFF)
+}
+
+fn parse_ranges(input: &mut Input<'_>, count: u32, packs: &[PackRef]) -> Result<Vec<Range>, Bad> {
+    if count as usize > MAX_RANGES {
+        return Err("has too many ranges");
+    }
+    let parse = |bytes: &[u8]| {
+        let range = Range {
+            pack: *packs.get(get(range::PACK, bytes)? as usize).ok_or("names no pack")?,
+            offset: get(range::OFFSET, bytes)?,
+            bytes: get(range::BYTES, bytes)?,
+        };
+        range.pack.contains(range.offset, range.bytes)?;
+        Ok(range)
+    };
+    input.list(count, range::SIZE)?.map(parse).collect()
+}
+
+fn append_range(out: &mut Vec<u8>, range: &Range, list: &mut PackList) {
+    append(out, range::SIZE, |bytes| {
+        range::PACK.write(bytes, list.index(range.pack));
+        range::OFFSET.write(bytes, range.offset);
+        range::BYTES.write(bytes, range.bytes);
+    });
+}
+
+/// The content of a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// The version.
+    pub version: Hash,
+    /// Bytes of its root.
+    pub(crate) root_bytes: u32,
+    /// UUID of the volume.
+    pub uuid: [u8; 16],
+    /// Time of the publication, in nanoseconds since 1970.
+    pub published: i64,
+}
+
+impl Tag {
+    /// Parses a tag.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Tag, Bad> {
+        if bytes.len() != tag::SIZE {
+            return Err("is no tag of a publication");
+        }
+        check(bytes, TAG_MAGIC, "is no tag of a publication")?;
+        if Hash::read(tag::CHECK, bytes) != Some(Hash::of(&bytes[..tag::SIZE - HASH_BYTES])) {
+            return Err("is damaged: its hash differs");
+        }
+        let root_bytes = get(tag::ROOT_BYTES, bytes)?;
+        if root_bytes as usize > MAX_ROOT {
+            return Err("names a root of an impossible size");
+        }
+        Ok(Tag {
+            version: Hash::read(tag::ROOT, bytes).ok_or(CUT_OFF)?,
+            root_bytes,
+            uuid: uuid(tag::UUID.offset, bytes)?,
+            published: get(tag::PUBLISHED, bytes)?,
+        })
+    }
+
+    /// Returns the bytes of the tag.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; tag::SIZE];
+        tag::MAGIC.write(&mut bytes, TAG_MAGIC);
+        tag::VERSION.write(&mut bytes, VERSION);
+        tag::ROOT_BYTES.write(&mut bytes, self.root_bytes);
+        self.version.write(tag::ROOT, &mut bytes);
+        bytes[tag::UUID.offset..][..16].copy_from_slice(&self.uuid);
+        tag::PUBLISHED.write(&mut bytes, self.published);
+        let check = Hash::of(&bytes[..tag::SIZE - HASH_BYTES]);
+        check.write(tag::CHECK, &mut bytes);
+        bytes
+    }
+}

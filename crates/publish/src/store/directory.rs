@@ -1,0 +1,185 @@
+//! A local directory as a store.
+//!
+//! Each object is a file. A file is written under a temporary name, flushed and renamed, so it is complete or
+//! absent after a crash. A replacement with a condition holds a lock on a file of its folder. Symbolic links
+//! are not followed below the directory.
+
+use super::{Listed, Stamp, Store};
+use crate::error::StoreError;
+use crate::hash::Hash;
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// File whose lock excludes other replacements in a folder.
+const LOCK: &str = ".lock";
+
+/// Number of the temporary files of this process so far.
+static TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
+/// A directory of the host as a store.
+pub struct Directory {
+    path: PathBuf,
+}
+
+type Outcome<T> = Result<T, StoreError>;
+
+impl From<Errno> for StoreError {
+    fn from(errno: Errno) -> Self {
+        std::io::Error::from(errno).into()
+    }
+}
+
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => StoreError::Missing,
+            _ => StoreError::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Directory {
+    /// Uses a directory, which the first write makes where it is missing.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Directory { path: path.into() }
+    }
+
+    fn folder(&self, folder: &str) -> Outcome<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let base = rustix::fs::openat(CWD, &self.path, flags, Mode::empty())?;
+        Ok(rustix::fs::openat(&base, folder, flags | OFlags::NOFOLLOW, Mode::empty())?)
+    }
+
+    fn make_folder(&self, folder: &str) -> Outcome<OwnedFd> {
+        match self.folder(folder) {
+            Err(StoreError::Missing) => {
+                std::fs::create_dir_all(&self.path)?;
+                match std::fs::create_dir(self.path.join(folder)) {
+                    Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+                    _ => self.folder(folder),
+                }
+            }
+            found => found,
+        }
+    }
+
+    fn open(&self, object: &str) -> Outcome<File> {
+        let (folder, name) = split(object)?;
+        open(&self.folder(folder)?, name)
+    }
+}
+
+fn open(folder: &OwnedFd, name: &str) -> Outcome<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(StoreError::Failed("is no file".into())) }
+}
+
+/// Splits the name of an object, which this crate has made: it leads nowhere else.
+fn split(object: &str) -> Outcome<(&str, &str)> {
+    object.split_once('/').ok_or_else(|| StoreError::Failed("is no name of an object".into()))
+}
+
+/// Writes a file under a temporary name, and renames it.
+fn write(folder: &OwnedFd, name: &str, bytes: &[u8]) -> Outcome<()> {
+    let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
+    let temporary = format!(".{name}.{}.{number}", std::process::id());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    let made = || -> Outcome<()> {
+        // A crashed process with the same number may have left the name.
+        match rustix::fs::unlinkat(folder, &temporary, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut file = File::from(rustix::fs::openat(folder, &temporary, flags, mode)?);
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        rustix::fs::renameat(folder, &temporary, folder, name)?;
+        Ok(rustix::fs::fsync(folder)?)
+    };
+    made().inspect_err(|_| {
+        let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
+    })
+}
+
+fn read_all(mut file: File, most: u64) -> Outcome<(Vec<u8>, Stamp)> {
+    let mut bytes = Vec::new();
+    (&mut file).take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(StoreError::Failed(format!("has more than {most} bytes")));
+    }
+    let stamp = Stamp { e_tag: Some(Hash::of(&bytes).to_string()), version: None };
+    Ok((bytes, stamp))
+}
+
+impl Store for Directory {
+    fn name(&self) -> String {
+        format!("file://{}", self.path.display())
+    }
+
+    fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
+        let file = self.open(object)?;
+        let end = range.end.min(file.metadata()?.len());
+        let mut bytes = vec![0; end.saturating_sub(range.start) as usize];
+        file.read_exact_at(&mut bytes, range.start)?;
+        Ok(bytes)
+    }
+
+    fn read_all(&self, object: &str, most: u64) -> Outcome<(Vec<u8>, Stamp)> {
+        read_all(self.open(object)?, most)
+    }
+
+    fn write(&self, object: &str, bytes: Vec<u8>) -> Outcome<()> {
+        let (folder, name) = split(object)?;
+        write(&self.make_folder(folder)?, name, &bytes)
+    }
+
+    fn replace(&self, object: &str, expected: Option<&Stamp>, bytes: Vec<u8>) -> Outcome<()> {
+        let (folder, name) = split(object)?;
+        let folder = self.make_folder(folder)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lock = rustix::fs::openat(&folder, LOCK, flags, Mode::from_raw_mode(0o666))?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        let present = match open(&folder, name) {
+            Ok(file) => Some(read_all(file, u64::from(u32::MAX))?.1),
+            Err(StoreError::Missing) => None,
+            Err(error) => return Err(error),
+        };
+        if present.as_ref() != expected {
+            return Err(StoreError::Changed);
+        }
+        write(&folder, name, &bytes)
+    }
+
+    fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {
+        let folder = match self.folder(folder) {
+            Err(StoreError::Missing) => return Ok(Vec::new()),
+            folder => folder?,
+        };
+        let mut found = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&folder)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name.starts_with('.') {
+                continue;
+            }
+            match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+                    let (bytes, modified) = (stat.st_size as u64, stat.st_mtime);
+                    found.push(Listed { name: name.to_owned(), bytes, modified });
+                }
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(found)
+    }
+}
