@@ -11,13 +11,13 @@ use lanefs_gpu::testing::Maker;
 use lanefs_gpu::twin::host::HostCopy;
 use lanefs_testkit::seeded::Seeded;
 use std::process::Command;
-use support::{cached, fill, gpu, options, questions};
+use support::{cached, fill, open, options, questions};
 
 const AGAIN: &str = "LANEFS_GPU_VALIDATED";
 
 /// Uses a device in every way that the engine does.
 fn work() {
-    let gpu = gpu(64);
+    let gpu = open(64);
     let numbers = &mut Seeded::new(8);
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
     let paths = fill(&volume, numbers);

@@ -33,7 +33,7 @@ pub(crate) fn record(engine: &Engine<'_>, size: u64, seed: u64, rounds: usize) -
         volume.close().expect("closed");
         device.image()
     };
-    let device = Recorder::new(image.clone());
+    let device = Recorder::for_threads(image.clone());
     let volume = Volume::open_device(Box::new(device.clone()), Access::Write).expect("opened");
     let mut trees = vec![tree(&volume).expect("tree")];
     let (mut generator, mut numbers) = (Generator::tame(seed), Seeded::new(seed));

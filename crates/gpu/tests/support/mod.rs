@@ -5,15 +5,25 @@
 use lanefs::{Caller, CreateOptions, InodeSize, Volume};
 use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions};
 use lanefs_testkit::seeded::Seeded;
+use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub const WHO: Caller = Caller::OWNER;
 
 /// Two names that have the same hash with the seed of [`options`]; the first one exists.
 pub const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
 
-/// Opens llvmpipe, or the best device.
-pub fn gpu(workgroup: u32) -> Gpu {
+/// Returns llvmpipe, or the best device. The tests of a program share one for each size of workgroups:
+/// opening one compiles and probes every kernel, which takes longer than most tests.
+pub fn gpu(workgroup: u32) -> Arc<Gpu> {
+    static OPEN: Mutex<BTreeMap<u32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
+    let mut open_devices = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(open_devices.entry(workgroup).or_insert_with(|| Arc::new(open(workgroup))))
+}
+
+/// Opens a device of one's own.
+pub fn open(workgroup: u32) -> Gpu {
     let options = GpuOptions {
         workgroup: Some(workgroup),
         guards: true,

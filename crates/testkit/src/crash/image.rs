@@ -43,19 +43,37 @@ impl Image {
         if !self.holds(at, buffer.len()) {
             return false;
         }
-        let mut done = 0;
-        while done < buffer.len() {
-            let here = at as usize + done;
-            let inside = here % PAGE;
-            let n = (PAGE - inside).min(buffer.len() - done);
-            let part = &mut buffer[done..done + n];
-            match self.pages.get(&((here / PAGE) as u64)) {
-                Some(page) => part.copy_from_slice(&page[inside..inside + n]),
-                None => part.copy_from_slice(&self.base[here..here + n]),
-            }
-            done += n;
+        for (to, bytes) in self.parts(at, buffer.len()) {
+            buffer[to..to + bytes.len()].copy_from_slice(bytes);
         }
         true
+    }
+
+    /// Calls `f` with the offset from `at`, and the bytes, of each part of a range; false, and no call, where
+    /// that goes past the end. It saves a copy in between.
+    pub(super) fn each_part(&self, at: u64, len: usize, mut f: impl FnMut(usize, &[u8])) -> bool {
+        if !self.holds(at, len) {
+            return false;
+        }
+        self.parts(at, len).for_each(|(to, bytes)| f(to, bytes));
+        true
+    }
+
+    /// Returns the pages of a range that is inside, each with its offset from `at`.
+    fn parts(&self, at: u64, len: usize) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let here = at as usize + done;
+            let inside = here % PAGE;
+            let n = (PAGE - inside).min(len - done);
+            let bytes = match self.pages.get(&((here / PAGE) as u64)) {
+                Some(page) => &page[inside..inside + n],
+                None => &self.base[here..here + n],
+            };
+            let to = done;
+            done += n;
+            (n > 0).then_some((to, bytes))
+        })
     }
 
     /// Writes `data` at byte `at`; false, and nothing written, where that goes past the end.

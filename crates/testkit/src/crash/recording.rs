@@ -30,7 +30,7 @@ pub struct Recording {
 /// An operation that reports damage or a failed device, without any crash.
 pub fn record(workload: &Workload) -> Result<Recording, String> {
     let base = base(workload.base, workload.variant)?;
-    let recorder = Recorder::new(base.clone());
+    let recorder = Recorder::for_threads(base.clone());
     let volume = Volume::open_device(Box::new(recorder.clone()), Access::Write)
         .map_err(|error| format!("opening the prepared volume: {error}"))?;
     recorder.mark(Event::Opened);
