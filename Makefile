@@ -64,10 +64,8 @@ test: setup lint ## set-up, lints, every test, documentation
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) test
 	@echo "==> test: the schedule explorer itself"
 	@$(CARGO) test -p lanefs-sync --features shuttle --locked
-	@echo "==> test: the store under a schedule explorer"
-	@$(CARGO) test -p lanefs-store --features shuttle --lib --locked schedules
-	@echo "==> test: the epoch reader under a schedule explorer"
-	@$(CARGO) test -p lanefs --features shuttle --lib --locked schedules
+	@echo "==> test: the store and the epoch reader under a schedule explorer"
+	@$(CARGO) test -p lanefs-store -p lanefs --features shuttle --lib --locked schedules
 	@echo "==> test: the heap under a schedule explorer"
 	@$(CARGO) test -p lanefs-alloc --features shuttle --lib --locked schedules
 	@echo "==> test: documentation without a warning"

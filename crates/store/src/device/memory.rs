@@ -2,16 +2,24 @@
 
 use super::{Device, IoBuf, IoBufMut};
 use std::io;
+use std::sync::Arc;
 
-/// A device in memory, for an image that is given as bytes.
+/// A device in memory, for an image that is given as bytes. Clones are the same device, so its bytes can
+/// outlive a volume on it.
+#[derive(Clone)]
 pub struct MemoryDevice {
-    bytes: parking_lot::RwLock<Vec<u8>>,
+    bytes: Arc<parking_lot::RwLock<Vec<u8>>>,
 }
 
 impl MemoryDevice {
     /// Returns a device with these bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
-        MemoryDevice { bytes: bytes.into() }
+        MemoryDevice { bytes: Arc::new(bytes.into()) }
+    }
+
+    /// Returns a copy of all bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.bytes.read().clone()
     }
 }
 
@@ -47,7 +55,11 @@ impl Device for MemoryDevice {
     }
 
     fn resize(&self, len: u64) -> io::Result<()> {
-        self.bytes.write().resize(len as usize, 0);
+        let mut bytes = self.bytes.write();
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let more = len.saturating_sub(bytes.len());
+        bytes.try_reserve(more).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        bytes.resize(len, 0);
         Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! Sound images to start from: small ones that hold every structure of the format.
 
 use super::image::Image;
-use super::medium::Medium;
 use crate::one_hash;
 use crate::ops::bulk_name;
 use crate::volume::options;
 use lanefs::{
-    Allocate, Caller, CreateOptions, Error, FileKind, Ino, InodeSize, OpenOptions, Result, Volume, XattrMode,
+    Allocate, Caller, CreateOptions, Error, FileKind, Ino, InodeSize, MemoryDevice, OpenOptions, Result,
+    Volume, XattrMode,
 };
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn make(options: &CreateOptions, end: End, fill: Fill) -> Result<(Vec<u8>, Vec<V
         let paths = some_paths(&volume)?;
         return Ok((volume.to_bytes()?, paths));
     }
-    let medium = Medium::new(vec![0; options.size as usize]);
+    let medium = MemoryDevice::new(vec![0; options.size as usize]);
     Volume::create_device(Box::new(medium.clone()), options)?.close()?;
     // No commit comes by time, so that the journal is the same each time.
     let open = OpenOptions { commit_every: Duration::from_secs(1 << 20), ..OpenOptions::default() };

@@ -1,13 +1,12 @@
 //! The work on a hostile image. Errors are fine; panics, endless work and repairs that do not last are not.
 
 use super::bases::Base;
-use super::medium::Medium;
 use super::work::{open_again, work};
 use crate::ops::bulk_name;
 use crate::seeded::Seeded;
 use lanefs::{
-    Access, Allocate, Caller, FileKind, Ino, OpenOptions, RenameMode, ResolveOptions, Seek, SetAttr, Volume,
-    XattrMode,
+    Access, Allocate, Caller, FileKind, Ino, MemoryDevice, OpenOptions, RenameMode, ResolveOptions, Seek,
+    SetAttr, Volume, XattrMode,
 };
 use std::time::Duration;
 
@@ -40,7 +39,7 @@ pub struct Effort {
 /// not open.
 pub fn exercise(bytes: Vec<u8>, base: &Base, numbers: &mut Seeded) -> Result<Effort, String> {
     let mut effort = Effort::default();
-    let medium = Medium::new(bytes);
+    let medium = MemoryDevice::new(bytes);
     let open = |access| {
         // No background commit: whether one comes in between would depend on the machine.
         let commit_every = Duration::from_secs(1 << 20);

@@ -10,7 +10,6 @@ mod editor;
 mod exercise;
 mod image;
 mod log;
-mod medium;
 mod mutation;
 mod work;
 
@@ -20,7 +19,6 @@ pub use editor::Editor;
 pub use exercise::{Effort, exercise};
 pub use image::{Image, MetadataBlock};
 pub use log::{Log, LoggedCommit};
-pub use medium::Medium;
 pub use mutation::mutate;
 
 use crate::seeded::Seeded;
