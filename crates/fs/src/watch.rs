@@ -101,6 +101,14 @@ impl Watch<'_> {
         self.volume
     }
 
+    /// Has the next call of [`changes`](Self::changes) pass all resident blocks, as the first one does, for
+    /// an engine that lost some.
+    pub fn again(&mut self) {
+        let shared = &self.volume.shared;
+        let _closed = shared.state.gate.close(&shared.state.store);
+        shared.state.store.mark_resident();
+    }
+
     /// Passes every metadata block that was changed, added or freed since the last call, in order of
     /// position; the first call passes all resident blocks. The blocks are a consistent snapshot: changes
     /// wait meanwhile.

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::layout::{FORM_REGION, FORM_SMALL};
 use crate::mirror::Mirror;
-use crate::mirrored::{EngineState, Mirrored};
+use crate::mirrored::{EngineState, Mirrored, refresh};
 use crate::structures::{
     BuiltRecord, ChangeLists, ChangedWord, EntryRecord, HeadRecord, Parameters, SeekAnswer, SeekRequest,
     TaskRecord, WordsHeader,
@@ -105,9 +105,7 @@ impl Changes<'_, '_, '_> {
     /// # Errors
     /// [`Undecided`] where the device failed.
     pub fn refresh(&mut self) -> std::result::Result<(), Undecided> {
-        let refresh =
-            |mirror: &mut Mirror, watch: &mut lanefs::Watch<'_>| mirror.refresh(|take| watch.changes(take));
-        self.state.attempt(refresh).ok_or(Undecided)
+        self.state.attempt(|mirror, watch| refresh(mirror, watch)).ok_or(Undecided)
     }
 }
 

@@ -101,7 +101,6 @@ impl DirectoryTable {
         if self.is_deaf && self.epoch != 0 {
             return Ok(());
         }
-        self.moves = moves;
         if let Some(memory) = &mut self.memory {
             // Slots of an epoch whose number comes again would lead to other records.
             if self.epoch == u32::MAX {
@@ -110,6 +109,8 @@ impl DirectoryTable {
             memory.forget.wait()?;
             memory.forget.submit()?;
         }
+        // Last: where the device fails before, the next refresh tries again.
+        self.moves = moves;
         self.epoch = self.epoch.checked_add(1).unwrap_or(1);
         Ok(())
     }

@@ -50,12 +50,14 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Tells whether the operation might succeed with less memory.
+    /// Tells whether the operation might succeed with less memory, or later.
     pub(crate) fn is_short_of_memory(&self) -> bool {
         matches!(
             self,
             Error::Device {
-                code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+                code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
+                    | vk::Result::ERROR_OUT_OF_HOST_MEMORY
+                    | vk::Result::ERROR_TOO_MANY_OBJECTS,
                 ..
             }
         )

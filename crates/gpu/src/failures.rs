@@ -101,6 +101,41 @@ fn whichever_call_fails_the_answers_are_right() {
 }
 
 #[test]
+fn a_passing_want_of_memory_costs_no_more_than_the_batch_that_met_it() {
+    let volume = volume();
+    fail_call(None);
+    let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
+    let paths: Vec<String> = (0..50).map(|number| format!("/file {number}")).collect();
+    // Returns whether the call came before the end of the batch.
+    let fails_in_time = |call: u64, code: vk::Result| {
+        let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).expect("a mirror");
+        let expected = volume.resolve_batch(&options, &paths).expect("the CPU engine");
+        fail_call(Some((call, code)));
+        assert_eq!(mirrored.resolve_batch(&options, &paths).expect("answers").0, expected);
+        let is_in_time = calls() > call;
+        fail_call(None);
+        assert_eq!(mirrored.failure(), None, "call {call}: {code}");
+        volume.write_file("/file 1", format!("{call}").as_bytes()).expect("written");
+        let expected = volume.resolve_batch(&options, &paths).expect("the CPU engine");
+        // The refresh that met it, and one refresh behind it.
+        drop(mirrored.submit(&options, &paths.iter().collect::<PathSet>()));
+        let (found, report) = mirrored.resolve_batch(&options, &paths).expect("answers");
+        assert_eq!(found, expected);
+        assert_eq!(report.by_device, paths.len() as u64, "call {call}: {code}");
+        is_in_time
+    };
+    for code in [
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
+        vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+        vk::Result::ERROR_TOO_MANY_OBJECTS,
+    ] {
+        let tried = (0..).take_while(|call| fails_in_time(*call, code)).count();
+        assert!(tried > 10, "only {tried} calls");
+    }
+}
+
+#[test]
 fn whichever_call_fails_while_a_device_is_opened_it_is_told() {
     fail_call(None);
     let gpu = Gpu::open(&Choice::Best).expect("a Vulkan device");

@@ -3,7 +3,7 @@
 use crate::batch::{BatchShape, PathBatch};
 use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
-use crate::mirrored::{Mirrored, Report};
+use crate::mirrored::{Mirrored, Report, refresh};
 use crate::pending::next_batch;
 use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
@@ -123,7 +123,7 @@ impl KeptPaths<'_, '_, '_, '_> {
         }
         mirrored.state().attempt(|mirror, watch| {
             let before = mirror.generation();
-            mirror.refresh(|take| watch.changes(take))?;
+            refresh(mirror, watch)?;
             let tables = MirrorTables::of(mirror);
             for kept in batches {
                 kept.submission = kept.batch.submit(&tables, mirrored.cache(), query, false)?;

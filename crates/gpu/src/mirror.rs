@@ -42,6 +42,12 @@ pub(crate) struct Mirror {
     chunks: BTreeMap<u64, (usize, u64)>,
     /// Positions of the leaf blocks that the mirror has.
     pub(crate) leaves: BTreeSet<u64>,
+    /// The device had no memory for another slab during this refresh.
+    is_full: bool,
+    /// Refreshes until all blocks are loaded anew, since some found no memory; `None`: none did.
+    until_reload: Option<u32>,
+    /// The number of refreshes after the next such want of memory.
+    patience: u32,
     /// Chunks in use of the last slab.
     taken: u64,
     /// Most chunks of the mirror, and chunks of the volume.
@@ -55,11 +61,13 @@ pub(crate) struct Mirror {
     raised: Vec<u32>,
     staging: Buffer,
     version_staging: Buffer,
+    /// Chunks whose copies the table on the device does not have yet.
+    new_chunks: Vec<u64>,
     /// Blocks copied so far: the generation. It rises whenever the device sees other bytes.
     generation: u64,
     /// The paths of directories that lookups have walked, as of the last refresh.
     pub(crate) directories: DirectoryTable,
-    /// A refresh failed.
+    /// A refresh failed, and the blocks that it should have copied are not named again.
     is_stale: bool,
 }
 
@@ -101,6 +109,9 @@ impl Mirror {
             slabs: Vec::new(),
             chunks: BTreeMap::new(),
             leaves: BTreeSet::new(),
+            is_full: false,
+            until_reload: None,
+            patience: 1,
             taken: SLAB,
             room,
             count,
@@ -111,6 +122,7 @@ impl Mirror {
             staging: Buffer::new(device, STAGING, MemoryLocation::Upload)?,
             version_staging: Buffer::new(device, STAGING / BLOCK * 4, MemoryLocation::Upload)?,
             work: Commands::new(device)?,
+            new_chunks: Vec::new(),
             generation: 0,
             directories,
             is_stale: false,
@@ -155,15 +167,12 @@ impl Mirror {
     /// `changes` gives the blocks, as [`Watch::changes`](lanefs::Watch::changes) does.
     ///
     /// # Errors
-    /// An error of the device; the mirror then refuses all use, for a block that did not reach it is not
-    /// named again.
+    /// An error of the device; the mirror [needs a reload](Self::needs_reload) then, and refuses all use
+    /// until it was emptied.
     pub(crate) fn refresh(&mut self, changes: impl FnOnce(Take<'_>) -> u64) -> Result<()> {
         if self.is_stale {
-            let code = vk::Result::ERROR_DEVICE_LOST;
-            return Err(Error::Device {
-                operation: "using a mirror that could not be kept up to date",
-                code,
-            });
+            let operation = "using a mirror that could not be kept up to date";
+            return Err(Error::Device { operation, code: vk::Result::ERROR_OUT_OF_HOST_MEMORY });
         }
         // Until all blocks have been copied.
         self.is_stale = true;
@@ -175,20 +184,49 @@ impl Mirror {
         Ok(())
     }
 
+    /// Tells whether to load all blocks anew: a refresh failed, and a block that did not reach the device is
+    /// not named again; or some blocks found no memory a while ago.
+    pub(crate) fn needs_reload(&self) -> bool {
+        self.is_stale || self.until_reload == Some(0)
+    }
+
+    /// Forgets all blocks, so that a refresh which passes all resident blocks makes the mirror whole again.
+    /// Versions rise above all that were in use: no slot of the directory cache counts any more.
+    ///
+    /// # Errors
+    /// An error of the device; the mirror is then as stale as before.
+    pub(crate) fn empty(&mut self) -> Result<()> {
+        let next = self.raised.iter().max().map_or(0, |version| version.wrapping_add(1));
+        let Mirror { work, slabs, versions, .. } = self;
+        work.record(|commands| {
+            slabs.iter().for_each(|slab| commands.fill(slab, slab.len, u32::MAX));
+            commands.fill(versions, versions.len, next);
+        })?;
+        work.submit()?;
+        work.wait()?;
+        self.raised.fill(next);
+        self.leaves.clear();
+        self.new_chunks = self.chunks.keys().copied().collect();
+        self.generation += 1;
+        self.until_reload = None;
+        self.is_stale = false;
+        Ok(())
+    }
+
     fn copy_changes(&mut self, changes: impl FnOnce(Take<'_>) -> u64) -> Result<()> {
         // The staging buffers are free when the last copies have ended.
         self.work.wait()?;
-        let (mut load, mut outcome, mut is_new) = (Load::default(), Ok(()), false);
+        let (mut load, mut outcome) = (Load::default(), Ok(()));
+        self.is_full = false;
+        self.until_reload = self.until_reload.map(|left| left.saturating_sub(1));
         let moves = changes(&mut |block| {
             if outcome.is_err() {
                 return;
             }
-            let known = self.chunks.len();
             let Some((slab, chunk)) = self.copy_of(block.at / CHUNK, block.kind.is_some(), &mut outcome)
             else {
                 return;
             };
-            is_new |= self.chunks.len() > known;
             if block.kind == Some(BlockKind::Leaf) {
                 self.leaves.insert(block.at);
             } else {
@@ -199,7 +237,7 @@ impl Mirror {
                 "the staging buffer overflows"
             );
             if load.used + BLOCK > STAGING {
-                outcome = self.send(&mut load, false).and_then(|()| self.work.wait());
+                outcome = self.send(&mut load).and_then(|()| self.work.wait());
             }
             let from = load.used as usize..(load.used + BLOCK) as usize;
             if let Some(staging) = self.staging.bytes_mut().and_then(|bytes| bytes.get_mut(from)) {
@@ -214,7 +252,7 @@ impl Mirror {
             self.generation += 1;
         });
         outcome?;
-        self.send(&mut load, is_new)?;
+        self.send(&mut load)?;
         self.directories.follow(moves)
     }
 
@@ -236,15 +274,18 @@ impl Mirror {
         if let Some(copy) = self.chunks.get(&chunk) {
             return Some(*copy);
         }
-        if !needed || chunk >= self.count || self.chunks.len() as u64 >= self.room {
+        if !needed || chunk >= self.count || self.chunks.len() as u64 >= self.room || self.is_full {
             return None;
         }
         if self.taken == SLAB {
             match self.grow() {
                 Ok(()) => {}
-                // A chunk that does not fit is not resident.
-                Err(Error::Device { code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, .. }) => {
-                    self.room = self.chunks.len() as u64;
+                // A chunk that does not fit is not resident. The want of memory may pass, so all blocks are
+                // loaded anew later; after each attempt in vain it takes twice as long.
+                Err(error) if error.is_short_of_memory() => {
+                    self.is_full = true;
+                    self.until_reload = Some(self.patience);
+                    self.patience = self.patience.saturating_mul(2);
                     return None;
                 }
                 Err(error) => {
@@ -256,6 +297,7 @@ impl Mirror {
         let copy = (self.slabs.len() - 1, self.taken);
         self.taken += 1;
         self.chunks.insert(chunk, copy);
+        self.new_chunks.push(chunk);
         let address = self.slabs[copy.0].address + copy.1 * CHUNK;
         let (at, behind) = (chunk as usize * 8, (self.count * 8 + chunk * 4) as usize);
         if let Some(bytes) = self.table_staging.bytes_mut() {
@@ -276,11 +318,12 @@ impl Mirror {
         Ok(())
     }
 
-    /// Submits the copies of the staging buffers, and of the table where it changed.
-    fn send(&mut self, load: &mut Load, is_new: bool) -> Result<()> {
+    /// Submits the copies of the staging buffers, and of the entries of new chunks in the table.
+    fn send(&mut self, load: &mut Load) -> Result<()> {
         if load.used == 0 {
             return Ok(());
         }
+        let entries = self.new_entries();
         let Mirror { slabs, table, table_staging, versions, staging, version_staging, work, .. } = self;
         let Load { parts, versions: raised, .. } = std::mem::take(load);
         work.record(|commands| {
@@ -288,11 +331,26 @@ impl Mirror {
                 commands.copy(staging, &slabs[*slab], parts);
             }
             commands.copy(version_staging, versions, &raised);
-            if is_new {
-                commands.copy(table_staging, table, &[(0, 0, table.len)]);
+            if !entries.is_empty() {
+                commands.copy(table_staging, table, &entries);
             }
         })?;
-        work.submit().map(drop)
+        work.submit()?;
+        self.new_chunks.clear();
+        Ok(())
+    }
+
+    /// Returns the parts of the table that have entries of new chunks.
+    fn new_entries(&mut self) -> Vec<(u64, u64, u64)> {
+        self.new_chunks.sort_unstable();
+        let (mut addresses, mut numbers) = (Vec::new(), Vec::new());
+        for chunk in &self.new_chunks {
+            push(&mut addresses, chunk * 8, chunk * 8, 8);
+            let number = self.count * 8 + chunk * 4;
+            push(&mut numbers, number, number, 4);
+        }
+        addresses.append(&mut numbers);
+        addresses
     }
 }
 
@@ -308,7 +366,7 @@ mod tests {
     use lanefs::{CreateOptions, Volume};
 
     #[test]
-    fn a_mirror_that_missed_a_change_is_not_used_again() {
+    fn a_mirror_that_missed_a_change_is_used_again_once_it_was_emptied() {
         let device = Device::open(&Choice::Best, true, false).expect("a Vulkan device");
         let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
         let volume = Volume::create_memory(&options).expect("volume");
@@ -318,5 +376,13 @@ mod tests {
         mirror.refresh(|take| watch.changes(take)).expect("refreshed");
         mirror.is_stale = true;
         assert!(matches!(mirror.refresh(|take| watch.changes(take)), Err(Error::Device { .. })));
+        let (leaves, versions) = (mirror.leaves.clone(), mirror.raised.clone());
+        mirror.empty().expect("emptied");
+        assert!(mirror.leaves.is_empty());
+        watch.again();
+        mirror.refresh(|take| watch.changes(take)).expect("refreshed");
+        assert_eq!(mirror.leaves, leaves);
+        let rises = |(new, old): (&u32, &u32)| new > old;
+        assert!(mirror.raised.iter().zip(&versions).all(rises), "an old version came again");
     }
 }

@@ -145,7 +145,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     pub(crate) fn on_device<T>(&self, work: impl FnOnce(&Mirror) -> Result<T>) -> Option<(T, u64)> {
         self.state().attempt(|mirror, watch| {
             let before = mirror.generation();
-            mirror.refresh(|take| watch.changes(take))?;
+            refresh(mirror, watch)?;
             let done = work(mirror)?;
             Ok((done, mirror.generation() - before))
         })
@@ -158,7 +158,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     pub(crate) fn with_mirror<T>(&self, work: impl FnOnce(&Mirror) -> Result<T>) -> Result<T> {
         let mut state = self.state();
         let EngineState { mirror, watch, .. } = &mut *state;
-        mirror.refresh(|take| watch.changes(take))?;
+        refresh(mirror, watch)?;
         work(mirror)
     }
 
@@ -168,9 +168,11 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         self.state().mirror.directories.ignore_moves();
     }
 
-    /// Records that the device failed: the host answers from now on.
+    /// Records that the device failed: the host answers from now on. A want of memory costs one batch only.
     pub(crate) fn fail(&self, error: Error) {
-        self.state().failure.get_or_insert(error);
+        if !error.is_short_of_memory() {
+            self.state().failure.get_or_insert(error);
+        }
     }
 
     /// Keeps the buffers of a batch that has ended for the next one.
@@ -224,6 +226,18 @@ impl<'g, 'v> Mirrored<'g, 'v> {
             fuel: self.context.fuel(),
         }
     }
+}
+
+/// Refreshes the mirror. One that missed blocks, for want of memory, is loaded anew.
+///
+/// # Errors
+/// An error of the device.
+pub(crate) fn refresh(mirror: &mut Mirror, watch: &mut Watch<'_>) -> Result<()> {
+    if mirror.needs_reload() {
+        mirror.empty()?;
+        watch.again();
+    }
+    mirror.refresh(|take| watch.changes(take))
 }
 
 impl<'v> EngineState<'v> {

@@ -3,7 +3,7 @@
 use crate::batch::{BatchShape, PathBatch};
 use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
-use crate::mirrored::{Mirrored, Report};
+use crate::mirrored::{Mirrored, Report, refresh};
 use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
 use lanefs::format::{Code, FileKind};
@@ -203,7 +203,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         batch.set_paths(paths);
         self.state().attempt(|mirror, watch| {
             let before = mirror.generation();
-            mirror.refresh(|take| watch.changes(take))?;
+            refresh(mirror, watch)?;
             let number = batch.submit(&MirrorTables::of(mirror), self.cache(), query, false)?;
             let mirror_generation = mirror.generation();
             let copied = mirror_generation - before;

@@ -10,8 +10,9 @@ use crate::vulkan::{Buffer, Commands, MemoryLocation};
 use lanefs::ResolveOptions;
 use lanefs::format::BLOCK;
 
-/// Blocks of a volume that one dispatch visits.
-const BLOCKS: u64 = 1 << 22;
+/// Blocks of a volume that one dispatch visits: few enough that a slow device is done within some 50 ms. A
+/// desktop's watchdog resets a device that works for seconds.
+const BLOCKS: u64 = 1 << 18;
 
 // The kernel counts them in 32 bits.
 const _: () = assert!(BLOCKS <= u32::MAX as u64);

@@ -28,12 +28,17 @@ impl Store {
         if !self.marks.begin(self.room() / BLOCK)? {
             return Ok(false);
         }
+        self.mark_resident();
+        Ok(true)
+    }
+
+    /// Marks all resident blocks as changed. The caller keeps the watch and has closed the gate.
+    pub fn mark_resident(&self) {
         for index in 0..self.bytes() / BLOCK {
             if state::kind(self.state(index)).is_some() {
                 self.marks.set(index);
             }
         }
-        Ok(true)
     }
 
     /// Ends the watch.

@@ -4,7 +4,7 @@ use crate::engine::gpu_failure;
 use crate::exit;
 use crate::failure::Outcome;
 use clap::{Args, Subcommand};
-use lanefs_gpu::{Choice, DeviceInfo, Error, Gpu, devices};
+use lanefs_gpu::{Choice, DeviceInfo, Error, Gpu, devices, uuid_text};
 use std::io::Write;
 
 /// List and check the devices of the GPU engine
@@ -42,7 +42,7 @@ enum GpuCommand {
     },
     /// Build every kernel and run its known-answer test
     Check {
-        /// Device: a number or a part of a name from `lanefs gpu list` [default: the best one]
+        /// Device from `lanefs gpu list`: number, UUID, PCI address or a part of the name [default: the best]
         #[arg(long, value_name = "DEVICE")]
         device: Option<Choice>,
     },
@@ -90,6 +90,10 @@ fn as_text(device: &DeviceInfo) -> String {
         device.subgroup,
         device.workgroup,
     );
+    if let Some(address) = device.pci {
+        text += &format!(", PCI {address}");
+    }
+    text += &format!(", UUID {}", uuid_text(&device.uuid));
     if !device.lacks.is_empty() {
         text += &format!("; cannot be used: it lacks {}", device.lacks.join(", "));
     }
@@ -102,6 +106,9 @@ fn as_json(device: &DeviceInfo) -> String {
         "number": device.number,
         "name": device.name,
         "kind": device.kind.text(),
+        "vendor": device.vendor,
+        "uuid": uuid_text(&device.uuid),
+        "pci": device.pci.map(|address| address.to_string()),
         "driver": device.driver,
         "vulkan": format!("{major}.{minor}.{patch}"),
         "memory": device.memory,

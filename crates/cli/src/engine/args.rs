@@ -13,7 +13,7 @@ pub struct EngineArgs {
     /// Engine to use; results are identical
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t = EngineName::Auto)]
     engine: EngineName,
-    /// Device of the GPU engine: a number or a part of a name from `lanefs gpu list` [default: the best one]
+    /// Device from `lanefs gpu list`: number, UUID, PCI address or a part of the name [default: the best]
     #[arg(long, value_name = "DEVICE")]
     device: Option<Choice>,
 }

@@ -34,6 +34,8 @@ pub(crate) struct Buffer {
     /// Address for kernels.
     pub(crate) address: u64,
     host: Option<NonNull<u8>>,
+    /// Reads of the host are fast.
+    is_cached: bool,
 }
 
 // SAFETY: sound, the memory is the buffer's own, and host writes need `&mut`.
@@ -71,6 +73,7 @@ impl Buffer {
             start: guard,
             address: 0,
             host: None,
+            is_cached: false,
         };
         // SAFETY: sound, the buffer is the device's.
         let needs = unsafe { device.raw.get_buffer_memory_requirements(raw) };
@@ -82,24 +85,15 @@ impl Buffer {
         };
         // A device that shares all of its memory loses nothing by a mapping; others share a small window
         // only.
-        let kind = match location {
-            MemoryLocation::Device if device.has_own_memory => {
-                device.memory_kind(needs.memory_type_bits, least, Flags::empty())
-            }
-            _ => device.memory_kind(needs.memory_type_bits, least, better),
+        let better = match location {
+            MemoryLocation::Device if device.has_own_memory => Flags::empty(),
+            _ => better,
         };
-        let kind =
-            kind.ok_or(Error::Device { operation: OPERATION, code: vk::Result::ERROR_FEATURE_NOT_PRESENT })?;
-        let flags = device.memory.memory_types[kind as usize].property_flags;
-        let mut with_address =
-            vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
-        let allocate = vk::MemoryAllocateInfo::default()
-            .allocation_size(needs.size)
-            .memory_type_index(kind)
-            .push_next(&mut with_address);
+        let kinds = device.memory_kinds(needs.memory_type_bits, least, better);
+        let flags = buffer.allocate(needs.size, &kinds).during(OPERATION)?;
+        buffer.is_cached = flags.contains(Flags::HOST_CACHED);
         // SAFETY: sound, the handles are of this device; the memory is as large as the buffer needs.
         unsafe {
-            buffer.memory = device.raw.allocate_memory(&allocate, None).during(OPERATION)?;
             device.raw.bind_buffer_memory(raw, buffer.memory, 0).during(OPERATION)?;
             let info = vk::BufferDeviceAddressInfo::default().buffer(raw);
             buffer.address = device.raw.get_buffer_device_address(&info) + guard;
@@ -110,6 +104,37 @@ impl Buffer {
         }
         buffer.guards(|guard| guard.fill(GUARD_BYTE));
         Ok(buffer)
+    }
+
+    /// Allocates memory of the first of these kinds that has room, and returns its properties. The heap of
+    /// one kind may be a small window into the memory of another.
+    fn allocate(&mut self, bytes: u64, kinds: &[u32]) -> ash::prelude::VkResult<vk::MemoryPropertyFlags> {
+        let mut outcome = Err(vk::Result::ERROR_FEATURE_NOT_PRESENT);
+        for kind in kinds {
+            let mut with_address =
+                vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+            let allocate = vk::MemoryAllocateInfo::default()
+                .allocation_size(bytes)
+                .memory_type_index(*kind)
+                .push_next(&mut with_address);
+            // SAFETY: sound, the device lives, and the arguments live until the call returns.
+            match unsafe { self.device.raw.allocate_memory(&allocate, None) } {
+                Ok(memory) => {
+                    self.memory = memory;
+                    return Ok(self.device.memory.memory_types[*kind as usize].property_flags);
+                }
+                Err(code) => outcome = Err(code),
+            }
+            if outcome != Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY) {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Tells whether the host maps the bytes, and reads them as fast as its own memory.
+    pub(crate) fn is_fast_to_read(&self) -> bool {
+        self.host.is_some() && self.is_cached
     }
 
     /// Passes the guards before and behind the bytes in use to `each`, where the host maps them.

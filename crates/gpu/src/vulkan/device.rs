@@ -1,6 +1,8 @@
 //! A device that is in use.
 
-use super::instance::{Choice, DeviceInfo, DeviceKind, Instance};
+use super::choice::Choice;
+use super::info::{DeviceInfo, DeviceKind};
+use super::instance::Instance;
 use super::shim;
 use crate::error::{During, Error, Result};
 use ash::vk;
@@ -132,21 +134,19 @@ impl Device {
         Ok(value >= submission)
     }
 
-    /// Returns the kind of memory with these properties, and, if one has them, those of `better`.
-    pub(crate) fn memory_kind(
+    /// Returns the kinds of memory with these properties: first those that have the ones of `better`, too.
+    pub(crate) fn memory_kinds(
         &self,
         among: u32,
         needs: vk::MemoryPropertyFlags,
         better: vk::MemoryPropertyFlags,
-    ) -> Option<u32> {
-        let find = |flags: vk::MemoryPropertyFlags| {
-            let count = self.memory.memory_type_count;
-            (0..count).find(|kind| {
-                among >> kind & 1 == 1
-                    && self.memory.memory_types[*kind as usize].property_flags.contains(flags)
-            })
-        };
-        find(needs | better).or_else(|| find(needs))
+    ) -> Vec<u32> {
+        let flags = |kind: u32| self.memory.memory_types[kind as usize].property_flags;
+        let all = (0..self.memory.memory_type_count).filter(|kind| among >> kind & 1 == 1);
+        let mut kinds: Vec<u32> = all.filter(|kind| flags(*kind).contains(needs)).collect();
+        // The sort is stable: a driver lists the kinds that are faster first.
+        kinds.sort_by_key(|kind| !flags(*kind).contains(better));
+        kinds
     }
 }
 

@@ -1,91 +1,10 @@
-//! The devices of a machine, and the choice of one.
+//! The devices of a machine.
 
+use super::choice::Choice;
+use super::info::{DeviceInfo, DeviceKind, PciAddress};
 use crate::error::{During, Error, Result};
 use ash::vk;
 use std::ffi::CStr;
-
-/// Kind of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DeviceKind {
-    /// With memory of its own.
-    Discrete,
-    /// Sharing the host's memory.
-    Integrated,
-    /// Of a virtual machine.
-    Virtual,
-    /// A program on the processor (Mesa's llvmpipe).
-    Software,
-    /// Anything else.
-    Other,
-}
-
-impl DeviceKind {
-    fn of(kind: vk::PhysicalDeviceType) -> Self {
-        match kind {
-            vk::PhysicalDeviceType::DISCRETE_GPU => DeviceKind::Discrete,
-            vk::PhysicalDeviceType::INTEGRATED_GPU => DeviceKind::Integrated,
-            vk::PhysicalDeviceType::VIRTUAL_GPU => DeviceKind::Virtual,
-            vk::PhysicalDeviceType::CPU => DeviceKind::Software,
-            _ => DeviceKind::Other,
-        }
-    }
-
-    /// Returns the kind in a word.
-    pub fn text(self) -> &'static str {
-        match self {
-            DeviceKind::Discrete => "discrete",
-            DeviceKind::Integrated => "integrated",
-            DeviceKind::Virtual => "virtual",
-            DeviceKind::Software => "software",
-            DeviceKind::Other => "other",
-        }
-    }
-}
-
-/// A device of this machine.
-#[derive(Clone, Debug)]
-pub struct DeviceInfo {
-    /// Number, as [`Choice::Number`] takes it.
-    pub number: usize,
-    /// Its name.
-    pub name: String,
-    /// Kind.
-    pub kind: DeviceKind,
-    /// The driver's name and version, in its own words.
-    pub driver: String,
-    /// Version of Vulkan: major, minor, patch.
-    pub version: (u32, u32, u32),
-    /// Bytes of the largest heap of memory of its own.
-    pub memory: u64,
-    /// Invocations of a subgroup.
-    pub subgroup: u32,
-    /// Invocations of a workgroup at most.
-    pub workgroup: u32,
-    /// Nanoseconds of a tick of the device's clock; 0 without one.
-    pub tick: f32,
-    /// Features that the engine needs and the device lacks; none for a device that can be used.
-    pub lacks: Vec<&'static str>,
-}
-
-/// Choice of a device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// The first one of the best kind: with memory of its own, if there is one.
-    #[default]
-    Best,
-    /// The device with this number.
-    Number(usize),
-    /// The first one with this text in its name, in any case of letters.
-    Name(String),
-}
-
-impl std::str::FromStr for Choice {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
-        Ok(text.parse().map(Choice::Number).unwrap_or_else(|_| Choice::Name(text.into())))
-    }
-}
 
 /// The loader, and an instance of it.
 pub(crate) struct Instance {
@@ -119,8 +38,11 @@ impl Instance {
     fn info(&self, number: usize, device: vk::PhysicalDevice) -> DeviceInfo {
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut subgroup = vk::PhysicalDeviceSubgroupProperties::default();
-        let mut properties =
-            vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut subgroup);
+        let mut ids = vk::PhysicalDeviceIDProperties::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default()
+            .push_next(&mut driver)
+            .push_next(&mut subgroup)
+            .push_next(&mut ids);
         // SAFETY: sound, the device is one of this instance.
         let (memory, limits) = unsafe {
             self.raw.get_physical_device_properties2(device, &mut properties);
@@ -133,6 +55,9 @@ impl Instance {
             number,
             name: text(&limits.device_name),
             kind: DeviceKind::of(limits.device_type),
+            vendor: limits.vendor_id,
+            uuid: ids.device_uuid,
+            pci: self.pci(device),
             driver: format!("{} {}", text(&driver.driver_name), text(&driver.driver_info)),
             version: (
                 vk::api_version_major(version),
@@ -190,36 +115,40 @@ impl Instance {
     /// Returns the device of a choice.
     pub(crate) fn choose(&self, choice: &Choice) -> Result<(vk::PhysicalDevice, DeviceInfo)> {
         let all = self.physical()?;
-        let present = all
-            .iter()
-            .map(|(_, info)| format!("{}: {}", info.number, info.name))
-            .collect::<Vec<_>>()
-            .join(", ");
-        let chosen = match choice {
-            Choice::Best => {
-                let usable = all.into_iter().filter(|(_, info)| info.lacks.is_empty());
-                // The first of the best kind.
-                let best = usable.min_by_key(|(_, info)| (info.kind, info.number));
-                return best.ok_or(Error::NoDevice((!present.is_empty()).then_some(present)));
-            }
-            Choice::Number(number) => all.into_iter().nth(*number),
-            Choice::Name(name) => {
-                let name = name.to_lowercase();
-                all.into_iter().find(|(_, info)| info.name.to_lowercase().contains(&name))
-            }
-        };
-        let asked = || match choice {
-            Choice::Number(number) => number.to_string(),
-            Choice::Name(name) => name.clone(),
-            Choice::Best => String::new(),
-        };
-        match chosen {
-            None => Err(Error::NoSuchDevice { asked: asked(), present }),
+        let names = all.iter().map(|(_, info)| format!("{}: {}", info.number, info.name));
+        let present = names.collect::<Vec<_>>().join(", ");
+        let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let infos: Vec<DeviceInfo> = all.iter().map(|(_, info)| info.clone()).collect();
+        match choice.of(&infos, visible.as_deref()).and_then(|index| all.into_iter().nth(index)) {
+            None if *choice == Choice::Best => Err(Error::NoDevice((!present.is_empty()).then_some(present))),
+            None => Err(Error::NoSuchDevice { asked: choice.to_string(), present }),
             Some((_, info)) if !info.lacks.is_empty() => {
                 Err(Error::NoDevice(Some(format!("{} lacks {}", info.name, info.lacks.join(", ")))))
             }
             Some(chosen) => Ok(chosen),
         }
+    }
+
+    /// Returns the device's address on the PCI bus, where its driver tells it.
+    fn pci(&self, device: vk::PhysicalDevice) -> Option<PciAddress> {
+        // SAFETY: sound, the device is one of this instance.
+        let extensions = unsafe { self.raw.enumerate_device_extension_properties(device) }.ok()?;
+        let is_pci = |known: &vk::ExtensionProperties| {
+            known.extension_name_as_c_str().is_ok_and(|name| name == ash::ext::pci_bus_info::NAME)
+        };
+        if !extensions.iter().any(is_pci) {
+            return None;
+        }
+        let mut pci = vk::PhysicalDevicePCIBusInfoPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut pci);
+        // SAFETY: sound, the device is one of this instance, and has the extension.
+        unsafe { self.raw.get_physical_device_properties2(device, &mut properties) };
+        Some(PciAddress {
+            domain: pci.pci_domain,
+            bus: u8::try_from(pci.pci_bus).ok()?,
+            device: u8::try_from(pci.pci_device).ok()?,
+            function: u8::try_from(pci.pci_function).ok()?,
+        })
     }
 }
 

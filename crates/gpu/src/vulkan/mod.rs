@@ -3,17 +3,21 @@
 //! The loader is opened when a caller asks for a device, so a machine without Vulkan is a normal machine.
 
 mod buffer;
+mod choice;
 mod commands;
 mod device;
+mod info;
 mod instance;
 mod kernel;
 mod shim;
 mod staged;
 
 pub(crate) use buffer::{Buffer, MemoryLocation};
+pub use choice::Choice;
 pub(crate) use commands::Commands;
 pub(crate) use device::Device;
-pub use instance::{Choice, DeviceInfo, DeviceKind, devices};
+pub use info::{DeviceInfo, DeviceKind, PciAddress, uuid_text};
+pub use instance::devices;
 pub(crate) use kernel::{Kernel, Shader};
 #[cfg(test)]
 pub(crate) use shim::{calls, fail_call};

@@ -27,12 +27,12 @@ impl Staged {
     /// As [`Buffer::new`].
     pub(crate) fn new(device: &Arc<Device>, len: u64, direction: Direction) -> Result<Staged> {
         let buffer = Buffer::new(device, len, MemoryLocation::Device)?;
-        let location =
-            if direction == Direction::ToDevice { MemoryLocation::Upload } else { MemoryLocation::Download };
-        let host = match buffer.bytes() {
-            Some(_) => None,
-            None => Some(Buffer::new(device, len, location)?),
+        // Reads of memory that the host maps without its caches take longer than a copy.
+        let (is_in_place, location) = match direction {
+            Direction::ToDevice => (buffer.bytes().is_some(), MemoryLocation::Upload),
+            Direction::ToHost => (buffer.is_fast_to_read(), MemoryLocation::Download),
         };
+        let host = (!is_in_place).then(|| Buffer::new(device, len, location)).transpose()?;
         Ok(Staged { buffer, host, direction })
     }
 
