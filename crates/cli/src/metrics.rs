@@ -45,7 +45,19 @@ fn push_cache(out: &mut String, volume: &Volume) {
     let stats = volume.stats();
     let (counter, gauge) = ("counter", "gauge");
     for (name, kind, help, value) in [
-        ("fetched_blocks_total", counter, "Blocks read from the device: cache misses.", stats.blocks_fetched),
+        ("fetched_blocks_total", counter, "Blocks read from the device.", stats.blocks_fetched),
+        (
+            "neighbours_fetched_total",
+            counter,
+            "Blocks of metadata that were read with another one.",
+            stats.neighbours_fetched,
+        ),
+        (
+            "neighbours_used_total",
+            counter,
+            "Blocks that were read with another one and used later.",
+            stats.neighbours_used,
+        ),
         ("resident_blocks", gauge, "Blocks in memory.", stats.blocks_resident),
         ("allowed_blocks", gauge, "Blocks that may be in memory.", stats.blocks_allowed),
         (

@@ -1,4 +1,5 @@
-//! Batches whose files are not in the cache: the device gets few calls, each with many reads.
+//! Files that are not in the cache: for a batch the device gets few calls, each with many reads, and for
+//! single files hardly more reads than there are files.
 
 use lanefs::*;
 use std::io;
@@ -116,4 +117,64 @@ fn cold_batches_make_few_calls_of_the_device() {
         assert_eq!(found.expect("read"), content(file), "file {file}");
     }
     assert!(calls < reads / 5, "{calls} calls for {reads} reads");
+}
+
+/// Files of which one in sixteen, as many as a block has inodes, has 10 KB.
+const SPARSE: usize = 16_000;
+const LEN: usize = 10_000;
+
+fn sparse_path(file: usize) -> String {
+    format!("/s{}/file-{file:05}", file * 10 / SPARSE)
+}
+
+/// A closed volume with these files, on a device.
+fn sparse() -> Counting {
+    let device = Counting::new(128 << 20);
+    let options = CreateOptions { size: 128 << 20, ..CreateOptions::default() };
+    let volume = Volume::create_device(Box::new(device.clone()), &options).expect("create");
+    let paths: PathSet = (0..SPARSE).map(sparse_path).collect();
+    let (data, mut offsets) = (vec![7; SPARSE / 16 * LEN], vec![0]);
+    // File 0 has the first part of the data, the next fifteen nothing.
+    offsets.extend((0..SPARSE).map(|file| ((file / 16 + 1) * LEN) as u64));
+    let options = WriteMany { make_directories: Some(0o755), threads: 1, ..WriteMany::default() };
+    let codes = volume.write_many(&options, &paths, &data, &offsets).expect("write");
+    assert!(codes.iter().all(|code| *code == Code::Success));
+    volume.close().expect("close");
+    device
+}
+
+/// Reads of the device for lookups of the files with content, one by one in a mixed order, and for their
+/// content, after each open.
+fn reads_of_single_files(device: &Counting, cache: u64) -> (usize, usize) {
+    let options = OpenOptions { cache: Some(cache), ..OpenOptions::from(Access::Read) };
+    let files = || (0..SPARSE / 16).map(|i| i * 617 % (SPARSE / 16) * 16);
+    let open = || Volume::open_device(Box::new(device.clone()), options.clone()).expect("open");
+    let volume = open();
+    let (_, lookups) = device.counted(|| {
+        for file in files() {
+            assert_eq!(volume.resolve(sparse_path(file)).expect("resolve").size, LEN as u64);
+        }
+    });
+    let volume = open();
+    let (_, reads) = device.counted(|| {
+        for file in files() {
+            assert_eq!(volume.read_file(sparse_path(file)).expect("read").len(), LEN);
+        }
+    });
+    (lookups, reads)
+}
+
+#[test]
+fn cold_single_files_take_one_read_each_and_few_for_metadata() {
+    let device = sparse();
+    let files = SPARSE / 16;
+    // In a small cache each miss is one block: each file's inode and its content, and blocks of directories.
+    let (lookups, reads) = reads_of_single_files(&device, 8 << 20);
+    assert!(
+        lookups >= files && reads >= 2 * files,
+        "alone: {lookups} reads for lookups, {reads} for content"
+    );
+    let (lookups, reads) = reads_of_single_files(&device, 64 << 20);
+    assert!(lookups <= files / 8, "with neighbours: {lookups} reads for lookups");
+    assert!(reads <= files + files / 8, "with neighbours: {reads} reads for content");
 }

@@ -79,6 +79,18 @@ impl Cache {
         }
     }
 
+    /// Returns how many blocks may be fetched without an eviction.
+    pub(crate) fn room(&self) -> u64 {
+        self.budget.saturating_sub(self.resident())
+    }
+
+    /// Adds a block that is resident now and that no thread asked for. It enters the small queue in any case:
+    /// a fetch that nobody asked for does not show that the block was missed.
+    pub(crate) fn add_unasked(&self, block: u64) {
+        self.resident.fetch_add(1, Ordering::Relaxed);
+        self.queues.lock().small.push_back(block);
+    }
+
     /// Returns the blocks in the queues.
     #[cfg(all(test, feature = "shuttle"))]
     pub(crate) fn queued(&self) -> HashSet<u64> {
@@ -134,5 +146,33 @@ impl Queues {
                 self.gone_set.remove(&old);
             }
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    /// Evicts one block that comes from the small queue, and returns it.
+    fn evicted_from_small(cache: &Cache) -> Option<u64> {
+        let mut from = None;
+        let judge = |block, small: bool| {
+            from = small.then_some(block);
+            Verdict::Evict
+        };
+        assert_eq!(cache.shrink(1, judge), 1);
+        from
+    }
+
+    #[test]
+    fn a_block_that_nobody_asked_for_proves_itself_again() {
+        let cache = Cache::new(LEAST);
+        cache.add(1, 2);
+        assert_eq!([evicted_from_small(&cache), evicted_from_small(&cache)], [Some(1), Some(2)]);
+        cache.add(1, 1);
+        cache.add_unasked(2);
+        assert_eq!((cache.resident(), cache.room()), (2, LEAST - 2));
+        // The hand begins with the main queue, where the block is that was missed again.
+        assert_eq!([evicted_from_small(&cache), evicted_from_small(&cache)], [None, Some(2)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cache::Verdict;
 use crate::dirty::Dirty;
-use crate::state::{self, ABSENT, DATA, EVICTING, ONCE};
+use crate::state::{self, ABSENT, DATA, EVICTING, MARKER, ONCE};
 use crate::versions::{Grain, records};
 use crate::{Store, planted};
 use lanefs_format::BLOCK;
@@ -83,6 +83,9 @@ impl Store {
             return Verdict::Keep;
         }
         if self.claim(index, state, content) {
+            if state & MARKER != 0 && content != DATA {
+                self.neighbours.settle(false);
+            }
             claimed.push(index);
             return Verdict::Evict;
         }

@@ -103,7 +103,7 @@ impl Store {
     }
 
     /// Reads those blocks of metadata that are absent and that no other thread is fetching, all at once.
-    fn fetch_blocks(&self, device: &dyn Device, blocks: &[(u64, BlockKind)]) {
+    pub(crate) fn fetch_blocks(&self, device: &dyn Device, blocks: &[(u64, BlockKind)]) {
         let claims = |at: u64| at < self.bytes() && self.change_state(at / BLOCK, ABSENT, FETCHING);
         let claimed: Vec<_> = blocks.iter().filter(|(at, _)| claims(*at)).copied().collect();
         if claimed.is_empty() {
@@ -159,10 +159,11 @@ impl Store {
             if let Some(table) = Self::table_with_sum(at, kind) {
                 self.fetch_block(device, table, BlockKind::ChunkHeader)?;
             }
+            let with_window = self.wants_window(device, at, kind);
             if !self.change_state(index, ABSENT, FETCHING) {
                 continue;
             }
-            let outcome = self.read_and_verify(device, at, kind);
+            let outcome = self.read_and_verify(device, at, kind, with_window);
             match outcome {
                 Ok(()) => self.make_resident(index, kind as u8 | FRESH),
                 // The table was evicted before it was read: this thread and those that wait try again.
@@ -177,9 +178,19 @@ impl Store {
         }
     }
 
-    fn read_and_verify(&self, device: &dyn Device, at: u64, kind: BlockKind) -> Result<(), Fault> {
+    /// Reads a claimed block of metadata, with its window or alone.
+    fn read_and_verify(
+        &self,
+        device: &dyn Device,
+        at: u64,
+        kind: BlockKind,
+        with_window: bool,
+    ) -> Result<(), Fault> {
         let mut frame = self.frame(at, BLOCK);
-        if !self.commits.copy_committed(at, &mut frame) {
+        let is_read =
+            self.commits.copy_committed(at, &mut frame) || with_window && self.read_window(device, at);
+        if !is_read {
+            // Only the outcome of a read of this block alone is a fault.
             device.read_at(at, frame).map_err(|e| io_fault(at, "reading", &e))?;
         }
         if self.verify(at, kind)? { Ok(()) } else { Err(Fault::damaged(at, expectation(kind))) }

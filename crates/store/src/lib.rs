@@ -19,10 +19,10 @@
 //! | `raw`, `scrub`, `watch`, `stats` | bytes for inspection; blocks verified on the device; blocks that changed, for a mirror; statistics |
 //! | `commit`, `write_back`, `seal` | commits and checkpoints; file data that is written in place; checksums |
 //! | `behind`, `data` | large writes of new blocks, which bypass memory; file data |
-//! | `sum`, `fetch`, `evict` | checksums of file data; blocks become resident and absent |
+//! | `sum`, `fetch`, `window`, `evict` | checksums of file data; blocks become resident, alone or with neighbours, and absent |
 //! | `tx`, `reader`, `gate` | one transaction, one attempt, the slots of the writers |
 //! | `store` | the state: all that follows, in one structure |
-//! | `committed`, `write_queue`, `waiters`, `readahead`, `cache`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, eviction, a watch, checksums of data |
+//! | `committed`, `write_queue`, `waiters`, `readahead`, `neighbours`, `cache`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, windows, eviction, a watch, checksums of data |
 //! | `epoch`, `versions` | whether writers are active; ownership records |
 //! | `journal` | the log of commits on the device |
 //! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; memory by position; atomic copies; bytes of state |
@@ -48,6 +48,7 @@ mod fetch;
 mod gate;
 mod journal;
 mod marks;
+mod neighbours;
 mod planted;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod races;
@@ -70,6 +71,7 @@ mod versions;
 mod view;
 mod waiters;
 mod watch;
+mod window;
 mod words;
 mod write_back;
 mod write_queue;

@@ -29,6 +29,10 @@ pub(crate) enum Bug {
     StaleSums,
     /// A fetch ends and wakes no thread.
     SilentFetch,
+    /// Neighbours are what the chunk table says, although a transaction may be changing it.
+    TrustedTable,
+    /// A neighbour is read from the device although a committed copy of it is not in place.
+    NeighboursWithoutCopies,
 }
 
 impl Planted for Bug {}

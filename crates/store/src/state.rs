@@ -24,7 +24,8 @@ pub(crate) const FIXED: u8 = 0x7b;
 pub(crate) const FRESH: u8 = 0x20;
 /// Flag: used once since it was fetched, or since the cache's hand passed.
 pub(crate) const ONCE: u8 = 0x40;
-/// Flag: the first use of this block requests the next window of readahead.
+/// Flag: the first use of this block is reported. Of file data it requests the next window of readahead; of
+/// metadata it shows that a neighbour was worth its room.
 pub(crate) const MARKER: u8 = 0x80;
 const KIND: u8 = 0x1f;
 

@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct StoreStats {
     /// Blocks of 4 KiB read from the device.
     pub blocks_fetched: u64,
+    /// Blocks of metadata among them that came with another one that was missed.
+    pub neighbours_fetched: u64,
+    /// Those that were used later.
+    pub neighbours_used: u64,
     /// Blocks that are resident now.
     pub blocks_resident: u64,
     /// Blocks that may be resident.
@@ -38,6 +42,8 @@ impl Store {
         let counters = &self.commits.counters;
         StoreStats {
             blocks_fetched: get(&self.blocks_fetched),
+            neighbours_fetched: get(&self.neighbours.fetched),
+            neighbours_used: get(&self.neighbours.used),
             blocks_resident: self.cache.resident(),
             blocks_allowed: self.cache.budget(),
             data_verified: get(&self.data_sums.verified),

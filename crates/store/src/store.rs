@@ -10,6 +10,7 @@ use crate::dirty::Dirty;
 use crate::epoch::{Epoch, Epochs};
 use crate::fault::expectation;
 use crate::marks::Marks;
+use crate::neighbours::Neighbours;
 use crate::readahead::ReadAhead;
 use crate::state::{self, ABSENT, FREE, FRESH, MARKER};
 use crate::versions::{Grain, Versions};
@@ -52,6 +53,7 @@ pub struct Store {
     /// Total since the volume was opened.
     pub(crate) blocks_fetched: AtomicU64,
     pub(crate) ahead: ReadAhead,
+    pub(crate) neighbours: Neighbours,
     pub(crate) commits: CommitState,
     pub(crate) write_queue: WriteQueue,
     pub(crate) marks: Marks,
@@ -101,6 +103,7 @@ impl Store {
             waiters: Waiters::default(),
             blocks_fetched: 0.into(),
             ahead: ReadAhead::default(),
+            neighbours: Neighbours::new(budget / BLOCK),
             commits: CommitState::default(),
             write_queue: WriteQueue::default(),
             marks: Marks::default(),
@@ -219,7 +222,11 @@ impl Store {
             && self.change_state(index, state, state::used(state))
             && state & MARKER != 0
         {
-            self.ahead.reached(index);
+            if state::content(state) == Some(state::DATA) {
+                self.ahead.reached(index);
+            } else {
+                self.neighbours.settle(true);
+            }
         }
     }
 

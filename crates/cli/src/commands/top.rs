@@ -102,7 +102,8 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
     let rate = |name: &str| change.get(name) / seconds;
     let speed = |name: &str| size::human(rate(name) as u64);
     let requests = RequestTable::new(change, seconds);
-    let misses = change.get("lanefs_fetched_blocks_total");
+    let neighbours = change.get("lanefs_neighbours_fetched_total");
+    let misses = change.get("lanefs_fetched_blocks_total") - neighbours;
     let hits = (requests.count - misses).max(0.0);
     let damage = match now.get("lanefs_damaged") > 0.0 {
         true => "DAMAGE was met: unmount the volume and run `lanefs fsck --repair`\n",
@@ -114,7 +115,7 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
     };
     format!(
         "{}: {}B, {}B free, {:.0} inodes; {}B in memory; {:.0} directories known\n{damage}{wrong}\
-         requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s; commits {:.1}/s; \
+         requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s with {:.0} neighbours/s; commits {:.1}/s; \
          written: data {}B/s, journal {}B/s\n\n{}",
         escape(bytes::of_path(dir)),
         size("lanefs_size_bytes"),
@@ -126,6 +127,7 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
         requests.errors / seconds,
         hits / seconds,
         misses / seconds,
+        neighbours / seconds,
         rate("lanefs_commits_total"),
         speed("lanefs_data_bytes_total"),
         speed("lanefs_journal_bytes_total"),
@@ -179,14 +181,16 @@ mod tests {
                     lanefs_operation_seconds_sum{operation=\"read\"} 0.0003\n\
                     lanefs_operation_seconds_count{operation=\"read\"} 100\n\
                     lanefs_operation_seconds_count{operation=\"write\"} 0\n\
-                    lanefs_fetched_blocks_total 40\nlanefs_size_bytes 1073741824\n";
+                    lanefs_fetched_blocks_total 50\nlanefs_neighbours_fetched_total 10\n\
+                    lanefs_size_bytes 1073741824\n";
         let values = Values::parse(text);
         assert!(!screen(Path::new("/m"), &values, &values, 2.0).contains("DAMAGE"));
         let damaged = Values::parse(&format!("{text}lanefs_damaged 1\n"));
         assert!(screen(Path::new("/m"), &damaged, &values, 2.0).contains("DAMAGE"));
         let screen = screen(Path::new("/m"), &values, &values, 2.0);
         assert!(screen.starts_with("/m: 1.0G"), "{screen}");
-        assert!(screen.contains("requests 50/s") && screen.contains("hits 30/s, misses 20/s"), "{screen}");
+        let misses = "hits 30/s, misses 20/s with 5 neighbours/s";
+        assert!(screen.contains("requests 50/s") && screen.contains(misses), "{screen}");
         let read = screen.lines().find(|line| line.starts_with("read")).expect("a line");
         assert_eq!(read.split_whitespace().collect::<Vec<_>>(), ["read", "50", "3.0", "4", "4", "0"]);
         assert!(!screen.contains("write "), "what did not happen has no line: {screen}");

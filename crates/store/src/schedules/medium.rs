@@ -1,7 +1,7 @@
 //! A device for schedule tests.
 
 use crate::{Device, IoBuf, IoBufMut, MemoryDevice};
-use lanefs_format::{BLOCK, BlockKind, Checksummer, InodeSize};
+use lanefs_format::{BLOCK, BlockKind, Checksummer, InodeSize, chunk_entry, chunk_header};
 use lanefs_sync::point;
 use std::io;
 use std::sync::Arc;
@@ -37,6 +37,19 @@ impl Medium {
         }
         let _ = SUMS.seal(kind, at, &mut block, InodeSize::B256.bytes() as usize);
         self.0.bytes.write_slice(at, &block).expect("inside");
+    }
+
+    /// Writes the table of the chunk at `at`, whose first half names these blocks.
+    pub(super) fn format_table(&self, at: u64, blocks: &[(u64, BlockKind)]) {
+        let mut table = vec![0; BLOCK as usize];
+        table[0] = BlockKind::ChunkHeader as u8;
+        chunk_header::OWNER.write(&mut table, at);
+        chunk_header::CHECKSUM2.write(&mut table, SUMS.of(at + BLOCK, &[0; BLOCK as usize], None));
+        for (block, kind) in blocks {
+            table[(block - at) as usize / BLOCK as usize * chunk_entry::SIZE] = *kind as u8;
+        }
+        let _ = SUMS.seal(BlockKind::ChunkHeader, at, &mut table, InodeSize::B256.bytes() as usize);
+        self.0.bytes.write_slice(at, &table).expect("inside");
     }
 
     /// Writes a block of file data at `at`, full of `value`.

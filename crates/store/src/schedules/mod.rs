@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `explorer`, `world`, `medium` | the explorer; a store and the operations of a volume on it; a device that counts and fails |
 //! | `reads`, `writes`, `gate` | concurrency |
-//! | `fetches`, `cache`, `behind`, `commits`, `sums` | fetches, eviction, write-behind, durability, checksums of file data |
+//! | `fetches`, `windows`, `cache`, `behind`, `commits`, `sums` | fetches, neighbours, eviction, write-behind, durability, checksums of file data |
 
 mod behind;
 mod cache;
@@ -20,5 +20,6 @@ mod gate;
 mod medium;
 mod reads;
 mod sums;
+mod windows;
 mod world;
 mod writes;

@@ -51,10 +51,15 @@ impl World {
         Self::new(Backing::Device(Box::new(medium.clone())), budget_blocks)
     }
 
+    /// Returns a store on all of a device.
+    pub(super) fn on_all(medium: &Medium, budget_blocks: u64) -> Self {
+        let blocks = medium.len() / BLOCK;
+        Self::of_size(Backing::Device(Box::new(medium.clone())), blocks, budget_blocks)
+    }
+
     /// Returns a store on all of a device, with checksums of file data.
     pub(super) fn with_sums(medium: &Medium, budget_blocks: u64) -> Self {
-        let blocks = medium.len() / BLOCK;
-        let world = Self::of_size(Backing::Device(Box::new(medium.clone())), blocks, budget_blocks);
+        let world = Self::on_all(medium, budget_blocks);
         world.store.use_data_checksums();
         world
     }
@@ -157,7 +162,7 @@ impl World {
         self.gate.each(|log| listed.extend(log.changed_mut().iter().copied()));
         let queued = self.store.cache.queued();
         let mut resident = 0;
-        for index in 0..BLOCKS {
+        for index in 0..self.store.bytes() / BLOCK {
             let state = self.store.state(index);
             assert!(state != FETCHING && state != EVICTING, "block {index} is on its way for ever");
             if state::content(state).is_some() {

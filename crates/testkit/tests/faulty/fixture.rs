@@ -1,6 +1,8 @@
 //! The initial volume of the tests of failing devices, and queries on it with known answers.
 
-use lanefs::{Access, Caller, Code, CreateOptions, Error, FileKind, InodeSize, MemoryDevice, Volume};
+use lanefs::{
+    Access, Caller, Code, CreateOptions, Error, FileKind, InodeSize, MemoryDevice, OpenOptions, Volume,
+};
 use lanefs_testkit::engine::Engine;
 use lanefs_testkit::faulty::{Faults, FaultyDevice};
 use lanefs_testkit::model::Model;
@@ -82,9 +84,31 @@ fn base_tree() -> &'static Tree {
     TREE.get_or_init(|| tree_of_model(&mut model_of_base()))
 }
 
+/// The read of a miss of metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fetches {
+    /// The missed block alone: one read for each block, which a test can count and break.
+    Alone,
+    /// The block with its neighbours, in one read, and the block alone where that fails.
+    WithNeighbours,
+}
+
+impl Fetches {
+    pub(crate) const BOTH: [Fetches; 2] = [Fetches::Alone, Fetches::WithNeighbours];
+
+    /// Options to open the volume, of which each cache has room for all blocks.
+    pub(crate) fn options(self) -> OpenOptions {
+        let cache = match self {
+            Fetches::Alone => 8 << 20,
+            Fetches::WithNeighbours => 64 << 20,
+        };
+        OpenOptions { cache: Some(cache), ..OpenOptions::from(Access::Write) }
+    }
+}
+
 /// Opens the volume on a device with faults in front of it.
-pub(crate) fn open(below: &Arc<MemoryDevice>, faults: &Faults) -> lanefs::Result<Volume> {
-    Volume::open_device(Box::new(FaultyDevice::new(below.clone(), faults)), Access::Write)
+pub(crate) fn open(below: &Arc<MemoryDevice>, faults: &Faults, fetches: Fetches) -> lanefs::Result<Volume> {
+    Volume::open_device(Box::new(FaultyDevice::new(below.clone(), faults)), fetches.options())
 }
 
 /// A query.
@@ -240,7 +264,7 @@ pub(crate) fn is_device_error(error: &Error, errno: i32, faults: &Faults) -> boo
 
 /// Opens the device without faults.
 pub(crate) fn reopened(below: &Arc<MemoryDevice>) -> Result<Volume, String> {
-    open(below, &Faults::new()).map_err(|e| format!("the healthy device does not open: {e}"))
+    open(below, &Faults::new(), Fetches::Alone).map_err(|e| format!("the healthy device does not open: {e}"))
 }
 
 /// Checks a volume; the error lists the findings.
