@@ -5,6 +5,7 @@
 //! file systems answer and not the kernel; this needs root.
 
 mod bench;
+mod cold;
 mod data;
 mod list;
 mod metadata;
@@ -72,5 +73,6 @@ pub fn run_mount_with(args: &MountArgs, hooks: &MountHooks) -> Result<u8> {
 fn measure(bench: &mut MountBench) -> Result<()> {
     bench.part("metadata", &rows::metadata_names(bench.report.machine.cores), metadata::measure)?;
     bench.part("a large file", &rows::DATA, data::measure)?;
+    bench.part("small files", &[rows::COLD], cold::measure)?;
     bench.part("ls -lR", &[rows::LIST], list::measure)
 }

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `lanefs-bench plot`.
@@ -29,21 +29,44 @@ pub struct PlotArgs {
 /// Draws each report.
 ///
 /// # Errors
-/// [`Error::Host`] for a file; [`Error::Report`] for one that is no report; [`Error::Arguments`] where no row
-/// matches. Pictures of earlier reports are then there.
+/// [`Error::Arguments`] for two reports of one name, before anything is drawn. [`Error::Host`] for a file;
+/// [`Error::Report`] for one that is no report; [`Error::Arguments`] where no row matches. Pictures of
+/// earlier reports are then there.
 pub fn run_plot(args: &PlotArgs) -> Result<()> {
+    let targets = targets(&args.reports, &args.out)?;
     std::fs::create_dir_all(&args.out).map_err(Error::host(format!("{}", args.out.display())))?;
-    for path in &args.reports {
+    for (path, target) in args.reports.iter().zip(targets) {
         let text = std::fs::read_to_string(path).map_err(Error::host(format!("{}", path.display())))?;
         let report = serde_json::from_str(&text)
             .map_err(|error| Error::Report { path: path.clone(), message: error.to_string() })?;
         let picture = draw(&report, args.rows.as_deref())?;
-        let target = args.out.join(path.file_stem().unwrap_or(path.as_os_str())).with_extension("svg");
         std::fs::write(&target, picture).map_err(Error::host(format!("{}", target.display())))?;
         // A closed pipe is no failure.
         let _ = write_name(&target);
     }
     Ok(())
+}
+
+/// Returns the picture's file for each report.
+///
+/// # Errors
+/// [`Error::Arguments`] where two reports have the same: one picture would overwrite the other.
+fn targets(reports: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
+    let mut of = BTreeMap::new();
+    let mut targets = Vec::new();
+    for path in reports {
+        let target = out.join(path.file_stem().unwrap_or(path.as_os_str())).with_extension("svg");
+        if let Some(other) = of.insert(target.clone(), path) {
+            return Err(Error::Arguments(format!(
+                "{} and {} would both be drawn into {}; draw them one by one, each with an --out of its own",
+                other.display(),
+                path.display(),
+                target.display()
+            )));
+        }
+        targets.push(target);
+    }
+    Ok(targets)
 }
 
 fn write_name(target: &Path) -> std::io::Result<()> {

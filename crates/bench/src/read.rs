@@ -4,7 +4,7 @@
 //! each file's length, begin and end are checked.
 
 mod archive;
-mod corpus;
+pub(crate) mod corpus;
 mod readers;
 mod rows;
 

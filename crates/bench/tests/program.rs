@@ -78,6 +78,20 @@ fn a_report_is_drawn_and_another_file_is_refused() {
     assert_eq!((code, output, errors.as_str()), (Some(0), format!("{out}/mount.svg\n"), ""));
     assert!(std::fs::read_to_string(format!("{out}/mount.svg")).unwrap().starts_with("<svg"));
 
+    // Another report of this name, and the same one twice, would leave one picture.
+    let other = dir.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let other = other.join("mount.json");
+    std::fs::write(&other, text).unwrap();
+    let nowhere = format!("{out}/nowhere");
+    for second in [other.to_str().unwrap(), report] {
+        let (code, output, errors) = run(&["plot", report, second, "--out", &nowhere]);
+        assert_eq!((code, output.as_str()), (Some(2), ""), "{errors}");
+        let both = format!("{report} and {second} would both be drawn into {nowhere}/mount.svg");
+        assert!(errors.contains(&both), "{errors}");
+    }
+    assert!(!std::path::Path::new(&nowhere).exists(), "something was drawn");
+
     let (code, _, errors) = run(&["plot", report, "--out", out, "--rows", "x*"]);
     assert_eq!(code, Some(2), "{errors}");
     assert!(errors.contains("matches no row; the rows are: stat"), "{errors}");

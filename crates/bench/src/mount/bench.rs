@@ -2,14 +2,16 @@
 
 use super::served::ServedMount;
 use super::sizes::Sizes;
-use crate::Result;
 use crate::peers::{Host, Medium, SpaceRequest};
 use crate::session::Session;
 use crate::system::Named;
 use crate::values::LANEFS;
+use crate::{Error, Result};
+use lanefs::{CreateOptions, Volume};
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// The benchmark under way.
 pub(super) type MountBench = Session<Settings>;
@@ -78,6 +80,30 @@ impl InMemory {
 }
 
 impl MountBench {
+    /// Returns the directory for volumes on a disk: the given one on ext4, so that both are on the same disk,
+    /// or the one for temporary files.
+    pub(super) fn disk(&self) -> PathBuf {
+        self.peers.ext4.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// Makes a volume of `size` bytes in a file on that disk; it is removed with the returned directory.
+    pub(super) fn volume_on_disk(&self, size: u64) -> Result<(TempDir, PathBuf)> {
+        let folder = self.disk();
+        let temp = tempfile::Builder::new().prefix("lanefs-bench-").tempdir_in(&folder);
+        let temp = temp.map_err(Error::host(folder.display().to_string()))?;
+        let image = temp.path().join("volume.lane");
+        let options = CreateOptions { size, ..CreateOptions::default() };
+        let volume = Volume::create(&image, &options).map_err(Error::volume("making a volume"))?;
+        volume.close().map_err(Error::volume("closing a volume"))?;
+        Ok((temp, image))
+    }
+
+    /// Mounts a passthrough to a directory.
+    pub(super) fn pass_through(&self, below: &Path) -> Result<ServedMount> {
+        let arguments: [OsString; 2] = ["mount-passthrough".into(), below.into()];
+        ServedMount::start(&self.settings.own, &arguments, &self.stop)
+    }
+
     /// Mounts the volume of an image (`mem:SIZE` for one in memory).
     pub(super) fn mount(&self, image: OsString) -> Result<ServedMount> {
         let arguments: [OsString; 3] = ["mount".into(), "--foreground".into(), image];
@@ -93,11 +119,10 @@ impl MountBench {
         if let Some(tmpfs) = hosts.iter().find(|host| host.name() == "tmpfs") {
             // A directory of its own, separate from the rows of tmpfs itself.
             let below = tmpfs.path().join("below");
-            let made = std::fs::create_dir(&below).map_err(crate::Error::host(below.display().to_string()));
-            let arguments: [OsString; 2] = ["mount-passthrough".into(), below.into()];
-            match made.and_then(|()| ServedMount::start(&self.settings.own, &arguments, &self.stop)) {
+            let made = std::fs::create_dir(&below).map_err(Error::host(below.display().to_string()));
+            match made.and_then(|()| self.pass_through(&below)) {
                 Ok(served) => passthrough = Some(served),
-                Err(crate::Error::Stopped) => return Err(crate::Error::Stopped),
+                Err(Error::Stopped) => return Err(Error::Stopped),
                 Err(error) => self.note(format!("passthrough is left out: {error}")),
             }
         }

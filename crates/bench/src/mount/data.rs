@@ -8,11 +8,9 @@ use crate::stop::Stop;
 use crate::system::Named;
 use crate::values::{LANEFS, Values};
 use crate::{Error, Result};
-use lanefs::{CreateOptions, Volume};
 use rustix::fs::{self as sys, Mode, OFlags};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// Bytes of one system call.
 const AT_ONCE: usize = 1 << 20;
@@ -37,14 +35,8 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
 /// volume is mounted anew for reading, so that nothing is cached.
 fn on_disk(bench: &mut MountBench) -> Result<()> {
     let bytes = bench.settings.sizes.large_bytes;
-    let given = bench.peers.ext4.clone();
-    let folder = given.clone().unwrap_or_else(std::env::temp_dir);
-    let temp = tempfile::Builder::new().prefix("lanefs-bench-").tempdir_in(&folder);
-    let temp: TempDir = temp.map_err(Error::host(folder.display().to_string()))?;
-    let image = temp.path().join("volume.lane");
-    let options = CreateOptions { size: bytes + bytes / 4 + (256 << 20), ..CreateOptions::default() };
-    let volume = Volume::create(&image, &options).map_err(Error::volume("making a volume"))?;
-    volume.close().map_err(Error::volume("closing a volume"))?;
+    let folder = bench.disk();
+    let (_temp, image) = bench.volume_on_disk(bytes + bytes / 4 + (256 << 20))?;
     let hosts = if probe(&folder)?.kind == "ext4" {
         vec![Host::in_directory("ext4", &folder)?]
     } else {

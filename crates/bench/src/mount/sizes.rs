@@ -10,6 +10,8 @@ pub struct Sizes {
     pub files: usize,
     /// Bytes of the large file.
     pub large_bytes: u64,
+    /// Small files that are read.
+    pub cold_files: usize,
     /// Directories of the tree that is listed.
     pub listed_directories: usize,
     /// Files in each of them.
@@ -18,11 +20,21 @@ pub struct Sizes {
 
 impl Sizes {
     /// Sizes that the goals apply to.
-    pub const FULL: Sizes =
-        Sizes { files: 4_000, large_bytes: 2 << 30, listed_directories: 100, listed_files: 1_000 };
+    pub const FULL: Sizes = Sizes {
+        files: 4_000,
+        large_bytes: 2 << 30,
+        cold_files: 40_000,
+        listed_directories: 100,
+        listed_files: 1_000,
+    };
     /// Some minutes at most.
-    pub const QUICK: Sizes =
-        Sizes { files: 1_000, large_bytes: 256 << 20, listed_directories: 20, listed_files: 1_000 };
+    pub const QUICK: Sizes = Sizes {
+        files: 1_000,
+        large_bytes: 256 << 20,
+        cold_files: 5_000,
+        listed_directories: 20,
+        listed_files: 1_000,
+    };
 }
 
 /// Lists the numbers of threads on `cores` cores.

@@ -11,10 +11,10 @@ const DEVIATION: f64 = 1.0;
 
 /// Bytes of the smallest file, which has its number at both ends, and of the largest.
 const LEAST: usize = 16;
-pub(super) const MOST: usize = 1 << 20;
+pub(crate) const MOST: usize = 1 << 20;
 
 /// Files of a data set: in directories of classes, with sizes from a log-normal distribution.
-pub(super) struct Corpus {
+pub(crate) struct Corpus {
     directories: Strings,
     paths: Strings,
     sizes: Vec<usize>,
@@ -23,7 +23,7 @@ pub(super) struct Corpus {
 }
 
 impl Corpus {
-    pub(super) fn new(files: usize, directories: usize) -> Self {
+    pub(crate) fn new(files: usize, directories: usize) -> Self {
         let mut rng = StdRng::seed_from_u64(SEED);
         let mut noise = vec![0; 2 * MOST];
         rng.fill_bytes(&mut noise);
@@ -44,29 +44,29 @@ impl Corpus {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sizes.len()
     }
 
     /// Bytes of all files.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.sizes.iter().map(|size| *size as u64).sum()
     }
 
-    pub(super) fn directories(&self) -> &Strings {
+    pub(crate) fn directories(&self) -> &Strings {
         &self.directories
     }
 
-    pub(super) fn paths(&self) -> &Strings {
+    pub(crate) fn paths(&self) -> &Strings {
         &self.paths
     }
 
-    pub(super) fn path(&self, file: usize) -> &CStr {
+    pub(crate) fn path(&self, file: usize) -> &CStr {
         self.paths.get(file)
     }
 
     /// Appends a file's content.
-    pub(super) fn content(&self, file: usize, to: &mut Vec<u8>) {
+    pub(crate) fn content(&self, file: usize, to: &mut Vec<u8>) {
         let (begin, from) = (to.len(), file.wrapping_mul(4099) % MOST);
         to.extend_from_slice(&self.noise[from..from + self.sizes[file]]);
         let stamp = (file as u64).to_le_bytes();
@@ -76,22 +76,22 @@ impl Corpus {
     }
 
     /// True for the content of this file, as far as length, begin and end tell.
-    pub(super) fn is_right(&self, file: usize, content: &[u8]) -> bool {
+    pub(crate) fn is_right(&self, file: usize, content: &[u8]) -> bool {
         let stamp = (file as u64).to_le_bytes();
         content.len() == self.sizes[file] && content.starts_with(&stamp) && content.ends_with(&stamp)
     }
 }
 
 /// Files in the order in which they are read, with their paths in the form that each system takes.
-pub(super) struct Requests {
-    pub(super) files: Vec<usize>,
-    pub(super) strings: Strings,
-    pub(super) set: PathSet,
+pub(crate) struct Requests {
+    pub(crate) files: Vec<usize>,
+    pub(crate) strings: Strings,
+    pub(crate) set: PathSet,
 }
 
 impl Requests {
     /// The first `count` files of a random order.
-    pub(super) fn new(corpus: &Corpus, count: usize) -> Self {
+    pub(crate) fn new(corpus: &Corpus, count: usize) -> Self {
         let mut files = shuffled(corpus.len());
         files.truncate(count);
         let strings = corpus.paths().pick(&files);
@@ -99,7 +99,7 @@ impl Requests {
         Requests { files, strings, set }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.files.len()
     }
 }
