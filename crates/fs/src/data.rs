@@ -17,6 +17,7 @@ use crate::write_plan::WritePlan;
 use lanefs_format::{BLOCK, Code, INODE_CORE, INODE_INLINE, MAX_FILE_SIZE, inode as f};
 use lanefs_store::{Fault, Want};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Size up to which a write that ends inside a block is padded to whole blocks.
 const PADDED: usize = 1 << 20;
@@ -323,9 +324,11 @@ pub(crate) fn fallocate(
                 set_flags(edit, node, 0, INODE_INLINE);
             }
         }
-        Allocate::PunchHole | Allocate::ZeroRange => clear(edit, node, offset, end, mode, plan)?,
+        Allocate::PunchHole | Allocate::ZeroRange => {
+            clear(edit, FileRange { node, bytes: offset..end, plan }, mode == Allocate::ZeroRange)?;
+        }
         Allocate::CollapseRange | Allocate::InsertRange => {
-            shift(edit, node, offset, end, mode == Allocate::InsertRange, plan)?;
+            shift(edit, FileRange { node, bytes: offset..end, plan }, mode == Allocate::InsertRange)?;
         }
     }
     if matches!(mode, Allocate::Extend | Allocate::ZeroRange) && end > size {
@@ -336,18 +339,20 @@ pub(crate) fn fallocate(
     Ok(())
 }
 
-fn clear(
-    edit: &mut Edit<'_>,
-    node: Inode<'_>,
-    offset: u64,
-    end: u64,
-    mode: Allocate,
-    plan: &mut WritePlan<'_>,
-) -> Outcome<()> {
+/// A range of a file, and the change to which its data belong.
+struct FileRange<'r, 'd> {
+    node: Inode<'r>,
+    bytes: Range<u64>,
+    plan: &'r mut WritePlan<'d>,
+}
+
+/// Makes a range read as zeros: as a hole, or as blocks that are allocated.
+fn clear(edit: &mut Edit<'_>, range: FileRange<'_, '_>, allocates: bool) -> Outcome<()> {
+    let FileRange { node, bytes: Range { start: offset, end }, plan } = range;
     let size = node.size();
     if node.is_inline() {
         let room = node.room()? as u64;
-        if end > room && end > size && mode == Allocate::ZeroRange {
+        if end > room && end > size && allocates {
             spill(edit, node, plan)?;
         } else {
             let (from, to) = (offset.min(room), end.min(size).min(room));
@@ -365,7 +370,7 @@ fn clear(
     if first < last {
         map::punch(edit, node, first, last)?;
     }
-    if mode == Allocate::ZeroRange {
+    if allocates {
         let from = offset / BLOCK;
         map::allocate(edit, node, from, end.div_ceil(BLOCK) - from, true)?;
     }
@@ -419,14 +424,8 @@ pub(crate) fn extents(core: &Core, node: Inode<'_>) -> Outcome<Vec<FileExtent>> 
 
 /// Removes a range from a file, or inserts one that reads as zeros. Both ends of the range are those of
 /// blocks.
-fn shift(
-    edit: &mut Edit<'_>,
-    node: Inode<'_>,
-    offset: u64,
-    end: u64,
-    inserts: bool,
-    plan: &mut WritePlan<'_>,
-) -> Outcome<()> {
+fn shift(edit: &mut Edit<'_>, range: FileRange<'_, '_>, inserts: bool) -> Outcome<()> {
+    let FileRange { node, bytes: Range { start: offset, end }, plan } = range;
     let size = node.size();
     let is_inside = if inserts { offset < size } else { end < size };
     if !offset.is_multiple_of(BLOCK) || !end.is_multiple_of(BLOCK) || !is_inside {
