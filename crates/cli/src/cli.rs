@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::image::{self, Image};
+use crate::publication::StoreArgs;
 use clap::{Args, Parser, Subcommand};
 use std::io::Read;
 
@@ -14,10 +15,10 @@ use std::io::Read;
 ///
 /// A LaneFS volume lives in one file, raw device or block of memory. These commands create, fill, inspect and
 /// check it without root and without mounting; `lanefs mount` makes it a directory for all programs. IMAGE is
-/// always the volume's file or device; `mem:SIZE` is a new volume in memory that lasts for one command (most
-/// useful with `shell`). Paths inside a volume start at its root directory, with or without a leading slash.
-/// They consist of any bytes but NUL; on a terminal and in tab-separated output control characters and
-/// invalid UTF-8 appear as \xNN and a backslash as \\.
+/// always the volume's file or device, or the URL of a publication; `mem:SIZE` is a new volume in memory that
+/// lasts for one command (most useful with `shell`). Paths inside a volume start at its root directory, with
+/// or without a leading slash. They consist of any bytes but NUL; on a terminal and in tab-separated output
+/// control characters and invalid UTF-8 appear as \xNN and a backslash as \\.
 #[derive(Debug, Parser)]
 #[command(
     name = "lanefs",
@@ -35,6 +36,9 @@ pub struct Cli {
     /// Memory for the paths of directories that lookups remember; 0 for none [default: 64M]
     #[arg(long, global = true, value_name = "SIZE", value_parser = crate::size::parse_size)]
     pub directory_table: Option<u64>,
+    /// Options for publications.
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// The command.
     #[command(subcommand)]
     pub command: Program,
@@ -61,8 +65,7 @@ fn after_help() -> String {
 #[derive(Debug, Args)]
 #[allow(missing_docs, reason = "see above")]
 pub struct OnImage<A: Args> {
-    /// Volume: a file, a raw device, or mem:SIZE for a new one in memory
-    #[arg(value_name = "IMAGE", value_parser = image::parser())]
+    #[arg(value_name = "IMAGE", value_parser = image::parser(), help = image::HELP)]
     pub image: Image,
     /// The command's own arguments.
     #[command(flatten)]
@@ -147,6 +150,7 @@ pub enum Program {
     Mount(mount::Mount),
     Umount(umount::Umount),
     Top(top::Top),
+    Publish(publish::Publish),
     Shell(shell::Shell),
     Demo(demo::Demo),
     Gpu(gpu::GpuArgs),

@@ -1,12 +1,15 @@
-//! The image of a volume: the IMAGE argument, opening and closing.
+//! The image of a volume: the IMAGE argument, opening and closing. A publication is an image that is read.
 
-use crate::failure::{self, Failure, exit_code};
+use crate::failure::{self, Failure, Outcome, exit_code};
+use crate::publication::{self, LocationParser, Reading, Tell};
 use crate::{bytes, console, exit, size};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
-use std::ffi::OsString;
+use lanefs_publish::Location;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The IMAGE of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,10 +18,16 @@ pub enum Image {
     Memory(u64),
     /// A file or a raw device.
     Path(PathBuf),
+    /// A version on a store, for reading.
+    Publication(Location),
 }
 
+/// Help for an IMAGE that is read.
+pub const HELP: &str =
+    "Volume: a file, a raw device, the URL of a publication, or mem:SIZE for a new one in memory";
+
 impl Image {
-    /// Parses an argument. A file whose name begins with `mem:` is given as `./mem:...`.
+    /// Parses an argument that is no URL. A file whose name begins with `mem:` is given as `./mem:...`.
     ///
     /// # Errors
     /// The text after `mem:` is not a size.
@@ -35,6 +44,7 @@ impl Image {
         match self {
             Image::Memory(bytes) => format!("mem:{bytes}").into_bytes(),
             Image::Path(path) => bytes::of_path(path).to_vec(),
+            Image::Publication(location) => location.to_string().into_bytes(),
         }
     }
 
@@ -47,21 +57,62 @@ impl Image {
         }
     }
 
+    /// The access that a session gets which would write if it could.
+    pub fn best_access(&self) -> Access {
+        if self.is_publication() { Access::Read } else { Access::Write }
+    }
+
+    /// True for a publication.
+    pub fn is_publication(&self) -> bool {
+        matches!(self, Image::Publication(_))
+    }
+
+    /// Refuses to change a publication.
+    ///
+    /// # Errors
+    /// Names the image, with advice.
+    pub fn check_changes(&self) -> Outcome {
+        if !self.is_publication() {
+            return Ok(());
+        }
+        let advice = "change the volume that it is made from, and `lanefs publish` that again";
+        Err(Failure::usage(self.name(), "a publication cannot be changed", advice))
+    }
+
     /// Opens the volume, or creates the one in memory.
     ///
     /// # Errors
     /// Names the image, with advice.
     pub fn open(&self, access: Access) -> Result<Volume, Failure> {
-        match self {
+        Ok(self.open_telling(access, Tell::User)?.0)
+    }
+
+    /// [`Image::open`] with a place for messages on reads of a store that fail, and with the counts of a
+    /// publication.
+    ///
+    /// # Errors
+    /// As [`Image::open`].
+    pub fn open_telling(
+        &self,
+        access: Access,
+        tell: Tell,
+    ) -> Result<(Volume, Option<Arc<Reading>>), Failure> {
+        let (cache, directory_table) = (cache(), directory_table());
+        let options = OpenOptions { access, cache, directory_table, ..OpenOptions::default() };
+        let volume = match self {
             Image::Memory(size) => {
                 Volume::create_memory(&CreateOptions { size: *size, ..CreateOptions::default() })
             }
-            Image::Path(path) => {
-                let (cache, directory_table) = (cache(), directory_table());
-                Volume::open(path, OpenOptions { access, cache, directory_table, ..OpenOptions::default() })
+            Image::Path(path) => Volume::open(path, options),
+            Image::Publication(location) => {
+                if access != Access::Read {
+                    self.check_changes()?;
+                }
+                let (volume, reading) = publication::open(location, options, tell)?;
+                return Ok((volume, Some(reading)));
             }
-        }
-        .map_err(|error| self.failure(&error))
+        };
+        Ok((volume.map_err(|error| self.failure(&error))?, None))
     }
 
     /// Warns of a volume that is open for reading without its journal.
@@ -129,9 +180,27 @@ pub fn directory_table() -> Option<u64> {
 }
 
 /// The clap parser of an IMAGE argument.
-pub fn parser() -> impl clap::builder::TypedValueParser<Value = Image> {
-    use clap::builder::{OsStringValueParser, TypedValueParser};
-    OsStringValueParser::new().try_map(Image::parse)
+pub fn parser() -> impl TypedValueParser<Value = Image> {
+    ImageParser
+}
+
+#[derive(Clone)]
+struct ImageParser;
+
+impl TypedValueParser for ImageParser {
+    type Value = Image;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Image, clap::Error> {
+        match Location::is_url(bytes::of(value)) {
+            true => LocationParser.parse_ref(command, arg, value).map(Image::Publication),
+            false => OsStringValueParser::new().try_map(Image::parse).parse_ref(command, arg, value),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod mount_helper;
 pub mod mounted;
 pub mod output_file;
 pub mod progress;
+pub mod publication;
 pub mod run;
 pub mod set_attributes;
 pub mod size;

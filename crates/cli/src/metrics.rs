@@ -1,18 +1,21 @@
 //! Counters of a mounted volume in the text format of Prometheus: writing and parsing.
 
+use crate::publication::StoreCounts;
 use lanefs::Volume;
 use lanefs_fuse::{BUCKETS, Statistics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// All counters, in the format of <https://prometheus.io/docs/instrumenting/exposition_formats/>.
-pub fn text(volume: &Volume, counters: &Statistics) -> String {
+/// `store` has those of the store of a publication.
+pub fn text(volume: &Volume, counters: &Statistics, store: Option<StoreCounts>) -> String {
     let mut out = String::new();
     push_operations(&mut out, counters);
     push_cache(&mut out, volume);
     push_directory_table(&mut out, volume);
     push_space(&mut out, volume);
     push_state(&mut out, volume);
+    store.into_iter().for_each(|store| push_store(&mut out, &store));
     out
 }
 
@@ -112,6 +115,21 @@ fn push_state(out: &mut String, volume: &Volume) {
     one(out, "damaged", "gauge", help, u64::from(volume.superblock().errors));
 }
 
+/// The store of a publication.
+fn push_store(out: &mut String, store: &StoreCounts) {
+    let StoreCounts { counts, failures, fails } = *store;
+    let (counter, gauge) = ("counter", "gauge");
+    for (name, kind, help, value) in [
+        ("store_requests_total", counter, "Requests that the store answered.", counts.requests),
+        ("store_bytes_total", counter, "Bytes that the store gave.", counts.bytes),
+        ("store_cached_pieces_total", counter, "Pieces that came from the local cache.", counts.cached),
+        ("store_failures_total", counter, "Reads that failed, because of the store.", failures),
+        ("store_fails", gauge, "1 where the last read of the store failed.", u64::from(fails)),
+    ] {
+        one(out, name, kind, help, value);
+    }
+}
+
 fn head(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
@@ -183,10 +201,12 @@ mod tests {
     #[test]
     fn what_is_written_is_understood_again() {
         let volume = Volume::create_memory(&CreateOptions::default()).expect("a volume");
-        let text = text(&volume, &Statistics::default());
+        let store = StoreCounts { failures: 7, fails: true, ..StoreCounts::default() };
+        let text = text(&volume, &Statistics::default(), Some(store));
         let values = Values::parse(&text);
         assert!(values.get("lanefs_size_bytes") > values.get("lanefs_free_bytes"));
         assert!(values.operations().count() > 20);
+        assert_eq!((values.get("lanefs_store_failures_total"), values.get("lanefs_store_fails")), (7.0, 1.0));
         assert!(values.operations().all(|(_, count, seconds, errors)| count + seconds + errors == 0.0));
         // Each name has its type in the line above its first value.
         for line in text.lines().filter(|line| line.starts_with("# TYPE")) {

@@ -26,6 +26,7 @@ pub fn main() -> ExitCode {
             }
             cli.cache.into_iter().for_each(crate::image::set_cache);
             cli.directory_table.into_iter().for_each(crate::image::set_directory_table);
+            cli.store.set();
             execute(cli.command)
         }
         Err(error) => {
@@ -65,8 +66,10 @@ fn execute(command: Program) -> u8 {
                 Err(Failure::new(exit::IMAGE, shell.image.name(), "is mounted", advice))
             };
             let execute = |context: &mut Context<'_>| shell.execute::<VolumeCommand>(context);
-            on_volume(&shell.image, access(!shell.read_only), execute, refuse)
+            let access = if shell.read_only { Access::Read } else { shell.image.best_access() };
+            on_volume(&shell.image, access, execute, refuse)
         }
+        Program::Publish(publish) => exit_code(publish.execute().map(|()| exit::OK)),
         Program::Mount(mount) => exit_code(mount.execute(on_mounted)),
         Program::Umount(umount) => exit_code(umount.execute().map(|()| exit::OK)),
         Program::Top(top) => exit_code(top.execute()),
@@ -122,6 +125,11 @@ fn on_mounted(image: &Image, volume: &Volume, words: &[OsString]) -> u8 {
     };
     if matches!(command, VolumeCommand::Fsck(_) | VolumeCommand::Grow(_) | VolumeCommand::Tune(_)) {
         return exit_code(Err(mounted::in_use(image)));
+    }
+    if command.changes()
+        && let Err(failure) = image.check_changes()
+    {
+        return exit_code(Err(failure));
     }
     if command.on_host().is_some() {
         let advice = "the client executes it";

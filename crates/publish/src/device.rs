@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// Windows whose pieces are in memory at the same time for one call: 64 MiB.
 const WINDOWS: usize = 256;
 
-/// Function that learns of reads that failed.
-pub type OnFailure = Arc<dyn Fn(&Error) + Send + Sync>;
+/// Function that learns of each read that failed, with the requests until then.
+pub type OnFailure = Arc<dyn Fn(&Error, Counts) + Send + Sync>;
 
 /// The bytes of a version. Blocks that are not published read as zeros. The device cannot be written.
 pub struct PublicationDevice {
@@ -86,7 +86,7 @@ impl PublicationDevice {
 
     fn report(&self, error: Error) -> io::Error {
         if let Some(tell) = &self.on_failure {
-            tell(&error);
+            tell(&error, self.counts());
         }
         io::Error::other(error)
     }
@@ -154,7 +154,8 @@ impl Device for PublicationDevice {
             Some(cache) => format!("cache in {}", cache.path().display()),
             None => "no cache".into(),
         };
-        format!("publication at {}, {cache}", self.fetcher.objects.store.name())
+        let (name, version) = (self.fetcher.objects.store.name(), self.manifest.version);
+        format!("publication {name}, version {version}, {cache}")
     }
 
     fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()> {

@@ -12,6 +12,15 @@ pub enum StoreError {
     /// The object is not the one that the condition of the request names.
     #[error("the object has changed")]
     Changed,
+    /// There is no such store.
+    #[error("{0}")]
+    NoStore(String),
+    /// The store does not let this user do that.
+    #[error("{0}")]
+    Denied(String),
+    /// The store has no room.
+    #[error("{0}")]
+    Full(String),
     /// The store cannot do that.
     #[error("{0}")]
     Unsupported(String),
@@ -25,7 +34,7 @@ pub enum StoreError {
 #[non_exhaustive]
 pub enum Error {
     /// A URL that names no publication.
-    #[error("{0}")]
+    #[error("URL: {0}")]
     Url(String),
     /// A request to the store failed.
     #[error("{object}{}: {source}", .offset.map(|at| format!(" at byte {at}")).unwrap_or_default())]

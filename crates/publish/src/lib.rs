@@ -36,7 +36,7 @@
 //! | vocabulary | `layout`: every structure; `words`: parsing; `hash`, `error`, `lru`, `threads` |
 //! | structures | `packs`: references; `piece`, `page`, `root`, `pack` |
 //! | outside | `store`, `cache` |
-//! | reading | `objects`, `fetch`, `manifest`, `device`, `publication` |
+//! | reading | `objects`, `fetch`, `manifest`, `device`, `publication`, `location` |
 //! | writing | `publish` |
 //!
 //! # Invariants
@@ -53,6 +53,7 @@ mod error;
 mod fetch;
 mod hash;
 mod layout;
+mod location;
 mod lru;
 mod manifest;
 #[cfg(test)]
@@ -75,6 +76,7 @@ pub use error::{Error, Result, StoreError};
 pub use fetch::Counts;
 pub use hash::Hash;
 pub use layout::{STRUCTURES, VERSION};
+pub use location::Location;
 pub use publication::{Publication, ReadOptions, Reference};
 pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, publish, uuid_text};
 pub use root::{Facts, Tag};

@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::device::{OnFailure, PublicationDevice};
 use crate::error::{Error, Result};
-use crate::fetch::Fetcher;
+use crate::fetch::{Counts, Fetcher};
 use crate::hash::Hash;
 use crate::layout::{MAX_ROOT, tag};
 use crate::manifest::Manifest;
@@ -124,6 +124,11 @@ impl Publication {
     /// Returns the facts that the root states.
     pub fn facts(&self) -> Facts {
         self.manifest.root.facts
+    }
+
+    /// Returns counts of the requests to the store.
+    pub fn counts(&self) -> Counts {
+        self.fetcher.counts()
     }
 
     /// Returns the bytes of the version as a device.

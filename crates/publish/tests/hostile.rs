@@ -115,7 +115,7 @@ fn an_error_names_object_and_offset() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
     let on_failure: lanefs_publish::OnFailure =
-        Arc::new(move |error| tell.lock().unwrap().push(error.to_string()));
+        Arc::new(move |error, _| tell.lock().unwrap().push(error.to_string()));
     let options = ReadOptions { on_failure: Some(on_failure), ..forgetful() };
     let publication = open_with(store.clone(), &options).unwrap();
     // The page is known, and the piece is not.

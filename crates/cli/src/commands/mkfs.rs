@@ -8,7 +8,7 @@ use crate::image::{self, Image};
 use crate::{bytes, size};
 use clap::Args;
 use lanefs::format::{MAX_VOLUME, MIN_VOLUME};
-use lanefs::{CreateOptions, InodeSize, Volume};
+use lanefs::{Code, CreateOptions, InodeSize, Volume};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -53,6 +53,7 @@ impl Mkfs {
     /// # Errors
     /// The size is missing or impossible, IMAGE exists, or the host fails.
     pub fn execute(&self) -> Outcome {
+        self.image.check_changes()?;
         let options = CreateOptions {
             size: self.volume_bytes()?,
             inode_size: if self.inode_size == "128" { InodeSize::B128 } else { InodeSize::B256 },
@@ -65,6 +66,7 @@ impl Mkfs {
         let volume = match &self.image {
             Image::Memory(_) => Volume::create_memory(&options),
             Image::Path(path) => Volume::create(path, &options),
+            Image::Publication(_) => Err(Code::ReadOnly.into()),
         }
         .map_err(|error| self.image.failure(&error))?;
         let superblock = volume.superblock();
@@ -85,6 +87,7 @@ impl Mkfs {
             (Image::Memory(size), _) => *size,
             (_, Some(size)) => size,
             (Image::Path(path), None) => device_bytes(path)?,
+            (Image::Publication(_), None) => 0,
         };
         let (problem, advice) = match size {
             MIN_VOLUME..=MAX_VOLUME => return Ok(size),

@@ -24,6 +24,7 @@ pub mod mkdir;
 pub mod mkfs;
 pub mod mount;
 pub mod mv;
+pub mod publish;
 pub mod rm;
 pub mod rmdir;
 pub mod scrub;

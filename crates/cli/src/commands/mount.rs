@@ -30,8 +30,7 @@ use std::path::PathBuf;
 In /etc/fstab, once /sbin/mount.fuse.lanefs is a link to this program:
   /var/v.lane  /mnt  fuse.lanefs  defaults,nofail  0  0")]
 pub struct Mount {
-    /// Volume: a file, a raw device, or mem:SIZE for a new one in memory
-    #[arg(value_name = "IMAGE", value_parser = image::parser())]
+    #[arg(value_name = "IMAGE", value_parser = image::parser(), help = image::HELP)]
     image: Image,
     /// Directory to mount on
     #[arg(value_name = "DIR")]

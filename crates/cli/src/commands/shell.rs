@@ -38,8 +38,8 @@ names as they are printed. A # at the start of a word begins a comment.
 
 The exit code is the worst of all commands, or the number given to `exit`.")]
 pub struct Shell {
-    /// Volume: a file, a raw device, or mem:SIZE for a new one in memory
-    #[arg(value_name = "IMAGE", value_parser = image::parser())]
+    /// The volume.
+    #[arg(value_name = "IMAGE", value_parser = image::parser(), help = image::HELP)]
     pub image: Image,
     /// Open the volume for reading only
     #[arg(long, short)]
@@ -185,7 +185,12 @@ fn execute_line<C: Command + Subcommand>(context: &mut Context<'_>, line: &[u8])
 
 fn execute_command<C: Command + Subcommand>(context: &mut Context<'_>, command: LineCommand<C>) -> Outcome {
     match command {
-        LineCommand::Volume(command) => command.execute(context),
+        LineCommand::Volume(command) => {
+            if command.changes() {
+                context.image.check_changes()?;
+            }
+            command.execute(context)
+        }
         LineCommand::Cd { dir } => change_directory(context, dir.as_deref().map_or(b"/", bytes::of)),
         LineCommand::Pwd => {
             let mut text = Vec::new();

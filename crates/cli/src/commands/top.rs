@@ -113,8 +113,9 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
         0.0 => String::new(),
         blocks => format!("{blocks:.0} blocks of file data are WRONG: run `lanefs scrub` to see the files\n"),
     };
+    let store = store(now, change, seconds);
     format!(
-        "{}: {}B, {}B free, {:.0} inodes; {}B in memory; {:.0} directories known\n{damage}{wrong}\
+        "{}: {}B, {}B free, {:.0} inodes; {}B in memory; {:.0} directories known\n{damage}{wrong}{store}\
          requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s with {:.0} neighbours/s; commits {:.1}/s; \
          written: data {}B/s, journal {}B/s\n\n{}",
         escape(bytes::of_path(dir)),
@@ -132,6 +133,28 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
         speed("lanefs_data_bytes_total"),
         speed("lanefs_journal_bytes_total"),
         requests.text,
+    )
+}
+
+/// The line on the store of a publication; empty for another volume.
+fn store(now: &Values, change: &Values, seconds: f64) -> String {
+    let rate = |name: &str| change.get(name) / seconds;
+    let failures = now.get("lanefs_store_failures_total");
+    if now.get("lanefs_store_requests_total") + now.get("lanefs_store_cached_pieces_total") + failures == 0.0
+    {
+        return String::new();
+    }
+    let fails = match now.get("lanefs_store_fails") > 0.0 {
+        true => format!(
+            "the store FAILS ({failures:.0} reads so far): cached pieces are served; the log has the reasons\n"
+        ),
+        false => String::new(),
+    };
+    format!(
+        "{fails}store: requests {:.0}/s, {}B/s; cached pieces {:.0}/s\n",
+        rate("lanefs_store_requests_total"),
+        size::human(rate("lanefs_store_bytes_total") as u64),
+        rate("lanefs_store_cached_pieces_total"),
     )
 }
 

@@ -73,7 +73,8 @@ impl Ran {
 /// A command of the program, ready to run.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lanefs"));
-    command.env("COLUMNS", "100").env_remove("XDG_STATE_HOME");
+    let cache = env!("CARGO_TARGET_TMPDIR");
+    command.env("COLUMNS", "100").env("XDG_CACHE_HOME", cache).env_remove("XDG_STATE_HOME");
     command
 }
 

@@ -10,6 +10,7 @@ mod lookup;
 mod mount;
 mod mounted;
 mod mounted_caches;
+mod publish;
 mod raw;
 mod security;
 mod shell;

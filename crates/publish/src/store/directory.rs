@@ -7,18 +7,23 @@
 use super::{Listed, Stamp, Store};
 use crate::error::StoreError;
 use crate::hash::Hash;
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+use rustix::fs::{Access, AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// File whose lock excludes other replacements in a folder.
 const LOCK: &str = ".lock";
+
+/// Characters that a path in a URL does not have as they are.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?');
 
 /// Number of the temporary files of this process so far.
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
@@ -38,9 +43,15 @@ impl From<Errno> for StoreError {
 
 impl From<std::io::Error> for StoreError {
     fn from(error: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let text = error.to_string();
+        // Without the number that Rust appends.
+        let text = text.split(" (os error").next().unwrap_or_default().to_owned();
         match error.kind() {
-            std::io::ErrorKind::NotFound => StoreError::Missing,
-            _ => StoreError::Failed(error.to_string()),
+            ErrorKind::NotFound => StoreError::Missing,
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StoreError::Denied(text),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full(text),
+            _ => StoreError::Failed(text),
         }
     }
 }
@@ -49,6 +60,25 @@ impl Directory {
     /// Uses a directory, which the first write makes where it is missing.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Directory { path: path.into() }
+    }
+
+    /// Checks that the directory is there, or that it can be written or made.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStore`] without the directory (for writing: the one above it); the host's.
+    pub fn check(&self, writes: bool) -> Outcome<()> {
+        let no_directory = |path: &Path| StoreError::NoStore(format!("no directory {}", path.display()));
+        let parent = self.path.parent().filter(|_| writes && !self.path.exists());
+        let path = parent.unwrap_or(&self.path);
+        let is_directory = match path.metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            metadata => metadata?.is_dir(),
+        };
+        if !is_directory {
+            return Err(no_directory(path));
+        }
+        let access = if writes { Access::WRITE_OK | Access::EXEC_OK } else { Access::EXEC_OK };
+        Ok(rustix::fs::access(path, access)?)
     }
 
     fn folder(&self, folder: &str) -> Outcome<OwnedFd> {
@@ -74,6 +104,11 @@ impl Directory {
         let (folder, name) = split(object)?;
         open(&self.folder(folder)?, name)
     }
+}
+
+/// The URL of a directory.
+pub(crate) fn url_of(directory: &Path) -> String {
+    format!("file://{}", percent_encode(directory.as_os_str().as_bytes(), ENCODED))
 }
 
 fn open(folder: &OwnedFd, name: &str) -> Outcome<File> {
@@ -122,7 +157,7 @@ fn read_all(mut file: File, most: u64) -> Outcome<(Vec<u8>, Stamp)> {
 
 impl Store for Directory {
     fn name(&self) -> String {
-        format!("file://{}", self.path.display())
+        url_of(&self.path)
     }
 
     fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
@@ -181,5 +216,33 @@ impl Store for Directory {
             }
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_host_keep_their_meaning() {
+        let error = |errno: Errno| StoreError::from(errno);
+        assert!(matches!(error(Errno::NOENT), StoreError::Missing));
+        assert!(matches!(error(Errno::NOSPC), StoreError::Full(why) if why == "No space left on device"));
+        assert!(matches!(error(Errno::DQUOT), StoreError::Full(_)));
+        assert!(matches!(error(Errno::ACCESS), StoreError::Denied(_)));
+        assert!(matches!(error(Errno::ROFS), StoreError::Denied(_)));
+        assert!(matches!(error(Errno::IO), StoreError::Failed(_)));
+    }
+
+    #[test]
+    fn a_directory_is_there_or_can_be_made() {
+        let home = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| Directory::new(home.path().join(name));
+        assert!(at("").check(false).is_ok() && at("new").check(true).is_ok());
+        std::fs::write(home.path().join("file"), "").expect("a file");
+        for (name, writes) in [("new", false), ("new/deeper", true), ("file", true), ("file/a", false)] {
+            let refused = at(name).check(writes);
+            assert!(matches!(refused, Err(StoreError::NoStore(_) | StoreError::Failed(_))), "{name}");
+        }
     }
 }

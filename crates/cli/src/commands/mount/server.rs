@@ -5,6 +5,7 @@ use crate::escape::escape;
 use crate::failure::Failure;
 use crate::image::Image;
 use crate::mounted::{image_mount_failure, mount_failure};
+use crate::publication::{self, Reading, Tell};
 use crate::{bytes, exit, image, interrupt, metrics, size};
 use lanefs::{Access, Caller, SetAttr, Volume};
 use lanefs_fuse::daemon::{self, Started};
@@ -42,13 +43,18 @@ impl MountRequest {
         let image = match &self.image {
             Image::Memory(bytes) => OsString::from(format!("mem:{bytes}")),
             Image::Path(path) => path.clone().into(),
+            Image::Publication(location) => OsString::from(location.to_string()),
         };
         let mut options = self.options.clone();
         options.cache = options.cache.or_else(|| image::cache().map(|bytes| bytes.to_string()));
         let arguments = ["mount", "--background", "-o", &options.list(), "--"].map(OsString::from);
         let table =
             image::directory_table().map(|bytes| OsString::from(format!("--directory-table={bytes}")));
-        let arguments = table.into_iter().chain(arguments).chain([image, self.dir.clone().into()]);
+        let arguments = table
+            .into_iter()
+            .chain(publication::arguments())
+            .chain(arguments)
+            .chain([image, self.dir.clone().into()]);
         let started = daemon::start(arguments);
         match started.map_err(|error| Failure::host(Path::new("starting a process"), &error))? {
             Started::Failed(code) => Ok(code),
@@ -107,6 +113,7 @@ impl MountRequest {
 
     fn mount(&self, runner: CommandLineRunner) -> Result<Mount, Failure> {
         let mut options = self.options.clone();
+        options.read_only |= self.image.is_publication();
         if let Some(cache) = &options.cache {
             let bytes = size::parse_size(cache).map_err(|why| Failure::usage("cache", &why, ""))?;
             image::set_cache(bytes);
@@ -114,11 +121,11 @@ impl MountRequest {
         options.source = self.source();
         // The directory is checked first: opening the image takes longer.
         lanefs_fuse::directory(&self.dir).map_err(|error| mount_failure(&error))?;
-        let volume = self.open()?;
+        let (volume, reading) = self.open(options.read_only)?;
         let mut mount = Mount::start(volume, &self.dir, &options)
             .map_err(|error| image_mount_failure(&self.image, &error))?;
-        if let Err(error) = mount.serve_commands(Arc::new(MountService { image: self.image.clone(), runner }))
-        {
+        let service = MountService { image: self.image.clone(), runner, reading };
+        if let Err(error) = mount.serve_commands(Arc::new(service)) {
             log::warn!("commands on the mounted volume are not possible: {error}");
         }
         Ok(mount)
@@ -129,12 +136,13 @@ impl MountRequest {
         match &self.image {
             Image::Memory(_) => PathBuf::from(String::from_utf8_lossy(&self.image.name()).into_owned()),
             Image::Path(path) => std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()),
+            Image::Publication(location) => location.to_string().into(),
         }
     }
 
-    fn open(&self) -> Result<Volume, Failure> {
-        let access = if self.options.read_only { Access::Read } else { Access::Write };
-        let volume = self.image.open(access)?;
+    fn open(&self, read_only: bool) -> Result<(Volume, Option<Arc<Reading>>), Failure> {
+        let access = if read_only { Access::Read } else { Access::Write };
+        let (volume, reading) = self.image.open_telling(access, Tell::Log)?;
         self.image.warn_of_damage(&volume);
         if let Image::Memory(_) = self.image {
             // The user who mounts a fresh volume owns its root.
@@ -143,7 +151,7 @@ impl MountRequest {
             let owned = volume.setattr(&Caller::OWNER, volume.root(), &set);
             owned.map_err(|error| self.image.failure(&error))?;
         }
-        Ok(volume)
+        Ok((volume, reading))
     }
 }
 
@@ -172,6 +180,8 @@ fn abort_on_panic() {
 struct MountService {
     image: Image,
     runner: CommandLineRunner,
+    /// Counts of the store of a publication.
+    reading: Option<Arc<Reading>>,
 }
 
 impl Service for MountService {
@@ -181,6 +191,6 @@ impl Service for MountService {
     }
 
     fn statistics(&self, volume: &Volume, counters: &Statistics) -> String {
-        metrics::text(volume, counters)
+        metrics::text(volume, counters, self.reading.as_deref().map(Reading::counts))
     }
 }

@@ -1,0 +1,144 @@
+//! `lanefs publish`.
+
+use crate::failure::{Failure, Outcome};
+use crate::image::{self, Image};
+use crate::progress::Progress;
+use crate::publication::{self, LocationParser};
+use crate::size::human;
+use crate::{console, interrupt, mounted};
+use clap::Args;
+use lanefs::{Access, Volume};
+use lanefs_publish::{DEFAULT_LEVEL, Error, Location, PublishOptions, PublishReport, Reference, publish};
+use std::cell::RefCell;
+use std::io::Write;
+
+/// Levels of zstd.
+const LEVELS: std::ops::RangeInclusive<i64> = 1..=19;
+
+/// Publish a volume to a store, from which others read it
+///
+/// Writes the volume as a new version to the store at URL, and moves the tag to it (behind #; `latest` by
+/// default). Blocks that the store has already are not written again. A directory that is missing is made.
+/// The volume must not be mounted for writing. Ctrl-C leaves the tag on the version that it had; publishing
+/// again goes on where it stopped. Commands that read a volume take URL in place of IMAGE.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lanefs publish photos.lane file:///srv/photos
+  lanefs publish photos.lane file:///srv/photos#draft --dry-run
+  lanefs ls file:///srv/photos#draft /
+  lanefs mount file:///srv/photos /mnt")]
+pub struct Publish {
+    /// Volume: a file or a raw device; or the URL of a publication, to publish it elsewhere
+    #[arg(value_name = "IMAGE", value_parser = image::parser())]
+    image: Image,
+    /// The store, and a tag: file:///DIRECTORY[#TAG]
+    #[arg(value_name = "URL", value_parser = LocationParser)]
+    to: Location,
+    /// Level of compression
+    #[arg(long, value_name = "LEVEL", default_value_t = DEFAULT_LEVEL, value_parser = clap::value_parser!(i32).range(LEVELS))]
+    level: i32,
+    /// Write nothing, and tell what would be written
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Publish {
+    /// Publishes the volume.
+    ///
+    /// # Errors
+    /// The volume is in use; the store's; another publisher was faster.
+    pub fn execute(&self) -> Outcome {
+        let Reference::Tag(tag) = self.to.reference() else {
+            let advice = "name a tag behind #, as in #latest";
+            return Err(Failure::usage(self.to.to_string(), "a version does not change", advice));
+        };
+        if let Image::Memory(_) = self.image {
+            let advice = "name a file or a raw device";
+            return Err(Failure::usage(self.image.name(), "a new volume has nothing to publish", advice));
+        }
+        let store = publication::store(&self.to, true)?;
+        let volume = self.open()?;
+        let options = PublishOptions { level: self.level, dry_run: self.dry_run, ..Default::default() };
+        let progress = RefCell::new(Progress::new("publishing"));
+        let update = |done, all| {
+            progress.borrow_mut().set(done, all);
+            !interrupt::raised()
+        };
+        let report = publish(&volume, store, tag, &options, &update);
+        drop(progress);
+        let report = report.map_err(|error| self.failure(&error))?;
+        self.print(&report)
+    }
+
+    fn open(&self) -> Result<Volume, Failure> {
+        let volume = match self.image.open(Access::Read) {
+            Err(_) if mounted::is_mounted(&self.image) => return Err(mounted::in_use(&self.image)),
+            volume => volume?,
+        };
+        self.image.warn_of_damage(&volume);
+        Ok(volume)
+    }
+
+    fn failure(&self, error: &Error) -> Failure {
+        match error {
+            Error::Volume(error) => self.image.failure(error),
+            Error::Interrupted => {
+                if !self.dry_run {
+                    console::say("interrupted; the tag is as it was, and publishing again goes on from here");
+                }
+                Failure::Interrupted
+            }
+            error => publication::failure(error),
+        }
+    }
+
+    fn print(&self, report: &PublishReport) -> Outcome {
+        let mut out = console::output();
+        if self.json {
+            return Ok(writeln!(out, "{}", self.as_json(report))?);
+        }
+        let PublishReport { version, new_pieces, kept_pieces, written_bytes, found_bytes, .. } = report;
+        let done = match (report.previous == Some(*version), self.dry_run) {
+            (true, _) => "is there already",
+            (false, true) => "would be published",
+            (false, false) => "published",
+        };
+        let would = if self.dry_run { "would be " } else { "" };
+        writeln!(out, "{}: version {version} {done}", self.to)?;
+        writeln!(
+            out,
+            "{would}written: {} ({written_bytes} bytes), with {new_pieces} new pieces; {kept_pieces} pieces were there",
+            human(*written_bytes)
+        )?;
+        if *found_bytes > 0 {
+            writeln!(
+                out,
+                "{} ({found_bytes} bytes) of an interrupted upload were there",
+                human(*found_bytes)
+            )?;
+        }
+        Ok(())
+    }
+
+    fn as_json(&self, report: &PublishReport) -> serde_json::Value {
+        let facts = &report.facts;
+        serde_json::json!({
+            "url": self.to.to_string(),
+            "version": report.version.to_string(),
+            "previous": report.previous.map(|version| version.to_string()),
+            "dry_run": self.dry_run,
+            "uuid": lanefs_publish::uuid_text(&facts.uuid),
+            "bytes": facts.volume_bytes,
+            "blocks": facts.blocks,
+            "metadata_bytes": facts.metadata_bytes,
+            "data_bytes": facts.data_bytes,
+            "new_pieces": report.new_pieces,
+            "kept_pieces": report.kept_pieces,
+            "written_bytes": report.written_bytes,
+            "found_bytes": report.found_bytes,
+        })
+    }
+}

@@ -1,0 +1,265 @@
+//! Publications as images: the options for stores, opening for reading, failures.
+
+use crate::escape::escape;
+use crate::failure::Failure;
+use crate::{bytes, console, exit, size};
+use clap::Args;
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use lanefs::{Access, OpenOptions, Volume};
+use lanefs_publish::{
+    Cache, Counts, DEFAULT_CACHE, Directory, Error, Location, MIN_CACHE, Publication, ReadOptions, Store,
+    StoreError,
+};
+use parking_lot::Mutex;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Options for reading publications, which every command takes.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Publications")]
+pub struct StoreArgs {
+    /// Directory of the local cache [default: $XDG_CACHE_HOME/lanefs or ~/.cache/lanefs]
+    #[arg(long, global = true, hide_short_help = true, value_name = "DIR", conflicts_with = "no_cache")]
+    cache_dir: Option<PathBuf>,
+    /// Size of the local cache [default: 10G]
+    #[arg(long, global = true, hide_short_help = true, value_name = "SIZE", value_parser = cache_size)]
+    cache_size: Option<u64>,
+    /// Keep nothing in a local cache
+    #[arg(long, global = true, hide_short_help = true)]
+    no_cache: bool,
+}
+
+fn cache_size(text: &str) -> Result<u64, String> {
+    let bytes = size::parse_size(text)?;
+    match bytes >= MIN_CACHE {
+        true => Ok(bytes),
+        false => Err(format!("give at least {}", size::human(MIN_CACHE))),
+    }
+}
+
+static OPTIONS: OnceLock<StoreArgs> = OnceLock::new();
+
+impl StoreArgs {
+    /// Sets the options of this process.
+    pub fn set(self) {
+        let _ = OPTIONS.set(self);
+    }
+
+    /// The options of this process.
+    fn get() -> &'static StoreArgs {
+        OPTIONS.get_or_init(StoreArgs::default)
+    }
+
+    /// Opens the local cache; `None` where there is none. One that was not asked for by name need not work.
+    fn cache(&self) -> Result<Option<Arc<Cache>>, Failure> {
+        if self.no_cache {
+            return Ok(None);
+        }
+        let bytes = self.cache_size.unwrap_or(DEFAULT_CACHE);
+        if let Some(path) = &self.cache_dir {
+            let cache = Cache::open(path, bytes).map_err(|error| Failure::host(path, &error))?;
+            return Ok(Some(Arc::new(cache)));
+        }
+        match default_cache().and_then(|path| Cache::open(&path, bytes)) {
+            Ok(cache) => Ok(Some(Arc::new(cache))),
+            Err(error) => {
+                let advice = "choose a directory by --cache-dir, or use --no-cache";
+                console::say(&format!("no local cache: {}; {advice}", crate::failure::host_text(&error)));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The options of this process as arguments for another one.
+pub fn arguments() -> Vec<OsString> {
+    let StoreArgs { cache_dir, cache_size, no_cache } = StoreArgs::get();
+    let mut arguments = Vec::new();
+    let mut add = |name: &str, value: &OsStr| {
+        arguments.push([OsStr::new(name), value].into_iter().collect());
+    };
+    cache_dir.iter().for_each(|path| add("--cache-dir=", path.as_os_str()));
+    cache_size.iter().for_each(|bytes| add("--cache-size=", bytes.to_string().as_ref()));
+    if *no_cache {
+        add("--no-cache", OsStr::new(""));
+    }
+    arguments
+}
+
+/// The directory of the user's cache. Only the user's own directory has one: another user's (as with sudo)
+/// would get files that its owner cannot use.
+fn default_cache() -> std::io::Result<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let is_own = |path: &Path| {
+        let metadata = path.metadata();
+        metadata.is_ok_and(|metadata| metadata.uid() == rustix::process::geteuid().as_raw())
+    };
+    if let Some(base) = base {
+        return Ok(base.join("lanefs"));
+    }
+    match std::env::home_dir().filter(|home| is_own(home)) {
+        Some(home) => Ok(home.join(".cache").join("lanefs")),
+        None => Err(std::io::Error::other("the home directory is missing, or belongs to another user")),
+    }
+}
+
+/// The place for messages on reads that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tell {
+    /// Standard error of this thread.
+    User,
+    /// The log of this process.
+    Log,
+}
+
+/// Messages on one outage: the first few objects are enough.
+const MESSAGES: usize = 5;
+
+/// Reads of a store that failed.
+#[derive(Default)]
+struct Failures {
+    count: AtomicU64,
+    outage: Mutex<Outage>,
+}
+
+/// Failures without a request in between that the store answered.
+#[derive(Default)]
+struct Outage {
+    requests: u64,
+    told: Vec<String>,
+}
+
+impl Failures {
+    fn note(&self, error: &Error, counts: Counts, tell: Tell) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let text = escape(error.to_string().as_bytes());
+        let mut outage = self.outage.lock();
+        if outage.requests != counts.requests {
+            *outage = Outage { requests: counts.requests, told: Vec::new() };
+        }
+        if outage.told.len() < MESSAGES && !outage.told.contains(&text) {
+            match tell {
+                Tell::User => console::say(&text),
+                Tell::Log => log::error!("{text}"),
+            }
+            outage.told.push(text);
+        }
+    }
+}
+
+/// A publication that is open for reading.
+pub struct Reading {
+    publication: Publication,
+    failures: Arc<Failures>,
+}
+
+/// Counts of the requests to a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounts {
+    /// Those that were answered, and pieces of the cache.
+    pub counts: Counts,
+    /// Reads that failed.
+    pub failures: u64,
+    /// True where the last read failed.
+    pub fails: bool,
+}
+
+impl Reading {
+    /// Returns the counts so far.
+    pub fn counts(&self) -> StoreCounts {
+        let counts = self.publication.counts();
+        let failures = self.failures.count.load(Ordering::Relaxed);
+        let fails = failures > 0 && self.failures.outage.lock().requests == counts.requests;
+        StoreCounts { counts, failures, fails }
+    }
+}
+
+/// Opens the store of a location.
+///
+/// # Errors
+/// There is no such store, or this user may not use it.
+pub fn store(location: &Location, writes: bool) -> Result<Arc<dyn Store>, Failure> {
+    let directory = Directory::new(location.directory());
+    match directory.check(writes) {
+        Ok(()) => Ok(Arc::new(directory)),
+        Err(source) => Err(failure(&Error::Store { object: directory.name(), offset: None, source })),
+    }
+}
+
+/// Opens a publication for reading.
+///
+/// # Errors
+/// The store's; a damaged publication; a cache that cannot be used.
+pub fn open(
+    location: &Location,
+    options: OpenOptions,
+    tell: Tell,
+) -> Result<(Volume, Arc<Reading>), Failure> {
+    let failures = Arc::new(Failures::default());
+    let noted = Arc::clone(&failures);
+    let read = ReadOptions {
+        cache: StoreArgs::get().cache()?,
+        on_failure: Some(Arc::new(move |error, counts| noted.note(error, counts, tell))),
+        ..ReadOptions::default()
+    };
+    let publication = Publication::open(store(location, false)?, location.reference(), &read);
+    let publication = publication.map_err(|error| failure(&error))?;
+    let options = OpenOptions { access: Access::Read, ..options };
+    let volume = Volume::open_device(Box::new(publication.device()), options);
+    let volume = volume.map_err(|error| Failure::volume(location.to_string(), &error))?;
+    Ok((volume, Arc::new(Reading { publication, failures })))
+}
+
+/// Converts a failure of a publication, whose message names the URL and the object.
+pub fn failure(error: &Error) -> Failure {
+    let (exit, advice) = match error {
+        Error::Interrupted => return Failure::Interrupted,
+        Error::Volume(error) => return Failure::volume("volume", error),
+        Error::Url(_) => (exit::USAGE, ""),
+        Error::Store { source, .. } => (exit::HOST, advice(source)),
+        Error::Damaged { .. } => {
+            (exit::IMAGE, "put the object back from a copy, or publish to another store")
+        }
+        Error::NoTag(_) => (exit::HOST, ""),
+        Error::OtherVolume { .. } | Error::TagMoved(_) => (exit::IMAGE, ""),
+        _ => (exit::HOST, ""),
+    };
+    let text = match advice {
+        "" => error.to_string(),
+        advice => format!("{error}; {advice}"),
+    };
+    Failure::Message { exit, text: escape(text.as_bytes()), ends: true }
+}
+
+fn advice(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::NoStore(_) => "check the URL, or make the directory",
+        StoreError::Denied(_) => "check owner and mode, or run as a user who has access",
+        StoreError::Full(_) => "free some space there; publishing again goes on where this one stopped",
+        _ => "",
+    }
+}
+
+/// The clap parser of the URL of a publication. Its errors do not repeat the text, which may have a secret.
+#[derive(Clone)]
+pub struct LocationParser;
+
+impl TypedValueParser for LocationParser {
+    type Value = Location;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Location, clap::Error> {
+        let text = std::str::from_utf8(bytes::of(value)).unwrap_or_default();
+        Location::parse(text).map_err(|error| {
+            clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).with_cmd(command)
+        })
+    }
+}
