@@ -69,4 +69,4 @@ pub use list::Listed;
 pub use mirrored::{MirrorOptions, Mirrored, Report};
 pub use pending::Pending;
 pub use probe::Probed;
-pub use vulkan::{Choice, DeviceInfo, DeviceKind, PciAddress, devices, uuid_text};
+pub use vulkan::{Choice, DeviceInfo, DeviceKind, PciAddress, devices};

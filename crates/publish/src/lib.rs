@@ -78,6 +78,6 @@ pub use hash::Hash;
 pub use layout::{STRUCTURES, VERSION};
 pub use location::Location;
 pub use publication::{Publication, ReadOptions, Reference};
-pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, publish, uuid_text};
+pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, publish};
 pub use root::{Facts, Tag};
 pub use store::{Directory, Listed, Stamp, Store};

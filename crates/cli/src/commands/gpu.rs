@@ -4,7 +4,7 @@ use crate::engine::gpu_failure;
 use crate::exit;
 use crate::failure::Outcome;
 use clap::{Args, Subcommand};
-use lanefs_gpu::{Choice, DeviceInfo, Error, Gpu, devices, uuid_text};
+use lanefs_gpu::{Choice, DeviceInfo, Error, Gpu, devices};
 use std::io::Write;
 
 /// List and check the devices of the GPU engine
@@ -93,7 +93,7 @@ fn as_text(device: &DeviceInfo) -> String {
     if let Some(address) = device.pci {
         text += &format!(", PCI {address}");
     }
-    text += &format!(", UUID {}", uuid_text(&device.uuid));
+    text += &format!(", UUID {}", device.uuid);
     if !device.lacks.is_empty() {
         text += &format!("; cannot be used: it lacks {}", device.lacks.join(", "));
     }
@@ -107,7 +107,7 @@ fn as_json(device: &DeviceInfo) -> String {
         "name": device.name,
         "kind": device.kind.text(),
         "vendor": device.vendor,
-        "uuid": uuid_text(&device.uuid),
+        "uuid": device.uuid.to_string(),
         "pci": device.pci.map(|address| address.to_string()),
         "driver": device.driver,
         "vulkan": format!("{major}.{minor}.{patch}"),

@@ -130,7 +130,7 @@ impl Publish {
             "version": report.version.to_string(),
             "previous": report.previous.map(|version| version.to_string()),
             "dry_run": self.dry_run,
-            "uuid": lanefs_publish::uuid_text(&facts.uuid),
+            "uuid": uuid::Uuid::from_bytes(facts.uuid).to_string(),
             "bytes": facts.volume_bytes,
             "blocks": facts.blocks,
             "metadata_bytes": facts.metadata_bytes,

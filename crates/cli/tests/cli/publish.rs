@@ -112,7 +112,7 @@ fn a_dry_run_tells_what_a_publication_writes_and_writes_nothing() {
     assert!(!p.v.host("store").exists());
     let said = p.publish(&["--dry-run"]).ends(0);
     let bytes = dry["written_bytes"].as_u64().unwrap();
-    assert!(said.out().contains(&format!("would be written: ")), "{}", said.out());
+    assert!(said.out().contains("would be written: "), "{}", said.out());
     assert!(said.out().contains(&format!("({bytes} bytes)")), "{}", said.out());
     let real = p.report(&[]);
     for key in ["version", "written_bytes", "new_pieces", "kept_pieces", "bytes", "blocks"] {

@@ -1,8 +1,9 @@
 //! The choice of a device among those of a machine.
 
-use super::info::{DeviceInfo, PciAddress, uuid_text};
+use super::info::{DeviceInfo, PciAddress};
 use std::cmp::Reverse;
 use std::fmt;
+use uuid::Uuid;
 
 /// NVIDIA's number among the vendors of PCI.
 const NVIDIA: u32 = 0x10de;
@@ -10,29 +11,18 @@ const NVIDIA: u32 = 0x10de;
 /// Choice of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// The first one of the best kind: with memory of its own, if there is one. Of NVIDIA's devices only those
-    /// that `CUDA_VISIBLE_DEVICES` lists, in its order, where that is set.
+    /// The first one of the best kind: with memory of its own, if there is one. Of NVIDIA's devices only
+    /// those that `CUDA_VISIBLE_DEVICES` lists, in its order, where that is set.
     #[default]
     Best,
     /// The device with this number.
     Number(usize),
     /// The device with this UUID.
-    Uuid([u8; 16]),
+    Uuid(Uuid),
     /// The device at this address.
     Pci(PciAddress),
     /// The first one with this text in its name, in any case of letters.
     Name(String),
-}
-
-/// Parses a UUID, with `GPU-` before it or not.
-fn parse_uuid(text: &str) -> Option<[u8; 16]> {
-    let text = text.strip_prefix("GPU-").unwrap_or(text);
-    let groups: Vec<usize> = text.split('-').map(str::len).collect();
-    let hex: String = text.split('-').collect();
-    if groups != [8, 4, 4, 4, 12] || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    u128::from_str_radix(&hex, 16).ok().map(u128::to_be_bytes)
 }
 
 impl std::str::FromStr for Choice {
@@ -41,7 +31,7 @@ impl std::str::FromStr for Choice {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(if let Ok(number) = text.parse() {
             Choice::Number(number)
-        } else if let Some(uuid) = parse_uuid(text) {
+        } else if let Ok(uuid) = Uuid::try_parse(text.strip_prefix("GPU-").unwrap_or(text)) {
             Choice::Uuid(uuid)
         } else if let Some(address) = PciAddress::parse(text) {
             Choice::Pci(address)
@@ -56,7 +46,7 @@ impl fmt::Display for Choice {
         match self {
             Choice::Best => f.write_str("that can be used"),
             Choice::Number(number) => write!(f, "{number}"),
-            Choice::Uuid(uuid) => f.write_str(&uuid_text(uuid)),
+            Choice::Uuid(uuid) => write!(f, "{uuid}"),
             Choice::Pci(address) => write!(f, "{address}"),
             Choice::Name(name) => f.write_str(name),
         }
@@ -89,8 +79,8 @@ fn best(all: &[DeviceInfo], visible: Option<&str>) -> Option<usize> {
 }
 
 /// Returns the devices that a value of `CUDA_VISIBLE_DEVICES` lists: by number, in the order of their
-/// addresses, or by the first characters of a UUID. As in CUDA, the list ends at the first entry that names no
-/// device or one again.
+/// addresses, or by the first characters of a UUID. As in CUDA, the list ends at the first entry that names
+/// no device or one again.
 fn listed(all: &[DeviceInfo], list: &str) -> Vec<usize> {
     let mut devices: Vec<usize> = (0..all.len()).filter(|index| all[*index].vendor == NVIDIA).collect();
     devices.sort_by_key(|index| (Reverse(all[*index].pci.is_some()), all[*index].pci));
@@ -98,7 +88,7 @@ fn listed(all: &[DeviceInfo], list: &str) -> Vec<usize> {
     for entry in list.split(',').map(str::trim) {
         let device = match entry.strip_prefix("GPU-") {
             Some(start) if !start.is_empty() => {
-                let is = |index: &&usize| uuid_text(&all[**index].uuid).starts_with(&start.to_lowercase());
+                let is = |index: &&usize| all[**index].uuid.to_string().starts_with(&start.to_lowercase());
                 devices.iter().find(is)
             }
             Some(_) => None,
@@ -123,7 +113,7 @@ mod tests {
             name: format!("Device {number}"),
             kind,
             vendor,
-            uuid: [number as u8 + 1; 16],
+            uuid: Uuid::from_bytes([number as u8 + 1; 16]),
             pci: Some(PciAddress { domain: 0, bus, device: 0, function: 0 }),
             driver: String::new(),
             version: (1, 2, 0),
@@ -137,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_choice_is_a_number_a_uuid_an_address_or_a_name() {
-        let uuid = *b"\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef";
+        let uuid = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
         let address = PciAddress { domain: 0, bus: 0x65, device: 0, function: 0 };
         for (text, choice) in [
             ("1", Choice::Number(1)),
@@ -157,7 +147,6 @@ mod tests {
             assert_eq!(text.parse(), Ok(choice), "{text}");
         }
         assert_eq!(address.to_string(), "0000:65:00.0");
-        assert_eq!(uuid_text(&uuid), "01234567-89ab-cdef-0123-456789abcdef");
     }
 
     #[test]

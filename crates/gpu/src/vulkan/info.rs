@@ -2,6 +2,7 @@
 
 use ash::vk;
 use std::fmt;
+use uuid::Uuid;
 
 /// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +54,7 @@ pub struct DeviceInfo {
     /// Number of the vendor, as PCI has it.
     pub vendor: u32,
     /// UUID, which stays the same when devices are added; other interfaces (CUDA) have the same.
-    pub uuid: [u8; 16],
+    pub uuid: Uuid,
     /// Address on the PCI bus; `None` for a device without one.
     pub pci: Option<PciAddress>,
     /// The driver's name and version, in its own words.
@@ -111,11 +112,4 @@ impl fmt::Display for PciAddress {
         let PciAddress { domain, bus, device, function } = self;
         write!(f, "{domain:04x}:{bus:02x}:{device:02x}.{function:x}")
     }
-}
-
-/// Shows a UUID in its usual form.
-pub fn uuid_text(uuid: &[u8; 16]) -> String {
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
 }

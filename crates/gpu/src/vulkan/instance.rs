@@ -5,6 +5,7 @@ use super::info::{DeviceInfo, DeviceKind, PciAddress};
 use crate::error::{During, Error, Result};
 use ash::vk;
 use std::ffi::CStr;
+use uuid::Uuid;
 
 /// The loader, and an instance of it.
 pub(crate) struct Instance {
@@ -56,7 +57,7 @@ impl Instance {
             name: text(&limits.device_name),
             kind: DeviceKind::of(limits.device_type),
             vendor: limits.vendor_id,
-            uuid: ids.device_uuid,
+            uuid: Uuid::from_bytes(ids.device_uuid),
             pci: self.pci(device),
             driver: format!("{} {}", text(&driver.driver_name), text(&driver.driver_info)),
             version: (

@@ -16,7 +16,7 @@ pub(crate) use buffer::{Buffer, MemoryLocation};
 pub use choice::Choice;
 pub(crate) use commands::Commands;
 pub(crate) use device::Device;
-pub use info::{DeviceInfo, DeviceKind, PciAddress, uuid_text};
+pub use info::{DeviceInfo, DeviceKind, PciAddress};
 pub use instance::devices;
 pub(crate) use kernel::{Kernel, Shader};
 #[cfg(test)]

@@ -99,7 +99,7 @@ pub fn publish(
     if let Some((present, _)) = &found
         && present.uuid != volume.superblock().uuid
     {
-        let there = uuid_text(&present.uuid);
+        let there = uuid::Uuid::from_bytes(present.uuid).to_string();
         return Err(Error::OtherVolume { tag: format!("{}#{tag}", objects.store.name()), there });
     }
     // A publisher reads each page twice: for the pieces, and to see whether it has changed.
@@ -107,13 +107,6 @@ pub fn publish(
     let base = Base::load(&fetcher, volume, found.as_ref().map(|(tag, _)| tag))?;
     let job = Job { volume, objects, fetcher, base, options, progress };
     job.run(&used, tag, found)
-}
-
-/// Shows a UUID in its usual form.
-pub fn uuid_text(uuid: &[u8; 16]) -> String {
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
 }
 
 /// All windows with used blocks: those with metadata first, each kind by position.
