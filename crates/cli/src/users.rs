@@ -3,6 +3,7 @@
 
 use crate::console;
 use lanefs_fuse::Stream;
+use lanefs_transfer::IdNames;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -65,6 +66,29 @@ pub fn user(uid: u32) -> String {
 /// The group's name, or the number where there is none.
 pub fn group(gid: u32) -> String {
     groups().names.get(&gid).cloned().unwrap_or_else(|| gid.to_string())
+}
+
+/// Names of users and groups of the caller's host.
+pub struct HostNames {
+    users: Arc<IdTable>,
+    groups: Arc<IdTable>,
+}
+
+impl HostNames {
+    /// Returns the names of this process' host, or of its client's.
+    pub fn of_caller() -> Self {
+        HostNames { users: users(), groups: groups() }
+    }
+}
+
+impl IdNames for HostNames {
+    fn user(&self, name: &str) -> Option<u32> {
+        self.users.ids.get(name).copied()
+    }
+
+    fn group(&self, name: &str) -> Option<u32> {
+        self.groups.ids.get(name).copied()
+    }
 }
 
 /// New owner of a file: `USER`, `USER:GROUP` or `:GROUP`, each a name of the host or a number.

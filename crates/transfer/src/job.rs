@@ -57,6 +57,8 @@ pub(crate) struct Counters {
     pub(crate) xattrs: AtomicU64,
     /// Extended attributes that the source did not return or the destination refused.
     pub(crate) xattrs_refused: AtomicU64,
+    /// Access control lists of an archive that are damaged, or have names without a number.
+    pub(crate) lists_refused: AtomicU64,
     /// Files whose owner could not be set.
     pub(crate) owners_refused: AtomicU64,
 }
@@ -158,6 +160,13 @@ impl<'a> TransferJob<'a> {
         let refused = self.counters.xattrs_refused.load(Relaxed);
         if refused > 0 {
             notes.push(format!("{refused} extended attributes not kept: {refuser} refuses them"));
+        }
+        let lists = self.counters.lists_refused.load(Relaxed);
+        if lists > 0 {
+            notes.push(format!(
+                "{lists} access control lists not kept: they are damaged, or name users or groups that are not \
+                 known here"
+            ));
         }
         let owners = self.counters.owners_refused.load(Relaxed);
         if owners > 0 {

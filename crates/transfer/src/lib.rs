@@ -54,7 +54,7 @@ pub use error::{Error, Result};
 pub use expansion::DEFAULT_MAX_EXPANSION;
 pub use export::{ExportOptions, export_tree};
 pub use hostdir::FileId;
-pub use import::{ImportOptions, Maker, import_tree};
+pub use import::{IdNames, ImportOptions, Maker, import_tree};
 pub use inventory::{Inventory, Item, take_inventory};
 pub use job::{Control, Progress, ProgressState, Silent};
 pub use name::shown;

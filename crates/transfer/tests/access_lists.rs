@@ -155,22 +155,23 @@ fn a_single_file_inherits_nothing() {
     assert_sound(&volume);
 }
 
-#[test]
-fn lists_of_the_source_replace_those_of_the_volume() {
-    let temp = tempfile::tempdir().unwrap();
-    let tree = temp.path().join("tree");
-    source(&tree);
+/// Makes a tree with lists of its own: the paths and names of the lists, and their value. `None` where the
+/// host's file system has no lists.
+fn tree_with_lists(tree: &Path) -> Option<(Vec<(&'static str, &'static str)>, Vec<u8>)> {
+    source(tree);
     let own = access_list([7, 1, 0, 5, 0]);
     let set = |path: &str, name: &str| {
         rustix::fs::lsetxattr(tree.join(path), name, &own, rustix::fs::XattrFlags::empty())
     };
-    let lists = [("old", ACCESS), ("old", DEFAULT), ("old/new", DEFAULT), ("old/file", ACCESS)];
+    let lists = vec![("old", ACCESS), ("old", DEFAULT), ("old/new", DEFAULT), ("old/file", ACCESS)];
     if lists.iter().any(|(path, name)| set(path, name).is_err()) {
         eprintln!("SKIPPED: access control lists: the temporary directory's file system has none");
-        return;
+        return None;
     }
-    let volume = volume_with_lists();
-    assert_clean(&import_tree(&volume, &tree, b"/t", &ImportOptions::default(), control()).unwrap());
+    Some((lists, own))
+}
+
+fn verify_own(volume: &Volume, lists: &[(&str, &str)], own: &[u8]) {
     for (path, name) in lists {
         let ino = volume.resolve(format!("/t/{path}")).unwrap().ino;
         assert_eq!(volume.getxattr(&OWNER, ino, name.as_bytes()).unwrap(), own, "{path} {name}");
@@ -178,5 +179,55 @@ fn lists_of_the_source_replace_those_of_the_volume() {
     for path in ["/t/file", "/t/old/new/file"] {
         assert!(volume.listxattr(volume.resolve(path).unwrap().ino).unwrap().is_empty(), "{path}");
     }
-    assert_sound(&volume);
+    assert_sound(volume);
+}
+
+#[test]
+fn lists_of_the_source_replace_those_of_the_volume() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    let Some((lists, own)) = tree_with_lists(&tree) else { return };
+    let volume = volume_with_lists();
+    assert_clean(&import_tree(&volume, &tree, b"/t", &ImportOptions::default(), control()).unwrap());
+    verify_own(&volume, &lists, &own);
+}
+
+/// Knows the user of the lists by any name.
+struct One;
+
+impl IdNames for One {
+    fn user(&self, _: &str) -> Option<u32> {
+        Some(1)
+    }
+
+    fn group(&self, _: &str) -> Option<u32> {
+        None
+    }
+}
+
+#[test]
+fn lists_of_an_archive_of_gnu_tar_are_taken_where_names_have_numbers() {
+    let temp = tempfile::tempdir().unwrap();
+    let (tree, archive) = (temp.path().join("tree"), temp.path().join("archive.tar"));
+    let Some((lists, own)) = tree_with_lists(&tree) else { return };
+    let mut tar = std::process::Command::new("tar");
+    tar.args(["--create", "--acls", "--file"]).arg(&archive).arg("-C").arg(&tree).arg(".");
+    assert!(tar.status().unwrap().success());
+    let import = |names: Option<&dyn IdNames>| {
+        let volume = volume_with_lists();
+        let options = ImportOptions { names, ..ImportOptions::default() };
+        let source = ArchiveSource::File(&archive);
+        let report = import_archive(&volume, source, b"/t", &options, control()).unwrap();
+        assert_clean(&report);
+        (volume, report.notes)
+    };
+    let (volume, notes) = import(Some(&One));
+    verify_own(&volume, &lists, &own);
+    assert!(notes.is_empty(), "{notes:?}");
+    // tar writes the name of user 1 where the host has one.
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let has_name = users.lines().any(|line| line.split(':').nth(2) == Some("1"));
+    let (_, notes) = import(None);
+    let is_told = notes.iter().any(|note| note.starts_with("4 access control lists not kept"));
+    assert_eq!(is_told, has_name, "{notes:?}");
 }

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::image::Image;
 use crate::progress::TransferProgress;
 use crate::transfer::{self, TransferArgs};
+use crate::users::HostNames;
 use crate::{bytes, interrupt};
 use clap::Args;
 use lanefs::bulk::{Applied, Change};
@@ -116,12 +117,14 @@ impl Import {
         maker: Option<&dyn Maker>,
     ) -> Result<Report, Failure> {
         let volume = context.volume;
+        let names = HostNames::of_caller();
         let options = ImportOptions {
             overwrite: self.overwrite,
             one_file_system: self.one_file_system,
             threads: self.transfer.threads(),
             skip: image_file(context.image),
             maker,
+            names: Some(&names),
         };
         let dest = &transfer::volume_path(context, &self.dest)[..];
         let progress = TransferProgress::new("importing");

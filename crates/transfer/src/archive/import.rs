@@ -1,10 +1,11 @@
 //! Import of an archive.
 
+use super::acl_text;
 use super::reader::{ArchiveMember, MemberKind, Reader};
 use super::stream::{ReadAhead, decompressed};
 use crate::error::{Error, Result};
 use crate::host::CHUNK_BYTES;
-use crate::import::ImportOptions;
+use crate::import::{IdNames, ImportOptions};
 use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
 use crate::name::{is_entry_name, shown};
 use crate::report::Report;
@@ -66,6 +67,7 @@ pub fn import_archive(
         job: TransferJob::new(control),
         volume,
         overwrite: options.overwrite,
+        names: options.names,
         top,
         directories: HashMap::new(),
         made: HashSet::new(),
@@ -100,6 +102,7 @@ struct ArchiveImport<'a> {
     job: TransferJob<'a>,
     volume: &'a dyn FileSystem,
     overwrite: bool,
+    names: Option<&'a dyn IdNames>,
     top: TargetDir,
     /// Directories below the top, by path without leading slash.
     directories: HashMap<Vec<u8>, TargetDir>,
@@ -142,7 +145,8 @@ impl ArchiveImport<'_> {
                 self.job.report_progress(false);
                 self.last_report = Instant::now();
             }
-            let Some(member) = reader.next()? else { break };
+            let Some(mut member) = reader.next()? else { break };
+            self.take_lists(&mut member);
             match self.member(reader, &member) {
                 Ok(()) | Err(MemberFailure::Stopped) => (),
                 Err(MemberFailure::Archive(error)) => return Err(error),
@@ -156,6 +160,16 @@ impl ArchiveImport<'_> {
         Ok(())
     }
 
+    /// Takes the access control lists in text form as attributes.
+    fn take_lists(&self, member: &mut ArchiveMember) {
+        for (name, text) in std::mem::take(&mut member.lists) {
+            match acl_text::parse(&text, self.names) {
+                Some(value) => member.xattrs.push((name, value)),
+                None => count(&self.job.counters.lists_refused),
+            }
+        }
+    }
+
     fn member<R: Read>(
         &mut self,
         reader: &mut Reader<R>,
@@ -164,7 +178,6 @@ impl ArchiveImport<'_> {
         let outside =
             || MemberFailure::Text("would leave the destination or has no usable name; left out".into());
         let parts = components(&member.path).ok_or_else(outside)?;
-        self.job.counters.xattrs_refused.fetch_add(member.acls, Relaxed);
         let Some((name, parents)) = parts.split_last() else {
             // The destination takes the attributes of the archive's top directory.
             if member.kind == MemberKind::Own(FileKind::Directory) {

@@ -7,6 +7,7 @@
 //! reads and writes records, because names and attributes may hold newlines and any other byte, and sizes may
 //! be in records only.
 
+mod acl_text;
 mod export;
 mod import;
 mod pax;

@@ -1,5 +1,6 @@
 //! Reading of the members of an archive, one after another.
 
+use super::acl_text;
 use super::pax::Records;
 use super::sparse::{self, Ranges};
 use crate::error::{Error, Result};
@@ -20,6 +21,9 @@ pub(crate) enum MemberKind {
     HardLink(Vec<u8>),
 }
 
+/// Names and values of attributes.
+pub(crate) type NamedValues = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// A member without its content.
 #[derive(Clone, Debug)]
 pub(crate) struct ArchiveMember {
@@ -38,9 +42,9 @@ pub(crate) struct ArchiveMember {
     pub(crate) size: u64,
     /// Ranges of the file that the content fills, in the order in which [`Reader::content`] returns them.
     pub(crate) ranges: Ranges,
-    pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Number of access control lists in text form, which the import does not keep.
-    pub(crate) acls: u64,
+    pub(crate) xattrs: NamedValues,
+    /// Access control lists in text form, with the names of the attributes that have them.
+    pub(crate) lists: NamedValues,
 }
 
 /// Reader of an archive.
@@ -210,6 +214,7 @@ impl<R: Read> Reader<R> {
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
         let mtime = records.time("mtime").unwrap_or(Time::from_parts(seconds, 0));
         let device = |field: io::Result<Option<u32>>| field.ok().flatten().unwrap_or(0);
+        let xattrs = xattrs(&records);
         let mut member = ArchiveMember {
             kind,
             target,
@@ -221,8 +226,8 @@ impl<R: Read> Reader<R> {
             rdev: rustix::fs::makedev(device(header.device_major()), device(header.device_minor())),
             size: stored,
             ranges: vec![(0, stored)],
-            xattrs: xattrs(&records),
-            acls: records.0.iter().filter(|(key, _)| key.starts_with(b"SCHILY.acl.")).count() as u64,
+            lists: lists(&records, &xattrs),
+            xattrs,
             path,
         };
         self.remaining = stored;
@@ -284,10 +289,20 @@ fn until_nul(mut name: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns the extended attributes in the records of GNU tar, star and bsdtar's compatible form.
-fn xattrs(records: &Records) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn xattrs(records: &Records) -> NamedValues {
     let named = records.0.iter().filter_map(|(key, value)| {
         let name = key.strip_prefix(b"SCHILY.xattr.")?;
         Some((name.to_vec(), value.clone()))
     });
     named.collect()
+}
+
+/// Returns the access control lists in text form, with the attributes that have them, as far as the records
+/// do not have these, too.
+fn lists(records: &Records, xattrs: &NamedValues) -> NamedValues {
+    let text = |(key, name): (&[u8], &[u8])| {
+        let (_, text) = records.0.iter().rev().find(|(other, _)| other == key)?;
+        xattrs.iter().all(|(other, _)| other != name).then(|| (name.to_vec(), text.clone()))
+    };
+    acl_text::RECORDS.into_iter().filter_map(text).collect()
 }

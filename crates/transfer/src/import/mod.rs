@@ -28,7 +28,7 @@ use lanefs::{FileKind, FileSystem};
 use rustix::fs::{AtFlags, CWD, statat};
 use std::path::Path;
 
-pub use options::{ImportOptions, Maker};
+pub use options::{IdNames, ImportOptions, Maker};
 
 /// Imports `source` (a directory's content, or a single file) to `dest` of the volume.
 ///

@@ -20,6 +20,23 @@ pub struct ImportOptions<'m> {
     /// Engine that makes small files of a tree, many in a call; `None` to make them one by one. The outcome
     /// is the same.
     pub maker: Option<&'m dyn Maker>,
+    /// Numbers of users and groups by name, for access control lists in archives, which may have no numbers;
+    /// `None`: such lists are not kept, with a note.
+    pub names: Option<&'m dyn IdNames>,
+}
+
+/// Names of users and groups.
+pub trait IdNames: Sync {
+    /// Returns the number of a user.
+    fn user(&self, name: &str) -> Option<u32>;
+    /// Returns the number of a group.
+    fn group(&self, name: &str) -> Option<u32>;
+}
+
+impl fmt::Debug for dyn IdNames + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdNames")
+    }
 }
 
 /// An engine of the caller that makes a batch of changes in a volume, in their order, with the results of
