@@ -32,7 +32,10 @@ impl Shared {
         self.write_data_early()?;
         let (snapshot, freed) = self.begin_commit()?;
         self.state.store.commit(snapshot)?;
-        self.end_commit(&freed)
+        self.end_commit(&freed)?;
+        // The changed blocks are clean now, and no miss may come to make room.
+        self.state.store.shrink();
+        Ok(())
     }
 
     /// Takes the snapshot of a commit, and what it frees. The caller has the [commit lock](Self::lock_commits).

@@ -5,6 +5,7 @@ use lanefs::*;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 const FILES: usize = 4000;
 
@@ -177,4 +178,25 @@ fn cold_single_files_take_one_read_each_and_few_for_metadata() {
     let (lookups, reads) = reads_of_single_files(&device, 64 << 20);
     assert!(lookups <= files / 8, "with neighbours: {lookups} reads for lookups");
     assert!(reads <= files + files / 8, "with neighbours: {reads} reads for content");
+}
+
+#[test]
+fn a_commit_makes_room_for_all_that_was_changed_beyond_the_cache() {
+    const SIZE: usize = 8 << 20;
+    let device = MemoryDevice::new(vec![0; 64 << 20]);
+    // Without checksums data are overwritten in place, from memory.
+    let options = CreateOptions { size: 64 << 20, data_checksums: false, ..CreateOptions::default() };
+    let volume = Volume::create_device(Box::new(device.clone()), &options).expect("create");
+    let ino = volume.write_file("/f", vec![1; SIZE]).expect("file").ino;
+    volume.close().expect("close");
+    let options = OpenOptions {
+        cache: Some(1 << 20),
+        commit_every: Duration::from_secs(1 << 20),
+        ..OpenOptions::from(Access::Write)
+    };
+    let volume = Volume::open_device(Box::new(device), options).expect("open");
+    assert_eq!(volume.write(&Caller::OWNER, ino, 0, &vec![2; SIZE]).expect("write"), SIZE);
+    volume.sync().expect("sync");
+    let stats = volume.stats();
+    assert!(stats.blocks_resident <= stats.blocks_allowed, "{stats:?}");
 }

@@ -111,23 +111,34 @@ impl Cache {
     pub(crate) fn shrink(&self, count: u64, mut judge: impl FnMut(u64, bool) -> Verdict) -> u64 {
         let mut queues = self.queues.lock();
         let mut left = count;
-        // The hand passes each block twice at most: once as used since the last round, once as not.
-        let mut looks = 2 * (queues.small.len() + queues.main.len());
+        // The hand passes each block of the main queue twice at most: once as used since the last round, once
+        // as not. A block of the small queue may enter the main queue before.
+        let mut looks = 3 * queues.small.len() + 2 * queues.main.len();
+        // Blocks of the main queue that stayed since it gave one. Where the hand has passed all of them twice
+        // in vain, they are dirty, and the small queue gives.
+        let mut stayed = 0;
         while left > 0 && looks > 0 {
             looks -= 1;
-            let from_small = queues.small.len() as u64 * SMALL > self.budget || queues.main.is_empty();
+            let is_main_stuck = stayed >= 2 * queues.main.len() && !queues.small.is_empty();
+            let from_small = queues.small.len() as u64 * SMALL > self.budget || is_main_stuck;
             let next = if from_small { queues.small.pop_front() } else { queues.main.pop_front() };
             let Some(block) = next else { break };
             match judge(block, from_small) {
                 Verdict::Evict => {
                     left -= 1;
+                    if !from_small {
+                        stayed = 0;
+                    }
                     let before = self.resident.fetch_sub(1, Ordering::Relaxed);
                     debug_assert!(before > 0);
                     if from_small {
                         queues.remember(block, self.budget);
                     }
                 }
-                Verdict::Keep => queues.main.push_back(block),
+                Verdict::Keep => {
+                    stayed += usize::from(!from_small);
+                    queues.main.push_back(block);
+                }
                 Verdict::Forget => {}
             }
         }
@@ -162,6 +173,17 @@ mod tests {
         };
         assert_eq!(cache.shrink(1, judge), 1);
         from
+    }
+
+    #[test]
+    fn a_main_queue_that_cannot_give_leaves_it_to_the_small_one() {
+        let cache = Cache::new(LEAST);
+        cache.add(1, 6);
+        // Blocks 1 to 3 go to the main queue, and stay there.
+        let keeps = |block, _| if block <= 3 { Verdict::Keep } else { Verdict::Evict };
+        assert_eq!(cache.shrink(1, keeps), 1);
+        assert_eq!(cache.shrink(2, keeps), 2, "two clean blocks are in the small queue");
+        assert_eq!((cache.shrink(1, keeps), cache.resident()), (0, 3));
     }
 
     #[test]

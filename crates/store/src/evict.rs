@@ -27,6 +27,12 @@ impl Store {
         }
     }
 
+    /// Evicts blocks until no more are resident than the budget allows, after changed blocks were written:
+    /// they could not be evicted before. The caller is in no slot.
+    pub fn shrink(&self) {
+        self.make_room(0);
+    }
+
     /// Returns true where more blocks are resident than the budget allows.
     pub fn is_over_budget(&self) -> bool {
         self.cache.excess(0) > 0
