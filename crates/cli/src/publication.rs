@@ -8,9 +8,9 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use lanefs::{Access, OpenOptions, Volume};
 use lanefs_publish::{
-    Cache, Counts, DEFAULT_CACHE, Directory, Error, Location, MIN_CACHE, Publication, ReadOptions, Store,
-    StoreError,
+    Cache, Counts, DEFAULT_CACHE, Error, Location, MIN_CACHE, Publication, ReadOptions, Store, StoreError,
 };
+use lanefs_stores::StoreOptions;
 use parking_lot::Mutex;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Options for reading publications, which every command takes.
+/// Options for publications, which every command takes.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Publications")]
 pub struct StoreArgs {
@@ -31,6 +31,9 @@ pub struct StoreArgs {
     /// Keep nothing in a local cache
     #[arg(long, global = true, hide_short_help = true)]
     no_cache: bool,
+    /// Server of a store that speaks the protocol of S3, GCS or Azure, such as http://localhost:9000
+    #[arg(long, global = true, hide_short_help = true, value_name = "URL")]
+    endpoint: Option<String>,
 }
 
 fn cache_size(text: &str) -> Result<u64, String> {
@@ -77,12 +80,13 @@ impl StoreArgs {
 
 /// The options of this process as arguments for another one.
 pub fn arguments() -> Vec<OsString> {
-    let StoreArgs { cache_dir, cache_size, no_cache } = StoreArgs::get();
+    let StoreArgs { cache_dir, cache_size, no_cache, endpoint } = StoreArgs::get();
     let mut arguments = Vec::new();
     let mut add = |name: &str, value: &OsStr| {
         arguments.push([OsStr::new(name), value].into_iter().collect());
     };
     cache_dir.iter().for_each(|path| add("--cache-dir=", path.as_os_str()));
+    endpoint.iter().for_each(|url| add("--endpoint=", url.as_ref()));
     cache_size.iter().for_each(|bytes| add("--cache-size=", bytes.to_string().as_ref()));
     if *no_cache {
         add("--no-cache", OsStr::new(""));
@@ -183,11 +187,11 @@ impl Reading {
 /// # Errors
 /// There is no such store, or this user may not use it.
 pub fn store(location: &Location, writes: bool) -> Result<Arc<dyn Store>, Failure> {
-    let directory = Directory::new(location.directory());
-    match directory.check(writes) {
-        Ok(()) => Ok(Arc::new(directory)),
-        Err(source) => Err(failure(&Error::Store { object: directory.name(), offset: None, source })),
-    }
+    let endpoint = StoreArgs::get().endpoint.clone();
+    let options = StoreOptions { writes, endpoint, ..StoreOptions::from_process() };
+    let object = location.place().to_string();
+    lanefs_stores::open(location.place(), &options)
+        .map_err(|source| failure(&Error::Store { object, offset: None, source }))
 }
 
 /// Opens a publication for reading.
@@ -220,7 +224,7 @@ pub fn failure(error: &Error) -> Failure {
         Error::Interrupted => return Failure::Interrupted,
         Error::Volume(error) => return Failure::volume("volume", error),
         Error::Url(_) => (exit::USAGE, ""),
-        Error::Store { source, .. } => (exit::HOST, advice(source)),
+        Error::Store { object, source, .. } => (exit::HOST, advice(object, source)),
         Error::Damaged { .. } => {
             (exit::IMAGE, "put the object back from a copy, or publish to another store")
         }
@@ -235,10 +239,13 @@ pub fn failure(error: &Error) -> Failure {
     Failure::Message { exit, text: escape(text.as_bytes()), ends: true }
 }
 
-fn advice(error: &StoreError) -> &'static str {
+fn advice(object: &str, error: &StoreError) -> &'static str {
+    let is_directory = object.starts_with("file:");
     match error {
-        StoreError::NoStore(_) => "check the URL, or make the directory",
-        StoreError::Denied(_) => "check owner and mode, or run as a user who has access",
+        StoreError::NoStore(_) if is_directory => "check the URL, or make the directory",
+        StoreError::NoStore(_) => "check the URL, the region and --endpoint, or make the bucket",
+        StoreError::Denied(_) if is_directory => "check owner and mode, or run as a user who has access",
+        StoreError::Denied(_) => "check the credentials in the environment, and the rights that they give",
         StoreError::Full(_) => "free some space there; publishing again goes on where this one stopped",
         _ => "",
     }

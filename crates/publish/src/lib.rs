@@ -76,7 +76,7 @@ pub use error::{Error, Result, StoreError};
 pub use fetch::Counts;
 pub use hash::Hash;
 pub use layout::{STRUCTURES, VERSION};
-pub use location::Location;
+pub use location::{Location, Place, Service};
 pub use publication::{Publication, ReadOptions, Reference};
 pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, publish};
 pub use root::{Facts, Tag};

@@ -25,13 +25,14 @@ const LEVELS: std::ops::RangeInclusive<i64> = 1..=19;
 #[command(after_help = "Examples:
   lanefs publish photos.lane file:///srv/photos
   lanefs publish photos.lane file:///srv/photos#draft --dry-run
+  lanefs publish photos.lane s3://bucket/photos --endpoint http://localhost:9000
   lanefs ls file:///srv/photos#draft /
   lanefs mount file:///srv/photos /mnt")]
 pub struct Publish {
     /// Volume: a file or a raw device; or the URL of a publication, to publish it elsewhere
     #[arg(value_name = "IMAGE", value_parser = image::parser())]
     image: Image,
-    /// The store, and a tag: file:///DIRECTORY[#TAG]
+    /// The store, and a tag: file:///DIRECTORY[#TAG], s3://BUCKET/FOLDER[#TAG], gs://... or az://...
     #[arg(value_name = "URL", value_parser = LocationParser)]
     to: Location,
     /// Level of compression

@@ -13,5 +13,7 @@ mod mounted_caches;
 mod publish;
 mod raw;
 mod security;
+#[path = "../../../stores/tests/support/mod.rs"]
+mod server;
 mod shell;
 mod volumes;

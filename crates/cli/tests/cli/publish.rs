@@ -2,6 +2,7 @@
 
 use crate::common::{Ran, TestVolume, ended, program, run, text, until};
 use crate::mount::Mounted;
+use crate::server::{Fault, Server};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -196,8 +197,16 @@ fn errors_say_what_is_wrong_with_the_url_or_the_store() {
     for url in ["ftp://host/a", "file://host/a", "file:///a?b", "file:///a#.b", "store"] {
         publish(url).ends(2).says("lanefs: URL: ");
     }
-    run(&["ls", "nfs://host/secret"]).ends(2).says("the scheme nfs is not known; there is file");
-    assert!(!run(&["ls", "nfs://host/secret"]).err.contains("secret"));
+    run(&["ls", "nfs://host/secret"]).ends(2).says("the scheme nfs is not known; there are file, s3,");
+    for url in ["nfs://host/secret", "s3://key:secret@bucket/a", "https://host/a?sig=secret"] {
+        for command in [&["ls", url][..], &["publish", image, url], &["mount", url, "/mnt"]] {
+            let refused = run(command).ends(2).says("lanefs: URL: ");
+            assert!(!format!("{refused:?}").contains("secret"), "{refused:?}");
+        }
+    }
+    run(&["ls", "--endpoint", "http://me:secret@host", "s3://b"]).ends(4).says("the endpoint is no URL");
+    run(&["ls", "--endpoint", "http://host", &p.url]).ends(4).says("has no other endpoint");
+    publish("https://127.0.0.1:1/a").ends(4).says("a web server is for reading");
     publish(&format!("{}#{}", p.url, "a".repeat(64))).ends(2).says("a version does not change");
     run(&["publish", "mem:64M", &p.url]).ends(2).says("nothing to publish");
     run(&["publish", text(&p.v.host("absent")), &p.url]).ends(4).says("no such image");
@@ -385,4 +394,67 @@ fn a_publication_is_mounted_for_reading_and_serves_what_is_cached() {
     let said = fs::read_to_string(&log).unwrap();
     assert!(said.contains(&format!("{}/packs/", p.url)) && said.contains("no such object"), "{said}");
     run(&["umount", text(&dir)]).ends(0);
+}
+
+const KEY: &str = "AKIDEXAMPLE";
+const SECRET: &str = "K7MDENG+verysecret";
+
+/// Runs the program with credentials, on a server.
+fn on_server(server: &Server, args: &[&str]) -> Ran {
+    let mut command = program();
+    command.args(args).args(["--endpoint", &server.url()]);
+    command.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
+    let output = command.output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    Ran { code: output.status.code().unwrap_or(-1), bytes: output.stdout, err }
+}
+
+#[test]
+fn a_bucket_is_published_to_read_and_mounted_and_nothing_keeps_the_credentials() {
+    let (p, server) = (Published::prepare(), Server::start());
+    let (dir, cache, log) = (p.v.host("mnt"), p.v.host("cache"), p.v.host("log"));
+    let (cache, log) = (text(&cache), text(&log));
+    let url = "s3://bucket/some/folder";
+    let mut said = Vec::new();
+    let mut on_server = |args: &[&str], code: i32| {
+        let ran = on_server(&server, args).ends(code);
+        said.push(format!("{} {ran:?}", String::from_utf8_lossy(&ran.bytes)));
+        ran
+    };
+    on_server(&["publish", text(&p.v.image), url], 0);
+    let listed = on_server(&["ls", "--cache-dir", cache, "-R", url, "/"], 0);
+    assert_eq!(listed.out(), p.v.run("ls", "-R /").out());
+    on_server(&["info", "--cache-dir", cache, url], 0);
+    fs::create_dir(&dir).unwrap();
+    on_server(&["mount", "--cache-dir", cache, "--log", log, url, text(&dir)], 0);
+    let _unmount = Unmount(&dir);
+    assert_eq!(fs::read(dir.join("d/f3")).unwrap(), noise(3, 900));
+    let body = format!("<Error><Code>AccessDenied</Code>{KEY} {SECRET}</Error>");
+    server.plant(move |_| Some(Fault::Answer(403, "X: y", body.clone())));
+    assert_eq!(fs::read(dir.join("d/f3")).unwrap(), noise(3, 900));
+    assert_eq!(fs::read(dir.join("d/e/large")).unwrap_err().raw_os_error(), Some(5));
+    let top = run(&["top", text(&dir), "-n", "1", "-i", "0.1"]).ends(0);
+    assert!(top.out().contains("the store FAILS"), "{}", top.out());
+    on_server(&["ls", "--no-cache", url], 4).says("403 Forbidden (AccessDenied); check the credentials");
+    on_server(&["publish", text(&p.v.image), url], 4).says("403 Forbidden (AccessDenied)");
+    server.heal();
+    assert_eq!(fs::read(dir.join("d/e/large")).unwrap(), noise(99, 3 << 20));
+    run(&["umount", text(&dir)]).ends(0);
+
+    let mut kept = said.concat().into_bytes();
+    kept.extend(fs::read(log).unwrap());
+    assert!(String::from_utf8_lossy(&kept).contains("AccessDenied"));
+    for folder in fs::read_dir(cache).unwrap() {
+        for file in fs::read_dir(folder.unwrap().path()).unwrap() {
+            let file = file.unwrap().path();
+            kept.extend(file.to_string_lossy().bytes());
+            kept.extend(fs::read(file).unwrap());
+        }
+    }
+    for path in server.paths() {
+        kept.extend(server.object(&path).unwrap());
+    }
+    for secret in [KEY, SECRET] {
+        assert!(!kept.windows(secret.len()).any(|part| part == secret.as_bytes()), "{secret}");
+    }
 }

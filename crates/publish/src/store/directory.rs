@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const LOCK: &str = ".lock";
 
 /// Characters that a path in a URL does not have as they are.
-const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?');
+pub(crate) const ENCODED: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?');
 
 /// Number of the temporary files of this process so far.
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);

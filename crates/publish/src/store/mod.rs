@@ -3,7 +3,7 @@
 mod directory;
 
 pub use directory::Directory;
-pub(crate) use directory::url_of;
+pub(crate) use directory::{ENCODED, url_of};
 
 use crate::error::StoreError;
 use std::ops::Range;

@@ -1,0 +1,77 @@
+//! The store of a URL.
+
+use crate::remote::Remote;
+use crate::services::{self, Retries, Settings};
+use lanefs_publish::{Directory, Location, Place, Store, StoreError};
+use std::sync::Arc;
+
+/// Options of [`open`].
+#[derive(Clone, Default)]
+pub struct StoreOptions {
+    /// True where the store is to be written.
+    pub writes: bool,
+    /// URL of a server that speaks the protocol of the service, in place of the service's own.
+    pub endpoint: Option<String>,
+    /// Variables of the environment, which have the settings and the credentials of the services.
+    pub environment: Vec<(String, String)>,
+    /// Rules for requests that fail.
+    pub retries: Retries,
+}
+
+impl StoreOptions {
+    /// Options with the environment of this process.
+    pub fn from_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let environment = std::env::vars_os().filter_map(text).collect();
+        StoreOptions { environment, ..StoreOptions::default() }
+    }
+}
+
+/// Opens the store of a URL. No request is made, except that a directory is looked at.
+///
+/// # Errors
+/// [`StoreError::NoStore`] without the directory; [`StoreError::Unsupported`]: a web server is not written,
+/// and only services have an endpoint; settings that cannot be used.
+pub fn open(place: &Place, options: &StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
+    let unsupported = |why: &str| Err(StoreError::Unsupported(why.into()));
+    if options.endpoint.is_some() && !matches!(place, Place::Bucket { .. }) {
+        return unsupported("has no other endpoint: only s3, gs and az have one");
+    }
+    let settings = Settings {
+        endpoint: options.endpoint.as_deref().map(endpoint).transpose()?,
+        environment: &options.environment,
+        retries: options.retries,
+        writes: options.writes,
+    };
+    match place {
+        Place::Directory(path) => {
+            let directory = Directory::new(path);
+            directory.check(options.writes)?;
+            Ok(Arc::new(directory))
+        }
+        Place::Web(_) if options.writes => {
+            unsupported("a web server is for reading; publish to the store behind it")
+        }
+        Place::Web(url) => {
+            let client = services::web(url, &settings)?;
+            Ok(Arc::new(Remote::new(url, client, "")?))
+        }
+        Place::Bucket { service, bucket, folder } => {
+            let client = services::bucket(*service, bucket, &settings)?;
+            Ok(Arc::new(Remote::new(&place.to_string(), client, folder)?))
+        }
+        _ => unsupported("there is no client for it"),
+    }
+}
+
+/// Checks the URL of an endpoint, by the rules for that of a publication on a web server.
+fn endpoint(text: &str) -> Result<&str, StoreError> {
+    match Location::parse(text).map(|location| location.place().clone()) {
+        Ok(Place::Web(_)) if !text.contains('#') => Ok(text.trim_end_matches('/')),
+        _ => Err(StoreError::Unsupported(
+            "the endpoint is no URL of a server, as in https://storage.example.org:9000".into(),
+        )),
+    }
+}

@@ -1,0 +1,174 @@
+//! A client for each service, from the variables of the environment.
+
+use crate::failure;
+use crate::patience::Patient;
+use crate::profile;
+use lanefs_publish::{Service, StoreError};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Seconds for a request that reads, of which the largest has 4 MiB.
+const READ_SECONDS: u64 = 60;
+/// Seconds for a request of a publisher, of which the largest writes 32 MiB.
+const WRITE_SECONDS: u64 = 600;
+/// Seconds for a connection.
+const CONNECT_SECONDS: u64 = 10;
+
+/// Rules for requests that fail: a server that does not answer, or answers 408, 429 or 5xx.
+#[derive(Clone, Copy, Debug)]
+pub struct Retries {
+    /// Most attempts after the first one.
+    pub most: usize,
+    /// First pause. Each further one is about twice as long.
+    pub pause: Duration,
+    /// Time from the first attempt after which there is no further one.
+    pub within: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Retries { most: 8, pause: Duration::from_millis(200), within: Duration::from_secs(60) }
+    }
+}
+
+/// Settings of a client.
+pub(crate) struct Settings<'s> {
+    pub(crate) endpoint: Option<&'s str>,
+    pub(crate) environment: &'s [(String, String)],
+    pub(crate) retries: Retries,
+    pub(crate) writes: bool,
+}
+
+type Client = Arc<dyn ObjectStore>;
+
+/// Makes a client for a bucket.
+pub(crate) fn bucket(service: Service, bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
+    use_ring();
+    match service {
+        Service::S3 => s3(bucket, settings),
+        Service::Google => google(bucket, settings),
+        Service::Azure => azure(bucket, settings),
+        _ => Err(StoreError::Unsupported("there is no client for the service".into())),
+    }
+}
+
+/// Makes a client for a folder of a web server.
+pub(crate) fn web(url: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
+    use_ring();
+    let mut builder =
+        HttpBuilder::new().with_url(url).with_retry(settings.retry()).with_http_connector(Patient::default());
+    for (key, value) in settings.client(url) {
+        builder = builder.with_config(key, value);
+    }
+    made(builder.build())
+}
+
+fn s3(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
+    let mut builder =
+        AmazonS3Builder::new().with_retry(settings.retry()).with_http_connector(Patient::default());
+    let variables = settings.variables("AWS_");
+    // As the tools of S3 do: keys of the environment come first, then those of the files.
+    let is_keyed = variables.iter().any(|(name, _)| name == "aws_access_key_id");
+    let files = if is_keyed { Vec::new() } else { profile::settings(settings.environment) };
+    let files = files.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let mut endpoint = settings.endpoint.map(str::to_owned);
+    for (name, value) in files.chain(variables) {
+        match name.parse() {
+            Ok(AmazonS3ConfigKey::Endpoint | AmazonS3ConfigKey::S3Endpoint)
+                if settings.endpoint.is_some() => {}
+            Ok(key) => {
+                if matches!(key, AmazonS3ConfigKey::Endpoint | AmazonS3ConfigKey::S3Endpoint) {
+                    endpoint = Some(value.clone());
+                }
+                builder = builder.with_config(key, value);
+            }
+            // Variables for other programs.
+            Err(_) => {}
+        }
+    }
+    for (key, value) in settings.client(endpoint.as_deref().unwrap_or_default()) {
+        builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
+    }
+    if let Some(endpoint) = settings.endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    made(builder.with_bucket_name(bucket).build())
+}
+
+fn google(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
+    let mut builder =
+        GoogleCloudStorageBuilder::new().with_retry(settings.retry()).with_http_connector(Patient::default());
+    for (name, value) in settings.variables("GOOGLE_") {
+        if let Ok(key) = name.parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    for (key, value) in settings.client(settings.endpoint.unwrap_or_default()) {
+        builder = builder.with_config(GoogleConfigKey::Client(key), value);
+    }
+    if let Some(endpoint) = settings.endpoint {
+        builder = builder.with_config(GoogleConfigKey::BaseUrl, endpoint);
+    }
+    made(builder.with_bucket_name(bucket).build())
+}
+
+fn azure(container: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
+    let mut builder =
+        MicrosoftAzureBuilder::new().with_retry(settings.retry()).with_http_connector(Patient::default());
+    for (name, value) in settings.variables("AZURE_") {
+        if let Ok(key) = name.parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    for (key, value) in settings.client(settings.endpoint.unwrap_or_default()) {
+        builder = builder.with_config(AzureConfigKey::Client(key), value);
+    }
+    if let Some(endpoint) = settings.endpoint {
+        builder = builder.with_endpoint(endpoint.to_owned());
+    }
+    made(builder.with_container_name(container).build())
+}
+
+impl Settings<'_> {
+    fn retry(&self) -> RetryConfig {
+        let Retries { most, pause, within } = self.retries;
+        let backoff = BackoffConfig { init_backoff: pause, ..BackoffConfig::default() };
+        RetryConfig { backoff, max_retries: most, retry_timeout: within }
+    }
+
+    /// The variables of a service, with names in lower case.
+    fn variables(&self, prefix: &str) -> Vec<(String, String)> {
+        let own = self.environment.iter().filter(|(name, _)| name.starts_with(prefix));
+        own.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect()
+    }
+
+    /// Settings of the connection. One without encryption is allowed where the user writes `http://`.
+    fn client(&self, url: &str) -> Vec<(ClientConfigKey, String)> {
+        let seconds = if self.writes { WRITE_SECONDS } else { READ_SECONDS };
+        let mut settings = vec![
+            (ClientConfigKey::Timeout, format!("{seconds}s")),
+            (ClientConfigKey::ConnectTimeout, format!("{CONNECT_SECONDS}s")),
+        ];
+        if url.starts_with("http://") {
+            settings.push((ClientConfigKey::AllowHttp, "true".into()));
+        }
+        settings
+    }
+}
+
+/// Has TLS use ring. Where the process has made another choice, that one stays.
+fn use_ring() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn made(client: object_store::Result<impl ObjectStore>) -> Result<Client, StoreError> {
+    match client {
+        Ok(client) => Ok(Arc::new(client)),
+        Err(error) => Err(failure::convert(&error)),
+    }
+}

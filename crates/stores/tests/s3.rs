@@ -1,0 +1,350 @@
+//! Stores on a server in this process: what is asked of it, and its failures.
+
+mod support;
+
+use lanefs::{Access, CreateOptions, Volume};
+use lanefs_publish::{
+    Error, Location, Publication, PublishOptions, PublishReport, ReadOptions, Reference, Stamp, Store,
+    StoreError, publish,
+};
+use lanefs_stores::{Remote, Retries, StoreOptions, open};
+use object_store::memory::InMemory;
+use std::path::PathBuf;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+use support::{Fault, Request, Server};
+
+const KEY: &str = "AKIDEXAMPLE";
+const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+verysecret";
+
+fn options(server: &Server) -> StoreOptions {
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    StoreOptions {
+        writes: true,
+        endpoint: Some(server.url()),
+        environment: vec![
+            variable("AWS_ACCESS_KEY_ID", KEY),
+            variable("AWS_SECRET_ACCESS_KEY", SECRET),
+            variable("AWS_ENDPOINT_URL", "http://127.0.0.1:1/is-not-used"),
+        ],
+        retries: Retries { most: 3, pause: Duration::from_millis(1), within: Duration::from_secs(600) },
+    }
+}
+
+fn at(server: &Server, url: &str) -> Arc<dyn Store> {
+    let location = Location::parse(url).expect("a URL");
+    open(location.place(), &options(server)).expect("a store")
+}
+
+/// The bucket `b` with the folder `f`.
+fn store(server: &Server) -> Arc<dyn Store> {
+    at(server, "s3://b/f")
+}
+
+fn is_read_of(request: &Request, part: &str) -> bool {
+    request.method == "GET" && request.path.contains(part)
+}
+
+/// A volume with some files in a directory of its own.
+struct Image {
+    _home: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Image {
+    fn new() -> Self {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("v.lane");
+        let options = CreateOptions { size: 64 << 20, ..CreateOptions::default() };
+        let image = Image { _home: home, path };
+        Volume::create(&image.path, &options).and_then(Volume::close).expect("a volume");
+        image.change("/a", 300_000);
+        image
+    }
+
+    fn change(&self, name: &str, bytes: usize) {
+        let volume = Volume::open(&self.path, Access::Write).expect("a volume");
+        volume.write_file(name, content(bytes)).expect("a file");
+        volume.close().expect("a close");
+    }
+
+    fn publish(&self, store: &Arc<dyn Store>) -> lanefs_publish::Result<PublishReport> {
+        let volume = Volume::open(&self.path, Access::Read)?;
+        publish(&volume, Arc::clone(store), "latest", &PublishOptions::default(), &|_, _| true)
+    }
+}
+
+fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i * i / 7) as u8).collect()
+}
+
+fn read(store: Arc<dyn Store>, options: &ReadOptions, name: &str) -> lanefs_publish::Result<Vec<u8>> {
+    let publication = Publication::open(store, &Reference::default(), options)?;
+    let volume = Volume::open_device(Box::new(publication.device()), Access::Read)?;
+    Ok(volume.read_file(name)?)
+}
+
+/// Without reading ahead and without memory, so that each read asks the store.
+fn forgetful() -> ReadOptions {
+    ReadOptions { ahead: 0, memory: 0, ..ReadOptions::default() }
+}
+
+#[test]
+fn objects_are_written_read_replaced_and_listed() {
+    let server = Server::start();
+    for (url, folder) in [("s3://b/f", "/b/f/"), ("s3://b", "/b/"), ("s3://b/x%20y/z", "/b/x%20y/z/")] {
+        let store = at(&server, url);
+        assert_eq!(store.name(), url);
+        store.write("packs/one", b"0123456789".to_vec()).unwrap();
+        assert_eq!(server.object(&format!("{folder}packs/one")).as_deref(), Some(&b"0123456789"[..]));
+        assert_eq!(store.read("packs/one", 2..5).unwrap(), b"234");
+        assert_eq!(store.read("packs/one", 8..50).unwrap(), b"89", "the object ends before");
+        assert!(matches!(store.read("packs/two", 0..1), Err(StoreError::Missing)));
+        assert_eq!(store.read_all("packs/one", 10).unwrap().0, b"0123456789");
+        assert!(matches!(store.read_all("packs/one", 9), Err(StoreError::Failed(_))));
+    }
+    let store = store(&server);
+    let listed = store.list("packs").unwrap();
+    assert_eq!(listed.iter().map(|one| (&one.name[..], one.bytes)).collect::<Vec<_>>(), [("one", 10)]);
+    assert!(listed[0].modified > 1_700_000_000);
+    assert_eq!(store.list("none").unwrap(), []);
+
+    store.replace("tags/t", None, b"1".to_vec()).unwrap();
+    assert!(matches!(store.replace("tags/t", None, b"2".to_vec()), Err(StoreError::Changed)));
+    let (_, first) = store.read_all("tags/t", 10).unwrap();
+    store.replace("tags/t", Some(&first), b"2".to_vec()).unwrap();
+    assert!(matches!(store.replace("tags/t", Some(&first), b"3".to_vec()), Err(StoreError::Changed)));
+    assert_eq!(store.read_all("tags/t", 10).unwrap().0, b"2");
+    let none = Stamp::default();
+    assert!(matches!(store.replace("tags/t", Some(&none), b"3".to_vec()), Err(StoreError::Unsupported(_))));
+    assert!(matches!(store.replace("tags/u", Some(&first), b"3".to_vec()), Err(StoreError::Changed)));
+}
+
+#[test]
+fn a_client_in_memory_is_a_store() {
+    let image = Image::new();
+    let store: Arc<dyn Store> =
+        Arc::new(Remote::new("memory:", Arc::new(InMemory::new()), "f").expect("a store"));
+    let first = image.publish(&store).unwrap();
+    image.change("/b", 5000);
+    let second = image.publish(&store).unwrap();
+    assert_eq!(second.previous, Some(first.version));
+    assert_eq!(read(Arc::clone(&store), &ReadOptions::default(), "/b").unwrap(), content(5000));
+    assert_eq!(image.publish(&store).unwrap().written_bytes, 0);
+}
+
+#[test]
+fn a_publication_is_written_and_read_and_all_requests_are_signed() {
+    let (server, image) = (Server::start(), Image::new());
+    image.publish(&store(&server)).unwrap();
+    image.change("/b", 5000);
+    image.publish(&store(&server)).unwrap();
+    assert_eq!(read(store(&server), &ReadOptions::default(), "/a").unwrap(), content(300_000));
+    assert_eq!(read(store(&server), &forgetful(), "/b").unwrap(), content(5000));
+    for request in server.requests() {
+        let signed = request.headers.get("authorization").expect("a signature");
+        assert!(signed.starts_with(&format!("AWS4-HMAC-SHA256 Credential={KEY}/")), "{signed}");
+        assert!(!format!("{request:?}").contains(SECRET));
+    }
+}
+
+#[test]
+fn a_web_server_is_read_without_credentials_and_not_written() {
+    let (server, image) = (Server::start(), Image::new());
+    image.publish(&store(&server)).unwrap();
+    server.requests();
+    let location = Location::parse(&format!("{}/b/f/", server.url())).expect("a URL");
+    let read_only = StoreOptions { writes: false, endpoint: None, ..options(&server) };
+    let web = open(location.place(), &read_only).expect("a store");
+    assert_eq!(web.name(), format!("{}/b/f", server.url()));
+    assert_eq!(read(Arc::clone(&web), &ReadOptions::default(), "/a").unwrap(), content(300_000));
+    assert!(server.requests().iter().all(|request| !request.headers.contains_key("authorization")));
+    assert!(matches!(web.replace("tags/x", None, Vec::new()), Err(StoreError::Unsupported(_))));
+    let writes = StoreOptions { writes: true, ..read_only.clone() };
+    assert!(matches!(open(location.place(), &writes), Err(StoreError::Unsupported(_))));
+    let endpoint = StoreOptions { endpoint: Some(server.url()), ..read_only };
+    assert!(matches!(open(location.place(), &endpoint), Err(StoreError::Unsupported(_))));
+}
+
+#[test]
+fn two_publishers_never_lose_an_update() {
+    let (server, image) = (Server::start(), Image::new());
+    image.publish(&store(&server)).unwrap();
+    image.change("/b", 5000);
+    // Another publisher moves the tag while this one writes.
+    let (other, tag) = (server.clone(), server.object("/b/f/tags/latest").expect("a tag"));
+    let mut is_first = true;
+    server.plant(move |request| {
+        if request.method == "PUT" && request.path.contains("/tags/") && std::mem::take(&mut is_first) {
+            other.put("/b/f/tags/latest", &tag);
+        }
+        None
+    });
+    assert!(matches!(image.publish(&store(&server)), Err(Error::TagMoved(_))));
+    assert!(matches!(read(store(&server), &forgetful(), "/b"), Err(Error::Volume(_))), "the old version");
+    assert!(image.publish(&store(&server)).unwrap().written_bytes < 10_000, "only the tag");
+    assert_eq!(read(store(&server), &forgetful(), "/b").unwrap(), content(5000));
+}
+
+#[test]
+fn a_lost_answer_to_the_last_put_is_no_conflict() {
+    let (server, image) = (Server::start(), Image::new());
+    for method in ["tags", "packs", "versions"] {
+        image.change("/b", 5000 + method.len());
+        server
+            .plant_once(Fault::Lost, move |request| request.method == "PUT" && request.path.contains(method));
+        image.publish(&store(&server)).unwrap_or_else(|error| panic!("{method}: {error}"));
+        assert_eq!(read(store(&server), &forgetful(), "/b").unwrap().len(), 5000 + method.len());
+    }
+}
+
+#[test]
+fn what_fails_for_a_short_time_is_tried_again() {
+    let (server, image) = (Server::start(), Image::new());
+    let answer = |status| Fault::Answer(status, "Retry-After: 0", "<Code>SlowDown</Code>".into());
+    for part in ["/tags/", "/versions/", "/packs/"] {
+        image.change("/b", 5000 + part.len());
+        for status in [500, 503, 429] {
+            server.plant_once(answer(status), move |request| {
+                request.method == "PUT" && request.path.contains(part)
+            });
+        }
+        image.publish(&store(&server)).unwrap();
+        for status in [500, 502, 503, 429, 408] {
+            server.plant_once(answer(status), move |request| is_read_of(request, part));
+            assert_eq!(read(store(&server), &forgetful(), "/a").unwrap(), content(300_000), "{status}");
+        }
+        for fault in [Fault::Cut, Fault::Lost] {
+            server.plant_once(fault, move |request| is_read_of(request, part));
+            assert_eq!(read(store(&server), &forgetful(), "/a").unwrap(), content(300_000), "{part}");
+        }
+    }
+    // Wrong bytes are asked for once more.
+    server.plant_once(Fault::Flipped, |request| is_read_of(request, "/packs/"));
+    assert_eq!(read(store(&server), &forgetful(), "/a").unwrap(), content(300_000));
+}
+
+#[test]
+fn what_keeps_failing_is_an_error_that_names_the_object_and_never_wrong_bytes() {
+    let (server, image) = (Server::start(), Image::new());
+    image.publish(&store(&server)).unwrap();
+    type Make = fn() -> Fault;
+    let faults: [(Make, &str); 8] = [
+        (|| Fault::Answer(503, "X: y", "<Code>SlowDown</Code>".into()), "503 Service Unavailable (SlowDown)"),
+        (|| Fault::Answer(403, "X: y", "<Code>AccessDenied</Code>".into()), "403 Forbidden (AccessDenied)"),
+        (|| Fault::Answer(404, "X: y", String::new()), "no such object"),
+        (|| Fault::Cut, "the connection"),
+        (|| Fault::Shifted, "Requested"),
+        (|| Fault::Whole, "non-partial response"),
+        (|| Fault::Flipped, "their hash differs"),
+        (|| Fault::Endless, "has more than"),
+    ];
+    for (fault, why) in faults {
+        server.heal();
+        let publication = Publication::open(store(&server), &Reference::default(), &forgetful()).unwrap();
+        server.plant(move |request| is_read_of(request, "/packs/").then(fault));
+        let failed =
+            lanefs::Device::read_slice(&publication.device(), 0, &mut [0; 4096]).unwrap_err().to_string();
+        assert!(failed.contains("s3://b/f/packs/") && failed.contains(why), "{why}: {failed}");
+    }
+}
+
+#[test]
+fn a_server_that_is_away_is_told_and_used_again_when_it_is_back() {
+    let (server, image) = (Server::start(), Image::new());
+    image.publish(&store(&server)).unwrap();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", gone.local_addr().expect("an address"));
+    drop(gone);
+    let away = StoreOptions { endpoint: Some(url), ..options(&server) };
+    let location = Location::parse("s3://b/f").expect("a URL");
+    let refused = open(location.place(), &away).expect("a store").read("packs/x", 0..1).unwrap_err();
+    assert!(refused.to_string().contains("cannot connect: Connection refused"), "{refused}");
+
+    let there = store(&server);
+    server.plant(|_| Some(Fault::Lost));
+    assert!(there.read_all("tags/latest", 1000).is_err());
+    server.heal();
+    assert!(there.read_all("tags/latest", 1000).is_ok());
+}
+
+#[test]
+fn a_missing_bucket_is_no_missing_object() {
+    let server = Server::start();
+    let body = "<Error><Code>NoSuchBucket</Code><BucketName>b</BucketName></Error>";
+    server.plant(move |_| Some(Fault::Answer(404, "X: y", body.into())));
+    assert!(matches!(store(&server).read_all("tags/t", 9), Err(StoreError::NoStore(_))));
+    assert!(matches!(store(&server).list("packs"), Err(StoreError::NoStore(_))));
+}
+
+#[test]
+fn no_error_has_a_part_of_the_credentials() {
+    let server = Server::start();
+    let store = store(&server);
+    // A server that repeats all that it got.
+    server.plant(|request| {
+        let body = format!("<Error><Code>X{SECRET}</Code>{KEY} {SECRET} {:?}</Error>", request.headers);
+        Some(Fault::Answer(403, "X-Echo: y", body))
+    });
+    let stamp = Stamp { e_tag: Some("\"1\"".into()), version: None };
+    let errors = [
+        store.read("packs/x", 0..9).unwrap_err(),
+        store.read_all("tags/x", 9).unwrap_err(),
+        store.write("packs/x", Vec::new()).unwrap_err(),
+        store.replace("tags/x", Some(&stamp), Vec::new()).unwrap_err(),
+        store.list("packs").unwrap_err(),
+    ];
+    for error in errors {
+        let text = format!("{error} {error:?}");
+        assert!(matches!(error, StoreError::Denied(_)), "{text}");
+        assert!(text.contains("403"), "{text}");
+        assert!(!text.contains(KEY) && !text.contains(SECRET) && !text.contains("AWS4"), "{text}");
+    }
+    assert!(!store.name().contains(SECRET));
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_refused_without_their_values() {
+    let server = Server::start();
+    let location = |url: &str| Location::parse(url).expect("a URL").place().clone();
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("key.json");
+    std::fs::write(&file, format!("\"{SECRET}\"")).expect("a file");
+    for (url, name, value) in [
+        ("s3://b", "AWS_SECRET_ACCESS_KEY", SECRET),
+        ("gs://b", "GOOGLE_APPLICATION_CREDENTIALS", file.to_str().expect("text")),
+        ("gs://b", "GOOGLE_SERVICE_ACCOUNT_KEY", SECRET),
+        ("az://b", "AZURE_STORAGE_ACCOUNT_KEY", SECRET),
+    ] {
+        let environment = vec![(name.to_owned(), value.to_owned())];
+        let options = StoreOptions { environment, ..options(&server) };
+        let refused = open(&location(url), &options).map(drop).expect_err(url).to_string();
+        assert!(!refused.contains(SECRET) && !refused.is_empty(), "{url} {name}: {refused}");
+    }
+    for endpoint in
+        ["127.0.0.1:9000", "s3://b", "http://me:secret@host", "http://host?secret", "http://h#secret"]
+    {
+        let options = StoreOptions { endpoint: Some(endpoint.into()), ..options(&server) };
+        let refused = open(&location("s3://b"), &options).map(drop).expect_err(endpoint).to_string();
+        assert!(!refused.contains("secret"), "{refused}");
+    }
+}
+
+#[test]
+fn many_reads_are_under_way_at_once() {
+    let server = Server::start();
+    let store = store(&server);
+    store.write("packs/x", content(1 << 16)).unwrap();
+    // No answer comes before all have asked.
+    let all = Arc::new(Barrier::new(32));
+    server.plant(move |_| Some(Fault::Together(Arc::clone(&all))));
+    std::thread::scope(|scope| {
+        for number in 0..32 {
+            let store = &store;
+            scope.spawn(move || {
+                let read = store.read("packs/x", number * 1000..number * 1000 + 500).unwrap();
+                assert_eq!(read, content(1 << 16)[number as usize * 1000..][..500]);
+            });
+        }
+    });
+}
