@@ -83,18 +83,21 @@ part_miri() {
 
 # ---- ThreadSanitizer, ASan
 
+# Tests ask for more memory than there is, and expect an error as from the host's allocator.
+ALLOCATOR=allocator_may_return_null=1
+
 # ThreadSanitizer needs a standard library that is built with it. It does not see what assembly does, so a
 # copy in Rust takes the place of the store's.
 tsan() {
     say "tsan: $*"
-    RUSTFLAGS="-Zsanitizer=thread --cfg lanefs_no_asm" \
+    TSAN_OPTIONS=$ALLOCATOR RUSTFLAGS="-Zsanitizer=thread --cfg lanefs_no_asm" \
         nightly test -j2 -Zbuild-std --target "$HOST" --target-dir "$TARGET/tsan" --locked "$@"
 }
 
 # Leaks are not looked for: drivers of Vulkan keep memory until the process ends.
 asan() {
     say "asan: $*"
-    ASAN_OPTIONS=detect_leaks=0 RUSTFLAGS="-Zsanitizer=address" \
+    ASAN_OPTIONS=detect_leaks=0:$ALLOCATOR RUSTFLAGS="-Zsanitizer=address" \
         nightly test -j2 --target "$HOST" --target-dir "$TARGET/asan" --locked "$@"
 }
 
