@@ -203,7 +203,7 @@ fn a_flipped_bit_under_an_open_volume_is_found_once_the_block_has_left_memory() 
     let large = volume.resolve("/large").expect("resolve").ino;
     // A block that an attempt used twice, because it missed the next one, gets more rounds than others. A
     // block leaves when others are missed again and again.
-    let mut read = |first: u64| {
+    let read = |first: u64| {
         let mut buffer = vec![0; 50 * BLOCK as usize];
         volume.read(&WHO, large, first * BLOCK, &mut buffer).expect("read");
     };

@@ -155,24 +155,27 @@ fn a_single_file_inherits_nothing() {
     assert_sound(&volume);
 }
 
-/// Makes a tree with lists of its own: the paths and names of the lists, and their value. `None` where the
-/// host's file system has no lists.
-fn tree_with_lists(tree: &Path) -> Option<(Vec<(&'static str, &'static str)>, Vec<u8>)> {
+/// Lists of the source: path and name of each.
+const LISTS: [(&str, &str); 4] =
+    [("old", ACCESS), ("old", DEFAULT), ("old/new", DEFAULT), ("old/file", ACCESS)];
+
+/// Makes a tree with lists of its own, and returns their value; `None` where the host's file system has no
+/// lists.
+fn tree_with_lists(tree: &Path) -> Option<Vec<u8>> {
     source(tree);
     let own = access_list([7, 1, 0, 5, 0]);
     let set = |path: &str, name: &str| {
         rustix::fs::lsetxattr(tree.join(path), name, &own, rustix::fs::XattrFlags::empty())
     };
-    let lists = vec![("old", ACCESS), ("old", DEFAULT), ("old/new", DEFAULT), ("old/file", ACCESS)];
-    if lists.iter().any(|(path, name)| set(path, name).is_err()) {
+    if LISTS.iter().any(|(path, name)| set(path, name).is_err()) {
         eprintln!("SKIPPED: access control lists: the temporary directory's file system has none");
         return None;
     }
-    Some((lists, own))
+    Some(own)
 }
 
-fn verify_own(volume: &Volume, lists: &[(&str, &str)], own: &[u8]) {
-    for (path, name) in lists {
+fn verify_own(volume: &Volume, own: &[u8]) {
+    for (path, name) in LISTS {
         let ino = volume.resolve(format!("/t/{path}")).unwrap().ino;
         assert_eq!(volume.getxattr(&OWNER, ino, name.as_bytes()).unwrap(), own, "{path} {name}");
     }
@@ -186,10 +189,10 @@ fn verify_own(volume: &Volume, lists: &[(&str, &str)], own: &[u8]) {
 fn lists_of_the_source_replace_those_of_the_volume() {
     let temp = tempfile::tempdir().unwrap();
     let tree = temp.path().join("tree");
-    let Some((lists, own)) = tree_with_lists(&tree) else { return };
+    let Some(own) = tree_with_lists(&tree) else { return };
     let volume = volume_with_lists();
     assert_clean(&import_tree(&volume, &tree, b"/t", &ImportOptions::default(), control()).unwrap());
-    verify_own(&volume, &lists, &own);
+    verify_own(&volume, &own);
 }
 
 /// Knows the user of the lists by any name.
@@ -209,7 +212,7 @@ impl IdNames for One {
 fn lists_of_an_archive_of_gnu_tar_are_taken_where_names_have_numbers() {
     let temp = tempfile::tempdir().unwrap();
     let (tree, archive) = (temp.path().join("tree"), temp.path().join("archive.tar"));
-    let Some((lists, own)) = tree_with_lists(&tree) else { return };
+    let Some(own) = tree_with_lists(&tree) else { return };
     let mut tar = std::process::Command::new("tar");
     tar.args(["--create", "--acls", "--file"]).arg(&archive).arg("-C").arg(&tree).arg(".");
     assert!(tar.status().unwrap().success());
@@ -222,7 +225,7 @@ fn lists_of_an_archive_of_gnu_tar_are_taken_where_names_have_numbers() {
         (volume, report.notes)
     };
     let (volume, notes) = import(Some(&One));
-    verify_own(&volume, &lists, &own);
+    verify_own(&volume, &own);
     assert!(notes.is_empty(), "{notes:?}");
     // tar writes the name of user 1 where the host has one.
     let users = fs::read_to_string("/etc/passwd").unwrap();
