@@ -26,6 +26,9 @@ const SLAB: u64 = 16;
 /// Bytes that are copied to the device at a time.
 const STAGING: u64 = 8 << 20;
 
+/// Most refreshes between a want of memory and the reload.
+const MOST_PATIENCE: u32 = 1024;
+
 /// Byte of which an absent block is made.
 const NOTHING: u8 = 0xff;
 
@@ -46,7 +49,8 @@ pub(crate) struct Mirror {
     is_full: bool,
     /// Refreshes until all blocks are loaded anew, since some found no memory; `None`: none did.
     until_reload: Option<u32>,
-    /// The number of refreshes after the next such want of memory.
+    /// Refreshes between a want of memory and the reload. Each reload in vain doubles them, one that finds
+    /// room for all sets them back.
     patience: u32,
     /// Chunks in use of the last slab.
     taken: u64,
@@ -208,7 +212,9 @@ impl Mirror {
         self.leaves.clear();
         self.new_chunks = self.chunks.keys().copied().collect();
         self.generation += 1;
-        self.until_reload = None;
+        if self.until_reload.take() == Some(0) {
+            self.patience = (2 * self.patience).min(MOST_PATIENCE);
+        }
         self.is_stale = false;
         Ok(())
     }
@@ -253,6 +259,9 @@ impl Mirror {
         });
         outcome?;
         self.send(&mut load)?;
+        if self.until_reload.is_none() {
+            self.patience = 1;
+        }
         self.directories.follow(moves)
     }
 
@@ -281,11 +290,10 @@ impl Mirror {
             match self.grow() {
                 Ok(()) => {}
                 // A chunk that does not fit is not resident. The want of memory may pass, so all blocks are
-                // loaded anew later; after each attempt in vain it takes twice as long.
+                // loaded anew later.
                 Err(error) if error.is_short_of_memory() => {
                     self.is_full = true;
-                    self.until_reload = Some(self.patience);
-                    self.patience = self.patience.saturating_mul(2);
+                    self.until_reload.get_or_insert(self.patience);
                     return None;
                 }
                 Err(error) => {

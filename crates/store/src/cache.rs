@@ -126,9 +126,7 @@ impl Cache {
             match judge(block, from_small) {
                 Verdict::Evict => {
                     left -= 1;
-                    if !from_small {
-                        stayed = 0;
-                    }
+                    stayed = stayed.saturating_sub(usize::from(!from_small));
                     let before = self.resident.fetch_sub(1, Ordering::Relaxed);
                     debug_assert!(before > 0);
                     if from_small {
@@ -184,6 +182,13 @@ mod tests {
         assert_eq!(cache.shrink(1, keeps), 1);
         assert_eq!(cache.shrink(2, keeps), 2, "two clean blocks are in the small queue");
         assert_eq!((cache.shrink(1, keeps), cache.resident()), (0, 3));
+        // One block of the main queue can go, behind many that cannot.
+        let cache = Cache::new(LEAST);
+        cache.add(1, 30);
+        cache.shrink(1, |_, _| Verdict::Keep);
+        cache.add(100, 3);
+        let last = |block, _| if block < 30 { Verdict::Keep } else { Verdict::Evict };
+        assert_eq!(cache.shrink(4, last), 4);
     }
 
     #[test]

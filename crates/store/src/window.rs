@@ -46,7 +46,8 @@ impl Store {
         // The first block of a table has the checksum of the second.
         let blocks = [(chunk, BlockKind::ChunkHeader), (table, BlockKind::ChunkHeader)];
         self.fetch_blocks(device, &blocks[usize::from(table == chunk)..]);
-        if !is_here() {
+        // Another thread may be fetching it.
+        if !is_here() && self.state(table / BLOCK) == ABSENT {
             self.neighbours.note_no_table(chunk);
         }
         is_here()

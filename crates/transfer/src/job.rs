@@ -164,8 +164,8 @@ impl<'a> TransferJob<'a> {
         let lists = self.counters.lists_refused.load(Relaxed);
         if lists > 0 {
             notes.push(format!(
-                "{lists} access control lists not kept: they are damaged, or name users or groups that are not \
-                 known here"
+                "{lists} access control lists not kept: they are damaged, of another kind, or name users or groups \
+                 that are not known here"
             ));
         }
         let owners = self.counters.owners_refused.load(Relaxed);

@@ -1,7 +1,7 @@
 //! Bounds that the kernel and the file system share: limits of a process, ends of files, kinds of files. The
 //! host's own file system is the oracle.
 
-use crate::support::Mounted;
+use crate::support::{Mounted, host_directory};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -28,7 +28,7 @@ fn a_limit_of_file_sizes_holds_for_each_way_to_grow_a_file() {
         fallocate -n -l 8192 kept; echo $?; stat -c %s kept
         dd if=/dev/zero of=sparse bs=1 count=1 seek=2048 status=none; echo $?; stat -c %s sparse
         dd if=/dev/zero of=direct oflag=direct bs=4096 count=1 status=none; echo $?; stat -c %s direct";
-    let (m, host) = (Mounted::new(), tempfile::tempdir().unwrap());
+    let (m, host) = (Mounted::new(), host_directory());
     let (seen, expected) = (output(m.dir.path(), script), output(host.path(), script));
     assert!(expected.contains("File too large"), "{expected}");
     assert_eq!(seen, expected);
@@ -81,7 +81,7 @@ fn odd_copies(dir: &Path) -> Vec<String> {
 
 #[test]
 fn copies_of_ranges_are_bounded_as_by_the_hosts_file_system() {
-    let (m, host) = (Mounted::new(), tempfile::tempdir().unwrap());
+    let (m, host) = (Mounted::new(), host_directory());
     let (seen, expected) = (odd_copies(m.dir.path()), odd_copies(host.path()));
     let refused = format!("{:?}", Errno::INVAL);
     assert!(expected.iter().any(|line| line.contains(&refused)), "{expected:#?}");

@@ -191,6 +191,13 @@ fn after_changes(dir: &Path) -> Vec<String> {
 #[test]
 fn changes_take_privileges_away_as_on_the_hosts_file_system() {
     let (m, host) = (Mounted::new(), tempfile::tempdir().unwrap());
+    let probe = File::create(host.path().join("probe")).unwrap();
+    if rustix::fs::fallocate(&probe, FallocateFlags::ZERO_RANGE, 0, 4096) == Err(Errno::OPNOTSUPP) {
+        eprintln!(
+            "SKIPPED: privileges: the file system for temporary files cannot zero a range, so it is no oracle"
+        );
+        return;
+    }
     let (seen, expected) = (after_changes(m.dir.path()), after_changes(host.path()));
     let gone = format!("{:?}", Err::<usize, _>(Errno::NODATA));
     assert!(expected.iter().any(|line| line.contains("true") && line.ends_with(&gone)), "{expected:#?}");

@@ -90,3 +90,9 @@ pub(crate) fn wait_for_clock() {
         std::thread::yield_now();
     }
 }
+
+/// Returns a directory of the host's file system: that of the build, because the one for temporary files may
+/// be in memory, where less is possible.
+pub(crate) fn host_directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}

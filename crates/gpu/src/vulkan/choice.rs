@@ -79,8 +79,8 @@ fn best(all: &[DeviceInfo], visible: Option<&str>) -> Option<usize> {
 }
 
 /// Returns the devices that a value of `CUDA_VISIBLE_DEVICES` lists: by number, in the order of their
-/// addresses, or by the first characters of a UUID. As in CUDA, the list ends at the first entry that names
-/// no device or one again.
+/// addresses (as CUDA has it with `CUDA_DEVICE_ORDER=PCI_BUS_ID`), or by the first characters of a UUID. As
+/// in CUDA, the list ends at the first entry that names no device or one again.
 fn listed(all: &[DeviceInfo], list: &str) -> Vec<usize> {
     let mut devices: Vec<usize> = (0..all.len()).filter(|index| all[*index].vendor == NVIDIA).collect();
     devices.sort_by_key(|index| (Reverse(all[*index].pci.is_some()), all[*index].pci));

@@ -143,7 +143,13 @@ impl Device {
     ) -> Vec<u32> {
         let flags = |kind: u32| self.memory.memory_types[kind as usize].property_flags;
         let all = (0..self.memory.memory_type_count).filter(|kind| among >> kind & 1 == 1);
-        let mut kinds: Vec<u32> = all.filter(|kind| flags(*kind).contains(needs)).collect();
+        // Memory of these kinds needs features, or is for other uses.
+        let special = vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD
+            | vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD
+            | vk::MemoryPropertyFlags::PROTECTED
+            | vk::MemoryPropertyFlags::LAZILY_ALLOCATED;
+        let fits = |kind: &u32| flags(*kind).contains(needs) && !flags(*kind).intersects(special);
+        let mut kinds: Vec<u32> = all.filter(fits).collect();
         // The sort is stable: a driver lists the kinds that are faster first.
         kinds.sort_by_key(|kind| !flags(*kind).contains(better));
         kinds

@@ -3,11 +3,14 @@
 
 use crate::import::IdNames;
 
-/// Attributes by the records that have their text.
-pub(crate) const RECORDS: [(&[u8], &[u8]); 2] = [
-    (b"SCHILY.acl.access", b"system.posix_acl_access"),
-    (b"SCHILY.acl.default", b"system.posix_acl_default"),
-];
+/// Returns the attribute whose value a record has as text.
+pub(crate) fn attribute(record: &[u8]) -> Option<&'static [u8]> {
+    match record {
+        b"SCHILY.acl.access" => Some(b"system.posix_acl_access"),
+        b"SCHILY.acl.default" => Some(b"system.posix_acl_default"),
+        _ => None,
+    }
+}
 
 /// Version of the form of the attributes.
 const VERSION: u32 = 2;

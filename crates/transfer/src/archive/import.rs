@@ -163,7 +163,7 @@ impl ArchiveImport<'_> {
     /// Takes the access control lists in text form as attributes.
     fn take_lists(&self, member: &mut ArchiveMember) {
         for (name, text) in std::mem::take(&mut member.lists) {
-            match acl_text::parse(&text, self.names) {
+            match acl_text::parse(&text, self.names).filter(|_| !name.is_empty()) {
                 Some(value) => member.xattrs.push((name, value)),
                 None => count(&self.job.counters.lists_refused),
             }

@@ -297,12 +297,10 @@ fn xattrs(records: &Records) -> NamedValues {
     named.collect()
 }
 
-/// Returns the access control lists in text form, with the attributes that have them, as far as the records
-/// do not have these, too.
+/// Returns the access control lists in text form, as far as the records do not have the attributes, too. A
+/// list of another kind (NFSv4's) has an empty name.
 fn lists(records: &Records, xattrs: &NamedValues) -> NamedValues {
-    let text = |(key, name): (&[u8], &[u8])| {
-        let (_, text) = records.0.iter().rev().find(|(other, _)| other == key)?;
-        xattrs.iter().all(|(other, _)| other != name).then(|| (name.to_vec(), text.clone()))
-    };
-    acl_text::RECORDS.into_iter().filter_map(text).collect()
+    let all = records.0.iter().filter(|(key, _)| key.starts_with(b"SCHILY.acl."));
+    let named = all.map(|(key, text)| (acl_text::attribute(key).unwrap_or_default().to_vec(), text.clone()));
+    named.filter(|(name, _)| xattrs.iter().all(|(other, _)| other != name)).collect()
 }
