@@ -180,8 +180,8 @@ impl Shared {
     }
 
     fn snapshot_with(&self, writer: &mut Writer, freed: &[Freed], changed: &[u64]) -> Outcome<Snapshot> {
-        let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         loop {
+            let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
             let mut edit = Edit::new(&core, writer, 0);
             match free_deferred(&mut edit, freed) {
                 Ok(()) => {
@@ -198,7 +198,8 @@ impl Shared {
         }
     }
 
-    /// Fetches a block that the frees missed.
+    /// Fetches a block that the frees missed, or lets another thread end the fetch of one that they take out
+    /// of use: that fetch does not need the gate.
     fn fetch_for_freeing(&self, fault: Fault) -> Outcome<()> {
         match fault {
             // All changes of the attempt are rolled back, so a retired block was freed twice: the volume is
@@ -207,14 +208,18 @@ impl Shared {
                 Err(Fault::damaged(at, "a block is freed twice"))
             }
             Fault::Miss { at, want } => self.state.store.fetch(at, want),
+            Fault::Conflict { .. } => {
+                std::thread::yield_now();
+                Ok(())
+            }
             fault => Err(fault),
         }
     }
 
     /// Makes the blocks that a durable commit freed available.
     fn free(&self, writer: &mut Writer, freed: &[Freed]) -> Result<()> {
-        let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         loop {
+            let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
             let mut edit = Edit::new(&core, writer, 0);
             match free_deferred(&mut edit, freed) {
                 Ok(()) => {

@@ -45,7 +45,9 @@ fn prepare(edit: &mut Edit<'_>, plan: WritePlan<'_>) -> Outcome<()> {
 /// stay with [`Edit::keep_free`].
 pub(crate) fn free_deferred(edit: &mut Edit<'_>, list: &[Freed]) -> Outcome<()> {
     edit.freed.extend_from_slice(list);
-    make_free(edit)
+    make_free(edit)?;
+    // A block that another thread fetches cannot be taken out of use, and nothing behind it was changed.
+    edit.tx.validate()
 }
 
 /// Returns preallocated blocks to the bitmaps, and keeps that. The caller has exclusive access.

@@ -356,7 +356,8 @@ impl<'s> Reader<'s> {
         fence(Ordering::Acquire);
         point();
         match self.mode {
-            Mode::Exclusive => Ok(()),
+            // Nobody else changes anything, but a block that a thread fetches cannot be taken out of use.
+            Mode::Exclusive => self.abort_reason.get().map_or(Ok(()), Err),
             Mode::Quiet(epoch) if self.store.epoch() == epoch => Ok(()),
             Mode::Quiet(_) => Err(Fault::Conflict { owner: u8::MAX, record: 0 }),
             Mode::Tracked => self.compare(),
