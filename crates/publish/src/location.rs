@@ -148,7 +148,9 @@ fn directory(path: &str) -> Result<Place> {
 fn bucket(service: Service, path: &str) -> Result<Place> {
     let (bucket, folder) = path.split_once('/').unwrap_or((path, ""));
     let is_fine = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
-    if !(1..=MAX_BUCKET).contains(&bucket.len()) || !bucket.bytes().all(is_fine) {
+    // Clients of HTTP take "." and ".." as steps in the path of their server.
+    let is_step = matches!(bucket, "." | "..");
+    if is_step || !(1..=MAX_BUCKET).contains(&bucket.len()) || !bucket.bytes().all(is_fine) {
         return bad("a bucket has a name of letters, digits, '.', '_' and '-', as in s3://bucket/photos");
     }
     let Ok(folder) = percent_decode_str(folder).decode_utf8() else { return bad("its path is no UTF-8") };
@@ -267,6 +269,9 @@ mod tests {
             "s3://bucket/secret//a",
             "s3://bucket/secret%0A",
             "s3:///secret",
+            "s3://../secret",
+            "gs://./secret",
+            "az://..",
             "gs://bucket/a?token=secret",
             "az://bucket/secret%FF",
             "https://me:secret@host/a",
