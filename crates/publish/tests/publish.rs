@@ -219,6 +219,16 @@ fn a_replacement_whose_answer_was_lost_is_a_success() {
     assert_eq!(open_with(store, &ReadOptions::default()).unwrap().version(), report.version);
 }
 
+#[test]
+fn a_replacement_that_fails_and_is_done_is_a_success() {
+    let (image, store) = (small_volume(), Arc::new(Memory::default()));
+    *store.refused.lock().unwrap() = Some("tags/");
+    assert!(matches!(image.publish(&store), Err(Error::Store { .. })), "it is not done");
+    *store.loses_answers.lock().unwrap() = true;
+    let report = image.publish(&store).unwrap();
+    assert_eq!(open_with(store, &ReadOptions::default()).unwrap().version(), report.version);
+}
+
 /// A store that does a replacement, loses the answer, and tries again itself.
 struct LostAnswer(Memory);
 

@@ -267,8 +267,9 @@ impl Job<'_> {
         let stamp = found.map(|(_, stamp)| stamp);
         match self.objects.store.replace(&tag_object(tag), stamp.as_ref(), content) {
             Ok(()) => Ok(written),
-            // The answer to an attempt that succeeded may have been lost.
-            Err(StoreError::Changed) if self.is_tag(tag, &next) => Ok(written),
+            // The answer to an attempt that succeeded may have been lost: then another attempt finds the tag
+            // changed, or there was none.
+            Err(StoreError::Changed | StoreError::Failed(_)) if self.is_tag(tag, &next) => Ok(written),
             Err(StoreError::Changed) => Err(Error::TagMoved(format!("{}#{tag}", self.objects.store.name()))),
             Err(error) => Err(self.objects.failed(&tag_object(tag), error)),
         }
