@@ -8,13 +8,21 @@ use lanefs_publish::StoreError;
 use object_store::Error;
 use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error as _;
+use std::fmt;
 
 /// The library's text for an answer that is no success; status and body follow.
 const STATUS: &str = "Server returned non-2xx status code: ";
 /// Codes by which services say that there is no bucket.
 const NO_BUCKET: [&str; 3] = ["NoSuchBucket", "ContainerNotFound", "InvalidBucketName"];
 /// Servers that give credentials to machines of a cloud. The library asks them where it has none.
-const METADATA: [&str; 3] = ["//169.254.169.254/", "//metadata/", "//metadata.google.internal/"];
+const METADATA: [&str; 3] =
+    ["http://169.254.169.254/", "http://metadata/", "http://metadata.google.internal/"];
+/// The library's text for a request that failed; method, URL and reason follow.
+const PERFORMING: &str = "Error performing ";
+/// Begins the library's texts for an answer that is no success; the server's own words follow.
+const RETURNED: &str = "Server returned ";
+/// The library's name of the store of a web server, which gets no credentials.
+const WEB: &str = "HTTP";
 /// Most characters of a code, and of the library's words.
 const MAX_WORDS: usize = 100;
 
@@ -41,14 +49,39 @@ pub(crate) fn convert(error: &Error) -> StoreError {
     }
 }
 
-/// True for a failure of the way to the store, after which another attempt may succeed.
-pub(crate) fn is_of_network(error: &Error) -> bool {
-    chain(error).any(|error| error.is::<HttpError>())
+/// True where the body of an answer was cut off: it came from a server that answers, and another attempt may
+/// succeed. The library says more about a request that failed as a whole, which it has tried again itself.
+pub(crate) fn is_cut(error: &Error) -> bool {
+    use HttpErrorKind::{Decode, Interrupted, Request, Unknown};
+    let body = error.source().and_then(|source| source.downcast_ref::<HttpError>());
+    body.is_some_and(|error| matches!(error.kind(), Decode | Interrupted | Request | Unknown))
 }
 
 /// True where a server of credentials was asked in vain.
 fn needs_credentials(error: &Error) -> bool {
-    chain(error).map(ToString::to_string).any(|text| METADATA.iter().any(|server| text.contains(server)))
+    let Error::Generic { store, .. } = error else { return false };
+    *store != WEB && chain(error).any(|error| is_of_credentials(&error.to_string()))
+}
+
+/// True for the text of a request to a server of credentials. The server's own words do not count.
+fn is_of_credentials(text: &str) -> bool {
+    let text = text.split(RETURNED).next().unwrap_or_default();
+    text.split(PERFORMING).skip(1).any(|request| {
+        let url = request.split(' ').nth(1).unwrap_or_default();
+        METADATA.iter().any(|server| url.starts_with(server))
+    })
+}
+
+/// An answer with more bytes than any right one has.
+#[derive(Debug)]
+pub(crate) struct Oversized(pub(crate) usize);
+
+impl std::error::Error for Oversized {}
+
+impl fmt::Display for Oversized {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the answer has more than {} bytes", self.0)
+    }
 }
 
 /// An answer of a server that is no success.
@@ -84,6 +117,9 @@ fn reason(error: &Error) -> String {
             code => format!("the store answers: {status} ({code})"),
         };
     }
+    if let Some(oversized) = chain(error).find_map(|error| error.downcast_ref::<Oversized>()) {
+        return oversized.to_string();
+    }
     if let Some(network) = chain(error).find_map(|error| error.downcast_ref::<HttpError>()) {
         let what = match network.kind() {
             HttpErrorKind::Connect => "cannot connect",
@@ -94,8 +130,10 @@ fn reason(error: &Error) -> String {
         let deepest = chain(error).last().map(ToString::to_string).unwrap_or_default();
         return format!("{what}: {}", words(&deepest));
     }
-    let source = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-    words(&source)
+    // The reason of a request that failed is the error behind it.
+    let mut texts = chain(error).skip(1).map(ToString::to_string);
+    let said = texts.find(|text| !text.starts_with(PERFORMING));
+    words(&said.unwrap_or_else(|| error.to_string()))
 }
 
 /// The first words of a text: those of the library, before any value.
@@ -138,6 +176,25 @@ mod tests {
         let error =
             generic("Error performing PUT http://169.254.169.254/latest/api/token in 1s - HTTP error");
         assert!(matches!(convert(&error), StoreError::Denied(why) if why.contains("no credentials")));
+    }
+
+    #[test]
+    fn what_only_names_a_server_of_credentials_is_another_failure() {
+        let url = "http://169.254.169.254/latest/";
+        for error in [
+            generic(&format!("Error performing GET https://host/x in 1s - {STATUS}403 Forbidden: {url}")),
+            generic(&format!(
+                "Error performing GET https://host/x in 1s - {STATUS}403 Forbidden: Error performing GET {url} "
+            )),
+            generic("Error performing GET https://host//metadata/packs/x in 1s - HTTP error"),
+            Error::Generic {
+                store: WEB,
+                source: format!("Error performing GET {url} in 1s - HTTP error").into(),
+            },
+        ] {
+            let told = convert(&error).to_string();
+            assert!(!told.contains("no credentials"), "{told}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@
 //! | module | |
 //! |---|---|
 //! | `failure` | errors of the library as errors of a store, without anything secret |
-//! | `patience` | waits as long as a server asks for |
+//! | `patience` | waits as long as a server asks for, and bounds its answers |
 //! | `profile` | the files of the tools of S3 |
 //! | `services` | a client for each service, from the environment |
 //! | `remote` | a client as a store: a private runtime, bounded answers |

@@ -1,10 +1,16 @@
-//! Waiting as long as a server asks for. `object_store` tries again after pauses of its own, and does not
-//! look at `Retry-After`.
+//! Between `object_store` and a server that asks for time, or has no measure.
+//!
+//! The library tries again after pauses of its own, and does not look at `Retry-After`. It reads whole bodies
+//! into memory, as large as the server says or sends. So all bodies are read here, to a bound. Only those of
+//! ranged reads go on as streams, whose reader has a bound of its own.
 
+use crate::failure::Oversized;
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+    HttpService, ReqwestConnector,
 };
 use std::time::Duration;
 
@@ -14,6 +20,11 @@ const LONGEST: Duration = Duration::from_secs(30);
 const TOO_MANY_REQUESTS: u16 = 429;
 /// Status of a server that is not available.
 const UNAVAILABLE: u16 = 503;
+
+/// Most bytes of an answer that is no success, and of one to a write.
+const MAX_SMALL: usize = 64 << 10;
+/// Most bytes of any other answer: a page of a listing, a small object, credentials.
+const MAX_BODY: usize = 16 << 20;
 
 /// Makes clients that wait.
 #[derive(Debug, Default)]
@@ -31,7 +42,14 @@ struct PatientClient(HttpClient);
 #[async_trait]
 impl HttpService for PatientClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let is_ranged = request.headers().contains_key("range");
+        let most = if request.method() == "PUT" { MAX_SMALL } else { MAX_BODY };
         let response = self.0.execute(request).await?;
+        let response = match response.status().is_success() {
+            true if is_ranged => response,
+            true => whole(response, most).await?,
+            false => beginning(response).await,
+        };
         if matches!(response.status().as_u16(), TOO_MANY_REQUESTS | UNAVAILABLE) {
             let asked = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
             if let Some(seconds) = asked.and_then(|text| text.trim().parse().ok()) {
@@ -42,10 +60,51 @@ impl HttpService for PatientClient {
     }
 }
 
+/// Receives the body of a success, which is an error where it is too large.
+async fn whole(response: HttpResponse, most: usize) -> Result<HttpResponse, HttpError> {
+    let (mut head, body) = response.into_parts();
+    let (mut bytes, mut stream) = (Vec::new(), body.bytes_stream());
+    while let Some(part) = stream.next().await {
+        let part = part.map_err(cut)?;
+        if bytes.len() + part.len() > most {
+            return Err(HttpError::new(HttpErrorKind::Decode, Oversized(most)));
+        }
+        bytes.extend_from_slice(&part);
+    }
+    // A body in chunks has no length, and the library wants one of an object.
+    head.headers.insert("content-length", bytes.len().into());
+    Ok(HttpResponse::from_parts(head, bytes.into()))
+}
+
+/// The error of a body. The server has answered by then. So none may look as if the request had not been
+/// sent: the library would send it again, even one that must not be repeated.
+fn cut(error: HttpError) -> HttpError {
+    match error.kind() {
+        HttpErrorKind::Timeout => error,
+        _ => HttpError::new(HttpErrorKind::Interrupted, error),
+    }
+}
+
+/// Receives the beginning of the body of an answer that is no success. Its status is what counts, so a body
+/// that is too large or cut ends early.
+async fn beginning(response: HttpResponse) -> HttpResponse {
+    let (mut head, body) = response.into_parts();
+    let (mut bytes, mut stream) = (Vec::new(), body.bytes_stream());
+    while let Some(Ok(part)) = stream.next().await {
+        bytes.extend_from_slice(&part[..part.len().min(MAX_SMALL - bytes.len())]);
+        if bytes.len() == MAX_SMALL {
+            break;
+        }
+    }
+    head.headers.remove("content-length");
+    // The library wants text, and the end may be half a character.
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    HttpResponse::from_parts(head, HttpResponseBody::from(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use object_store::client::HttpResponseBody;
 
     /// Answers every request with a status and a `Retry-After`.
     #[derive(Debug)]

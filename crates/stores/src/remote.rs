@@ -5,10 +5,12 @@
 //! another runtime, which it blocks.
 
 use crate::failure;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::{Stream, StreamExt};
 use lanefs_publish::{Listed, Stamp, Store, StoreError};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, GetResult, ObjectStore, PutMode, PutPayload, UpdateVersion};
+use object_store::{
+    GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, PutMode, PutPayload, UpdateVersion,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -18,6 +20,8 @@ use tokio::runtime::{Builder, Runtime};
 const WORKERS: usize = 4;
 /// Attempts to read bytes whose connection is cut on the way.
 const READS: usize = 3;
+/// Most bytes of a listing in memory: about nine million packs.
+const MAX_LISTING: usize = 1 << 30;
 
 type Outcome<T> = Result<T, StoreError>;
 
@@ -79,13 +83,22 @@ impl Remote {
             attempt += 1;
             let (client, path) = (Arc::clone(&self.client), path.clone());
             let options = GetOptions { range: range.clone().map(GetRange::Bounded), ..GetOptions::default() };
-            let read = self.wait(async move { collect(client.get_opts(&path, options).await?, most).await });
+            let read = self.wait(async move {
+                let answer = client.get_opts(&path, options).await?;
+                // Without an entity tag the client cannot know that the rest is of the same object.
+                let is_continued = answer.meta.e_tag.is_some();
+                match collect(answer, most).await {
+                    Err(error) if !is_continued && failure::is_cut(&error) => Ok(Body::Cut(error)),
+                    Err(error) => Err(error),
+                    Ok(body) => Ok(body),
+                }
+            });
             match read {
-                Ok(Some(read)) => return Ok(read),
-                Ok(None) => return Err(StoreError::Failed(format!("has more than {most} bytes"))),
-                // The client tries again itself, but not all that was cut off on the way.
-                Err(error) if attempt < READS && failure::is_of_network(&error) => {}
-                Err(error) => return Err(failure::convert(&error)),
+                Ok(Body::Whole(bytes, stamp)) => return Ok((bytes, stamp)),
+                Ok(Body::TooLarge) => return Err(StoreError::Failed(format!("has more than {most} bytes"))),
+                // All else the client has tried again itself, as often as its rules say.
+                Ok(Body::Cut(_)) if attempt < READS => {}
+                Ok(Body::Cut(error)) | Err(error) => return Err(failure::convert(&error)),
             }
         }
     }
@@ -106,8 +119,17 @@ impl Drop for Remote {
     }
 }
 
-/// Receives an answer; `None` where it has more bytes than it may have, whatever its headers say.
-async fn collect(answer: GetResult, most: u64) -> object_store::Result<Option<(Vec<u8>, Stamp)>> {
+/// The body of an answer.
+enum Body {
+    Whole(Vec<u8>, Stamp),
+    /// It has more bytes than it may have, whatever its headers say.
+    TooLarge,
+    /// It was cut off, and nobody has tried again.
+    Cut(object_store::Error),
+}
+
+/// Receives an answer.
+async fn collect(answer: GetResult, most: u64) -> object_store::Result<Body> {
     let stamp = Stamp { e_tag: answer.meta.e_tag.clone(), version: answer.meta.version.clone() };
     let expected = answer.range.end.saturating_sub(answer.range.start).min(most);
     let mut bytes = Vec::with_capacity(expected as usize);
@@ -115,11 +137,30 @@ async fn collect(answer: GetResult, most: u64) -> object_store::Result<Option<(V
     while let Some(part) = stream.next().await {
         let part = part?;
         if (bytes.len() + part.len()) as u64 > most {
-            return Ok(None);
+            return Ok(Body::TooLarge);
         }
         bytes.extend_from_slice(&part);
     }
-    Ok(Some((bytes, stamp)))
+    Ok(Body::Whole(bytes, stamp))
+}
+
+/// Receives a listing; `None` where it takes more bytes of memory than it may take: a server may have another
+/// page without end.
+async fn gather(
+    mut found: impl Stream<Item = object_store::Result<ObjectMeta>> + Unpin,
+    most: usize,
+) -> object_store::Result<Option<Vec<Listed>>> {
+    let (mut listed, mut taken) = (Vec::new(), 0);
+    while let Some(object) = found.next().await {
+        let object = object?;
+        let Some(name) = object.location.filename().map(str::to_owned) else { continue };
+        taken += size_of::<Listed>() + name.len();
+        if taken > most {
+            return Ok(None);
+        }
+        listed.push(Listed { name, bytes: object.size, modified: object.last_modified.timestamp() });
+    }
+    Ok(Some(listed))
 }
 
 impl Store for Remote {
@@ -155,12 +196,31 @@ impl Store for Remote {
 
     fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {
         let (client, path) = (Arc::clone(&self.client), self.path(folder)?);
-        let list = async move { client.list(Some(&path)).try_collect::<Vec<_>>().await };
+        let list = async move { gather(client.list(Some(&path)), MAX_LISTING).await };
         let found = self.wait(list).map_err(|error| failure::convert(&error))?;
-        let listed = |object: object_store::ObjectMeta| {
-            let name = object.location.filename()?.to_owned();
-            Some(Listed { name, bytes: object.size, modified: object.last_modified.timestamp() })
+        found.ok_or_else(|| StoreError::Failed(format!("{folder} has too many objects to be listed")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+
+    #[tokio::test]
+    async fn a_listing_that_is_too_large_is_given_up() {
+        let object = |number: u64| ObjectMeta {
+            location: Path::from(format!("packs/{number:064}")),
+            last_modified: Default::default(),
+            size: number,
+            e_tag: None,
+            version: None,
         };
-        Ok(found.into_iter().filter_map(listed).collect())
+        let one = size_of::<Listed>() + 64;
+        let some = stream::iter(0..100).map(|number| Ok(object(number)));
+        let listed = gather(some, 100 * one).await.expect("a listing").expect("not too many");
+        assert_eq!(listed.len(), 100);
+        let more = stream::iter(0..101).map(|number| Ok(object(number)));
+        assert!(gather(more, 100 * one).await.expect("a listing").is_none());
     }
 }

@@ -269,6 +269,90 @@ fn a_server_that_is_away_is_told_and_used_again_when_it_is_back() {
 }
 
 #[test]
+fn an_answer_without_end_is_an_error_and_fills_no_memory() {
+    const ENDLESS: usize = 256 << 20;
+    const MOST: usize = 64 << 20;
+    let server = Server::start();
+    let store = store(&server);
+    let lengths =
+        ["Content-Length: 9000000000000000000", "Content-Length: 1000000000000000", "Connection: close"];
+    for length in lengths {
+        for bytes in [200_000, ENDLESS] {
+            let answer = |status: u16| {
+                let head = format!("HTTP/1.1 {status} Status\r\n{length}\r\n\r\n");
+                server.plant(move |_| Some(Fault::Raw(head.clone(), bytes)));
+            };
+            let check = |why: &str| assert!(server.sent() < MOST, "{why} {length} {bytes}");
+            for status in [404, 403, 500] {
+                answer(status);
+                let failed = [
+                    store.read("packs/x", 0..9).unwrap_err(),
+                    store.read_all("tags/x", 9).unwrap_err(),
+                    store.write("packs/x", Vec::new()).unwrap_err(),
+                    store.list("packs").unwrap_err(),
+                ];
+                for error in failed {
+                    match status {
+                        404 => {
+                            let is_missing = matches!(error, StoreError::Missing);
+                            assert!(is_missing || error.to_string().contains("404"), "{error}");
+                        }
+                        403 => assert!(matches!(error, StoreError::Denied(_)), "{error}"),
+                        _ => assert!(error.to_string().contains("500"), "{error}"),
+                    }
+                }
+                check("an error");
+            }
+            answer(200);
+            assert!(matches!(store.read("packs/x", 0..9), Err(StoreError::Failed(_))));
+            assert!(matches!(store.read_all("tags/x", 9), Err(StoreError::Failed(_))));
+            check("a read");
+            assert!(matches!(store.list("packs"), Err(StoreError::Failed(_))));
+            check("a listing");
+            let _ = store.replace("tags/x", None, Vec::new());
+            check("a replacement");
+        }
+    }
+    server.heal();
+    store.write("packs/x", b"abc".to_vec()).unwrap();
+    assert_eq!(store.read("packs/x", 0..9).unwrap(), b"abc");
+}
+
+#[test]
+fn a_server_that_is_dead_is_tried_as_often_as_the_rules_say() {
+    let server = Server::start();
+    let store = store(&server);
+    store.write("packs/x", b"abcd".to_vec()).unwrap();
+    for fault in [|| Fault::Lost, || Fault::Answer(503, "X: y", String::new()), || Fault::Cut] {
+        server.requests();
+        server.plant(move |_| Some(fault()));
+        assert!(store.read("packs/x", 0..4).is_err());
+        assert_eq!(server.requests().len(), 1 + options(&server).retries.most);
+    }
+}
+
+#[test]
+fn a_body_that_is_cut_is_read_again_without_an_entity_tag() {
+    let server = Server::start();
+    let store = store(&server);
+    store.write("packs/x", b"abcd".to_vec()).unwrap();
+    server.plant_once(Fault::CutUntagged, |_| true);
+    assert_eq!(store.read("packs/x", 0..4).unwrap(), b"abcd");
+    server.plant_once(Fault::CutUntagged, |_| true);
+    assert_eq!(store.read_all("packs/x", 4).unwrap().0, b"abcd");
+}
+
+#[test]
+fn a_wrong_region_is_told_in_words() {
+    let server = Server::start();
+    server.plant(|_| Some(Fault::Answer(301, "X: y", String::new())));
+    for told in [store(&server).read("packs/x", 0..4).unwrap_err(), store(&server).list("packs").unwrap_err()]
+    {
+        assert!(told.to_string().contains("incorrectly configured region"), "{told}");
+    }
+}
+
+#[test]
 fn a_missing_bucket_is_no_missing_object() {
     let server = Server::start();
     let body = "<Error><Code>NoSuchBucket</Code><BucketName>b</BucketName></Error>";

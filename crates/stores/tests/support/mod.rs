@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
 /// A request.
@@ -36,6 +37,10 @@ pub(crate) enum Fault {
     Lost,
     /// More bytes than the range has.
     Endless,
+    /// As `Cut`, and the answer has no entity tag.
+    CutUntagged,
+    /// This head, and a body of so many bytes, whatever the head says.
+    Raw(String, usize),
     /// The right answer, when as many requests as the barrier takes are here.
     Together(Arc<Barrier>),
 }
@@ -48,6 +53,8 @@ struct State {
     objects: Mutex<BTreeMap<String, (Vec<u8>, u64)>>,
     requests: Mutex<Vec<Request>>,
     plant: Mutex<Option<Plant>>,
+    /// Bytes of bodies of `Fault::Raw` that the host has taken.
+    sent: AtomicUsize,
 }
 
 /// The server. It ends with the process.
@@ -94,6 +101,11 @@ impl Server {
     /// The requests so far, which are forgotten.
     pub(crate) fn requests(&self) -> Vec<Request> {
         std::mem::take(&mut self.state.requests.lock())
+    }
+
+    /// The bytes of raw bodies so far, which are forgotten.
+    pub(crate) fn sent(&self) -> usize {
+        self.state.sent.swap(0, Ordering::Relaxed)
     }
 
     /// Changes an object.
@@ -158,8 +170,12 @@ impl State {
                     let _ = self.answer(&request, None);
                     return None;
                 }
-                Some(Fault::Cut) => {
-                    let answer = self.answer(&request, None);
+                Some(Fault::Raw(head, bytes)) => return self.write_raw(stream, &head, bytes),
+                Some(fault @ (Fault::Cut | Fault::CutUntagged)) => {
+                    let mut answer = self.answer(&request, None);
+                    if matches!(fault, Fault::CutUntagged) {
+                        answer.headers.retain(|(name, _)| *name != "ETag");
+                    }
                     let half = answer.body.len() / 2;
                     (answer, Some(half))
                 }
@@ -170,6 +186,19 @@ impl State {
                 return None;
             }
         }
+    }
+
+    fn write_raw(&self, mut stream: &TcpStream, head: &str, bytes: usize) -> Option<()> {
+        stream.write_all(head.as_bytes()).ok()?;
+        let part = [b' '; 1 << 16];
+        let mut left = bytes;
+        while left > 0 {
+            let count = left.min(part.len());
+            stream.write_all(&part[..count]).ok()?;
+            self.sent.fetch_add(count, Ordering::Relaxed);
+            left -= count;
+        }
+        None
     }
 
     fn answer(&self, request: &Request, fault: Option<Fault>) -> Answer {
