@@ -2,7 +2,7 @@
 
 use crate::remote::Remote;
 use crate::services::{self, Retries, Settings};
-use lanefs_publish::{Directory, Location, Place, Store, StoreError};
+use lanefs_publish::{Directory, Place, Store, StoreError};
 use std::sync::Arc;
 
 /// Options of [`open`].
@@ -40,7 +40,7 @@ pub fn open(place: &Place, options: &StoreOptions) -> Result<Arc<dyn Store>, Sto
         return unsupported("has no other endpoint: only s3, gs and az have one");
     }
     let settings = Settings {
-        endpoint: options.endpoint.as_deref().map(endpoint).transpose()?,
+        endpoint: options.endpoint.as_deref().map(services::endpoint).transpose()?,
         environment: &options.environment,
         retries: options.retries,
         writes: options.writes,
@@ -63,15 +63,5 @@ pub fn open(place: &Place, options: &StoreOptions) -> Result<Arc<dyn Store>, Sto
             Ok(Arc::new(Remote::new(&place.to_string(), client, folder)?))
         }
         _ => unsupported("there is no client for it"),
-    }
-}
-
-/// Checks the URL of an endpoint, by the rules for that of a publication on a web server.
-fn endpoint(text: &str) -> Result<&str, StoreError> {
-    match Location::parse(text).map(|location| location.place().clone()) {
-        Ok(Place::Web(_)) if !text.contains('#') => Ok(text.trim_end_matches('/')),
-        _ => Err(StoreError::Unsupported(
-            "the endpoint is no URL of a server, as in https://storage.example.org:9000".into(),
-        )),
     }
 }

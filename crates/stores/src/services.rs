@@ -3,7 +3,7 @@
 use crate::failure;
 use crate::patience::Patient;
 use crate::profile;
-use lanefs_publish::{Service, StoreError};
+use lanefs_publish::{Location, Place, Service, StoreError};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -38,7 +38,7 @@ impl Default for Retries {
 
 /// Settings of a client.
 pub(crate) struct Settings<'s> {
-    pub(crate) endpoint: Option<&'s str>,
+    pub(crate) endpoint: Option<String>,
     pub(crate) environment: &'s [(String, String)],
     pub(crate) retries: Retries,
     pub(crate) writes: bool,
@@ -62,10 +62,21 @@ pub(crate) fn web(url: &str, settings: &Settings<'_>) -> Result<Client, StoreErr
     use_ring();
     let mut builder =
         HttpBuilder::new().with_url(url).with_retry(settings.retry()).with_http_connector(Patient::default());
-    for (key, value) in settings.client(url) {
+    for (key, value) in settings.client(Some(url)) {
         builder = builder.with_config(key, value);
     }
     made(builder.build())
+}
+
+/// Reads the URL of an endpoint, by the rules for that of a publication on a web server. The library panics
+/// at some that are none.
+pub(crate) fn endpoint(text: &str) -> Result<String, StoreError> {
+    match Location::parse(text).map(|location| location.place().clone()) {
+        Ok(Place::Web(url)) if !text.contains('#') => Ok(url),
+        _ => Err(StoreError::Unsupported(
+            "the endpoint is no URL of a server, as in https://storage.example.org:9000".into(),
+        )),
+    }
 }
 
 fn s3(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
@@ -76,25 +87,25 @@ fn s3(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
     let is_keyed = variables.iter().any(|(name, _)| name == "aws_access_key_id");
     let files = if is_keyed { Vec::new() } else { profile::settings(settings.environment) };
     let files = files.into_iter().map(|(name, value)| (name.to_owned(), value));
-    let mut endpoint = settings.endpoint.map(str::to_owned);
+    // The endpoint of S3, and the one of all services, which counts where the first is missing.
+    let (mut own, mut common) = (None, None);
     for (name, value) in files.chain(variables) {
         match name.parse() {
-            Ok(AmazonS3ConfigKey::Endpoint | AmazonS3ConfigKey::S3Endpoint)
-                if settings.endpoint.is_some() => {}
-            Ok(key) => {
-                if matches!(key, AmazonS3ConfigKey::Endpoint | AmazonS3ConfigKey::S3Endpoint) {
-                    endpoint = Some(value.clone());
-                }
-                builder = builder.with_config(key, value);
-            }
+            Ok(AmazonS3ConfigKey::S3Endpoint) => own = Some(value),
+            Ok(AmazonS3ConfigKey::Endpoint) => common = Some(value),
+            Ok(key) => builder = builder.with_config(key, value),
             // Variables for other programs.
             Err(_) => {}
         }
     }
-    for (key, value) in settings.client(endpoint.as_deref().unwrap_or_default()) {
+    let endpoint = match (&settings.endpoint, own.or(common)) {
+        (Some(endpoint), _) => Some(endpoint.clone()),
+        (None, variable) => variable.as_deref().map(endpoint).transpose()?,
+    };
+    for (key, value) in settings.client(endpoint.as_deref()) {
         builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
     }
-    if let Some(endpoint) = settings.endpoint {
+    if let Some(endpoint) = endpoint {
         builder = builder.with_endpoint(endpoint);
     }
     made(builder.with_bucket_name(bucket).build())
@@ -108,10 +119,10 @@ fn google(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
             builder = builder.with_config(key, value);
         }
     }
-    for (key, value) in settings.client(settings.endpoint.unwrap_or_default()) {
+    for (key, value) in settings.client(settings.endpoint.as_deref()) {
         builder = builder.with_config(GoogleConfigKey::Client(key), value);
     }
-    if let Some(endpoint) = settings.endpoint {
+    if let Some(endpoint) = &settings.endpoint {
         builder = builder.with_config(GoogleConfigKey::BaseUrl, endpoint);
     }
     made(builder.with_bucket_name(bucket).build())
@@ -125,11 +136,11 @@ fn azure(container: &str, settings: &Settings<'_>) -> Result<Client, StoreError>
             builder = builder.with_config(key, value);
         }
     }
-    for (key, value) in settings.client(settings.endpoint.unwrap_or_default()) {
+    for (key, value) in settings.client(settings.endpoint.as_deref()) {
         builder = builder.with_config(AzureConfigKey::Client(key), value);
     }
-    if let Some(endpoint) = settings.endpoint {
-        builder = builder.with_endpoint(endpoint.to_owned());
+    if let Some(endpoint) = &settings.endpoint {
+        builder = builder.with_endpoint(endpoint.clone());
     }
     made(builder.with_container_name(container).build())
 }
@@ -141,20 +152,21 @@ impl Settings<'_> {
         RetryConfig { backoff, max_retries: most, retry_timeout: within }
     }
 
-    /// The variables of a service, with names in lower case.
+    /// The variables of a service, with names in lower case. As for its tools, an empty one is none.
     fn variables(&self, prefix: &str) -> Vec<(String, String)> {
-        let own = self.environment.iter().filter(|(name, _)| name.starts_with(prefix));
+        let own =
+            self.environment.iter().filter(|(name, value)| name.starts_with(prefix) && !value.is_empty());
         own.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect()
     }
 
     /// Settings of the connection. One without encryption is allowed where the user writes `http://`.
-    fn client(&self, url: &str) -> Vec<(ClientConfigKey, String)> {
+    fn client(&self, url: Option<&str>) -> Vec<(ClientConfigKey, String)> {
         let seconds = if self.writes { WRITE_SECONDS } else { READ_SECONDS };
         let mut settings = vec![
             (ClientConfigKey::Timeout, format!("{seconds}s")),
             (ClientConfigKey::ConnectTimeout, format!("{CONNECT_SECONDS}s")),
         ];
-        if url.starts_with("http://") {
+        if url.is_some_and(|url| url.starts_with("http://")) {
             settings.push((ClientConfigKey::AllowHttp, "true".into()));
         }
         settings

@@ -352,6 +352,54 @@ fn a_wrong_region_is_told_in_words() {
     }
 }
 
+/// The variables of the environment, and no endpoint besides.
+fn environment(server: &Server, own: &[(&str, &str)]) -> Arc<dyn Store> {
+    let environment = own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let options = StoreOptions { environment, endpoint: None, ..options(server) };
+    open(Location::parse("s3://b/f").expect("a URL").place(), &options).expect("a store")
+}
+
+#[test]
+fn an_empty_variable_is_none() {
+    let server = Server::start();
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("credentials");
+    let keys = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n");
+    std::fs::write(&file, keys).expect("a file");
+    let store = environment(
+        &server,
+        &[
+            ("AWS_ACCESS_KEY_ID", ""),
+            ("AWS_SECRET_ACCESS_KEY", ""),
+            ("AWS_SESSION_TOKEN", ""),
+            ("AWS_ENDPOINT_URL_S3", ""),
+            ("AWS_ENDPOINT_URL", &server.url()),
+            ("AWS_SHARED_CREDENTIALS_FILE", file.to_str().expect("text")),
+        ],
+    );
+    store.write("packs/x", Vec::new()).unwrap();
+    for request in server.requests() {
+        assert!(request.headers["authorization"].contains(KEY));
+        assert!(!request.headers.contains_key("x-amz-security-token"), "{request:?}");
+    }
+}
+
+#[test]
+fn the_endpoint_of_s3_comes_first_and_its_scheme_has_any_case() {
+    let server = Server::start();
+    let keys = [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET)];
+    let (own, other) = (server.url(), "https://127.0.0.1:1");
+    let (s3, all) = (("AWS_ENDPOINT_URL_S3", &own[..]), ("AWS_ENDPOINT_URL", other));
+    let upper = own.to_uppercase();
+    for endpoints in [[s3, all], [all, s3], [("AWS_ENDPOINT_URL_S3", &upper), all]] {
+        let store = environment(&server, &[keys, endpoints].concat());
+        store.write("packs/x", Vec::new()).unwrap();
+    }
+    let options = StoreOptions { endpoint: Some(upper), ..options(&server) };
+    let store = open(Location::parse("s3://b/f").expect("a URL").place(), &options).expect("a store");
+    store.write("packs/x", Vec::new()).unwrap();
+}
+
 #[test]
 fn a_missing_bucket_is_no_missing_object() {
     let server = Server::start();
@@ -408,9 +456,14 @@ fn settings_that_cannot_be_used_are_refused_without_their_values() {
     for endpoint in
         ["127.0.0.1:9000", "s3://b", "http://me:secret@host", "http://host?secret", "http://h#secret"]
     {
-        let options = StoreOptions { endpoint: Some(endpoint.into()), ..options(&server) };
-        let refused = open(&location("s3://b"), &options).map(drop).expect_err(endpoint).to_string();
-        assert!(!refused.contains("secret"), "{refused}");
+        let environment = vec![("AWS_ENDPOINT_URL".to_owned(), endpoint.to_owned())];
+        for options in [
+            StoreOptions { endpoint: Some(endpoint.into()), ..options(&server) },
+            StoreOptions { endpoint: None, environment, ..options(&server) },
+        ] {
+            let refused = open(&location("s3://b"), &options).map(drop).expect_err(endpoint).to_string();
+            assert!(!refused.contains("secret"), "{refused}");
+        }
     }
 }
 
