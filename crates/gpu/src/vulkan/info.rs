@@ -45,7 +45,7 @@ impl DeviceKind {
 /// A device of this machine.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
-    /// Number, as [`Choice::Number`] takes it.
+    /// Number, as [`Choice::Number`](crate::Choice::Number) takes it.
     pub number: usize,
     /// Its name.
     pub name: String,
