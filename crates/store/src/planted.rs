@@ -27,6 +27,8 @@ pub(crate) enum Bug {
     OverwriteCommitted,
     /// A snapshot does not compute checksums of data that were written early and have changed since.
     StaleSums,
+    /// A transaction with the gate closed does not see that a block could not be taken out of use.
+    UncheckedAlone,
     /// A fetch ends and wakes no thread.
     SilentFetch,
     /// Neighbours are what the chunk table says, although a transaction may be changing it.

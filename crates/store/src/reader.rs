@@ -357,6 +357,7 @@ impl<'s> Reader<'s> {
         point();
         match self.mode {
             // Nobody else changes anything, but a block that a thread fetches cannot be taken out of use.
+            Mode::Exclusive if planted::is(planted::Bug::UncheckedAlone) => Ok(()),
             Mode::Exclusive => self.abort_reason.get().map_or(Ok(()), Err),
             Mode::Quiet(epoch) if self.store.epoch() == epoch => Ok(()),
             Mode::Quiet(_) => Err(Fault::Conflict { owner: u8::MAX, record: 0 }),

@@ -2,10 +2,10 @@
 
 use super::explorer::{explore, finds};
 use super::medium::Medium;
-use super::world::{BLOCKS, BOTH, World};
+use super::world::{BLOCKS, BOTH, LEFT, World};
 use crate::BlockRange;
-use crate::planted::Bug::SilentFetch;
-use crate::{Fault, Want, state};
+use crate::planted::Bug::{SilentFetch, UncheckedAlone};
+use crate::{Fault, Tx, Want, state};
 use lanefs_format::{BLOCK, BlockKind};
 use shuttle::thread;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -148,6 +148,47 @@ fn many() {
 
 fn many_of_which_some_fail() {
     together(2);
+}
+
+/// A commit takes a block out of use that another thread is fetching, and changes a block behind it: both or
+/// none, so the attempt is repeated.
+fn freed_by_a_commit() {
+    const BEHIND: u64 = AT + BLOCK;
+    let medium = leaf();
+    medium.format(BEHIND, BlockKind::Leaf, &BOTH, 7);
+    let world = World::on(&medium, BLOCKS);
+    world.store.fetch(BEHIND, LEAF).expect("a leaf");
+    let world = &world;
+    thread::scope(|scope| {
+        // Either the leaf comes first, or there is no block to fetch.
+        scope.spawn(|| {
+            let _ = world.store.fetch(AT, LEAF);
+        });
+        scope.spawn(|| {
+            let mut free = |tx: &mut Tx<'_>| {
+                tx.retire(AT, BlockKind::Leaf);
+                let behind = tx.reader().block(BEHIND, BlockKind::Leaf)?;
+                tx.put(behind, LEFT, 8);
+                Ok(())
+            };
+            while let Err(fault) = world.attempt_alone(&mut free) {
+                assert!(matches!(fault, Fault::Conflict { .. }), "{fault:?}");
+                thread::yield_now();
+            }
+        });
+    });
+    assert!(world.store.is_retired(AT), "half of a free");
+    assert_eq!(world.words(BEHIND, BlockKind::Leaf).expect("a leaf"), (8, 7), "half of a free");
+}
+
+#[test]
+fn a_commit_frees_blocks_that_others_fetch() {
+    explore(1500, freed_by_a_commit);
+}
+
+#[test]
+fn canary_a_free_that_is_done_by_half_is_noticed() {
+    finds(UncheckedAlone, 1500, freed_by_a_commit);
 }
 
 #[test]

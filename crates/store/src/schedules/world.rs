@@ -100,15 +100,23 @@ impl World {
                 let reader = Reader::writing(&self.store, entered.number);
                 one_attempt(&reader, &mut entered.state, &mut operation)
             } else {
-                let mut closed = self.gate.close_to_change(&self.store);
-                let reader = Reader::exclusive(&self.store, Some(0));
-                one_attempt(&reader, &mut closed.states[0], &mut operation)
+                self.attempt_alone(&mut operation)
             };
             match outcome {
                 Ok(value) => return Ok(value),
                 Err(fault) => self.after(fault, &mut attempts)?,
             }
         }
+    }
+
+    /// Makes one attempt with the gate closed.
+    pub(super) fn attempt_alone<T>(
+        &self,
+        operation: &mut impl FnMut(&mut Tx<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut closed = self.gate.close_to_change(&self.store);
+        let reader = Reader::exclusive(&self.store, Some(0));
+        one_attempt(&reader, &mut closed.states[0], operation)
     }
 
     fn after(&self, fault: Fault, attempts: &mut u32) -> Result<(), Fault> {
