@@ -6,6 +6,8 @@
 mod bench;
 mod chain;
 mod changes;
+mod column_args;
+mod columns;
 mod find;
 mod latency;
 mod lookup_engine;
@@ -15,6 +17,7 @@ mod rows;
 mod sectors;
 mod wide;
 
+pub use column_args::{Answers, ColumnArgs, Source};
 pub use rows::row_names;
 
 use crate::session::{CommonArgs, Session};
@@ -34,6 +37,9 @@ pub struct GpuArgs {
     /// The device: its number, or a part of its name, as `lanefs gpu list` has them [default: the best one]
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<Choice>,
+    /// Size and choice of the rows of columns.
+    #[command(flatten)]
+    pub columns: ColumnArgs,
 }
 
 /// Parts that a caller may replace.
@@ -53,11 +59,12 @@ pub struct GpuHooks {
 /// [`Error::Arguments`] and unreadable directories before anything is measured; [`Error::Device`] without a
 /// device that works.
 pub fn run_gpu_with(args: &GpuArgs, hooks: &GpuHooks) -> Result<u8> {
-    let sizes = hooks.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
+    let mut sizes = hooks.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
+    sizes.tree_files = args.columns.files.map_or(sizes.tree_files, |files| files as usize);
     let gpu =
         Gpu::open(&args.device.clone().unwrap_or_default()).map_err(Error::device("opening the device"))?;
     let device = format!("{} ({})", gpu.info().name, gpu.info().driver);
-    let settings = Settings { sizes, gpu: Arc::new(gpu) };
+    let settings = Settings { sizes, columns: args.columns.clone(), gpu: Arc::new(gpu) };
     let mut session = Session::start("gpu", &args.common, &row_names(), hooks.stop.clone(), settings)?;
     session.report.machine.gpu = device;
     session.finish(measure)
@@ -65,7 +72,10 @@ pub fn run_gpu_with(args: &GpuArgs, hooks: &GpuHooks) -> Result<u8> {
 
 /// Measures all parts; fails only if the user stopped it.
 fn measure(bench: &mut GpuBench) -> Result<()> {
-    bench.part("paths", &["gpu-lookup-host", "gpu-lookup-resident", "gpu-find"], paths::measure)?;
+    bench.part("paths", &paths::row_names(), paths::measure)?;
+    if bench.settings.columns.is_alone() {
+        return Ok(());
+    }
     bench.part("latency", &["gpu-latency-dispatch"], latency::measure)?;
     bench.part("chain", &["gpu-chain-lookup"], chain::measure)?;
     bench.part("wide", &["gpu-wide-lookup"], wide::measure)?;

@@ -1,7 +1,7 @@
 //! The whole benchmark at tiny sizes: every row is present, measured and well formed. No test checks a time.
 
 use lanefs_bench::error::EXIT_ERROR;
-use lanefs_bench::gpu::row_names;
+use lanefs_bench::gpu::{Answers, ColumnArgs, Source, row_names};
 use lanefs_bench::session::{CommonArgs, EXIT_DONE};
 use lanefs_bench::stop::Stop;
 use lanefs_bench::workload::Sizes;
@@ -27,7 +27,7 @@ fn every_row_is_measured_and_the_device_is_named() {
     let json = temp.path().join("report.json");
     let common = CommonArgs { quick: true, json: Some(json.clone()), runs: Some(2), ..CommonArgs::default() };
     let hooks = GpuHooks { sizes: Some(TINY), stop: Some(Stop::default()) };
-    assert_eq!(run_gpu_with(&GpuArgs { common, device: None }, &hooks).unwrap(), EXIT_DONE);
+    assert_eq!(run_gpu_with(&GpuArgs { common, ..GpuArgs::default() }, &hooks).unwrap(), EXIT_DONE);
     let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
     let rows = report["rows"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
@@ -43,6 +43,30 @@ fn every_row_is_measured_and_the_device_is_named() {
             !is_counted || row["goals"].as_array().unwrap().iter().all(|goal| goal["reached"] == true),
             "{row}"
         );
+    }
+}
+
+#[test]
+fn columns_are_measured_alone_with_as_many_paths_as_asked_for() {
+    let temp = tempfile::tempdir().unwrap();
+    let json = temp.path().join("report.json");
+    let common = CommonArgs { quick: true, json: Some(json.clone()), runs: Some(1), ..CommonArgs::default() };
+    let columns = ColumnArgs {
+        files: Some(300),
+        paths: Some(1_000),
+        columns: vec![Answers::Exists, Answers::Attrs],
+        from: vec![Source::Device],
+    };
+    let hooks = GpuHooks { sizes: Some(TINY), stop: Some(Stop::default()) };
+    let args = GpuArgs { common, columns, ..GpuArgs::default() };
+    assert_eq!(run_gpu_with(&args, &hooks).unwrap(), EXIT_DONE);
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["gpu-exists-device", "gpu-attrs-device"]);
+    for row in rows {
+        let params = ["files", "paths", "from"].map(|param| row["params"][param].clone());
+        assert_eq!(params, [Value::from(300), Value::from(1_000), Value::from("device")]);
     }
 }
 

@@ -1,5 +1,6 @@
 //! State that the parts share, and the start of new systems.
 
+use super::column_args::ColumnArgs;
 use crate::lane::Lane;
 use crate::peers::{Host, Medium, SpaceRequest};
 use crate::session::Session;
@@ -15,6 +16,7 @@ pub(super) type GpuBench = Session<Settings>;
 /// Settings of this benchmark alone.
 pub(super) struct Settings {
     pub(super) sizes: Sizes,
+    pub(super) columns: ColumnArgs,
     pub(super) gpu: Arc<Gpu>,
 }
 

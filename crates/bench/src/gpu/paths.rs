@@ -1,17 +1,30 @@
 //! `gpu-lookup-host`, `gpu-lookup-resident`: random paths of a large tree, in the host's memory and on the
 //! device; and searches of the tree.
 
-use super::bench::GpuBench;
+use super::bench::{GpuBench, GpuSystems};
 use super::lookup_engine::{check, lookup_engines, options};
+use super::{column_args, columns};
 use crate::peers::SpaceRequest;
 use crate::system::{Expect, Named, System};
 use crate::values::{LANEFS, Values};
 use crate::workload::Tree;
 use crate::{Error, Result};
 use lanefs::{Code, PathSet, Resolution, Resolutions};
+use lanefs_gpu::Mirrored;
 use std::ffi::CStr;
 use std::time::Instant;
 
+const FROM_HOST: &str = "gpu-lookup-host";
+const RESIDENT: &str = "gpu-lookup-resident";
+const FIND: &str = "gpu-find";
+
+/// Lists the rows, in the order measured.
+pub(super) fn row_names() -> Vec<&'static str> {
+    let columns = column_args::ROWS.iter().map(|row| row.name);
+    [FROM_HOST, RESIDENT].into_iter().chain(columns).chain([FIND]).collect()
+}
+
+/// Makes the tree, and measures all rows of it.
 pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let tree = Tree::new(bench.settings.sizes.tree_files);
     let inodes = (tree.files.len() + tree.directories.len()) as u64;
@@ -24,8 +37,27 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     }
     let gpu = bench.settings.gpu.clone();
     let mirrored = systems.mirrored(&gpu)?;
+    let is_alone = bench.settings.columns.is_alone();
+    let has = |bench: &GpuBench, row| !is_alone && bench.selection.has(row);
+    if has(bench, FROM_HOST) || has(bench, RESIDENT) {
+        with_answers(bench, &systems, &mirrored, &tree)?;
+    }
+    columns::measure(bench, &systems, &mirrored, &tree)?;
+    if has(bench, FIND) {
+        super::find::measure(bench, &systems, &mirrored, &tree)?;
+    }
+    Ok(())
+}
+
+/// Measures single answers, with all attributes.
+fn with_answers(
+    bench: &mut GpuBench,
+    systems: &GpuSystems,
+    mirrored: &Mirrored<'_, '_>,
+    tree: &Tree,
+) -> Result<()> {
     let (lane, requests) = (&systems.lane, tree.requests());
-    let all = lookup_engines(&systems, &mirrored);
+    let all = lookup_engines(systems, mirrored);
     let paths: PathSet = requests.iter().map(CStr::to_bytes).collect();
     let mut kept = mirrored.keep(&options(lane, None)?, &paths).map_err(Error::device("bringing paths"))?;
     let (mut host, mut on_device, mut cores) = (Values::default(), Values::default(), Values::default());
@@ -51,7 +83,7 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
         Ok(())
     })?;
     let cpu = cores.median("cpu").unwrap_or(0.0);
-    let rows = [("gpu-lookup-host", host), ("gpu-lookup-resident", on_device)].map(|(name, values)| {
+    let rows = [(FROM_HOST, host), (RESIDENT, on_device)].map(|(name, values)| {
         let row = values.row(name, "ns/path")?.param("files", paths.len()).param("depth", "5-7");
         let row = row
             .param("mean_path_bytes", (requests.mean_len() * 10.0).round() / 10.0)
@@ -61,5 +93,5 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     for row in rows {
         bench.row(row);
     }
-    super::find::measure(bench, &systems, &mirrored, &tree)
+    Ok(())
 }

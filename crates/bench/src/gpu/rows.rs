@@ -1,11 +1,10 @@
 //! Names of the rows.
 
+use super::paths;
+
 /// Lists every row, in the order measured.
 pub fn row_names() -> Vec<String> {
-    [
-        "gpu-lookup-host",
-        "gpu-lookup-resident",
-        "gpu-find",
+    let others = [
         "gpu-latency-dispatch",
         "gpu-chain-lookup",
         "gpu-wide-lookup",
@@ -17,9 +16,8 @@ pub fn row_names() -> Vec<String> {
         "gpu-chain-create",
         "gpu-sectors-cache",
         "gpu-sectors-tree",
-    ]
-    .map(Into::into)
-    .into()
+    ];
+    paths::row_names().into_iter().chain(others).map(Into::into).collect()
 }
 
 #[cfg(test)]
