@@ -101,6 +101,32 @@ fn whichever_call_fails_the_answers_are_right() {
 }
 
 #[test]
+fn a_device_that_never_ends_its_work_is_given_up() {
+    let volume = volume();
+    fail_call(None);
+    // The guards would show memory that was freed, or read, while the device may write to it.
+    let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
+    let paths: PathSet = (0..60).map(|number| format!("/file {number}")).collect();
+    let expected = volume.resolve_batch(&options, &paths.view().iter().collect::<Vec<_>>());
+    let expected = expected.expect("the CPU engine");
+    let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).expect("a mirror");
+    let (found, report) = mirrored.submit(&options, &paths).wait().expect("answers");
+    assert_eq!((found, report.by_host), (expected.clone(), 0));
+    let before = mirrored.submit(&options, &paths);
+    fail_call(Some((0, vk::Result::TIMEOUT)));
+    for pending in [before, mirrored.submit(&options, &paths)] {
+        let (found, report) = pending.wait().expect("answers");
+        assert_eq!((found, report.by_device), (expected.clone(), 0));
+    }
+    assert!(mirrored.failure().is_some_and(|why| why.contains("lost")), "{:?}", mirrored.failure());
+    drop(mirrored);
+    assert!(gpu.mirror(&volume, &MirrorOptions::default()).is_err(), "a device that hangs takes a volume");
+    drop(gpu);
+    fail_call(None);
+}
+
+#[test]
 fn a_passing_want_of_memory_costs_no_more_than_the_batch_that_met_it() {
     let volume = volume();
     fail_call(None);

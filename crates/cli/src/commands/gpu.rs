@@ -84,9 +84,10 @@ impl GpuArgs {
 fn as_text(device: &DeviceInfo) -> String {
     let DeviceInfo { number, name, kind, driver, version: (major, minor, patch), .. } = device;
     let mut text = format!(
-        "{number}: {name} ({}, {driver}, Vulkan {major}.{minor}.{patch}): {} MiB, subgroups of {}, workgroups of up to {}",
+        "{number}: {name} ({}, {driver}, Vulkan {major}.{minor}.{patch}): {} MiB{}, subgroups of {}, workgroups of up to {}",
         kind.text(),
         device.memory >> 20,
+        device.free_memory.map(|free| format!(" ({} free)", free >> 20)).unwrap_or_default(),
         device.subgroup,
         device.workgroup,
     );
@@ -112,6 +113,7 @@ fn as_json(device: &DeviceInfo) -> String {
         "driver": device.driver,
         "vulkan": format!("{major}.{minor}.{patch}"),
         "memory": device.memory,
+        "free_memory": device.free_memory,
         "subgroup": device.subgroup,
         "workgroup": device.workgroup,
         "lacks": device.lacks,

@@ -171,6 +171,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        if self.device.hangs() {
+            return;
+        }
         let mut is_whole = true;
         self.guards(|guard| is_whole &= guard.iter().all(|byte| *byte == GUARD_BYTE));
         assert!(is_whole || std::thread::panicking(), "a write outside a buffer of {} bytes", self.len);

@@ -118,6 +118,7 @@ mod tests {
             driver: String::new(),
             version: (1, 2, 0),
             memory: 0,
+            free_memory: None,
             subgroup: 32,
             workgroup: 256,
             tick: 1.0,

@@ -8,10 +8,22 @@ use crate::error::{During, Error, Result};
 use ash::vk;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Nanoseconds of a wait, and the number of waits for a submission: ten minutes. Dispatches are bounded and
+/// take less than a second, so that a device which needs as long hangs. A machine that sleeps meanwhile costs
+/// one wait of them.
+const WAIT: u64 = 1_000_000_000;
+const WAITS: u32 = 600;
+
+/// Devices that hang. They may still read and write the memory that they were given, so nothing of theirs is
+/// ever freed.
+static HUNG: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
 
 /// A device, its queue, and its kinds of memory.
 pub(crate) struct Device {
     pub(crate) raw: ash::Device,
+    physical: vk::PhysicalDevice,
     pub(crate) info: DeviceInfo,
     pub(crate) family: u32,
     queue: Mutex<Queue>,
@@ -24,7 +36,9 @@ pub(crate) struct Device {
     pub(crate) is_guarded: bool,
     /// The host does not map the device's own memory.
     pub(crate) has_own_memory: bool,
-    _instance: Instance,
+    /// A submission did not end in time. Work may be in flight for ever.
+    is_hung: AtomicBool,
+    instance: Instance,
 }
 
 /// The queue; one thread submits at a time, as Vulkan demands.
@@ -69,6 +83,7 @@ impl Device {
         let mut device = Device {
             has_own_memory: own_memory || info.kind == DeviceKind::Discrete,
             raw,
+            physical,
             info,
             family,
             queue: Mutex::new(queue),
@@ -76,7 +91,8 @@ impl Device {
             memory,
             largest: maintenance.max_memory_allocation_size,
             is_guarded,
-            _instance: instance,
+            is_hung: AtomicBool::new(false),
+            instance,
         };
         let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let semaphore = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
@@ -92,6 +108,7 @@ impl Device {
     /// # Errors
     /// An error of the device.
     pub(crate) fn submit(&self, commands: vk::CommandBuffer) -> Result<u64> {
+        self.check()?;
         let mut queue = self.queue.lock();
         let (commands, signals, values) = ([commands], [self.timeline], [queue.submitted + 1]);
         let mut timeline = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
@@ -109,19 +126,46 @@ impl Device {
     /// Waits for the end of a submission.
     ///
     /// # Errors
-    /// An error of the device; its results then do not count, but no work is in flight any more.
-    pub(crate) fn wait(&self, submission: u64) -> Result<()> {
+    /// An error of the device; its results then do not count. No work is in flight any more, unless the
+    /// device [hangs](Self::hangs).
+    pub(crate) fn wait(self: &Arc<Self>, submission: u64) -> Result<()> {
         debug_assert!(submission <= self.queue.lock().submitted, "a submission that was never made");
+        self.check()?;
         let (semaphores, values) = ([self.timeline], [submission]);
         let wait = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
-        // SAFETY: sound, the semaphore is this device's.
-        let waited = unsafe { self.raw.wait_semaphores(&wait, u64::MAX) };
-        if waited.is_err() {
-            let _queue = self.queue.lock();
-            // SAFETY: sound, the device lives, and the lock keeps other threads from submitting.
-            let _ = unsafe { self.raw.device_wait_idle() };
+        for _ in 0..WAITS {
+            // SAFETY: sound, the semaphore is this device's.
+            match unsafe { self.raw.wait_semaphores(&wait, WAIT) } {
+                Ok(()) => return Ok(()),
+                Err(vk::Result::TIMEOUT) => {}
+                Err(code) => {
+                    let _queue = self.queue.lock();
+                    // SAFETY: sound, the device lives, and the lock keeps other threads from submitting.
+                    let _ = unsafe { self.raw.device_wait_idle() };
+                    return Err(code).during(OPERATION);
+                }
+            }
         }
-        waited.during(OPERATION)
+        if !self.is_hung.swap(true, Ordering::Relaxed) {
+            HUNG.lock().push(self.clone());
+        }
+        self.check()
+    }
+
+    /// Tells whether the device did not end a submission in time. What it may access must stay.
+    pub(crate) fn hangs(&self) -> bool {
+        self.is_hung.load(Ordering::Relaxed)
+    }
+
+    /// A device that hangs is lost.
+    fn check(&self) -> Result<()> {
+        if self.hangs() { Err(vk::Result::ERROR_DEVICE_LOST).during(OPERATION) } else { Ok(()) }
+    }
+
+    /// Returns the bytes of the device's memory that this process may still take, as the driver estimates
+    /// it; all where it does not.
+    pub(crate) fn free_memory(&self) -> u64 {
+        self.instance.free_memory(self.physical).unwrap_or(self.info.memory)
     }
 
     /// Tells whether a submission has ended.

@@ -63,6 +63,9 @@ pub struct DeviceInfo {
     pub version: (u32, u32, u32),
     /// Bytes of the largest heap of memory of its own.
     pub memory: u64,
+    /// Bytes of it that this process could still take when the devices were listed; `None` where the driver
+    /// does not tell.
+    pub free_memory: Option<u64>,
     /// Invocations of a subgroup.
     pub subgroup: u32,
     /// Invocations of a workgroup at most.

@@ -52,13 +52,14 @@ impl Instance {
         let version = limits.api_version;
         let heaps = memory.memory_heaps.iter().take(memory.memory_heap_count as usize);
         let own = heaps.filter(|heap| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
+        let extensions = self.extensions(device);
         DeviceInfo {
             number,
             name: text(&limits.device_name),
             kind: DeviceKind::of(limits.device_type),
             vendor: limits.vendor_id,
             uuid: Uuid::from_bytes(ids.device_uuid),
-            pci: self.pci(device),
+            pci: self.pci(device, &extensions),
             driver: format!("{} {}", text(&driver.driver_name), text(&driver.driver_info)),
             version: (
                 vk::api_version_major(version),
@@ -66,6 +67,7 @@ impl Instance {
                 vk::api_version_patch(version),
             ),
             memory: own.map(|heap| heap.size).max().unwrap_or(0),
+            free_memory: self.free_memory_with(device, &extensions),
             subgroup: subgroup.subgroup_size,
             workgroup: limits.limits.max_compute_work_group_invocations,
             tick: limits.limits.timestamp_period,
@@ -130,14 +132,40 @@ impl Instance {
         }
     }
 
-    /// Returns the device's address on the PCI bus, where its driver tells it.
-    fn pci(&self, device: vk::PhysicalDevice) -> Option<PciAddress> {
+    fn extensions(&self, device: vk::PhysicalDevice) -> Vec<vk::ExtensionProperties> {
         // SAFETY: sound, the device is one of this instance.
-        let extensions = unsafe { self.raw.enumerate_device_extension_properties(device) }.ok()?;
-        let is_pci = |known: &vk::ExtensionProperties| {
-            known.extension_name_as_c_str().is_ok_and(|name| name == ash::ext::pci_bus_info::NAME)
-        };
-        if !extensions.iter().any(is_pci) {
+        unsafe { self.raw.enumerate_device_extension_properties(device) }.unwrap_or_default()
+    }
+
+    /// Returns the bytes of the largest heap of the device's own memory that this process may still take,
+    /// where its driver estimates them.
+    pub(crate) fn free_memory(&self, device: vk::PhysicalDevice) -> Option<u64> {
+        self.free_memory_with(device, &self.extensions(device))
+    }
+
+    fn free_memory_with(
+        &self,
+        device: vk::PhysicalDevice,
+        extensions: &[vk::ExtensionProperties],
+    ) -> Option<u64> {
+        if !has(extensions, ash::ext::memory_budget::NAME) {
+            return None;
+        }
+        let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
+        // SAFETY: sound, the device is one of this instance, and has the extension.
+        unsafe { self.raw.get_physical_device_memory_properties2(device, &mut properties) };
+        let memory = properties.memory_properties;
+        let own = (0..memory.memory_heap_count as usize)
+            .filter(|heap| memory.memory_heaps[*heap].flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
+        let largest = own.max_by_key(|heap| memory.memory_heaps[*heap].size)?;
+        let free = budget.heap_budget[largest].saturating_sub(budget.heap_usage[largest]);
+        Some(free.min(memory.memory_heaps[largest].size))
+    }
+
+    /// Returns the device's address on the PCI bus, where its driver tells it.
+    fn pci(&self, device: vk::PhysicalDevice, extensions: &[vk::ExtensionProperties]) -> Option<PciAddress> {
+        if !has(extensions, ash::ext::pci_bus_info::NAME) {
             return None;
         }
         let mut pci = vk::PhysicalDevicePCIBusInfoPropertiesEXT::default();
@@ -166,6 +194,10 @@ impl Drop for Instance {
 /// No loader, no driver.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     Ok(Instance::new()?.physical()?.into_iter().map(|(_, info)| info).collect())
+}
+
+fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
+    extensions.iter().any(|known| known.extension_name_as_c_str().is_ok_and(|known| known == name))
 }
 
 fn text(chars: &[std::ffi::c_char]) -> String {

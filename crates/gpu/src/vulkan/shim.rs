@@ -25,7 +25,8 @@ mod tests {
     }
 
     /// Makes the call with this number on this thread fail, and with [`vk::Result::ERROR_DEVICE_LOST`] all
-    /// calls behind it; `None`: no call fails.
+    /// calls behind it. With [`vk::Result::TIMEOUT`] all waits from that call on end so. `None`: no call
+    /// fails.
     pub(crate) fn fail_call(fails: Option<(u64, vk::Result)>) {
         FAILS.set(fails);
         CALLS.set(0);
@@ -37,11 +38,15 @@ mod tests {
     }
 
     /// Returns the error of this call, if it must fail.
-    fn failure() -> Option<vk::Result> {
+    fn failure(name: &str) -> Option<vk::Result> {
         let call = CALLS.get();
         CALLS.set(call + 1);
         let (number, code) = FAILS.get()?;
-        let is_turn = call == number || call > number && code == vk::Result::ERROR_DEVICE_LOST;
+        let is_turn = match code {
+            vk::Result::ERROR_DEVICE_LOST => call >= number,
+            vk::Result::TIMEOUT => call >= number && name == "vkWaitSemaphores",
+            _ => call == number,
+        };
         is_turn.then_some(code)
     }
 
@@ -52,7 +57,7 @@ mod tests {
                 static $static: AtomicUsize = AtomicUsize::new(0);
 
                 extern "system" fn $function($($arg: $ty),*) -> vk::Result {
-                    if let Some(code) = failure() {
+                    if let Some(code) = failure($name) {
                         return code;
                     }
                     type Function = extern "system" fn($($ty),*) -> vk::Result;
