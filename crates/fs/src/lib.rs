@@ -4,6 +4,7 @@
 //! inode number and single name ([`Volume::lookup`], [`Volume::create_file`], ...), and by path
 //! ([`Volume::resolve`], [`Volume::write_file`], ...). [`Volume::resolve_batch`] resolves millions of paths,
 //! [`Volume::read_files`] reads their contents, and an [`EpochReader`] reads ahead in the order of an epoch.
+//! A [`LookupService`] makes batches of the single paths of many threads or tasks.
 //!
 //! ```
 //! use lanefs::{Code, CreateOptions, ResolveOptions, Volume};
@@ -35,7 +36,7 @@
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
-//! | calls by path | `by_path`, `tree`, `batch`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
+//! | calls by path | `by_path`, `tree`, `batch`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
 //! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
 //!
@@ -82,6 +83,7 @@ mod inode;
 mod inspect;
 mod journal;
 mod lists;
+mod lookup_service;
 mod map;
 mod mkfs;
 mod mount;
@@ -131,6 +133,7 @@ pub use lanefs_store::Watched;
 pub use lanefs_store::{
     Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
 };
+pub use lookup_service::{Lookup, LookupEngine, LookupService, ServiceOptions};
 pub use notice::Changed;
 pub use options::{Access, CreateOptions, OpenOptions};
 pub use path_set::{BadOffsets, PathSet, Paths};

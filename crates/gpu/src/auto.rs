@@ -2,7 +2,9 @@
 
 use crate::mirrored::{Mirrored, Report};
 use lanefs::format::Code;
-use lanefs::{Caller, ColumnsMut, PathSet, Paths, Resolution, Resolutions, ResolveOptions, Rows, Volume};
+use lanefs::{
+    Caller, ColumnsMut, LookupEngine, PathSet, Paths, Resolution, Resolutions, ResolveOptions, Rows, Volume,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -176,6 +178,17 @@ impl<'g, 'v> Auto<'g, 'v> {
 
     fn costs(&self) -> MutexGuard<'_, Costs> {
         self.costs.lock()
+    }
+}
+
+impl LookupEngine for Auto<'_, '_> {
+    fn answer(
+        &self,
+        options: &ResolveOptions,
+        paths: Paths<'_>,
+        answers: &mut Resolutions<'_>,
+    ) -> lanefs::Result<()> {
+        self.resolve_rows(options, paths, answers).map(drop)
     }
 }
 

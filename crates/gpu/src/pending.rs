@@ -8,7 +8,8 @@ use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
 use lanefs::format::{Code, FileKind};
 use lanefs::{
-    ANSWER_BLOCK, Attr, ColumnsMut, Ino, PathSet, Paths, Resolution, Resolutions, ResolveOptions, Rows,
+    ANSWER_BLOCK, Attr, ColumnsMut, Ino, LookupEngine, PathSet, Paths, Resolution, Resolutions,
+    ResolveOptions, Rows,
 };
 use std::collections::VecDeque;
 use std::future::Future;
@@ -265,6 +266,17 @@ impl Pending<'_, '_, '_, '_> {
             number = next;
         }
         self.mirrored.device().wait(number)
+    }
+}
+
+impl LookupEngine for Mirrored<'_, '_> {
+    fn answer(
+        &self,
+        options: &ResolveOptions,
+        paths: Paths<'_>,
+        answers: &mut Resolutions<'_>,
+    ) -> lanefs::Result<()> {
+        self.resolve_rows(options, paths, answers).map(drop)
     }
 }
 

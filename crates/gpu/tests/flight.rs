@@ -3,7 +3,10 @@
 
 mod support;
 
-use lanefs::{Code, Column, Columns, InodeSize, PathSet, Resolution, Resolutions, ResolveOptions, Volume};
+use lanefs::{
+    Code, Column, Columns, InodeSize, LookupService, PathSet, Resolution, Resolutions, ResolveOptions,
+    ServiceOptions, Volume,
+};
 use lanefs_gpu::{Auto, MirrorOptions};
 use lanefs_testkit::seeded::Seeded;
 use std::future::Future;
@@ -43,6 +46,28 @@ fn many_batches_on_their_way_each_get_their_own_answers() {
         assert_eq!(found, expected(&volume, &options, asked));
         assert!(report.by_device * 2 > report.by_host, "{report:?}");
     }
+    assert_eq!(mirrored.failure(), None);
+}
+
+#[test]
+fn single_lookups_are_gathered_for_the_device() {
+    let gpu = gpu(64);
+    let numbers = &mut Seeded::new(29);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let resolve = ResolveOptions { attributes: true, ..ResolveOptions::default() };
+    let asked = questions(&paths, 3000, numbers);
+    let expected = expected(&volume, &resolve, &asked);
+    let service = LookupService::new(ServiceOptions { resolve, enough: 500, ..ServiceOptions::default() });
+    std::thread::scope(|scope| {
+        scope.spawn(|| service.serve(&mirrored));
+        let lookups: Vec<_> = asked.iter().map(|path| service.lookup(path)).collect();
+        for (lookup, expected) in lookups.into_iter().zip(expected) {
+            assert_eq!(lookup.wait().expect("an answer"), expected);
+        }
+        service.close();
+    });
     assert_eq!(mirrored.failure(), None);
 }
 

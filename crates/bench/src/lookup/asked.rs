@@ -4,18 +4,19 @@ use super::rows::{Beside, Work};
 use super::statx::statx_all;
 use crate::lane::Lane;
 use crate::peers::Host;
-use crate::stop::Stop;
+use crate::stop::{STRIDE, Stop};
 use crate::system::{Expect, Named, System};
 use crate::threads::in_threads;
 use crate::values::LANEFS;
 use crate::workload::Strings;
 use crate::{Error, Result};
 use hashbrown::HashMap;
-use lanefs::{Caller, Columns, PathSet, RenameMode, ResolveOptions};
+use lanefs::{Caller, Columns, Lookup, LookupService, PathSet, RenameMode, ResolveOptions, ServiceOptions};
+use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::hint::black_box;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Paths of one call of LaneFS, as a program has them that reads a list.
 const BATCH: usize = 16_384;
@@ -83,9 +84,10 @@ impl Asked<'_> {
     /// Resolves all paths; `None` where the system has no part in the row.
     pub(super) fn resolve(&self, work: &Work, requests: &Requests, stop: &Stop) -> Result<Option<Duration>> {
         let (elapsed, good) = match (self, work.beside) {
+            (Asked::Lane(lane), Beside::Gathered(in_flight)) => gathered(lane, requests, in_flight, stop)?,
             // Only LaneFS has a table that may be cold.
             (Asked::Lane(lane), _) => on_lane(lane, work, requests, stop)?,
-            (Asked::Host(host), Beside::Nothing | Beside::Cold) => {
+            (Asked::Host(host), Beside::Nothing | Beside::Cold | Beside::Gathered(_)) => {
                 return host.resolve(None, &requests.strings, work.threads, work.expect(), stop).map(Some);
             }
             (Asked::Host(host), Beside::Moves(every) | Beside::KnownMoves(every)) => {
@@ -142,7 +144,7 @@ fn on_lane(lane: &Lane, work: &Work, requests: &Requests, stop: &Stop) -> Result
             volume.rmdir(&Caller::OWNER, root, a).map_err(failed())?;
             parts(requests.len(), work.threads)
         }
-        Beside::Nothing => parts(requests.len(), work.threads),
+        Beside::Nothing | Beside::Gathered(_) => parts(requests.len(), work.threads),
     };
     let answered = in_threads(&parts, work.threads, |share| {
         let mut answers = Columns::of(work.columns);
@@ -169,6 +171,40 @@ fn on_lane(lane: &Lane, work: &Work, requests: &Requests, stop: &Stop) -> Result
     }
     let (elapsed, found) = answered?;
     Ok((elapsed, if work.expect() == Expect::Found { found } else { count - found }))
+}
+
+/// Asks for one path after the other through a service, which another thread serves. Returns the number of
+/// paths that exist.
+fn gathered(lane: &Lane, requests: &Requests, in_flight: usize, stop: &Stop) -> Result<(Duration, u64)> {
+    let resolve = ResolveOptions { follow: false, attributes: true, ..ResolveOptions::default() };
+    let enough = (in_flight / 4).max(1);
+    let service = LookupService::new(ServiceOptions { resolve, enough, ..ServiceOptions::default() });
+    std::thread::scope(|scope| {
+        scope.spawn(|| service.serve(lane.volume()));
+        let ask = || -> Result<(Duration, u64)> {
+            let (mut pending, mut found) = (VecDeque::with_capacity(in_flight), 0);
+            let mut take = |lookup: Lookup| -> Result<()> {
+                let answer = black_box(lookup.wait().map_err(Error::volume("a lookup"))?);
+                found += u64::from(answer.ino.is_some());
+                Ok(())
+            };
+            let start = Instant::now();
+            for (number, path) in requests.set.view().iter().enumerate() {
+                if number % STRIDE == 0 {
+                    stop.check()?;
+                }
+                if pending.len() == in_flight {
+                    pending.pop_front().map(&mut take).transpose()?;
+                }
+                pending.push_back(service.lookup(path));
+            }
+            pending.into_iter().try_for_each(&mut take)?;
+            Ok((start.elapsed(), found))
+        };
+        let asked = ask();
+        service.close();
+        asked
+    })
 }
 
 /// As [`on_lane`] with moves, on a file system of the host.

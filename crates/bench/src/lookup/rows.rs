@@ -21,6 +21,8 @@ pub(super) enum Beside {
     Moves(usize),
     /// The same, and the table knows a path through it.
     KnownMoves(usize),
+    /// The paths come one by one, so many of them in flight: a service gathers them.
+    Gathered(usize),
 }
 
 /// A row.
@@ -64,6 +66,7 @@ pub(super) const ROWS: &[Work] = &[
     Work { name: "lookup-exists-1t", columns: EXISTS, most: Some(200.0), ..ROW },
     Work { name: "lookup-moves-1t", beside: Beside::Moves(10_000), ..ROW },
     Work { name: "lookup-known-moves-1t", beside: Beside::KnownMoves(10_000), ..ROW },
+    Work { name: "lookup-gathered-1t", beside: Beside::Gathered(1024), ..ROW },
     Work { name: "lookup-sorted-1t", order: Order::Sorted, ..ROW },
     Work { name: "lookup-absent-1t", order: Order::Absent, ..ROW },
 ];

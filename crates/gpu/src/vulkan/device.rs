@@ -152,7 +152,7 @@ impl Device {
         self.check()
     }
 
-    /// Tells whether the device did not end a submission in time. What it may access must stay.
+    /// Tells whether the device did not end a submission in time. It may access all that it was given for ever.
     pub(crate) fn hangs(&self) -> bool {
         self.is_hung.load(Ordering::Relaxed)
     }
