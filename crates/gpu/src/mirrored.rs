@@ -26,8 +26,8 @@ pub struct MirrorOptions {
     /// Bytes of the mirror at most; `None`: three quarters of the device's memory, or a quarter where that
     /// is the host's, and in both cases no more than three quarters of what other programs leave.
     pub room: Option<u64>,
-    /// The directory cache's part of the device's memory, 0 for none; at most an eighth of what other programs
-    /// leave. The directory-path table has as much at most, and no more than the volume's own
+    /// The directory cache's part of the device's memory, 0 for none; at most an eighth of what other
+    /// programs leave. The directory-path table has as much at most, and no more than the volume's own
     /// ([`OpenOptions::directory_table`](lanefs::OpenOptions::directory_table)).
     pub cache: f64,
 }
@@ -91,7 +91,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     ) -> Result<Mirrored<'g, 'v>> {
         let info = &context.device.info;
         let quarters = if info.kind == DeviceKind::Discrete { 3 } else { 1 };
-        // What the driver tells is an estimate, and other programs take memory as well.
+        // The driver gives an estimate, and other programs take memory as well.
         let free = context.device.free_memory();
         let room = options.room.unwrap_or((info.memory / 4 * quarters).min(free / 4 * 3));
         let watch = volume.watch()?.ok_or(Error::Busy)?;

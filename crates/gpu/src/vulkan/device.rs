@@ -152,7 +152,7 @@ impl Device {
         self.check()
     }
 
-    /// Tells whether the device did not end a submission in time. It may access all that it was given for ever.
+    /// Tells whether the device did not end a submission in time. All that it was given must stay.
     pub(crate) fn hangs(&self) -> bool {
         self.is_hung.load(Ordering::Relaxed)
     }
