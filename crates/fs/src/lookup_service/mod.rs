@@ -1,9 +1,10 @@
 //! A service that gathers lookups of single paths into batches.
 //!
-//! Many threads or tasks that look up a path each cost a call of the engine each, and an engine is at its best
-//! with thousands of paths a call. A [`LookupService`] takes paths one by one and gives a [`Lookup`] for each,
-//! which is a future and can be waited for as well. A batch begins with its first path. It goes to an engine
-//! when it has as many paths as the options say, or when the first one has waited as long as they say.
+//! Many threads or tasks that look up a path each cost a call of the engine each, and an engine is at its
+//! best with thousands of paths a call. A [`LookupService`] takes paths one by one and gives a [`Lookup`]
+//! for each, which is a future and can be waited for as well. A batch begins with its first path. It goes
+//! to an engine when it has as many paths as the options say, or when the first one has waited as long as
+//! they say.
 //!
 //! ```text
 //!  tasks    lookup(path) ─► open batch ── full, or old enough ──► a server: engine.answer ─► answers
@@ -12,8 +13,8 @@
 //! ```
 //!
 //! The service has no thread of its own: any thread serves it with an engine of its choice
-//! ([`LookupService::serve`]), several at a time if they like. While all of them are busy, the next batch grows,
-//! so that a service under load needs no time limit.
+//! ([`LookupService::serve`]), several at a time if they like. While all of them are busy, the next batch
+//! grows, so that a service under load needs no time limit.
 
 mod answers;
 mod planted;
