@@ -25,13 +25,21 @@
 //! keeps what it has, which serves a list of paths that is larger than the table, and forgets everything
 //! after it has refused several times as much.
 
+mod planted;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules;
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests;
+mod zeroed;
+
 use crate::moves::{DirectoryMoves, MoveCause, MoveEpoch, Moving};
 use lanefs_store::prefetch;
-use parking_lot::Mutex;
+use lanefs_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use lanefs_sync::{Mutex, is_planted, size};
+use planted::PlantedBug;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use zerocopy::FromZeros;
+use zeroed::zeroed;
 
 /// Memory of the table at most, where the options do not say: room for half a million directories.
 pub(crate) const DEFAULT_BYTES: u64 = 64 << 20;
@@ -40,7 +48,7 @@ pub(crate) const DEFAULT_BYTES: u64 = 64 << 20;
 const SLOTS: usize = 4;
 
 /// Buckets of the first level. Each level has four times as many as the one before.
-const FIRST: usize = 1 << 10;
+const FIRST: usize = size(1 << 10, 1);
 const LEVELS: usize = 10;
 
 /// Words for records for each bucket: half of its slots are in use at most, with 64 bytes of record each.
@@ -65,7 +73,8 @@ const HEADER: usize = 3;
 /// Longest path that is kept, in bytes.
 const MAX_PATH: usize = 1024;
 
-#[derive(FromZeros)]
+#[cfg_attr(not(feature = "shuttle"), derive(zerocopy::FromZeros))]
+#[cfg_attr(feature = "shuttle", derive(Default))]
 #[repr(C)]
 struct Slot {
     /// Epoch of the slot; 0 while it is empty.
@@ -74,7 +83,8 @@ struct Slot {
     key: AtomicU64,
 }
 
-#[derive(FromZeros)]
+#[cfg_attr(not(feature = "shuttle"), derive(zerocopy::FromZeros))]
+#[cfg_attr(feature = "shuttle", derive(Default))]
 #[repr(C, align(64))]
 struct Bucket([Slot; SLOTS]);
 
@@ -88,10 +98,7 @@ impl Level {
     /// Reserves memory, which the host provides when it is first used; `None` where it has none.
     fn new(number: usize) -> Option<Level> {
         let buckets = FIRST << (2 * number);
-        Some(Level {
-            buckets: <[Bucket]>::new_box_zeroed_with_elems(buckets).ok()?,
-            words: <[AtomicU64]>::new_box_zeroed_with_elems(buckets * WORDS).ok()?,
-        })
+        Some(Level { buckets: zeroed(buckets)?, words: zeroed(buckets * WORDS)? })
     }
 
     /// Bytes of all levels up to this one.
@@ -144,7 +151,8 @@ struct Passed(OnceLock<Box<[AtomicU64]>>);
 impl Passed {
     /// Words of 64 bits each. With as many directories as the table holds at most, two thirds of all others
     /// are taken for members; each counted move clears the set, so it is not larger.
-    const WORDS: usize = 1 << 13;
+    const WORDS: usize = size(1 << 13, 4);
+    const SHIFT: u32 = 64 - (Self::WORDS * 64).ilog2();
 
     fn new() -> Self {
         Passed(OnceLock::new())
@@ -153,14 +161,13 @@ impl Passed {
     #[inline(always)]
     fn bit(ino: u64) -> (usize, u64) {
         // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4).
-        let hash = ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 45;
+        let hash = ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> Self::SHIFT;
         ((hash >> 6) as usize, 1 << (hash & 63))
     }
 
     #[inline(always)]
     fn add(&self, ino: u64) {
-        let words =
-            self.0.get_or_init(|| <[AtomicU64]>::new_box_zeroed_with_elems(Self::WORDS).unwrap_or_default());
+        let words = self.0.get_or_init(|| zeroed(Self::WORDS).unwrap_or_default());
         let (word, bit) = Self::bit(ino);
         if let Some(word) = words.get(word)
             && word.load(Ordering::SeqCst) & bit == 0
@@ -188,7 +195,7 @@ impl Passed {
     }
 }
 
-const _: () = assert!(Passed::WORDS * 64 == 1 << (64 - 45));
+const _: () = assert!(Passed::WORDS.is_power_of_two());
 
 /// The path of a directory, and the directory in which it starts.
 #[derive(Clone, Copy)]
@@ -395,7 +402,9 @@ impl TableView<'_> {
     /// Notes that a walk leads through a directory.
     #[inline(always)]
     pub(crate) fn pass(&self, dir: u64) {
-        self.table.passed.add(dir);
+        if !is_planted(PlantedBug::UnmarkedWalk) {
+            self.table.passed.add(dir);
+        }
     }
 
     /// Ends the walks of an attempt, before it is validated.
@@ -412,7 +421,8 @@ impl TableView<'_> {
             // The order matters: a slot gets its key before its epoch.
             let epoch = slot.epoch.load(Ordering::Acquire);
             let key = slot.key.load(Ordering::Acquire);
-            if epoch == self.epoch.0 && key >> 32 == hash >> 32 {
+            let is_now = epoch == self.epoch.0 || is_planted(PlantedBug::OldEpochs);
+            if is_now && key >> 32 == hash >> 32 {
                 if let Some(record) = level.words.get(key as u32 as usize..) {
                     // A record of usual length lies in two lines at most.
                     prefetch(record.as_ptr().cast());
@@ -433,7 +443,7 @@ impl TableView<'_> {
     /// True where all that was found is still so. The caller has validated its attempt before.
     #[inline(always)]
     pub(crate) fn is_valid(&self) -> bool {
-        self.table.moves.is_now(self.epoch)
+        self.table.moves.is_now(self.epoch) || is_planted(PlantedBug::UncheckedEpoch)
     }
 
     /// Adds facts of a valid attempt. Those that are known are not added again.
@@ -511,6 +521,3 @@ impl TableView<'_> {
 
 // The index of a record has 32 bits.
 const _: () = assert!((FIRST << (2 * (LEVELS - 1))) * WORDS <= 1 << 32);
-
-#[cfg(test)]
-mod tests;

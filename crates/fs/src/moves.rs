@@ -5,7 +5,7 @@
 //! remembered together with the number of moves begun before, and are worth nothing once that number is
 //! larger.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use lanefs_sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Renames and removals of directories.
 ///
