@@ -59,7 +59,12 @@ class Volume:
 
     @staticmethod
     def open(
-        path: str | os.PathLike[str], mode: str, size: int | None, engine: str, cache: int | None
+        path: str | os.PathLike[str],
+        mode: str,
+        size: int | None,
+        engine: str,
+        cache: int | None,
+        shared: bool,
     ) -> Volume: ...
     @staticmethod
     def memory(size: int, engine: str) -> Volume: ...

@@ -59,6 +59,7 @@ class Volume:
         size: int | None = None,
         engine: Engine = "auto",
         cache: int | None = None,
+        shared: bool = False,
     ) -> Volume:
         """Opens the volume in a file or on a raw device.
 
@@ -66,12 +67,16 @@ class Volume:
         (a new volume of `size` bytes) or `w` (the same, in place of whatever the file holds). `cache` is the
         memory for blocks in bytes; by default a quarter of the machine's.
 
+        With `shared`, for reading, this process is one of several: the volume's bytes are in the host's page
+        cache, once for all of them, and `cache` is 64 MiB by default. A handle that crosses a `fork` or is
+        pickled is opened so in the other process.
+
         `engine` answers batches of lookups: `cpu`, `gpu`, or `auto`, which measures both for large batches
         where there is a GPU. Results are the same.
         """
         _least(size=size, cache=cache)
         name = os.path.abspath(os.fsdecode(path))
-        volume = _lanefs.Volume.open(name, mode, size, engine, cache)
+        volume = _lanefs.Volume.open(name, mode, size, engine, cache, shared)
         # A volume that this call makes is opened again, not made again.
         again = mode if mode == "r" else "r+"
         return cls(volume, (name, again, engine, cache), name)
@@ -440,7 +445,7 @@ class Volume:
 
 def _open_again(path: str, mode: Mode, engine: Engine, cache: int | None) -> Volume:
     """Opens a volume that was pickled."""
-    return Volume.open(path, mode, engine=engine, cache=cache)
+    return Volume.open(path, mode, engine=engine, cache=cache, shared=mode == "r")
 
 
 def _least(least: int = 0, /, **numbers: int | None) -> None:

@@ -28,14 +28,19 @@ pub(crate) struct Recipe {
     pub(crate) source: Source,
     pub(crate) engine: EngineChoice,
     pub(crate) cache: Option<u64>,
+    /// The volume is for reading, and other processes read it too.
+    pub(crate) shared: bool,
 }
 
 impl Recipe {
     fn open(&self) -> Result<OpenVolume, OpenError> {
         let volume = match &self.source {
             Source::Path(path, access) => {
-                let (access, cache) = (*access, self.cache);
-                Volume::open(path, OpenOptions { access, cache, ..OpenOptions::default() })?
+                let options = match self.shared {
+                    true => OpenOptions::one_of_many_readers(),
+                    false => OpenOptions::from(*access),
+                };
+                Volume::open(path, OpenOptions { cache: self.cache.or(options.cache), ..options })?
             }
             Source::New(path, size, force) => {
                 let (size, force) = (*size, *force);
@@ -51,8 +56,11 @@ impl Recipe {
     /// The way in which a child opens the volume; `None` where it cannot.
     fn in_child(&self) -> Option<Recipe> {
         match self.source {
-            // A driver of a device does not survive a fork.
-            Source::Path(_, Access::Read) => Some(Recipe { engine: EngineChoice::Cpu, ..self.clone() }),
+            // A driver of a device does not survive a fork. A child is one of several, such as the workers of
+            // a loader.
+            Source::Path(_, Access::Read) => {
+                Some(Recipe { engine: EngineChoice::Cpu, shared: true, ..self.clone() })
+            }
             _ => None,
         }
     }

@@ -137,7 +137,11 @@ impl Volume {
         size: Option<u64>,
         engine: &str,
         cache: Option<u64>,
+        shared: bool,
     ) -> PyResult<Self> {
+        if shared && mode != "r" {
+            return Err(PyValueError::new_err("shared is for reading, with mode 'r'"));
+        }
         let source = match (mode, size) {
             ("r", None) => Source::Path(path, Access::Read),
             ("r+", None) => Source::Path(path, Access::Write),
@@ -150,14 +154,14 @@ impl Volume {
             }
             _ => return Err(PyValueError::new_err(format!("mode is '{mode}'; it is 'r', 'r+', 'w' or 'x'"))),
         };
-        Volume::open_recipe(py, Recipe { source, engine: engine_choice(engine)?, cache })
+        Volume::open_recipe(py, Recipe { source, engine: engine_choice(engine)?, cache, shared })
     }
 
     /// Makes a volume in memory.
     #[staticmethod]
     fn memory(py: Python<'_>, size: u64, engine: &str) -> PyResult<Self> {
         let engine = engine_choice(engine)?;
-        Volume::open_recipe(py, Recipe { source: Source::Memory(size), engine, cache: None })
+        Volume::open_recipe(py, Recipe { source: Source::Memory(size), engine, cache: None, shared: false })
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

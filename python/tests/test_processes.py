@@ -1,7 +1,9 @@
 """Forks, threads and signals."""
 
+import fcntl
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -45,6 +47,35 @@ def test_a_volume_open_for_reading_opens_itself_anew_in_a_fork(image):
         assert in_fork(lambda: in_fork(lambda: volume.read_file("/top"))) == repr("b'x'")
         assert in_fork(lambda: (volume.close(), volume.closed)) == "(None, True)"
         assert volume.read_file("/top") == b"x"
+
+
+def direct_handles(image):
+    """The descriptors of an image through which this process reads past the page cache."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{number}") == str(image):
+                found.append(bool(fcntl.fcntl(int(number), fcntl.F_GETFL) & os.O_DIRECT))
+        except OSError:
+            continue  # The descriptor of the listing itself.
+    assert found, "the image is not open"
+    return sum(found)
+
+
+def test_processes_that_read_a_volume_share_the_page_cache(image):
+    with lanefs.Volume.open(image, shared=True) as volume:
+        assert volume.read_file("/top") == b"x"
+        assert direct_handles(image) == 0
+    with lanefs.Volume.open(image) as volume:
+        assert volume.read_file("/top") == b"x"
+        mine = direct_handles(image)
+        # The child has the descriptors of its parent as well.
+        assert in_fork(lambda: (volume.read_file("/top"), direct_handles(image))) == f"(b'x', {mine})"
+        with pickle.loads(pickle.dumps(volume)) as other:
+            assert other.read_file("/top") == b"x"
+            assert direct_handles(image) == mine
+    with pytest.raises(ValueError, match="reading"):
+        lanefs.Volume.open(image, "r+", shared=True)
 
 
 def test_a_volume_that_changes_is_an_error_in_a_fork(image):
