@@ -9,12 +9,10 @@
 use lanefs_testkit::mutate::{Base, Effort, bases, describe, kept_cases, run_case};
 use lanefs_testkit::seeded::Seeded;
 use lanefs_testkit::settings::Seeds;
+use lanefs_testkit::watchdog::Watchdog;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// The work on an image that takes longer than this counts as a hang.
-const MOST_TIME: Duration = Duration::from_secs(20);
 const THREADS: u64 = 2;
 /// Failures after which a thread stops.
 const MOST_FAILURES: usize = 10;
@@ -27,34 +25,13 @@ fn base_for(bases: &[Base], seed: u64) -> &Base {
     &bases[Seeded::new(!seed).weighted(&weights)]
 }
 
-/// The current case of each thread, for the watchdog: the seed, and the time of its begin in milliseconds
-/// since the start, plus one.
-#[derive(Default)]
-struct Watch {
-    seed: AtomicU64,
-    began: AtomicU64,
-}
-
-fn watch(watches: &[Watch], start: Instant, done: &AtomicBool) {
-    while !done.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(200));
-        for watch in watches {
-            let began = watch.began.load(Ordering::Acquire);
-            let now = start.elapsed().as_millis() as u64;
-            if began != 0 && now.saturating_sub(began) > MOST_TIME.as_millis() as u64 {
-                eprintln!("seed {} hangs: {MOST_TIME:?} and no end", watch.seed.load(Ordering::Acquire));
-                std::process::abort();
-            }
-        }
-    }
-}
-
 thread_local! {
     /// Location of this thread's last panic.
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-fn attempt(base: &Base, seed: u64) -> Result<Effort, String> {
+fn attempt(base: &Base, seed: u64, watchdog: &Watchdog) -> Result<Effort, String> {
+    watchdog.at(|| format!("seed {seed} of {}", base.name));
     if std::env::var_os("LANEFS_TRACE").is_some() {
         eprintln!("case {} {seed}: {}", base.name, describe(base, seed));
     }
@@ -69,12 +46,11 @@ fn attempt(base: &Base, seed: u64) -> Result<Effort, String> {
 }
 
 /// Tries the images of one thread's seeds. Failures are collected, because one bug fails many images.
-fn work(bases: &[Base], seeds: Seeds, watch: &Watch, start: Instant) -> (Vec<Effort>, Vec<String>) {
+fn work(bases: &[Base], seeds: Seeds) -> (Vec<Effort>, Vec<String>) {
+    let watchdog = Watchdog::new("a worker");
     let (mut efforts, mut failures) = (Vec::new(), Vec::new());
     for seed in seeds {
-        watch.seed.store(seed, Ordering::Release);
-        watch.began.store(start.elapsed().as_millis() as u64 + 1, Ordering::Release);
-        match attempt(base_for(bases, seed), seed) {
+        match attempt(base_for(bases, seed), seed, &watchdog) {
             Ok(effort) => efforts.push(effort),
             Err(text) => failures.push(text),
         }
@@ -82,7 +58,6 @@ fn work(bases: &[Base], seeds: Seeds, watch: &Watch, start: Instant) -> (Vec<Eff
             break;
         }
     }
-    watch.began.store(0, Ordering::Release);
     (efforts, failures)
 }
 
@@ -95,24 +70,22 @@ fn hostile_images_are_survived() {
         });
     }));
     let mut failures = Vec::new();
+    let watchdog = Watchdog::new("kept cases");
     for case in kept_cases().expect("the corpus can be read") {
         match bases.iter().find(|base| base.name == case.base) {
-            Some(base) => failures.extend(attempt(base, case.seed).err()),
+            Some(base) => failures.extend(attempt(base, case.seed, &watchdog).err()),
             None => failures.push(format!("the corpus names a base image {} that does not exist", case.base)),
         }
     }
+    drop(watchdog);
     let seeds = Seeds::from_environment("LANEFS_IMAGES", 1, 20_000);
-    let (start, done) = (Instant::now(), AtomicBool::new(false));
-    let watches: Vec<Watch> = (0..THREADS).map(|_| Watch::default()).collect();
+    let start = Instant::now();
     let mut efforts = Vec::new();
     std::thread::scope(|scope| {
-        scope.spawn(|| watch(&watches, start, &done));
-        let workers: Vec<_> = watches
-            .iter()
-            .enumerate()
-            .map(|(part, watch)| {
-                let (seeds, bases) = (seeds.part(part as u64, THREADS), &bases);
-                scope.spawn(move || work(bases, seeds, watch, start))
+        let workers: Vec<_> = (0..THREADS)
+            .map(|part| {
+                let (seeds, bases) = (seeds.part(part, THREADS), &bases);
+                scope.spawn(move || work(bases, seeds))
             })
             .collect();
         for worker in workers {
@@ -124,7 +97,6 @@ fn hostile_images_are_survived() {
                 Err(_) => failures.push("a worker of the test itself panicked".to_owned()),
             }
         }
-        done.store(true, Ordering::Relaxed);
     });
     drop(std::panic::take_hook());
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
