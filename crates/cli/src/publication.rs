@@ -229,7 +229,11 @@ pub fn failure(error: &Error) -> Failure {
             (exit::IMAGE, "put the object back from a copy, or publish to another store")
         }
         Error::NoTag(_) => (exit::HOST, ""),
-        Error::OtherVolume { .. } | Error::TagMoved(_) => (exit::IMAGE, ""),
+        Error::OtherVolume { .. }
+        | Error::TagMoved(_)
+        | Error::TagExists(_)
+        | Error::Condemned(_)
+        | Error::PruneRuns(_) => (exit::IMAGE, ""),
         _ => (exit::HOST, ""),
     };
     let text = match advice {

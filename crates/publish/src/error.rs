@@ -70,6 +70,18 @@ pub enum Error {
     /// Another publisher replaced the tag meanwhile.
     #[error("{0}: another publisher replaced the tag meanwhile; publish again to publish on top of it")]
     TagMoved(String),
+    /// A prune takes objects that the new version needs.
+    #[error(
+        "{0}: a prune is removing objects that this version needs; publish again when it has ended, or run \
+         the prune again where it was cut off"
+    )]
+    Condemned(String),
+    /// Another prune goes on with the list of this one, or runs already.
+    #[error("{0}: another prune runs; wait until it has ended")]
+    PruneRuns(String),
+    /// The tag exists, and names another version.
+    #[error("{0}: the tag names another version; replace it by force, or choose another name")]
+    TagExists(String),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -88,6 +100,11 @@ impl Error {
     /// The object contradicts the format.
     pub(crate) fn damaged(object: impl Into<String>, why: impl Into<String>) -> Self {
         Error::Damaged { object: object.into(), offset: None, why: why.into() }
+    }
+
+    /// True where an object is missing or has wrong bytes: another attempt finds the same.
+    pub(crate) fn is_broken_object(&self) -> bool {
+        matches!(self, Error::Damaged { .. } | Error::Store { source: StoreError::Missing, .. })
     }
 
     /// A request for an object failed.

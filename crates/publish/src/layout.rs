@@ -11,6 +11,8 @@ pub(crate) const ROOT_MAGIC: u64 = u64::from_le_bytes(*b"LaneRoot");
 pub(crate) const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"LanePage");
 /// `LanePack` as a little-endian word.
 pub(crate) const PACK_MAGIC: u64 = u64::from_le_bytes(*b"LanePack");
+/// `LaneGone` as a little-endian word.
+pub(crate) const CONDEMNED_MAGIC: u64 = u64::from_le_bytes(*b"LaneGone");
 /// Version of the publication format.
 pub const VERSION: u32 = 1;
 
@@ -39,6 +41,8 @@ pub(crate) const MAX_ROOT: usize = 1 << 20;
 pub(crate) const MAX_FOOTER: usize = 64 << 20;
 /// Ranges of packs that a root names at most.
 pub(crate) const MAX_RANGES: usize = 256;
+/// Objects that one list condemns at most.
+pub(crate) const MAX_CONDEMNED: usize = 1 << 18;
 
 layout! {
     /// The object of a tag.
@@ -209,6 +213,31 @@ layout! {
     UUID: u8, 56, 16;
 }
 
+layout! {
+    /// The list of condemned objects. The hashes of its versions follow, and those of its packs.
+    condemned, 96;
+    /// `LaneGone`
+    MAGIC: u64, 0;
+    /// Version of the publication format
+    VERSION: u32, 8;
+    /// 0: the objects are deleted; 1: they wait; 2: they are being deleted
+    STATE: u32, 12;
+    /// Number of the list: each one is greater than those before
+    SEQUENCE: u64, 16;
+    /// Time at which the objects were condemned, in seconds since 1970 by the store's clock
+    SINCE: i64, 24;
+    /// Grace period in seconds
+    GRACE: u64, 32;
+    /// Number of versions
+    VERSIONS: u32, 40;
+    /// Number of packs
+    PACKS: u32, 44;
+    /// Random number of the prune that wrote the list
+    WRITER: u8, 48, 16;
+    /// BLAKE3 hash of the 64 bytes before and all hashes behind
+    CHECK: u8, 64, HASH_BYTES;
+}
+
 /// All structures, for the document.
 pub const STRUCTURES: &[Layout] = &[
     tag::LAYOUT,
@@ -220,4 +249,5 @@ pub const STRUCTURES: &[Layout] = &[
     piece_ref::LAYOUT,
     pack_entry::LAYOUT,
     pack_end::LAYOUT,
+    condemned::LAYOUT,
 ];

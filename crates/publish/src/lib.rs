@@ -37,6 +37,8 @@
 //! | structures | `packs`: references; `piece`, `page`, `root`, `pack` |
 //! | outside | `store`, `cache` |
 //! | reading | `objects`, `fetch`, `manifest`, `device`, `publication`, `location` |
+//! | verifying | `verify` |
+//! | removing | `condemned`: what a prune and publishers agree by; `versions`: tags; `prune` |
 //! | writing | `publish` |
 //!
 //! # Invariants
@@ -44,10 +46,11 @@
 //! * Nothing that a store or a cache gives is used before it was verified by its hash, and no size that it
 //!   states is believed before it was bounded.
 //! * A root is written after all packs of its version, and the tag last.
-//! * Objects other than tags never change.
+//! * Objects other than tags and the list of condemned objects never change.
 #![forbid(unsafe_code)]
 
 mod cache;
+mod condemned;
 mod device;
 mod error;
 mod fetch;
@@ -63,11 +66,14 @@ mod pack;
 mod packs;
 mod page;
 mod piece;
+mod prune;
 mod publication;
 mod publish;
 mod root;
 mod store;
 mod threads;
+mod verify;
+mod versions;
 mod words;
 
 pub use cache::{Cache, DEFAULT_CACHE, MIN_CACHE};
@@ -77,7 +83,10 @@ pub use fetch::Counts;
 pub use hash::Hash;
 pub use layout::{STRUCTURES, VERSION};
 pub use location::{Location, Place, Service};
+pub use prune::{DEFAULT_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
 pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, publish};
 pub use root::{Facts, Tag};
 pub use store::{Directory, Listed, Stamp, Store};
+pub use verify::{Inventory, Verified};
+pub use versions::{VersionInfo, delete_tag, set_tag, tags, versions};

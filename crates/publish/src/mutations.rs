@@ -1,5 +1,6 @@
 //! Structures with random changes are refused, or are as sound as those of an honest publisher.
 
+use crate::condemned::{Condemned, State};
 use crate::hash::{Hash, digest};
 use crate::layout::{MAX_PAGE, MAX_PIECES, WINDOW};
 use crate::pack::{Pack, PackBuilder, PackEnd, parse_footer};
@@ -151,5 +152,21 @@ fn footers_are_sound() {
             assert_eq!(entry.digests.len(), entry.blocks.count_ones() as usize);
         }
         let _ = PackEnd::parse(&bytes);
+    }
+}
+
+#[test]
+fn lists_of_condemned_objects_are_whole_or_refused() {
+    let hashes = |count: u8| (0..count).map(|number| Hash::of(&[number])).collect();
+    let (state, since, grace) = (State::Deleting, -5, u64::MAX);
+    let (versions, packs) = (hashes(3), hashes(40));
+    let list = Condemned { state, sequence: u64::MAX, since, grace, writer: [7; 16], versions, packs };
+    let honest = list.encode();
+    assert_eq!(Condemned::parse(&honest).as_ref(), Ok(&list));
+    assert_eq!(list.due(), i64::MAX);
+    let mut random = Seeded::new(5);
+    for _ in 0..ROUNDS {
+        let bytes = mutated(&honest, &mut random);
+        assert!(Condemned::parse(&bytes).is_err() || bytes == honest);
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result, StoreError};
 use crate::hash::Hash;
+use crate::pack::{Entry, parse_footer};
 use crate::packs::PackRef;
-use crate::store::{Stamp, Store};
+use crate::store::{Listed, Stamp, Store};
 use crate::words::Bad;
 use std::sync::Arc;
 
@@ -37,6 +38,22 @@ impl Objects {
             offset: Some(offset),
             source,
         })
+    }
+
+    /// Reads and verifies the footer of a pack.
+    pub(crate) fn read_footer(&self, pack: &PackRef) -> Result<Vec<Entry>> {
+        let footer = u64::from(pack.footer);
+        let bytes = self.read_pack(pack, pack.bytes - footer, footer)?;
+        let damaged = |why| self.damaged(&pack.object(), why);
+        if Hash::of(&bytes) != pack.name {
+            return Err(damaged("has another footer than its name promises"));
+        }
+        parse_footer(pack, &bytes).map_err(damaged)
+    }
+
+    /// Lists a folder.
+    pub(crate) fn list(&self, folder: &str) -> Result<Vec<Listed>> {
+        self.store.list(folder).map_err(|error| self.failed(folder, error))
     }
 
     /// Reads an object that is named by its hash, and verifies it.

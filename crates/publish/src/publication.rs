@@ -88,8 +88,8 @@ impl Default for ReadOptions {
 
 /// A version that is open for reading. It stays the same, whatever is published meanwhile.
 pub struct Publication {
-    fetcher: Arc<Fetcher>,
-    manifest: Arc<Manifest>,
+    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) manifest: Arc<Manifest>,
     on_failure: Option<OnFailure>,
 }
 
@@ -141,9 +141,12 @@ impl Publication {
     }
 }
 
+/// Folder of the tags.
+pub(crate) const TAGS: &str = "tags";
+
 /// Returns the name of a tag's object.
 pub(crate) fn tag_object(name: &str) -> String {
-    format!("tags/{name}")
+    format!("{TAGS}/{name}")
 }
 
 /// Reads a tag; `None` where there is none.

@@ -45,9 +45,12 @@ pub(crate) struct Root {
     pub(crate) ranges: Vec<Range>,
 }
 
+/// Folder of the roots.
+pub(crate) const FOLDER: &str = "versions";
+
 /// Returns the name of a version's root.
 pub(crate) fn object(version: &Hash) -> String {
-    format!("versions/{version}")
+    format!("{FOLDER}/{version}")
 }
 
 impl Root {

@@ -258,6 +258,9 @@ impl Store for LostAnswer {
         self.0.replace(object, expected, bytes.clone())?;
         self.0.replace(object, expected, bytes)
     }
+    fn delete(&self, object: &str) -> Result<(), lanefs_publish::StoreError> {
+        self.0.delete(object)
+    }
     fn list(&self, folder: &str) -> Result<Vec<lanefs_publish::Listed>, lanefs_publish::StoreError> {
         self.0.list(folder)
     }

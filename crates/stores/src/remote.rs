@@ -9,7 +9,8 @@ use futures_util::{Stream, StreamExt};
 use lanefs_publish::{Listed, Stamp, Store, StoreError};
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, PutMode, PutPayload, UpdateVersion,
+    GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
+    UpdateVersion,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -192,6 +193,14 @@ impl Store for Remote {
             }
         };
         self.put(object, bytes, mode)
+    }
+
+    fn delete(&self, object: &str) -> Outcome<()> {
+        let (client, path) = (Arc::clone(&self.client), self.path(object)?);
+        match self.wait(async move { client.delete(&path).await }) {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(failure::convert(&error)),
+        }
     }
 
     fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {

@@ -80,13 +80,17 @@ pub(crate) fn endpoint(text: &str) -> Result<String, StoreError> {
 }
 
 fn s3(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
-    let mut builder =
-        AmazonS3Builder::new().with_retry(settings.retry()).with_http_connector(Patient::default());
+    // Not all servers that speak the protocol delete many objects by one request.
+    let mut builder = AmazonS3Builder::new()
+        .with_retry(settings.retry())
+        .with_http_connector(Patient::default())
+        .with_disable_bulk_delete(true);
     let variables = settings.variables("AWS_");
-    // As the tools of S3 do: keys of the environment come first, then those of the files.
+    // As the tools of S3 do: a key of the environment replaces all of the key in the files, but not the region.
     let is_keyed = variables.iter().any(|(name, _)| name == "aws_access_key_id");
-    let files = if is_keyed { Vec::new() } else { profile::settings(settings.environment) };
-    let files = files.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let counts = |name: &str| !is_keyed || name == "aws_region";
+    let files = profile::settings(settings.environment).into_iter();
+    let files = files.filter(|(name, _)| counts(name)).map(|(name, value)| (name.to_owned(), value));
     // The endpoint of S3, and the one of all services, which counts where the first is missing.
     let (mut own, mut common) = (None, None);
     for (name, value) in files.chain(variables) {

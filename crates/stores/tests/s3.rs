@@ -90,7 +90,7 @@ fn forgetful() -> ReadOptions {
 }
 
 #[test]
-fn objects_are_written_read_replaced_and_listed() {
+fn objects_are_written_read_replaced_listed_and_deleted() {
     let server = Server::start();
     for (url, folder) in [("s3://b/f", "/b/f/"), ("s3://b", "/b/"), ("s3://b/x%20y/z", "/b/x%20y/z/")] {
         let store = at(&server, url);
@@ -118,6 +118,10 @@ fn objects_are_written_read_replaced_and_listed() {
     let none = Stamp::default();
     assert!(matches!(store.replace("tags/t", Some(&none), b"3".to_vec()), Err(StoreError::Unsupported(_))));
     assert!(matches!(store.replace("tags/u", Some(&first), b"3".to_vec()), Err(StoreError::Changed)));
+
+    store.delete("tags/t").unwrap();
+    assert!(matches!(store.read_all("tags/t", 10), Err(StoreError::Missing)));
+    store.delete("tags/t").expect("one that is not there is no error");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn threads() -> String {
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
         let stat = read("stat");
-        // The fields behind the name, in parentheses: state is the 1st, user and system time the 12th and 13th.
+        // Fields behind the name, which has parentheses: the 1st is the state, 12th and 13th are times.
         let (name, rest) = stat.rsplit_once(") ").unwrap_or_default();
         let field = |index| rest.split(' ').nth(index).unwrap_or("?");
         let (state, user, system) = (field(0), field(11), field(12));

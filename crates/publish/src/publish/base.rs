@@ -1,13 +1,14 @@
 //! The state of the store: the version of the tag, and packs that this version does not name.
 
 use super::choose::Candidate;
+use crate::condemned;
 use crate::error::Result;
 use crate::fetch::Fetcher;
 use crate::hash::Hash;
 use crate::layout::{WINDOW, pack_end};
 use crate::lru::Lru;
 use crate::manifest::Manifest;
-use crate::pack::{Entry, PackEnd, parse_footer};
+use crate::pack::{Entry, PackEnd};
 use crate::packs::{self, PackRef};
 use crate::page::{Page, PageRef, Piece};
 use crate::root::Tag;
@@ -37,9 +38,11 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    fn new(entries: Vec<Entry>) -> Self {
+    /// Reads the footer of a pack.
+    fn read(fetcher: &Fetcher, pack: &PackRef) -> Result<Self> {
+        let entries = fetcher.objects.read_footer(pack)?;
         let by_offset = entries.iter().enumerate().map(|(index, entry)| (entry.offset, index)).collect();
-        Footer { entries, by_offset }
+        Ok(Footer { entries, by_offset })
     }
 
     /// The entry of a piece, if it says the same of it as the page.
@@ -61,6 +64,10 @@ struct Unnamed {
 /// The state of the store before the publication.
 pub(super) struct Base {
     pub(super) uuid: [u8; 16],
+    /// The list of condemned objects, before anything else was read.
+    pub(super) seen: condemned::Seen,
+    /// Packs that the version of the tag names.
+    pub(super) named: HashSet<Hash>,
     /// Manifest of the version that the tag names.
     manifest: Option<Manifest>,
     /// Its pieces, by window.
@@ -77,9 +84,13 @@ impl Base {
     /// Looks at the store.
     pub(super) fn load(fetcher: &Fetcher, volume: &Volume, tag: Option<&Tag>) -> Result<Base> {
         let objects = &fetcher.objects;
-        let listed =
-            objects.store.list(packs::FOLDER).map_err(|error| objects.failed(packs::FOLDER, error))?;
+        // Before the packs are listed: then a prune that takes a listed pack has another list at the end.
+        let condemned = condemned::read(objects)?.map(|(list, _)| list);
+        let mut listed = objects.list(packs::FOLDER)?;
+        let seen = condemned::Seen::of(condemned.as_ref());
         let mut base = Base {
+            seen,
+            named: HashSet::new(),
             uuid: volume.superblock().uuid,
             manifest: None,
             pieces: BTreeMap::new(),
@@ -94,11 +105,20 @@ impl Base {
             base.take_manifest(fetcher, &manifest, &mut named)?;
             base.manifest = Some(manifest);
         }
+        // A pack that a prune may take is none to build upon. Where the version needs the same, it is written
+        // anew, which renews its time. Those of the tag's version are needed, whatever a list says.
+        if let Some(list) = &condemned {
+            listed.retain(|pack| {
+                Hash::parse(&pack.name)
+                    .is_none_or(|name| !list.packs.contains(&name) || named.contains(&name))
+            });
+        }
         let since = tag.map_or(i64::MIN, |tag| tag.published / 1_000_000_000 - CLOCKS);
         base.take_unnamed(fetcher, &listed, &named, since);
         for pack in listed {
             base.listed.extend(Hash::parse(&pack.name).map(|name| (name, pack.bytes)));
         }
+        base.named = named;
         Ok(base)
     }
 
@@ -135,7 +155,7 @@ impl Base {
         let uuid = self.uuid;
         let read = threads::map(REQUESTS, packs, |(pack, name)| {
             let pack = end_of(fetcher, name, pack.bytes, &uuid)?;
-            Some((pack, Arc::new(read_footer(fetcher, &pack).ok()?)))
+            Some((pack, Arc::new(Footer::read(fetcher, &pack).ok()?)))
         });
         for (pack, footer) in read.into_iter().flatten() {
             for (index, entry) in footer.entries.iter().enumerate() {
@@ -157,7 +177,7 @@ impl Base {
             }
         }
         let read = threads::map(REQUESTS, missing.into_iter().collect(), |pack| {
-            read_footer(fetcher, &pack).map(|footer| (pack, Arc::new(footer)))
+            Footer::read(fetcher, &pack).map(|footer| (pack, Arc::new(footer)))
         });
         for read in read {
             let (pack, footer) = read?;
@@ -192,15 +212,4 @@ fn end_of(fetcher: &Fetcher, name: Hash, bytes: u64, uuid: &[u8; 16]) -> Option<
     let end = fetcher.objects.store.read(&packs::object(&name), from..bytes).ok()?;
     let end = PackEnd::parse(&end).ok().filter(|end| end.uuid == *uuid)?;
     (u64::from(end.footer) <= bytes).then_some(PackRef { name, bytes, footer: end.footer })
-}
-
-/// Reads and verifies the footer of a pack.
-fn read_footer(fetcher: &Fetcher, pack: &PackRef) -> Result<Footer> {
-    let footer = u64::from(pack.footer);
-    let bytes = fetcher.objects.read_pack(pack, pack.bytes - footer, footer)?;
-    let damaged = |why| fetcher.objects.damaged(&pack.object(), why);
-    if Hash::of(&bytes) != pack.name {
-        return Err(damaged("has another footer than its name promises"));
-    }
-    parse_footer(pack, &bytes).map(Footer::new).map_err(damaged)
 }

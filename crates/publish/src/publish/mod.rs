@@ -8,14 +8,15 @@
 //! 5. The tag, if it still names the same version as in step 1.
 //!
 //! The root is written when all packs are, and the tag last. So a publisher that ends anywhere leaves the tag
-//! as it was, and objects that the next publisher finds.
+//! as it was, and objects that the next publisher finds. A prune at the same time: [`condemned`].
 
 mod base;
 mod choose;
 mod pages;
 mod upload;
 
-use crate::error::{Error, Result, StoreError};
+use crate::condemned;
+use crate::error::{Error, Result};
 use crate::fetch::Fetcher;
 use crate::hash::Hash;
 use crate::layout::{PACK, WINDOW};
@@ -23,14 +24,16 @@ use crate::objects::Objects;
 use crate::pack::PackBuilder;
 use crate::packs::Stored;
 use crate::page::{Piece, raw_bytes};
-use crate::publication::{read_tag, tag_object};
-use crate::root::{self, Facts, Root, Tag};
+use crate::publication::read_tag;
+use crate::root::{Facts, Root, Tag};
 use crate::store::{Stamp, Store};
 use crate::threads;
+use crate::versions::replace_tag;
 use base::Base;
 use choose::{Choice, NewPiece};
 use lanefs::format::BLOCK;
 use lanefs::{UsedBlocks, Volume};
+use std::collections::HashSet;
 use std::sync::Arc;
 use upload::{PackNumber, Uploader};
 
@@ -84,8 +87,8 @@ pub type OnProgress<'f> = &'f dyn Fn(u64, u64) -> bool;
 /// Publishes a volume, which was closed and is open for reading, as the next version of a tag.
 ///
 /// # Errors
-/// [`Error::TagMoved`] where another publisher was faster; [`Error::OtherVolume`]; [`Error::Interrupted`];
-/// the store's and the volume's. The tag is then as it was.
+/// [`Error::TagMoved`] where another publisher was faster; [`Error::Condemned`] where a prune was;
+/// [`Error::OtherVolume`]; [`Error::Interrupted`]; the store's and the volume's. The tag is then as it was.
 pub fn publish(
     volume: &Volume,
     store: Arc<dyn Store>,
@@ -150,7 +153,7 @@ impl Job<'_> {
         std::thread::scope(|scope| {
             let mut uploader = Uploader::new(scope, writes, &self.base.listed);
             let (placed, sums) = self.pieces(used, &mut uploader)?;
-            let (root, bytes) = self.root(&placed, &sums, &mut uploader)?;
+            let (root, bytes, packs) = self.root(&placed, &sums, &mut uploader)?;
             let version = Hash::of(&bytes);
             let sent = uploader.finish()?;
             let previous = found.as_ref().map(|(tag, _)| tag.version);
@@ -164,7 +167,7 @@ impl Job<'_> {
                 found_bytes: sent.found,
             };
             if previous != Some(version) {
-                report.written_bytes += self.publish_root(version, bytes, tag, found)?;
+                report.written_bytes += self.publish_root(version, bytes, &packs, tag, found)?;
             }
             Ok(report)
         })
@@ -214,14 +217,16 @@ impl Job<'_> {
         threads::map(threads::processors(), batch.iter().collect(), choose).into_iter().collect()
     }
 
-    /// Makes the pages and the root.
+    /// Makes the pages and the root. Returns also the packs that this version needs and the version of the
+    /// tag does not name.
     fn root(
         &self,
         placed: &[Placed],
         sums: &Sums,
         uploader: &mut Uploader<'_, '_>,
-    ) -> Result<(Root, Vec<u8>)> {
+    ) -> Result<(Root, Vec<u8>, HashSet<Hash>)> {
         let mut pieces = uploader.resolve(placed)?;
+        let mut packs: HashSet<Hash> = pieces.iter().map(|piece| piece.stored.pack.name).collect();
         let stored = |is_metadata: bool, pieces: &[Piece]| {
             let of_kind = pieces.iter().filter(|piece| piece.is_metadata == is_metadata);
             of_kind.map(|piece| u64::from(piece.stored.bytes)).sum()
@@ -237,10 +242,11 @@ impl Job<'_> {
         };
         let ranges = pages::ranges(&pieces);
         pieces.sort_by_key(|piece| piece.window);
-        let (level, pages) = self.pages(pieces, facts.volume_bytes, uploader)?;
+        let (level, pages) = self.pages(pieces, facts.volume_bytes, uploader, &mut packs)?;
+        packs.retain(|pack| !self.base.named.contains(pack));
         let root = Root { facts, level, pages, ranges };
         let bytes = root.encode();
-        Ok((root, bytes))
+        Ok((root, bytes, packs))
     }
 
     /// Writes the root and moves the tag. Returns the bytes written.
@@ -248,6 +254,7 @@ impl Job<'_> {
         &self,
         version: Hash,
         bytes: Vec<u8>,
+        packs: &HashSet<Hash>,
         tag: &str,
         found: Option<(Tag, Stamp)>,
     ) -> Result<u64> {
@@ -262,21 +269,9 @@ impl Job<'_> {
         if self.options.dry_run {
             return Ok(written);
         }
-        let object = root::object(&version);
-        self.objects.store.write(&object, bytes).map_err(|error| self.objects.failed(&object, error))?;
-        let stamp = found.map(|(_, stamp)| stamp);
-        match self.objects.store.replace(&tag_object(tag), stamp.as_ref(), content) {
-            Ok(()) => Ok(written),
-            // The answer to an attempt that succeeded may have been lost: then another attempt finds the tag
-            // changed, or there was none.
-            Err(StoreError::Changed | StoreError::Failed(_)) if self.is_tag(tag, &next) => Ok(written),
-            Err(StoreError::Changed) => Err(Error::TagMoved(format!("{}#{tag}", self.objects.store.name()))),
-            Err(error) => Err(self.objects.failed(&tag_object(tag), error)),
-        }
-    }
-
-    fn is_tag(&self, name: &str, tag: &Tag) -> bool {
-        matches!(read_tag(&self.objects, name), Ok(Some((present, _))) if present == *tag)
+        condemned::secure(&self.objects, self.base.seen, &version, bytes, packs)?;
+        replace_tag(&self.objects, tag, &next, found.map(|(_, stamp)| stamp))?;
+        Ok(written)
     }
 }
 

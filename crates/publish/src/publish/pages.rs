@@ -3,33 +3,39 @@
 use super::Job;
 use super::upload::{INCOMPLETE, Uploader};
 use crate::error::Result;
+use crate::hash::Hash;
 use crate::layout::{FANOUT, MAX_RANGES, PACK};
 use crate::pack::PackBuilder;
 use crate::packs::Stored;
 use crate::page::{Page, PageRef, Piece, top_level};
 use crate::piece;
 use crate::root::Range;
+use std::collections::HashSet;
 
 /// Bytes between two pieces of metadata that belong to one range all the same.
 const GAP: u64 = 64 << 10;
 
 impl Job<'_> {
     /// Makes the pages of all levels, and stores those that the version before does not have. The pieces are
-    /// sorted by window. Returns the level of the pages that the root names, and these pages.
+    /// sorted by window. Returns the level of the pages that the root names, and these pages; adds the packs
+    /// of all pages to `packs`.
     pub(super) fn pages(
         &self,
         pieces: Vec<Piece>,
         volume_bytes: u64,
         uploader: &mut Uploader<'_, '_>,
+        packs: &mut HashSet<Hash>,
     ) -> Result<(u32, Vec<PageRef>)> {
         let top = top_level(volume_bytes);
         let leaves = pieces.chunk_by(|a, b| a.window / FANOUT == b.window / FANOUT);
         let leaves = leaves.map(|pieces| (pieces[0].window / FANOUT, Page::Leaf(pieces.to_vec())));
         let mut refs = self.level(0, leaves.collect(), uploader)?;
+        packs.extend(refs.iter().map(|page| page.stored.pack.name));
         for level in 1..=top {
             let inner = refs.chunk_by(|a, b| a.number / FANOUT == b.number / FANOUT);
             let inner = inner.map(|refs| (refs[0].number / FANOUT, Page::Inner(refs.to_vec())));
             refs = self.level(level, inner.collect(), uploader)?;
+            packs.extend(refs.iter().map(|page| page.stored.pack.name));
         }
         Ok((top, refs))
     }

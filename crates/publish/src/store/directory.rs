@@ -195,6 +195,19 @@ impl Store for Directory {
         write(&folder, name, &bytes)
     }
 
+    fn delete(&self, object: &str) -> Outcome<()> {
+        let (folder, name) = split(object)?;
+        let folder = match self.folder(folder) {
+            Err(StoreError::Missing) => return Ok(()),
+            folder => folder?,
+        };
+        match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
+            Ok(()) => Ok(rustix::fs::fsync(&folder)?),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {
         let folder = match self.folder(folder) {
             Err(StoreError::Missing) => return Ok(Vec::new()),

@@ -59,6 +59,12 @@ pub trait Store: Send + Sync {
     /// [`StoreError::Changed`] where the object is another one by now; the store's.
     fn replace(&self, object: &str, expected: Option<&Stamp>, bytes: Vec<u8>) -> Result<(), StoreError>;
 
+    /// Deletes an object. One that is not there is no error.
+    ///
+    /// # Errors
+    /// The store's; `Unsupported` where the store cannot be written.
+    fn delete(&self, object: &str) -> Result<(), StoreError>;
+
     /// Lists the objects of a folder, in any order; none of a folder that is not there.
     ///
     /// # Errors

@@ -31,15 +31,21 @@ pub(crate) struct Memory {
     pub(crate) loses_answers: Mutex<bool>,
     pub(crate) reads: Mutex<Vec<(String, Range<u64>)>>,
     pub(crate) plant: Mutex<Option<Plant>>,
+    /// The store's clock in seconds; `None`: the host's.
+    pub(crate) clock: Mutex<Option<i64>>,
+    /// Times of the objects.
+    modified: Mutex<BTreeMap<String, i64>>,
     /// Called before a replacement.
     pub(crate) before_replace: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-fn now() -> i64 {
-    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() as i64)
-}
-
 impl Memory {
+    /// The store's clock.
+    pub(crate) fn now(&self) -> i64 {
+        let host = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() as i64);
+        self.clock.lock().unwrap().unwrap_or_else(host)
+    }
+
     /// Counts a put; false where it fails.
     fn may_put(&self, object: &str) -> bool {
         self.puts.lock().unwrap().push(object.into());
@@ -60,8 +66,10 @@ impl Memory {
         let may = self.may_put(object);
         if may || *self.loses_answers.lock().unwrap() {
             let mut objects = self.objects.lock().unwrap();
-            let version = objects.get(object).map_or(1, |(_, version)| version + 1);
+            // (No version comes again, not even after a deletion, as no entity tag of a server does.)
+            let version = self.puts.lock().unwrap().len() as u64;
             objects.insert(object.into(), (bytes, version));
+            self.modified.lock().unwrap().insert(object.into(), self.now());
         }
         if may { Ok(()) } else { Err(StoreError::Failed("planted".into())) }
     }
@@ -139,11 +147,18 @@ impl Store for Memory {
         self.put(object, bytes)
     }
 
+    fn delete(&self, object: &str) -> Outcome<()> {
+        self.objects.lock().unwrap().remove(object);
+        Ok(())
+    }
+
     fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {
         let objects = self.objects.lock().unwrap();
         let in_folder = objects.iter().filter_map(|(name, (bytes, _))| {
             let name = name.strip_prefix(folder)?.strip_prefix('/')?;
-            Some(Listed { name: name.into(), bytes: bytes.len() as u64, modified: now() })
+            let modified = self.modified.lock().unwrap().get(&format!("{folder}/{name}")).copied();
+            let modified = modified.unwrap_or_else(|| self.now());
+            Some(Listed { name: name.into(), bytes: bytes.len() as u64, modified })
         });
         Ok(in_folder.collect())
     }

@@ -206,6 +206,10 @@ impl State {
             "GET" if request.query.contains("list-type=2") => self.list(request),
             "GET" => self.get(request, fault),
             "PUT" => self.conditional_put(request),
+            "DELETE" => {
+                self.objects.lock().remove(&request.path);
+                Answer::new(204, "")
+            }
             _ => Answer::new(405, ""),
         }
     }

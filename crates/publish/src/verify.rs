@@ -1,0 +1,192 @@
+//! The objects of a version: counting and verifying them.
+
+use crate::error::{Error, Result};
+use crate::hash::Hash;
+use crate::packs::{PackRef, Stored};
+use crate::page::{Page, PageRef};
+use crate::publication::Publication;
+use crate::publish::OnProgress;
+use crate::threads;
+use std::collections::{HashMap, HashSet};
+
+/// Stored bytes of the pieces that are fetched at the same time.
+const BATCH: u64 = 32 << 20;
+/// Footers that are read at the same time.
+const REQUESTS: usize = 16;
+/// Findings that are reported one by one.
+const MAX_FINDINGS: usize = 1000;
+
+/// What a version consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Pages of the manifest.
+    pub pages: u64,
+    /// Pieces.
+    pub pieces: u64,
+    /// Stored bytes of pages and pieces.
+    pub stored_bytes: u64,
+    /// Packs that have them.
+    pub packs: u64,
+    /// Bytes of these packs, with pieces of other versions.
+    pub pack_bytes: u64,
+}
+
+/// Result of [`Publication::verify`].
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    /// What was found sound.
+    pub sound: Inventory,
+    /// Damaged and missing pages, pieces and footers of packs, the first thousand.
+    pub findings: Vec<Error>,
+    /// Number of all findings. Behind a damaged page nothing was looked at.
+    pub found: u64,
+}
+
+impl Publication {
+    /// Counts what the version consists of. Reads the pages of the manifest.
+    ///
+    /// # Errors
+    /// The store's; a damaged page.
+    pub fn inventory(&self) -> Result<Inventory> {
+        let mut parts = Parts::default();
+        self.manifest.walk(&self.fetcher, |_, page, parsed| {
+            parts.add(page, parsed);
+            Ok(())
+        })?;
+        Ok(parts.inventory())
+    }
+
+    /// Reads all pages and pieces of the version and the footers of its packs, and verifies them. A
+    /// publication that was opened without a cache reads the bytes of the store. `progress` is called with
+    /// stored bytes.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]; the store's, but for missing objects.
+    pub fn verify(&self, progress: OnProgress<'_>) -> Result<Verified> {
+        let mut result = Verified::default();
+        let parts = self.verify_pages(&mut result)?;
+        result.sound = parts.inventory();
+        self.verify_pieces(&parts, &mut result, progress)?;
+        self.verify_footers(&parts, &mut result, progress)?;
+        Ok(result)
+    }
+
+    /// Finds the parts of the version, page by page. What is behind a damaged page stays unknown.
+    fn verify_pages(&self, result: &mut Verified) -> Result<Parts> {
+        let mut parts = Parts::default();
+        let mut refs = self.manifest.root.pages.clone();
+        for level in (0..=self.manifest.root.level).rev() {
+            let mut below = Vec::new();
+            for page in refs {
+                match self.manifest.page(&self.fetcher, level, &page) {
+                    Ok(parsed) => {
+                        parts.add(&page, &parsed);
+                        if let Page::Inner(refs) = &*parsed {
+                            below.extend_from_slice(refs);
+                        }
+                    }
+                    Err(error) => result.note(error)?,
+                }
+            }
+            refs = below;
+        }
+        Ok(parts)
+    }
+
+    fn verify_pieces(&self, parts: &Parts, result: &mut Verified, progress: OnProgress<'_>) -> Result<()> {
+        let mut pieces: Vec<Stored> = parts.pieces.values().copied().collect();
+        pieces.sort_by_key(|stored| (stored.pack.name, stored.offset));
+        let (mut left, mut done, all) = (&pieces[..], parts.page_bytes, result.sound.stored_bytes);
+        while !left.is_empty() {
+            if !progress(done, all) {
+                return Err(Error::Interrupted);
+            }
+            let mut bytes = 0;
+            let fits = |stored: &&Stored| {
+                bytes += u64::from(stored.bytes);
+                bytes <= BATCH
+            };
+            let (batch, rest) = left.split_at(left.iter().take_while(fits).count().max(1));
+            for (stored, read) in batch.iter().zip(self.fetcher.get_many(batch)) {
+                done += u64::from(stored.bytes);
+                if let Err(error) = read {
+                    result.note(error)?;
+                    result.sound.pieces -= 1;
+                    result.sound.stored_bytes -= u64::from(stored.bytes);
+                }
+            }
+            left = rest;
+        }
+        Ok(())
+    }
+
+    /// Verifies the footers, which only publishers read.
+    fn verify_footers(&self, parts: &Parts, result: &mut Verified, progress: OnProgress<'_>) -> Result<()> {
+        let packs: Vec<PackRef> = parts.packs.iter().copied().collect();
+        let bytes = parts.inventory().stored_bytes;
+        for packs in packs.chunks(4 * REQUESTS) {
+            if !progress(bytes, bytes) {
+                return Err(Error::Interrupted);
+            }
+            let objects = &self.fetcher.objects;
+            let read = threads::map(REQUESTS, packs.to_vec(), |pack| (pack, objects.read_footer(&pack)));
+            for (pack, read) in read {
+                if let Err(error) = read {
+                    result.note(error)?;
+                    result.sound.packs -= 1;
+                    result.sound.pack_bytes -= pack.bytes;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Verified {
+    /// Notes a part that is damaged or missing. Other errors say nothing of the store's objects.
+    fn note(&mut self, error: Error) -> Result<()> {
+        if !error.is_broken_object() {
+            return Err(error);
+        }
+        self.found += 1;
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(error);
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a version.
+#[derive(Default)]
+struct Parts {
+    pages: u64,
+    page_bytes: u64,
+    /// Pieces by pack and offset: more than one page may name the same.
+    pieces: HashMap<(Hash, u32), Stored>,
+    packs: HashSet<PackRef>,
+}
+
+impl Parts {
+    fn add(&mut self, page: &PageRef, parsed: &Page) {
+        self.pages += 1;
+        self.page_bytes += u64::from(page.stored.bytes);
+        self.packs.insert(page.stored.pack);
+        if let Page::Leaf(pieces) = parsed {
+            for piece in pieces {
+                self.packs.insert(piece.stored.pack);
+                self.pieces.insert((piece.stored.pack.name, piece.stored.offset), piece.stored);
+            }
+        }
+    }
+
+    fn inventory(&self) -> Inventory {
+        let pieces: u64 = self.pieces.values().map(|stored| u64::from(stored.bytes)).sum();
+        Inventory {
+            pages: self.pages,
+            pieces: self.pieces.len() as u64,
+            stored_bytes: self.page_bytes + pieces,
+            packs: self.packs.len() as u64,
+            pack_bytes: self.packs.iter().map(|pack| pack.bytes).sum(),
+        }
+    }
+}

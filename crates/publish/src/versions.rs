@@ -1,0 +1,156 @@
+//! The versions and tags of a store.
+
+use crate::condemned;
+use crate::error::{Error, Result, StoreError};
+use crate::fetch::Fetcher;
+use crate::hash::Hash;
+use crate::layout::MAX_ROOT;
+use crate::manifest::Manifest;
+use crate::objects::Objects;
+use crate::packs;
+use crate::page::Page;
+use crate::publication::{Reference, TAGS, read_tag, tag_object};
+use crate::root::{self, Tag};
+use crate::store::{Stamp, Store};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A version in a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionInfo {
+    /// The version.
+    pub version: Hash,
+    /// Time at which its root was written last, in seconds since 1970 by the store's clock.
+    pub written: i64,
+}
+
+/// Lists the versions of a store, the newest first.
+///
+/// # Errors
+/// The store's; `Unsupported` where the store cannot list.
+pub fn versions(store: &Arc<dyn Store>) -> Result<Vec<VersionInfo>> {
+    let objects = Objects { store: Arc::clone(store) };
+    let listed = objects.list(root::FOLDER)?.into_iter();
+    let info = |name: &str, written| Some(VersionInfo { version: Hash::parse(name)?, written });
+    let mut versions: Vec<_> = listed.filter_map(|object| info(&object.name, object.modified)).collect();
+    versions.sort_by_key(|info| (-info.written, info.version));
+    Ok(versions)
+}
+
+/// Lists the tags of a store, by name.
+///
+/// # Errors
+/// The store's; a damaged tag.
+pub fn tags(store: &Arc<dyn Store>) -> Result<Vec<(String, Tag)>> {
+    read_tags(&Objects { store: Arc::clone(store) })
+}
+
+/// Reads all tags, by name.
+pub(crate) fn read_tags(objects: &Objects) -> Result<Vec<(String, Tag)>> {
+    let mut tags = Vec::new();
+    for object in objects.list(TAGS)? {
+        // Other files in the folder are no tags.
+        let Ok(Reference::Tag(name)) = Reference::parse(&object.name) else { continue };
+        // One that is deleted meanwhile is none.
+        tags.extend(read_tag(objects, &name)?.map(|(tag, _)| (name, tag)));
+    }
+    tags.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(tags)
+}
+
+/// Makes a tag name the version of `from`. Returns the version that it named before. One that names another
+/// version is replaced with `force` only.
+///
+/// # Errors
+/// [`Error::TagExists`]; [`Error::OtherVolume`]; [`Error::Condemned`]; [`Error::TagMoved`]; a version with
+/// missing packs; the store's. The tag is then as it was.
+pub fn set_tag(
+    store: &Arc<dyn Store>,
+    name: &str,
+    from: &Reference,
+    now: i64,
+    force: bool,
+) -> Result<Option<Hash>> {
+    let objects = Objects { store: Arc::clone(store) };
+    let shown = || format!("{}#{name}", store.name());
+    let version = match from {
+        Reference::Version(version) => *version,
+        Reference::Tag(from) => {
+            let missing = || Error::NoTag(format!("{}#{from}", store.name()));
+            read_tag(&objects, from)?.ok_or_else(missing)?.0.version
+        }
+    };
+    let found = read_tag(&objects, name)?;
+    let before = found.as_ref().map(|(tag, _)| tag.version);
+    if before == Some(version) {
+        return Ok(before);
+    }
+    if before.is_some() && !force {
+        return Err(Error::TagExists(shown()));
+    }
+    let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
+    let (manifest, _) = Manifest::open(&fetcher, version, MAX_ROOT)?;
+    let facts = manifest.root.facts;
+    if let Some((present, _)) = &found
+        && present.uuid != facts.uuid
+    {
+        let there = uuid::Uuid::from_bytes(present.uuid).to_string();
+        return Err(Error::OtherVolume { tag: shown(), there });
+    }
+    let mut packs = HashSet::new();
+    add_packs(&fetcher, &manifest, &mut packs)?;
+    // As a publisher does: the list first, then what is there.
+    let seen = condemned::spare(&objects, &version, &packs)?;
+    let listed = objects.list(packs::FOLDER)?;
+    let there: HashSet<Hash> = listed.iter().filter_map(|object| Hash::parse(&object.name)).collect();
+    if let Some(missing) = packs.iter().find(|pack| !there.contains(pack)) {
+        return Err(objects.failed(&packs::object(missing), StoreError::Missing));
+    }
+    let root = manifest.root.encode();
+    let root_bytes = root.len() as u32;
+    condemned::secure(&objects, seen, &version, root, &packs)?;
+    let tag = Tag { version, root_bytes, uuid: facts.uuid, published: now };
+    replace_tag(&objects, name, &tag, found.map(|(_, stamp)| stamp))?;
+    Ok(before)
+}
+
+/// Replaces a tag that is still the one that was read.
+pub(crate) fn replace_tag(objects: &Objects, name: &str, tag: &Tag, stamp: Option<Stamp>) -> Result<()> {
+    match objects.store.replace(&tag_object(name), stamp.as_ref(), tag.encode()) {
+        Ok(()) => Ok(()),
+        // The answer to an attempt that succeeded may have been lost: then another attempt finds the tag
+        // changed, or there was none.
+        Err(StoreError::Changed | StoreError::Failed(_)) if is_tag(objects, name, tag) => Ok(()),
+        Err(StoreError::Changed) => Err(Error::TagMoved(format!("{}#{name}", objects.store.name()))),
+        Err(error) => Err(objects.failed(&tag_object(name), error)),
+    }
+}
+
+fn is_tag(objects: &Objects, name: &str, tag: &Tag) -> bool {
+    matches!(read_tag(objects, name), Ok(Some((present, _))) if present == *tag)
+}
+
+/// Deletes a tag, and returns the version that it named. The version stays until it is pruned.
+///
+/// # Errors
+/// [`Error::NoTag`]; the store's.
+pub fn delete_tag(store: &Arc<dyn Store>, name: &str) -> Result<Hash> {
+    let objects = Objects { store: Arc::clone(store) };
+    let missing = || Error::NoTag(format!("{}#{name}", store.name()));
+    let (tag, _) = read_tag(&objects, name)?.ok_or_else(missing)?;
+    let object = tag_object(name);
+    store.delete(&object).map_err(|error| objects.failed(&object, error))?;
+    Ok(tag.version)
+}
+
+/// Adds the packs that a version names. After an error those of the pages before it are there.
+pub(crate) fn add_packs(fetcher: &Fetcher, manifest: &Manifest, packs: &mut HashSet<Hash>) -> Result<()> {
+    packs.extend(manifest.root.pages.iter().map(|page| page.stored.pack.name));
+    manifest.walk(fetcher, |_, _, parsed| {
+        match parsed {
+            Page::Leaf(pieces) => packs.extend(pieces.iter().map(|piece| piece.stored.pack.name)),
+            Page::Inner(pages) => packs.extend(pages.iter().map(|page| page.stored.pack.name)),
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,649 @@
+//! Prunes remove what nobody needs, and nothing else, whatever others do at the same time.
+
+mod support;
+
+use lanefs::{Access, Volume};
+use lanefs_publish::{
+    Error, Hash, Listed, PruneOptions, PruneReport, Publication, PublishOptions, ReadOptions, Reference,
+    Stamp, Store, StoreError, delete_tag, prune, publish, set_tag, tags, versions,
+};
+use lanefs_testkit::seeded::Seeded;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use support::{Image, Memory, text};
+
+const GRACE: u64 = 1000;
+const START: i64 = 1_700_000_000;
+
+type Outcome<T> = Result<T, StoreError>;
+
+fn small_volume() -> Image {
+    Image::new(64 << 20, |volume| {
+        volume.mkdir_all("/d", 0o755).expect("mkdir");
+        for file in 0..20 {
+            volume.write_file(format!("/d/{file}"), text(&mut Seeded::new(file), 9000)).expect("write");
+        }
+    })
+}
+
+fn write(volume: &Volume, path: &str, content: &[u8]) {
+    volume.write_file(path, content).expect("write");
+}
+
+fn clocked() -> Arc<Memory> {
+    let store = Arc::new(Memory::default());
+    *store.clock.lock().unwrap() = Some(START);
+    store
+}
+
+fn advance(store: &Memory, seconds: i64) {
+    *store.clock.lock().unwrap() = Some(store.now() + seconds);
+}
+
+fn options() -> PruneOptions {
+    PruneOptions { grace: GRACE, ..PruneOptions::default() }
+}
+
+fn prune_with(store: &Arc<Memory>, options: &PruneOptions) -> PruneReport {
+    prune(store.clone(), options, &|_, _| true).expect("prune")
+}
+
+fn open(store: &Arc<dyn Store>, reference: &Reference) -> Result<Publication, Error> {
+    Publication::open(store.clone(), reference, &ReadOptions { ahead: 0, ..ReadOptions::default() })
+}
+
+fn is_whole(store: &Arc<Memory>, version: Hash) -> bool {
+    let store: Arc<dyn Store> = store.clone();
+    let Ok(publication) = open(&store, &Reference::Version(version)) else { return false };
+    publication.verify(&|_, _| true).is_ok_and(|verified| verified.found == 0)
+}
+
+/// A store with two versions, of which the tag names the second.
+fn two_versions() -> (Image, Arc<Memory>, [Hash; 2]) {
+    let (image, store) = (small_volume(), clocked());
+    let first = image.publish(&store).expect("publish").version;
+    image.change(|volume| write(volume, "/d/1", b"another"));
+    let second = image.publish(&store).expect("publish").version;
+    (image, store, [first, second])
+}
+
+#[test]
+fn what_no_tag_needs_is_condemned_and_deleted_after_the_grace_period() {
+    let (_image, store, [first, second]) = two_versions();
+    let young = prune_with(&store, &options());
+    assert_eq!((young.condemned.versions, young.kept.versions), (0, 2), "a young version is kept");
+    advance(&store, GRACE as i64 + 1);
+    let condemned = prune_with(&store, &options());
+    assert_eq!((condemned.condemned.versions, condemned.deleted.versions), (1, 0));
+    assert!(condemned.condemned.packs > 0 && condemned.condemned.bytes > 0);
+    assert_eq!(condemned.due, Some(store.now() + GRACE as i64));
+    assert!(is_whole(&store, first), "nothing is deleted before the grace period has passed");
+    advance(&store, GRACE as i64 - 1);
+    let waiting = prune_with(&store, &options());
+    assert_eq!((waiting.condemned, waiting.deleted.versions), (condemned.condemned, 0));
+    advance(&store, 1);
+    let before = store.bytes();
+    let deleted = prune_with(&store, &options());
+    assert_eq!(deleted.deleted, condemned.condemned);
+    assert!(store.bytes() < before && !is_whole(&store, first) && is_whole(&store, second));
+    assert_eq!(prune_with(&store, &options()).condemned.versions, 0);
+}
+
+#[test]
+fn without_a_grace_period_all_is_deleted_at_once() {
+    let (_image, store, [first, second]) = two_versions();
+    let report = prune_with(&store, &PruneOptions { grace: 0, ..options() });
+    assert_eq!((report.deleted.versions, report.kept.versions), (1, 1));
+    assert!(!is_whole(&store, first) && is_whole(&store, second));
+}
+
+#[test]
+fn a_shorter_grace_period_counts_from_now_on() {
+    let (_image, store, [first, _]) = two_versions();
+    advance(&store, GRACE as i64 + 1);
+    prune_with(&store, &options());
+    let shorter = prune_with(&store, &PruneOptions { grace: 10, ..options() });
+    assert_eq!((shorter.due, shorter.condemned.versions), (Some(store.now() + 10), 1));
+    advance(&store, 10);
+    assert_eq!(prune_with(&store, &options()).deleted.versions, 1);
+    assert!(!is_whole(&store, first));
+}
+
+#[test]
+fn a_dry_run_tells_what_would_be_done_and_writes_nothing() {
+    let (_image, store, _) = two_versions();
+    let none = PruneOptions { grace: 0, dry_run: true, ..options() };
+    let before = store.names();
+    let told = prune_with(&store, &none);
+    assert_eq!(store.names(), before);
+    let done = prune_with(&store, &PruneOptions { dry_run: false, ..none });
+    assert_eq!(told.condemned, done.deleted);
+}
+
+#[test]
+fn the_newest_versions_are_kept_without_a_tag() {
+    let (image, store, [first, second]) = two_versions();
+    advance(&store, 5);
+    image.change(|volume| write(volume, "/d/2", b"a third"));
+    let third = image.publish(&store).expect("publish").version;
+    prune_with(&store, &PruneOptions { grace: 0, keep: 2, ..options() });
+    // The first two are of one second: the one with the smaller hash counts as newer.
+    let kept = if first < second { first } else { second };
+    let other = if first < second { second } else { first };
+    assert!(is_whole(&store, third) && is_whole(&store, kept) && !is_whole(&store, other));
+}
+
+#[test]
+fn packs_of_an_interrupted_upload_are_removed_when_they_are_old() {
+    let (image, store) = (small_volume(), clocked());
+    *store.puts_left.lock().unwrap() = Some(1);
+    image.publish(&store).expect_err("the store fails");
+    *store.puts_left.lock().unwrap() = None;
+    assert_eq!(prune_with(&store, &options()).condemned.packs, 0);
+    advance(&store, GRACE as i64 + 1);
+    assert_eq!(prune_with(&store, &options()).condemned.packs, 1);
+    // A publisher does not build on what is condemned: it writes it anew, and so it stays.
+    let report = image.publish(&store).expect("publish");
+    assert_eq!(report.found_bytes, 0);
+    advance(&store, GRACE as i64);
+    assert_eq!(prune_with(&store, &options()).deleted.packs, 0);
+    assert!(is_whole(&store, report.version));
+}
+
+#[test]
+fn a_version_with_a_tag_that_cannot_be_read_stops_the_prune() {
+    let (_image, store, [first, second]) = two_versions();
+    let dyn_store: Arc<dyn Store> = store.clone();
+    let mut stopped = 0;
+    for object in store.names() {
+        let content = store.objects.lock().unwrap().remove(&object).expect("an object");
+        let is_needed =
+            open(&dyn_store, &Reference::Version(second)).and_then(|open| open.inventory()).is_err();
+        if is_needed {
+            let refused = prune(store.clone(), &PruneOptions { grace: 0, ..options() }, &|_, _| true);
+            let is_missing = matches!(refused, Err(Error::Store { source: StoreError::Missing, .. }));
+            assert!(is_missing, "{object}: {refused:?}");
+            stopped += 1;
+        }
+        store.objects.lock().unwrap().insert(object, content);
+    }
+    assert_eq!(stopped, 2, "the root, and the pack of the pages");
+    store.objects.lock().unwrap().get_mut(&format!("versions/{second}")).expect("a root").0[90] ^= 1;
+    let refused = prune(store.clone(), &PruneOptions { grace: 0, ..options() }, &|_, _| true);
+    assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
+    assert!(is_whole(&store, first), "nothing was deleted");
+}
+
+#[test]
+fn tags_are_set_listed_and_deleted() {
+    let (_image, store, [first, second]) = two_versions();
+    let dyn_store: Arc<dyn Store> = store.clone();
+    let of_first = Reference::Version(first);
+    assert_eq!(set_tag(&dyn_store, "old", &of_first, 7, false).expect("a new tag"), None);
+    assert_eq!(set_tag(&dyn_store, "old", &of_first, 8, false).expect("the same"), Some(first));
+    let refused = set_tag(&dyn_store, "latest", &of_first, 8, false);
+    assert!(matches!(refused, Err(Error::TagExists(_))), "{refused:?}");
+    let named = tags(&dyn_store).expect("tags");
+    let named: Vec<_> = named.iter().map(|(name, tag)| (&name[..], tag.version)).collect();
+    assert_eq!(named, [("latest", second), ("old", first)]);
+    let listed: HashSet<Hash> =
+        versions(&dyn_store).expect("versions").iter().map(|info| info.version).collect();
+    assert_eq!(listed, HashSet::from([first, second]));
+    prune_with(&store, &PruneOptions { grace: 0, ..options() });
+    assert!(is_whole(&store, first), "a tag keeps its version");
+    let latest = Reference::default();
+    assert_eq!(set_tag(&dyn_store, "old", &latest, 9, true).expect("by force"), Some(first));
+    assert_eq!(delete_tag(&dyn_store, "old").expect("deleted"), second);
+    assert!(matches!(delete_tag(&dyn_store, "old"), Err(Error::NoTag(_))));
+    prune_with(&store, &PruneOptions { grace: 0, ..options() });
+    let gone = set_tag(&dyn_store, "old", &of_first, 9, false);
+    assert!(matches!(gone, Err(Error::Store { source: StoreError::Missing, .. })), "{gone:?}");
+}
+
+#[test]
+fn a_tag_names_no_version_whose_packs_are_gone() {
+    let (_image, store, [first, _]) = two_versions();
+    let dyn_store: Arc<dyn Store> = store.clone();
+    let root = store.objects.lock().unwrap()[&format!("versions/{first}")].clone();
+    prune_with(&store, &PruneOptions { grace: 0, ..options() });
+    store.objects.lock().unwrap().insert(format!("versions/{first}"), root);
+    let refused = set_tag(&dyn_store, "old", &Reference::Version(first), 1, false);
+    assert!(matches!(refused, Err(Error::Store { source: StoreError::Missing, .. })), "{refused:?}");
+    assert_eq!(tags(&dyn_store).expect("tags").len(), 1);
+}
+
+#[test]
+fn a_version_that_had_a_tag_has_the_whole_grace_period_again() {
+    let (_image, store, [first, _]) = two_versions();
+    let dyn_store: Arc<dyn Store> = store.clone();
+    advance(&store, GRACE as i64 + 1);
+    assert_eq!(prune_with(&store, &options()).condemned.versions, 1);
+    set_tag(&dyn_store, "old", &Reference::Version(first), 1, false).expect("a tag");
+    // The list is due, but what the tag needed is no longer on it.
+    advance(&store, 2 * GRACE as i64);
+    delete_tag(&dyn_store, "old").expect("deleted");
+    let report = prune_with(&store, &options());
+    assert_eq!((report.deleted.packs, report.condemned.versions), (0, 1));
+    assert!(is_whole(&store, first));
+    advance(&store, GRACE as i64);
+    assert_eq!(prune_with(&store, &options()).deleted.versions, 1);
+}
+
+/// A store on which something happens before the first write or replacement of an object that begins so.
+struct Hooked {
+    memory: Arc<Memory>,
+    object: &'static str,
+    happens: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Hooked {
+    fn at(&self, object: &str) {
+        if object.starts_with(self.object) {
+            let happens = self.happens.lock().unwrap().take();
+            happens.into_iter().for_each(|happens| happens());
+        }
+    }
+}
+
+impl Store for Hooked {
+    fn name(&self) -> String {
+        self.memory.name()
+    }
+
+    fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
+        self.memory.read(object, range)
+    }
+
+    fn read_all(&self, object: &str, most: u64) -> Outcome<(Vec<u8>, Stamp)> {
+        self.memory.read_all(object, most)
+    }
+
+    fn write(&self, object: &str, bytes: Vec<u8>) -> Outcome<()> {
+        self.at(object);
+        self.memory.write(object, bytes)
+    }
+
+    fn replace(&self, object: &str, expected: Option<&Stamp>, bytes: Vec<u8>) -> Outcome<()> {
+        self.at(object);
+        self.memory.replace(object, expected, bytes)
+    }
+
+    fn delete(&self, object: &str) -> Outcome<()> {
+        self.memory.delete(object)
+    }
+
+    fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {
+        self.memory.list(folder)
+    }
+}
+
+/// Publishes the first of two versions again, under another tag. Before an object is written, the tag `latest`
+/// is deleted, and two prunes run with the grace period between them.
+fn publish_beside_prunes(object: &'static str) -> (Arc<Memory>, Result<Hash, Error>) {
+    let (image, memory) = (small_volume(), clocked());
+    image.publish(&memory).expect("publish");
+    let volume = image.open();
+    advance(&memory, 3 * GRACE as i64);
+    let store = memory.clone();
+    let happens = move || {
+        let store_dyn: Arc<dyn Store> = store.clone();
+        delete_tag(&store_dyn, "latest").expect("deleted");
+        prune_with(&store, &options());
+        advance(&store, GRACE as i64);
+        prune_with(&store, &options());
+    };
+    let happens: Box<dyn FnOnce() + Send> = Box::new(happens);
+    let hooked = Arc::new(Hooked { memory: memory.clone(), object, happens: Mutex::new(Some(happens)) });
+    let options = PublishOptions { level: 1, ..PublishOptions::default() };
+    let published = publish(&volume, hooked, "draft", &options, &|_, _| true);
+    (memory, published.map(|report| report.version))
+}
+
+#[test]
+fn a_publisher_sees_a_prune_before_its_root() {
+    let (memory, refused) = publish_beside_prunes("versions/");
+    assert!(matches!(refused, Err(Error::Condemned(_))), "{refused:?}");
+    let store: Arc<dyn Store> = memory.clone();
+    assert_eq!(tags(&store).expect("tags").len(), 0);
+}
+
+#[test]
+fn a_prune_sees_a_root_before_its_tag() {
+    let (memory, published) = publish_beside_prunes("tags/");
+    assert!(is_whole(&memory, published.expect("published")));
+}
+
+#[test]
+fn a_prune_that_was_cut_off_is_continued_after_a_while() {
+    let (_image, store, [first, _]) = two_versions();
+    advance(&store, GRACE as i64 + 1);
+    prune_with(&store, &options());
+    advance(&store, GRACE as i64);
+    // The census has one version; the progress of deletions counts more objects.
+    let cut = prune(store.clone(), &options(), &|_, all| all == 1);
+    assert!(matches!(cut, Err(Error::Interrupted)), "{cut:?}");
+    let early = prune(store.clone(), &options(), &|_, _| true);
+    assert!(matches!(early, Err(Error::PruneRuns(_))), "{early:?}");
+    advance(&store, 15 * 60);
+    assert_eq!(prune_with(&store, &options()).deleted.versions, 1);
+    assert!(!is_whole(&store, first));
+}
+
+#[test]
+fn verification_finds_each_damaged_and_missing_pack() {
+    let (_image, store, [_, second]) = two_versions();
+    let dyn_store: Arc<dyn Store> = store.clone();
+    let whole = open(&dyn_store, &Reference::default()).expect("open");
+    let verified = whole.verify(&|_, _| true).expect("verify");
+    assert_eq!((verified.found, verified.sound), (0, whole.inventory().expect("an inventory")));
+    assert!(verified.sound.pieces > 0 && verified.sound.stored_bytes > 0);
+    let mut found = 0;
+    for object in store.names().into_iter().filter(|name| name.starts_with("packs/")) {
+        let sound = store.objects.lock().unwrap()[&object].clone();
+        let last = sound.0.len() - 1;
+        for damage in [Some(0), Some(last), None] {
+            let mut objects = store.objects.lock().unwrap();
+            match damage {
+                Some(at) => objects.get_mut(&object).expect("a pack").0[at] ^= 1,
+                None => drop(objects.remove(&object)),
+            }
+            drop(objects);
+            let is_wrong = !is_whole(&store, second);
+            found += usize::from(is_wrong);
+            store.objects.lock().unwrap().insert(object.clone(), sound.clone());
+        }
+    }
+    // All but those of the first version's pages and pieces.
+    assert!(found >= 6 && is_whole(&store, second), "{found}");
+    let stopped = whole.verify(&|_, _| false);
+    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+}
+
+/// States of one volume.
+static STATES: LazyLock<Vec<(Image, Volume)>> = LazyLock::new(|| {
+    let image = small_volume();
+    let mut random = Seeded::new(4);
+    let state = |_| {
+        image.change(|volume| {
+            for _ in 0..3 {
+                let path = format!("/d/{}", random.below(25));
+                let bytes = random.below(30_000) as usize;
+                volume.write_file(&path, text(&mut random, bytes)).expect("write");
+            }
+        });
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("v.lane");
+        std::fs::copy(&image.path, &path).expect("a copy");
+        let volume = Volume::open(&path, Access::Read).expect("open");
+        (Image { home, path }, volume)
+    };
+    (0..6).map(state).collect()
+});
+
+/// A store that many use: at each request of one of them others may do something.
+struct World {
+    memory: Arc<Memory>,
+    random: Mutex<Seeded>,
+    /// Actors inside of which the next one acts.
+    depth: AtomicU32,
+    /// Actors that must not be late: between the root and the tag, or while they delete.
+    hasty: AtomicI64,
+    failures: Mutex<Vec<String>>,
+    /// All requests that change something, for the message of a failure.
+    log: Mutex<Vec<String>>,
+    actors: AtomicU32,
+}
+
+/// One of the users of a store, with a request at which it ends as by a crash.
+struct Actor {
+    world: Arc<World>,
+    left: AtomicI64,
+    is_hasty: AtomicBool,
+    /// Lists of condemned objects that it wrote.
+    lists: AtomicU32,
+    name: String,
+}
+
+impl World {
+    fn below(&self, bound: u64) -> u64 {
+        self.random.lock().unwrap().below(bound)
+    }
+
+    fn actor(self: &Arc<Self>, what: &str) -> Arc<Actor> {
+        let name = format!("{what} {}", self.actors.fetch_add(1, Ordering::Relaxed));
+        let crashes = self.below(5) == 0;
+        let left = if crashes { self.below(60) as i64 } else { i64::MAX };
+        Arc::new(Actor {
+            world: self.clone(),
+            left: left.into(),
+            is_hasty: false.into(),
+            lists: 0.into(),
+            name,
+        })
+    }
+
+    /// Does something, which others may interrupt.
+    fn act(self: &Arc<Self>) {
+        let tag = ["latest", "draft", "old"][self.below(3) as usize];
+        match self.below(10) {
+            0..=2 => self.publish(tag),
+            3..=6 => self.prune(),
+            7 => self.read(tag),
+            8 => self.tag(tag),
+            _ if self.hasty.load(Ordering::Relaxed) == 0 => {
+                let seconds = [1, 10, GRACE / 2, GRACE, 2 * GRACE][self.below(5) as usize];
+                advance(&self.memory, seconds as i64);
+            }
+            _ => {}
+        }
+        // (Deeper ones would only find the same a moment earlier.)
+        if self.depth.load(Ordering::Relaxed) <= 1 {
+            self.check();
+        }
+    }
+
+    fn publish(self: &Arc<Self>, tag: &str) {
+        let state = self.below(STATES.len() as u64) as usize;
+        let actor = self.actor("publish");
+        let options =
+            PublishOptions { level: 1, dry_run: false, now: self.memory.now().saturating_mul(1_000_000_000) };
+        let began = self.memory.now();
+        let published = publish(&STATES[state].1, actor.clone(), tag, &options, &|_, _| true);
+        self.judge(published.map(drop), began, &actor);
+    }
+
+    fn prune(self: &Arc<Self>) {
+        let actor = self.actor("prune");
+        let options = PruneOptions { keep: self.below(2) as usize, ..options() };
+        let began = self.memory.now();
+        let pruned = prune(actor.clone(), &options, &|_, _| true);
+        self.judge(pruned.map(drop), began, &actor);
+    }
+
+    /// A reader keeps its version for the grace period.
+    fn read(self: &Arc<Self>, tag: &str) {
+        let actor = self.actor("read");
+        let began = self.memory.now();
+        let store: Arc<dyn Store> = actor.clone();
+        let read = open(&store, &Reference::Tag(tag.into())).and_then(|publication| {
+            let verified = publication.verify(&|_, _| true)?;
+            verified.findings.into_iter().next().map_or(Ok(()), Err)
+        });
+        self.judge(read, began, &actor);
+    }
+
+    fn tag(self: &Arc<Self>, tag: &str) {
+        let actor = self.actor("tag");
+        let store: Arc<dyn Store> = actor.clone();
+        let began = self.memory.now();
+        if self.below(3) == 0 {
+            return self.judge(delete_tag(&store, tag).map(drop), began, &actor);
+        }
+        let Ok(versions) = versions(&store) else { return };
+        if versions.is_empty() {
+            return;
+        }
+        // A version without a tag may be gone at any time.
+        let version = versions[self.below(versions.len() as u64) as usize].version;
+        let set = set_tag(&store, tag, &Reference::Version(version), 0, true);
+        match set {
+            Err(Error::Store { source: StoreError::Missing, .. }) => actor.ends(),
+            set => self.judge(set.map(drop), began, &actor),
+        }
+    }
+
+    /// Only crashes, others that were faster, and being late for longer than the grace period excuse a failure.
+    fn judge(&self, result: Result<(), Error>, began: i64, actor: &Actor) {
+        actor.ends();
+        let is_late = self.memory.now() - began >= GRACE as i64;
+        let is_crashed = actor.left.load(Ordering::Relaxed) < 0;
+        match result {
+            Ok(())
+            | Err(Error::NoTag(_) | Error::TagMoved(_) | Error::PruneRuns(_) | Error::Condemned(_)) => {}
+            Err(_) if is_late || is_crashed => {}
+            Err(error) => self.fail(format!("{} (since {}): {error}", actor.name, began - START)),
+        }
+    }
+
+    /// Notes a failure with the last requests before the first one.
+    fn fail(&self, text: String) {
+        let mut failures = self.failures.lock().unwrap();
+        let log = self.log.lock().unwrap();
+        let last = if failures.is_empty() { log.len().saturating_sub(300) } else { log.len() };
+        failures.extend_from_slice(&log[last..]);
+        failures.push(text);
+    }
+
+    /// Every tag names a whole version.
+    fn check(&self) {
+        let store: Arc<dyn Store> = self.memory.clone();
+        for (name, tag) in tags(&store).expect("tags") {
+            if !is_whole(&self.memory, tag.version) {
+                self.fail(format!("tag {name} names {}, which is not whole", tag.version));
+            }
+        }
+    }
+}
+
+impl Actor {
+    /// Notes a request that changes something, or one of a list.
+    fn note(&self, what: &str, object: &str) {
+        let now = self.world.memory.now() - START;
+        let object = object.get(..20).unwrap_or(object);
+        self.world.log.lock().unwrap().push(format!("{now:6} {}: {what} {object}", self.name));
+    }
+
+    /// Begins a request. `binds` is one from which on the actor must not be late.
+    fn request(&self, binds: bool) -> Outcome<()> {
+        if self.left.fetch_sub(1, Ordering::Relaxed) <= 0 {
+            self.left.store(-1, Ordering::Relaxed);
+            return Err(StoreError::Failed("crashed".into()));
+        }
+        if binds && !self.is_hasty.swap(true, Ordering::Relaxed) {
+            self.world.hasty.fetch_add(1, Ordering::Relaxed);
+        }
+        let world = &self.world;
+        let depth = world.depth.load(Ordering::Relaxed);
+        if depth < 3 && world.below([6, 12, 25][depth as usize]) == 0 {
+            world.depth.fetch_add(1, Ordering::Relaxed);
+            for _ in 0..1 + world.below(3) {
+                world.act();
+            }
+            world.depth.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn ends(&self) {
+        if self.is_hasty.swap(false, Ordering::Relaxed) {
+            self.world.hasty.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Store for Actor {
+    fn name(&self) -> String {
+        self.world.memory.name()
+    }
+
+    fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
+        self.request(false)?;
+        self.world.memory.read(object, range)
+    }
+
+    fn read_all(&self, object: &str, most: u64) -> Outcome<(Vec<u8>, Stamp)> {
+        self.request(false)?;
+        self.note("reads", object);
+        self.world.memory.read_all(object, most)
+    }
+
+    fn write(&self, object: &str, bytes: Vec<u8>) -> Outcome<()> {
+        self.request(object.starts_with("versions/"))?;
+        self.note("writes", object);
+        self.world.memory.write(object, bytes)
+    }
+
+    fn replace(&self, object: &str, expected: Option<&Stamp>, bytes: Vec<u8>) -> Outcome<()> {
+        // The first list is the mark, with a census behind it; the second one is renewed before deletions.
+        let is_list = object == "prune/condemned";
+        self.request(is_list && self.lists.fetch_add(1, Ordering::Relaxed) > 0)?;
+        self.note("replaces", object);
+        self.world.memory.replace(object, expected, bytes)
+    }
+
+    fn delete(&self, object: &str) -> Outcome<()> {
+        self.request(true)?;
+        self.note("deletes", object);
+        self.world.memory.delete(object)
+    }
+
+    fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {
+        self.request(false)?;
+        self.note("lists", folder);
+        self.world.memory.list(folder)
+    }
+}
+
+#[test]
+fn whoever_acts_when_no_tag_loses_anything_and_nothing_stays_for_ever() {
+    let seeds: u64 = std::env::var("LANEFS_SEEDS").map_or(20, |seeds| seeds.parse().expect("a number"));
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let work = || {
+            while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds) {
+                interleave(seed);
+            }
+        };
+        let workers: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().for_each(|worker| worker.join().expect("no seed fails"));
+    });
+}
+
+/// Random actors, inside of each other's requests.
+fn interleave(seed: u64) {
+    let world = Arc::new(World {
+        memory: clocked(),
+        random: Seeded::new(seed).into(),
+        depth: 0.into(),
+        hasty: 0.into(),
+        failures: Mutex::default(),
+        log: Mutex::default(),
+        actors: 0.into(),
+    });
+    for _ in 0..25 {
+        world.act();
+        let failures = world.failures.lock().unwrap();
+        assert!(failures.is_empty(), "seed {seed}:\n{}", failures.join("\n"));
+    }
+    // Then nobody else is there: some prunes remove all that no tag needs.
+    for _ in 0..4 {
+        advance(&world.memory, 2 * GRACE as i64);
+        prune_with(&world.memory, &options());
+    }
+    world.check();
+    let left = prune_with(&world.memory, &PruneOptions { grace: 0, dry_run: true, ..options() });
+    assert_eq!((left.condemned.versions, left.condemned.packs), (0, 0), "seed {seed}");
+    assert_eq!(*world.failures.lock().unwrap(), Vec::<String>::new(), "seed {seed}");
+}
