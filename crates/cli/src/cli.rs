@@ -151,6 +151,7 @@ pub enum Program {
     Umount(umount::Umount),
     Top(top::Top),
     Publish(publish::Publish),
+    Remote(remote::Remote),
     Shell(shell::Shell),
     Demo(demo::Demo),
     Gpu(gpu::GpuArgs),

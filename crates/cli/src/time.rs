@@ -44,6 +44,28 @@ pub fn decimal(time: Time) -> String {
     format!("{sign}{}.{:09}", magnitude / 1_000_000_000, magnitude % 1_000_000_000)
 }
 
+/// Parses a duration into seconds: `90s`, `30m`, `12h`, `14d`, `2w`, or `0`.
+///
+/// # Errors
+/// Tells how to write it.
+pub fn parse_duration(text: &str) -> Result<u64, String> {
+    let seconds = |unit: &str| match unit {
+        "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3600),
+        "d" => Some(86_400),
+        "w" => Some(7 * 86_400),
+        _ => None,
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (count, unit) = text.split_at(digits);
+    let parsed = count.parse::<u64>().ok().and_then(|count| match (count, unit) {
+        (0, "") => Some(0),
+        (count, unit) => count.checked_mul(seconds(unit)?),
+    });
+    parsed.ok_or_else(|| format!("`{text}` is not a duration; write it like 90s, 30m, 12h, 14d or 2w"))
+}
+
 /// Parses a time in UTC: `2026-05-01`, optionally followed by ` 09:30`, `:15` and `.5` (a `T` for the space
 /// and a `Z` at the end are accepted), or `@SECONDS`.
 ///
@@ -123,6 +145,27 @@ mod tests {
         assert_eq!(parse("@-0.5"), Ok(Time::from_parts(-1, 500_000_000)));
         assert_eq!(parse("@1777627815"), Ok(Time::from_parts(1_777_627_815, 0)));
         assert_eq!(parse("2026-05-01T09:30:15.25Z"), Ok(Time::from_parts(1_777_627_815, 250_000_000)));
+    }
+
+    #[test]
+    fn durations_parse() {
+        let right = [
+            ("0", 0),
+            ("0d", 0),
+            ("90s", 90),
+            ("30m", 1800),
+            ("2h", 7200),
+            ("14d", 1_209_600),
+            ("2w", 1_209_600),
+        ];
+        for (text, seconds) in right {
+            assert_eq!(parse_duration(text), Ok(seconds), "{text}");
+        }
+        for wrong in
+            ["", "5", "d", "-1d", "1.5h", "1 d", "1y", "99999999999999999999s", "18446744073709551615w"]
+        {
+            assert!(parse_duration(wrong).is_err_and(|error| error.contains("14d")), "{wrong}");
+        }
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn s3(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
         .with_http_connector(Patient::default())
         .with_disable_bulk_delete(true);
     let variables = settings.variables("AWS_");
-    // As the tools of S3 do: a key of the environment replaces all of the key in the files, but not the region.
+    // As the tools of S3 do: a key of the environment replaces the key in the files, but not the region.
     let is_keyed = variables.iter().any(|(name, _)| name == "aws_access_key_id");
     let counts = |name: &str| !is_keyed || name == "aws_region";
     let files = profile::settings(settings.environment).into_iter();

@@ -389,6 +389,31 @@ fn an_empty_variable_is_none() {
 }
 
 #[test]
+fn a_key_of_the_environment_replaces_the_key_of_the_files_and_not_the_region() {
+    let server = Server::start();
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("config");
+    let own = "[default]\nregion = xy-south-7\naws_access_key_id = OTHER\naws_session_token = OTHER\n";
+    std::fs::write(&file, own).expect("a file");
+    let store = environment(
+        &server,
+        &[
+            ("AWS_ACCESS_KEY_ID", KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET),
+            ("AWS_ENDPOINT_URL", &server.url()),
+            ("AWS_CONFIG_FILE", file.to_str().expect("text")),
+            ("AWS_SHARED_CREDENTIALS_FILE", "/none"),
+        ],
+    );
+    store.write("packs/x", Vec::new()).unwrap();
+    for request in server.requests() {
+        let authorization = &request.headers["authorization"];
+        assert!(authorization.contains(KEY) && authorization.contains("/xy-south-7/"), "{authorization}");
+        assert!(!request.headers.contains_key("x-amz-security-token"), "{request:?}");
+    }
+}
+
+#[test]
 fn the_endpoint_of_s3_comes_first_and_its_scheme_has_any_case() {
     let server = Server::start();
     let keys = [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET)];

@@ -25,6 +25,7 @@ pub mod mkfs;
 pub mod mount;
 pub mod mv;
 pub mod publish;
+pub mod remote;
 pub mod rm;
 pub mod rmdir;
 pub mod scrub;

@@ -12,6 +12,7 @@ mod mounted;
 mod mounted_caches;
 mod publish;
 mod raw;
+mod remote;
 mod security;
 #[path = "../../../stores/tests/support/mod.rs"]
 mod server;

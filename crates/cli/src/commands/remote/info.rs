@@ -1,0 +1,59 @@
+//! `lanefs remote info`.
+
+use crate::console;
+use crate::failure::Outcome;
+use crate::publication::{self, LocationParser};
+use crate::size::human;
+use clap::Args;
+use lanefs_publish::Location;
+use std::io::Write;
+
+/// Show the volume, the pieces and the packs of a version
+///
+/// Reads the manifest: 64 bytes for each piece. (`lanefs info URL` shows the volume itself.)
+#[derive(Debug, Args)]
+pub(super) struct Info {
+    /// The store, and a tag or a version
+    #[arg(value_name = "URL", value_parser = LocationParser)]
+    at: Location,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Info {
+    /// Shows the version.
+    pub(super) fn execute(&self) -> Outcome {
+        let publication = super::open(&self.at)?;
+        let (version, facts) = (publication.version(), publication.facts());
+        let inventory = publication.inventory().map_err(|error| publication::failure(&error))?;
+        let uuid = super::uuid_text(facts.uuid);
+        let mut out = console::output();
+        if self.json {
+            let object = serde_json::json!({
+                "version": version.to_string(),
+                "uuid": uuid,
+                "bytes": facts.volume_bytes,
+                "sequence": facts.sequence,
+                "blocks": facts.blocks,
+                "metadata_bytes": facts.metadata_bytes,
+                "data_bytes": facts.data_bytes,
+                "pages": inventory.pages,
+                "pieces": inventory.pieces,
+                "stored_bytes": inventory.stored_bytes,
+                "packs": inventory.packs,
+                "pack_bytes": inventory.pack_bytes,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(out.flush()?);
+        }
+        writeln!(out, "version   {version}")?;
+        writeln!(out, "volume    {uuid}, {}, {} used blocks", human(facts.volume_bytes), facts.blocks)?;
+        let (metadata, data) = (human(facts.metadata_bytes), human(facts.data_bytes));
+        writeln!(out, "stored    {metadata} of metadata, {data} of other data")?;
+        writeln!(out, "manifest  {} pages, {} pieces", inventory.pages, inventory.pieces)?;
+        let (packs, bytes) = (inventory.packs, human(inventory.pack_bytes));
+        writeln!(out, "packs     {packs}, with {bytes} together with other versions")?;
+        Ok(out.flush()?)
+    }
+}

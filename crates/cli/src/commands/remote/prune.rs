@@ -1,0 +1,93 @@
+//! `lanefs remote prune`.
+
+use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
+use crate::publication::{self, LocationParser};
+use crate::size::human;
+use crate::{console, interrupt, time};
+use clap::Args;
+use lanefs::Time;
+use lanefs_publish::{Error, Location, PruneOptions, PruneReport, Tally, prune};
+use std::cell::RefCell;
+use std::io::Write;
+
+/// Remove what no tag needs
+///
+/// The first call condemns versions and packs that no tag needs and that are older than the grace period; a
+/// call after the grace period deletes them, if still nobody needs them. So publishers and readers that are
+/// at work are not disturbed, and the same command once in a while keeps a store small. Versions that shall
+/// stay get a tag by `lanefs remote tag`.
+#[derive(Debug, Args)]
+pub(super) struct Prune {
+    /// The store
+    #[arg(value_name = "URL", value_parser = LocationParser)]
+    at: Location,
+    /// Grace period: 90s, 30m, 12h, 14d, 2w. 0 deletes at once; nobody else may use the store then
+    #[arg(long, value_name = "TIME", default_value = "2w", value_parser = time::parse_duration)]
+    grace: u64,
+    /// Keep this many of the newest versions of each volume without a tag
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    keep: usize,
+    /// Write and delete nothing, and tell what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Prune {
+    /// Prunes the store.
+    pub(super) fn execute(&self) -> Outcome {
+        let store = publication::store(&self.at, !self.dry_run)?;
+        let options = PruneOptions { grace: self.grace, keep: self.keep, dry_run: self.dry_run };
+        let progress = RefCell::new(Progress::new("pruning"));
+        let update = |done, all| {
+            progress.borrow_mut().set(done, all);
+            !interrupt::raised()
+        };
+        let report = prune(store, &options, &update);
+        drop(progress);
+        self.print(&report.map_err(|error| failure(&error))?)
+    }
+
+    fn print(&self, report: &PruneReport) -> Outcome {
+        let mut out = console::output();
+        if self.json {
+            let object = serde_json::json!({
+                "deleted": as_json(report.deleted),
+                "condemned": as_json(report.condemned),
+                "kept": as_json(report.kept),
+                "due": report.due,
+                "dry_run": self.dry_run,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(out.flush()?);
+        }
+        let would = if self.dry_run { "would be " } else { "" };
+        if report.deleted != Tally::default() {
+            writeln!(out, "{would}deleted: {}", as_text(report.deleted))?;
+        }
+        if let Some(due) = report.due {
+            let due = time::short(Time::from_parts(due, 0));
+            writeln!(out, "{would}condemned: {}; to be deleted from {due} on", as_text(report.condemned))?;
+        }
+        writeln!(out, "{would}kept: {}", as_text(report.kept))?;
+        Ok(out.flush()?)
+    }
+}
+
+fn as_text(tally: Tally) -> String {
+    format!("{} versions, {} packs, {}", tally.versions, tally.packs, human(tally.bytes))
+}
+
+fn as_json(tally: Tally) -> serde_json::Value {
+    serde_json::json!({ "versions": tally.versions, "packs": tally.packs, "bytes": tally.bytes })
+}
+
+fn failure(error: &Error) -> Failure {
+    if let Error::Interrupted = error {
+        console::say("interrupted; the next prune goes on from here");
+    }
+    publication::failure(error)
+}

@@ -1,0 +1,81 @@
+//! `lanefs remote verify`.
+
+use crate::escape::escape;
+use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
+use crate::publication::{self, LocationParser};
+use crate::size::human;
+use crate::{console, exit, interrupt};
+use clap::Args;
+use lanefs_publish::{Location, Verified};
+use std::cell::RefCell;
+use std::io::Write;
+
+/// Read all of a version from the store, and name what is damaged or missing
+///
+/// Verifies pages and pieces by their hashes, and the footers of the packs. The local cache is not used.
+#[derive(Debug, Args)]
+pub(super) struct Verify {
+    /// The store, and a tag or a version
+    #[arg(value_name = "URL", value_parser = LocationParser)]
+    at: Location,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    /// Verifies the version.
+    pub(super) fn execute(&self) -> Outcome {
+        let publication = super::open(&self.at)?;
+        let progress = RefCell::new(Progress::new("verifying"));
+        let update = |done, all| {
+            progress.borrow_mut().set(done, all);
+            !interrupt::raised()
+        };
+        let verified = publication.verify(&update);
+        drop(progress);
+        let verified = verified.map_err(|error| publication::failure(&error))?;
+        self.print(&publication.version().to_string(), &verified)?;
+        match verified.found {
+            0 => Ok(()),
+            found => {
+                let what = format!("{found} objects or parts of them are damaged or missing");
+                let advice = "publish the volume again to another store, or put the objects back from a copy";
+                Err(Failure::new(exit::IMAGE, self.at.to_string(), &what, advice))
+            }
+        }
+    }
+
+    fn print(&self, version: &str, verified: &Verified) -> Outcome {
+        let mut out = console::output();
+        let findings: Vec<String> = verified.findings.iter().map(ToString::to_string).collect();
+        let sound = &verified.sound;
+        if self.json {
+            let object = serde_json::json!({
+                "version": version,
+                "pages": sound.pages,
+                "pieces": sound.pieces,
+                "stored_bytes": sound.stored_bytes,
+                "packs": sound.packs,
+                "found": verified.found,
+                "findings": findings,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(out.flush()?);
+        }
+        for finding in &findings {
+            writeln!(out, "{}", escape(finding.as_bytes()))?;
+        }
+        if verified.found > findings.len() as u64 {
+            writeln!(out, "... and {} more", verified.found - findings.len() as u64)?;
+        }
+        let (pages, pieces, bytes) = (sound.pages, sound.pieces, human(sound.stored_bytes));
+        writeln!(
+            out,
+            "{version}: {pages} pages and {pieces} pieces are sound, {bytes} in {} packs",
+            sound.packs
+        )?;
+        Ok(out.flush()?)
+    }
+}
