@@ -127,7 +127,7 @@ struct Job<'j> {
     writer: [u8; 16],
 }
 
-/// What is there, and what of it is needed.
+/// The objects that are there, and those that are needed.
 struct Census {
     versions: HashMap<Hash, Listed>,
     packs: HashMap<Hash, Listed>,
@@ -136,7 +136,7 @@ struct Census {
 }
 
 impl Census {
-    /// What is neither needed nor younger than a time: versions and packs.
+    /// Versions and packs that are older than a time and not needed.
     fn unneeded(&self, before: i64) -> (BTreeSet<Hash>, BTreeSet<Hash>) {
         let of = |there: &HashMap<Hash, Listed>, needed: &HashSet<Hash>| {
             let old = there.iter().filter(|(_, object)| object.modified < before);
@@ -384,7 +384,7 @@ fn delete(objects: &Objects, renewed: Instant, object: String) -> Result<Option<
     Ok(None)
 }
 
-/// What is left of some objects without others.
+/// Some objects without others.
 fn rest(all: Tally, others: &[Tally]) -> Tally {
     others.iter().fold(all, |rest, other| Tally {
         versions: rest.versions.saturating_sub(other.versions),

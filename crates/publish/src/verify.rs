@@ -16,7 +16,7 @@ const REQUESTS: usize = 16;
 /// Findings that are reported one by one.
 const MAX_FINDINGS: usize = 1000;
 
-/// What a version consists of.
+/// Numbers and bytes of the parts of a version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// Pages of the manifest.
@@ -34,7 +34,7 @@ pub struct Inventory {
 /// Result of [`Publication::verify`].
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
-    /// What was found sound.
+    /// Sound parts.
     pub sound: Inventory,
     /// Damaged and missing pages, pieces and footers of packs, the first thousand.
     pub findings: Vec<Error>,
@@ -71,7 +71,7 @@ impl Publication {
         Ok(result)
     }
 
-    /// Finds the parts of the version, page by page. What is behind a damaged page stays unknown.
+    /// Finds the parts of the version, page by page. All that is behind a damaged page stays unknown.
     fn verify_pages(&self, result: &mut Verified) -> Result<Parts> {
         let mut parts = Parts::default();
         let mut refs = self.manifest.root.pages.clone();

@@ -279,8 +279,7 @@ impl Store for Hooked {
     }
 }
 
-/// Publishes the first of two versions again, under another tag. Before an object is written, the tag `latest`
-/// is deleted, and two prunes run with the grace period between them.
+/// Publishes a version again, under another tag. Before an object is written, the tag `latest` is deleted, and two prunes run with the grace period between them.
 fn publish_beside_prunes(object: &'static str) -> (Arc<Memory>, Result<Hash, Error>) {
     let (image, memory) = (small_volume(), clocked());
     image.publish(&memory).expect("publish");
@@ -494,7 +493,7 @@ impl World {
         }
     }
 
-    /// Only crashes, others that were faster, and being late for longer than the grace period excuse a failure.
+    /// Crashes, others that were faster, and being late for the grace period excuse a failure.
     fn judge(&self, result: Result<(), Error>, began: i64, actor: &Actor) {
         actor.ends();
         let is_late = self.memory.now() - began >= GRACE as i64;

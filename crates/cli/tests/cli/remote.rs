@@ -175,7 +175,7 @@ fn a_prune_condemns_first_and_deletes_later() {
     run(&["remote", "verify", &r.url]).ends(0);
     run(&["ls", &r.at(first)]).ends(4).says("no such object");
     run(&["remote", "prune", &r.url, "--grace", "5x"]).ends(2).says("write it like 90s");
-    // What a tag needs must be readable.
+    // All that a tag needs must be readable.
     fs::write(r.v.host(&format!("store/versions/{second}")), "wrong bytes").unwrap();
     run(&["remote", "prune", &r.url, "--grace", "0"]).ends(3).says("their hash differs");
     fs::write(r.v.host("store/prune/condemned"), "wrong bytes").unwrap();

@@ -135,8 +135,8 @@ fn below(from: &Side<'_>, to: &Side<'_>, pair: &Pair) -> Result<Vec<Pair>, Failu
     names.into_iter().map(entry).collect()
 }
 
-/// True for the same file without a change: a change sets the change time. Reading sets the access time, which
-/// is no change.
+/// True for the same file without a change: a change sets the change time. Reading sets the access time,
+/// which is no change.
 fn is_same(a: &Attr, b: &Attr) -> bool {
     Attr { atime: b.atime, ..*a } == *b
 }
