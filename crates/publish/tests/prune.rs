@@ -279,7 +279,8 @@ impl Store for Hooked {
     }
 }
 
-/// Publishes a version again, under another tag. Before an object is written, the tag `latest` is deleted, and two prunes run with the grace period between them.
+/// Publishes a version again, under another tag. Before an object is written, the tag `latest` is deleted,
+/// and two prunes run with the grace period between them.
 fn publish_beside_prunes(object: &'static str) -> (Arc<Memory>, Result<Hash, Error>) {
     let (image, memory) = (small_volume(), clocked());
     image.publish(&memory).expect("publish");
