@@ -116,6 +116,8 @@ volume_commands! {
     Ls(ls::Ls),
     Tree(tree::Tree),
     Find(find::Find),
+    Grep(Box<grep::Grep>),
+    Dups(dups::Dups),
     Du(du::Du),
     Stat(stat::Stat),
     Lookup(lookup::Lookup),

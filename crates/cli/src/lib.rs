@@ -32,6 +32,7 @@ pub mod output_file;
 pub mod progress;
 pub mod publication;
 pub mod run;
+pub mod search_files;
 pub mod set_attributes;
 pub mod size;
 pub mod time;

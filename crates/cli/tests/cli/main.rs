@@ -4,6 +4,7 @@ mod access_lists;
 mod checksums;
 mod common;
 mod files;
+mod grep;
 mod hostile;
 mod imports;
 mod lookup;

@@ -1,0 +1,142 @@
+//! `lanefs dups`.
+
+use crate::command::Command;
+use crate::context::Context;
+use crate::escape::escape_into;
+use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
+use crate::search_files::SearchFiles;
+use crate::size::{human, parse_size};
+use crate::{console, exit, interrupt, json};
+use clap::Args;
+use lanefs_search::{DuplicateFiles, Duplicates, Error, Selection, SelectionOptions, duplicates};
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io::Write;
+use std::num::NonZeroUsize;
+
+/// Find files of the same content
+///
+/// Compares the files below each PATH: by their sizes, then by the BLAKE3 hashes of their contents. Each group
+/// of equal files follows a line with its size, the number of files and the bytes that all but one of them
+/// waste; the groups that waste the most come first. Two names of one file are one file, whose other names
+/// are indented. Nothing is changed.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lanefs dups v.lane
+  lanefs dups v.lane /photos --min-size 1M -g '*.jpg'
+  lanefs dups v.lane --json | jq .wasted")]
+pub struct Dups {
+    /// Files, and directories with all that is below [default: the root directory; in a shell the working
+    /// directory]
+    #[arg(value_name = "PATH")]
+    paths: Vec<OsString>,
+    /// Leave out files that are smaller: 4K, 1M
+    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = parse_size)]
+    min_size: u64,
+    /// Only files that match GLOB or, with ! before it, do not; the last that matches counts
+    #[arg(short = 'g', long, value_name = "GLOB", allow_hyphen_values = true)]
+    glob: Vec<String>,
+    /// Print paths only, each with a NUL behind it, and two behind each group
+    #[arg(short = '0', long, conflicts_with = "json")]
+    null: bool,
+    /// Print one JSON object per group: bytes, wasted, hash, files
+    #[arg(long)]
+    json: bool,
+    /// Threads [default: as many as processors]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
+}
+
+impl Command for Dups {
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
+        let selection = SelectionOptions { globs: self.glob.clone(), ..SelectionOptions::default() };
+        let selection =
+            Selection::new(&selection).map_err(|error| Failure::usage("--glob", &error.to_string(), ""))?;
+        let mut files = SearchFiles::new(context, self.paths.iter().collect(), selection)?;
+        let mut found = Vec::new();
+        for file in files.by_ref() {
+            crate::failure::check_interrupt()?;
+            found.extend((file.size >= self.min_size).then_some(file));
+        }
+        let threads = self.threads.or(std::thread::available_parallelism().ok()).map_or(1, usize::from);
+        let progress = RefCell::new(Progress::beside_output("comparing"));
+        let update = |done, all| {
+            progress.borrow_mut().set(done, all);
+            !interrupt::raised()
+        };
+        let mut failures = files.failures;
+        let mut failed = |path: &[u8], why: &str| failures.push(Failure::new(exit::IMAGE, path, why, ""));
+        let result = duplicates(context.volume, found, threads, &mut failed, &update);
+        drop(progress);
+        let result = result.map_err(|error| match error {
+            Error::Interrupted => Failure::Interrupted,
+            error => Failure::usage("dups", &error.to_string(), ""),
+        })?;
+        for one in failures {
+            context.go_on(Err(one))?;
+        }
+        self.print(context, &result)
+    }
+}
+
+impl Dups {
+    fn print(&self, context: &mut Context<'_>, result: &Duplicates) -> Outcome {
+        for group in &result.groups {
+            match (self.json, self.null) {
+                (true, _) => print_json(context, group)?,
+                (_, true) => print_nul(context, group)?,
+                _ => print_text(context, group)?,
+            }
+        }
+        if !self.json && !self.null {
+            context.out.flush()?;
+            let files: usize = result.groups.iter().map(|group| group.files.len() - 1).sum();
+            let wasted = result.groups.iter().map(DuplicateFiles::wasted).sum();
+            let groups = result.groups.len();
+            let summary = format!("{groups} groups; {files} files more than needed waste {}", human(wasted));
+            console::say(&summary);
+        }
+        Ok(())
+    }
+}
+
+fn print_text(context: &mut Context<'_>, group: &DuplicateFiles) -> Outcome {
+    let (size, count, wasted) = (group.size, group.files.len(), group.wasted());
+    writeln!(context.out, "{size} bytes, {count} files, {wasted} bytes wasted")?;
+    for paths in &group.files {
+        let mut line = Vec::new();
+        for (index, path) in paths.iter().enumerate() {
+            line.extend_from_slice(if index == 0 { b"  " } else { b"    = " });
+            escape_into(&mut line, path);
+            line.push(b'\n');
+        }
+        context.out.write_all(&line)?;
+    }
+    Ok(())
+}
+
+fn print_nul(context: &mut Context<'_>, group: &DuplicateFiles) -> Outcome {
+    for path in group.files.iter().filter_map(|paths| paths.first()) {
+        context.out.write_all(path)?;
+        context.out.write_all(b"\0")?;
+    }
+    Ok(context.out.write_all(b"\0")?)
+}
+
+fn print_json(context: &mut Context<'_>, group: &DuplicateFiles) -> Outcome {
+    let path = |path: &Vec<u8>| {
+        let mut object = serde_json::Map::new();
+        json::add_name(&mut object, "path", path);
+        serde_json::Value::Object(object)
+    };
+    let files: Vec<Vec<_>> = group.files.iter().map(|paths| paths.iter().map(path).collect()).collect();
+    let hash: String = group.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let object = serde_json::json!({
+        "bytes": group.size,
+        "wasted": group.wasted(),
+        "hash": hash,
+        "files": files,
+    });
+    Ok(writeln!(context.out, "{object}")?)
+}

@@ -1,0 +1,98 @@
+//! Files that are read together.
+
+use lanefs::{Error, FileContents, Ino, ReadFiles, Volume};
+
+/// Files of a batch at most.
+const MAX_FILES: usize = 512;
+/// Bytes of a batch, from which on it is complete.
+const MAX_BYTES: u64 = 4 << 20;
+/// Bytes from which on a file is read piece by piece.
+pub(crate) const LARGE: u64 = 4 << 20;
+
+/// A file to search in.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The path as it is shown.
+    pub path: Vec<u8>,
+    /// The file.
+    pub ino: Ino,
+    /// Its size in bytes when it was found.
+    pub size: u64,
+    /// The caller named it, and did not find it below a directory.
+    pub is_named: bool,
+}
+
+/// Small files, which are read together, or one large file.
+pub(crate) enum Job {
+    Small(Vec<Candidate>),
+    Large(Candidate),
+}
+
+/// Makes jobs of files.
+pub(crate) struct Jobs<N> {
+    next: N,
+    /// A large file behind the files of the last job.
+    large: Option<Candidate>,
+}
+
+impl<N: FnMut() -> Option<Candidate>> Jobs<N> {
+    pub(crate) fn new(next: N) -> Self {
+        Jobs { next, large: None }
+    }
+}
+
+impl<N: FnMut() -> Option<Candidate>> Iterator for Jobs<N> {
+    type Item = Job;
+
+    fn next(&mut self) -> Option<Job> {
+        if let Some(large) = self.large.take() {
+            return Some(Job::Large(large));
+        }
+        let (mut files, mut bytes) = (Vec::new(), 0);
+        while files.len() < MAX_FILES && bytes < MAX_BYTES {
+            match (self.next)() {
+                Some(file) if file.size >= LARGE && files.is_empty() => return Some(Job::Large(file)),
+                Some(file) if file.size >= LARGE => {
+                    self.large = Some(file);
+                    break;
+                }
+                Some(file) => {
+                    bytes += file.size;
+                    files.push(file);
+                }
+                None => break,
+            }
+        }
+        (!files.is_empty()).then_some(Job::Small(files))
+    }
+}
+
+/// Reads files together, and passes each one's bytes on.
+pub(crate) fn read(
+    volume: &Volume,
+    files: &[Candidate],
+    mut take: impl FnMut(&Candidate, Result<&[u8], Error>),
+) {
+    let inodes: Vec<Ino> = files.iter().map(|file| file.ino).collect();
+    let mut contents = FileContents::new();
+    // This call is on one of several threads that read.
+    let options = ReadFiles { threads: 1, ..ReadFiles::default() };
+    if volume.read_files(&options, lanefs::FileList::Inodes(&inodes), &mut contents).is_err() {
+        // One by one, so that a failure is that of a file.
+        for file in files {
+            let one = volume.read_files(&options, lanefs::FileList::Inodes(&[file.ino]), &mut contents);
+            match one {
+                Ok(_) => take(file, content(&contents, 0)),
+                Err(error) => take(file, Err(error)),
+            }
+        }
+        return;
+    }
+    for (index, file) in files.iter().enumerate() {
+        take(file, content(&contents, index));
+    }
+}
+
+fn content<'c>(contents: &'c FileContents<'_>, index: usize) -> Result<&'c [u8], Error> {
+    contents.get(index).unwrap_or(Err(lanefs::Code::NotFound)).map_err(Error::Code)
+}

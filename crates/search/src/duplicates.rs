@@ -1,0 +1,184 @@
+//! Files of the same content.
+//!
+//! Files of one size are compared by the BLAKE3 hash of their first bytes, and those with the same first bytes
+//! by the hash of all. Two names of one file are one file.
+
+use crate::batch::{self, Candidate, Job, Jobs, LARGE};
+use crate::error::{Error, Result};
+use crate::file::FileReader;
+use crate::ordered::in_order;
+use lanefs::{Ino, Volume};
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+
+/// First bytes by which large files are told apart before they are read whole.
+const FIRST: u64 = 64 << 10;
+
+/// Files of the same content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DuplicateFiles {
+    /// Size of each in bytes.
+    pub size: u64,
+    /// BLAKE3 hash of the content.
+    pub hash: [u8; 32],
+    /// The paths of each file, in the order in which they were named.
+    pub files: Vec<Vec<Vec<u8>>>,
+}
+
+impl DuplicateFiles {
+    /// Bytes that all but one of the files have.
+    pub fn wasted(&self) -> u64 {
+        self.size.saturating_mul(self.files.len() as u64 - 1)
+    }
+}
+
+/// Result of [`duplicates`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Duplicates {
+    /// Those that waste the most bytes come first.
+    pub groups: Vec<DuplicateFiles>,
+    /// Bytes that were read.
+    pub read: u64,
+    /// Files that could not be read.
+    pub failed: u64,
+}
+
+/// A file with all of its names.
+struct File {
+    candidate: Candidate,
+    paths: Vec<Vec<u8>>,
+}
+
+/// Which bytes of a file are hashed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    First,
+    All,
+}
+
+/// Finds the files of the same content, on up to `threads` threads. `failed` learns of files that could not be
+/// read. `progress` is called with files done and files of all, and returns false to stop.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub fn duplicates(
+    volume: &Volume,
+    candidates: Vec<Candidate>,
+    threads: usize,
+    failed: &mut dyn FnMut(&[u8], &str),
+    progress: &dyn Fn(u64, u64) -> bool,
+) -> Result<Duplicates> {
+    let mut search = Search { volume, threads, failed, progress, result: Duplicates::default() };
+    let mut by_size: BTreeMap<u64, Vec<File>> = BTreeMap::new();
+    for file in with_names(candidates) {
+        by_size.entry(file.candidate.size).or_default().push(file);
+    }
+    let (small, large): (Vec<_>, Vec<_>) = by_size
+        .into_values()
+        .filter(|files| files.len() > 1)
+        .partition(|files| files[0].candidate.size < LARGE);
+    // Large files with the same first bytes.
+    let large = search.split(large, Part::First)?.into_iter().map(|(_, files)| files);
+    let found = search.split(small.into_iter().chain(large).collect(), Part::All)?;
+    let mut result = search.result;
+    let groups = found.into_iter().map(|(hash, files)| DuplicateFiles {
+        size: files[0].candidate.size,
+        hash,
+        files: files.into_iter().map(|file| file.paths).collect(),
+    });
+    result.groups = groups.collect();
+    result.groups.sort_by(|a, b| b.wasted().cmp(&a.wasted()).then_with(|| a.files.cmp(&b.files)));
+    Ok(result)
+}
+
+/// Gathers the names of each file.
+fn with_names(candidates: Vec<Candidate>) -> Vec<File> {
+    let mut by_ino: HashMap<Ino, usize> = HashMap::new();
+    let mut files: Vec<File> = Vec::new();
+    for candidate in candidates {
+        let path = candidate.path.clone();
+        match by_ino.get(&candidate.ino) {
+            Some(index) => files[*index].paths.push(path),
+            None => {
+                by_ino.insert(candidate.ino, files.len());
+                files.push(File { candidate, paths: vec![path] });
+            }
+        }
+    }
+    files
+}
+
+/// A search that is under way.
+struct Search<'s> {
+    volume: &'s Volume,
+    threads: usize,
+    failed: &'s mut dyn FnMut(&[u8], &str),
+    progress: &'s dyn Fn(u64, u64) -> bool,
+    result: Duplicates,
+}
+
+/// Hashes of the files of a job, or why there is none.
+type Hashes = Vec<std::result::Result<[u8; 32], String>>;
+
+impl Search<'_> {
+    /// Splits groups of files by a hash. Those with one file are left out.
+    fn split(&mut self, groups: Vec<Vec<File>>, part: Part) -> Result<Vec<([u8; 32], Vec<File>)>> {
+        let sizes = groups.iter().map(Vec::len);
+        let number: Vec<usize> = sizes.enumerate().flat_map(|(group, len)| vec![group; len]).collect();
+        let files: Vec<File> = groups.into_iter().flatten().collect();
+        let hashes = self.hashes(&files, part)?;
+        let mut found: BTreeMap<(usize, [u8; 32]), Vec<File>> = BTreeMap::new();
+        for ((file, group), hash) in files.into_iter().zip(number).zip(hashes) {
+            match hash {
+                Ok(hash) => found.entry((group, hash)).or_default().push(file),
+                Err(why) => {
+                    self.result.failed += 1;
+                    (self.failed)(&file.paths[0], &why);
+                }
+            }
+        }
+        let found = found.into_iter().filter(|(_, files)| files.len() > 1);
+        Ok(found.map(|((_, hash), files)| (hash, files)).collect())
+    }
+
+    fn hashes(&mut self, files: &[File], part: Part) -> Result<Hashes> {
+        let volume = self.volume;
+        let mut candidates = files.iter().map(|file| file.candidate.clone());
+        let mut jobs = Jobs::new(|| candidates.next());
+        let mut hashes = Hashes::new();
+        let (progress, all) = (self.progress, files.len() as u64);
+        in_order(
+            self.threads,
+            || jobs.next(),
+            || |job| hash_job(volume, job, part),
+            |done: Hashes| {
+                hashes.extend(done);
+                if progress(hashes.len() as u64, all) { Ok(()) } else { Err(Error::Interrupted) }
+            },
+        )?;
+        let bytes = |file: &File| if part == Part::First { FIRST } else { file.candidate.size };
+        self.result.read += files.iter().map(bytes).sum::<u64>();
+        Ok(hashes)
+    }
+}
+
+fn hash_job(volume: &Volume, job: Job, part: Part) -> Hashes {
+    match job {
+        Job::Large(file) => vec![hash_large(volume, &file, part).map_err(|error| error.to_string())],
+        Job::Small(files) => {
+            let mut hashes = Hashes::with_capacity(files.len());
+            batch::read(volume, &files, |_, content| {
+                let hash = content.map(|bytes| *blake3::hash(bytes).as_bytes());
+                hashes.push(hash.map_err(|error| error.to_string()));
+            });
+            hashes
+        }
+    }
+}
+
+fn hash_large(volume: &Volume, file: &Candidate, part: Part) -> std::io::Result<[u8; 32]> {
+    let most = if part == Part::First { FIRST } else { u64::MAX };
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(FileReader::new(volume, file.ino).take(most))?;
+    Ok(*hasher.finalize().as_bytes())
+}

@@ -1,0 +1,36 @@
+//! Search in the files of a volume: lines that match patterns, and files of the same content.
+//!
+//! Engines, patterns and forms of output are those of ripgrep, by its libraries. What this crate adds is the
+//! way to the data: files are read in batches ([`lanefs::Volume::read_files`]), several batches at the same
+//! time, and reported in the order in which they were named.
+//!
+//! | module | |
+//! |---|---|
+//! | `error` | errors of patterns |
+//! | `ordered` | jobs on several threads, whose results come in order |
+//! | `batch`, `file` | small files together; a large file as a reader |
+//! | `selection` | files by type and glob |
+//! | `query`, `output` | what matches; how it is shown |
+//! | `grep` | lines that match |
+//! | `duplicates` | files of the same content |
+//!
+//! Each module refers to modules of the lines above it only.
+#![forbid(unsafe_code)]
+
+mod batch;
+mod duplicates;
+mod error;
+mod file;
+mod grep;
+mod ordered;
+mod output;
+mod query;
+mod selection;
+
+pub use batch::Candidate;
+pub use duplicates::{DuplicateFiles, Duplicates, duplicates};
+pub use error::{Error, Result};
+pub use grep::{Found, Grep};
+pub use output::{Form, Lines, OutputOptions};
+pub use query::{Binary, Case, QueryOptions};
+pub use selection::{Selection, SelectionOptions};

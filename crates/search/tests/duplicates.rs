@@ -1,0 +1,77 @@
+//! Files of the same content, compared with whole contents in a map.
+
+use lanefs::{Caller, CreateOptions, Volume};
+use lanefs_search::{Candidate, Duplicates, Error, duplicates};
+use lanefs_testkit::seeded::Seeded;
+use std::collections::HashMap;
+
+fn candidate(volume: &Volume, path: &str) -> Candidate {
+    let attr = volume.resolve(path).expect("a file");
+    Candidate { path: path.into(), ino: attr.ino, size: attr.size, is_named: false }
+}
+
+fn find(volume: &Volume, files: Vec<Candidate>, threads: usize) -> Duplicates {
+    let mut failed = |path: &[u8], why: &str| panic!("{}: {why}", String::from_utf8_lossy(path));
+    duplicates(volume, files, threads, &mut failed, &|_, _| true).expect("duplicates")
+}
+
+#[test]
+fn groups_are_those_of_whole_contents() {
+    let options = CreateOptions { size: 256 << 20, ..CreateOptions::default() };
+    let volume = Volume::create_memory(&options).expect("a volume");
+    let mut random = Seeded::new(1);
+    let mut contents: HashMap<Vec<u8>, Vec<Vec<Vec<u8>>>> = HashMap::new();
+    let mut files = Vec::new();
+    // Contents that differ at the first, at the last, or at no byte; empty ones, and some larger than a batch.
+    for number in 0..400 {
+        let bytes = [0, 1, 5000, 70_000, 5 << 20][random.weighted(&[2, 4, 20, 8, 1])];
+        let mut content = vec![random.below(2) as u8; bytes];
+        if random.chance(30)
+            && let Some(last) = content.last_mut()
+        {
+            *last = random.below(4) as u8;
+        }
+        let path = format!("/file-{number}");
+        volume.write_file(&path, &content).expect("write");
+        files.push(candidate(&volume, &path));
+        let mut paths = vec![path.clone().into_bytes()];
+        if random.chance(10) {
+            let link = format!("link-{number}");
+            let ino = files.last().expect("a file").ino;
+            volume.link(&Caller::OWNER, ino, volume.root(), link.as_bytes()).expect("link");
+            files.push(candidate(&volume, &format!("/{link}")));
+            paths.push(format!("/{link}").into_bytes());
+        }
+        contents.entry(content).or_default().push(paths);
+    }
+    let mut expected: Vec<_> = contents.into_iter().filter(|(_, files)| files.len() > 1).collect();
+    let wasted = |(content, files): &(Vec<u8>, Vec<Vec<Vec<u8>>>)| content.len() * (files.len() - 1);
+    expected.sort_by(|a, b| wasted(b).cmp(&wasted(a)).then_with(|| a.1.cmp(&b.1)));
+    for threads in [1, 3] {
+        let found = find(&volume, files.clone(), threads);
+        assert_eq!(found.groups.len(), expected.len());
+        for (group, (content, files)) in found.groups.iter().zip(&expected) {
+            assert_eq!((group.size, &group.files), (content.len() as u64, files));
+            assert_eq!(group.hash, *blake3::hash(content).as_bytes());
+            assert_eq!(group.wasted() as usize, content.len() * (files.len() - 1));
+        }
+    }
+    let stopped = duplicates(&volume, files, 2, &mut |_, _| (), &|_, _| false);
+    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+}
+
+#[test]
+fn a_file_that_is_gone_is_reported_and_the_others_are_compared() {
+    let options = CreateOptions { size: 64 << 20, ..CreateOptions::default() };
+    let volume = Volume::create_memory(&options).expect("a volume");
+    for path in ["/a", "/b", "/c"] {
+        volume.write_file(path, b"content").expect("write");
+    }
+    let files: Vec<Candidate> = ["/a", "/b", "/c"].iter().map(|path| candidate(&volume, path)).collect();
+    volume.remove_all("/b").expect("removed");
+    let mut failed = Vec::new();
+    let found = duplicates(&volume, files, 1, &mut |path, _| failed.push(path.to_vec()), &|_, _| true);
+    let found = found.expect("the others");
+    assert_eq!((found.failed, &failed[..]), (1, &[b"/b".to_vec()][..]));
+    assert_eq!(found.groups[0].files, [[b"/a".to_vec()], [b"/c".to_vec()]]);
+}
