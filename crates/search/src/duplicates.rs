@@ -1,7 +1,7 @@
 //! Files of the same content.
 //!
-//! Files of one size are compared by the BLAKE3 hash of their first bytes, and those with the same first bytes
-//! by the hash of all. Two names of one file are one file.
+//! Files of one size are compared by the BLAKE3 hash of their first bytes, and those with the same first
+//! bytes by the hash of all. Two names of one file are one file.
 
 use crate::batch::{self, Candidate, Job, Jobs, LARGE};
 use crate::error::{Error, Result};
@@ -56,8 +56,8 @@ enum Part {
     All,
 }
 
-/// Finds the files of the same content, on up to `threads` threads. `failed` learns of files that could not be
-/// read. `progress` is called with files done and files of all, and returns false to stop.
+/// Finds the files of the same content, on up to `threads` threads. `failed` learns of files that could not
+/// be read. `progress` is called with files done and files of all, and returns false to stop.
 ///
 /// # Errors
 /// [`Error::Interrupted`].

@@ -23,7 +23,7 @@ pub struct Grep {
     threads: usize,
 }
 
-/// What a search has found.
+/// Counts of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Files that were searched.
@@ -46,7 +46,7 @@ enum FileError {
 
 /// The results of a job.
 enum Searched {
-    /// What each file has to show, one behind the other.
+    /// The output of each file, one behind the other.
     Small { bytes: Vec<u8>, ends: Vec<usize>, found: Found, failed: Vec<Failed> },
     /// A file that this thread searches when its turn has come: its output may have any size.
     Large(Candidate),
@@ -61,8 +61,8 @@ impl Grep {
         Ok(Grep { matcher: query.matcher()?, query, output, threads })
     }
 
-    /// Searches in the files that `next` returns, in this order, and writes to `out`. `failed` learns of files
-    /// that could not be read; the search goes on. It ends where `stops` returns true.
+    /// Searches in the files that `next` returns, in this order, and writes to `out`. `failed` learns of
+    /// files that could not be read; the search goes on. It ends where `stops` returns true.
     ///
     /// # Errors
     /// [`Error::Output`], [`Error::Interrupted`].
@@ -183,7 +183,7 @@ impl FileError {
     }
 }
 
-/// What a thread searches with.
+/// Tools of one thread.
 struct Worker<'g, W> {
     grep: &'g Grep,
     searcher: Searcher,

@@ -1,7 +1,7 @@
 //! Search in the files of a volume: lines that match patterns, and files of the same content.
 //!
-//! Engines, patterns and forms of output are those of ripgrep, by its libraries. What this crate adds is the
-//! way to the data: files are read in batches ([`lanefs::Volume::read_files`]), several batches at the same
+//! Engines, patterns and forms of output are those of ripgrep, by its libraries. This crate adds the way to
+//! the data: files are read in batches ([`lanefs::Volume::read_files`]), several batches at the same
 //! time, and reported in the order in which they were named.
 //!
 //! | module | |

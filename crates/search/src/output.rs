@@ -10,7 +10,7 @@ use std::io::{Read, Result};
 use std::path::Path;
 use termcolor::{Buffer, WriteColor};
 
-/// What is shown.
+/// Form of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The lines.
@@ -53,7 +53,7 @@ pub struct Lines {
 /// Options of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputOptions {
-    /// What is shown.
+    /// Its form.
     pub form: Form,
     /// With paths.
     pub paths: bool,

@@ -1,4 +1,4 @@
-//! What a search looks for.
+//! The pattern of a search, and the lines that it finds.
 
 use crate::error::{Error, Result};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -27,7 +27,7 @@ pub enum Binary {
     Text,
 }
 
-/// What a search looks for.
+/// Patterns of a search, and how they match.
 #[derive(Clone, Debug, Default)]
 pub struct QueryOptions {
     /// Patterns: regular expressions of the crate `regex`. A line matches that has one of them.

@@ -22,7 +22,8 @@ fn groups_are_those_of_whole_contents() {
     let mut random = Seeded::new(1);
     let mut contents: HashMap<Vec<u8>, Vec<Vec<Vec<u8>>>> = HashMap::new();
     let mut files = Vec::new();
-    // Contents that differ at the first, at the last, or at no byte; empty ones, and some larger than a batch.
+    // Contents that differ at the first, at the last, or at no byte; empty ones, and some larger than a
+    // batch.
     for number in 0..400 {
         let bytes = [0, 1, 5000, 70_000, 5 << 20][random.weighted(&[2, 4, 20, 8, 1])];
         let mut content = vec![random.below(2) as u8; bytes];

@@ -17,10 +17,10 @@ use std::num::NonZeroUsize;
 
 /// Find files of the same content
 ///
-/// Compares the files below each PATH: by their sizes, then by the BLAKE3 hashes of their contents. Each group
-/// of equal files follows a line with its size, the number of files and the bytes that all but one of them
-/// waste; the groups that waste the most come first. Two names of one file are one file, whose other names
-/// are indented. Nothing is changed.
+/// Compares the files below each PATH: by their sizes, then by the BLAKE3 hashes of their contents. Each
+/// group of equal files follows a line with its size, the number of files and the bytes that all but one of
+/// them waste. The groups that waste the most come first. Two names of one file are one file, whose other
+/// names are indented. Nothing is changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs dups v.lane

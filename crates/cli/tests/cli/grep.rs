@@ -53,7 +53,7 @@ impl Trees {
         Trees { v, tree }
     }
 
-    /// What ripgrep prints in the tree, with paths as those of the volume, and its exit code.
+    /// The output of ripgrep in the tree, with paths as those of the volume, and its exit code.
     fn rg(&self, args: &[&str]) -> (i32, Vec<u8>) {
         let output = Command::new("rg")
             .args([
