@@ -1,6 +1,6 @@
 //! Random numbers that a seed replays for ever.
 //!
-//! Kept cases (`corpus/`) name nothing but a seed, so no library's version may change the numbers: the
+//! A failure names nothing but a seed, so no library's version may change the numbers: the
 //! generator is SplitMix64 (Steele, Lea, Flood 2014), written out here. It passes BigCrush and costs a
 //! nanosecond, which matters where a hundred thousand images are mutated.
 

@@ -6,7 +6,7 @@
 //! and its mutations before the test tries it, for bugs that end the whole process, such as an exhausted
 //! stack or memory.
 
-use lanefs_testkit::mutate::{Base, Effort, bases, describe, kept_cases, run_case};
+use lanefs_testkit::mutate::{Base, Effort, KEPT_CASES, bases, describe, run_case, run_kept};
 use lanefs_testkit::seeded::Seeded;
 use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::watchdog::Watchdog;
@@ -14,6 +14,8 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 const THREADS: u64 = 2;
+/// Orders of work that are tried on each kept case.
+const KEPT_ORDERS: u64 = 8;
 /// Failures after which a thread stops.
 const MOST_FAILURES: usize = 10;
 
@@ -39,10 +41,29 @@ fn attempt(base: &Base, seed: u64, watchdog: &Watchdog) -> Result<Effort, String
         let place = PANIC.with_borrow_mut(std::mem::take);
         format!(
             "{text}\n  {place}\n  again: LANEFS_BASE={} LANEFS_SEED={seed} LANEFS_IMAGES=1 \
-             cargo test -p lanefs-testkit --test hostile; then keep the case in corpus/hostile.txt",
+             cargo test -p lanefs-testkit --test hostile; then keep the damage in mutate/kept.rs",
             base.name
         )
     })
+}
+
+/// Tries the kept cases, each with several orders of work. Returns the failures.
+fn kept(bases: &[Base]) -> Vec<String> {
+    let watchdog = Watchdog::new("kept cases");
+    let mut failures = Vec::new();
+    for case in KEPT_CASES {
+        for name in case.bases {
+            let base = bases.iter().find(|base| base.name == *name).expect("a base of this name");
+            for seed in 0..KEPT_ORDERS {
+                watchdog.at(|| format!("{} in {name}, work {seed}", case.name));
+                let done = run_kept(case, base, seed);
+                failures.extend(
+                    done.err().map(|text| format!("{text}\n  {}", PANIC.with_borrow_mut(std::mem::take))),
+                );
+            }
+        }
+    }
+    failures
 }
 
 /// Tries the images of one thread's seeds. Failures are collected, because one bug fails many images.
@@ -69,15 +90,7 @@ fn hostile_images_are_survived() {
             *place = info.location().map_or_else(String::new, |at| format!("at {at}"));
         });
     }));
-    let mut failures = Vec::new();
-    let watchdog = Watchdog::new("kept cases");
-    for case in kept_cases().expect("the corpus can be read") {
-        match bases.iter().find(|base| base.name == case.base) {
-            Some(base) => failures.extend(attempt(base, case.seed, &watchdog).err()),
-            None => failures.push(format!("the corpus names a base image {} that does not exist", case.base)),
-        }
-    }
-    drop(watchdog);
+    let mut failures = kept(&bases);
     let seeds = Seeds::from_environment("LANEFS_IMAGES", 1, 20_000);
     let start = Instant::now();
     let mut efforts = Vec::new();

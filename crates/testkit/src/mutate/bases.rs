@@ -52,8 +52,8 @@ const RECIPES: [(&str, InodeSize, u64, u64, End, Fill); 11] = [
     (ONE_HASH, InodeSize::B256, 8, 8, End::Memory, one_hash_names),
 ];
 
-/// Seed of the directory hash of the others: cases that are kept were found with it.
-const KEPT_SEED: [u8; 16] = *b"testkit hash key";
+/// Seed of the directory hash of the others, so that a seed of the mutator gives the same image each time.
+const HASH_SEED: [u8; 16] = *b"testkit hash key";
 
 /// The base with a directory of many names with one hash.
 const ONE_HASH: &str = "one-hash";
@@ -67,7 +67,7 @@ pub fn bases() -> std::result::Result<Vec<Base>, String> {
     for (name, inode_size, mib, weight, end, fill) in RECIPES {
         let mut options = options(mib << 20, inode_size);
         if name != ONE_HASH {
-            options.seed = Some(KEPT_SEED);
+            options.seed = Some(HASH_SEED);
         }
         let made = make(&options, end, fill);
         let (bytes, paths) = made.map_err(|error: Error| format!("base {name}: {error}"))?;

@@ -5,19 +5,19 @@
 //! the verification and meets the code that reads structures. [`exercise`] defines the work on each image.
 
 mod bases;
-mod corpus;
 mod editor;
 mod exercise;
 mod image;
+mod kept;
 mod log;
 mod mutation;
 mod work;
 
 pub use bases::{Base, bases};
-pub use corpus::{Case, kept_cases};
 pub use editor::Editor;
 pub use exercise::{Effort, exercise};
 pub use image::{Image, MetadataBlock};
+pub use kept::{KEPT_CASES, KeptCase};
 pub use log::{Log, LoggedCommit};
 pub use mutation::mutate;
 
@@ -45,15 +45,25 @@ pub fn run_case(base: &Base, seed: u64) -> Result<Effort, String> {
     let mut numbers = Seeded::new(seed);
     let mut editor = Editor::new(&base.image);
     let mutations = mutate(&mut editor, &mut numbers);
-    let bytes = editor.into_bytes(&mut numbers);
-    let outcome = catch_unwind(AssertUnwindSafe(|| exercise(bytes, base, &mut numbers)));
-    let text = match outcome {
-        Ok(Ok(effort)) => return Ok(effort),
-        Ok(Err(text)) => text,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            format!("panicked: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?"))
-        }
-    };
-    Err(format!("case {} {seed}: {text}\n  mutations: {}", base.name, mutations.join("; ")))
+    run(editor, base, &mut numbers)
+        .map_err(|text| format!("case {} {seed}: {text}\n  mutations: {}", base.name, mutations.join("; ")))
+}
+
+/// Does all work on the image of a kept case; `seed` chooses the order of the work.
+///
+/// # Errors
+/// As [`run_case`].
+pub fn run_kept(case: &KeptCase, base: &Base, seed: u64) -> Result<Effort, String> {
+    let editor = case.editor(base)?;
+    run(editor, base, &mut Seeded::new(seed))
+        .map_err(|text| format!("{} in {}, work {seed}: {text}", case.name, base.name))
+}
+
+/// Works on an image. A panic is an error.
+fn run(editor: Editor<'_>, base: &Base, numbers: &mut Seeded) -> Result<Effort, String> {
+    let bytes = editor.into_bytes(numbers);
+    catch_unwind(AssertUnwindSafe(|| exercise(bytes, base, numbers))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Err(format!("panicked: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
+    })
 }
