@@ -47,11 +47,11 @@ setup-bench:
 
 build: setup-build ## build the command line, release
 	@echo "==> build: $(LANEFS)"
-	@$(CARGO) build --release --locked --bin lanefs
+	@$(CARGO) build --release --locked -p lanefs-cli --bin lanefs
 
 build-bench: setup-bench build
 	@echo "==> build-bench: $(BENCH)"
-	@$(CARGO) build --release --locked --bin lanefs-bench
+	@$(CARGO) build --release --locked -p lanefs-bench --bin lanefs-bench
 
 demo: build ## import a real tree, resolve every path, export, compare, check
 	@echo "==> demo: $(LANEFS) demo"
@@ -96,6 +96,8 @@ lint: ## rustfmt, clippy, prose, licences and duplicates of dependencies
 	@$(CARGO) check --quiet --manifest-path fuzz/Cargo.toml --lib --locked --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz-check
 	@echo "==> lint: dependencies"
 	@sh scripts/deny.sh
+	@echo "==> lint: features of the program that people install"
+	@sh scripts/shipped.sh
 
 msrv: ## check with the oldest Rust that Cargo.toml promises
 	@echo "==> msrv: rust-version of Cargo.toml"
