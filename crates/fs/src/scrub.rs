@@ -13,7 +13,7 @@ use crate::types::{Caller, Ino};
 use crate::volume::Volume;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP,
-    FileKind, GROUP, chunk_entry, group as g,
+    FileKind, GROUP, JOURNAL_HEADERS, SUPERBLOCK_COPY, chunk_entry, group as g,
 };
 use lanefs_store::{Fault, IdleReads};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +78,7 @@ impl Volume {
         let mut suspects = Vec::new();
         let mut at = from & !(CHUNK - 1);
         let idle = IdleReads::begin();
+        let mut wrong = if at == 0 { self.scrub_fixed(&mut report) } else { Vec::new() };
         while at < self.shared.state.store.bytes() {
             if !go_on(at, self.shared.state.store.bytes()) {
                 report.next = Some(at);
@@ -88,8 +89,28 @@ impl Volume {
         }
         // Others wait for the thread that closes the gate.
         drop(idle);
-        report.wrong = self.confirm(suspects)?;
+        wrong.extend(self.confirm(suspects)?);
+        wrong.sort_unstable_by_key(|block| block.at);
+        report.wrong = wrong;
         Ok(report)
+    }
+
+    /// Verifies the superblocks and the headers of the journal. They are no part of any chunk's used blocks,
+    /// and are written under locks of their own, so a wrong one is wrong at once.
+    fn scrub_fixed(&self, report: &mut ScrubReport) -> Vec<WrongBlock> {
+        let store = &self.shared.state.store;
+        let superblock = self.shared.superblock.lock();
+        let copies = [0, SUPERBLOCK_COPY].into_iter().filter(|at| *at < store.bytes());
+        let mut blocks: Vec<_> =
+            copies.map(|at| (at, BlockKind::Superblock, store.scrub_superblock(at))).collect();
+        if superblock.journal_blocks > 0 {
+            let wrong = store.scrub_journal(superblock.journal, superblock.journal_blocks);
+            let headers = (0..JOURNAL_HEADERS).map(|copy| superblock.journal + copy * BLOCK);
+            blocks.extend(headers.map(|at| (at, BlockKind::Journal, !wrong.contains(&at))));
+        }
+        report.metadata += blocks.iter().filter(|(_, _, is_good)| *is_good).count() as u64;
+        let wrong = blocks.into_iter().filter(|(_, _, is_good)| !is_good);
+        wrong.map(|(at, kind, _)| WrongBlock { at, content: WrongContent::Metadata(kind) }).collect()
     }
 
     /// Verifies the used blocks of one chunk, and with a group's first chunk its block of the group table.
@@ -225,7 +246,6 @@ impl Volume {
             }));
         }
         self.name_files(&mut wrong)?;
-        wrong.sort_unstable_by_key(|block| block.at);
         Ok(wrong)
     }
 

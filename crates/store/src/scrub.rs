@@ -1,9 +1,11 @@
 //! Scrubbing: blocks are read from the device, past the memory, and verified there.
 
 use crate::dirty::Dirty;
+use crate::journal::Journal;
 use crate::state::{EVICTING, FETCHING};
 use crate::view::View;
 use crate::{Fault, Store, Want};
+use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, BlockKind, CHUNK, chunk_entry, chunk_header};
 use std::sync::atomic::Ordering;
 
@@ -130,6 +132,23 @@ impl Store {
             }
             _ => self.sums.verify(kind, at, &bytes, size, &[]),
         })
+    }
+
+    /// Reads a superblock from the device and verifies it. The caller sees to it that nobody writes it.
+    pub fn scrub_superblock(&self, at: u64) -> bool {
+        let Some(device) = self.device() else { return true };
+        let mut bytes = [0; BLOCK as usize];
+        device.read_slice(at, &mut bytes).is_ok() && Superblock::decode(&bytes).is_ok()
+    }
+
+    /// Reads the headers of the journal of `blocks` blocks at `at` from the device and verifies them. Returns
+    /// the positions of those that are wrong, or cannot be read. The log behind them counts after a crash
+    /// only, and the volume was opened since.
+    pub fn scrub_journal(&self, at: u64, blocks: u64) -> Vec<u64> {
+        let Some(device) = self.device() else { return Vec::new() };
+        // Headers are written by threads that have locked the journal.
+        let _journal = self.commits.journal.lock();
+        Journal::wrong_headers(device, &self.sums, at, blocks)
     }
 
     /// Returns a block of a chunk table, and fetches it where it is absent.

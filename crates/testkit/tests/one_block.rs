@@ -1,8 +1,11 @@
 //! One bad metadata block costs what it described, and no more: the volume still opens for reading, no answer
 //! is wrong, and a repair restores everything that other blocks tell.
 
-use lanefs::format::{BLOCK, BlockKind, CHUNK};
-use lanefs::{Access, Caller, Code, Error, Ino, MemoryDevice, OpenOptions, ResolveOptions, Volume};
+use lanefs::format::{BLOCK, BlockKind, CHUNK, JOURNAL_HEADERS};
+use lanefs::{
+    Access, Caller, Code, Error, Ino, MemoryDevice, OpenOptions, ResolveOptions, Volume, WrongBlock,
+    WrongContent,
+};
 use lanefs_testkit::mutate::{Base, MetadataBlock, bases};
 use lanefs_testkit::naive::{Entry, Naive, Tree};
 use std::collections::BTreeSet;
@@ -185,6 +188,14 @@ fn is_owned(base: &Base, block: MetadataBlock, ino: u64) -> bool {
     u64::from_le_bytes(table[at..at + 8].try_into().expect("eight bytes")) == ino
 }
 
+/// True for a block of the log of a journal that was closed: it means nothing.
+fn is_old_log(base: &Base, block: MetadataBlock) -> bool {
+    let superblock = &base.image.superblock;
+    let log =
+        superblock.journal + JOURNAL_HEADERS * BLOCK..superblock.journal + superblock.journal_blocks * BLOCK;
+    log.contains(&block.at)
+}
+
 /// The kinds of which a repair restores everything: they repeat what other blocks tell.
 fn is_repeated(kind: BlockKind) -> bool {
     use BlockKind::*;
@@ -203,7 +214,12 @@ fn try_block(base: &Base, tree: &Tree, bytes: &[u8], block: MetadataBlock) -> Re
     bytes[at..at + BLOCK as usize].iter_mut().step_by(2).for_each(|byte| *byte = !*byte);
     let volume = open(&bytes, Access::Read).map_err(|error| format!("it does not open: {error}"))?;
     let lost = losses(&volume, tree, Measure::Damaged)?;
+    let scrubbed = volume.scrub(0, &mut |_, _| true).map_err(|error| format!("no scrub: {error}"))?;
     drop(volume);
+    let wrong = WrongBlock { at: block.at, content: WrongContent::Metadata(block.kind) };
+    if !scrubbed.wrong.contains(&wrong) && !is_old_log(base, block) {
+        return Err(format!("a scrub does not find it, but {:?}", scrubbed.wrong));
+    }
     for (path, part) in &lost {
         if !may_cost(base, block, tree, path, *part) {
             return Err(format!("it costs the {part:?} of {}", path.escape_ascii()));
@@ -253,4 +269,5 @@ fn one_bad_block_costs_what_it_described_and_no_more() {
         }
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(tried, BlockKind::ALL.map(|kind| kind as u8).into(), "every kind of block was tried");
 }

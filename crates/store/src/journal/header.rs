@@ -46,6 +46,12 @@ pub(super) fn examine(device: &dyn Device, sums: &Checksummer, ring: Ring) -> Re
     (0..JOURNAL_HEADERS).try_for_each(|copy| read_one(device, sums, ring, ring.header(copy)).map(drop))
 }
 
+/// Returns the positions of the headers that are not good, or cannot be read.
+pub(super) fn wrong(device: &dyn Device, sums: &Checksummer, ring: Ring) -> Vec<u64> {
+    let headers = (0..JOURNAL_HEADERS).map(|copy| ring.header(copy));
+    headers.filter(|at| read_one(device, sums, ring, *at).is_err()).collect()
+}
+
 fn read_one(device: &dyn Device, sums: &Checksummer, ring: Ring, at: u64) -> Result<Tail, Fault> {
     let mut block = AlignedBuffer::zeroed(BLOCK as usize);
     device.read_slice(at, &mut block).map_err(|e| io_fault(at, "reading", &e))?;

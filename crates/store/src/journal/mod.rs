@@ -195,6 +195,11 @@ impl Journal {
         Ok(())
     }
 
+    /// Returns the positions of the headers of the journal at `at` that are not good.
+    pub(crate) fn wrong_headers(device: &dyn Device, sums: &Checksummer, at: u64, blocks: u64) -> Vec<u64> {
+        Ring::new(at, blocks).map_or_else(|_| vec![at], |ring| header::wrong(device, sums, ring))
+    }
+
     /// Returns the highest number of a commit of which the journal at `at` has a block, 0 for none.
     pub(crate) fn highest(device: &dyn Device, sums: &Checksummer, at: u64, blocks: u64) -> u64 {
         Ring::new(at, blocks).map_or(0, |ring| recover::highest(device, sums, ring).number)
