@@ -7,7 +7,6 @@ use super::workload::{Family, Workload};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// A wrong crash state, or a workload that failed without a crash.
 #[derive(Clone, Debug)]
@@ -31,8 +30,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Time limit of one shrink.
-const MOST_TIME: Duration = Duration::from_secs(20);
+/// Workloads that one shrink tries at most. (A limit of time would make the result depend on the machine.)
+const MOST_TRIED: u32 = 60;
 
 fn failure(case: Case, workload: &Workload, text: String) -> Failure {
     Failure { case, steps: workload.steps.iter().map(ToString::to_string).collect(), text }
@@ -77,12 +76,13 @@ fn attempt(workload: &Workload, effort: &Effort, tally: &mut Tally) -> Result<()
 
 /// Drops steps as long as the rest still fails in any way, and adds the shorter list to the report.
 fn make_small(mut workload: Workload, effort: &Effort, failure: &mut Failure) {
-    let start = Instant::now();
+    let mut tried = 0;
     let all = workload.steps.len();
     let (mut piece, mut text) = (all.div_ceil(2), String::new());
-    while piece > 0 && start.elapsed() < MOST_TIME {
+    while piece > 0 && tried < MOST_TRIED {
         let (mut from, mut shorter) = (0, false);
-        while from < workload.steps.len() && start.elapsed() < MOST_TIME {
+        while from < workload.steps.len() && tried < MOST_TRIED {
+            tried += 1;
             let mut fewer = workload.clone();
             fewer.steps.drain(from..(from + piece).min(fewer.steps.len()));
             match attempt(&fewer, effort, &mut Tally::default()) {

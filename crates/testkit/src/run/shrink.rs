@@ -2,18 +2,19 @@
 
 use super::{Engines, replay};
 use crate::ops::Op;
-use std::time::{Duration, Instant};
+use std::cell::Cell;
 
-/// Time limit of one shrink.
-const MOST_TIME: Duration = Duration::from_secs(30);
+/// Operations that one shrink replays at most. (A limit of time would make the result depend on the machine.)
+const MOST_REPLAYED: usize = 300_000;
 
 /// Returns the shortest failing list found, and its message. It drops pieces, first large, then single
 /// operations, as long as the rest still fails in any way.
 pub fn shrink(mut ops: Vec<Op>, mut message: String, engines: &Engines<'_>) -> (Vec<Op>, String) {
-    let start = Instant::now();
+    let replayed = Cell::new(0);
     // A whole comparison after each operation finds the operation that did the harm, not the one that met it.
     let fails = |candidate: &[Op]| {
         let every = if candidate.len() <= 40 { 1 } else { 1000 };
+        replayed.set(replayed.get() + candidate.len());
         replay(candidate, engines, every).err().map(|(index, text)| (index + 1, text))
     };
     if let Some((used, text)) = fails(&ops) {
@@ -23,10 +24,10 @@ pub fn shrink(mut ops: Vec<Op>, mut message: String, engines: &Engines<'_>) -> (
         return (ops, format!("{message} (not seen again when replayed)"));
     }
     let mut piece = ops.len().div_ceil(2);
-    while piece > 0 && start.elapsed() < MOST_TIME {
+    while piece > 0 && replayed.get() < MOST_REPLAYED {
         let mut from = 0;
         let mut shorter = false;
-        while from < ops.len() && start.elapsed() < MOST_TIME {
+        while from < ops.len() && replayed.get() < MOST_REPLAYED {
             let mut candidate = ops.clone();
             candidate.drain(from..(from + piece).min(ops.len()));
             match fails(&candidate) {
