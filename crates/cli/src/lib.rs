@@ -18,6 +18,7 @@ pub mod context;
 pub mod engine;
 pub mod escape;
 pub mod exit;
+pub mod expansion;
 pub mod failure;
 pub mod identity;
 pub mod image;

@@ -1,6 +1,6 @@
 //! Files that are read together.
 
-use lanefs::{Error, FileContents, Ino, ReadFiles, Volume};
+use lanefs::{Code, Error, FileContents, FileList, Ino, ReadFiles, Volume};
 
 /// Files of a batch at most.
 const MAX_FILES: usize = 512;
@@ -12,8 +12,10 @@ pub(crate) const LARGE: u64 = 4 << 20;
 /// A file to search in.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The path as it is shown.
+    /// The path.
     pub path: Vec<u8>,
+    /// The path as the output has it, where that is another text.
+    pub shown: Option<Vec<u8>>,
     /// The file.
     pub ino: Ino,
     /// Its size in bytes when it was found.
@@ -67,20 +69,21 @@ impl<N: FnMut() -> Option<Candidate>> Iterator for Jobs<N> {
     }
 }
 
-/// Reads files together, and passes each one's bytes on.
+/// Reads files together, and passes each one's bytes on, unless `stops` returns true.
 pub(crate) fn read(
     volume: &Volume,
     files: &[Candidate],
+    stops: &dyn Fn() -> bool,
     mut take: impl FnMut(&Candidate, Result<&[u8], Error>),
 ) {
     let inodes: Vec<Ino> = files.iter().map(|file| file.ino).collect();
     let mut contents = FileContents::new();
     // This call is on one of several threads that read.
     let options = ReadFiles { threads: 1, ..ReadFiles::default() };
-    if volume.read_files(&options, lanefs::FileList::Inodes(&inodes), &mut contents).is_err() {
-        // One by one, so that a failure is that of a file.
-        for file in files {
-            let one = volume.read_files(&options, lanefs::FileList::Inodes(&[file.ino]), &mut contents);
+    if volume.read_files(&options, FileList::Inodes(&inodes), &mut contents).is_err() {
+        // One by one, so that a failure is that of a file. Each may take long on a device that fails.
+        for file in files.iter().take_while(|_| !stops()) {
+            let one = volume.read_files(&options, FileList::Inodes(&[file.ino]), &mut contents);
             match one {
                 Ok(_) => take(file, content(&contents, 0)),
                 Err(error) => take(file, Err(error)),
@@ -94,5 +97,5 @@ pub(crate) fn read(
 }
 
 fn content<'c>(contents: &'c FileContents<'_>, index: usize) -> Result<&'c [u8], Error> {
-    contents.get(index).unwrap_or(Err(lanefs::Code::NotFound)).map_err(Error::Code)
+    contents.get(index).unwrap_or(Err(Code::NotFound)).map_err(Error::Code)
 }

@@ -4,7 +4,7 @@
 //! bytes by the hash of all. Two names of one file are one file.
 
 use crate::batch::{self, Candidate, Job, Jobs, LARGE};
-use crate::error::{Error, Result};
+use crate::error::{Error, FileError, Result};
 use crate::file::FileReader;
 use crate::ordered::in_order;
 use lanefs::{Ino, Volume};
@@ -57,18 +57,20 @@ enum Part {
 }
 
 /// Finds the files of the same content, on up to `threads` threads. `failed` learns of files that could not
-/// be read. `progress` is called with files done and files of all, and returns false to stop.
+/// be read; where it returns false the search ends. `progress` is called with files done and files of all.
+/// The search stops where `stops` returns true.
 ///
 /// # Errors
-/// [`Error::Interrupted`].
+/// [`Error::Interrupted`], [`Error::Ended`].
 pub fn duplicates(
     volume: &Volume,
     candidates: Vec<Candidate>,
     threads: usize,
-    failed: &mut dyn FnMut(&[u8], &str),
-    progress: &dyn Fn(u64, u64) -> bool,
+    failed: &mut dyn FnMut(&[u8], FileError) -> bool,
+    progress: &dyn Fn(u64, u64),
+    stops: &(dyn Fn() -> bool + Sync),
 ) -> Result<Duplicates> {
-    let mut search = Search { volume, threads, failed, progress, result: Duplicates::default() };
+    let mut search = Search { volume, threads, failed, progress, stops, result: Duplicates::default() };
     let mut by_size: BTreeMap<u64, Vec<File>> = BTreeMap::new();
     for file in with_names(candidates) {
         by_size.entry(file.candidate.size).or_default().push(file);
@@ -112,13 +114,14 @@ fn with_names(candidates: Vec<Candidate>) -> Vec<File> {
 struct Search<'s> {
     volume: &'s Volume,
     threads: usize,
-    failed: &'s mut dyn FnMut(&[u8], &str),
-    progress: &'s dyn Fn(u64, u64) -> bool,
+    failed: &'s mut dyn FnMut(&[u8], FileError) -> bool,
+    progress: &'s dyn Fn(u64, u64),
+    stops: &'s (dyn Fn() -> bool + Sync),
     result: Duplicates,
 }
 
 /// Hashes of the files of a job, or why there is none.
-type Hashes = Vec<std::result::Result<[u8; 32], String>>;
+type Hashes = Vec<std::result::Result<[u8; 32], FileError>>;
 
 impl Search<'_> {
     /// Splits groups of files by a hash. Those with one file are left out.
@@ -131,9 +134,11 @@ impl Search<'_> {
         for ((file, group), hash) in files.into_iter().zip(number).zip(hashes) {
             match hash {
                 Ok(hash) => found.entry((group, hash)).or_default().push(file),
-                Err(why) => {
+                Err(error) => {
                     self.result.failed += 1;
-                    (self.failed)(&file.paths[0], &why);
+                    if !(self.failed)(&file.paths[0], error) {
+                        return Err(Error::Ended);
+                    }
                 }
             }
         }
@@ -146,39 +151,48 @@ impl Search<'_> {
         let mut candidates = files.iter().map(|file| file.candidate.clone());
         let mut jobs = Jobs::new(|| candidates.next());
         let mut hashes = Hashes::new();
-        let (progress, all) = (self.progress, files.len() as u64);
+        let (progress, stops, all) = (self.progress, self.stops, files.len() as u64);
         in_order(
             self.threads,
-            || jobs.next(),
-            || |job| hash_job(volume, job, part),
+            || jobs.next().filter(|_| !stops()),
+            || |job| hash_job(volume, job, part, stops),
             |done: Hashes| {
                 hashes.extend(done);
-                if progress(hashes.len() as u64, all) { Ok(()) } else { Err(Error::Interrupted) }
+                progress(hashes.len() as u64, all);
+                if stops() { Err(Error::Interrupted) } else { Ok(()) }
             },
         )?;
+        if stops() {
+            return Err(Error::Interrupted);
+        }
         let bytes = |file: &File| if part == Part::First { FIRST } else { file.candidate.size };
         self.result.read += files.iter().map(bytes).sum::<u64>();
         Ok(hashes)
     }
 }
 
-fn hash_job(volume: &Volume, job: Job, part: Part) -> Hashes {
+fn hash_job(volume: &Volume, job: Job, part: Part, stops: &dyn Fn() -> bool) -> Hashes {
     match job {
-        Job::Large(file) => vec![hash_large(volume, &file, part).map_err(|error| error.to_string())],
+        Job::Large(file) => vec![hash_large(volume, &file, part, stops).map_err(FileError::of)],
         Job::Small(files) => {
             let mut hashes = Hashes::with_capacity(files.len());
-            batch::read(volume, &files, |_, content| {
+            batch::read(volume, &files, stops, |_, content| {
                 let hash = content.map(|bytes| *blake3::hash(bytes).as_bytes());
-                hashes.push(hash.map_err(|error| error.to_string()));
+                hashes.push(hash.map_err(FileError::Volume));
             });
             hashes
         }
     }
 }
 
-fn hash_large(volume: &Volume, file: &Candidate, part: Part) -> std::io::Result<[u8; 32]> {
+fn hash_large(
+    volume: &Volume,
+    file: &Candidate,
+    part: Part,
+    stops: &dyn Fn() -> bool,
+) -> std::io::Result<[u8; 32]> {
     let most = if part == Part::First { FIRST } else { u64::MAX };
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(FileReader::new(volume, file.ino).take(most))?;
+    hasher.update_reader(FileReader::new(volume, file.ino, stops).take(most))?;
     Ok(*hasher.finalize().as_bytes())
 }

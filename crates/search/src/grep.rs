@@ -1,10 +1,11 @@
 //! Lines that match.
 
 use crate::batch::{self, Candidate, Job, Jobs};
-use crate::error::{Error, Result};
+use crate::error::{Error, FileError, Result};
 use crate::file::FileReader;
 use crate::ordered::in_order;
 use crate::output::{Content, Form, OutputOptions, Printer};
+use crate::paint::{Bounded, Paint};
 use crate::query::QueryOptions;
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
@@ -13,7 +14,6 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use termcolor::{Ansi, Buffer, NoColor, WriteColor};
 
 /// A search for lines.
 pub struct Grep {
@@ -37,19 +37,20 @@ pub struct Found {
 /// Failure of one file.
 type Failed = (Vec<u8>, FileError);
 
-/// Why a file could not be searched.
-#[derive(Debug)]
-enum FileError {
-    Volume(lanefs::Error),
-    Io(std::io::Error),
-}
+/// Most bytes of output that a job may have before its turn has come.
+const MAX_OUTPUT: usize = 8 << 20;
 
 /// The results of a job.
-enum Searched {
-    /// The output of each file, one behind the other.
-    Small { bytes: Vec<u8>, ends: Vec<usize>, found: Found, failed: Vec<Failed> },
-    /// A file that this thread searches when its turn has come: its output may have any size.
-    Large(Candidate),
+#[derive(Default)]
+struct Searched {
+    /// The output of its files, one behind the other.
+    bytes: Vec<u8>,
+    /// Where that of each file ends.
+    ends: Vec<usize>,
+    found: Found,
+    failed: Vec<Failed>,
+    /// Files that the collecting thread searches when their turn has come: their output may have any size.
+    late: Vec<Candidate>,
 }
 
 impl Grep {
@@ -62,16 +63,17 @@ impl Grep {
     }
 
     /// Searches in the files that `next` returns, in this order, and writes to `out`. `failed` learns of
-    /// files that could not be read; the search goes on. It ends where `stops` returns true.
+    /// files that could not be searched; where it returns false the search ends. It also ends where `stops`
+    /// returns true.
     ///
     /// # Errors
-    /// [`Error::Output`], [`Error::Interrupted`].
+    /// [`Error::Output`], [`Error::Interrupted`], [`Error::Ended`].
     pub fn search(
         &self,
         volume: &Volume,
         next: impl FnMut() -> Option<Candidate>,
         out: &mut dyn Write,
-        failed: &mut dyn FnMut(&[u8], &str),
+        failed: &mut dyn FnMut(&[u8], FileError) -> bool,
         stops: &(dyn Fn() -> bool + Sync),
     ) -> Result<Found> {
         let mut jobs = Jobs::new(next);
@@ -81,24 +83,25 @@ impl Grep {
             self.threads,
             || jobs.next().filter(|_| !stops()),
             || {
-                let mut worker = Worker::new(self, self.output.buffer());
+                let mut worker = Worker::new(self, Bounded::new(MAX_OUTPUT));
                 move |job| worker.work(volume, job, stops)
             },
-            |result| {
+            |searched: Searched| {
                 if stops() {
                     return Err(Stop::Error(Error::Interrupted));
                 }
-                let found = match result {
-                    Searched::Small { bytes, ends, found, failed: files } => {
-                        self.write(out, &bytes, &ends, &mut separates)?;
-                        files.iter().for_each(|(path, error)| failed(path, &error.text()));
-                        found
-                    }
-                    Searched::Large(file) => self.search_large(volume, &file, out, failed, &mut separates)?,
+                self.write(out, &searched.bytes, &searched.ends, &mut separates)?;
+                let mut fail = |path: &[u8], error| match failed(path, error) {
+                    true => Ok(()),
+                    false => Err(Stop::Error(Error::Ended)),
                 };
-                sums.files += found.files;
-                sums.shown += found.shown;
-                sums.failed += found.failed;
+                for (path, error) in searched.failed {
+                    fail(&path, error)?;
+                }
+                sums.add(searched.found);
+                for file in searched.late {
+                    sums.add(self.search_late(volume, &file, out, &mut fail, stops, &mut separates)?);
+                }
                 match self.output.ends_at_first() && sums.shown > 0 {
                     true => Err(Stop::Enough),
                     false => Ok(()),
@@ -130,35 +133,42 @@ impl Grep {
         Ok(())
     }
 
-    fn search_large(
+    /// Searches in a file piece by piece, and writes its output at once.
+    fn search_late(
         &self,
         volume: &Volume,
         file: &Candidate,
         out: &mut dyn Write,
-        failed: &mut dyn FnMut(&[u8], &str),
+        fail: &mut dyn FnMut(&[u8], FileError) -> std::result::Result<(), Stop>,
+        stops: &dyn Fn() -> bool,
         separates: &mut bool,
-    ) -> Result<Found> {
+    ) -> std::result::Result<Found, Stop> {
         let separator = self.output.separator().filter(|_| *separates);
         let mut late = Late { out, separator, has_written: false, failure: None };
-        let content = &mut FileReader::new(volume, file.ino);
-        let result = if self.output.colors {
-            Worker::new(self, Ansi::new(&mut late)).search(file, Content::Reader(content))
-        } else {
-            Worker::new(self, NoColor::new(&mut late)).search(file, Content::Reader(content))
-        };
+        let content = &mut FileReader::new(volume, file.ino, stops);
+        let result = Worker::new(self, &mut late).search(file, Content::Reader(content));
         *separates |= late.has_written;
         if let Some(error) = late.failure {
-            return Err(Error::Output(error));
+            return Err(Stop::Error(Error::Output(error)));
         }
         let mut found = Found { files: 1, ..Found::default() };
         match result {
             Ok(is_shown) => found.shown += u64::from(is_shown),
+            Err(_) if stops() => return Err(Stop::Error(Error::Interrupted)),
             Err(error) => {
                 found.failed += 1;
-                failed(&file.path, &FileError::Io(error).text());
+                fail(&file.path, FileError::of(error))?;
             }
         }
         Ok(found)
+    }
+}
+
+impl Found {
+    fn add(&mut self, other: Found) {
+        self.files += other.files;
+        self.shown += other.shown;
+        self.failed += other.failed;
     }
 }
 
@@ -174,23 +184,14 @@ impl From<Error> for Stop {
     }
 }
 
-impl FileError {
-    fn text(&self) -> String {
-        match self {
-            FileError::Volume(error) => error.to_string(),
-            FileError::Io(error) => error.to_string(),
-        }
-    }
-}
-
 /// Tools of one thread.
 struct Worker<'g, W> {
     grep: &'g Grep,
     searcher: Searcher,
-    printer: Printer<W>,
+    printer: Printer<Paint<W>>,
 }
 
-impl<'g, W: WriteColor> Worker<'g, W> {
+impl<'g, W: Write> Worker<'g, W> {
     fn new(grep: &'g Grep, out: W) -> Self {
         let (numbers, before, after) = match &grep.output.form {
             Form::Lines(lines) => (lines.numbers, lines.before, lines.after),
@@ -198,45 +199,60 @@ impl<'g, W: WriteColor> Worker<'g, W> {
             _ => (false, 0, 0),
         };
         let searcher = grep.query.searcher(numbers, before, after);
+        let out = Paint { out, is_colored: grep.output.colors };
         Worker { grep, searcher, printer: grep.output.printer(out) }
     }
 
     /// Searches in a file. Returns whether it is one that is shown.
     fn search(&mut self, file: &Candidate, content: Content<'_>) -> std::io::Result<bool> {
         self.searcher.set_binary_detection(self.grep.query.binary_detection(file.is_named));
-        let path = Path::new(OsStr::from_bytes(&file.path));
+        let path = Path::new(OsStr::from_bytes(file.shown.as_ref().unwrap_or(&file.path)));
         let has_match = self.printer.search(&mut self.searcher, &self.grep.matcher, path, content)?;
         Ok(has_match != self.grep.output.shows_without())
     }
 }
 
-impl Worker<'_, Buffer> {
+impl Worker<'_, Bounded> {
     fn work(&mut self, volume: &Volume, job: Job, stops: &dyn Fn() -> bool) -> Searched {
+        let mut searched = Searched::default();
         let files = match job {
             Job::Small(files) => files,
-            Job::Large(file) => return Searched::Large(file),
+            Job::Large(file) => {
+                searched.late.push(file);
+                return searched;
+            }
         };
-        let (mut found, mut failed, mut ends) = (Found::default(), Vec::new(), Vec::new());
-        batch::read(volume, &files, |file, content| {
+        batch::read(volume, &files, stops, |file, content| {
             if stops() {
                 return;
             }
-            found.files += 1;
-            let searched = match content {
-                Ok(bytes) => self.search_bytes(file, bytes).map_err(FileError::Io),
-                Err(error) => Err(FileError::Volume(error)),
+            if !searched.late.is_empty() {
+                searched.late.push(file.clone());
+                return;
+            }
+            let result = match content {
+                Ok(bytes) => self.search_bytes(file, bytes),
+                Err(error) => Err(std::io::Error::other(error)),
             };
-            match searched {
-                Ok(is_shown) => found.shown += u64::from(is_shown),
+            let buffer = &mut self.printer.get_mut().out;
+            if std::mem::take(&mut buffer.is_full) {
+                // Its output, and that of the files behind it, is written when their turn has come.
+                buffer.bytes.truncate(searched.ends.last().copied().unwrap_or(0));
+                searched.late.push(file.clone());
+                return;
+            }
+            searched.ends.push(buffer.bytes.len());
+            searched.found.files += 1;
+            match result {
+                Ok(is_shown) => searched.found.shown += u64::from(is_shown),
                 Err(error) => {
-                    found.failed += 1;
-                    failed.push((file.path.clone(), error));
+                    searched.found.failed += 1;
+                    searched.failed.push((file.path.clone(), FileError::of(error)));
                 }
             }
-            ends.push(self.printer.get_mut().len());
         });
-        let bytes = std::mem::replace(self.printer.get_mut(), self.grep.output.buffer()).into_inner();
-        Searched::Small { bytes, ends, found, failed }
+        searched.bytes = std::mem::take(&mut self.printer.get_mut().out.bytes);
+        searched
     }
 
     /// Searches in bytes. Those with a NUL go through a reader: what ripgrep does with them depends on its

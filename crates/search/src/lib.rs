@@ -10,7 +10,7 @@
 //! | `ordered` | jobs on several threads, whose results come in order |
 //! | `batch`, `file` | small files together; a large file as a reader |
 //! | `selection` | files by type and glob |
-//! | `query`, `output` | what matches; how it is shown |
+//! | `query`, `paint`, `output` | what matches; how it is shown |
 //! | `grep` | lines that match |
 //! | `duplicates` | files of the same content |
 //!
@@ -24,12 +24,13 @@ mod file;
 mod grep;
 mod ordered;
 mod output;
+mod paint;
 mod query;
 mod selection;
 
 pub use batch::Candidate;
 pub use duplicates::{DuplicateFiles, Duplicates, duplicates};
-pub use error::{Error, Result};
+pub use error::{Error, FileError, Result};
 pub use grep::{Found, Grep};
 pub use output::{Form, Lines, OutputOptions};
 pub use query::{Binary, Case, QueryOptions};

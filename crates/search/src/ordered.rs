@@ -2,16 +2,34 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Jobs for each thread that may be done or under way before the first result that is missing.
 const AHEAD: usize = 4;
 
+/// Jobs on their way to the threads.
+struct Queue<J> {
+    received: Mutex<Receiver<(u64, J)>>,
+    /// No more results are taken. Relaxed: it guards no data, threads only have to see it soon.
+    is_over: AtomicBool,
+}
+
+/// A message of a thread.
+enum Message<R> {
+    Result(u64, R),
+    /// The thread ends by a panic, so the result of its job will never come.
+    Panicked,
+}
+
 /// Does the jobs that `next` returns, on up to `threads` threads, and passes their results to `take`, in the
 /// order of the jobs. Each thread calls `worker` once for what it works with. `next` and `take` are called on
-/// this thread. An error of `take` ends all.
+/// this thread. An error of `take` ends all: jobs that no thread has begun are dropped.
 ///
 /// No more than four results for each thread wait for an earlier one.
+///
+/// # Panics
+/// If a thread does.
 pub(crate) fn in_order<J: Send, R: Send, E, W: FnMut(J) -> R>(
     threads: usize,
     mut next: impl FnMut() -> Option<J>,
@@ -26,13 +44,16 @@ pub(crate) fn in_order<J: Send, R: Send, E, W: FnMut(J) -> R>(
         return Ok(());
     }
     let (jobs, received) = channel::<(u64, J)>();
-    let (results, done) = channel::<(u64, R)>();
-    let received = Mutex::new(received);
+    let (results, done) = channel::<Message<R>>();
+    let queue = Queue { received: Mutex::new(received), is_over: AtomicBool::new(false) };
     std::thread::scope(|scope| {
         let mut running = 0;
         for _ in 0..threads {
-            let (received, worker, results) = (&received, &worker, results.clone());
-            let thread = move || work_on(received, worker(), &results);
+            let (queue, worker, results) = (&queue, &worker, results.clone());
+            let thread = move || {
+                let results = Results(results);
+                work_on(queue, worker(), &results);
+            };
             running += usize::from(std::thread::Builder::new().spawn_scoped(scope, thread).is_ok());
         }
         drop(results);
@@ -44,16 +65,32 @@ pub(crate) fn in_order<J: Send, R: Send, E, W: FnMut(J) -> R>(
             }
             return Ok(());
         }
-        // (Moved in, so that the channel is closed on every way out, and the threads end.)
-        collect(jobs, &done, running * AHEAD, &mut next, &mut take)
+        // The channel of jobs is closed on every way out, so the threads end.
+        let collected = collect(jobs, &done, running * AHEAD, &mut next, &mut take);
+        queue.is_over.store(true, Ordering::Relaxed);
+        collected
     })
 }
 
-fn work_on<J, R>(jobs: &Mutex<Receiver<(u64, J)>>, mut work: impl FnMut(J) -> R, results: &Sender<(u64, R)>) {
+/// The sender of a thread, which tells of its panic.
+struct Results<R>(Sender<Message<R>>);
+
+impl<R> Drop for Results<R> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Without a receiver nobody waits.
+            let _ = self.0.send(Message::Panicked);
+        }
+    }
+}
+
+fn work_on<J, R>(queue: &Queue<J>, mut work: impl FnMut(J) -> R, results: &Results<R>) {
     loop {
-        let next = jobs.lock().recv();
+        let next = queue.received.lock().recv();
         let Ok((number, job)) = next else { return };
-        if results.send((number, work(job))).is_err() {
+        if queue.is_over.load(Ordering::Relaxed)
+            || results.0.send(Message::Result(number, work(job))).is_err()
+        {
             return;
         }
     }
@@ -61,7 +98,7 @@ fn work_on<J, R>(jobs: &Mutex<Receiver<(u64, J)>>, mut work: impl FnMut(J) -> R,
 
 fn collect<J, R, E>(
     jobs: Sender<(u64, J)>,
-    done: &Receiver<(u64, R)>,
+    done: &Receiver<Message<R>>,
     ahead: usize,
     next: &mut dyn FnMut() -> Option<J>,
     take: &mut dyn FnMut(R) -> Result<(), E>,
@@ -72,7 +109,7 @@ fn collect<J, R, E>(
         while !is_over && sent - taken < ahead as u64 {
             match next() {
                 Some(job) => {
-                    // A worker that panicked is found below.
+                    // The queue lives longer than this sender.
                     let _ = jobs.send((sent, job));
                     sent += 1;
                 }
@@ -82,8 +119,8 @@ fn collect<J, R, E>(
         if taken == sent {
             return Ok(());
         }
-        // All workers are gone: one has panicked, and the scope passes that on.
-        let Ok((number, result)) = done.recv() else { return Ok(()) };
+        // The scope passes a panic of a thread on.
+        let Ok(Message::Result(number, result)) = done.recv() else { return Ok(()) };
         early.insert(number, result);
         while let Some(result) = early.remove(&taken) {
             take(result)?;
@@ -138,5 +175,32 @@ mod tests {
             );
             assert_eq!(stopped, Err(50));
         }
+    }
+
+    #[test]
+    fn a_job_that_is_queued_when_all_is_over_is_not_begun() {
+        let ((jobs, received), (results, done)) = (channel(), channel());
+        let queue = Queue { received: Mutex::new(received), is_over: AtomicBool::new(false) };
+        (0..3).for_each(|job| jobs.send((job, job)).expect("a queue"));
+        drop(jobs);
+        let mut begun = Vec::new();
+        let work = |job: u64| {
+            begun.push(job);
+            queue.is_over.store(true, Ordering::Relaxed);
+        };
+        work_on(&queue, work, &Results(results));
+        assert_eq!(begun, [0]);
+        assert!(matches!(done.recv(), Ok(Message::Result(0, ()))));
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_panic_of_one_thread_is_passed_on_and_no_hang() {
+        let mut jobs = 0u64..;
+        let work = |job: u64| {
+            assert!(job != 7, "planted");
+            job
+        };
+        let _ = in_order(3, || jobs.next(), || work, |_| Ok::<(), ()>(()));
     }
 }

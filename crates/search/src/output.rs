@@ -8,7 +8,7 @@ use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 use std::io::{Read, Result};
 use std::path::Path;
-use termcolor::{Buffer, WriteColor};
+use termcolor::WriteColor;
 
 /// Form of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,16 +64,11 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// An empty buffer of the right kind.
-    pub(crate) fn buffer(&self) -> Buffer {
-        if self.colors { Buffer::ansi() } else { Buffer::no_color() }
-    }
-
     /// The line between the results of two files.
     pub(crate) fn separator(&self) -> Option<&'static [u8]> {
         match &self.form {
             Form::Lines(lines) if lines.heading => Some(b""),
-            Form::Lines(lines) if lines.before + lines.after > 0 => Some(b"--"),
+            Form::Lines(lines) if lines.before > 0 || lines.after > 0 => Some(b"--"),
             _ => None,
         }
     }

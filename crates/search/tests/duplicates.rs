@@ -1,18 +1,18 @@
 //! Files of the same content, compared with whole contents in a map.
 
 use lanefs::{Caller, CreateOptions, Volume};
-use lanefs_search::{Candidate, Duplicates, Error, duplicates};
+use lanefs_search::{Candidate, Duplicates, Error, FileError, duplicates};
 use lanefs_testkit::seeded::Seeded;
 use std::collections::HashMap;
 
 fn candidate(volume: &Volume, path: &str) -> Candidate {
     let attr = volume.resolve(path).expect("a file");
-    Candidate { path: path.into(), ino: attr.ino, size: attr.size, is_named: false }
+    Candidate { path: path.into(), shown: None, ino: attr.ino, size: attr.size, is_named: false }
 }
 
 fn find(volume: &Volume, files: Vec<Candidate>, threads: usize) -> Duplicates {
-    let mut failed = |path: &[u8], why: &str| panic!("{}: {why}", String::from_utf8_lossy(path));
-    duplicates(volume, files, threads, &mut failed, &|_, _| true).expect("duplicates")
+    let mut failed = |path: &[u8], why| panic!("{}: {why}", String::from_utf8_lossy(path));
+    duplicates(volume, files, threads, &mut failed, &|_, _| (), &|| false).expect("duplicates")
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn groups_are_those_of_whole_contents() {
             assert_eq!(group.wasted() as usize, content.len() * (files.len() - 1));
         }
     }
-    let stopped = duplicates(&volume, files, 2, &mut |_, _| (), &|_, _| false);
+    let stopped = duplicates(&volume, files, 2, &mut |_, _| true, &|_, _| (), &|| true);
     assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
 }
 
@@ -71,8 +71,17 @@ fn a_file_that_is_gone_is_reported_and_the_others_are_compared() {
     let files: Vec<Candidate> = ["/a", "/b", "/c"].iter().map(|path| candidate(&volume, path)).collect();
     volume.remove_all("/b").expect("removed");
     let mut failed = Vec::new();
-    let found = duplicates(&volume, files, 1, &mut |path, _| failed.push(path.to_vec()), &|_, _| true);
-    let found = found.expect("the others");
-    assert_eq!((found.failed, &failed[..]), (1, &[b"/b".to_vec()][..]));
+    let mut fail = |path: &[u8], error| {
+        assert!(matches!(error, FileError::Volume(_)), "{error}");
+        failed.push(path.to_vec());
+        failed.len() < 2
+    };
+    let find = |files, fail: &mut dyn FnMut(&[u8], FileError) -> bool| {
+        duplicates(&volume, files, 1, fail, &|_, _| (), &|| false)
+    };
+    let found = find(files.clone(), &mut fail).expect("the others");
+    let ended = find(files, &mut fail);
+    assert!(matches!(ended, Err(Error::Ended)), "{ended:?}");
+    assert_eq!((found.failed, &failed[..]), (1, &[b"/b".to_vec(), b"/b".to_vec()][..]));
     assert_eq!(found.groups[0].files, [[b"/a".to_vec()], [b"/c".to_vec()]]);
 }

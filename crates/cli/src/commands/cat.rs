@@ -3,8 +3,8 @@
 use crate::bytes;
 use crate::command::Command;
 use crate::context::{Context, OWNER};
+use crate::expansion;
 use crate::failure::{Failure, Outcome, check_interrupt};
-use crate::size::human;
 use clap::Args;
 use lanefs::{Code, FileKind};
 use std::ffi::OsString;
@@ -12,8 +12,6 @@ use std::io::Write;
 
 /// Bytes in one read.
 const CHUNK: usize = 1 << 20;
-/// Size in bytes up to which a file is printed whatever the volume's size.
-const LEAST: u64 = 1 << 30;
 
 /// Print files to standard output
 #[derive(Debug, Args)]
@@ -23,7 +21,7 @@ const LEAST: u64 = 1 << 30;
 pub struct Cat {
     /// Refuse files of more than FACTOR times the volume's size, and of more than 1G: a small image may
     /// describe files of 128P [default: 100; 0 for no limit]
-    #[arg(long, value_name = "FACTOR", default_value_t = 100, hide_default_value = true)]
+    #[arg(long, value_name = "FACTOR", default_value_t = expansion::FACTOR, hide_default_value = true)]
     max_expansion: u64,
     /// Files to print
     #[arg(value_name = "PATH", required = true)]
@@ -52,12 +50,8 @@ impl Cat {
                 return Err(Failure::partial(path, &what, "name a regular file"));
             }
         }
-        let most = context.volume.superblock().volume_bytes.saturating_mul(self.max_expansion).max(LEAST);
-        if self.max_expansion > 0 && attr.size > most {
-            let what = format!("has {}B, far more than the volume", human(attr.size));
-            let advice = "copy it with `lanefs cp`, which keeps holes, or use --max-expansion";
-            return Err(Failure::partial(path, &what, advice));
-        }
+        let advice = "copy it with `lanefs cp`, which keeps holes, or use --max-expansion";
+        expansion::check(context, path, attr.size, self.max_expansion, advice)?;
         let mut offset = 0;
         loop {
             check_interrupt()?;

@@ -5,9 +5,9 @@ use crate::context::Context;
 use crate::escape::escape_into;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
-use crate::search_files::SearchFiles;
+use crate::search_files::{SearchFiles, keep};
 use crate::size::{human, parse_size};
-use crate::{console, exit, interrupt, json};
+use crate::{console, interrupt, json};
 use clap::Args;
 use lanefs_search::{DuplicateFiles, Duplicates, Error, Selection, SelectionOptions, duplicates};
 use std::cell::RefCell;
@@ -63,16 +63,17 @@ impl Command for Dups {
         let progress = RefCell::new(Progress::beside_output("comparing"));
         let update = |done, all| {
             progress.borrow_mut().set(done, all);
-            !interrupt::raised()
         };
         let mut failures = files.failures;
-        let mut failed = |path: &[u8], why: &str| failures.push(Failure::new(exit::IMAGE, path, why, ""));
-        let result = duplicates(context.volume, found, threads, &mut failed, &update);
+        let mut failed = |path: &[u8], error| keep(&mut failures, path, &error);
+        let stops = interrupt::flag();
+        let result = duplicates(context.volume, found, threads, &mut failed, &update, &stops);
         drop(progress);
-        let result = result.map_err(|error| match error {
-            Error::Interrupted => Failure::Interrupted,
-            error => Failure::usage("dups", &error.to_string(), ""),
-        })?;
+        let result = match result {
+            // The failure that ended it is the last of the list.
+            Err(Error::Ended) => Duplicates::default(),
+            result => result.map_err(|_| Failure::Interrupted)?,
+        };
         for one in failures {
             context.go_on(Err(one))?;
         }

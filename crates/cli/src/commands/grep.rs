@@ -8,10 +8,10 @@ use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::input::Input;
 use crate::interrupt;
-use crate::search_files::SearchFiles;
+use crate::search_files::{SearchFiles, keep};
 use clap::{Args, ValueEnum};
 use lanefs_search::{
-    Binary, Case, Error, Form, Grep as Search, Lines, OutputOptions, QueryOptions, Selection,
+    Binary, Case, Error, Form, Found, Grep as Search, Lines, OutputOptions, QueryOptions, Selection,
     SelectionOptions,
 };
 use std::ffi::OsString;
@@ -212,11 +212,14 @@ impl Command for Grep {
         files.escapes = context.terminal && !self.json;
         let stops = interrupt::flag();
         let mut failures = Vec::new();
-        let mut failed = |path: &[u8], why: &str| failures.push(Failure::new(exit::IMAGE, path, why, ""));
+        let mut failed = |path: &[u8], error| keep(&mut failures, path, &error);
         let found = search.search(context.volume, || files.next(), &mut context.out, &mut failed, &stops);
-        let found = found.map_err(|error| failure(&error))?;
-        let failures = files.failures.into_iter().chain(failures);
-        for one in failures {
+        let found = match found {
+            // The failure that ended it is the last of the list.
+            Err(Error::Ended) => Found::default(),
+            found => found.map_err(|error| failure(&error))?,
+        };
+        for one in files.failures.into_iter().chain(failures) {
             context.go_on(Err(one))?;
         }
         if found.shown == 0 {

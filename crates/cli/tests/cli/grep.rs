@@ -290,3 +290,66 @@ fn equal_files_are_found_and_nothing_is_changed() {
     run(&["dups", text(&v.image), "--min-size", "x"]).ends(2);
     assert!(fs::read(&v.image).unwrap() == before, "nothing is changed");
 }
+
+#[test]
+fn a_file_that_is_far_larger_than_the_volume_is_left_out_and_named() {
+    let v = TestVolume::new();
+    let tree = v.host("tree");
+    fs::create_dir_all(&tree).unwrap();
+    let sparse = fs::File::create(tree.join("sparse")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    fs::write(tree.join("text"), "a line\n").unwrap();
+    run(&["import", text(&v.image), text(&tree), "/"]).ends(0);
+    let found =
+        run(&["grep", text(&v.image), "line"]).ends(1).says("/sparse: has 1.0TB").says("--max-expansion");
+    assert_eq!(found.out(), "/text:a line\n");
+    run(&["grep", text(&v.image), "-a", "line", "/sparse"]).ends(1).says("/sparse: has 1.0TB");
+    run(&["dups", text(&v.image)]).ends(1).says("/sparse: has 1.0TB");
+}
+
+#[test]
+fn a_line_that_no_memory_should_hold_is_named() {
+    let v = TestVolume::sized("128M");
+    let tree = v.host("tree");
+    fs::create_dir_all(&tree).unwrap();
+    let sparse = fs::File::create(tree.join("sparse")).unwrap();
+    sparse.set_len(200 << 20).unwrap();
+    fs::write(tree.join("text"), "a line\n").unwrap();
+    run(&["import", text(&v.image), text(&tree), "/"]).ends(0);
+    // Its NULs end it at once as a binary file; as text they are one line.
+    assert_eq!(run(&["grep", text(&v.image), "line"]).ends(0).out(), "/text:a line\n");
+    let found =
+        run(&["grep", text(&v.image), "-a", "line"]).ends(1).says("/sparse: a line has more than 64 MiB");
+    assert_eq!(found.out(), "/text:a line\n");
+}
+
+#[test]
+fn an_output_larger_than_the_memory_of_a_batch_is_whole_and_in_order() {
+    let v = TestVolume::sized("128M");
+    let tree = v.host("tree");
+    fs::create_dir_all(&tree).unwrap();
+    let many = b"abc\n".repeat(300_000);
+    for name in ["b", "d", "e"] {
+        fs::write(tree.join(name), &many).unwrap();
+    }
+    for name in ["a", "c", "f"] {
+        fs::write(tree.join(name), "abc\n").unwrap();
+    }
+    run(&["import", text(&v.image), text(&tree), "/"]).ends(0);
+    let trees = Trees { v, tree };
+    for args in [&["-o", "."][..], &["-n", "-C", "1", "b"], &["-n", "-b", "-o", "[ac]"]] {
+        trees.compare(args);
+    }
+}
+
+#[test]
+fn globs_are_anchored_at_the_root_whatever_the_form_of_a_path() {
+    let trees = Trees::new();
+    let expected = trees.grep(&["-l", "fn", "-t", "rust", "-g", "!/commands/**", "/"]).ends(0);
+    assert!(!expected.out().contains("/commands/") && expected.out().contains("/main.rs"));
+    for path in ["./", "/commands/.."] {
+        let found = trees.grep(&["-l", "fn", "-t", "rust", "-g", "!/commands/**", path]).ends(0);
+        assert!(!found.out().contains("commands/g"), "{path}: {}", found.out());
+        assert_eq!(found.out().lines().count(), expected.out().lines().count(), "{path}");
+    }
+}
