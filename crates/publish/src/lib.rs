@@ -1,8 +1,9 @@
 //! Publications: versions of a volume on an object store, that any number of readers open piece by piece.
 //!
-//! [`publish`] writes a closed volume as the next version of a tag, and stores only blocks that the store
-//! does not have. A [`Publication`] is a version that is open for reading; its [device](Publication::device) is one
-//! on which a volume is opened as on any other. `docs/publication.md` gives every byte.
+//! [`publish`] writes a closed volume, or the [`Snapshot`] of one that is in use, as the next version of a
+//! tag, and stores only blocks that the store does not have. A [`Publication`] is a version that is open for
+//! reading; its [device](Publication::device) is one on which a volume is opened as on any other.
+//! `docs/publication.md` gives every byte.
 //!
 //! ```
 //! use lanefs::{Access, CreateOptions, Volume};
@@ -85,7 +86,7 @@ pub use layout::{STRUCTURES, VERSION};
 pub use location::{Location, Place, Service};
 pub use prune::{DEFAULT_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
-pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, publish};
+pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish};
 pub use root::{Facts, Tag};
 pub use store::{Directory, Listed, Stamp, Store};
 pub use verify::{Inventory, Verified};
