@@ -17,16 +17,16 @@ use lanefs_store::{Device, DeviceSnapshot};
 /// Memory for the blocks of the snapshot that are read to find the used ones.
 const CACHE: u64 = 64 << 20;
 
-/// The state of a volume at one commit, which stays readable while the volume changes. It ends with this value
-/// and the devices and volumes that were made from it. Until then the image counts as in use, also when the
-/// volume has been closed.
+/// The state of a volume at one commit, which stays readable while the volume changes. It ends with this
+/// value and the devices and volumes that were made from it. Until then the image counts as in use, also when
+/// the volume has been closed.
 pub struct VolumeSnapshot {
     device: DeviceSnapshot,
 }
 
 impl Volume {
-    /// Takes a snapshot, which has all changes so far. Operations of other threads go on meanwhile, except for
-    /// the short time in which a commit copies the changed blocks.
+    /// Takes a snapshot, which has all changes so far. Operations of other threads go on meanwhile, except
+    /// for the short time in which a commit copies the changed blocks.
     ///
     /// Blocks that change before they were [released](VolumeSnapshot::release) are kept in memory, up to
     /// `memory` bytes. Where that is not enough, reads of the snapshot fail; the volume is as good as ever.
