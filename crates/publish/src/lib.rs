@@ -41,6 +41,7 @@
 //! | verifying | `verify` |
 //! | removing | `condemned`: what a prune and publishers agree by; `versions`: tags; `prune` |
 //! | writing | `publish` |
+//! | images | `pull` |
 //!
 //! # Invariants
 //!
@@ -70,6 +71,7 @@ mod piece;
 mod prune;
 mod publication;
 mod publish;
+mod pull;
 mod root;
 mod store;
 mod threads;
@@ -77,7 +79,7 @@ mod verify;
 mod versions;
 mod words;
 
-pub use cache::{Cache, DEFAULT_CACHE, MIN_CACHE};
+pub use cache::{Cache, DEFAULT_CACHE, MIN_CACHE, default_cache};
 pub use device::{OnFailure, PublicationDevice};
 pub use error::{Error, Result, StoreError};
 pub use fetch::Counts;
@@ -87,6 +89,7 @@ pub use location::{Location, Place, Service};
 pub use prune::{DEFAULT_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
 pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish};
+pub use pull::PullReport;
 pub use root::{Facts, Tag};
 pub use store::{Directory, Listed, Stamp, Store};
 pub use verify::{Inventory, Verified};
