@@ -153,6 +153,7 @@ pub enum Program {
     Umount(umount::Umount),
     Top(top::Top),
     Publish(publish::Publish),
+    Pull(pull::Pull),
     Remote(remote::Remote),
     Shell(shell::Shell),
     Demo(demo::Demo),

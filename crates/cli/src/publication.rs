@@ -9,12 +9,12 @@ use clap::error::ErrorKind;
 use lanefs::{Access, OpenOptions, Volume};
 use lanefs_publish::{
     Cache, Counts, DEFAULT_CACHE, Error, Location, MIN_CACHE, Publication, ReadOptions, Store, StoreError,
+    default_cache,
 };
 use lanefs_stores::StoreOptions;
 use parking_lot::Mutex;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -94,23 +94,6 @@ pub fn arguments() -> Vec<OsString> {
     arguments
 }
 
-/// The directory of the user's cache. Only the user's own directory has one: another user's (as with sudo)
-/// would get files that its owner cannot use.
-fn default_cache() -> std::io::Result<PathBuf> {
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let is_own = |path: &Path| {
-        let metadata = path.metadata();
-        metadata.is_ok_and(|metadata| metadata.uid() == rustix::process::geteuid().as_raw())
-    };
-    if let Some(base) = base {
-        return Ok(base.join("lanefs"));
-    }
-    match std::env::home_dir().filter(|home| is_own(home)) {
-        Some(home) => Ok(home.join(".cache").join("lanefs")),
-        None => Err(std::io::Error::other("the home directory is missing, or belongs to another user")),
-    }
-}
-
 /// The place for messages on reads that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
@@ -119,6 +102,9 @@ pub enum Tell {
     /// The log of this process.
     Log,
 }
+
+/// Bytes of pieces in memory for a version that is read once.
+const ONCE_MEMORY: u64 = 4 << 20;
 
 /// Messages on one outage: the first few objects are enough.
 const MESSAGES: usize = 5;
@@ -216,6 +202,20 @@ pub fn open(
     let volume = Volume::open_device(Box::new(publication.device()), options);
     let volume = volume.map_err(|error| Failure::volume(location.to_string(), &error))?;
     Ok((volume, Arc::new(Reading { publication, failures })))
+}
+
+/// Opens a version that is read once, piece by piece: nothing of it goes to the local cache.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_once(location: &Location) -> Result<Publication, Failure> {
+    let read = ReadOptions {
+        cache: StoreArgs::get().cache()?,
+        fills_cache: false,
+        memory: ONCE_MEMORY,
+        ..ReadOptions::default()
+    };
+    Publication::open(store(location, false)?, location.reference(), &read).map_err(|error| failure(&error))
 }
 
 /// Converts a failure of a publication, whose message names the URL and the object.

@@ -69,6 +69,7 @@ fn execute(command: Program) -> u8 {
             let access = if shell.read_only { Access::Read } else { shell.image.best_access() };
             on_volume(&shell.image, access, execute, refuse)
         }
+        Program::Pull(pull) => exit_code(pull.execute().map(|()| exit::OK)),
         Program::Remote(remote) => exit_code(remote.execute().map(|()| exit::OK)),
         Program::Publish(publish) => exit_code(publish.execute().map(|()| exit::OK)),
         Program::Mount(mount) => exit_code(mount.execute(on_mounted)),

@@ -23,9 +23,14 @@ impl Shared {
         }
         // A snapshot that begins from now on includes all changes made before this call.
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
-        let Some(_lock) = self.lock_commits_unless(|| self.durable.load(Ordering::SeqCst) >= wanted) else {
-            return Ok(());
-        };
+        match self.lock_commits_unless(|| self.durable.load(Ordering::SeqCst) >= wanted) {
+            Some(lock) => self.commit_locked(&lock),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes all changes so far durable, as [`commit`](Self::commit) does. The volume has a device.
+    pub(crate) fn commit_locked(&self, _lock: &CommitLock<'_>) -> Result<()> {
         if self.state.store.has_failed() {
             return Err(Error::write_failed());
         }

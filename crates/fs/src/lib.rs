@@ -38,7 +38,7 @@
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
 //! | calls by path | `by_path`, `tree`, `batch`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
-//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
+//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `snapshot`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
 //!
 //! # Features
 //!
@@ -104,6 +104,7 @@ mod resolve;
 mod retry;
 mod scrub;
 mod shared;
+mod snapshot;
 mod space;
 mod state;
 mod threads;
@@ -139,6 +140,7 @@ pub use options::{Access, CreateOptions, OpenOptions};
 pub use path_set::{BadOffsets, PathSet, Paths};
 pub use read_files::{ByteRange, FileContents, FileList, ReadFiles};
 pub use scrub::{ScrubReport, WrongBlock, WrongContent};
+pub use snapshot::VolumeSnapshot;
 pub use tree::MkdirAll;
 pub use types::*;
 #[cfg(feature = "testing")]

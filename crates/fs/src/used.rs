@@ -57,7 +57,7 @@ impl Volume {
     }
 
     /// The superblock of a volume whose device has all of it.
-    fn closed(&self) -> Result<Superblock> {
+    pub(crate) fn closed(&self) -> Result<Superblock> {
         let refuse = |why: &str| Err(Error::Image { what: "volume".into(), why: why.into() });
         if self.access() != Access::Read {
             return refuse("is open for writing; close it first");

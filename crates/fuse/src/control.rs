@@ -8,6 +8,7 @@ use crate::calls;
 use crate::notify::Invalidations;
 use crate::relay::Relay;
 use crate::served::Served;
+use crate::snapshots;
 use crate::streams::{ClientStreams, CommandLine, Done, Stream};
 use crate::wire::{self, Frame, Hello, Kind, Patience, Purpose, Request, VERSION};
 use lanefs::Volume;
@@ -169,6 +170,7 @@ impl CommandServer {
                 self.start(client, line)
             }
             Purpose::Calls => self.calls(&client),
+            Purpose::Snapshot => self.snapshot(&client),
         }
     }
 
@@ -180,8 +182,32 @@ impl CommandServer {
         wire::send(client, Kind::Text, &[text.as_bytes()], &Patience::short())
     }
 
-    /// Executes calls of a client until it closes the connection, or the mount is to end.
+    /// Executes calls of a client on the volume.
     fn calls(&self, client: &OwnedFd) -> Result<()> {
+        self.answer(client, |volume, call| {
+            let finish = || {
+                // The changes become visible even where they cannot become durable.
+                let synced = volume.sync();
+                self.invalidations.flush();
+                synced
+            };
+            calls::execute(volume, &finish, call)
+        })
+    }
+
+    /// Executes calls of a client on a snapshot, which ends with the connection.
+    fn snapshot(&self, client: &OwnedFd) -> Result<()> {
+        let mut snapshot = snapshots::Served::default();
+        self.answer(client, |volume, call| snapshot.execute(volume, call))
+    }
+
+    /// Executes calls of a client until it closes the connection, or the mount is to end. `execute` returns
+    /// `None` for bytes that are no call.
+    fn answer(
+        &self,
+        client: &OwnedFd,
+        mut execute: impl FnMut(&Volume, &[u8]) -> Option<Vec<u8>>,
+    ) -> Result<()> {
         let _executing = self.executing.read();
         // A command that begins after a remount meets the state after it.
         self.served.adopt_state();
@@ -189,12 +215,6 @@ impl CommandServer {
         let Some(volume) = guard.as_ref() else { return Ok(()) };
         let is_over = || self.stopping.load(Relaxed);
         let patience = Patience { is_over: &is_over, deadline: None };
-        let finish = || {
-            // The changes become visible even where they cannot become durable.
-            let synced = volume.sync();
-            self.invalidations.flush();
-            synced
-        };
         let served = loop {
             let call = match wire::receive(client, &patience) {
                 Ok(Some(Frame { kind: Kind::Call, content })) => content,
@@ -202,7 +222,7 @@ impl CommandServer {
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
-            let Some(answer) = calls::execute(volume, &finish, &call) else { break Err(wire::invalid()) };
+            let Some(answer) = execute(volume, &call) else { break Err(wire::invalid()) };
             if let Err(error) = wire::send(client, Kind::Answer, &[&answer], &patience) {
                 break Err(error);
             }

@@ -10,8 +10,8 @@
 //! * Commands beside a mount: `client` finds `control` by the `address` that the mount itself gives, and
 //!   speaks with it in the frames of `wire`. A command without files of the host is executed by the server,
 //!   with the client's `streams` (`relay` is the server's end of them). All other commands run in the client,
-//!   on a `remote` volume: its `calls` are executed by the server, and `encode` has their values. `notify`
-//!   invalidates the kernel's caches.
+//!   on a `remote` volume: its `calls` are executed by the server, and `encode` has their values. `snapshots`
+//!   are read in the same way. `notify` invalidates the kernel's caches.
 //!
 //! # Invariants
 //!
@@ -56,6 +56,7 @@ pub mod remount;
 mod served;
 mod server;
 mod session;
+mod snapshots;
 mod state;
 mod statistics;
 mod streams;
@@ -69,5 +70,6 @@ pub use error::{Error, Result};
 pub use options::Options;
 pub use remote::RemoteVolume;
 pub use session::{Ended, Mount, Stopper, directory};
+pub use snapshots::RemoteSnapshot;
 pub use statistics::{BUCKETS, Operation, OperationCounts, Statistics};
 pub use streams::{ClientStreams, Stream, Terminals};

@@ -117,7 +117,7 @@ impl RemoteVolume {
 }
 
 /// Sends a call and receives its answer: bytes, or the volume's error.
-fn ask(socket: &OwnedFd, call: &[u8]) -> io::Result<lanefs::Result<Vec<u8>>> {
+pub(crate) fn ask(socket: &OwnedFd, call: &[u8]) -> io::Result<lanefs::Result<Vec<u8>>> {
     wire::send(socket, Kind::Call, &[call], &Patience::ENDLESS)?;
     let frame = wire::receive(socket, &Patience::ENDLESS)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     let mut content = frame.content;
@@ -135,7 +135,7 @@ fn ask(socket: &OwnedFd, call: &[u8]) -> io::Result<lanefs::Result<Vec<u8>>> {
 }
 
 /// Decodes an answer, all of it.
-fn decoded<T: for<'a> Value<'a>>(answer: &[u8]) -> lanefs::Result<T> {
+pub(crate) fn decoded<T: for<'a> Value<'a>>(answer: &[u8]) -> lanefs::Result<T> {
     let mut rest = answer;
     let value = T::take(&mut rest).filter(|_| rest.is_empty());
     value.ok_or_else(|| lanefs::Error::Io {

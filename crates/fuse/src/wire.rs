@@ -15,7 +15,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 
 /// Version of the messages. A client and a server of different versions refuse each other.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// First bytes of both sides of the handshake.
 const MAGIC: &[u8; 8] = b"lanefs-c";
 /// Bytes of a secret.
@@ -257,6 +257,8 @@ pub(crate) enum Purpose {
     Execute,
     /// Calls on the volume, for a command that the client executes.
     Calls,
+    /// Calls on a snapshot of the volume.
+    Snapshot,
 }
 
 /// First frame of the client.
@@ -275,6 +277,7 @@ impl<'a> Request<'a> {
             Purpose::Statistics => 1,
             Purpose::Execute => 2,
             Purpose::Calls => 3,
+            Purpose::Snapshot => 4,
         };
         [MAGIC, &self.version.to_le_bytes()[..], &self.secret[..], &[purpose], self.content].concat()
     }
@@ -288,6 +291,7 @@ impl<'a> Request<'a> {
             1 => Purpose::Statistics,
             2 => Purpose::Execute,
             3 => Purpose::Calls,
+            4 => Purpose::Snapshot,
             _ => return None,
         };
         Some(Request { version: u32::from_le_bytes(*version), secret: *secret, purpose, content })

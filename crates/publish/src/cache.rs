@@ -35,6 +35,27 @@ pub struct Cache {
     folders: Vec<Mutex<Folder>>,
 }
 
+/// Returns the directory of the user's cache. Only the user's own directory has one: another user's (as with
+/// sudo) would get files that its owner cannot use.
+///
+/// # Errors
+/// `Other` where there is none.
+pub fn default_cache() -> io::Result<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let is_own = |path: &Path| {
+        let metadata = path.metadata();
+        metadata.is_ok_and(|metadata| metadata.uid() == rustix::process::geteuid().as_raw())
+    };
+    if let Some(base) = base {
+        return Ok(base.join("lanefs"));
+    }
+    match std::env::home_dir().filter(|home| is_own(home)) {
+        Some(home) => Ok(home.join(".cache").join("lanefs")),
+        None => Err(io::Error::other("the home directory is missing, or belongs to another user")),
+    }
+}
+
 /// State of a folder in this process.
 #[derive(Default)]
 struct Folder {

@@ -85,6 +85,17 @@ pub enum Error {
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
+    /// A file of the host cannot be made or written.
+    #[error("{file}: {why}")]
+    Host {
+        /// The file.
+        file: String,
+        /// The reason.
+        why: String,
+    },
+    /// The snapshot of a volume in use could not be kept.
+    #[error("the snapshot was given up: {0}; publish again, with more memory for it")]
+    GivenUp(String),
     /// The volume failed.
     #[error("{0}")]
     Volume(Arc<lanefs::Error>),

@@ -50,6 +50,8 @@ pub struct Counts {
 pub(crate) struct Fetcher {
     pub(crate) objects: Objects,
     cache: Option<Arc<Cache>>,
+    /// Pieces that are fetched go to the cache.
+    fills_cache: bool,
     state: Mutex<State>,
     requests: AtomicU64,
     bytes: AtomicU64,
@@ -127,7 +129,13 @@ impl Fetcher {
     /// Makes a fetcher that keeps `memory` bytes of pieces.
     pub(crate) fn new(objects: Objects, cache: Option<Arc<Cache>>, memory: u64) -> Self {
         let state = State { memory: Lru::new(memory), ahead: HashMap::new(), flights: HashMap::new() };
-        Fetcher { objects, cache, state: state.into(), requests: 0.into(), bytes: 0.into(), cached: 0.into() }
+        let (requests, bytes, cached) = Default::default();
+        Fetcher { objects, cache, fills_cache: true, state: state.into(), requests, bytes, cached }
+    }
+
+    /// The same fetcher, which puts what it fetches into the cache or does not.
+    pub(crate) fn filling(self, fills_cache: bool) -> Self {
+        Fetcher { fills_cache, ..self }
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -216,7 +224,7 @@ impl Fetcher {
     /// Verifies bytes of the store, keeps them in the cache, and decompresses them.
     fn accept(&self, stored: &Stored, bytes: Vec<u8>) -> std::result::Result<Bytes, Bad> {
         piece::verify(stored, &bytes)?;
-        if let Some(cache) = &self.cache {
+        if let Some(cache) = self.cache.as_ref().filter(|_| self.fills_cache) {
             cache.put(&stored.hash, &bytes);
         }
         piece::unpack(stored, bytes).map(Arc::new)

@@ -1,8 +1,9 @@
 //! Publications: versions of a volume on an object store, that any number of readers open piece by piece.
 //!
-//! [`publish`] writes a closed volume as the next version of a tag, and stores only blocks that the store
-//! does not have. A [`Publication`] is a version that is open for reading; its [device](Publication::device) is one
-//! on which a volume is opened as on any other. `docs/publication.md` gives every byte.
+//! [`publish`] writes a closed volume, or the [`Snapshot`] of one that is in use, as the next version of a
+//! tag, and stores only blocks that the store does not have. A [`Publication`] is a version that is open for
+//! reading; its [device](Publication::device) is one on which a volume is opened as on any other.
+//! `docs/publication.md` gives every byte.
 //!
 //! ```
 //! use lanefs::{Access, CreateOptions, Volume};
@@ -40,6 +41,7 @@
 //! | verifying | `verify` |
 //! | removing | `condemned`: what a prune and publishers agree by; `versions`: tags; `prune` |
 //! | writing | `publish` |
+//! | images | `pull` |
 //!
 //! # Invariants
 //!
@@ -69,6 +71,7 @@ mod piece;
 mod prune;
 mod publication;
 mod publish;
+mod pull;
 mod root;
 mod store;
 mod threads;
@@ -76,7 +79,7 @@ mod verify;
 mod versions;
 mod words;
 
-pub use cache::{Cache, DEFAULT_CACHE, MIN_CACHE};
+pub use cache::{Cache, DEFAULT_CACHE, MIN_CACHE, default_cache};
 pub use device::{OnFailure, PublicationDevice};
 pub use error::{Error, Result, StoreError};
 pub use fetch::Counts;
@@ -85,7 +88,8 @@ pub use layout::{STRUCTURES, VERSION};
 pub use location::{Location, Place, Service};
 pub use prune::{DEFAULT_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
-pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, publish};
+pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish};
+pub use pull::PullReport;
 pub use root::{Facts, Tag};
 pub use store::{Directory, Listed, Stamp, Store};
 pub use verify::{Inventory, Verified};

@@ -122,6 +122,11 @@ impl Location {
         &self.place
     }
 
+    /// Returns the same publication with another version.
+    pub fn at(self, reference: Reference) -> Self {
+        Location { reference, ..self }
+    }
+
     /// Returns the version that is meant.
     pub fn reference(&self) -> &Reference {
         &self.reference

@@ -72,6 +72,8 @@ impl fmt::Display for Reference {
 pub struct ReadOptions {
     /// Local cache.
     pub cache: Option<Arc<Cache>>,
+    /// Pieces that are fetched go to the cache. False for one who reads each piece once.
+    pub fills_cache: bool,
     /// Bytes of decompressed pieces in memory.
     pub memory: u64,
     /// Stored bytes of metadata, and of pages, that are fetched together with the first pages. 0: none.
@@ -82,7 +84,7 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { cache: None, memory: 64 << 20, ahead: 16 << 20, on_failure: None }
+        ReadOptions { cache: None, fills_cache: true, memory: 64 << 20, ahead: 16 << 20, on_failure: None }
     }
 }
 
@@ -108,7 +110,8 @@ impl Publication {
                 (tag.version, tag.root_bytes as usize)
             }
         };
-        let fetcher = Arc::new(Fetcher::new(objects, options.cache.clone(), options.memory));
+        let fetcher = Fetcher::new(objects, options.cache.clone(), options.memory);
+        let fetcher = Arc::new(fetcher.filling(options.fills_cache));
         let (manifest, is_known) = Manifest::open(&fetcher, version, most)?;
         if !is_known && options.ahead > 0 {
             read_ahead(&fetcher, &manifest, options.ahead)?;

@@ -79,8 +79,8 @@ mod write_queue;
 pub use commit::{JournalContent, Snapshot};
 pub use data::DataWrite;
 pub use device::{
-    Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, OpeningLock, Read, ReadErrors,
-    Write,
+    Choice, Device, DeviceSnapshot, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, OpeningLock,
+    Read, ReadErrors, Write,
 };
 pub use epoch::Epoch;
 pub use fault::{Fault, Want};

@@ -35,6 +35,8 @@ pub(crate) enum Bug {
     TrustedTable,
     /// A neighbour is read from the device although a committed copy of it is not in place.
     NeighboursWithoutCopies,
+    /// A device saves blocks for a snapshot after it has overwritten them.
+    SavesAfterWriting,
 }
 
 impl Planted for Bug {}

@@ -6,6 +6,7 @@ use crate::arena::Arena;
 use crate::cache::Cache;
 use crate::committed::CommitState;
 use crate::data_sums::DataSums;
+use crate::device::{DeviceSnapshot, Preserving};
 use crate::dirty::Dirty;
 use crate::epoch::{Epoch, Epochs};
 use crate::fault::expectation;
@@ -41,7 +42,8 @@ pub struct Store {
     states: Arena,
     /// One byte a block, see [`Dirty`].
     dirty: Arena,
-    pub(crate) backing: Backing,
+    /// The device; `None` for a volume in memory.
+    device: Option<Preserving>,
     blocks: AtomicU64,
     pub(crate) sums: Checksummer,
     inode_size: InodeSize,
@@ -93,7 +95,10 @@ impl Store {
             arena,
             states,
             dirty,
-            backing,
+            device: match backing {
+                Backing::Memory => None,
+                Backing::Device(device) => Some(Preserving::new(device)),
+            },
             blocks: (bytes / BLOCK).into(),
             sums,
             inode_size,
@@ -135,16 +140,20 @@ impl Store {
     /// Returns true for a volume in memory.
     #[inline(always)]
     pub fn is_memory(&self) -> bool {
-        matches!(self.backing, Backing::Memory)
+        self.device.is_none()
     }
 
     /// Returns the device, where there is one.
     #[inline(always)]
     pub(crate) fn device(&self) -> Option<&dyn Device> {
-        match &self.backing {
-            Backing::Memory => None,
-            Backing::Device(device) => Some(device.as_ref()),
-        }
+        self.device.as_ref().map(|device| device as &dyn Device)
+    }
+
+    /// Takes a snapshot of the device's bytes, which keeps up to `memory` bytes of blocks that change; `None`
+    /// for a volume in memory. The snapshot keeps no block yet. The caller makes sure that no thread writes
+    /// those in place that it shall keep.
+    pub fn device_snapshot(&self, memory: u64) -> Option<DeviceSnapshot> {
+        Some(self.device.as_ref()?.snapshot(self.bytes(), memory))
     }
 
     #[inline(always)]

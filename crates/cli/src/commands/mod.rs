@@ -27,6 +27,7 @@ pub mod mkfs;
 pub mod mount;
 pub mod mv;
 pub mod publish;
+pub mod pull;
 pub mod remote;
 pub mod rm;
 pub mod rmdir;

@@ -1,14 +1,19 @@
 //! `lanefs publish`.
 
+use crate::escape::escape;
 use crate::failure::{Failure, Outcome};
 use crate::image::{self, Image};
 use crate::progress::Progress;
 use crate::publication::{self, LocationParser};
 use crate::size::human;
-use crate::{console, interrupt, mounted};
+use crate::{console, exit, interrupt, mounted, size};
 use clap::Args;
-use lanefs::{Access, Volume};
-use lanefs_publish::{DEFAULT_LEVEL, Error, Location, PublishOptions, PublishReport, Reference, publish};
+use lanefs::{Access, OpenOptions, UsedBlocks, Volume};
+use lanefs_fuse::RemoteSnapshot;
+use lanefs_fuse::client::MountedVolume;
+use lanefs_publish::{
+    DEFAULT_LEVEL, Error, Location, PublishOptions, PublishReport, Reference, Snapshot, Source, publish,
+};
 use std::cell::RefCell;
 use std::io::Write;
 
@@ -18,18 +23,20 @@ const LEVELS: std::ops::RangeInclusive<i64> = 1..=19;
 /// Publish a volume to a store, from which others read it
 ///
 /// Writes the volume as a new version to the store at URL, and moves the tag to it (behind #; `latest` by
-/// default). Blocks that the store has already are not written again. A directory that is missing is made.
-/// The volume must not be mounted for writing. Ctrl-C leaves the tag on the version that it had; publishing
-/// again goes on where it stopped. Commands that read a volume take URL in place of IMAGE.
+/// default). Blocks that the store has already are not written again. A directory that is missing is made. Of
+/// a mounted volume it publishes a snapshot, with all changes so far, while programs go on writing; IMAGE may
+/// be its mount point. Ctrl-C leaves the tag on the version that it had; publishing again goes on where it
+/// stopped. Commands that read a volume take URL in place of IMAGE.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs publish photos.lane file:///srv/photos
   lanefs publish photos.lane file:///srv/photos#draft --dry-run
+  lanefs publish /mnt file:///srv/photos
   lanefs publish photos.lane s3://bucket/photos --endpoint http://localhost:9000
   lanefs ls file:///srv/photos#draft /
   lanefs mount file:///srv/photos /mnt")]
 pub struct Publish {
-    /// Volume: a file or a raw device; or the URL of a publication, to publish it elsewhere
+    /// Volume: a file, a raw device or a mount point; or the URL of a publication, to publish it elsewhere
     #[arg(value_name = "IMAGE", value_parser = image::parser())]
     image: Image,
     /// The store, and a tag: file:///DIRECTORY[#TAG], s3://BUCKET/FOLDER[#TAG], gs://... or az://...
@@ -38,6 +45,9 @@ pub struct Publish {
     /// Level of compression
     #[arg(long, value_name = "LEVEL", default_value_t = DEFAULT_LEVEL, value_parser = clap::value_parser!(i32).range(LEVELS))]
     level: i32,
+    /// Memory for blocks of a mounted volume that change before they were read [default: 512M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_size)]
+    snapshot_memory: Option<u64>,
     /// Write nothing, and tell what would be written
     #[arg(long)]
     dry_run: bool,
@@ -46,11 +56,31 @@ pub struct Publish {
     json: bool,
 }
 
+/// The snapshot of a mounted volume, which its server gives.
+struct Mounted {
+    volume: Volume,
+    snapshot: RemoteSnapshot,
+}
+
+impl Source for Mounted {
+    fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    fn release(&self, blocks: &UsedBlocks) {
+        self.snapshot.release(blocks);
+    }
+
+    fn given_up(&self) -> Option<String> {
+        self.snapshot.given_up()
+    }
+}
+
 impl Publish {
     /// Publishes the volume.
     ///
     /// # Errors
-    /// The volume is in use; the store's; another publisher was faster.
+    /// The volume is open elsewhere; the store's; another publisher was faster.
     pub fn execute(&self) -> Outcome {
         let Reference::Tag(tag) = self.to.reference() else {
             let advice = "name a tag behind #, as in #latest";
@@ -61,26 +91,40 @@ impl Publish {
             return Err(Failure::usage(self.image.name(), "a new volume has nothing to publish", advice));
         }
         let store = publication::store(&self.to, true)?;
-        let volume = self.open()?;
+        let source = self.open()?;
         let options = PublishOptions { level: self.level, dry_run: self.dry_run, ..Default::default() };
         let progress = RefCell::new(Progress::new("publishing"));
         let update = |done, all| {
             progress.borrow_mut().set(done, all);
             !interrupt::raised()
         };
-        let report = publish(&volume, store, tag, &options, &update);
+        let report = publish(source.as_ref(), store, tag, &options, &update);
         drop(progress);
         let report = report.map_err(|error| self.failure(&error))?;
         self.print(&report)
     }
 
-    fn open(&self) -> Result<Volume, Failure> {
+    fn open(&self) -> Result<Box<dyn Source>, Failure> {
         let volume = match self.image.open(Access::Read) {
-            Err(_) if mounted::is_mounted(&self.image) => return Err(mounted::in_use(&self.image)),
-            volume => volume?,
+            Err(failure) => match mounted::find(&self.image) {
+                Some(mount) => return self.snapshot(&mount),
+                None => return Err(failure),
+            },
+            Ok(volume) => volume,
         };
         self.image.warn_of_damage(&volume);
-        Ok(volume)
+        Ok(Box::new(volume))
+    }
+
+    /// Takes a snapshot of a mounted volume.
+    fn snapshot(&self, mount: &MountedVolume) -> Result<Box<dyn Source>, Failure> {
+        let memory = self.snapshot_memory.unwrap_or(Snapshot::MEMORY);
+        let snapshot = RemoteSnapshot::take(mount, memory)
+            .map_err(|error| mounted::image_mount_failure(&self.image, &error))?;
+        let options = OpenOptions { cache: image::cache(), ..OpenOptions::from(Access::Read) };
+        let volume = Volume::open_device(Box::new(snapshot.clone()), options);
+        let volume = volume.map_err(|error| self.image.failure(&error))?;
+        Ok(Box::new(Mounted { volume, snapshot }))
     }
 
     fn failure(&self, error: &Error) -> Failure {
@@ -91,6 +135,10 @@ impl Publish {
                     console::say("interrupted; the tag is as it was, and publishing again goes on from here");
                 }
                 Failure::Interrupted
+            }
+            Error::GivenUp(_) => {
+                let why = format!("{error} (--snapshot-memory)");
+                Failure::Message { exit: exit::IMAGE, text: escape(why.as_bytes()), ends: true }
             }
             error => publication::failure(error),
         }

@@ -12,6 +12,7 @@ mod mount;
 mod mounted;
 mod mounted_caches;
 mod publish;
+mod pull;
 mod raw;
 mod remote;
 mod security;

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 /// A volume with some files, and the URL of a store that is not there yet.
 struct Published {
@@ -349,12 +350,63 @@ fn a_killed_publisher_costs_no_upload_of_what_it_wrote() {
 }
 
 #[test]
-fn a_mounted_volume_is_not_published() {
+fn a_mounted_volume_is_published_while_programs_change_it() {
     let m = Mounted::new();
+    fs::write(m.path("large"), noise(1, 6 << 20)).unwrap();
+    fs::write(m.path("before"), b"there").unwrap();
     let url = format!("file://{}", text(&m.v.host("store")));
-    run(&["publish", text(&m.v.image), &url]).ends(3).says("is mounted; unmount it");
+    let number = |round: usize| format!("{round:06}").repeat(5000);
+    fs::write(m.path("numbers"), number(0)).unwrap();
+    let stop = AtomicBool::new(false);
+    let rounds = AtomicUsize::new(0);
+    let range = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(SeqCst) {
+                // A new file replaces the old one as a whole.
+                let round = rounds.load(SeqCst) + 1;
+                fs::write(m.path("new"), number(round)).unwrap();
+                fs::rename(m.path("new"), m.path("numbers")).unwrap();
+                rounds.store(round, SeqCst);
+            }
+        });
+        let ran = std::panic::catch_unwind(|| {
+            until("the writer writes", || rounds.load(SeqCst) > 10);
+            let first = rounds.load(SeqCst);
+            // By the image, and by the mount point.
+            run(&["publish", text(&m.v.image), &url]).ends(0);
+            let last = rounds.load(SeqCst) + 1;
+            run(&["publish", text(&m.dir), &format!("{url}#again"), "--dry-run"]).ends(0);
+            first..=last
+        });
+        stop.store(true, SeqCst);
+        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let read = |path: &str| run(&["cat", "--no-cache", &url, path]).ends(0).bytes;
+    let numbers = read("/numbers");
+    let found: usize = std::str::from_utf8(&numbers[..6]).unwrap().parse().unwrap();
+    assert!(numbers == number(found).as_bytes() && range.contains(&found), "{found} in {range:?}");
+    assert_eq!((read("/before"), read("/large")), (b"there".to_vec(), noise(1, 6 << 20)));
+    run(&["fsck", "--no-cache", &url]).ends(0);
+    run(&["scrub", "--no-cache", &url]).ends(0);
     m.umount().ends(0);
+    m.is_clean();
     run(&["publish", text(&m.v.image), &url]).ends(0);
+}
+
+#[test]
+fn a_mount_without_a_snapshot_says_why_it_is_not_published() {
+    let m = Mounted::prepare();
+    let url = format!("file://{}", text(&m.v.host("store")));
+    run(&["mount", "mem:32M", text(&m.dir)]).ends(0);
+    run(&["publish", text(&m.dir), &url]).ends(3).says("a snapshot needs a device");
+    m.umount().ends(0);
+    // One that is mounted for reading needs none.
+    m.mount(&["--read-only"]).ends(0);
+    run(&["publish", text(&m.v.image), &url]).ends(0);
+    run(&["publish", text(&m.dir), &url]).ends(0);
+    m.umount().ends(0);
+    let refused = run(&["publish", text(&m.dir), &url]);
+    assert_ne!(refused.code, 0, "a directory");
 }
 
 /// Unmounts at the end of a test.

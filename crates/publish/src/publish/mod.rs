@@ -1,4 +1,4 @@
-//! Publishing a closed volume.
+//! Publishing a volume that was closed, or the snapshot of one that is in use ([`source`]).
 //!
 //! 1. [`base`]: the version that the tag names, and packs that no version names yet: an interrupted upload.
 //! 2. [`choose`]: for each window, the pieces of the store that are still right, and the blocks that need a
@@ -13,6 +13,7 @@
 mod base;
 mod choose;
 mod pages;
+mod source;
 mod upload;
 
 use crate::condemned;
@@ -33,6 +34,7 @@ use base::Base;
 use choose::{Choice, NewPiece};
 use lanefs::format::BLOCK;
 use lanefs::{UsedBlocks, Volume};
+pub use source::{Snapshot, Source};
 use std::collections::HashSet;
 use std::sync::Arc;
 use upload::{PackNumber, Uploader};
@@ -84,18 +86,35 @@ pub struct PublishReport {
 /// Function that learns of progress, in blocks done and blocks of all, and returns false to stop.
 pub type OnProgress<'f> = &'f dyn Fn(u64, u64) -> bool;
 
-/// Publishes a volume, which was closed and is open for reading, as the next version of a tag.
+/// Publishes a volume, which was closed and is open for reading, as the next version of a tag; or the
+/// [`Snapshot`] of one that is in use.
 ///
 /// # Errors
 /// [`Error::TagMoved`] where another publisher was faster; [`Error::Condemned`] where a prune was;
-/// [`Error::OtherVolume`]; [`Error::Interrupted`]; the store's and the volume's. The tag is then as it was.
+/// [`Error::OtherVolume`]; [`Error::Interrupted`]; [`Error::GivenUp`]; the store's and the volume's. The tag
+/// is then as it was.
 pub fn publish(
-    volume: &Volume,
+    source: &dyn Source,
     store: Arc<dyn Store>,
     tag: &str,
     options: &PublishOptions,
     progress: OnProgress<'_>,
 ) -> Result<PublishReport> {
+    let published = publish_source(source, store, tag, options, progress);
+    match (published, source.given_up()) {
+        (Err(Error::Volume(_)), Some(why)) => Err(Error::GivenUp(why)),
+        (published, _) => published,
+    }
+}
+
+fn publish_source(
+    source: &dyn Source,
+    store: Arc<dyn Store>,
+    tag: &str,
+    options: &PublishOptions,
+    progress: OnProgress<'_>,
+) -> Result<PublishReport> {
+    let volume = source.volume();
     let objects = Objects { store };
     let used = used_windows(volume)?;
     let found = read_tag(&objects, tag)?;
@@ -108,7 +127,7 @@ pub fn publish(
     // A publisher reads each page twice: for the pieces, and to see whether it has changed.
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
     let base = Base::load(&fetcher, volume, found.as_ref().map(|(tag, _)| tag))?;
-    let job = Job { volume, objects, fetcher, base, options, progress };
+    let job = Job { source, volume, objects, fetcher, base, options, progress };
     job.run(&used, tag, found)
 }
 
@@ -131,6 +150,7 @@ struct Placed {
 
 /// A publication that is being made.
 struct Job<'j> {
+    source: &'j dyn Source,
     volume: &'j Volume,
     objects: Objects,
     fetcher: Fetcher,
@@ -208,9 +228,10 @@ impl Job<'_> {
     /// Chooses the pieces of some windows.
     fn choose(&self, batch: &[UsedBlocks]) -> Result<Vec<Choice>> {
         let footers = self.base.footers(&self.fetcher, batch)?;
-        let (volume, base, level) = (self.volume, &self.base, self.options.level);
+        let (source, volume, base, level) = (self.source, self.volume, &self.base, self.options.level);
         let choose = |window: &UsedBlocks| -> Result<Choice> {
             let blocks = read_window(volume, window)?;
+            source.release(window);
             let candidates = base.candidates(window.position / WINDOW, &footers);
             Ok(choose::choose(window, &blocks, &candidates, level))
         };

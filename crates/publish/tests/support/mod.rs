@@ -230,9 +230,14 @@ pub(crate) struct Content {
     pub(crate) blocks: BTreeMap<u64, Vec<u8>>,
 }
 
-pub(crate) fn content(volume: &Volume) -> Content {
+pub(crate) fn names(volume: &Volume) -> BTreeMap<Vec<u8>, String> {
     let mut names = BTreeMap::new();
     walk(volume, volume.root(), b"", &mut names);
+    names
+}
+
+pub(crate) fn content(volume: &Volume) -> Content {
+    let names = names(volume);
     let mut blocks = BTreeMap::new();
     for group in 0..volume.group_count() {
         for window in volume.used_blocks(group).expect("used blocks") {

@@ -2,6 +2,7 @@
 //!
 //! [`Device`] is the interface. [`FileDevice`] is a file or a raw block device: direct I/O and io_uring
 //! where the host has them ([`FileOptions`]). [`MemoryDevice`] is an image that is given as bytes.
+//! [`DeviceSnapshot`] has the bytes that a device had at one moment.
 
 mod alignment;
 mod bounce;
@@ -17,6 +18,7 @@ mod options;
 mod parallel;
 mod pool;
 mod ring;
+mod snapshot;
 mod system;
 mod transfer;
 
@@ -26,6 +28,8 @@ pub use file::FileDevice;
 pub use memory::MemoryDevice;
 pub use opening::OpeningLock;
 pub use options::{Choice, FileOptions};
+pub use snapshot::DeviceSnapshot;
+pub(crate) use snapshot::Preserving;
 
 use std::io;
 

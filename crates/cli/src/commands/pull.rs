@@ -1,0 +1,92 @@
+//! `lanefs pull`.
+
+use crate::escape::escape;
+use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
+use crate::publication::{self, LocationParser};
+use crate::size::human;
+use crate::{bytes, console, exit, interrupt};
+use clap::Args;
+use lanefs::format::BLOCK;
+use lanefs_publish::{Error, Location, PullReport};
+use std::cell::RefCell;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Bring a publication to this machine, as an image
+///
+/// Writes the version at URL into the new file IMAGE, which is an ordinary volume from then on, for writing
+/// too: the same volume, with the same UUID. Blocks are verified before they are written. While it works the
+/// file is IMAGE.part; after Ctrl-C, or a failure, the same command goes on where it stopped. Pieces that the
+/// local cache has are not fetched. A part of a volume is brought by `lanefs export URL PATH DIR`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lanefs pull s3://bucket/photos photos.lane
+  lanefs pull https://example.org/photos#2026-11 photos.lane
+  lanefs export s3://bucket/photos /2026 ./2026")]
+pub struct Pull {
+    /// The store, and a tag or a version
+    #[arg(value_name = "URL", value_parser = LocationParser)]
+    from: Location,
+    /// The image: a file that does not exist
+    #[arg(value_name = "IMAGE")]
+    image: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Pull {
+    /// Pulls the version.
+    ///
+    /// # Errors
+    /// The image exists; the store's; the host's.
+    pub fn execute(&self) -> Outcome {
+        let publication = publication::open_once(&self.from)?;
+        let progress = RefCell::new(Progress::new("pulling"));
+        let update = |done, all| {
+            progress.borrow_mut().set(done, all);
+            !interrupt::raised()
+        };
+        let pulled = publication.pull(&self.image, &update);
+        drop(progress);
+        let report = pulled.map_err(|error| self.failure(&error))?;
+        self.print(&publication.version().to_string(), &report)
+    }
+
+    fn failure(&self, error: &Error) -> Failure {
+        match error {
+            Error::Interrupted => {
+                console::say("interrupted; pulling again goes on from here");
+                Failure::Interrupted
+            }
+            Error::Host { .. } => {
+                let text = escape(error.to_string().as_bytes());
+                Failure::Message { exit: exit::HOST, text, ends: true }
+            }
+            error => publication::failure(error),
+        }
+    }
+
+    fn print(&self, version: &str, report: &PullReport) -> Outcome {
+        let mut out = console::output();
+        let PullReport { blocks, found } = report;
+        let name = escape(bytes::of_path(&self.image));
+        if self.json {
+            let object = serde_json::json!({
+                "url": self.from.to_string(),
+                "version": version,
+                "image": name,
+                "written_bytes": blocks * BLOCK,
+                "found_bytes": found * BLOCK,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(out.flush()?);
+        }
+        writeln!(out, "{name}: version {version}, {} written", human(blocks * BLOCK))?;
+        if *found > 0 {
+            writeln!(out, "{} of a pull that was cut off were there", human(found * BLOCK))?;
+        }
+        Ok(out.flush()?)
+    }
+}

@@ -1,0 +1,302 @@
+//! A version as an image: an ordinary volume, for writing, too.
+//!
+//! The image is made under another name, `IMAGE.part`, which ends with a record of how far it is. So a pull
+//! that was cut off goes on where it stopped, and the name of the image never has half of one.
+
+use crate::error::{Error, Result};
+use crate::fetch::{Bytes, Fetcher};
+use crate::hash::Hash;
+use crate::layout::WINDOW;
+use crate::manifest::Manifest;
+use crate::packs::Stored;
+use crate::page::{Page, Piece};
+use crate::publication::Publication;
+use crate::publish::OnProgress;
+use crate::words::rank;
+use lanefs::format::BLOCK;
+use rustix::fs::{CWD, FlockOperation, RenameFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Windows that are fetched together: 64 MiB at most.
+const BATCH: usize = 256;
+/// Batches between two records.
+const BATCHES_PER_RECORD: usize = 4;
+
+/// First bytes of the record.
+const MAGIC: &[u8; 8] = b"LanePull";
+/// Bytes of the record: these, the version, the number of windows that are done, and the hash of all that.
+const RECORD: usize = 8 + 32 + 8 + 32;
+
+/// Result of [`Publication::pull`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PullReport {
+    /// Blocks that were written.
+    pub blocks: u64,
+    /// Blocks that an earlier pull, which was cut off, had written.
+    pub found: u64,
+}
+
+impl Publication {
+    /// Writes the version as a new image: its blocks, verified by their pieces, and holes for the others. A
+    /// pull of the same version that was cut off is continued. `progress` is called with blocks.
+    ///
+    /// The image is the same volume, with the same UUID.
+    ///
+    /// # Errors
+    /// [`Error::Host`] where the image exists, or another pull writes it, or the host fails;
+    /// [`Error::Interrupted`]; the store's; damaged objects. There is no image then.
+    pub fn pull(&self, image: &Path, progress: OnProgress<'_>) -> Result<PullReport> {
+        check_absent(image)?;
+        let mut part = Part::open(image, self.version(), self.facts().volume_bytes)?;
+        let mut report = PullReport { blocks: 0, found: 0 };
+        let pulled = self.fill(&mut part, &mut report, progress);
+        if let Err(error) = pulled {
+            // The next pull goes on from here. The user needs the first failure, not one of this call.
+            let _ = part.record();
+            return Err(error);
+        }
+        part.finish(image)?;
+        Ok(report)
+    }
+
+    fn fill(&self, part: &mut Part, report: &mut PullReport, progress: OnProgress<'_>) -> Result<()> {
+        let (sender, batches) = sync_channel(1);
+        let (fetcher, manifest, from) = (&*self.fetcher, &*self.manifest, part.done);
+        std::thread::scope(|scope| {
+            let fetching = std::thread::Builder::new()
+                .name("lanefs-pull".into())
+                .spawn_scoped(scope, move || fetch(fetcher, manifest, from, &sender))
+                .map_err(|error| host(&part.path, &error))?;
+            let written = self.write(part, report, &batches, progress);
+            // A thread that fetches finds no receiver, and ends.
+            drop(batches);
+            let fetched = fetching.join().unwrap_or(Err(Error::Interrupted));
+            written.and(fetched)
+        })
+    }
+
+    fn write(
+        &self,
+        part: &mut Part,
+        report: &mut PullReport,
+        batches: &Receiver<Batch>,
+        progress: OnProgress<'_>,
+    ) -> Result<()> {
+        let all = self.facts().blocks;
+        let mut since_record = 0;
+        loop {
+            if !progress(report.blocks + report.found, all) {
+                return Err(Error::Interrupted);
+            }
+            let Ok(batch) = batches.recv() else { return Ok(()) };
+            report.found += batch.found;
+            for (piece, bytes) in &batch.pieces {
+                part.write(piece, bytes)?;
+                report.blocks += u64::from(piece.taken.count_ones());
+            }
+            part.done = batch.end;
+            since_record += 1;
+            if since_record == BATCHES_PER_RECORD {
+                part.record()?;
+                since_record = 0;
+            }
+        }
+    }
+}
+
+/// The pieces of some windows, in order.
+struct Batch {
+    pieces: Vec<(Piece, Bytes)>,
+    /// Number of the window behind the last one.
+    end: u64,
+    /// Blocks of windows that were done before.
+    found: u64,
+}
+
+/// Fetches all pieces from window `from` on, and passes them in batches.
+fn fetch(fetcher: &Fetcher, manifest: &Manifest, from: u64, batches: &SyncSender<Batch>) -> Result<()> {
+    manifest.walk(fetcher, |_, _, page| {
+        let Page::Leaf(pieces) = page else { return Ok(()) };
+        for windows in pieces.chunk_by(|a, b| a.window / BATCH as u64 == b.window / BATCH as u64) {
+            let first = windows.partition_point(|piece| piece.window < from);
+            let (done, wanted) = windows.split_at(first);
+            let batch = Batch {
+                pieces: fetch_batch(fetcher, wanted)?,
+                end: windows.last().map_or(from, |last| last.window + 1).max(from),
+                found: done.iter().map(|piece| u64::from(piece.taken.count_ones())).sum(),
+            };
+            batches.send(batch).map_err(|_| Error::Interrupted)?;
+        }
+        Ok(())
+    })
+}
+
+fn fetch_batch(fetcher: &Fetcher, pieces: &[Piece]) -> Result<Vec<(Piece, Bytes)>> {
+    let mut wanted: Vec<Stored> = pieces.iter().map(|piece| piece.stored).collect();
+    wanted.sort_unstable_by_key(|stored| (stored.hash, stored.raw));
+    wanted.dedup();
+    let fetched: HashMap<Stored, Result<Bytes>> =
+        wanted.iter().copied().zip(fetcher.get_many(&wanted)).collect();
+    let bytes = |piece: &Piece| fetched.get(&piece.stored).cloned().unwrap_or(Err(Error::Interrupted));
+    pieces.iter().map(|piece| Ok((*piece, bytes(piece)?))).collect()
+}
+
+fn host(path: &Path, error: &io::Error) -> Error {
+    Error::Host { file: path.display().to_string(), why: error.to_string() }
+}
+
+fn refuse(path: &Path, why: &str) -> Error {
+    Error::Host { file: path.display().to_string(), why: why.into() }
+}
+
+fn exists(image: &Path) -> Error {
+    refuse(image, "exists already; choose another name, or remove it")
+}
+
+/// # Errors
+/// [`Error::Host`] where there is such a file.
+fn check_absent(image: &Path) -> Result<()> {
+    match image.symlink_metadata() {
+        Ok(_) => Err(exists(image)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(host(image, &error)),
+    }
+}
+
+/// The image before it has its name.
+struct Part {
+    path: PathBuf,
+    file: File,
+    version: Hash,
+    /// Bytes of the volume: the record follows them.
+    len: u64,
+    /// Windows below this number are written.
+    done: u64,
+}
+
+impl Part {
+    /// Makes the file, or opens one that a pull left. Locks it.
+    fn open(image: &Path, version: Hash, len: u64) -> Result<Part> {
+        let mut name = OsString::from(image);
+        name.push(".part");
+        let path = PathBuf::from(name);
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(|error| host(&path, &error))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(refuse(&path, "another pull writes it; wait until it has ended"));
+            }
+            Err(errno) => return Err(host(&path, &errno.into())),
+        }
+        let mut part = Part { path, file, version, len, done: 0 };
+        part.check_name(image)?;
+        part.begin()?;
+        Ok(part)
+    }
+
+    /// Another pull may have ended, and renamed the file, between the open and the lock.
+    fn check_name(&self, image: &Path) -> Result<()> {
+        check_absent(image)?;
+        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let (own, named) = (self.file.metadata(), std::fs::metadata(&self.path));
+        match (own.map(identity), named.map(identity)) {
+            (Ok(own), Ok(named)) if own == named => Ok(()),
+            _ => Err(refuse(&self.path, "another pull has just ended; try again")),
+        }
+    }
+
+    /// Finds out how far an earlier pull of the version came, or begins.
+    fn begin(&mut self) -> Result<()> {
+        let len = self.file.metadata().map_err(|error| self.failed(&error))?.len();
+        if len > 0 {
+            let mut record = [0; RECORD];
+            let at = len.checked_sub(RECORD as u64);
+            let read = at.map(|at| self.file.read_exact_at(&mut record, at));
+            let Some((version, done)) = read.and_then(io::Result::ok).and_then(|()| parse(&record)) else {
+                return Err(refuse(&self.path, "is not what a pull leaves; move it away"));
+            };
+            if version == self.version && at == Some(self.len) {
+                self.done = done;
+                return Ok(());
+            }
+            // That of another version is of no use.
+            self.file.set_len(0).map_err(|error| self.failed(&error))?;
+        }
+        self.record()
+    }
+
+    fn failed(&self, error: &io::Error) -> Error {
+        host(&self.path, error)
+    }
+
+    /// Writes the blocks that are taken from a piece.
+    fn write(&self, piece: &Piece, bytes: &[u8]) -> Result<()> {
+        let mut block = 0;
+        while block < u64::BITS {
+            let rest = piece.taken >> block;
+            let count = rest.trailing_ones();
+            if count == 0 {
+                block += rest.trailing_zeros();
+                continue;
+            }
+            // The piece has all blocks that are taken from it, so these are one behind the other in it, too.
+            let from = rank(piece.blocks, block) * BLOCK as usize;
+            let at = piece.window * WINDOW + u64::from(block) * BLOCK;
+            let run = bytes.get(from..from + count as usize * BLOCK as usize);
+            let run = run.filter(|run| at + run.len() as u64 <= self.len);
+            let run = run.ok_or_else(|| Error::damaged("manifest", "names a block outside the volume"))?;
+            self.file.write_all_at(run, at).map_err(|error| self.failed(&error))?;
+            block += count;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable, and then a record that says so.
+    fn record(&self) -> Result<()> {
+        let mut record = [MAGIC, &self.version.0[..], &self.done.to_le_bytes()].concat();
+        record.extend_from_slice(&Hash::of(&record).0);
+        let written = self.file.sync_data().and_then(|()| self.file.write_all_at(&record, self.len));
+        written.map_err(|error| self.failed(&error))
+    }
+
+    /// Gives the image its name, and removes the record.
+    fn finish(self, image: &Path) -> Result<()> {
+        self.file.sync_all().map_err(|error| self.failed(&error))?;
+        match rustix::fs::renameat_with(CWD, &self.path, CWD, image, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                // The file system cannot do that in one step.
+                check_absent(image)?;
+                std::fs::rename(&self.path, image).map_err(|error| host(image, &error))?;
+            }
+            Err(Errno::EXIST) => return Err(exists(image)),
+            renamed => renamed.map_err(|errno| host(image, &errno.into()))?,
+        }
+        let end = || {
+            self.file.set_len(self.len)?;
+            self.file.sync_all()?;
+            let dir = image.parent().filter(|dir| !dir.as_os_str().is_empty());
+            File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+        };
+        end().map_err(|error| host(image, &error))
+    }
+}
+
+/// Parses a record; `None` for other bytes.
+fn parse(record: &[u8; RECORD]) -> Option<(Hash, u64)> {
+    let (stated, check) = record.split_at(RECORD - 32);
+    if Hash::of(stated).0 != check {
+        return None;
+    }
+    let rest = stated.strip_prefix(MAGIC)?;
+    let (version, rest) = rest.split_first_chunk()?;
+    Some((Hash(*version), u64::from_le_bytes(rest.try_into().ok()?)))
+}
