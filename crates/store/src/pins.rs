@@ -11,9 +11,9 @@
 //!    consistent, so at least one of both sees the other, and gives way.
 //!
 //! Only these threads write frames of a store for reading: one that fetches a block, which is not file data
-//! before that has ended, and the cache when it releases a frame, which it has claimed. The frames are private
-//! memory of this process. A program that changes or cuts off the image changes none of them; the next fetch
-//! fails its checksum, or at the end of the file.
+//! before that has ended, and the cache when it releases a frame, which it has claimed. The frames are
+//! private memory of this process. A program that changes or cuts off the image changes none of them; the
+//! next fetch fails its checksum, or at the end of the file.
 
 use crate::pin_table::PinTable;
 use crate::state::{self, DATA};
@@ -59,8 +59,8 @@ unsafe impl Sync for PinnedRanges {}
 
 impl PinnedRanges {
     fn store(&self) -> &Store {
-        // SAFETY: `Pins` keeps the owner of the store, and nobody has exclusive access to the store meanwhile:
-        // see `Pins::new`.
+        // SAFETY: `Pins` keeps the owner of the store, and nobody has exclusive access to the store
+        // meanwhile: see `Pins::new`.
         unsafe { self.store.as_ref() }
     }
 
@@ -155,10 +155,10 @@ impl<O: Send + Sync + 'static> Pins<O> {
     #[inline]
     pub fn bytes(&self, number: u32) -> Option<&[u8]> {
         let (at, len) = *self.pinned.ranges.get(number as usize)?;
-        // SAFETY: the range is inside the volume, whose frames lie one behind the other in one mapping, which
-        // lives as long as the store, and so as `self`. The fetches of its blocks happened before their states
-        // were loaded. Nobody writes them as long as they are pinned, as the module's text argues, and they
-        // are as long as `self` is borrowed.
+        // SAFETY: the range is inside the volume, whose frames lie one behind the other in one mapping,
+        // which lives as long as the store, and so as `self`. The fetches of its blocks happened before
+        // their states were loaded. Nobody writes them as long as they are pinned, as the module's text
+        // argues, and they are as long as `self` is borrowed.
         Some(unsafe {
             std::slice::from_raw_parts(self.pinned.store().arena.address(at).as_ptr(), len as usize)
         })

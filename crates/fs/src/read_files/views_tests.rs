@@ -166,7 +166,7 @@ fn views_pin_half_of_the_cache_and_the_rest_is_copied() {
         assert!((most / 2..=most).contains(&viewed), "{viewed} files in place");
         assert_eq!(first.copied_bytes(), ((FILES - viewed) * LEN) as u64);
         assert_eq!(volume.stats().blocks_pinned, 2 * viewed as u64);
-        // What is left of the half is for the next batch, and all of it when the first one is gone.
+        // The rest of the half is for the next batch, and all of it when the first one is gone.
         let second = view(&volume, &plain[..100]);
         assert!(viewed + in_place(&second, 0) <= most);
         drop(first);
