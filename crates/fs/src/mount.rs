@@ -109,10 +109,12 @@ impl Volume {
         let bytes = superblock.volume_bytes;
         let room = bytes.saturating_mul(GROWTH).min(MAX_VOLUME).min(1 << 45).max(bytes);
         let cache = options.cache.unwrap_or_else(default_cache);
-        let store =
-            Store::new(backing, bytes, room, cache, superblock.sums(), superblock.inode_size).map_err(
-                |source| Error::Io { what: format!("reserving {bytes} bytes of address space"), source },
-            )?;
+        let made = Store::new(backing, bytes, room, cache, superblock.sums(), superblock.inode_size);
+        let made = if options.access == Access::Read { made.and_then(Store::for_reading) } else { made };
+        let store = made.map_err(|source| Error::Io {
+            what: format!("reserving {bytes} bytes of address space"),
+            source,
+        })?;
         if superblock.has_data_checksums() {
             store.use_data_checksums();
         }

@@ -28,6 +28,7 @@ impl Tx<'_> {
     pub fn write_new_data(&mut self, at: u64, data: &[u8], summed: bool) -> Result<(), Fault> {
         let (reader, log) = self.parts();
         let store = reader.store();
+        store.check_changeable()?;
         store.inside(at, data.len())?;
         store.hold_sums(at / BLOCK..(at + data.len() as u64).div_ceil(BLOCK), summed, log)?;
         for (number, piece) in (0..).zip(data.chunks(PIECE)) {

@@ -84,7 +84,7 @@ impl Reader<'_> {
 }
 
 impl Store {
-    fn no_data(&self, at: u64, state: u8, need: u32, extent: u32) -> Fault {
+    pub(crate) fn no_data(&self, at: u64, state: u8, need: u32, extent: u32) -> Fault {
         match state {
             ABSENT | FETCHING | state::EVICTING => Fault::Miss { at, want: Want::Data { need, extent } },
             _ => Fault::damaged(at, "file data where metadata is"),
@@ -94,7 +94,9 @@ impl Store {
     /// Drops file data that were freed, before their blocks may be allocated again. The caller has locked the
     /// structures that name them, and is in a slot.
     pub fn drop_data(&self, first: u64, count: u64) {
-        if self.inside(first.saturating_mul(BLOCK), (count * BLOCK) as usize).is_err() {
+        if self.inside(first.saturating_mul(BLOCK), (count * BLOCK) as usize).is_err()
+            || self.check_changeable().is_err()
+        {
             return;
         }
         if self.is_memory() {
@@ -184,6 +186,7 @@ impl Tx<'_> {
     pub fn write_data_parts(&mut self, all: &[DataWrite<'_>]) -> Result<(), Fault> {
         let (reader, log) = self.parts();
         let store = reader.store();
+        store.check_changeable()?;
         for part in all {
             store.inside(part.at, part.data.len())?;
             store.hold_sums(part.blocks(), part.summed, log)?;

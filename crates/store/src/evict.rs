@@ -85,7 +85,7 @@ impl Store {
             }
             return Verdict::Keep;
         }
-        if self.dirty(index).load(Ordering::SeqCst) != Dirty::CLEAN {
+        if self.must_stay(index) {
             return Verdict::Keep;
         }
         if self.claim(index, state, content) {
@@ -96,6 +96,12 @@ impl Store {
             return Verdict::Evict;
         }
         Verdict::Keep
+    }
+
+    /// True for a block that is dirty or pinned.
+    fn must_stay(&self, index: u64) -> bool {
+        self.dirty(index).load(Ordering::SeqCst) != Dirty::CLEAN
+            || self.pins.as_ref().is_some_and(|pins| pins.is_pinned(index))
     }
 
     /// Claims a clean block for eviction. It locks the block's records first, so that no writer is changing
@@ -116,8 +122,8 @@ impl Store {
         }
         let mut claimed = all_locked && self.change_state(index, state, EVICTING);
         let check_again = !planted::is(planted::Bug::NoSecondLook);
-        if claimed && check_again && self.dirty(index).load(Ordering::SeqCst) != Dirty::CLEAN {
-            // A writer marked the block before it saw the claim: the block stays.
+        if claimed && check_again && self.must_stay(index) {
+            // A thread marked or pinned the block before it saw the claim: the block stays.
             self.set_state(index, state);
             claimed = false;
         }

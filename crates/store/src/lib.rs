@@ -20,9 +20,10 @@
 //! | `commit`, `write_back`, `seal` | commits and checkpoints; file data that is written in place; checksums |
 //! | `behind`, `data` | large writes of new blocks, which bypass memory; file data |
 //! | `sum`, `fetch`, `window`, `evict` | checksums of file data; blocks become resident, alone or with neighbours, and absent |
+//! | `pins` | slices of file data in place |
 //! | `tx`, `reader`, `gate` | one transaction, one attempt, the slots of the writers |
 //! | `store` | the state: all that follows, in one structure |
-//! | `committed`, `write_queue`, `waiters`, `readahead`, `neighbours`, `cache`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, windows, eviction, a watch, checksums of data |
+//! | `committed`, `write_queue`, `waiters`, `readahead`, `neighbours`, `cache`, `pin_table`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, windows, eviction, pins, a watch, checksums of data |
 //! | `epoch`, `versions` | whether writers are active; ownership records |
 //! | `journal` | the log of commits on the device |
 //! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; memory by position; atomic copies; bytes of state |
@@ -49,6 +50,8 @@ mod gate;
 mod journal;
 mod marks;
 mod neighbours;
+mod pin_table;
+mod pins;
 mod planted;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod races;
@@ -85,6 +88,7 @@ pub use device::{
 pub use epoch::Epoch;
 pub use fault::{Fault, Want};
 pub use gate::{Closed, Entered, Gate, SLOTS};
+pub use pins::{Pinned, Pins};
 pub use range::BlockRange;
 pub use reader::{Reader, Version};
 pub use scrub::{IdleReads, ScrubbedData};

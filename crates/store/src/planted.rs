@@ -13,6 +13,8 @@ pub(crate) enum Bug {
     UnlockedInit,
     /// The cache does not check again that a block is clean after it has claimed it.
     NoSecondLook,
+    /// The cache does not look at pins.
+    ForgottenPins,
     /// A transaction takes a block out of use that is being evicted.
     RetireInTransit,
     /// Fetches do not find copies that are being written to the journal.

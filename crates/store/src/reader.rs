@@ -317,6 +317,10 @@ impl<'s> Reader<'s> {
         if self.abort_reason.get().is_some() {
             return false;
         }
+        if let Err(reason) = self.store.check_changeable() {
+            self.abort_reason.set(Some(reason));
+            return false;
+        }
         let owner = word.owner().unwrap_or(u8::MAX);
         // The structure has changed since it was read, so conclusions from the old bytes are wrong.
         let is_stale = self.mode == Mode::Tracked

@@ -1,5 +1,6 @@
 //! Statistics of a store.
 
+use crate::pin_table::PinTable;
 use crate::{Device, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,6 +17,8 @@ pub struct StoreStats {
     pub blocks_resident: u64,
     /// Blocks that may be resident.
     pub blocks_allowed: u64,
+    /// Blocks that are pinned for slices in place, or reserved for such pins. A block counts once for each.
+    pub blocks_pinned: u64,
     /// Blocks of file data that were compared with their checksums.
     pub data_verified: u64,
     /// Blocks of file data that do not match their checksums, where a thread needed them.
@@ -46,6 +49,7 @@ impl Store {
             neighbours_used: get(&self.neighbours.used),
             blocks_resident: self.cache.resident(),
             blocks_allowed: self.cache.budget(),
+            blocks_pinned: self.pins.as_ref().map_or(0, PinTable::reserved),
             data_verified: get(&self.data_sums.verified),
             data_wrong: self.data_sums.wrong(),
             commits: get(&counters.commits),

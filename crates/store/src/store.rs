@@ -12,6 +12,7 @@ use crate::epoch::{Epoch, Epochs};
 use crate::fault::expectation;
 use crate::marks::Marks;
 use crate::neighbours::Neighbours;
+use crate::pin_table::PinTable;
 use crate::readahead::ReadAhead;
 use crate::state::{self, ABSENT, FREE, FRESH, MARKER};
 use crate::versions::{Grain, Versions};
@@ -20,7 +21,7 @@ use crate::waiters::Waiters;
 use crate::write_queue::WriteQueue;
 use crate::{Device, Fault, Want, planted};
 use lanefs_format::{
-    BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, SUPERBLOCK_COPY, chunk_entry, chunk_header,
+    BLOCK, BlockKind, CHUNK, Checksummer, Code, InodeSize, SUPERBLOCK_COPY, chunk_entry, chunk_header,
 };
 use lanefs_sync::point;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -60,6 +61,8 @@ pub struct Store {
     pub(crate) write_queue: WriteQueue,
     pub(crate) marks: Marks,
     pub(crate) data_sums: DataSums,
+    /// The pins of a store for reading; `None` where blocks may be changed.
+    pub(crate) pins: Option<PinTable>,
 }
 
 /// Smallest volume in bytes that gets huge pages: they cost a smaller one more memory than its content.
@@ -113,11 +116,33 @@ impl Store {
             write_queue: WriteQueue::default(),
             marks: Marks::default(),
             data_sums: DataSums::new(ages),
+            pins: None,
         };
         for at in [0, SUPERBLOCK_COPY].into_iter().filter(|at| *at < bytes) {
             store.set_state(at / BLOCK, state::FIXED);
         }
         Ok(store)
+    }
+
+    /// Makes this a store for reading: every change of it fails from now on, so file data can be
+    /// [pinned](crate::Pins) and read in place. A store in memory stays as it is.
+    ///
+    /// # Errors
+    /// The host's error when it has no address space left.
+    pub fn for_reading(mut self) -> std::io::Result<Self> {
+        if !self.is_memory() {
+            self.pins = Some(PinTable::new(self.room() / BLOCK, self.cache.budget())?);
+        }
+        Ok(self)
+    }
+
+    /// Refuses a change of a store for reading.
+    ///
+    /// # Errors
+    /// [`Code::ReadOnly`].
+    #[inline(always)]
+    pub(crate) fn check_changeable(&self) -> Result<(), Fault> {
+        if self.pins.is_some() { Err(Fault::Code(Code::ReadOnly)) } else { Ok(()) }
     }
 
     /// Returns the size in bytes.
@@ -256,6 +281,13 @@ impl Store {
     pub(crate) fn state(&self, index: u64) -> u8 {
         point();
         self.byte(&self.states, index).load(Ordering::Acquire)
+    }
+
+    /// Loads the state in the one order of all sequentially consistent accesses.
+    #[inline(always)]
+    pub(crate) fn state_in_order(&self, index: u64) -> u8 {
+        point();
+        self.byte(&self.states, index).load(Ordering::SeqCst)
     }
 
     /// Compares the state without a preemption point: for assertions.

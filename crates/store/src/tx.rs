@@ -222,6 +222,9 @@ impl<'v> Tx<'v> {
 
     /// Makes a retired block free. Only right before the commit.
     pub fn vacate(&mut self, at: u64) {
+        if let Err(reason) = self.store().check_changeable() {
+            self.reader.abort_because(reason);
+        }
         if self.reader.may_continue() {
             self.set_kind(at, FREE);
         }

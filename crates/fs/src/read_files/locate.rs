@@ -18,15 +18,19 @@ pub(crate) struct Located {
     pub(crate) code: Code,
     pub(super) generation: u32,
     pub(super) ino: Ino,
+    /// Number of bytes to read.
     pub(crate) len: u64,
+    /// Nothing is left to copy.
+    pub(super) is_done: bool,
 }
 
 impl Located {
-    const NOT_YET: Located = Located { code: Code::NotResident, generation: 0, ino: Ino(0), len: 0 };
+    const NOT_YET: Located =
+        Located { code: Code::NotResident, generation: 0, ino: Ino(0), len: 0, is_done: false };
 
     fn new(ino: Ino, generation: u32, len: u64) -> Self {
         let code = if len > MAX_WHOLE { Code::FileTooLarge } else { Code::Success };
-        Located { code, generation, ino, len: if len > MAX_WHOLE { 0 } else { len } }
+        Located { code, generation, ino, len: if len > MAX_WHOLE { 0 } else { len }, is_done: false }
     }
 
     /// A file of this length, for tests of schedules.

@@ -14,6 +14,7 @@
 //! | `planned` | one file: its place in this memory, and how far it is |
 //! | `alone` | one file by itself |
 //! | `batch`, `locate`, `read` | one call: finding its files, and reading them |
+//! | `views` | slices of the volume's memory in place of copies |
 //!
 //! The bytes of a file and their number come from one valid attempt, so they belong to one state of the file.
 //! The memory is laid out before that, by the sizes that were found; a file whose size has changed since is
@@ -29,8 +30,11 @@ mod read;
 mod rounds;
 #[cfg(test)]
 mod tests;
+mod views;
+#[cfg(test)]
+mod views_tests;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::volume::Volume;
 pub(crate) use batch::FileBatch;
 pub use contents::FileContents;
@@ -39,6 +43,7 @@ use lanefs_format::Code;
 pub(crate) use locate::Located;
 pub use options::{ByteRange, FileList, ReadFiles};
 pub(crate) use planned::PlannedFile;
+pub use views::FileViews;
 
 impl Volume {
     /// Reads many files, or a part of each, into one piece of memory, in the order asked for. Each file has
@@ -78,10 +83,7 @@ impl Volume {
     ) -> Result<usize> {
         let files = files.into();
         contents.clear();
-        if let Some(ranges) = options.ranges.filter(|ranges| ranges.len() != files.len()) {
-            let what = format!("{} ranges for {} files", ranges.len(), files.len());
-            return Err(Error::At { code: Code::Invalid, what });
-        }
+        options.check_ranges(files)?;
         let batch = FileBatch { volume: self, options, stop: None };
         let located = batch.locate(files)?;
         let memory = contents.lay_out(located.iter().map(|file| (file.code, file.len)))?;

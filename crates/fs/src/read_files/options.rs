@@ -1,7 +1,9 @@
 //! Which files a batch reads, and which parts of them.
 
+use crate::error::{Error, Result};
 use crate::path_set::{PathSet, Paths};
 use crate::types::{Ino, ResolveOptions};
+use lanefs_format::Code;
 
 /// Options of [`Volume::read_files`](crate::Volume::read_files).
 #[derive(Clone, Debug, Default)]
@@ -20,6 +22,20 @@ pub struct ReadFiles<'r> {
 }
 
 impl ReadFiles<'_> {
+    /// Checks that there is one range for each file.
+    ///
+    /// # Errors
+    /// [`Code::Invalid`].
+    pub(super) fn check_ranges(&self, files: FileList<'_>) -> Result<()> {
+        match self.ranges {
+            Some(ranges) if ranges.len() != files.len() => {
+                let what = format!("{} ranges for {} files", ranges.len(), files.len());
+                Err(Error::At { code: Code::Invalid, what })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// True where attempts are validated: always, but in the test of the test.
     pub(super) fn validates(&self) -> bool {
         #[cfg(test)]

@@ -24,7 +24,8 @@ impl FileBatch<'_> {
         mut memory: &'m mut [u8],
     ) -> Vec<PlannedFile<'m>> {
         let mut planned = Vec::with_capacity(located.len());
-        for (row, file) in located.iter().enumerate().filter(|(_, file)| file.code == Code::Success) {
+        let is_left = |file: &Located| file.code == Code::Success && !file.is_done;
+        for (row, file) in located.iter().enumerate().filter(|(_, file)| is_left(file)) {
             let (out, rest) = memory.split_at_mut(file.len as usize);
             memory = rest;
             let path = match files {
@@ -79,11 +80,9 @@ impl FileBatch<'_> {
             return;
         }
         missing.sort_unstable_by_key(|file| file.missing()[0].first);
-        let threads = self.threads(missing.len(), TOGETHER / 4, true);
-        let allowed = self.volume.shared.state.store.stats().blocks_allowed;
-        let most = (allowed / 16 / threads as u64).clamp(16, WINDOW);
-        let files = missing.len().div_ceil(threads);
-        in_threads(threads, windows(&mut missing, most, files).into_iter(), |window| {
+        let (threads, most, files) = self.window(missing.len());
+        let blocks = |file: &&mut PlannedFile<'_>| file.missing_blocks();
+        in_threads(threads, windows(&mut missing, most, files, blocks).into_iter(), |window| {
             if self.is_stopped() {
                 return;
             }
@@ -101,6 +100,14 @@ impl FileBatch<'_> {
         });
     }
 
+    /// Threads that fetch so many files, and the most blocks and files of a window of each.
+    pub(super) fn window(&self, missing: usize) -> (usize, u64, usize) {
+        let threads = self.threads(missing, TOGETHER / 4, true);
+        let allowed = self.volume.shared.state.store.stats().blocks_allowed;
+        let most = (allowed / 16 / threads as u64).clamp(16, WINDOW);
+        (threads, most, missing.div_ceil(threads))
+    }
+
     /// Reads the files by themselves that are left.
     fn read_rest(&self, planned: &mut [PlannedFile<'_>]) {
         let left: Vec<_> =
@@ -113,18 +120,19 @@ impl FileBatch<'_> {
     }
 }
 
-/// Divides files into parts of `blocks` missing blocks and `files` files at most, or of one file.
-fn windows<'w, 's, 'b>(
-    mut files: &'w mut [&'s mut PlannedFile<'b>],
-    blocks: u64,
-    most: usize,
-) -> Vec<&'w mut [&'s mut PlannedFile<'b>]> {
+/// Divides files into parts of `most_blocks` missing blocks and `most_files` files at most, or of one file.
+pub(super) fn windows<F>(
+    mut files: &mut [F],
+    most_blocks: u64,
+    most_files: usize,
+    blocks: impl Fn(&F) -> u64,
+) -> Vec<&mut [F]> {
     let mut parts = Vec::new();
     while !files.is_empty() {
         let mut sum = 0;
-        let fits = files.iter().take(most).take_while(|file| {
-            sum += file.missing_blocks();
-            sum <= blocks
+        let fits = files.iter().take(most_files).take_while(|file| {
+            sum += blocks(file);
+            sum <= most_blocks
         });
         let count = fits.count().max(1);
         let (part, rest) = files.split_at_mut(count);

@@ -9,24 +9,24 @@ use crate::types::{Caller, Ino, RenameMode, ResolveOptions, SetAttr};
 use lanefs_format::{BLOCK, FileKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-const OWNER: Caller = Caller::OWNER;
-const CACHE: u64 = 1 << 20;
+pub(super) const OWNER: Caller = Caller::OWNER;
+pub(super) const CACHE: u64 = 1 << 20;
 
 /// A generator of random numbers (Knuth's constants for 64 bits).
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
+    pub(super) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end.max(1)
     }
 
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
+    pub(super) fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.below(256) as u8).collect()
     }
 }
 
-fn options() -> CreateOptions {
+pub(super) fn options() -> CreateOptions {
     CreateOptions { size: 96 << 20, ..CreateOptions::default() }
 }
 
@@ -44,7 +44,7 @@ fn make_cold(volume: &Volume) {
 }
 
 /// Makes files of every kind, and returns their paths and some that lead to no file.
-fn fill(volume: &Volume, random: &mut Random) -> Vec<String> {
+pub(super) fn fill(volume: &Volume, random: &mut Random) -> Vec<String> {
     let mut paths = Vec::new();
     for d in 0..4 {
         let dir = volume.mkdir_all(format!("/d{d}/e"), 0o755).expect("mkdir").ino;
@@ -130,7 +130,7 @@ fn one_by_one(
     answers.iter().enumerate().map(read).collect()
 }
 
-fn contents(files: &FileContents<'_>) -> Vec<std::result::Result<Vec<u8>, Code>> {
+pub(super) fn contents(files: &FileContents<'_>) -> Vec<std::result::Result<Vec<u8>, Code>> {
     files.iter().map(|file| file.map(<[u8]>::to_vec)).collect()
 }
 

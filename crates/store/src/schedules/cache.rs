@@ -3,10 +3,11 @@
 use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BLOCKS, BOTH, LEFT, RIGHT, World};
-use crate::planted::Bug::{NoSecondLook, NoVersionCheck, RetireInTransit};
-use crate::{BlockRange, DataWrite};
+use crate::planted::Bug::{ForgottenPins, NoSecondLook, NoVersionCheck, RetireInTransit};
+use crate::{BlockRange, DataWrite, Pinned, Pins, Want};
 use lanefs_format::{BLOCK, BlockKind, Code};
 use shuttle::thread;
+use std::sync::Arc;
 
 const KIND: BlockKind = BlockKind::Leaf;
 const A: u64 = 2 * BLOCK;
@@ -275,6 +276,58 @@ fn parts_of_two_blocks() {
         assert_eq!(written, Ok(()));
     });
     world.check_books();
+}
+
+/// Slices in place keep their bytes while the cache evicts blocks and others are fetched.
+fn pinned_blocks_under_the_cache() {
+    let world = Arc::new(World::for_reading(&medium(), ROOM));
+    let world = &world;
+    let threads = [DATA, DATA, DATA + BLOCK].map(|at| {
+        let world = Arc::clone(world);
+        thread::spawn(move || {
+            let mut pins = Pins::new(Arc::clone(&world), |world| &world.store).expect("for reading");
+            let number = loop {
+                match pins.pin(at + 8, BLOCK - 8).expect("inside") {
+                    Pinned::At(number) => break number,
+                    Pinned::Absent => {
+                        world
+                            .store
+                            .fetch(at, Want::Data { need: 1, extent: 1 })
+                            .expect("a device that works");
+                    }
+                    Pinned::Full => return,
+                }
+            };
+            for _ in 0..2 {
+                let bytes = pins.bytes(number).expect("pinned");
+                assert!(bytes.as_chunks::<8>().0.iter().all(|word| u64::from_le_bytes(*word) == 7));
+                thread::yield_now();
+            }
+        })
+    });
+    evict(world);
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+    assert_eq!(world.store.stats().blocks_pinned, 0);
+    evict(world);
+    assert_eq!(world.store.stats().blocks_resident, 0, "a block can never leave");
+    world.check_books();
+}
+
+#[test]
+fn pinned_blocks_do_not_leave() {
+    explore(1500, pinned_blocks_under_the_cache);
+}
+
+#[test]
+fn canary_pins_that_the_cache_forgets_are_noticed() {
+    finds(ForgottenPins, 1500, pinned_blocks_under_the_cache);
+}
+
+#[test]
+fn canary_pins_without_a_second_look_are_noticed() {
+    finds(NoSecondLook, 1500, pinned_blocks_under_the_cache);
 }
 
 #[test]

@@ -64,6 +64,12 @@ impl World {
         world
     }
 
+    /// Returns a store on a device, for reading.
+    pub(super) fn for_reading(medium: &Medium, budget_blocks: u64) -> Self {
+        let World { store, gate, committing } = Self::on(medium, budget_blocks);
+        World { store: store.for_reading().expect("address space"), gate, committing }
+    }
+
     /// Does a read-only operation as a volume does: attempts until one is accepted, the last with the gate
     /// closed.
     pub(super) fn read<T>(
