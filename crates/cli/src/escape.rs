@@ -1,10 +1,18 @@
 //! Names as text that keeps every byte and never moves a terminal's cursor.
 
+/// True for text that [`escape_into`] leaves as it is, wherever it is cut at `delimiter`, which may be any
+/// byte.
+pub fn is_plain_but(text: &[u8], delimiter: u8) -> bool {
+    let is_plain = |b: &u8| (0x20..0x7f).contains(b) & (*b != b'\\') | (*b == delimiter);
+    // Without a branch for each byte the processor compares many at a time.
+    text.chunks(256).all(|chunk| chunk.iter().fold(true, |all, b| all & is_plain(b)))
+}
+
 /// Appends `bytes` to `out` with control characters and invalid UTF-8 as `\xNN` (lower case) and a backslash
 /// as `\\`. [`unescape`] returns the same bytes.
 pub fn escape_into(out: &mut Vec<u8>, bytes: &[u8]) {
-    // Nearly all names are plain ASCII, and a batch has millions of them.
-    if bytes.iter().all(|b| (0x20..0x7f).contains(b) && *b != b'\\') {
+    // Nearly all names are plain ASCII, and a batch has millions of them. A space is plain anyway.
+    if is_plain_but(bytes, b' ') {
         out.extend_from_slice(bytes);
         return;
     }
@@ -89,6 +97,9 @@ mod tests {
                 let text = escape(&bytes);
                 assert!(!text.chars().any(char::is_control), "{text:?}");
                 assert_eq!(unescape(text.as_bytes()), bytes, "{text}");
+                let is_plain = bytes.is_ascii() && text.as_bytes() == bytes;
+                assert_eq!(is_plain_but(&bytes, b'x'), is_plain, "{text}");
+                assert!(a != b || is_plain_but(&bytes[1..3], a), "{text}");
             }
         }
     }

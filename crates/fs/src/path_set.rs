@@ -49,13 +49,22 @@ impl PathSet {
 
     /// Splits text into the paths that `delimiter` (a newline or a NUL) ends or separates. The text is not
     /// copied. An empty line is an empty path, which no volume has.
-    pub fn split(mut text: Vec<u8>, delimiter: u8) -> Self {
+    pub fn split(text: Vec<u8>, delimiter: u8) -> Self {
+        let mut set = PathSet::new();
+        set.replace(text, delimiter);
+        set
+    }
+
+    /// Replaces all paths by those of a text, as [`split`](Self::split) has them. Returns the old text, whose
+    /// memory can be used again.
+    pub fn replace(&mut self, mut text: Vec<u8>, delimiter: u8) -> Vec<u8> {
         if text.last().is_some_and(|last| *last != delimiter) {
             text.push(delimiter);
         }
-        let mut offsets = vec![0];
-        offsets.extend(memchr::memchr_iter(delimiter, &text).map(|at| at as u64 + 1));
-        PathSet { text, offsets, gap: 1 }
+        self.offsets.truncate(1);
+        self.offsets.extend(memchr::memchr_iter(delimiter, &text).map(|at| at as u64 + 1));
+        self.gap = 1;
+        std::mem::replace(&mut self.text, text)
     }
 
     /// Reads all of a source, and [splits](Self::split) it.
@@ -357,6 +366,11 @@ mod tests {
         }
         assert!(PathSet::split(Vec::new(), b'\n').is_empty());
         assert_eq!(list(&PathSet::split(b"a\nb\0c".to_vec(), 0)), [&b"a\nb"[..], b"c"]);
+        let mut set: PathSet = ["/x", "/y"].into_iter().collect();
+        assert_eq!(set.replace(b"a\0b".to_vec(), 0), b"/x/y");
+        assert_eq!(list(&set), [b"a", b"b"]);
+        assert_eq!(set.replace(Vec::new(), b'\n'), b"a\0b\0");
+        assert!(set.is_empty());
     }
 
     #[test]

@@ -31,6 +31,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint64_t fills;
     // Address of the learn requests.
     uint64_t learns;
+    // Address of `PackedHeader` and the bits behind it, for `pack`.
+    uint64_t packed;
     // Address of the directory-path table: its buckets.
     uint64_t dir_table;
     // Address of the table's records.
@@ -92,6 +94,22 @@ struct AnswersHeader {
     uint unfinished;
     // Unused.
     uint spare[3];
+};
+
+// Header of the answers as bits.
+struct PackedHeader {
+    // Lookups that another dispatch must resume.
+    uint unfinished;
+    // Unused.
+    uint spare[3];
+};
+
+// Answers to 32 paths, a bit for each.
+struct PackedAnswers {
+    // The path names an inode.
+    uint found;
+    // The host must decide, or the lookup is not finished.
+    uint open;
 };
 
 // Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and

@@ -1,6 +1,6 @@
 //! Manifests: paths that stay in device memory, to be asked again and again without an upload.
 
-use crate::batch::{BatchShape, PathBatch};
+use crate::batch::{BatchShape, PathBatch, Wanted};
 use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
 use crate::mirrored::{Mirrored, Report, refresh};
@@ -52,7 +52,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         while first < paths.len() {
             let count = next_batch(paths.slice(first..paths.len()));
             let now = paths.slice(first..first + count);
-            let shape = BatchShape::of(now, options.attributes);
+            let shape = BatchShape::of(now, Wanted::entries(options.attributes));
             let mut batch = PathBatch::new(self.device(), self.kernels(), shape, true)?;
             batch.set_paths(now);
             batch.transfer(self.device(), Direction::ToDevice)?;

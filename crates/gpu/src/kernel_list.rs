@@ -17,6 +17,8 @@ macro_rules! with_kernels {
             fill FILL { each: "invocation: a fill request", twin: fill::fill, probe: paths::fill }
             /// Puts the paths of directories that were walked into the directory-path table.
             learn LEARN { each: "invocation: a learn request", twin: learn::learn, probe: paths::learn }
+            /// Packs answers for a host that asks only whether paths exist.
+            pack PACK { each: "invocation: 32 paths", twin: pack::pack, probe: paths::pack }
             /// Fills the directory cache with all entries.
             warm WARM { each: "invocation: a block of the volume", twin: warm::warm, probe: paths::warm }
             /// Finds entries by name, type, size and time.

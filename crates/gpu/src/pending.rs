@@ -1,6 +1,6 @@
 //! Batches of paths: submitting them to the device, and their answers.
 
-use crate::batch::{BatchShape, PathBatch};
+use crate::batch::{BatchShape, PathBatch, Wanted};
 use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
 use crate::mirrored::{Mirrored, Report, refresh};
@@ -60,6 +60,10 @@ impl<R: Rows> Rows for Selected<'_, R> {
         self.rows.wants_attributes()
     }
 
+    fn wants_entries(&self) -> bool {
+        self.rows.wants_entries()
+    }
+
     fn found(&mut self, row: usize, ino: Ino, kind: FileKind, attr: Option<&Attr>) {
         self.rows.found(self.row_of[row], ino, kind, attr);
     }
@@ -116,12 +120,14 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         rows: &mut impl Rows,
     ) -> lanefs::Result<Report> {
         let options = ResolveOptions { attributes: rows.wants_attributes(), ..options.clone() };
+        let wanted = Wanted::by(rows);
         let (mut pending, mut sum) = (VecDeque::new(), Report::default());
         let (mut submitted, mut answered) = (0, 0);
         loop {
             while submitted < paths.len() && pending.len() < IN_FLIGHT {
                 let next = next_batch(paths.slice(submitted..paths.len()));
-                pending.push_back(self.submit(&options, paths.slice(submitted..submitted + next)));
+                let now = paths.slice(submitted..submitted + next);
+                pending.push_back(self.submit_for(&options, wanted, now));
                 submitted += next;
             }
             let numbers = pending.iter().filter_map(Pending::number);
@@ -176,25 +182,27 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         options: &ResolveOptions,
         paths: impl Into<Paths<'p>>,
     ) -> Pending<'m, 'g, 'v, 'p> {
-        let paths = paths.into();
+        self.submit_for(options, Wanted::entries(options.attributes), paths.into())
+    }
+
+    fn submit_for<'m, 'p>(
+        &'m self,
+        options: &ResolveOptions,
+        wanted: Wanted,
+        paths: Paths<'p>,
+    ) -> Pending<'m, 'g, 'v, 'p> {
         let query = self.query(options);
         let fits = paths.len() <= MAX_PATHS && paths.text().len() <= MAX_TEXT;
         let is_for_device = fits && self.can_answer(options);
-        let submission =
-            if is_for_device { self.submit_to_device(&query, options.attributes, paths) } else { None };
+        let submission = if is_for_device { self.submit_to_device(&query, wanted, paths) } else { None };
         let submission = submission.unwrap_or_default();
         Pending { mirrored: self, options: options.clone(), paths, query, submission }
     }
 
     /// Packs a batch, refreshes the mirror and submits it. Threads pack at the same time; the state is locked
     /// for the rest only.
-    fn submit_to_device(
-        &self,
-        query: &LookupQuery,
-        attributes: bool,
-        paths: Paths<'_>,
-    ) -> Option<Submission> {
-        let shape = BatchShape::of(paths, attributes);
+    fn submit_to_device(&self, query: &LookupQuery, wanted: Wanted, paths: Paths<'_>) -> Option<Submission> {
+        let shape = BatchShape::of(paths, wanted);
         let mut batch = self.state().attempt_with_kept(|_, _, kept| {
             match kept.iter().position(|batch| batch.shape() == shape) {
                 Some(i) => Ok(kept.swap_remove(i)),

@@ -43,6 +43,8 @@ structures! {
         fills: u64,
         /// Address of the learn requests.
         learns: u64,
+        /// Address of `PackedHeader` and the bits behind it, for `pack`.
+        packed: u64,
         /// Address of the directory-path table: its buckets.
         dir_table: u64,
         /// Address of the table's records.
@@ -104,6 +106,22 @@ structures! {
         unfinished: u32,
         /// Unused.
         spare: [u32; 3],
+    }
+
+    /// Header of the answers as bits.
+    record PackedHeader {
+        /// Lookups that another dispatch must resume.
+        unfinished: u32,
+        /// Unused.
+        spare: [u32; 3],
+    }
+
+    /// Answers to 32 paths, a bit for each.
+    record PackedAnswers {
+        /// The path names an inode.
+        found: u32,
+        /// The host must decide, or the lookup is not finished.
+        open: u32,
     }
 
     /// Result of a lookup. An unfinished one has CODE_UNFINISHED, above it the links followed (8 bits) and

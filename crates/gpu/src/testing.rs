@@ -12,7 +12,7 @@ use lanefs::ResolveOptions;
 use lanefs::format::INODE_CORE;
 
 pub use crate::random_batches::{ExistingRegion, Maker, regions};
-pub use crate::structures::{FillRequest, LearnRequest};
+pub use crate::structures::{FillRequest, LearnRequest, PackedAnswers};
 pub use crate::twin::walk::Requests;
 
 /// Returns the GLSL files that are generated, by name.
@@ -32,6 +32,19 @@ impl Mirrored<'_, '_> {
         paths: &[P],
     ) -> Result<(Vec<PathResult>, Requests)> {
         self.lookup_directly(query, paths)
+    }
+
+    /// Resolves paths by the kernels alone, for a host that asks only whether they exist. Returns the
+    /// results on the device, and the bits that come to the host.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub fn kernel_pack<P: AsRef<[u8]>>(
+        &self,
+        query: &LookupQuery,
+        paths: &[P],
+    ) -> Result<(Vec<PathResult>, Vec<PackedAnswers>)> {
+        self.pack_directly(query, paths)
     }
 
     /// Returns the settings of the kernels for these options.

@@ -147,6 +147,11 @@ fn a_path_of_thousands_of_components_is_answered_by_the_device() {
                 let (found, report) = mirrored.resolve_batch(&options, &asked).expect("answers");
                 assert_eq!(found, expected(&volume, &options, &asked));
                 assert_eq!(report.by_host, 0, "{report:?}");
+                // The bits say which lookups are not finished, too.
+                let mut exists = Columns::of(&[Column::Exists]);
+                let set: PathSet = asked.iter().collect();
+                let report = mirrored.resolve_into(&options, &set, &mut exists.rows(4)).expect("answers");
+                assert_eq!((exists.exists(), report.found, report.by_host), (&[0b1011][..], 3, 0));
             }
         }
     }

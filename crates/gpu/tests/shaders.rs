@@ -34,7 +34,7 @@ fn compiled_shaders_are_what_the_sources_give() {
     for kernel in KERNELS.iter().map(|kernel| kernel.name) {
         let spirv = out.path().join(kernel);
         let done = Command::new("glslc")
-            .args(["--target-env=vulkan1.2", "-O", "-o"])
+            .args(["--target-env=vulkan1.2", "-O0", "-o"])
             .arg(&spirv)
             .arg(folder().join(kernel).with_extension("comp"))
             .output()

@@ -12,6 +12,7 @@ use lanefs_gpu::twin::fill::fill;
 use lanefs_gpu::twin::host::{Counting, HostCopy, Snapshot, WithCache};
 use lanefs_gpu::twin::learn::{directory_of, learn};
 use lanefs_gpu::twin::lookup::{LookupQuery, lookup};
+use lanefs_gpu::twin::pack::pack;
 use lanefs_gpu::twin::warm::warm;
 use lanefs_gpu::{Error, Gpu, GpuOptions, MirrorOptions};
 use lanefs_testkit::mutate::{bases, hostile};
@@ -49,6 +50,8 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
             let after = mirrored.snapshot().expect("snapshot");
             check_filled(&cached, &query, &after, &noted_fills, &fills, what);
             check_learned(&before, &query, &after, asked, &noted_learns, &learns, what);
+            let (found, packed) = mirrored.kernel_pack(&query, asked).expect("the device");
+            assert_eq!(packed, pack(&found), "{what}, {round}: packed");
         }
     }
 }
@@ -264,6 +267,10 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("learn", "learn.comp", "unit << DIR_LENGTH_BITS", "unit << DIR_LENGTH_BITS + 1u"),
         ("learn", "learn.comp", "!= p.epoch) {", "== p.epoch) {"),
         ("fill", "cache.glsl", "<< CACHE_LENGTH_SHIFT;", "<< CACHE_LENGTH_SHIFT - 1u;"),
+        ("pack", "pack.comp", "code == CODE_SUCCESS ?", "code != CODE_SUCCESS ?"),
+        ("pack", "pack.comp", "|| code == CODE_NOT_RESIDENT", ""),
+        ("pack", "pack.comp", "? 1u << k : 0u;\n        bits.open", "? 2u << k : 0u;\n        bits.open"),
+        ("pack", "pack.comp", "min(p.count - first, 32u)", "min(p.count - first, 31u)"),
         ("warm", "warm.comp", "entry.at == at", "entry.at != at"),
         ("find", "find.comp", "size <= f.size_max", "size < f.size_max"),
         ("find", "find.comp", "time >= f.time_min", "time > f.time_min"),

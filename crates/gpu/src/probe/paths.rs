@@ -3,9 +3,10 @@
 use super::known::{KnownPaths, wrong};
 use crate::context::DeviceContext;
 use crate::error::Result;
-use crate::kernels::{FILL, LEARN, LOOKUP, WALK, WARM};
+use crate::kernels::{FILL, LEARN, LOOKUP, PACK, WALK, WARM};
 use crate::layout::CACHED_NAME;
 use crate::mirrored::{MirrorOptions, Mirrored};
+use crate::twin;
 use lanefs::format::Code;
 use lanefs::{Caller, RenameMode, ResolveOptions, SetAttr, Volume, XattrMode};
 
@@ -125,6 +126,22 @@ pub(crate) fn learn(context: &DeviceContext, volume: &Volume, known: &KnownPaths
     let again = known.ask(&mirrored, LEARN)?.learns.len();
     if again * 1000 > walked * MISSING {
         return wrong(LEARN, format!("of {walked} paths of directories {again} were not learned"));
+    }
+    Ok(())
+}
+
+pub(crate) fn pack(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions::default())?;
+    let query = mirrored.query(&ResolveOptions { follow: false, ..ResolveOptions::default() });
+    // The last element is not full, and fewer paths than one has.
+    for count in [known.paths.len() / 32 * 32 - 5, 1] {
+        let from = known.paths.len() - count;
+        let found = mirrored.pack_directly(&query, &known.paths[from..])?.1;
+        let expected = twin::pack::pack(&known.answers[from..]);
+        if let Some(i) = (0..expected.len()).find(|i| found.get(*i) != Some(&expected[*i])) {
+            let (found, expected) = (found.get(i), &expected[i]);
+            return wrong(PACK, format!("bits {i} of {count} paths: {found:?}, not {expected:?}"));
+        }
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ pub mod lookup;
 mod memory;
 pub(crate) mod merge;
 pub(crate) mod name;
+pub mod pack;
 pub(crate) mod seek;
 mod settings;
 pub mod stat;

@@ -14,7 +14,7 @@ mod staged;
 
 pub(crate) use buffer::{Buffer, MemoryLocation};
 pub use choice::Choice;
-pub(crate) use commands::Commands;
+pub(crate) use commands::{Commands, Recording};
 pub(crate) use device::Device;
 pub use info::{DeviceInfo, DeviceKind, PciAddress};
 pub use instance::devices;

@@ -70,7 +70,7 @@ pub fn faulty(kernel: &str, file: &str, right: &str, wrong: &str) -> Vec<u8> {
     let out = dir.path().join("faulty.spv");
     let mut glslc = Command::new("glslc");
     glslc
-        .args(["--target-env=vulkan1.2", "-O", "-o"])
+        .args(["--target-env=vulkan1.2", "-O0", "-o"])
         .arg(&out)
         .arg(dir.path().join(kernel).with_extension("comp"));
     assert!(glslc.status().expect("glslc").success());

@@ -1,8 +1,8 @@
 //! Lines of the output. Formatted by hand for speed: a batch has millions of them.
 
-use crate::escape::escape_into;
+use crate::escape::{self, escape_into};
 use crate::time;
-use lanefs::{Code, Column, Columns, FileKind, Time};
+use lanefs::{Code, Column, Columns, FileKind, Paths, Time};
 use std::io::Write;
 
 /// Form of the lines.
@@ -37,50 +37,56 @@ impl LineFormat {
         if self.stat { STAT } else { PLAIN }
     }
 
-    /// Appends the line for one path, whose answer is in this row of the columns.
-    pub(super) fn push(self, out: &mut Vec<u8>, path: &[u8], answers: &Columns, row: usize) {
-        let code = answers.code()[row];
-        let kind = FileKind::from_number(answers.kind()[row]).filter(|_| code == Code::Success.number());
-        if self.json {
-            self.push_json(out, path, answers, row, kind);
-        } else {
-            self.push_columns(out, path, answers, row, kind);
+    /// Appends the lines for paths, whose answers are in the rows of the columns. `delimiter` is the byte
+    /// between the paths in their text.
+    pub(super) fn push_all(self, out: &mut Vec<u8>, paths: Paths<'_>, delimiter: u8, answers: &Columns) {
+        // One look at all of the text, in place of one at each path.
+        let is_plain = escape::is_plain_but(paths.text(), delimiter);
+        for (row, path) in paths.iter().enumerate() {
+            let code = answers.code()[row];
+            let kind = FileKind::from_number(answers.kind()[row]).filter(|_| code == Code::Success.number());
+            if self.json {
+                self.push_json(out, path, answers, row, kind);
+                continue;
+            }
+            out.extend_from_slice(self.columns_of(answers, row, kind).text());
+            if is_plain {
+                out.extend_from_slice(path);
+            } else {
+                escape_into(out, path);
+            }
+            out.push(b'\n');
         }
     }
 
-    fn push_columns(
-        self,
-        out: &mut Vec<u8>,
-        path: &[u8],
-        answers: &Columns,
-        row: usize,
-        kind: Option<FileKind>,
-    ) {
-        push_number(out, u64::from(answers.code()[row]));
-        out.push(b'\t');
+    /// Returns the columns of a line before the path.
+    #[inline]
+    fn columns_of(self, answers: &Columns, row: usize, kind: Option<FileKind>) -> Head {
+        let mut head = Head::new();
+        head.number(u64::from(answers.code()[row]));
+        head.tab();
         match kind {
             Some(kind) => {
-                push_number(out, answers.ino()[row]);
-                out.push(b'\t');
-                out.extend_from_slice(kind.word().as_bytes());
-                out.push(b'\t');
-                push_number(out, answers.size()[row]);
+                head.number(answers.ino()[row]);
+                head.tab();
+                head.put(kind.word().as_bytes());
+                head.tab();
+                head.number(answers.size()[row]);
                 if self.stat {
-                    out.push(b'\t');
-                    push_perm(out, answers.mode()[row]);
+                    head.tab();
+                    head.perm(answers.mode()[row]);
                     for column in [answers.links(), answers.uid(), answers.gid()] {
-                        out.push(b'\t');
-                        push_number(out, u64::from(column[row]));
+                        head.tab();
+                        head.number(u64::from(column[row]));
                     }
-                    out.push(b'\t');
-                    push_time(out, Time(answers.mtime()[row]));
+                    head.tab();
+                    head.time(Time(answers.mtime()[row]));
                 }
             }
-            None => out.extend_from_slice(if self.stat { b"-\t-\t-\t-\t-\t-\t-\t-" } else { b"-\t-\t-" }),
+            None => head.put(if self.stat { b"-\t-\t-\t-\t-\t-\t-\t-" } else { b"-\t-\t-" }),
         }
-        out.push(b'\t');
-        escape_into(out, path);
-        out.push(b'\n');
+        head.tab();
+        head
     }
 
     fn push_json(
@@ -138,43 +144,90 @@ fn push_json_text(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(out, text);
 }
 
-/// Permissions as four octal digits.
-fn push_perm(out: &mut Vec<u8>, perm: u16) {
-    out.extend([9, 6, 3, 0].map(|shift| b'0' + (perm >> shift & 7) as u8));
+/// The columns before the path of a line: no vector that must have room is in the way of each.
+struct Head {
+    text: [u8; Head::MOST],
+    len: usize,
 }
 
-/// A time as [`time::decimal`] writes it.
-fn push_time(out: &mut Vec<u8>, time: Time) {
-    const SECOND: u64 = 1_000_000_000;
-    if time.0 < 0 {
-        out.push(b'-');
+impl Head {
+    /// Bytes of the longest columns: with their tabs a code (4), an inode number (21), a type (8), a size
+    /// (21), a mode (5), links, uid and gid (11 each), and a time (22).
+    const MOST: usize = 128;
+
+    #[inline]
+    fn new() -> Head {
+        Head { text: [0; Head::MOST], len: 0 }
     }
-    push_number(out, time.0.unsigned_abs() / SECOND);
-    let point = out.len();
-    // A one before the nine digits keeps their zeros; the point then overwrites it.
-    push_number(out, SECOND + time.0.unsigned_abs() % SECOND);
-    out[point] = b'.';
-}
 
-/// A decimal number, without the machinery of `write!`.
-fn push_number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
+    #[inline]
+    fn text(&self) -> &[u8] {
+        &self.text[..self.len]
+    }
+
+    #[inline]
+    fn put(&mut self, text: &[u8]) {
+        self.text[self.len..self.len + text.len()].copy_from_slice(text);
+        self.len += text.len();
+    }
+
+    #[inline]
+    fn tab(&mut self) {
+        self.text[self.len] = b'\t';
+        self.len += 1;
+    }
+
+    /// A decimal number, without the machinery of `write!`.
+    #[inline]
+    fn number(&mut self, mut number: u64) {
+        let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+        let place = &mut self.text[self.len..self.len + digits];
+        self.len += digits;
+        let mut end = digits;
+        while end >= 2 {
+            let pair = (number % 100) as usize;
+            place[end - 2..end].copy_from_slice(&PAIRS[pair]);
+            number /= 100;
+            end -= 2;
+        }
+        if end == 1 {
+            place[0] = b'0' + (number % 10) as u8;
         }
     }
-    out.extend_from_slice(&digits[at..]);
+
+    /// Permissions as four octal digits.
+    fn perm(&mut self, perm: u16) {
+        self.put(&[9, 6, 3, 0].map(|shift| b'0' + (perm >> shift & 7) as u8));
+    }
+
+    /// A time as [`time::decimal`] writes it.
+    fn time(&mut self, time: Time) {
+        const SECOND: u64 = 1_000_000_000;
+        if time.0 < 0 {
+            self.put(b"-");
+        }
+        self.number(time.0.unsigned_abs() / SECOND);
+        let point = self.len;
+        // A one before the nine digits keeps their zeros; the point then overwrites it.
+        self.number(SECOND + time.0.unsigned_abs() % SECOND);
+        self.text[point] = b'.';
+    }
 }
+
+/// The decimal digits of the numbers below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let (mut pairs, mut number) = ([[b'0'; 2]; 100], 0);
+    while number < 100 {
+        pairs[number] = [b'0' + number as u8 / 10, b'0' + number as u8 % 10];
+        number += 1;
+    }
+    pairs
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lanefs::{Attr, Ino, Rows};
+    use lanefs::{Attr, Ino, PathSet, Rows};
 
     fn line(format: LineFormat, path: &[u8], answer: Option<Attr>) -> String {
         let mut answers = Columns::of(format.columns());
@@ -184,7 +237,8 @@ mod tests {
             None => rows.failed(0, Code::NotFound),
         }
         let mut out = Vec::new();
-        format.push(&mut out, path, &answers, 0);
+        let paths = [path].into_iter().collect::<PathSet>();
+        format.push_all(&mut out, paths.view(), b'\n', &answers);
         String::from_utf8(out).unwrap()
     }
 
@@ -222,6 +276,49 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_columns_have_room() {
+        let longest = Attr {
+            ino: Ino(u64::MAX),
+            kind: FileKind::Symlink,
+            perm: 0o7777,
+            links: u32::MAX,
+            uid: u32::MAX,
+            gid: u32::MAX,
+            size: u64::MAX,
+            mtime: Time(i64::MIN),
+            ..found().unwrap()
+        };
+        let stat = LineFormat { stat: true, json: false };
+        let expected = format!(
+            "0\t{0}\tsymlink\t{0}\t7777\t{1}\t{1}\t{1}\t-9223372036.854775808\tx\n",
+            u64::MAX,
+            u32::MAX
+        );
+        assert_eq!(line(stat, b"x", Some(longest)), expected);
+    }
+
+    #[test]
+    fn one_odd_path_does_not_change_its_neighbours() {
+        let plain = LineFormat { stat: false, json: false };
+        for (delimiter, between) in [(b'\n', "\n"), (0, "\0")] {
+            let paths = ["/a/b", "/c\\", "/d\te", "/f"];
+            for some in [&paths[..], &paths[..1], &paths[3..]] {
+                let set = PathSet::split(some.join(between).into(), delimiter);
+                let mut answers = Columns::of(plain.columns());
+                let mut rows = answers.rows(set.len());
+                (0..set.len()).for_each(|row| rows.failed(row, Code::NotFound));
+                let mut out = Vec::new();
+                plain.push_all(&mut out, set.view(), delimiter, &answers);
+                let expected: String = some
+                    .iter()
+                    .map(|path| format!("4\t-\t-\t-\t{}\n", escape::escape(path.as_bytes())))
+                    .collect();
+                assert_eq!(String::from_utf8(out).unwrap(), expected);
+            }
+        }
+    }
+
+    #[test]
     fn json_lines_parse() {
         let stat = LineFormat { stat: true, json: true };
         let object: serde_json::Value = serde_json::from_str(&line(stat, b"a\"\n", found())).unwrap();
@@ -237,18 +334,19 @@ mod tests {
     #[test]
     fn times_are_decimal() {
         for n in [0, 1, -1, 999_999_999, -1_000_000_000, 1_777_627_800_000_000_500, i64::MAX, i64::MIN] {
-            let mut out = Vec::new();
-            push_time(&mut out, Time(n));
-            assert_eq!(out, time::decimal(Time(n)).as_bytes());
+            let mut head = Head::new();
+            head.time(Time(n));
+            assert_eq!(head.text(), time::decimal(Time(n)).as_bytes());
         }
     }
 
     #[test]
     fn numbers_are_decimal() {
-        for n in [0, 9, 10, 12345, u64::MAX] {
-            let mut out = Vec::new();
-            push_number(&mut out, n);
-            assert_eq!(out, n.to_string().as_bytes());
+        let powers = (0..20).map(|exponent| 10_u64.pow(exponent));
+        for n in powers.flat_map(|n| [n - 1, n, n + 1, n / 7 * 9]).chain([12345, u64::MAX]) {
+            let mut head = Head::new();
+            head.number(n);
+            assert_eq!(head.text(), n.to_string().as_bytes());
         }
     }
 }

@@ -7,7 +7,7 @@ use super::totals::LookupTotals;
 use crate::engine::BatchResolver;
 use crate::failure::{Failure, Outcome, check_interrupt, host_text};
 use crate::{console, exit, interrupt};
-use lanefs::{Columns, PathSet, ResolveOptions};
+use lanefs::{Columns, PathSet, Paths, ResolveOptions};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,13 +47,21 @@ pub(super) struct PathInput {
 /// A piece of the input: whole paths, each ended by the delimiter except perhaps the last path of the input.
 struct InputPiece {
     number: u64,
-    text: Vec<u8>,
+    memory: PieceMemory,
 }
 
-/// The lines of a piece.
+/// Memory of a piece: the text of its paths, and their lines. Fresh memory costs a page fault for each 4 KiB,
+/// so each piece has that of one that has been printed.
+#[derive(Default)]
+struct PieceMemory {
+    text: Vec<u8>,
+    lines: Vec<u8>,
+}
+
+/// A piece whose lines are in its memory.
 struct ResolvedPiece {
     number: u64,
-    lines: Result<(Vec<u8>, LookupTotals), Failure>,
+    lines: Result<(PieceMemory, LookupTotals), Failure>,
 }
 
 impl Pipeline<'_, '_, '_> {
@@ -63,74 +71,76 @@ impl Pipeline<'_, '_, '_> {
     /// Input, output or volume fail, or the user stops it. Lines of earlier pieces are printed.
     pub(super) fn run(&self, input: PathInput, out: &mut impl Write, totals: &mut LookupTotals) -> Outcome {
         let PathInput { reader, stop, delimiter, name } = input;
-        // The channel takes as many pieces as there are permits, so that sending a piece never waits.
+        // A piece in flight has one of these memories. The channel takes as many pieces, so that sending one
+        // never waits.
         let (pieces_in, pieces) = sync_channel(self.threads * PIECES_PER_THREAD);
         let (resolved_in, resolved) = channel();
-        let (permits_in, permits) = channel();
+        let (free_in, free) = channel();
         for _ in 0..self.threads * PIECES_PER_THREAD {
-            let _ = permits_in.send(());
+            let _ = free_in.send(PieceMemory::default());
         }
         let pieces = Mutex::new(pieces);
         std::thread::scope(|scope| {
             let failures = resolved_in.clone();
             let cutter = Cutter { reader, delimiter, piece: self.resolver.batch() * PATH_BYTES };
-            scope.spawn(console::carried(move || cutter.cut(&name, &permits, &pieces_in, &failures)));
+            scope.spawn(console::carried(move || cutter.cut(&name, &free, &pieces_in, &failures)));
             let pieces = &pieces;
             for _ in 0..self.threads {
                 let resolved_in = resolved_in.clone();
                 scope.spawn(console::carried(move || self.work(delimiter, pieces, &resolved_in)));
             }
             drop(resolved_in);
-            let outcome = print(&resolved, &permits_in, out, totals, self.threads);
-            // The other threads now end by themselves: sending and waiting for permits both fail.
+            let outcome = print(&resolved, &free_in, out, totals, self.threads);
+            // The other threads now end by themselves: sending and waiting for memory both fail.
             stop.store(true, Ordering::Relaxed);
-            drop((resolved, permits_in));
+            drop((resolved, free_in));
             outcome
         })
     }
 
     /// Resolves pieces until there are no more, or one fails.
     fn work(&self, delimiter: u8, pieces: &Mutex<Receiver<InputPiece>>, resolved: &Sender<ResolvedPiece>) {
-        let mut answers = Columns::of(self.format.columns());
+        let (mut paths, mut answers) = (PathSet::new(), Columns::of(self.format.columns()));
         loop {
             // Waiting under the lock is harmless: the other threads would wait for the same piece.
             let next = match pieces.lock() {
                 Ok(pieces) => pieces.recv(),
                 Err(_) => return,
             };
-            let Ok(piece) = next else { return };
-            let lines = self.resolve(delimiter, piece.text, &mut answers);
-            let failed = lines.is_err();
-            if resolved.send(ResolvedPiece { number: piece.number, lines }).is_err() || failed {
+            let Ok(InputPiece { number, mut memory }) = next else { return };
+            let unused = paths.replace(memory.text, delimiter);
+            let totals = self.resolve(delimiter, paths.view(), &mut answers, &mut memory.lines);
+            memory.text = unused;
+            let failed = totals.is_err();
+            let lines = totals.map(|totals| (memory, totals));
+            if resolved.send(ResolvedPiece { number, lines }).is_err() || failed {
                 return;
             }
         }
     }
 
-    /// Resolves the paths of a piece and returns their lines.
+    /// Resolves the paths of a piece and writes their lines.
     fn resolve(
         &self,
         delimiter: u8,
-        text: Vec<u8>,
+        paths: Paths<'_>,
         answers: &mut Columns,
-    ) -> Result<(Vec<u8>, LookupTotals), Failure> {
+        lines: &mut Vec<u8>,
+    ) -> Result<LookupTotals, Failure> {
         let mut totals = LookupTotals::default();
-        let mut lines = Vec::with_capacity(text.len() * 2);
-        let paths = PathSet::split(text, delimiter);
+        lines.clear();
         let batch = self.resolver.batch();
         for first in (0..paths.len()).step_by(batch) {
             check_interrupt()?;
-            let part = paths.view().slice(first..paths.len().min(first + batch));
+            let part = paths.slice(first..paths.len().min(first + batch));
             let start = Instant::now();
             let resolved = self.resolver.resolve(&self.options, part, answers);
             totals.resolving += start.elapsed();
             resolved.map_err(|error| Failure::volume("lookup", &error))?;
-            answers.code().iter().for_each(|code| totals.add(*code));
-            for (row, path) in part.iter().enumerate() {
-                self.format.push(&mut lines, path, answers, row);
-            }
+            totals.add_all(answers.code());
+            self.format.push_all(lines, part, delimiter, answers);
         }
-        Ok((lines, totals))
+        Ok(totals)
     }
 }
 
@@ -143,33 +153,34 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// Cuts the input at delimiters and sends the pieces on as permits allow.
+    /// Cuts the input at delimiters and sends the pieces on as memory becomes free.
     fn cut(
         mut self,
         name: &[u8],
-        permits: &Receiver<()>,
+        free: &Receiver<PieceMemory>,
         pieces: &SyncSender<InputPiece>,
         failures: &Sender<ResolvedPiece>,
     ) {
-        let mut text = Vec::new();
+        // The begin of a path that goes on in the next piece.
+        let mut rest = Vec::new();
         for number in 0.. {
-            if permits.recv().is_err() {
-                return;
-            }
-            let end = match self.read_whole_paths(&mut text) {
+            let Ok(mut memory) = free.recv() else { return };
+            let text = &mut memory.text;
+            text.clear();
+            text.append(&mut rest);
+            let end = match self.read_whole_paths(text) {
                 Ok(end) => end,
                 Err(error) => {
                     let _ = failures.send(ResolvedPiece { number, lines: Err(input_failure(name, &error)) });
                     return;
                 }
             };
-            let rest = match end {
-                Some(end) => text.split_off(end),
-                None => Vec::new(),
-            };
-            let piece = InputPiece { number, text: std::mem::replace(&mut text, rest) };
+            if let Some(end) = end {
+                rest.extend_from_slice(&text[end..]);
+                text.truncate(end);
+            }
             let is_last = end.is_none();
-            if (!piece.text.is_empty() && pieces.send(piece).is_err()) || is_last {
+            if (!text.is_empty() && pieces.send(InputPiece { number, memory }).is_err()) || is_last {
                 return;
             }
         }
@@ -211,7 +222,7 @@ fn input_failure(name: &[u8], error: &std::io::Error) -> Failure {
 /// Prints resolved pieces in the order of the input.
 fn print(
     resolved: &Receiver<ResolvedPiece>,
-    permits: &Sender<()>,
+    free: &Sender<PieceMemory>,
     out: &mut impl Write,
     totals: &mut LookupTotals,
     threads: usize,
@@ -221,12 +232,12 @@ fn print(
     for piece in resolved {
         waiting.insert(piece.number, piece.lines);
         while let Some(lines) = waiting.remove(&next) {
-            let (lines, part) = lines?;
-            out.write_all(&lines)?;
+            let (memory, part) = lines?;
+            out.write_all(&memory.lines)?;
             totals.merge(&part);
             next += 1;
             totals.threads = totals.threads.max(threads.min(usize::try_from(next).unwrap_or(threads)));
-            let _ = permits.send(());
+            let _ = free.send(memory);
         }
     }
     Ok(())

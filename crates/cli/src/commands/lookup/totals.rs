@@ -39,14 +39,13 @@ impl LookupTotals {
         ));
     }
 
-    /// Adds one answer: the number of its code.
-    pub(super) fn add(&mut self, code: u8) {
-        self.paths += 1;
-        if code == Code::Success.number() {
-            self.found += 1;
-        } else {
-            self.status = self.status.max(exit_of_code(code_of(code)));
-        }
+    /// Adds answers: the numbers of their codes.
+    pub(super) fn add_all(&mut self, codes: &[u8]) {
+        let is_found = |code: &&u8| **code == Code::Success.number();
+        self.paths += codes.len() as u64;
+        self.found += codes.iter().filter(is_found).count() as u64;
+        let failures = codes.iter().filter(|code| !is_found(code));
+        self.status = failures.map(|code| exit_of_code(code_of(*code))).fold(self.status, u8::max);
     }
 
     /// Adds the totals of a piece.
