@@ -89,7 +89,7 @@ pub fn set_tag(
         return Err(Error::TagExists(shown()));
     }
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
-    let (manifest, _) = Manifest::open(&fetcher, version, MAX_ROOT)?;
+    let (manifest, root, _) = Manifest::open_root(&fetcher, version, MAX_ROOT)?;
     let facts = manifest.root.facts;
     if let Some((present, _)) = &found
         && present.uuid != facts.uuid
@@ -106,9 +106,8 @@ pub fn set_tag(
     if let Some(missing) = packs.iter().find(|pack| !there.contains(pack)) {
         return Err(objects.failed(&packs::object(missing), StoreError::Missing));
     }
-    let root = manifest.root.encode();
     let root_bytes = root.len() as u32;
-    condemned::secure(&objects, seen, &version, root, &packs)?;
+    condemned::secure(&objects, seen, root, &packs)?;
     let tag = Tag { version, root_bytes, uuid: facts.uuid, published: now };
     replace_tag(&objects, name, &tag, found.map(|(_, stamp)| stamp))?;
     Ok(before)

@@ -332,6 +332,21 @@ fn a_prune_that_was_cut_off_is_continued_after_a_while() {
 }
 
 #[test]
+fn a_tag_leaves_a_root_of_another_implementation_as_it_is() {
+    let (_image, store, [first, _]) = two_versions();
+    let dyn_store: Arc<dyn Store> = store.clone();
+    let mut root = store.content(&format!("versions/{first}"));
+    // A reserved byte: a reader ignores it, and this publisher writes a zero.
+    root[84] = 1;
+    let version = Hash::parse(&blake3::hash(&root).to_hex()).expect("a hash");
+    let object = format!("versions/{version}");
+    store.write(&object, root.clone()).expect("a root");
+    set_tag(&dyn_store, "other", &Reference::Version(version), 1, false).expect("a tag");
+    assert_eq!(store.content(&object), root);
+    assert!(is_whole(&store, version));
+}
+
+#[test]
 fn verification_finds_each_damaged_and_missing_pack() {
     let (_image, store, [_, second]) = two_versions();
     let dyn_store: Arc<dyn Store> = store.clone();
