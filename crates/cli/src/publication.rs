@@ -228,6 +228,8 @@ pub fn failure(error: &Error) -> Failure {
         Error::Damaged { .. } => {
             (exit::IMAGE, "put the object back from a copy, or publish to another store")
         }
+        Error::BrokenTag { .. } => (exit::IMAGE, "`lanefs remote tag --delete` deletes one"),
+        Error::ShortGrace(_) => (exit::USAGE, ""),
         Error::NoTag(_) => (exit::HOST, ""),
         Error::OtherVolume { .. }
         | Error::TagMoved(_)
@@ -272,5 +274,28 @@ impl TypedValueParser for LocationParser {
         Location::parse(text).map_err(|error| {
             clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).with_cmd(command)
         })
+    }
+}
+
+/// The clap parser of the URL of a store as a whole: without a tag, which would change nothing.
+#[derive(Clone)]
+pub struct StoreParser;
+
+impl TypedValueParser for StoreParser {
+    type Value = Location;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Location, clap::Error> {
+        let location = LocationParser.parse_ref(command, arg, value)?;
+        if bytes::of(value).contains(&b'#') {
+            let text = "URL: it has a tag or a version, and this command is about the whole store; leave out # \
+                        and all behind it, or write %23 for a # in a path\n";
+            return Err(clap::Error::raw(ErrorKind::ValueValidation, text).with_cmd(command));
+        }
+        Ok(location)
     }
 }

@@ -168,23 +168,20 @@ pub(crate) fn spare(objects: &Objects, version: &Hash, packs: &HashSet<Hash>) ->
     Ok(Seen::of(Some(&list)))
 }
 
-/// Writes the root of a version, and makes sure that no prune has taken or takes what the version needs.
-/// `seen` is the list before the packs of the store were listed. `packs` leaves out those that a tag needs.
+/// Writes a root under its hash, the version, and makes sure that no prune has taken or takes what the
+/// version needs. `seen` is the list before the packs of the store were listed. `packs` leaves out those that
+/// a tag needs.
 ///
 /// # Errors
 /// [`Error::Condemned`]; the store's.
-pub(crate) fn secure(
-    objects: &Objects,
-    seen: Seen,
-    version: &Hash,
-    root: Vec<u8>,
-    packs: &HashSet<Hash>,
-) -> Result<()> {
-    let object = root::object(version);
+pub(crate) fn secure(objects: &Objects, seen: Seen, root: Vec<u8>, packs: &HashSet<Hash>) -> Result<()> {
+    // By the bytes: a good root is never replaced by other bytes.
+    let version = Hash::of(&root);
+    let object = root::object(&version);
     // The first look only spares the store a root without its packs.
     check_packs(objects, seen, None, packs)?;
     objects.store.write(&object, root).map_err(|error| objects.failed(&object, error))?;
-    check_packs(objects, seen, Some(version), packs)
+    check_packs(objects, seen, Some(&version), packs)
 }
 
 fn check_packs(objects: &Objects, seen: Seen, version: Option<&Hash>, packs: &HashSet<Hash>) -> Result<()> {

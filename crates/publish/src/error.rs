@@ -76,12 +76,23 @@ pub enum Error {
          the prune again where it was cut off"
     )]
     Condemned(String),
+    /// The grace period of a prune is too short.
+    #[error("a grace period of {0} seconds is too short: choose 0, or 15 minutes at least")]
+    ShortGrace(u64),
     /// Another prune goes on with the list of this one, or runs already.
-    #[error("{0}: another prune runs; wait until it has ended")]
+    #[error("{0}: another prune runs, or was cut off less than a quarter of an hour ago; try again later")]
     PruneRuns(String),
     /// The tag exists, and names another version.
     #[error("{0}: the tag names another version; replace it by force, or choose another name")]
     TagExists(String),
+    /// A tag, or a part of the version that it names, cannot be read, so that nobody knows what it needs.
+    #[error("{source}; the tag {tag} needs it: put it back from a copy, or delete the tag")]
+    BrokenTag {
+        /// The tag.
+        tag: String,
+        /// The failure.
+        source: Arc<Error>,
+    },
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -199,7 +199,7 @@ impl Fetcher {
             }
             None => Some(own),
         });
-        let joined = join(missing.into_iter().flatten().collect());
+        let joined = join(missing.into_iter().flatten().collect(), |own: &Own<'_>| &own.stored);
         threads::for_each(REQUESTS, joined.into_iter(), |request| self.request(request));
     }
 
@@ -233,26 +233,36 @@ impl Fetcher {
     /// Reads neighbours from the store. Where some of the bytes are wrong, these are read again, alone: a
     /// store or a way to it that gave wrong bytes once may give the right ones now.
     fn request(&self, own: Vec<Own<'_>>) {
-        let read = self.read_range(&own);
-        for own in own {
-            let stored = own.stored;
-            let outcome = match &read {
-                Err(error) => Err(error.clone()),
-                Ok((from, bytes)) => {
-                    let start = (u64::from(stored.offset) - from) as usize;
-                    let part = bytes.get(start..bytes.len().min(start + stored.bytes as usize));
-                    self.accept(&stored, part.unwrap_or_default().to_vec()).or_else(|_| self.again(&stored))
-                }
-            };
-            own.finish(outcome);
-        }
+        let wanted: Vec<Stored> = own.iter().map(|own| own.stored).collect();
+        own.into_iter().zip(self.read_together(&wanted)).for_each(|(own, outcome)| own.finish(outcome));
     }
 
-    fn read_range(&self, own: &[Own<'_>]) -> Result<(u64, Vec<u8>)> {
-        let (Some(first), Some(last)) = (own.first(), own.last()) else { return Ok((0, Vec::new())) };
-        let from = u64::from(first.stored.offset);
-        let to = own.iter().map(|own| end(&own.stored)).max().unwrap_or(end(&last.stored));
-        Ok((from, self.read(&first.stored.pack, from, to - from)?))
+    /// Reads neighbours by one request. Each one is verified and decompressed when it is asked for.
+    fn read_together<'w>(&'w self, wanted: &'w [Stored]) -> impl Iterator<Item = Result<Bytes>> + 'w {
+        let read = self.read_range(wanted);
+        wanted.iter().map(move |stored| {
+            let (from, bytes) = read.as_ref().map_err(Error::clone)?;
+            let start = (u64::from(stored.offset) - from) as usize;
+            let part = bytes.get(start..bytes.len().min(start + stored.bytes as usize));
+            self.accept(stored, part.unwrap_or_default().to_vec()).or_else(|_| self.again(stored))
+        })
+    }
+
+    fn read_range(&self, wanted: &[Stored]) -> Result<(u64, Vec<u8>)> {
+        let Some(first) = wanted.first() else { return Ok((0, Vec::new())) };
+        let from = u64::from(first.offset);
+        let to = wanted.iter().map(end).max().unwrap_or(from);
+        Ok((from, self.read(&first.pack, from, to - from)?))
+    }
+
+    /// Reads pieces from the store, each one from its own place, whatever memory and cache have, and verifies
+    /// them. Keeps none of them. The results come in another order.
+    pub(crate) fn check_many(&self, wanted: Vec<Stored>) -> Vec<(Stored, Result<()>)> {
+        let checked = threads::map(REQUESTS, join(wanted, |stored| stored), |request| {
+            let outcomes: Vec<Result<()>> = self.read_together(&request).map(|read| read.map(drop)).collect();
+            request.into_iter().zip(outcomes).collect::<Vec<_>>()
+        });
+        checked.into_iter().flatten().collect()
     }
 
     /// Reads bytes of a pack, and counts them.
@@ -288,21 +298,24 @@ fn end(stored: &Stored) -> u64 {
 }
 
 /// Groups fetches into requests: neighbours in a pack are read together.
-fn join(mut own: Vec<Own<'_>>) -> Vec<Vec<Own<'_>>> {
-    own.sort_unstable_by_key(|own| (own.stored.pack.name, own.stored.offset));
-    let mut requests: Vec<Vec<Own<'_>>> = Vec::new();
-    for next in own {
+fn join<T>(mut wanted: Vec<T>, stored: impl Fn(&T) -> &Stored) -> Vec<Vec<T>> {
+    wanted.sort_unstable_by_key(|one| (stored(one).pack.name, stored(one).offset));
+    let mut requests: Vec<Vec<T>> = Vec::new();
+    for next in wanted {
+        let follows = |request: &[T]| match (request.first(), request.last()) {
+            (Some(first), Some(last)) => follows(stored(first), stored(last), stored(&next)),
+            _ => false,
+        };
         match requests.last_mut() {
-            Some(request) if follows(request, &next.stored) => request.push(next),
+            Some(request) if follows(request) => request.push(next),
             _ => requests.push(vec![next]),
         }
     }
     requests
 }
 
-fn follows(request: &[Own<'_>], next: &Stored) -> bool {
-    let (Some(first), Some(last)) = (request.first(), request.last()) else { return false };
-    last.stored.pack == next.pack
-        && u64::from(next.offset) <= end(&last.stored) + GAP
-        && end(next).saturating_sub(first.stored.offset.into()) <= REQUEST
+fn follows(first: &Stored, last: &Stored, next: &Stored) -> bool {
+    last.pack == next.pack
+        && u64::from(next.offset) <= end(last) + GAP
+        && end(next).saturating_sub(first.offset.into()) <= REQUEST
 }

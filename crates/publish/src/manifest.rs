@@ -25,6 +25,16 @@ pub(crate) struct Manifest {
 impl Manifest {
     /// Reads the root of a version, which has `most` bytes at most. Returns also whether the cache had it.
     pub(crate) fn open(fetcher: &Fetcher, version: Hash, most: usize) -> Result<(Manifest, bool)> {
+        Self::open_root(fetcher, version, most).map(|(manifest, _, is_cached)| (manifest, is_cached))
+    }
+
+    /// Does the same, and returns also the verified bytes of the root. Only these have the version as their
+    /// hash: another publisher may order packs in another way, say.
+    pub(crate) fn open_root(
+        fetcher: &Fetcher,
+        version: Hash,
+        most: usize,
+    ) -> Result<(Manifest, Vec<u8>, bool)> {
         let object = root::object(&version);
         let cached = fetcher.cache().and_then(|cache| cache.get(&version));
         let cached = cached.filter(|bytes| Hash::of(bytes) == version);
@@ -37,7 +47,7 @@ impl Manifest {
         if let Some(cache) = fetcher.cache().filter(|_| !is_cached) {
             cache.put(&version, &bytes);
         }
-        Ok((Manifest { version, root, pages: Lru::new(PAGES).into() }, is_cached))
+        Ok((Manifest { version, root, pages: Lru::new(PAGES).into() }, bytes, is_cached))
     }
 
     /// Returns the pieces of a window.
@@ -73,6 +83,16 @@ impl Manifest {
 
     /// Loads pages of one level together.
     pub(crate) fn load(&self, fetcher: &Fetcher, level: u32, pages: &[PageRef]) -> Result<Vec<Arc<Page>>> {
+        self.load_each(fetcher, level, pages).into_iter().collect()
+    }
+
+    /// Loads pages of one level together. Some of them may fail.
+    pub(crate) fn load_each(
+        &self,
+        fetcher: &Fetcher,
+        level: u32,
+        pages: &[PageRef],
+    ) -> Vec<Result<Arc<Page>>> {
         let stored: Vec<Stored> = pages.iter().map(|page| page.stored).collect();
         let bytes = fetcher.get_many(&stored);
         pages.iter().zip(bytes).map(|(page, bytes)| self.parse(fetcher, level, page, &bytes?)).collect()

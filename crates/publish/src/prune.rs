@@ -17,9 +17,10 @@ use crate::root;
 use crate::store::{Listed, Stamp, Store};
 use crate::threads;
 use crate::versions::{add_packs, read_tags};
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Object whose time is the store's clock.
 const CLOCK: &str = "clock";
@@ -27,7 +28,7 @@ const CLOCK: &str = "clock";
 const RENEW: Duration = Duration::from_secs(60);
 /// Deletions after which it does so.
 const BATCH: usize = 256;
-/// Deletions at the same time.
+/// Deletions, and reads of roots, at the same time.
 const REQUESTS: usize = 16;
 /// Seconds after which another prune may go on with a marked list that nobody renews: more than [`RENEW`] and
 /// the longest request.
@@ -36,10 +37,14 @@ const LEASE: u64 = 15 * 60;
 /// Grace period by default, in seconds: two weeks.
 pub const DEFAULT_GRACE: u64 = 14 * 24 * 3600;
 
+/// Shortest grace period in seconds, but for 0: the time for which a prune that was cut off holds others up.
+pub const MIN_GRACE: u64 = LEASE;
+
 /// Options of [`prune`].
 #[derive(Clone, Copy, Debug)]
 pub struct PruneOptions {
-    /// Grace period in seconds. 0 deletes at once: nobody else may publish, or read a version without a tag.
+    /// Grace period in seconds: [`MIN_GRACE`] at least, or 0, which deletes at once: nobody else may publish,
+    /// or read a version without a tag.
     pub grace: u64,
     /// Newest versions of each volume that are kept without a tag.
     pub keep: usize,
@@ -81,14 +86,17 @@ pub struct PruneReport {
 /// kept while it is younger than the grace period.
 ///
 /// # Errors
-/// [`Error::PruneRuns`]; [`Error::Interrupted`]: the next prune goes on; a version with a tag that cannot be
-/// read, so that what it needs is not known; the store's.
+/// [`Error::ShortGrace`]; [`Error::PruneRuns`]; [`Error::Interrupted`]: the next prune goes on at once; a
+/// version with a tag that cannot be read, so that what it needs is not known; the store's.
 pub fn prune(store: Arc<dyn Store>, options: &PruneOptions, progress: OnProgress<'_>) -> Result<PruneReport> {
+    if (1..MIN_GRACE).contains(&options.grace) {
+        return Err(Error::ShortGrace(options.grace));
+    }
     let objects = Objects { store };
     let now = if options.dry_run { host_clock() } else { store_clock(&objects)? };
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
     let writer = uuid::Uuid::new_v4().into_bytes();
-    Job { objects, fetcher, options, progress, now, writer }.run()
+    Job { objects, fetcher, options, progress, now, writer, gone: Mutex::default() }.run()
 }
 
 fn host_clock() -> i64 {
@@ -125,6 +133,8 @@ struct Job<'j> {
     now: i64,
     /// Random number of this prune.
     writer: [u8; 16],
+    /// Objects that a dry run would have deleted.
+    gone: Mutex<HashSet<Hash>>,
 }
 
 /// The objects that are there, and those that are needed.
@@ -175,7 +185,7 @@ impl Job<'_> {
         match &found {
             // A list with a longer grace period gives way, so that a shorter one counts from now on.
             Some((list, _)) if list.state == State::Waiting && self.options.grace >= list.grace => {
-                let census = self.census()?;
+                let census = self.census(self.young())?;
                 report.condemned = census.tally(&list.versions, &list.packs);
                 report.due = Some(list.due());
                 report.kept = rest(census.all(), &[report.condemned]);
@@ -201,7 +211,7 @@ impl Job<'_> {
 
     /// Condemns what is not needed; with a grace period of 0, deletes it at once.
     fn condemn(&self, before: Option<(Condemned, Stamp)>, report: &mut PruneReport) -> Result<()> {
-        let census = self.census()?;
+        let census = self.census(self.young())?;
         let old = self.now.saturating_sub_unsigned(self.options.grace);
         let (mut versions, mut packs) = census.unneeded(if self.options.grace == 0 { i64::MAX } else { old });
         // The next prune condemns what is too much for one list.
@@ -258,23 +268,45 @@ impl Job<'_> {
         let mut list = Condemned { state: State::Deleting, writer: self.writer, ..list.clone() };
         let mut stamp = self.renew(&mut list, stamp)?;
         // After the mark: now every version that is made needed is seen here, or its maker sees the mark.
-        let census = self.census()?;
         // At a time of whole seconds, what was written in the second of the list counts as written later.
-        let since = if list.grace == 0 { i64::MAX } else { list.since };
-        let (versions, packs) = census.unneeded(since);
+        let since = (list.grace > 0).then_some(list.since);
+        // A version that stays because it was written since keeps its packs, which its publisher may have
+        // found before they were condemned: whatever its age, the list was no notice to its readers.
+        let young = self.young().into_iter().chain(since).min();
+        let census = match self.census(young) {
+            Ok(census) => census,
+            Err(error) => {
+                self.unmark(&mut list, &stamp);
+                return Err(error);
+            }
+        };
+        let (versions, packs) = census.unneeded(since.unwrap_or(i64::MAX));
         let of = |unneeded: &BTreeSet<Hash>, condemned: &BTreeSet<Hash>| -> BTreeSet<Hash> {
             unneeded.intersection(condemned).copied().collect()
         };
         let (versions, packs) = (of(&versions, &list.versions), of(&packs, &list.packs));
         report.deleted = census.tally(&versions, &packs);
         report.kept = rest(census.all(), &[report.deleted]);
-        if !self.options.dry_run {
-            self.delete_all(&mut list, &mut stamp, &versions, &packs)?;
+        if self.options.dry_run {
+            self.gone.lock().extend(versions.iter().chain(&packs).copied());
+        } else if let Err(error) = self.delete_all(&mut list, &mut stamp, &versions, &packs) {
+            // After any other failure a deletion may still be under way.
+            if let Error::Interrupted = error {
+                self.unmark(&mut list, &stamp);
+            }
+            return Err(error);
         }
         let none = BTreeSet::new;
         list = Condemned { state: State::Done, versions: none(), packs: none(), ..list };
         stamp = self.renew(&mut list, &stamp)?;
         Ok(Some((list, stamp)))
+    }
+
+    /// Puts a marked list back, of which nothing is being deleted. So the next prune need not wait until the
+    /// mark is old. Where that fails, it waits.
+    fn unmark(&self, list: &mut Condemned, stamp: &Stamp) {
+        list.state = State::Waiting;
+        let _ = self.renew(list, stamp);
     }
 
     /// Writes the list with the next number, which fails where another prune goes on with it.
@@ -305,7 +337,7 @@ impl Job<'_> {
                 }
                 // Also before the first: the census may have taken longer than others wait.
                 *stamp = self.renew(list, stamp)?;
-                let renewed = Instant::now();
+                let renewed = since_boot();
                 let batch = left.drain(..left.len().min(BATCH)).collect();
                 let objects = &self.objects;
                 for late in threads::map(REQUESTS, batch, |object| delete(objects, renewed, object)) {
@@ -318,38 +350,61 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Finds out what is needed: all that versions with tags, young versions and the newest ones name.
-    fn census(&self) -> Result<Census> {
+    /// Time from which on a version counts as young; `None` without a grace period.
+    fn young(&self) -> Option<i64> {
+        (self.options.grace > 0).then(|| self.now.saturating_sub_unsigned(self.options.grace))
+    }
+
+    /// Finds out what is needed: all that versions with tags, young versions (written at `young` or later)
+    /// and the newest ones name.
+    fn census(&self, young: Option<i64>) -> Result<Census> {
         let mut census = Census {
             versions: list(&self.objects, root::FOLDER)?,
             packs: list(&self.objects, packs::FOLDER)?,
             needed_versions: HashSet::new(),
             needed_packs: HashSet::new(),
         };
-        let tagged: HashSet<Hash> =
-            read_tags(&self.objects)?.into_iter().map(|(_, tag)| tag.version).collect();
-        let mut wanted: HashSet<Hash> = tagged.clone();
-        let young = self.now.saturating_sub_unsigned(self.options.grace);
-        if self.options.grace > 0 {
+        let gone = self.gone.lock();
+        census.versions.retain(|name, _| !gone.contains(name));
+        census.packs.retain(|name, _| !gone.contains(name));
+        drop(gone);
+        let mut tagged: HashMap<Hash, String> = HashMap::new();
+        for (name, tag) in read_tags(&self.objects)? {
+            let tag = tag.map_err(|error| self.needed_by(&name, error))?;
+            tagged.insert(tag.version, name);
+        }
+        let mut wanted: HashSet<Hash> = tagged.keys().copied().collect();
+        if let Some(young) = young {
             let young = census.versions.iter().filter(|(_, object)| object.modified >= young);
             wanted.extend(young.map(|(name, _)| *name));
         }
         wanted.extend(self.newest(&census.versions)?);
         let all = wanted.len() as u64;
         for (done, version) in wanted.into_iter().enumerate() {
-            if !(self.progress)(done as u64, all) {
+            let goes_on = || (self.progress)(done as u64, all);
+            if !goes_on() {
                 return Err(Error::Interrupted);
             }
             census.needed_versions.insert(version);
+            let packs = &mut census.needed_packs;
             let added = Manifest::open(&self.fetcher, version, MAX_ROOT)
-                .and_then(|(manifest, _)| add_packs(&self.fetcher, &manifest, &mut census.needed_packs));
+                .and_then(|(manifest, _)| add_packs(&self.fetcher, &manifest, packs, &goes_on));
             match added {
                 // A version that nobody can read needs nothing; with a tag it is one to be mended first.
-                Err(error) if !tagged.contains(&version) && error.is_broken_object() => {}
+                Err(error) if error.is_broken_object() => {
+                    if let Some(name) = tagged.get(&version) {
+                        return Err(self.needed_by(name, error));
+                    }
+                }
                 added => added?,
             }
         }
         Ok(census)
+    }
+
+    /// The error for a damaged tag, or for a damaged version with a tag.
+    fn needed_by(&self, tag: &str, source: Error) -> Error {
+        Error::BrokenTag { tag: format!("{}#{tag}", self.objects.store.name()), source: Arc::new(source) }
     }
 
     /// The newest versions of each volume.
@@ -360,15 +415,26 @@ impl Job<'_> {
         let mut by_age: Vec<(&Hash, &Listed)> = versions.iter().collect();
         by_age.sort_by_key(|(name, object)| (-object.modified, **name));
         let (mut newest, mut counts) = (Vec::new(), HashMap::new());
-        for (version, _) in by_age {
-            match Manifest::open(&self.fetcher, *version, MAX_ROOT) {
-                Ok((manifest, _)) => {
-                    let count: &mut usize = counts.entry(manifest.root.facts.uuid).or_default();
-                    *count += 1;
-                    newest.extend((*count <= self.options.keep).then_some(*version));
+        let (fetcher, all) = (&self.fetcher, by_age.len() as u64);
+        for (done, versions) in by_age.chunks(REQUESTS).enumerate() {
+            if !(self.progress)((done * REQUESTS) as u64, all) {
+                return Err(Error::Interrupted);
+            }
+            let versions: Vec<Hash> = versions.iter().map(|(version, _)| **version).collect();
+            let read = threads::map(REQUESTS, versions, |version| {
+                let opened = Manifest::open(fetcher, version, MAX_ROOT);
+                (version, opened.map(|(manifest, _)| manifest.root.facts.uuid))
+            });
+            for (version, uuid) in read {
+                match uuid {
+                    Ok(uuid) => {
+                        let count: &mut usize = counts.entry(uuid).or_default();
+                        *count += 1;
+                        newest.extend((*count <= self.options.keep).then_some(version));
+                    }
+                    Err(error) if error.is_broken_object() => {}
+                    Err(error) => return Err(error),
                 }
-                Err(error) if error.is_broken_object() => {}
-                Err(error) => return Err(error),
             }
         }
         Ok(newest)
@@ -376,12 +442,18 @@ impl Job<'_> {
 }
 
 /// Deletes an object, or returns it where the list must be renewed first.
-fn delete(objects: &Objects, renewed: Instant, object: String) -> Result<Option<String>> {
-    if renewed.elapsed() > RENEW {
+fn delete(objects: &Objects, renewed: Duration, object: String) -> Result<Option<String>> {
+    if since_boot().saturating_sub(renewed) > RENEW {
         return Ok(Some(object));
     }
     objects.store.delete(&object).map_err(|error| objects.failed(&object, error))?;
     Ok(None)
+}
+
+/// Time since this machine was started, with the time in which it slept: others do not sleep meanwhile.
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Some objects without others.

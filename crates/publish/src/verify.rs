@@ -1,18 +1,21 @@
 //! The objects of a version: counting and verifying them.
 
 use crate::error::{Error, Result};
-use crate::hash::Hash;
 use crate::packs::{PackRef, Stored};
 use crate::page::{Page, PageRef};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
 use crate::threads;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-/// Stored bytes of the pieces that are fetched at the same time.
-const BATCH: u64 = 32 << 20;
+/// Bytes, as decompressed, of the pieces between two calls of a progress.
+const BATCH: u64 = 64 << 20;
+/// Pages that are read at the same time: 16 MiB at most.
+const PAGES: usize = 16;
 /// Footers that are read at the same time.
 const REQUESTS: usize = 16;
+/// Most bytes of footers that are read at the same time, but for a single one.
+const FOOTERS: u64 = 64 << 20;
 /// Findings that are reported one by one.
 const MAX_FINDINGS: usize = 1000;
 
@@ -43,28 +46,29 @@ pub struct Verified {
 }
 
 impl Publication {
-    /// Counts what the version consists of. Reads the pages of the manifest.
+    /// Counts what the version consists of. Reads the pages of the manifest. `progress` is called with pages,
+    /// of which the number is not known (0).
     ///
     /// # Errors
-    /// The store's; a damaged page.
-    pub fn inventory(&self) -> Result<Inventory> {
+    /// [`Error::Interrupted`]; the store's; a damaged page.
+    pub fn inventory(&self, progress: OnProgress<'_>) -> Result<Inventory> {
         let mut parts = Parts::default();
         self.manifest.walk(&self.fetcher, |_, page, parsed| {
             parts.add(page, parsed);
-            Ok(())
+            if progress(parts.pages, 0) { Ok(()) } else { Err(Error::Interrupted) }
         })?;
         Ok(parts.inventory())
     }
 
-    /// Reads all pages and pieces of the version and the footers of its packs, and verifies them. A
-    /// publication that was opened without a cache reads the bytes of the store. `progress` is called with
-    /// stored bytes.
+    /// Reads all pages and pieces of the version and the footers of its packs, and verifies them. Pieces come
+    /// from the store, and so do the pages where the publication was opened without a cache. `progress` is
+    /// called with stored bytes.
     ///
     /// # Errors
     /// [`Error::Interrupted`]; the store's, but for missing objects.
     pub fn verify(&self, progress: OnProgress<'_>) -> Result<Verified> {
         let mut result = Verified::default();
-        let parts = self.verify_pages(&mut result)?;
+        let parts = self.verify_pages(&mut result, progress)?;
         result.sound = parts.inventory();
         self.verify_pieces(&parts, &mut result, progress)?;
         self.verify_footers(&parts, &mut result, progress)?;
@@ -72,20 +76,27 @@ impl Publication {
     }
 
     /// Finds the parts of the version, page by page. All that is behind a damaged page stays unknown.
-    fn verify_pages(&self, result: &mut Verified) -> Result<Parts> {
+    fn verify_pages(&self, result: &mut Verified, progress: OnProgress<'_>) -> Result<Parts> {
         let mut parts = Parts::default();
+        let facts = &self.manifest.root.facts;
+        let pieces = facts.metadata_bytes.saturating_add(facts.data_bytes);
         let mut refs = self.manifest.root.pages.clone();
         for level in (0..=self.manifest.root.level).rev() {
             let mut below = Vec::new();
-            for page in refs {
-                match self.manifest.page(&self.fetcher, level, &page) {
-                    Ok(parsed) => {
-                        parts.add(&page, &parsed);
-                        if let Page::Inner(refs) = &*parsed {
-                            below.extend_from_slice(refs);
+            for refs in refs.chunks(PAGES) {
+                if !progress(parts.page_bytes, pieces.saturating_add(parts.page_bytes)) {
+                    return Err(Error::Interrupted);
+                }
+                for (page, parsed) in refs.iter().zip(self.manifest.load_each(&self.fetcher, level, refs)) {
+                    match parsed {
+                        Ok(parsed) => {
+                            parts.add(page, &parsed);
+                            if let Page::Inner(refs) = &*parsed {
+                                below.extend_from_slice(refs);
+                            }
                         }
+                        Err(error) => result.note(error)?,
                     }
-                    Err(error) => result.note(error)?,
                 }
             }
             refs = below;
@@ -94,7 +105,7 @@ impl Publication {
     }
 
     fn verify_pieces(&self, parts: &Parts, result: &mut Verified, progress: OnProgress<'_>) -> Result<()> {
-        let mut pieces: Vec<Stored> = parts.pieces.values().copied().collect();
+        let mut pieces: Vec<Stored> = parts.pieces.iter().copied().collect();
         pieces.sort_by_key(|stored| (stored.pack.name, stored.offset));
         let (mut left, mut done, all) = (&pieces[..], parts.page_bytes, result.sound.stored_bytes);
         while !left.is_empty() {
@@ -103,11 +114,11 @@ impl Publication {
             }
             let mut bytes = 0;
             let fits = |stored: &&Stored| {
-                bytes += u64::from(stored.bytes);
+                bytes += u64::from(stored.raw);
                 bytes <= BATCH
             };
             let (batch, rest) = left.split_at(left.iter().take_while(fits).count().max(1));
-            for (stored, read) in batch.iter().zip(self.fetcher.get_many(batch)) {
+            for (stored, read) in self.fetcher.check_many(batch.to_vec()) {
                 done += u64::from(stored.bytes);
                 if let Err(error) = read {
                     result.note(error)?;
@@ -124,12 +135,22 @@ impl Publication {
     fn verify_footers(&self, parts: &Parts, result: &mut Verified, progress: OnProgress<'_>) -> Result<()> {
         let packs: Vec<PackRef> = parts.packs.iter().copied().collect();
         let bytes = parts.inventory().stored_bytes;
-        for packs in packs.chunks(4 * REQUESTS) {
+        let mut left = &packs[..];
+        while !left.is_empty() {
             if !progress(bytes, bytes) {
                 return Err(Error::Interrupted);
             }
+            let mut footers = 0;
+            let fits = |pack: &&PackRef| {
+                footers += u64::from(pack.footer);
+                footers <= FOOTERS
+            };
+            let count = left.iter().take(4 * REQUESTS).take_while(fits).count().max(1);
+            let (packs, rest) = left.split_at(count);
+            left = rest;
             let objects = &self.fetcher.objects;
-            let read = threads::map(REQUESTS, packs.to_vec(), |pack| (pack, objects.read_footer(&pack)));
+            let read =
+                threads::map(REQUESTS, packs.to_vec(), |pack| (pack, objects.read_footer(&pack).map(drop)));
             for (pack, read) in read {
                 if let Err(error) = read {
                     result.note(error)?;
@@ -161,8 +182,9 @@ impl Verified {
 struct Parts {
     pages: u64,
     page_bytes: u64,
-    /// Pieces by pack and offset: more than one page may name the same.
-    pieces: HashMap<(Hash, u32), Stored>,
+    /// Pieces, each as pages name it. More than one page may name the same, and a false page may name other
+    /// bytes at the same place.
+    pieces: HashSet<Stored>,
     packs: HashSet<PackRef>,
 }
 
@@ -174,13 +196,13 @@ impl Parts {
         if let Page::Leaf(pieces) = parsed {
             for piece in pieces {
                 self.packs.insert(piece.stored.pack);
-                self.pieces.insert((piece.stored.pack.name, piece.stored.offset), piece.stored);
+                self.pieces.insert(piece.stored);
             }
         }
     }
 
     fn inventory(&self) -> Inventory {
-        let pieces: u64 = self.pieces.values().map(|stored| u64::from(stored.bytes)).sum();
+        let pieces: u64 = self.pieces.iter().map(|stored| u64::from(stored.bytes)).sum();
         Inventory {
             pages: self.pages,
             pieces: self.pieces.len() as u64,
@@ -188,5 +210,28 @@ impl Parts {
             packs: self.packs.len() as u64,
             pack_bytes: self.packs.iter().map(|pack| pack.bytes).sum(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Hash;
+    use crate::layout::pack_end;
+    use crate::page::Piece;
+
+    #[test]
+    fn pieces_that_two_pages_name_with_other_hashes_or_sizes_count_apart() {
+        let pack = PackRef { name: Hash([1; 32]), bytes: 1 << 20, footer: pack_end::SIZE as u32 };
+        let stored = |hash, raw| Stored { pack, offset: 7, bytes: 100, raw, hash: Hash([hash; 32]) };
+        let mut parts = Parts::default();
+        for (number, stored) in
+            [stored(2, 4096), stored(3, 4096), stored(2, 8192), stored(2, 4096)].into_iter().enumerate()
+        {
+            let number = number as u64;
+            let piece = Piece { window: number * 1024, is_metadata: false, taken: 1, blocks: 1, stored };
+            parts.add(&PageRef { number, stored }, &Page::Leaf(vec![piece]));
+        }
+        assert_eq!((parts.pages, parts.inventory().pieces), (4, 3));
     }
 }

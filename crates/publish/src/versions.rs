@@ -4,14 +4,14 @@ use crate::condemned;
 use crate::error::{Error, Result, StoreError};
 use crate::fetch::Fetcher;
 use crate::hash::Hash;
-use crate::layout::MAX_ROOT;
+use crate::layout::{MAX_ROOT, tag};
 use crate::manifest::Manifest;
 use crate::objects::Objects;
 use crate::packs;
 use crate::page::Page;
 use crate::publication::{Reference, TAGS, read_tag, tag_object};
 use crate::root::{self, Tag};
-use crate::store::{Stamp, Store};
+use crate::store::{Listed, Stamp, Store};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -37,25 +37,39 @@ pub fn versions(store: &Arc<dyn Store>) -> Result<Vec<VersionInfo>> {
     Ok(versions)
 }
 
-/// Lists the tags of a store, by name.
+/// Lists the tags of a store, by name. A damaged tag is an error in its place.
 ///
 /// # Errors
-/// The store's; a damaged tag.
-pub fn tags(store: &Arc<dyn Store>) -> Result<Vec<(String, Tag)>> {
+/// The store's.
+pub fn tags(store: &Arc<dyn Store>) -> Result<Vec<(String, Result<Tag>)>> {
     read_tags(&Objects { store: Arc::clone(store) })
 }
 
 /// Reads all tags, by name.
-pub(crate) fn read_tags(objects: &Objects) -> Result<Vec<(String, Tag)>> {
+pub(crate) fn read_tags(objects: &Objects) -> Result<Vec<(String, Result<Tag>)>> {
     let mut tags = Vec::new();
     for object in objects.list(TAGS)? {
         // Other files in the folder are no tags.
         let Ok(Reference::Tag(name)) = Reference::parse(&object.name) else { continue };
-        // One that is deleted meanwhile is none.
-        tags.extend(read_tag(objects, &name)?.map(|(tag, _)| (name, tag)));
+        let read = match is_too_large(&object) {
+            true => Err(objects.damaged(&tag_object(&name), "is too large for a tag")),
+            false => read_tag(objects, &name),
+        };
+        match read {
+            Ok(Some((tag, _))) => tags.push((name, Ok(tag))),
+            // One that is deleted meanwhile is none.
+            Ok(None) => {}
+            Err(error) if error.is_broken_object() => tags.push((name, Err(error))),
+            Err(error) => return Err(error),
+        }
     }
     tags.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(tags)
+}
+
+/// True for an object that is too large for a tag, and is not read as one.
+fn is_too_large(object: &Listed) -> bool {
+    object.bytes > tag::SIZE as u64
 }
 
 /// Makes a tag name the version of `from`. Returns the version that it named before. One that names another
@@ -89,7 +103,7 @@ pub fn set_tag(
         return Err(Error::TagExists(shown()));
     }
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
-    let (manifest, _) = Manifest::open(&fetcher, version, MAX_ROOT)?;
+    let (manifest, root, _) = Manifest::open_root(&fetcher, version, MAX_ROOT)?;
     let facts = manifest.root.facts;
     if let Some((present, _)) = &found
         && present.uuid != facts.uuid
@@ -98,7 +112,7 @@ pub fn set_tag(
         return Err(Error::OtherVolume { tag: shown(), there });
     }
     let mut packs = HashSet::new();
-    add_packs(&fetcher, &manifest, &mut packs)?;
+    add_packs(&fetcher, &manifest, &mut packs, &|| true)?;
     // As a publisher does: the list first, then what is there.
     let seen = condemned::spare(&objects, &version, &packs)?;
     let listed = objects.list(packs::FOLDER)?;
@@ -106,9 +120,8 @@ pub fn set_tag(
     if let Some(missing) = packs.iter().find(|pack| !there.contains(pack)) {
         return Err(objects.failed(&packs::object(missing), StoreError::Missing));
     }
-    let root = manifest.root.encode();
     let root_bytes = root.len() as u32;
-    condemned::secure(&objects, seen, &version, root, &packs)?;
+    condemned::secure(&objects, seen, root, &packs)?;
     let tag = Tag { version, root_bytes, uuid: facts.uuid, published: now };
     replace_tag(&objects, name, &tag, found.map(|(_, stamp)| stamp))?;
     Ok(before)
@@ -130,23 +143,41 @@ fn is_tag(objects: &Objects, name: &str, tag: &Tag) -> bool {
     matches!(read_tag(objects, name), Ok(Some((present, _))) if present == *tag)
 }
 
-/// Deletes a tag, and returns the version that it named. The version stays until it is pruned.
+/// Deletes a tag, and returns the version that it named; `None` for a damaged one. The version stays until it
+/// is pruned.
 ///
 /// # Errors
 /// [`Error::NoTag`]; the store's.
-pub fn delete_tag(store: &Arc<dyn Store>, name: &str) -> Result<Hash> {
+pub fn delete_tag(store: &Arc<dyn Store>, name: &str) -> Result<Option<Hash>> {
     let objects = Objects { store: Arc::clone(store) };
     let missing = || Error::NoTag(format!("{}#{name}", store.name()));
-    let (tag, _) = read_tag(&objects, name)?.ok_or_else(missing)?;
+    let is_damaged = |error: &Error| {
+        let is_it = |object: &Listed| object.name == name && is_too_large(object);
+        error.is_broken_object() || objects.list(TAGS).is_ok_and(|tags| tags.iter().any(is_it))
+    };
+    let before = match read_tag(&objects, name) {
+        Ok(found) => Some(found.ok_or_else(missing)?.0.version),
+        Err(error) if is_damaged(&error) => None,
+        Err(error) => return Err(error),
+    };
     let object = tag_object(name);
     store.delete(&object).map_err(|error| objects.failed(&object, error))?;
-    Ok(tag.version)
+    Ok(before)
 }
 
-/// Adds the packs that a version names. After an error those of the pages before it are there.
-pub(crate) fn add_packs(fetcher: &Fetcher, manifest: &Manifest, packs: &mut HashSet<Hash>) -> Result<()> {
+/// Adds the packs that a version names. After an error those of the pages before it are there. `goes_on` is
+/// asked for each page.
+pub(crate) fn add_packs(
+    fetcher: &Fetcher,
+    manifest: &Manifest,
+    packs: &mut HashSet<Hash>,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<()> {
     packs.extend(manifest.root.pages.iter().map(|page| page.stored.pack.name));
     manifest.walk(fetcher, |_, _, parsed| {
+        if !goes_on() {
+            return Err(Error::Interrupted);
+        }
         match parsed {
             Page::Leaf(pieces) => packs.extend(pieces.iter().map(|piece| piece.stored.pack.name)),
             Page::Inner(pages) => packs.extend(pages.iter().map(|page| page.stored.pack.name)),

@@ -291,3 +291,30 @@ fn threads_that_need_the_same_piece_fetch_it_once() {
     // One read of the page, and one of the piece.
     assert_eq!(store.reads.lock().unwrap().len(), 2);
 }
+
+#[test]
+fn verification_reads_each_of_the_pieces_with_the_same_bytes() {
+    // All windows inside the file are the same, and so are their pieces.
+    let mut random = Seeded::new(5);
+    let block: Vec<u8> = std::iter::repeat_with(|| random.bits() as u8).take(4096).collect();
+    let image = Image::new(SIZE, |volume| {
+        volume.write_file("/a", block.repeat(512)).unwrap();
+    });
+    let store = Arc::new(Memory::default());
+    image.publish(&store).unwrap();
+    let mut places = Vec::new();
+    for object in store.names().into_iter().filter(|name| name.starts_with("packs/")) {
+        let content = store.content(&object);
+        let is_there = |at: &usize| content[*at..].starts_with(&block[..64]);
+        places.extend((0..content.len()).filter(is_there).map(|at| (object.clone(), at)));
+    }
+    assert!(places.len() >= 7, "{places:?}");
+    let publication = open(&store).unwrap();
+    for (object, at) in places {
+        let flip = || store.objects.lock().unwrap().get_mut(&object).unwrap().0[at] ^= 1;
+        flip();
+        assert_eq!(publication.verify(&|_, _| true).unwrap().found, 1, "{object} at {at}");
+        flip();
+    }
+    assert_eq!(publication.verify(&|_, _| true).unwrap().found, 0);
+}

@@ -5,10 +5,10 @@ mod support;
 use lanefs::{Access, Volume};
 use lanefs_publish::{
     Error, Hash, Listed, PruneOptions, PruneReport, Publication, PublishOptions, ReadOptions, Reference,
-    Stamp, Store, StoreError, delete_tag, prune, publish, set_tag, tags, versions,
+    Stamp, Store, StoreError, Tag, delete_tag, prune, publish, set_tag, tags, versions,
 };
 use lanefs_testkit::seeded::Seeded;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -52,6 +52,12 @@ fn prune_with(store: &Arc<Memory>, options: &PruneOptions) -> PruneReport {
 
 fn open(store: &Arc<dyn Store>, reference: &Reference) -> Result<Publication, Error> {
     Publication::open(store.clone(), reference, &ReadOptions { ahead: 0, ..ReadOptions::default() })
+}
+
+/// The tags of a store, none of which is damaged.
+fn named(store: &Arc<dyn Store>) -> Vec<(String, Hash)> {
+    let sound = |(name, tag): (String, Result<Tag, Error>)| (name, tag.expect("a sound tag").version);
+    tags(store).expect("tags").into_iter().map(sound).collect()
 }
 
 fn is_whole(store: &Arc<Memory>, version: Hash) -> bool {
@@ -104,9 +110,9 @@ fn a_shorter_grace_period_counts_from_now_on() {
     let (_image, store, [first, _]) = two_versions();
     advance(&store, GRACE as i64 + 1);
     prune_with(&store, &options());
-    let shorter = prune_with(&store, &PruneOptions { grace: 10, ..options() });
-    assert_eq!((shorter.due, shorter.condemned.versions), (Some(store.now() + 10), 1));
-    advance(&store, 10);
+    let shorter = prune_with(&store, &PruneOptions { grace: 900, ..options() });
+    assert_eq!((shorter.due, shorter.condemned.versions), (Some(store.now() + 900), 1));
+    advance(&store, 900);
     assert_eq!(prune_with(&store, &options()).deleted.versions, 1);
     assert!(!is_whole(&store, first));
 }
@@ -159,12 +165,14 @@ fn a_version_with_a_tag_that_cannot_be_read_stops_the_prune() {
     let mut stopped = 0;
     for object in store.names() {
         let content = store.objects.lock().unwrap().remove(&object).expect("an object");
-        let is_needed =
-            open(&dyn_store, &Reference::Version(second)).and_then(|open| open.inventory()).is_err();
+        let is_needed = open(&dyn_store, &Reference::Version(second))
+            .and_then(|open| open.inventory(&|_, _| true))
+            .is_err();
         if is_needed {
             let refused = prune(store.clone(), &PruneOptions { grace: 0, ..options() }, &|_, _| true);
-            let is_missing = matches!(refused, Err(Error::Store { source: StoreError::Missing, .. }));
-            assert!(is_missing, "{object}: {refused:?}");
+            let told = refused.expect_err("it is refused").to_string();
+            let is_named = told.contains("no such object; the tag memory:#latest needs it");
+            assert!(is_named && told.contains(&object), "{told}");
             stopped += 1;
         }
         store.objects.lock().unwrap().insert(object, content);
@@ -172,8 +180,73 @@ fn a_version_with_a_tag_that_cannot_be_read_stops_the_prune() {
     assert_eq!(stopped, 2, "the root, and the pack of the pages");
     store.objects.lock().unwrap().get_mut(&format!("versions/{second}")).expect("a root").0[90] ^= 1;
     let refused = prune(store.clone(), &PruneOptions { grace: 0, ..options() }, &|_, _| true);
-    assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
+    let is_damaged =
+        matches!(&refused, Err(Error::BrokenTag { source, .. }) if matches!(**source, Error::Damaged { .. }));
+    assert!(is_damaged, "{refused:?}");
     assert!(is_whole(&store, first), "nothing was deleted");
+}
+
+#[test]
+fn a_damaged_tag_is_listed_named_by_a_prune_and_deleted() {
+    let (_image, store, [first, second]) = two_versions();
+    let dyn_store: Arc<dyn Store> = store.clone();
+    let mut wrong = store.content("tags/latest");
+    wrong[20] ^= 1;
+    for content in [wrong, Vec::new(), vec![7; 100_000]] {
+        store.write("tags/bad", content).expect("a tag");
+        let listed = tags(&dyn_store).expect("tags");
+        let listed: Vec<_> = listed.iter().map(|(name, tag)| (&name[..], tag.as_ref().ok())).collect();
+        assert!(matches!(listed[..], [("bad", None), ("latest", Some(tag))] if tag.version == second));
+        let refused = prune(store.clone(), &PruneOptions { grace: 0, ..options() }, &|_, _| true);
+        let told = refused.expect_err("nobody knows what it needs").to_string();
+        assert!(told.contains("memory:/tags/bad: ") && told.contains("delete the tag"), "{told}");
+        assert!(is_whole(&store, first), "nothing was deleted");
+        assert_eq!(delete_tag(&dyn_store, "bad").expect("deleted"), None);
+        assert_eq!(named(&dyn_store).len(), 1);
+    }
+    prune_with(&store, &PruneOptions { grace: 0, ..options() });
+    assert!(!is_whole(&store, first) && is_whole(&store, second));
+}
+
+#[test]
+fn a_grace_period_that_is_shorter_than_the_wait_for_another_prune_is_refused() {
+    let (_image, store, _) = two_versions();
+    let before = store.names();
+    for grace in [1, 899] {
+        let refused = prune(store.clone(), &PruneOptions { grace, ..options() }, &|_, _| true);
+        assert!(matches!(refused, Err(Error::ShortGrace(told)) if told == grace), "{refused:?}");
+    }
+    assert_eq!(store.names(), before);
+}
+
+#[test]
+fn counting_verifying_and_pruning_end_at_each_call_that_says_so() {
+    let (image, store, _) = two_versions();
+    for number in 0..20 {
+        advance(&store, 1);
+        image.change(|volume| write(volume, "/d/3", &[number; 5000]));
+        image.publish(&store).expect("publish");
+    }
+    let dyn_store: Arc<dyn Store> = store.clone();
+    let keeps = PruneOptions { keep: 2, dry_run: true, ..options() };
+    let works: [&dyn Fn(&dyn Fn(u64, u64) -> bool) -> Result<(), Error>; 3] = [
+        &|progress| open(&dyn_store, &Reference::default())?.inventory(progress).map(drop),
+        &|progress| open(&dyn_store, &Reference::default())?.verify(progress).map(drop),
+        &|progress| prune(store.clone(), &keeps, progress).map(drop),
+    ];
+    // A page; a page, pieces and footers; 22 roots by sixteen, then two versions with a page each.
+    for (work, least) in works.into_iter().zip([1, 3, 6]) {
+        let calls = AtomicI64::new(0);
+        work(&|_, _| calls.fetch_add(1, Ordering::Relaxed) >= 0).expect("it ends");
+        let calls = calls.into_inner();
+        assert!(calls >= least, "{calls} of {least}");
+        for most in 0..calls {
+            let left = AtomicI64::new(most);
+            let stopped = work(&|_, _| left.fetch_sub(1, Ordering::Relaxed) > 0);
+            assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+            assert_eq!(left.into_inner(), -1, "no call follows");
+        }
+    }
 }
 
 #[test]
@@ -185,9 +258,7 @@ fn tags_are_set_listed_and_deleted() {
     assert_eq!(set_tag(&dyn_store, "old", &of_first, 8, false).expect("the same"), Some(first));
     let refused = set_tag(&dyn_store, "latest", &of_first, 8, false);
     assert!(matches!(refused, Err(Error::TagExists(_))), "{refused:?}");
-    let named = tags(&dyn_store).expect("tags");
-    let named: Vec<_> = named.iter().map(|(name, tag)| (&name[..], tag.version)).collect();
-    assert_eq!(named, [("latest", second), ("old", first)]);
+    assert_eq!(named(&dyn_store), [("latest".to_owned(), second), ("old".to_owned(), first)]);
     let listed: HashSet<Hash> =
         versions(&dyn_store).expect("versions").iter().map(|info| info.version).collect();
     assert_eq!(listed, HashSet::from([first, second]));
@@ -195,7 +266,7 @@ fn tags_are_set_listed_and_deleted() {
     assert!(is_whole(&store, first), "a tag keeps its version");
     let latest = Reference::default();
     assert_eq!(set_tag(&dyn_store, "old", &latest, 9, true).expect("by force"), Some(first));
-    assert_eq!(delete_tag(&dyn_store, "old").expect("deleted"), second);
+    assert_eq!(delete_tag(&dyn_store, "old").expect("deleted"), Some(second));
     assert!(matches!(delete_tag(&dyn_store, "old"), Err(Error::NoTag(_))));
     prune_with(&store, &PruneOptions { grace: 0, ..options() });
     let gone = set_tag(&dyn_store, "old", &of_first, 9, false);
@@ -315,15 +386,22 @@ fn a_prune_sees_a_root_before_its_tag() {
     assert!(is_whole(&memory, published.expect("published")));
 }
 
-#[test]
-fn a_prune_that_was_cut_off_is_continued_after_a_while() {
-    let (_image, store, [first, _]) = two_versions();
+/// A store with a version that is condemned, and may be deleted now.
+fn one_due() -> (Image, Arc<Memory>, Hash) {
+    let (image, store, [first, _]) = two_versions();
     advance(&store, GRACE as i64 + 1);
     prune_with(&store, &options());
     advance(&store, GRACE as i64);
-    // The census has one version; the progress of deletions counts more objects.
-    let cut = prune(store.clone(), &options(), &|_, all| all == 1);
-    assert!(matches!(cut, Err(Error::Interrupted)), "{cut:?}");
+    (image, store, first)
+}
+
+#[test]
+fn a_prune_that_was_cut_off_is_continued_after_a_while() {
+    let (_image, store, first) = one_due();
+    // The second list renews the first one before the deletions, and is the last write.
+    *store.puts_left.lock().unwrap() = Some(2);
+    prune(store.clone(), &options(), &|_, _| true).expect_err("the store fails");
+    *store.puts_left.lock().unwrap() = None;
     let early = prune(store.clone(), &options(), &|_, _| true);
     assert!(matches!(early, Err(Error::PruneRuns(_))), "{early:?}");
     advance(&store, 15 * 60);
@@ -332,12 +410,83 @@ fn a_prune_that_was_cut_off_is_continued_after_a_while() {
 }
 
 #[test]
+fn an_interrupted_prune_is_continued_at_once() {
+    // For the version with a tag, its page, and the deletions.
+    for calls in 0..3 {
+        let (_image, store, first) = one_due();
+        let left = AtomicI64::new(calls);
+        let go_on = |_, _| left.fetch_sub(1, Ordering::Relaxed) > 0;
+        let cut = prune(store.clone(), &options(), &go_on);
+        assert!(matches!(cut, Err(Error::Interrupted)), "{cut:?}");
+        assert!(is_whole(&store, first));
+        assert_eq!(prune_with(&store, &options()).deleted.versions, 1, "after {calls} calls");
+        assert!(!is_whole(&store, first));
+    }
+}
+
+#[test]
+fn a_dry_run_counts_what_it_would_delete_once() {
+    let (_image, store, _) = one_due();
+    let told = prune_with(&store, &PruneOptions { dry_run: true, ..options() });
+    let done = prune_with(&store, &options());
+    assert_eq!(done.deleted.versions, 1);
+    assert_eq!((told.deleted, told.condemned, told.kept), (done.deleted, done.condemned, done.kept));
+}
+
+#[test]
+fn a_version_that_was_published_beside_its_condemnation_stays_whole_for_the_grace_period() {
+    let (image, memory) = (small_volume(), clocked());
+    // Packs that no tag needs, and that a publisher for a new tag reuses.
+    image.publish(&memory).expect("publish");
+    let dyn_store: Arc<dyn Store> = memory.clone();
+    delete_tag(&dyn_store, "latest").expect("deleted");
+    advance(&memory, 3 * GRACE as i64);
+    image.change(|volume| write(volume, "/d/1", b"another"));
+    let volume = image.open();
+    let store = memory.clone();
+    let happens: Box<dyn FnOnce() + Send> = Box::new(move || {
+        let condemned = prune_with(&store, &options()).condemned;
+        assert!(condemned.packs > 0, "the packs that the publisher has found");
+    });
+    let happens = Mutex::new(Some(happens));
+    // Before its packs: the publisher has read that there is no list.
+    let hooked = Arc::new(Hooked { memory: memory.clone(), object: "packs/", happens });
+    let publish_options = PublishOptions { level: 1, ..PublishOptions::default() };
+    let published = publish(&volume, hooked, "draft", &publish_options, &|_, _| true).expect("publish");
+    assert!(published.kept_pieces > 0, "the pieces of condemned packs");
+    // The list is due, and the version lost its tag a moment ago.
+    advance(&memory, GRACE as i64 + 1);
+    delete_tag(&dyn_store, "draft").expect("deleted");
+    prune_with(&memory, &options());
+    assert!(is_whole(&memory, published.version), "readers have the grace period");
+    // It is condemned then, and deleted as any other.
+    advance(&memory, GRACE as i64);
+    prune_with(&memory, &options());
+    assert!(!is_whole(&memory, published.version));
+}
+
+#[test]
+fn a_tag_leaves_a_root_of_another_implementation_as_it_is() {
+    let (_image, store, [first, _]) = two_versions();
+    let dyn_store: Arc<dyn Store> = store.clone();
+    let mut root = store.content(&format!("versions/{first}"));
+    // A reserved byte: a reader ignores it, and this publisher writes a zero.
+    root[84] = 1;
+    let version = Hash::parse(&blake3::hash(&root).to_hex()).expect("a hash");
+    let object = format!("versions/{version}");
+    store.write(&object, root.clone()).expect("a root");
+    set_tag(&dyn_store, "other", &Reference::Version(version), 1, false).expect("a tag");
+    assert_eq!(store.content(&object), root);
+    assert!(is_whole(&store, version));
+}
+
+#[test]
 fn verification_finds_each_damaged_and_missing_pack() {
     let (_image, store, [_, second]) = two_versions();
     let dyn_store: Arc<dyn Store> = store.clone();
     let whole = open(&dyn_store, &Reference::default()).expect("open");
     let verified = whole.verify(&|_, _| true).expect("verify");
-    assert_eq!((verified.found, verified.sound), (0, whole.inventory().expect("an inventory")));
+    assert_eq!((verified.found, verified.sound), (0, whole.inventory(&|_, _| true).expect("an inventory")));
     assert!(verified.sound.pieces > 0 && verified.sound.stored_bytes > 0);
     let mut found = 0;
     for object in store.names().into_iter().filter(|name| name.starts_with("packs/")) {
@@ -394,6 +543,8 @@ struct World {
     /// All requests that change something, for the message of a failure.
     log: Mutex<Vec<String>>,
     actors: AtomicU32,
+    /// Versions, with the time at which a tag named them last while nobody was at work.
+    named: Mutex<BTreeMap<Hash, i64>>,
 }
 
 /// One of the users of a store, with a request at which it ends as by a crash.
@@ -458,8 +609,12 @@ impl World {
         let actor = self.actor("prune");
         let options = PruneOptions { keep: self.below(2) as usize, ..options() };
         let began = self.memory.now();
-        let pruned = prune(actor.clone(), &options, &|_, _| true);
-        self.judge(pruned.map(drop), began, &actor);
+        let left = AtomicI64::new(if self.below(4) == 0 { self.below(8) as i64 } else { i64::MAX });
+        let pruned = prune(actor.clone(), &options, &|_, _| left.fetch_sub(1, Ordering::Relaxed) > 0);
+        match pruned {
+            Err(Error::Interrupted) => actor.ends(),
+            pruned => self.judge(pruned.map(drop), began, &actor),
+        }
     }
 
     /// A reader keeps its version for the grace period.
@@ -516,14 +671,28 @@ impl World {
         failures.push(text);
     }
 
-    /// Every tag names a whole version.
+    /// Every tag names a whole version, and versions stay whole for the grace period after that.
     fn check(&self) {
         let store: Arc<dyn Store> = self.memory.clone();
-        for (name, tag) in tags(&store).expect("tags") {
-            if !is_whole(&self.memory, tag.version) {
-                self.fail(format!("tag {name} names {}, which is not whole", tag.version));
+        let now = self.memory.now();
+        let tags = named(&store);
+        for (name, version) in &tags {
+            if !is_whole(&self.memory, *version) {
+                self.fail(format!("tag {name} names {version}, which is not whole"));
             }
         }
+        // (A prune that is at work may have condemned what a tag names now, and no more when it looks.)
+        if self.depth.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let mut named = self.named.lock().unwrap();
+        named.retain(|_, last| now - *last < GRACE as i64);
+        for version in named.keys().filter(|version| tags.iter().all(|(_, tagged)| tagged != *version)) {
+            if !is_whole(&self.memory, *version) {
+                self.fail(format!("{version}, which a tag named a moment ago, is not whole"));
+            }
+        }
+        named.extend(tags.iter().map(|(_, version)| (*version, now)));
     }
 }
 
@@ -631,6 +800,7 @@ fn interleave(seed: u64) {
         failures: Mutex::default(),
         log: Mutex::default(),
         actors: 0.into(),
+        named: Mutex::default(),
     });
     for _ in 0..25 {
         world.act();

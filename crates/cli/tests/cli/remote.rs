@@ -79,6 +79,11 @@ fn tags_and_versions_are_listed_made_and_deleted() {
     run(&["remote", "tag", &r.at("none"), "x"]).ends(4).says("#none: there is no such tag");
     run(&["remote", "tag", &r.at(&"0".repeat(64)), "x"]).ends(4).says("no such object");
     run(&["remote", "ls", "/tmp"]).ends(2).says("URL: ");
+    for command in ["ls", "prune"] {
+        for reference in ["latest", "draft", &first[..]] {
+            run(&["remote", command, &r.at(reference)]).ends(2).says("is about the whole store; leave out #");
+        }
+    }
     run(&["remote", "ls", "file:///none/such"]).ends(4).says("no directory ");
     // A version that somebody removed by hand.
     fs::remove_file(r.v.host(&format!("store/versions/{second}"))).unwrap();
@@ -160,10 +165,10 @@ fn a_prune_condemns_first_and_deletes_later() {
             file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(1000)).unwrap();
         }
     }
-    let dry = run(&["remote", "prune", &r.url, "--grace", "10m", "--dry-run"]).ends(0);
+    let dry = run(&["remote", "prune", &r.url, "--grace", "15m", "--dry-run"]).ends(0);
     assert!(dry.out().contains("would be condemned: 1 versions, "), "{}", dry.out());
     assert!(!r.v.host("store/prune/condemned").exists());
-    let condemned = r.json("prune", &["--grace", "10m"]);
+    let condemned = r.json("prune", &["--grace", "15m"]);
     assert_eq!(condemned["condemned"]["versions"], 1);
     assert!(condemned["due"].as_i64().is_some() && versions() == 2);
     let kept = r.json("prune", &["--grace", "0", "--keep", "2"]);
@@ -175,6 +180,21 @@ fn a_prune_condemns_first_and_deletes_later() {
     run(&["remote", "verify", &r.url]).ends(0);
     run(&["ls", &r.at(first)]).ends(4).says("no such object");
     run(&["remote", "prune", &r.url, "--grace", "5x"]).ends(2).says("write it like 90s");
+    run(&["remote", "prune", &r.url, "--grace", "899s"]).ends(2).says("too short; give 15m at least, or 0");
+    // A damaged tag needs nobody knows what, until it is deleted.
+    fs::write(r.v.host("store/tags/bad"), "wrong bytes").unwrap();
+    let refused = run(&["remote", "prune", &r.url, "--grace", "0"]).ends(3);
+    refused.says("store/tags/bad: is no tag of a publication").says("the tag").says("delete the tag");
+    let listed = run(&["remote", "ls", &r.url]).ends(0);
+    let line = format!("{:16}  {:64}  bad", "damaged", "-");
+    assert!(listed.out().lines().any(|shown| shown == line), "{}", listed.out());
+    let listed = run(&["remote", "ls", &r.url, "--json"]).ends(0);
+    let last: serde_json::Value = serde_json::from_str(listed.out().lines().last().unwrap()).unwrap();
+    assert_eq!((&last["tags"], last["version"].is_null()), (&serde_json::json!(["bad"]), true), "{last}");
+    assert!(last["damaged"].as_str().unwrap().contains("no tag of a publication"), "{last}");
+    let deleted = run(&["remote", "tag", "--delete", &r.at("bad")]).ends(0);
+    assert_eq!(deleted.out(), "bad was damaged\n");
+    run(&["remote", "prune", &r.url, "--grace", "0"]).ends(0);
     // All that a tag needs must be readable.
     fs::write(r.v.host(&format!("store/versions/{second}")), "wrong bytes").unwrap();
     run(&["remote", "prune", &r.url, "--grace", "0"]).ends(3).says("their hash differs");

@@ -290,7 +290,7 @@ impl Job<'_> {
         if self.options.dry_run {
             return Ok(written);
         }
-        condemned::secure(&self.objects, self.base.seen, &version, bytes, packs)?;
+        condemned::secure(&self.objects, self.base.seen, bytes, packs)?;
         replace_tag(&self.objects, tag, &next, found.map(|(_, stamp)| stamp))?;
         Ok(written)
     }

@@ -1,11 +1,13 @@
 //! `lanefs remote info`.
 
-use crate::console;
 use crate::failure::Outcome;
+use crate::progress::Progress;
 use crate::publication::{self, LocationParser};
 use crate::size::human;
+use crate::{console, interrupt};
 use clap::Args;
 use lanefs_publish::Location;
+use std::cell::RefCell;
 use std::io::Write;
 
 /// Show the volume, the pieces and the packs of a version
@@ -26,7 +28,14 @@ impl Info {
     pub(super) fn execute(&self) -> Outcome {
         let publication = super::open(&self.at)?;
         let (version, facts) = (publication.version(), publication.facts());
-        let inventory = publication.inventory().map_err(|error| publication::failure(&error))?;
+        let progress = RefCell::new(Progress::new("reading pages"));
+        let update = |done, all| {
+            progress.borrow_mut().set(done, all);
+            !interrupt::raised()
+        };
+        let inventory = publication.inventory(&update);
+        drop(progress);
+        let inventory = inventory.map_err(|error| publication::failure(&error))?;
         let uuid = super::uuid_text(facts.uuid);
         let mut out = console::output();
         if self.json {

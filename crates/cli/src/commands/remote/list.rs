@@ -1,7 +1,7 @@
 //! `lanefs remote ls`.
 
 use crate::failure::Outcome;
-use crate::publication::{self, LocationParser};
+use crate::publication::{self, StoreParser};
 use crate::{console, time};
 use clap::Args;
 use lanefs::Time;
@@ -12,13 +12,14 @@ use std::io::Write;
 /// List the tags and the versions of a store
 ///
 /// One line for each version: when its root was written last, by the store's clock in UTC; its 64 digits; its
-/// tags. The newest comes first. A version that a tag names and that is missing is marked.
+/// tags. The newest comes first. A version that a tag names and that is missing is marked, and so is a
+/// damaged tag.
 #[derive(Debug, Args)]
 pub(super) struct Ls {
     /// The store
-    #[arg(value_name = "URL", value_parser = LocationParser)]
+    #[arg(value_name = "URL", value_parser = StoreParser)]
     at: Location,
-    /// Print one JSON object per line: version, written, tags
+    /// Print one JSON object per line: version, written, tags; for a damaged tag, damaged tells the reason
     #[arg(long)]
     json: bool,
 }
@@ -29,8 +30,12 @@ impl Ls {
         let store = publication::store(&self.at, false)?;
         let failed = |error| publication::failure(&error);
         let mut names: BTreeMap<Hash, Vec<String>> = BTreeMap::new();
+        let mut damaged = Vec::new();
         for (name, tag) in tags(&store).map_err(failed)? {
-            names.entry(tag.version).or_default().push(name);
+            match tag {
+                Ok(tag) => names.entry(tag.version).or_default().push(name),
+                Err(error) => damaged.push((name, error)),
+            }
         }
         let versions = versions(&store).map_err(failed)?;
         let there: HashSet<Hash> = versions.iter().map(|info| info.version).collect();
@@ -41,6 +46,16 @@ impl Ls {
         }
         for (version, tags) in names.iter().filter(|(version, _)| !there.contains(version)) {
             self.print(&mut out, version, None, tags)?;
+        }
+        for (name, error) in &damaged {
+            if self.json {
+                let (tags, why) = ([name], error.to_string());
+                let object =
+                    serde_json::json!({ "version": null, "written": null, "tags": tags, "damaged": why });
+                writeln!(out, "{object}")?;
+            } else {
+                writeln!(out, "{:16}  {:64}  {name}", "damaged", "-")?;
+            }
         }
         Ok(out.flush()?)
     }

@@ -2,12 +2,12 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
-use crate::publication::{self, LocationParser};
+use crate::publication::{self, StoreParser};
 use crate::size::human;
 use crate::{console, interrupt, time};
 use clap::Args;
 use lanefs::Time;
-use lanefs_publish::{Error, Location, PruneOptions, PruneReport, Tally, prune};
+use lanefs_publish::{Error, Location, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};
 use std::cell::RefCell;
 use std::io::Write;
 
@@ -20,10 +20,10 @@ use std::io::Write;
 #[derive(Debug, Args)]
 pub(super) struct Prune {
     /// The store
-    #[arg(value_name = "URL", value_parser = LocationParser)]
+    #[arg(value_name = "URL", value_parser = StoreParser)]
     at: Location,
-    /// Grace period: 90s, 30m, 12h, 14d, 2w. 0 deletes at once; nobody else may use the store then
-    #[arg(long, value_name = "TIME", default_value = "2w", value_parser = time::parse_duration)]
+    /// Grace period: 30m, 12h, 14d, 2w; 15m at least. 0 deletes at once: nobody else may use the store then
+    #[arg(long, value_name = "TIME", default_value = "2w", value_parser = grace)]
     grace: u64,
     /// Keep this many of the newest versions of each volume without a tag
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
@@ -74,6 +74,13 @@ impl Prune {
         }
         writeln!(out, "{would}kept: {}", as_text(report.kept))?;
         Ok(out.flush()?)
+    }
+}
+
+fn grace(text: &str) -> Result<u64, String> {
+    match time::parse_duration(text)? {
+        seconds @ 1..MIN_GRACE => Err(format!("{seconds}s is too short; give 15m at least, or 0")),
+        seconds => Ok(seconds),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct SetTag {
     /// Replace a tag that names another version
     #[arg(short, long, conflicts_with = "delete")]
     force: bool,
-    /// Delete the tag of URL; its version stays until it is pruned
+    /// Delete the tag of URL, also a damaged one; its version stays until it is pruned
     #[arg(long)]
     delete: bool,
 }
@@ -59,6 +59,10 @@ impl SetTag {
         };
         let store = publication::store(&self.at, true)?;
         let before = delete_tag(&store, name).map_err(|error| publication::failure(&error))?;
-        Ok(writeln!(console::output(), "{name} named {before} before")?)
+        match before {
+            Some(before) => writeln!(console::output(), "{name} named {before} before")?,
+            None => writeln!(console::output(), "{name} was damaged")?,
+        }
+        Ok(())
     }
 }
