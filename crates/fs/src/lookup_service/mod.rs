@@ -32,7 +32,7 @@ use crate::types::{Resolution, ResolveOptions};
 use crate::volume::Volume;
 use answers::Answers;
 use lanefs_format::Code;
-use lanefs_sync::{Condvar, Mutex, is_planted};
+use lanefs_sync::{Condvar, Mutex, is_past, is_planted};
 use planted::PlantedBug;
 use std::io;
 use std::sync::Arc;
@@ -225,8 +225,7 @@ impl LookupService {
                 continue;
             };
             let due = batch.begun.checked_add(self.options.patience);
-            if is_closed || batch.paths.len() >= self.enough() || due.is_some_and(|due| due <= Instant::now())
-            {
+            if is_closed || batch.paths.len() >= self.enough() || due.is_some_and(is_past) {
                 return state.open.take();
             }
             let is_over = match due {
@@ -236,6 +235,12 @@ impl LookupService {
                     false
                 }
             };
+            if !is_over && is_planted(PlantedBug::LostWakeUp) {
+                self.to_servers.wait(&mut state);
+            }
+            if is_over && is_planted(PlantedBug::TakenBatch) {
+                return Some(state.open.take().expect("planted"));
+            }
             // Another server may have taken the batch meanwhile, and the one that is open now may be younger:
             // it is taken a little early.
             if is_over && state.open.is_some() {
