@@ -10,6 +10,9 @@ use crate::{Filter, Gpu, MirrorOptions};
 use ash::vk;
 use lanefs::bulk::{Batch, DirEngine, LookupRequest, Rebuilt};
 use lanefs::{Caller, CreateOptions, PathSet, ResolveOptions, Volume};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
 fn volume() -> Volume {
     let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
@@ -114,11 +117,24 @@ fn a_device_that_never_ends_its_work_is_given_up() {
     let (found, report) = mirrored.submit(&options, &paths).wait().expect("answers");
     assert_eq!((found, report.by_host), (expected.clone(), 0));
     let before = mirrored.submit(&options, &paths);
+    let mut awaited = mirrored.submit(&options, &paths);
     fail_call(Some((0, vk::Result::TIMEOUT)));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(
+        Pin::new(&mut awaited).poll(&mut context).is_pending(),
+        "the device seems to have ended its work"
+    );
     for pending in [before, mirrored.submit(&options, &paths)] {
         let (found, report) = pending.wait().expect("answers");
         assert_eq!((found, report.by_device), (expected.clone(), 0));
     }
+    // A future that is still pending would be woken at once, again and again.
+    let Poll::Ready(answers) = Pin::new(&mut awaited).poll(&mut context) else {
+        panic!("a lookup waits for a device that was given up");
+    };
+    let (found, report) = answers.expect("answers");
+    assert_eq!((found, report.by_device), (expected.clone(), 0));
+    drop(awaited);
     assert!(mirrored.failure().is_some_and(|why| why.contains("lost")), "{:?}", mirrored.failure());
     drop(mirrored);
     assert!(gpu.mirror(&volume, &MirrorOptions::default()).is_err(), "a device that hangs takes a volume");

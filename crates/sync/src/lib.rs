@@ -58,7 +58,9 @@ pub use explorer::Explorer;
 #[cfg(feature = "shuttle")]
 pub use planted::with_planted;
 pub use planted::{Planted, is_planted};
-pub use primitives::{Condvar, Mutex, MutexGuard, atomic, point, thread_local, thread_number, yield_now};
+pub use primitives::{
+    Condvar, Mutex, MutexGuard, atomic, is_past, point, thread_local, thread_number, yield_now,
+};
 
 /// Returns `native`, or `explored` with the feature `shuttle`: a size that schedule tests make small, so that
 /// they often reach its limit.

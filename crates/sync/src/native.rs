@@ -1,6 +1,7 @@
 //! The primitives of the machine.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 pub use parking_lot::{Condvar, Mutex, MutexGuard};
 pub use std::sync::atomic;
@@ -9,6 +10,12 @@ pub use std::thread_local;
 /// Offers the processor to other threads.
 pub fn yield_now() {
     std::thread::yield_now();
+}
+
+/// Tells whether a time has come.
+#[must_use]
+pub fn is_past(time: Instant) -> bool {
+    time <= Instant::now()
 }
 
 /// Marks a preemption point, at which the schedule explorer may switch threads. It compiles to nothing.

@@ -1,7 +1,7 @@
 //! A watchdog that ends a hanging test process and says where it hangs.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,23 +61,38 @@ impl Drop for Watchdog {
 fn threads() -> String {
     let mut text = String::new();
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
-        let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
-        let stat = read("stat");
-        // Fields behind the name, which has parentheses: the 1st is the state, 12th and 13th are times.
-        let (name, rest) = stat.rsplit_once(") ").unwrap_or_default();
-        let field = |index| rest.split(' ').nth(index).unwrap_or("?");
-        let (state, user, system) = (field(0), field(11), field(12));
-        let _ = writeln!(text, "  {name}) {state}, {user} + {system} ticks, waits in {}", read("wchan"));
+        text.extend(thread(&task.path()));
     }
     text
 }
 
+/// The line of a thread, from its directory of `/proc`; `None` for one that has ended meanwhile.
+fn thread(task: &Path) -> Option<String> {
+    let stat = std::fs::read_to_string(task.join("stat")).ok()?;
+    // Fields behind the name, which has parentheses: the 1st is the state, 12th and 13th are times.
+    let (name, rest) = stat.rsplit_once(") ")?;
+    let field = |index| rest.split(' ').nth(index);
+    let (state, user, system) = (field(0)?, field(11)?, field(12)?);
+    let wait = std::fs::read_to_string(task.join("wchan")).unwrap_or_default();
+    Some(format!("  {name}) {state}, {user} + {system} ticks, waits in {wait}\n"))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     #[test]
-    fn every_thread_has_a_line() {
+    fn the_own_thread_has_a_line_and_one_that_has_ended_has_none() {
+        // The link names the calling thread: it runs. Other threads of the tests come and go meanwhile.
+        let link = std::fs::read_link("/proc/thread-self").expect("a thread has a directory");
+        let number = link.file_name().and_then(|name| name.to_str()).expect("a number");
         let text = super::threads();
-        assert!(text.lines().count() >= 2, "{text}");
-        assert!(text.contains(") R, ") && !text.contains('?'), "{text}");
+        let own = text.lines().find(|line| line.trim_start().starts_with(&format!("{number} (")));
+        assert!(
+            own.is_some_and(|line| line.contains(") R, ") && line.contains(" ticks, waits in ")),
+            "{text}"
+        );
+        assert!(!text.contains('?') && text.lines().all(|line| line.starts_with("  ")), "{text}");
+        assert_eq!(super::thread(Path::new("/proc/self/task/0")), None);
     }
 }

@@ -32,7 +32,7 @@ use crate::types::{Resolution, ResolveOptions};
 use crate::volume::Volume;
 use answers::Answers;
 use lanefs_format::Code;
-use lanefs_sync::{Condvar, Mutex, is_planted};
+use lanefs_sync::{Condvar, Mutex, is_past, is_planted};
 use planted::PlantedBug;
 use std::io;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ pub trait LookupEngine {
     /// Resolves paths and writes as many answers.
     ///
     /// # Errors
-    /// An error of the volume, which may be that of one path.
+    /// An error of the volume, which may be that of one path. The service asks for each path of a batch that
+    /// failed, except after [`Error::Io`], which it gives to all of them.
     fn answer(&self, options: &ResolveOptions, paths: Paths<'_>, answers: &mut Resolutions<'_>)
     -> Result<()>;
 }
@@ -155,20 +156,31 @@ impl LookupService {
         let _serving = Serving(self);
         let mut answers = Vec::new();
         while let Some(mut batch) = self.next_batch() {
-            let outcome = self.ask(engine, batch.paths.view(), &mut answers);
-            match outcome {
+            match self.ask(engine, batch.paths.view(), &mut answers) {
                 Ok(()) => batch.answers.finish(answers.iter().map(|answer| Ok(*answer))),
-                // One path may be to blame.
-                Err(_) => batch.answers.finish(batch.paths.view().iter().map(|path| {
-                    let paths: PathSet = [path].into_iter().collect();
-                    let mut answer = Vec::new();
-                    self.ask(engine, paths.view(), &mut answer).map(|()| answer[0])
-                })),
+                Err(error) => self.answer_singly(engine, &batch, error),
             }
             let mut paths = std::mem::take(&mut batch.paths);
             paths.clear();
             self.state.lock().spare = paths;
         }
+    }
+
+    /// Answers a batch that failed path by path: one path may be to blame. An error of the device or the
+    /// network is that of all paths that have no answer yet. Each of them would meet it again, one after the
+    /// other, and only when the device has tried as long as it does.
+    fn answer_singly(&self, engine: &(impl LookupEngine + ?Sized), batch: &Batch, error: Error) {
+        let mut failure = Some(error).filter(is_of_all_paths);
+        batch.answers.finish(batch.paths.view().iter().map(|path| {
+            if let Some(error) = &failure {
+                return Err(same_error(error));
+            }
+            let paths: PathSet = [path].into_iter().collect();
+            let mut answer = Vec::new();
+            let outcome = self.ask(engine, paths.view(), &mut answer).map(|()| answer[0]);
+            failure = outcome.as_ref().err().filter(|error| is_of_all_paths(error)).map(same_error);
+            outcome
+        }));
     }
 
     fn ask(
@@ -213,8 +225,7 @@ impl LookupService {
                 continue;
             };
             let due = batch.begun.checked_add(self.options.patience);
-            if is_closed || batch.paths.len() >= self.enough() || due.is_some_and(|due| due <= Instant::now())
-            {
+            if is_closed || batch.paths.len() >= self.enough() || due.is_some_and(is_past) {
                 return state.open.take();
             }
             let is_over = match due {
@@ -224,6 +235,12 @@ impl LookupService {
                     false
                 }
             };
+            if !is_over && is_planted(PlantedBug::LostWakeUp) {
+                self.to_servers.wait(&mut state);
+            }
+            if is_over && is_planted(PlantedBug::TakenBatch) {
+                return Some(state.open.take().expect("planted"));
+            }
             // Another server may have taken the batch meanwhile, and the one that is open now may be younger:
             // it is taken a little early.
             if is_over && state.open.is_some() {
@@ -255,6 +272,25 @@ impl Drop for Serving<'_> {
         drop(left);
         // After a panic the other servers end as well.
         self.0.to_servers.notify_all();
+    }
+}
+
+/// Tells whether an error says nothing about a path: the device or the host failed.
+fn is_of_all_paths(error: &Error) -> bool {
+    matches!(error, Error::Io { .. })
+}
+
+/// Returns an error of the device once more, for another path.
+fn same_error(error: &Error) -> Error {
+    match error {
+        Error::Io { what, source } => {
+            let source = match source.raw_os_error() {
+                Some(errno) => io::Error::from_raw_os_error(errno),
+                None => io::Error::new(source.kind(), source.to_string()),
+            };
+            Error::Io { what: what.clone(), source }
+        }
+        other => Error::Code(other.code()),
     }
 }
 

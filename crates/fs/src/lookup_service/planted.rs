@@ -10,6 +10,10 @@ pub(super) enum PlantedBug {
     UnwokenServer,
     /// Servers do not learn that the service is closed.
     SilentClose,
+    /// A server that is woken before its time is over does not look for the reason.
+    LostWakeUp,
+    /// A server takes for granted that no other one took its batch while it waited.
+    TakenBatch,
     /// Answers wake no thread.
     UnwokenThread,
     /// Answers wake no task.

@@ -113,6 +113,12 @@ fn canary_servers_that_are_not_woken_are_found() {
 }
 
 #[test]
+fn canary_servers_that_misread_the_end_of_a_wait_are_found() {
+    Explorer::new(8).expect_failure(PlantedBug::LostWakeUp, SCHEDULES, threads);
+    Explorer::new(9).expect_failure(PlantedBug::TakenBatch, SCHEDULES, threads);
+}
+
+#[test]
 fn canary_lookups_that_are_not_woken_are_found() {
     Explorer::new(6).expect_failure(PlantedBug::UnwokenThread, SCHEDULES, threads);
     Explorer::new(7).expect_failure(PlantedBug::UnwokenTask, SCHEDULES, tasks);

@@ -8,8 +8,10 @@ use crate::path_set::Paths;
 use crate::types::{Caller, Resolution, ResolveOptions};
 use crate::volume::Volume;
 use lanefs_format::Code;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const FILES: usize = 1000;
@@ -135,6 +137,52 @@ fn one_bad_path_costs_no_other_its_answer() {
         assert_eq!(other.wait().expect("an answer").code, Code::NotFound);
         service.close();
     });
+}
+
+/// A device that does not answer, from a path on or for all; counts the calls.
+struct DeadDevice {
+    first: &'static [u8],
+    calls: AtomicUsize,
+}
+
+impl LookupEngine for DeadDevice {
+    fn answer(&self, _: &ResolveOptions, paths: Paths<'_>, answers: &mut Resolutions<'_>) -> Result<()> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if paths.iter().any(|path| path == self.first) && paths.len() == 1 || self.first.is_empty() {
+            return Err(Error::Io { what: "reading".into(), source: io::Error::from_raw_os_error(110) });
+        }
+        Failing.answer(&ResolveOptions::default(), paths, answers)
+    }
+}
+
+#[test]
+fn a_device_that_fails_is_not_asked_for_each_path_of_the_batch() {
+    // The batch fails; or the bad path fails it, and the device dies when the service asks for each path.
+    for (first, calls) in [("", 1), ("/2", 1 + 3)] {
+        let engine = DeadDevice { first: first.as_bytes(), calls: AtomicUsize::new(0) };
+        let service = LookupService::new(ServiceOptions::default());
+        let lookups: Vec<_> =
+            ["/0", "/bad", "/2", "/3", "/4", "/5"].iter().map(|path| service.lookup(path)).collect();
+        let errors: Vec<_> = std::thread::scope(|scope| {
+            scope.spawn(|| service.serve(&engine));
+            let errors = lookups.into_iter().map(|lookup| lookup.wait().err()).collect();
+            service.close();
+            errors
+        });
+        assert_eq!(engine.calls.load(Ordering::Relaxed), calls, "{first}");
+        for (number, error) in errors.iter().enumerate() {
+            match (error, first) {
+                (None, "/2") => assert_eq!(number, 0),
+                (Some(Error::Damaged { at: 7, .. }), "/2") => assert_eq!(number, 1),
+                (Some(error @ Error::Io { .. }), _) => {
+                    assert_eq!(error.errno(), 110, "{first}: path {number}");
+                    assert!(error.to_string().starts_with("reading: "), "{error}");
+                    assert!(first.is_empty() || number >= 2);
+                }
+                (other, _) => panic!("{first}: path {number}: {other:?}"),
+            }
+        }
+    }
 }
 
 #[test]

@@ -171,8 +171,10 @@ impl Device {
     /// Tells whether a submission has ended.
     ///
     /// # Errors
-    /// An error of the device.
+    /// An error of the device, which for a device that [hangs](Self::hangs) comes at once: its submissions
+    /// never end.
     pub(crate) fn is_over(&self, submission: u64) -> Result<bool> {
+        self.check()?;
         // SAFETY: sound, the semaphore is this device's.
         let value = unsafe { self.raw.get_semaphore_counter_value(self.timeline) }.during(OPERATION)?;
         Ok(value >= submission)
