@@ -1,4 +1,4 @@
-//! Search in the files of a volume: lines that match patterns, and files of the same content.
+//! Search in a volume: lines that match patterns, files of the same content, and paths by fuzzy names.
 //!
 //! Engines, patterns and forms of output are those of ripgrep, by its libraries. This crate adds the way to
 //! the data: files are read in batches ([`lanefs::Volume::read_files`]), several batches at the same
@@ -13,6 +13,7 @@
 //! | `query`, `paint`, `output` | what matches; how it is shown |
 //! | `grep` | lines that match |
 //! | `duplicates` | files of the same content |
+//! | [`fuzzy`] | paths that a query matches, by score |
 //!
 //! Each module refers to modules of the lines above it only.
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ mod batch;
 mod duplicates;
 mod error;
 mod file;
+pub mod fuzzy;
 mod grep;
 mod ordered;
 mod output;
