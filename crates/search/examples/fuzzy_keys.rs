@@ -1,9 +1,9 @@
 //! Times of fuzzy searches, key by key.
 //!
 //! `cargo run --release -p lanefs-search --example fuzzy_keys [PATHS [THREADS [nucleo|alone [QUERY...]]]]`
-//! makes a volume in memory with so many files, gathers its names, and types some queries. A line is a query, its matches, and
-//! the milliseconds of its last key; with `nucleo` also those of nucleo-matcher, on one thread, for a list of
-//! the same paths in memory.
+//! makes a volume in memory with so many files, gathers its names, and types some queries. A line is a
+//! query, its matches, and the milliseconds of its last key; with `nucleo` also those of nucleo-matcher, on
+//! one thread, for a list of the same paths in memory.
 
 use lanefs::bulk::Change;
 use lanefs::{CreateOptions, FileKind, Volume};

@@ -1,8 +1,8 @@
 //! Fuzzy search in the paths of a volume.
 //!
 //! [`Names::gather`] reads all names below some directories once. A [`Finder`] ranks them for a query, and
-//! for a query that has grown looks at the former matches only. The syntax of queries is fzf's, the scores are
-//! nucleo's.
+//! for a query that has grown looks at the former matches only. The syntax of queries is fzf's, the scores
+//! are nucleo's.
 //!
 //! | module | |
 //! |---|---|
