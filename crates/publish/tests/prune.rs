@@ -4,8 +4,8 @@ mod support;
 
 use lanefs::{Access, Volume};
 use lanefs_publish::{
-    Error, Hash, Listed, PruneOptions, PruneReport, Publication, PublishOptions, ReadOptions, Reference,
-    Stamp, Store, StoreError, Tag, delete_tag, prune, publish, set_tag, tags, versions,
+    Error, Hash, Listed, OnProgress, PruneOptions, PruneReport, Publication, PublishOptions, ReadOptions,
+    Reference, Stamp, Store, StoreError, Tag, delete_tag, prune, publish, set_tag, tags, versions,
 };
 use lanefs_testkit::seeded::Seeded;
 use std::collections::{BTreeMap, HashSet};
@@ -219,6 +219,9 @@ fn a_grace_period_that_is_shorter_than_the_wait_for_another_prune_is_refused() {
     assert_eq!(store.names(), before);
 }
 
+/// Work that a progress may stop.
+type Work<'w> = &'w dyn Fn(OnProgress<'_>) -> Result<(), Error>;
+
 #[test]
 fn counting_verifying_and_pruning_end_at_each_call_that_says_so() {
     let (image, store, _) = two_versions();
@@ -229,7 +232,7 @@ fn counting_verifying_and_pruning_end_at_each_call_that_says_so() {
     }
     let dyn_store: Arc<dyn Store> = store.clone();
     let keeps = PruneOptions { keep: 2, dry_run: true, ..options() };
-    let works: [&dyn Fn(&dyn Fn(u64, u64) -> bool) -> Result<(), Error>; 3] = [
+    let works: [Work<'_>; 3] = [
         &|progress| open(&dyn_store, &Reference::default())?.inventory(progress).map(drop),
         &|progress| open(&dyn_store, &Reference::default())?.verify(progress).map(drop),
         &|progress| prune(store.clone(), &keeps, progress).map(drop),
