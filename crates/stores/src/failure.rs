@@ -23,6 +23,8 @@ const PERFORMING: &str = "Error performing ";
 const RETURNED: &str = "Server returned ";
 /// The library's name of the store of a web server, which gets no credentials.
 const WEB: &str = "HTTP";
+/// Status of a range that begins behind the end of an object.
+const RANGE_NOT_SATISFIABLE: u16 = 416;
 /// Most characters of a code, and of the library's words.
 const MAX_WORDS: usize = 100;
 
@@ -55,6 +57,11 @@ pub(crate) fn is_cut(error: &Error) -> bool {
     use HttpErrorKind::{Decode, Interrupted, Request, Unknown};
     let body = error.source().and_then(|source| source.downcast_ref::<HttpError>());
     body.is_some_and(|error| matches!(error.kind(), Decode | Interrupted | Request | Unknown))
+}
+
+/// True where a server says that an object ends before the bytes that were asked for.
+pub(crate) fn is_behind_end(error: &Error) -> bool {
+    Answer::of(error).is_some_and(|answer| answer.number == RANGE_NOT_SATISFIABLE)
 }
 
 /// True where a server of credentials was asked in vain.

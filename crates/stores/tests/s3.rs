@@ -99,11 +99,15 @@ fn objects_are_written_read_replaced_listed_and_deleted() {
         assert_eq!(server.object(&format!("{folder}packs/one")).as_deref(), Some(&b"0123456789"[..]));
         assert_eq!(store.read("packs/one", 2..5).unwrap(), b"234");
         assert_eq!(store.read("packs/one", 8..50).unwrap(), b"89", "the object ends before");
+        assert_eq!(store.read("packs/one", 10..20).unwrap(), b"", "it ends even before the first byte");
         assert!(matches!(store.read("packs/two", 0..1), Err(StoreError::Missing)));
         assert_eq!(store.read_all("packs/one", 10).unwrap().0, b"0123456789");
         assert!(matches!(store.read_all("packs/one", 9), Err(StoreError::Failed(_))));
     }
     let store = store(&server);
+    // Objects of folders below have other names.
+    store.write("packs/old/one", b"another".to_vec()).unwrap();
+    store.write("packs/old/two", b"another".to_vec()).unwrap();
     let listed = store.list("packs").unwrap();
     assert_eq!(listed.iter().map(|one| (&one.name[..], one.bytes)).collect::<Vec<_>>(), [("one", 10)]);
     assert!(listed[0].modified > 1_700_000_000);
@@ -250,6 +254,26 @@ fn what_keeps_failing_is_an_error_that_names_the_object_and_never_wrong_bytes() 
         let failed =
             lanefs::Device::read_slice(&publication.device(), 0, &mut [0; 4096]).unwrap_err().to_string();
         assert!(failed.contains("s3://b/f/packs/") && failed.contains(why), "{why}: {failed}");
+    }
+}
+
+#[test]
+fn a_pack_that_was_cut_short_is_damage_of_that_pack() {
+    let (server, image) = (Server::start(), Image::new());
+    image.publish(&store(&server)).unwrap();
+    let packs: Vec<String> = server.paths().into_iter().filter(|path| path.contains("/packs/")).collect();
+    assert!(packs.len() >= 2, "pieces and pages");
+    for path in packs {
+        let whole = server.object(&path).expect("a pack");
+        server.put(&path, &whole[..1]);
+        let publication = Publication::open(store(&server), &Reference::default(), &forgetful()).unwrap();
+        let verified = publication.verify(&|_, _| true).unwrap();
+        let name = path.rsplit('/').next().expect("a name");
+        let is_named =
+            |finding: &Error| matches!(finding, Error::Damaged { object, .. } if object.ends_with(name));
+        assert!(verified.found > 0 && verified.findings.iter().all(is_named), "{verified:?}");
+        read(store(&server), &forgetful(), "/a").unwrap_err();
+        server.put(&path, &whole);
     }
 }
 

@@ -225,6 +225,10 @@ impl State {
             let date = "Tue, 24 Nov 2026 00:00:00 GMT";
             answer.with("ETag", format!("\"{version}\"")).with("Last-Modified", date)
         };
+        let first = |range: &str| range.strip_prefix("bytes=")?.split_once('-')?.0.parse::<usize>().ok();
+        if request.headers.get("range").and_then(|range| first(range)).is_some_and(|first| first >= all) {
+            return Answer::new(416, "<Error><Code>InvalidRange</Code></Error>");
+        }
         let Some(range) = range.filter(|_| !matches!(fault, Some(Fault::Whole))) else {
             return dated(Answer::new(200, bytes.clone()));
         };
