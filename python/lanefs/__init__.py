@@ -8,7 +8,7 @@ used more than once.
 """
 
 from lanefs._epoch import Batch, Epoch
-from lanefs._files import Files
+from lanefs._files import Files, FilesInPlace
 from lanefs._lanefs import PathSet, __version__, shuffled
 from lanefs._lookup import COLUMNS, Kind, Lookup, Stat
 from lanefs._transfer import Counts, Report
@@ -20,6 +20,7 @@ __all__ = [
     "Counts",
     "Epoch",
     "Files",
+    "FilesInPlace",
     "Kind",
     "Lookup",
     "PathSet",

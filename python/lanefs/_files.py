@@ -9,38 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanefs._errors import error_of
-from lanefs._lanefs import PathSet
+from lanefs._lanefs import PathSet, Views
 
 
-class Files(Sequence[memoryview]):
-    """The contents of many files, one behind the other in one buffer.
+class FileSequence(Sequence[memoryview]):
+    """The contents of many files.
 
     `files[i]` is a `memoryview` of file `i`, or raises the `OSError` of a file that was not read.
     Iteration stops at the first such file; `errors()` has all of them.
     """
 
-    __slots__ = ("_ends", "_view", "buffer", "codes", "offsets", "paths")
+    __slots__ = ("codes", "paths")
 
-    def __init__(
-        self,
-        paths: PathSet,
-        buffer: NDArray[np.uint8],
-        offsets: NDArray[np.int64],
-        codes: NDArray[np.uint8],
-    ) -> None:
+    def __init__(self, paths: PathSet, codes: NDArray[np.uint8]) -> None:
         #: The paths, in the order of the files.
         self.paths = paths
-        #: The bytes of all files.
-        self.buffer = buffer
-        #: File `i` lies from `offsets[i]` to `offsets[i + 1]` of the buffer.
-        self.offsets = offsets
         #: The result code of each file; 0 is success.
         self.codes = codes
-        self._view = buffer.data
-        self._ends: list[int] = offsets.tolist()
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self.codes)
 
     @overload
     def __getitem__(self, index: int) -> memoryview: ...
@@ -56,7 +44,7 @@ class Files(Sequence[memoryview]):
         code = self.codes[at]
         if code:
             raise error_of(int(code), self._path(at))
-        return self._view[self._ends[at] : self._ends[at + 1]]
+        return self._bytes(at)
 
     def __iter__(self) -> Iterator[memoryview]:
         return (self[i] for i in range(len(self)))
@@ -73,6 +61,42 @@ class Files(Sequence[memoryview]):
         failed = np.flatnonzero(self.codes).tolist()
         return {at: error_of(int(self.codes[at]), self._path(at)) for at in failed}
 
+    def _bytes(self, at: int) -> memoryview:
+        """The bytes of a file that was read."""
+        raise NotImplementedError
+
+    def _path(self, at: int) -> str:
+        """The path of a file."""
+        return self.paths[at]
+
+
+class Files(FileSequence):
+    """The contents of many files, one behind the other in one buffer.
+
+    `files[i]` is a `memoryview` of file `i`, or raises the `OSError` of a file that was not read.
+    Iteration stops at the first such file; `errors()` has all of them.
+    """
+
+    __slots__ = ("_ends", "_view", "buffer", "offsets")
+
+    def __init__(
+        self,
+        paths: PathSet,
+        buffer: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        codes: NDArray[np.uint8],
+    ) -> None:
+        super().__init__(paths, codes)
+        #: The bytes of all files.
+        self.buffer = buffer
+        #: File `i` lies from `offsets[i]` to `offsets[i + 1]` of the buffer.
+        self.offsets = offsets
+        self._view = buffer.data
+        self._ends: list[int] = offsets.tolist()
+
+    def _bytes(self, at: int) -> memoryview:
+        return self._view[self._ends[at] : self._ends[at + 1]]
+
     def __dlpack__(self, **options: Any) -> Any:
         """The buffer for another library, without a copy: `torch.from_dlpack(files)`."""
         return self.buffer.__dlpack__(**options)
@@ -81,10 +105,32 @@ class Files(Sequence[memoryview]):
         """The memory of the processor."""
         return self.buffer.__dlpack_device__()
 
-    def _path(self, at: int) -> str:
-        """The path of a file."""
-        return self.paths[at]
-
     def __repr__(self) -> str:
         failed = np.count_nonzero(self.codes)
         return f"<Files: {len(self)}, of which {failed} were not read, {self._ends[-1]} bytes>"
+
+
+class FilesInPlace(FileSequence):
+    """The contents of many files, without a common buffer: most of them in the memory of the volume.
+
+    As long as this object, or a `memoryview` of a file, lives, all of its files stay in memory, and the
+    volume's file or device stays open.
+    """
+
+    __slots__ = ("_views",)
+
+    def __init__(self, paths: PathSet, views: Views, codes: NDArray[np.uint8]) -> None:
+        super().__init__(paths, codes)
+        self._views = views
+
+    @property
+    def copied_bytes(self) -> int:
+        """The bytes that had to be copied."""
+        return self._views.copied_bytes
+
+    def _bytes(self, at: int) -> memoryview:
+        return self._views.get(at).data
+
+    def __repr__(self) -> str:
+        failed = np.count_nonzero(self.codes)
+        return f"<FilesInPlace: {len(self)}, of which {failed} were not read, {self.copied_bytes} bytes copied>"

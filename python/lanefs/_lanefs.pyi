@@ -11,6 +11,7 @@ __all__ = [
     "Epoch",
     "OpenFile",
     "PathSet",
+    "Views",
     "Volume",
     "__version__",
     "codes",
@@ -67,6 +68,17 @@ class Volume:
         shared: bool,
     ) -> Volume: ...
     @staticmethod
+    def open_url(
+        url: str,
+        engine: str,
+        cache: int | None,
+        shared: bool,
+        store: tuple[str | None, int | None, str | None],
+    ) -> Volume: ...
+    @property
+    def url(self) -> str | None: ...
+    def publish(self, url: str, level: int, endpoint: str | None) -> str: ...
+    @staticmethod
     def memory(size: int, engine: str) -> Volume: ...
     def close(self) -> None: ...
     @property
@@ -78,6 +90,9 @@ class Volume:
     def read(
         self, paths: PathSet, ranges: list[tuple[int, int]] | None, threads: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]: ...
+    def view(
+        self, paths: PathSet, ranges: list[tuple[int, int]] | None, threads: int
+    ) -> tuple[Views, NDArray[np.uint8]]: ...
     def read_into(
         self,
         paths: PathSet,
@@ -101,6 +116,14 @@ class Volume:
     def readlink(self, path: bytes) -> str: ...
     def chmod(self, path: bytes, mode: int) -> None: ...
     def utime(self, path: bytes, atime_ns: int, mtime_ns: int) -> None: ...
+
+@final
+class Views:
+    """The contents of many files, in place or copied."""
+
+    def get(self, file: int) -> NDArray[np.uint8]: ...
+    @property
+    def copied_bytes(self) -> int: ...
 
 @final
 class OpenFile:

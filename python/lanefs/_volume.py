@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lanefs import _lanefs
 from lanefs._epoch import Epoch
 from lanefs._file import bytes_like, open_file
-from lanefs._files import Files
+from lanefs._files import Files, FilesInPlace
 from lanefs._lanefs import PathSet
 from lanefs._lookup import Kind, Lookup, Stat, stat_of
 from lanefs._transfer import Counts, Report
@@ -28,6 +28,9 @@ Path = Union[str, bytes, "os.PathLike[str]"]
 Paths = Union[PathSet, Iterable[Path], NDArray[Any]]
 Mode = Literal["r", "r+", "w", "x"]
 Engine = Literal["auto", "cpu", "gpu"]
+
+#: The beginning of a URL.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def path_set(paths: Paths) -> PathSet:
@@ -60,8 +63,11 @@ class Volume:
         engine: Engine = "auto",
         cache: int | None = None,
         shared: bool = False,
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_size: int | None = None,
+        endpoint: str | None = None,
     ) -> Volume:
-        """Opens the volume in a file or on a raw device.
+        """Opens the volume in a file, on a raw device, or on a store.
 
         `mode` is `r` (reading; any number of processes), `r+` (reading and writing; this handle alone), `x`
         (a new volume of `size` bytes) or `w` (the same, in place of whatever the file holds). `cache` is the
@@ -73,8 +79,24 @@ class Volume:
 
         `engine` answers batches of lookups: `cpu`, `gpu`, or `auto`, which measures both for large batches
         where there is a GPU. Results are the same.
+
+        A path that is the URL of a publication (`s3://bucket/photos`, `file:///srv/photos#draft`) is opened
+        for reading; a handle in another process opens the same version. `cache_dir` is the directory of the
+        local cache, by default that of the program `lanefs`; `cache_size` its bytes, by default 10 GiB, and
+        0 for none. `endpoint` is the server of a service, such as `http://localhost:9000`.
         """
-        _least(size=size, cache=cache)
+        _least(size=size, cache=cache, cache_size=cache_size)
+        if isinstance(path, str) and _URL.match(path):
+            if mode != "r" or size is not None:
+                raise ValueError("a publication is for reading, with mode 'r' and without a size")
+            directory = None if cache_dir is None else os.path.abspath(os.fsdecode(cache_dir))
+            remote = (directory, cache_size, endpoint)
+            volume = _lanefs.Volume.open_url(path, engine, cache, shared, remote)
+            # The other process opens the same version.
+            url = volume.url or path
+            return cls(volume, (url, mode, engine, cache, *remote), url)
+        if (cache_dir, cache_size, endpoint) != (None, None, None):
+            raise ValueError("cache_dir, cache_size and endpoint are for the URL of a publication")
         name = os.path.abspath(os.fsdecode(path))
         volume = _lanefs.Volume.open(name, mode, size, engine, cache, shared)
         # A volume that this call makes is opened again, not made again.
@@ -86,6 +108,15 @@ class Volume:
         """Makes a volume of `size` bytes in memory. It is gone when it is closed."""
         _least(size=size)
         return cls(_lanefs.Volume.memory(size, engine), None, "memory")
+
+    def publish(self, url: str, *, level: int = 9, endpoint: str | None = None) -> str:
+        """Publishes the volume as the next version of a tag, and returns the URL of the version.
+
+        `url` is the store, with a tag behind `#`, by default `latest`. What the store has is not written
+        again. A volume that is open for writing is published as it is now, while other threads go on.
+        `level` is that of the compression, 1 to 19.
+        """
+        return self._volume.publish(url, level, endpoint)
 
     def close(self) -> None:
         """Makes all changes durable, and closes the volume.
@@ -156,6 +187,20 @@ class Volume:
         paths = path_set(paths)
         buffer, offsets, codes = self._volume.read(paths, _ranges(ranges, paths), threads)
         return Files(paths, buffer, offsets, codes)
+
+    def view(
+        self, paths: Paths, *, ranges: Sequence[tuple[int, int]] | None = None, threads: int = 0
+    ) -> FilesInPlace:
+        """Reads many files without copying them, where the volume is open for reading (mode `r`).
+
+        A file that lies on the volume in one piece is memory of the volume's cache, which nobody can write
+        to. Other files are copied, all of them where the volume is open for writing or in memory, and those
+        beyond half of the cache. Arguments and errors are those of `read`.
+        """
+        _least(threads=threads)
+        paths = path_set(paths)
+        views, codes = self._volume.view(paths, _ranges(ranges, paths), threads)
+        return FilesInPlace(paths, views, codes)
 
     def read_into(
         self,
@@ -443,9 +488,26 @@ class Volume:
         self._volume.sync()
 
 
-def _open_again(path: str, mode: Mode, engine: Engine, cache: int | None) -> Volume:
+def _open_again(
+    path: str,
+    mode: Mode,
+    engine: Engine,
+    cache: int | None,
+    cache_dir: str | None = None,
+    cache_size: int | None = None,
+    endpoint: str | None = None,
+) -> Volume:
     """Opens a volume that was pickled."""
-    return Volume.open(path, mode, engine=engine, cache=cache, shared=mode == "r")
+    return Volume.open(
+        path,
+        mode,
+        engine=engine,
+        cache=cache,
+        shared=mode == "r",
+        cache_dir=cache_dir,
+        cache_size=cache_size,
+        endpoint=endpoint,
+    )
 
 
 def _least(least: int = 0, /, **numbers: int | None) -> None:

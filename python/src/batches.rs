@@ -4,7 +4,8 @@ use crate::columns::Columns;
 use crate::engine::OpenVolume;
 use crate::signals::Signals;
 use lanefs::{
-    ByteRange, Code, Error, FileContents, Paths, ReadFiles, ResolveOptions, Result, Volume, WriteMany,
+    Access, ByteRange, Code, Error, FileContents, FileViews, Paths, ReadFiles, ResolveOptions, Result,
+    Volume, WriteMany,
 };
 use std::ops::Range;
 
@@ -59,6 +60,45 @@ impl Contents {
     }
 }
 
+/// The contents of many files, each by itself, as they were read piece by piece.
+#[derive(Default)]
+pub(crate) struct Viewed {
+    /// The number of the first file of each piece, and its files.
+    pieces: Vec<(usize, ViewedPiece)>,
+    pub(crate) codes: Vec<u8>,
+    pub(crate) copied_bytes: u64,
+}
+
+enum ViewedPiece {
+    InPlace(FileViews),
+    /// From a volume that is open for writing, or in memory.
+    Copied(FileContents<'static>),
+}
+
+impl Viewed {
+    fn add(&mut self, piece: ViewedPiece) {
+        let (codes, copied) = match &piece {
+            ViewedPiece::InPlace(files) => (files.codes(), files.copied_bytes()),
+            ViewedPiece::Copied(files) => (files.codes(), files.bytes().len() as u64),
+        };
+        let first = self.codes.len();
+        self.codes.extend(codes.iter().map(|code| code.number()));
+        self.copied_bytes += copied;
+        self.pieces.push((first, piece));
+    }
+
+    /// The bytes of a file; `None` for one that was not read.
+    pub(crate) fn get(&self, file: usize) -> Option<&[u8]> {
+        let after = self.pieces.partition_point(|(first, _)| *first <= file);
+        let (first, piece) = self.pieces.get(after.checked_sub(1)?)?;
+        let found = match piece {
+            ViewedPiece::InPlace(files) => files.get(file - first),
+            ViewedPiece::Copied(files) => files.get(file - first),
+        };
+        found?.ok()
+    }
+}
+
 /// A call that reads files.
 pub(crate) struct ReadCall<'r> {
     pub(crate) volume: &'r Volume,
@@ -104,10 +144,37 @@ impl ReadCall<'_> {
         Ok(all)
     }
 
-    fn read_rows(&self, rows: Range<usize>, contents: &mut FileContents<'_>) -> Result<()> {
+    /// Reads in place where the volume allows it, else into memory of its own.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn view(&self) -> Result<Viewed> {
+        let mut all = Viewed::default();
+        let mut bytes = 0;
+        self.in_pieces(|rows| {
+            let piece = if self.volume.access() == Access::Read {
+                let files = self.volume.view_files(&self.options(&rows), self.paths.slice(rows))?;
+                bytes += files.iter().flatten().map(|file| file.len() as i64).sum::<i64>();
+                ViewedPiece::InPlace(files)
+            } else {
+                let mut files = FileContents::new();
+                self.read_rows(rows, &mut files)?;
+                bytes += files.bytes().len() as i64;
+                ViewedPiece::Copied(files)
+            };
+            all.add(piece);
+            Ok(bytes)
+        })?;
+        Ok(all)
+    }
+
+    fn options(&self, rows: &Range<usize>) -> ReadFiles<'_> {
         let ranges = self.ranges.map(|ranges| &ranges[rows.clone()]);
-        let options = ReadFiles { ranges, threads: self.threads, ..ReadFiles::default() };
-        self.volume.read_files(&options, self.paths.slice(rows), contents).map(drop)
+        ReadFiles { ranges, threads: self.threads, ..ReadFiles::default() }
+    }
+
+    fn read_rows(&self, rows: Range<usize>, contents: &mut FileContents<'_>) -> Result<()> {
+        self.volume.read_files(&self.options(&rows), self.paths.slice(rows), contents).map(drop)
     }
 
     /// Calls `read` with pieces of the batch. It returns the bytes of all pieces so far, by which the next

@@ -1,5 +1,6 @@
 //! An open volume, and the engine that answers its batches of lookups.
 
+use crate::publication::{LastFailure, RemoteError};
 use lanefs::{Access, ColumnsMut, Paths, ResolveOptions, Volume};
 use lanefs_gpu::{Auto, Choice, Gpu, MirrorOptions, Mirrored};
 use parking_lot::Mutex;
@@ -25,6 +26,13 @@ pub(crate) enum EngineChoice {
 pub(crate) enum OpenError {
     Volume(lanefs::Error),
     Gpu(lanefs_gpu::Error),
+    Remote(RemoteError),
+}
+
+impl From<RemoteError> for OpenError {
+    fn from(error: RemoteError) -> Self {
+        OpenError::Remote(error)
+    }
 }
 
 impl From<lanefs::Error> for OpenError {
@@ -71,6 +79,7 @@ self_cell!(
 /// An open volume.
 pub(crate) struct OpenVolume {
     cell: EngineCell,
+    failure: LastFailure,
 }
 
 impl OpenVolume {
@@ -78,14 +87,19 @@ impl OpenVolume {
     ///
     /// # Errors
     /// There is no device, or it fails.
-    pub(crate) fn new(volume: Volume, choice: EngineChoice) -> Result<Self, OpenError> {
+    pub(crate) fn new(volume: Volume, choice: EngineChoice, failure: LastFailure) -> Result<Self, OpenError> {
         let owner = Owner { volume: Arc::new(volume), choice, gpu: OnceLock::new() };
         let cell = EngineCell::new(owner, |_| Engine { backend: OnceLock::new(), starting: Mutex::new(()) });
-        let open = OpenVolume { cell };
+        let open = OpenVolume { cell, failure };
         if choice == EngineChoice::Gpu {
             open.cell.with_dependent(|owner, engine| engine.start(owner))?;
         }
         Ok(open)
+    }
+
+    /// Returns the message of the last read of a store that failed, and forgets it.
+    pub(crate) fn take_failure(&self) -> Option<String> {
+        self.failure.take()
     }
 
     pub(crate) fn volume(&self) -> &Volume {

@@ -1,11 +1,11 @@
 //! The files of an epoch, read ahead: the class `lanefs._lanefs.Epoch`.
 
 use crate::error;
+use crate::lent::lent;
 use crate::path_set::PathSet;
 use crate::volume::Volume;
 use lanefs::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
-use numpy::ndarray::ArrayView1;
-use numpy::{Element, IntoPyArray, PyArray1, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -70,8 +70,10 @@ impl Epoch {
         let contents = batch.contents();
         let codes: Vec<u8> = contents.codes().iter().map(|code| code.number()).collect();
         let rows = batch.rows().to_vec().into_pyarray(py);
-        let bytes = lent(contents.bytes(), &owner)?;
-        Ok(Some((rows, bytes, lent(contents.offsets(), &owner)?, codes.into_pyarray(py))))
+        // SAFETY: both are memory of `owner`, which never moves or changes it.
+        let (bytes, offsets) =
+            unsafe { (lent(contents.bytes(), owner.as_any())?, lent(contents.offsets(), owner.as_any())?) };
+        Ok(Some((rows, bytes, offsets, codes.into_pyarray(py))))
     }
 
     /// Number of files before the next batch.
@@ -129,14 +131,6 @@ impl Drop for BatchMemory {
             unsafe { ManuallyDrop::drop(&mut self.batch) };
         }
     }
-}
-
-/// Views memory of a batch as an array that nobody can write to.
-fn lent<'py, T: Element>(memory: &[T], owner: &Bound<'py, BatchMemory>) -> PyResult<Bound<'py, PyArray1<T>>> {
-    // SAFETY: the memory is part of `owner`, which the array keeps, and which never moves or changes it.
-    let array = unsafe { PyArray1::borrow_from_array(&ArrayView1::from(memory), owner.clone().into_any()) };
-    array.try_readwrite()?.make_nonwriteable();
-    Ok(array)
 }
 
 /// Returns the rows of so many paths in the order of a seed, which is the same for ever.

@@ -5,6 +5,7 @@
 //! process: one that is open for reading opens the volume anew in the child's slot, another one is an error.
 
 use crate::engine::{EngineChoice, OpenError, OpenVolume};
+use crate::publication::{LastFailure, Remote};
 use lanefs::{Access, CreateOptions, OpenOptions, Volume};
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ pub(crate) enum Source {
     New(PathBuf, u64, bool),
     /// A new volume in memory, of this size in bytes.
     Memory(u64),
+    /// A publication, for reading.
+    Publication(Remote),
 }
 
 /// The way to open a volume.
@@ -33,15 +36,22 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    fn open(&self) -> Result<OpenVolume, OpenError> {
-        let volume = match &self.source {
-            Source::Path(path, access) => {
-                let options = match self.shared {
-                    true => OpenOptions::one_of_many_readers(),
-                    false => OpenOptions::from(*access),
-                };
-                Volume::open(path, OpenOptions { cache: self.cache.or(options.cache), ..options })?
+    /// Opens the volume. A publication stands for the version that was opened from then on.
+    fn open(&mut self) -> Result<OpenVolume, OpenError> {
+        let (shared, cache) = (self.shared, self.cache);
+        let options = |access: Access| {
+            let options = match shared {
+                true => OpenOptions::one_of_many_readers(),
+                false => OpenOptions::from(access),
+            };
+            OpenOptions { cache: cache.or(options.cache), ..options }
+        };
+        let volume = match &mut self.source {
+            Source::Publication(remote) => {
+                let (volume, failure) = remote.open(options(Access::Read))?;
+                return OpenVolume::new(volume, self.engine, failure);
             }
+            Source::Path(path, access) => Volume::open(path, options(*access))?,
             Source::New(path, size, force) => {
                 let (size, force) = (*size, *force);
                 Volume::create(path, &CreateOptions { size, force, ..CreateOptions::default() })?
@@ -50,7 +60,7 @@ impl Recipe {
                 Volume::create_memory(&CreateOptions { size: *size, ..CreateOptions::default() })?
             }
         };
-        OpenVolume::new(volume, self.engine)
+        OpenVolume::new(volume, self.engine, LastFailure::default())
     }
 
     /// The way in which a child opens the volume; `None` where it cannot.
@@ -58,7 +68,7 @@ impl Recipe {
         match self.source {
             // A driver of a device does not survive a fork. A child is one of several, such as the workers of
             // a loader.
-            Source::Path(_, Access::Read) => {
+            Source::Path(_, Access::Read) | Source::Publication(_) => {
                 Some(Recipe { engine: EngineChoice::Cpu, shared: true, ..self.clone() })
             }
             _ => None,
@@ -102,7 +112,7 @@ impl Handle {
     ///
     /// # Errors
     /// The volume's, the device's.
-    pub(crate) fn open(recipe: Recipe) -> Result<Self, OpenError> {
+    pub(crate) fn open(mut recipe: Recipe) -> Result<Self, OpenError> {
         let slot = Slot::boxed(Some(recipe.open()?));
         let slot = AtomicPtr::new(Box::into_raw(slot));
         Ok(Handle { recipe, is_closed: AtomicBool::new(false), slot })
@@ -126,7 +136,7 @@ impl Handle {
             return Err(HandleError::Closed);
         }
         if volume.is_none() {
-            let recipe = self.recipe.in_child().ok_or(HandleError::Forked)?;
+            let mut recipe = self.recipe.in_child().ok_or(HandleError::Forked)?;
             *volume = Some(Arc::new(recipe.open().map_err(HandleError::Open)?));
         }
         volume.as_ref().map(Arc::clone).ok_or(HandleError::Closed)

@@ -9,9 +9,11 @@
 //! | `signals` | Ctrl-C between the pieces of a long call |
 //! | `arrow`, `path_set` | many paths: a list, a file, or memory of Arrow |
 //! | `columns` | answers about many paths, as arrays |
+//! | `publication` | a volume on a store |
 //! | `engine` | an open volume and the engine that answers its batches |
 //! | `handle` | an open volume across `fork` |
 //! | `batches` | batches in pieces |
+//! | `lent`, `views` | arrays over memory of an object; files in place |
 //! | `volume` | the class for Python: one call each |
 //! | `file`, `epoch`, `transfer` | open files; the files of an epoch; import and export |
 
@@ -23,9 +25,12 @@ mod epoch;
 mod error;
 mod file;
 mod handle;
+mod lent;
 mod path_set;
+mod publication;
 mod signals;
 mod transfer;
+mod views;
 mod volume;
 
 /// The module `lanefs._lanefs`.
@@ -39,6 +44,8 @@ mod _lanefs {
     use crate::path_set::PathSet;
     #[pymodule_export]
     use crate::transfer::{export_host_tree, import_host_tree};
+    #[pymodule_export]
+    use crate::views::Views;
     #[pymodule_export]
     use crate::volume::Volume;
 

@@ -6,24 +6,32 @@ use crate::engine::{EngineChoice, OpenError, OpenVolume};
 use crate::error;
 use crate::handle::{Handle, HandleError, Recipe, Source};
 use crate::path_set::PathSet;
+use crate::publication::{self, Remote, RemoteError};
 use crate::signals::Signals;
+use crate::views::Views;
 use lanefs::{
-    Access, Attr, ByteRange, Caller, DirEntry, FileKind, Ino, MkdirAll, RenameMode, ResolveOptions, SetAttr,
-    Time, WriteMany,
+    Access, Attr, ByteRange, Caller, Code, DirEntry, FileKind, Ino, MkdirAll, RenameMode, ResolveOptions,
+    SetAttr, Time, WriteMany,
 };
+use lanefs_publish::MIN_CACHE;
 use numpy::{IntoPyArray, PyArray1, PyReadwriteArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Entries in one read of a directory.
 const PAGE: usize = 4096;
 
+/// Levels of compression.
+const LEVELS: std::ops::RangeInclusive<i32> = 1..=19;
+
 /// `ENODEV`, for an engine without its device.
 const NO_DEVICE: i32 = 19;
+/// `EACCES`, for a cache that cannot be used.
+const ACCESS: i32 = 13;
 
 pub(crate) const OWNER: &Caller = &Caller::OWNER;
 
@@ -32,6 +40,9 @@ type ReadArrays<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bou
 
 /// Offsets of many files, and their codes.
 type LaidOut<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
+
+/// Directory and bytes of the local cache, and the endpoint.
+type StoreOptions = (Option<PathBuf>, Option<u64>, Option<String>);
 
 /// Numbers of a `stat`, and its times in nanoseconds since 1970.
 type StatNumbers = ([u64; 10], [i64; 4]);
@@ -59,17 +70,13 @@ impl Drop for Volume {
 enum Failure {
     Handle(HandleError),
     Volume(lanefs::Error),
+    /// A read of a store, which says why it failed.
+    Store(lanefs::Error, String),
 }
 
 impl From<HandleError> for Failure {
     fn from(error: HandleError) -> Self {
         Failure::Handle(error)
-    }
-}
-
-impl From<lanefs::Error> for Failure {
-    fn from(error: lanefs::Error) -> Self {
-        Failure::Volume(error)
     }
 }
 
@@ -84,7 +91,7 @@ impl Volume {
     pub(crate) fn image(&self) -> Option<&Path> {
         match &self.handle.as_ref()?.recipe().source {
             Source::Path(path, _) | Source::New(path, ..) => Some(path),
-            Source::Memory(_) => None,
+            Source::Memory(_) | Source::Publication(_) => None,
         }
     }
 
@@ -100,8 +107,15 @@ impl Volume {
         work: impl FnOnce(&OpenVolume) -> lanefs::Result<T> + Send,
     ) -> PyResult<T> {
         let handle = self.handle()?;
-        let outcome = py.detach(|| -> Result<T, Failure> { Ok(work(&*handle.get()?)?) });
+        let outcome = py.detach(|| -> Result<T, Failure> {
+            let open = handle.get()?;
+            work(&open).map_err(|error| match open.take_failure() {
+                Some(why) if error.code() == Code::Io => Failure::Store(error, why),
+                _ => Failure::Volume(error),
+            })
+        });
         outcome.map_err(|failure| match failure {
+            Failure::Store(error, why) => error::with_errno(error.errno(), why, path),
             Failure::Volume(error) => error::of(&error, path),
             Failure::Handle(HandleError::Closed) => closed(),
             Failure::Handle(HandleError::Forked) => PyRuntimeError::new_err(
@@ -155,6 +169,47 @@ impl Volume {
             _ => return Err(PyValueError::new_err(format!("mode is '{mode}'; it is 'r', 'r+', 'w' or 'x'"))),
         };
         Volume::open_recipe(py, Recipe { source, engine: engine_choice(engine)?, cache, shared })
+    }
+
+    /// Opens a publication by its URL. A local cache of 0 bytes is none.
+    #[staticmethod]
+    fn open_url(
+        py: Python<'_>,
+        url: &str,
+        engine: &str,
+        cache: Option<u64>,
+        shared: bool,
+        store: StoreOptions,
+    ) -> PyResult<Self> {
+        let (cache_dir, cache_size, endpoint) = store;
+        if let Some(size) = cache_size.filter(|size| (1..MIN_CACHE).contains(size)) {
+            let text = format!("cache_size is {size}; it is 0 for no cache, or at least {MIN_CACHE} bytes");
+            return Err(PyValueError::new_err(text));
+        }
+        let remote = Remote::new(url, cache_dir, cache_size, endpoint)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let source = Source::Publication(remote);
+        Volume::open_recipe(py, Recipe { source, engine: engine_choice(engine)?, cache, shared })
+    }
+
+    /// The URL of a publication, with the version that is open; `None` for any other volume.
+    #[getter]
+    fn url(&self) -> Option<String> {
+        match &self.handle.as_ref()?.recipe().source {
+            Source::Publication(remote) => Some(remote.url()),
+            _ => None,
+        }
+    }
+
+    /// Publishes the volume, and returns the URL of the version.
+    fn publish(&self, py: Python<'_>, url: &str, level: i32, endpoint: Option<String>) -> PyResult<String> {
+        if !LEVELS.contains(&level) {
+            return Err(PyValueError::new_err(format!("level is {level}; it is 1 to 19")));
+        }
+        let published = self.with_signals(py, None, |open, signals| {
+            Ok(publication::publish(open.volume(), url, endpoint, level, &|| signals.raised()))
+        })?;
+        published.map_err(publication_error)
     }
 
     /// Makes a volume in memory.
@@ -216,6 +271,23 @@ impl Volume {
             ReadCall { volume, paths, ranges, threads, signals }.read()
         })?;
         Ok((all.bytes.into_pyarray(py), all.offsets.into_pyarray(py), all.codes.into_pyarray(py)))
+    }
+
+    /// Reads files in place where the volume allows it. Returns them, and the code of each.
+    fn view<'py>(
+        &self,
+        py: Python<'py>,
+        paths: &Bound<'py, PathSet>,
+        ranges: Option<Vec<(u64, u64)>>,
+        threads: usize,
+    ) -> PyResult<(Views, Bound<'py, PyArray1<u8>>)> {
+        let (paths, ranges) = (paths.get(), byte_ranges(ranges));
+        let mut files = self.with_signals(py, None, |open, signals| {
+            let (volume, paths, ranges) = (open.volume(), paths.view(), ranges.as_deref());
+            ReadCall { volume, paths, ranges, threads, signals }.view()
+        })?;
+        let codes = std::mem::take(&mut files.codes);
+        Ok((Views::new(files), codes.into_pyarray(py)))
     }
 
     /// As `read`, into memory that an array has. No other thread may use it meanwhile.
@@ -376,6 +448,7 @@ fn name_of(recipe: &Recipe) -> Vec<u8> {
     match &recipe.source {
         Source::Path(path, _) | Source::New(path, ..) => path.clone().into_os_string().into_vec(),
         Source::Memory(_) => b"memory".to_vec(),
+        Source::Publication(remote) => remote.url().into_bytes(),
     }
 }
 
@@ -394,10 +467,24 @@ fn closed() -> PyErr {
 
 fn open_error(error: OpenError, name: &[u8]) -> PyErr {
     match error {
-        OpenError::Volume(error) => error::of(&error, Some(name)),
+        OpenError::Volume(error) | OpenError::Remote(RemoteError::Volume(error)) => {
+            error::of(&error, Some(name))
+        }
+        OpenError::Remote(RemoteError::Publication(error)) => publication_error(error),
+        OpenError::Remote(RemoteError::Cache(path, error)) => {
+            let errno = error.raw_os_error().unwrap_or(ACCESS);
+            error::with_errno(errno, error.to_string(), Some(path.as_os_str().as_bytes()))
+        }
         OpenError::Gpu(error) => {
             error::with_errno(NO_DEVICE, format!("{error} (engine='cpu' gives the same answers)"), None)
         }
+    }
+}
+
+fn publication_error(error: lanefs_publish::Error) -> PyErr {
+    match error {
+        lanefs_publish::Error::Url(_) => PyValueError::new_err(error.to_string()),
+        error => error::with_errno(publication::errno(&error), error.to_string(), None),
     }
 }
 

@@ -1,5 +1,6 @@
 """Calls with many paths."""
 
+import os
 import pathlib
 import pickle
 
@@ -239,3 +240,50 @@ def test_an_engine_that_is_not_there_is_an_error_and_the_others_agree(image):
         assert (getattr(found, name) == getattr(expected, name)).all()
         assert (getattr(on_device, name)[:-1] == getattr(expected, name)).all()
     assert not on_device.exists[-1]
+
+
+def test_files_in_place_are_memory_of_the_volume(image):
+    path = "/data/deep/er/c.bin"
+    content = FILES[path]
+    paths = [*PATHS, "/no", "/data", path]
+    with lanefs.Volume.open(image, engine="cpu") as reader:
+        files, again, copies = reader.view(paths), reader.view(paths), reader.read(paths)
+        assert files.codes.tolist() == copies.codes.tolist() and len(files) == 7
+        read = np.flatnonzero(files.codes == 0).tolist()
+        assert [bytes(files[at]) for at in read] == [*FILES.values(), content]
+        errors = {at: type(error) for at, error in files.errors().items()}
+        assert errors == {4: FileNotFoundError, 5: IsADirectoryError}
+        with pytest.raises(FileNotFoundError):
+            files[4]
+        last = files[-1]
+        assert last.readonly and np.shares_memory(np.asarray(last), np.asarray(again[-1]))
+        assert not np.shares_memory(np.asarray(last), copies.buffer)
+        assert files.copied_bytes == len("one sample") + len("x")
+        assert "2 were not read" in repr(files)
+        part = reader.view([path], ranges=[(100, 5000)])
+        assert bytes(part[0]) == content[100:5100] and part.copied_bytes == 0
+    # The memory outlives the volume, and the other files.
+    del files, again
+    assert bytes(last) == content
+    with pytest.raises(ValueError, match="closed"):
+        reader.view(paths)
+
+
+def test_a_volume_that_may_change_copies_what_it_shows(volume):
+    files = volume.view(PATHS)
+    assert files.to_bytes() == list(FILES.values())
+    assert files.copied_bytes == sum(map(len, FILES.values())) and files[0].readonly
+    assert volume.view([]).to_bytes() == []
+
+
+def test_a_forked_child_uses_files_in_place_and_leaves_the_volume_alone(image):
+    path = "/data/deep/er/c.bin"
+    with lanefs.Volume.open(image, engine="cpu") as reader:
+        files = reader.view([path])
+        child = os.fork()
+        if child == 0:
+            is_same = bytes(files[0]) == FILES[path]
+            del files
+            os._exit(0 if is_same else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert bytes(files[0]) == FILES[path] == bytes(reader.view([path])[0])
