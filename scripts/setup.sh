@@ -37,6 +37,8 @@ python3                 python3     python builds the Python package
 python3:ensurepip       python3-venv python makes the environment of the Python package
 sqlite3                 sqlite3     test   runs on the heap
 rg                      ripgrep     test   the oracle of `lanefs grep`
+fzf                     fzf         test   the oracle of `lanefs pick`
+script                  bsdutils    test   the terminal on which `lanefs pick` is tested
 gcc                     gcc         test   runs on the heap, and compiles the C programs that use it
 sort                    coreutils   test   runs on the heap, in threads
 valgrind                valgrind    bench  counts instructions

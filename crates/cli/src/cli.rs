@@ -116,6 +116,7 @@ volume_commands! {
     Ls(ls::Ls),
     Tree(tree::Tree),
     Find(find::Find),
+    Pick(pick::Pick),
     Grep(Box<grep::Grep>),
     Dups(dups::Dups),
     Du(du::Du),

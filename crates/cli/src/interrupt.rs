@@ -2,10 +2,14 @@
 //! stop cleanly.
 
 use crate::{console, exit};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Requests since the last [`clear`]. Relaxed: a request guards no data, threads only have to see it soon.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
+
+/// Called before the process ends at once.
+static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
 
 /// Number of requests in one command that ends the process at once, for a device that no longer answers.
 const FORCED_EXIT_REQUESTS: u32 = 3;
@@ -14,9 +18,15 @@ const FORCED_EXIT_REQUESTS: u32 = 3;
 pub fn install() {
     let _ = ctrlc::set_handler(|| {
         if REQUESTS.fetch_add(1, Ordering::Relaxed) + 1 >= FORCED_EXIT_REQUESTS {
+            BEFORE_EXIT.get().iter().for_each(|call| call());
             std::process::exit(i32::from(exit::INTERRUPTED));
         }
     });
+}
+
+/// Calls `call` before requests end the process at once. Only the first call of this function counts.
+pub fn before_exit(call: fn()) {
+    let _ = BEFORE_EXIT.set(call);
 }
 
 /// Calls `on_request` for each request, in place of [`install`].

@@ -20,6 +20,7 @@ pub mod escape;
 pub mod exit;
 pub mod expansion;
 pub mod failure;
+pub mod fuzzy_names;
 pub mod identity;
 pub mod image;
 pub mod input;

@@ -160,6 +160,48 @@ fn a_query_typed_key_by_key_has_the_answers_of_a_new_search() {
 }
 
 #[test]
+fn terms_of_every_kind_may_grow_and_shrink() {
+    let mut random = Seeded::new(3);
+    let names = gather(&volume(&mut random, 600), 1);
+    for texts in [
+        &["!s", "!sr", "!src", "!sr", "!src !m", "!src !ma"][..],
+        &["ma", "ma$", "ma$x", "ma$", "mai"],
+        &["'ma", "'mai", "'mai$", "mai"],
+        &["^/s", "^/sr", "^/src", "/src"],
+        &["a", "a |", "a | m", "a | ma", "a | mai s", "a"],
+        &["R", "Re", "RE", "rE", "re", "REa"],
+        &["e", "é", "él", "el"],
+        &["!'ma", "!'mai", "!'ma"],
+    ] {
+        let mut typed = Finder::new(&names, 1);
+        for text in texts {
+            let query = Query::parse(text);
+            let fresh = Finder::new(&names, 1).search(&query, 20);
+            assert_eq!(typed.search(&query, 20), fresh, "{text:?} of {texts:?}");
+        }
+    }
+}
+
+#[test]
+fn a_single_letter_has_the_score_of_nucleo() {
+    let mut random = Seeded::new(4);
+    let names = gather(&volume(&mut random, 600), 1);
+    let paths = paths(&names);
+    let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
+    for letter in "abcdefghijklmnopqrstuvwxyzACLRSX0123456789/._-".chars() {
+        let letter = letter.to_string();
+        let (best, _) = Finder::new(&names, 1).search(&Query::parse(&letter), usize::MAX);
+        let scored = paths.iter().filter(|path| nucleo(&mut matcher, &letter, path).is_some()).count();
+        assert_eq!(best.len(), scored, "{letter}");
+        for found in best {
+            let path = &paths[found.id as usize];
+            let expected = nucleo(&mut matcher, &letter, path).map(|(score, _)| score);
+            assert_eq!(Some(found.score), expected, "{letter}: {path}");
+        }
+    }
+}
+
+#[test]
 fn operators_choose_as_in_fzf() {
     let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default() });
     let volume = volume.expect("a volume");

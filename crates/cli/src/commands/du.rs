@@ -12,7 +12,8 @@ use crate::{bytes, json};
 use clap::Args;
 use lanefs::format::BLOCK;
 use lanefs::{FileKind, Ino};
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -26,6 +27,7 @@ use std::io::Write;
     after_help = "Examples:
   lanefs du v.lane -s -h /usr /etc
   lanefs du v.lane -d 1 | sort -n
+  lanefs du v.lane --top 20 -a -h         the largest directories and files
   lanefs du v.lane -s --engine gpu"
 )]
 pub struct Du {
@@ -41,6 +43,9 @@ pub struct Du {
     /// Print files too
     #[arg(short, long)]
     all: bool,
+    /// Print the COUNT largest directories only (with -a, files too), the largest first
+    #[arg(long, value_name = "COUNT", conflicts_with = "summarize")]
+    top: Option<usize>,
     /// Count file sizes in bytes, as `ls` shows them, instead of the space taken
     #[arg(short = 'b', long)]
     bytes: bool,
@@ -66,11 +71,15 @@ impl Command for Du {
         let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
         let mut counted = HashSet::new();
         let mut total = 0u64;
+        let mut lines = Lines { limit: self.top, largest: BinaryHeap::new() };
         let mut progress = Progress::beside_output("counted");
         for path in paths {
-            let outcome = self.count(context, bytes::of(path), &mut counted, &mut progress);
+            let outcome = self.count(context, bytes::of(path), &mut counted, &mut lines, &mut progress);
             let outcome = outcome.map(|sum| total = total.saturating_add(sum));
             context.go_on(outcome)?;
+        }
+        for (bytes, path) in lines.into_sorted() {
+            self.print(context, bytes, &path)?;
         }
         if self.total {
             self.print(context, total, b"total")?;
@@ -103,6 +112,33 @@ impl Sums {
     }
 }
 
+/// The lines of the result: each one at once, or the largest at the end.
+struct Lines {
+    limit: Option<usize>,
+    /// The least one on top; of the same size the one that would be printed last.
+    largest: BinaryHeap<Reverse<(u64, Reverse<Vec<u8>>)>>,
+}
+
+impl Lines {
+    /// Keeps a line, if it is one of the largest. False if it is to be printed at once.
+    fn keep(&mut self, bytes: u64, path: &[u8]) -> bool {
+        let Some(limit) = self.limit else { return false };
+        if self.largest.len() < limit {
+            self.largest.push(Reverse((bytes, Reverse(path.to_vec()))));
+        } else if let Some(mut least) = self.largest.peek_mut()
+            && (bytes > least.0.0 || bytes == least.0.0 && path < &least.0.1.0[..])
+        {
+            *least = Reverse((bytes, Reverse(path.to_vec())));
+        }
+        true
+    }
+
+    /// The lines that were kept, the largest first.
+    fn into_sorted(self) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        self.largest.into_sorted_vec().into_iter().map(|Reverse((bytes, Reverse(path)))| (bytes, path))
+    }
+}
+
 impl Du {
     /// Prints the directories below `path` and returns their sum.
     fn count(
@@ -110,6 +146,7 @@ impl Du {
         context: &mut Context<'_>,
         path: &[u8],
         counted: &mut HashSet<Ino>,
+        lines: &mut Lines,
         progress: &mut Progress,
     ) -> Result<u64, Failure> {
         let start = context.resolve(path, false)?;
@@ -134,7 +171,7 @@ impl Du {
             sums.close_to(step.depth + usize::from(step.visit == Visit::Leave));
             if step.visit == Visit::Leave {
                 if step.depth <= shown_depth {
-                    self.print(context, sums.open.last().copied().unwrap_or(0), walk.path())?;
+                    self.line(context, sums.open.last().copied().unwrap_or(0), walk.path(), lines)?;
                 }
                 continue;
             }
@@ -145,7 +182,7 @@ impl Du {
                 continue;
             }
             if step.depth == 0 || self.all && step.depth <= shown_depth {
-                self.print(context, own, walk.path())?;
+                self.line(context, own, walk.path(), lines)?;
             }
             sums.add(own);
         }
@@ -174,6 +211,11 @@ impl Du {
             return Ok(None);
         }
         Ok(Some(if self.bytes { attr.size } else { attr.blocks.saturating_mul(BLOCK) }))
+    }
+
+    /// Prints a line, or keeps it for the end.
+    fn line(&self, context: &mut Context<'_>, bytes: u64, path: &[u8], lines: &mut Lines) -> Outcome {
+        if lines.keep(bytes, path) { Ok(()) } else { self.print(context, bytes, path) }
     }
 
     fn print(&self, context: &mut Context<'_>, bytes: u64, path: &[u8]) -> Outcome {

@@ -10,12 +10,13 @@ use crate::engine::EngineArgs;
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::progress::Progress;
 use crate::walk::{self, Visit, Walk, WalkOptions};
-use crate::{bytes, console, json};
+use crate::{bytes, console, fuzzy_names, json};
 use bound::{Bound, times_after};
 use clap::Args;
 use condition::{Candidate, Condition, Pattern};
 use lanefs::{FileKind, Time, path};
 use lanefs_gpu::{Below, Filter, Mirrored};
+use lanefs_search::fuzzy::Finder;
 use std::ffi::OsString;
 use std::io::Write;
 use type_letter::TypeLetter;
@@ -31,6 +32,7 @@ use type_letter::TypeLetter;
   lanefs find v.lane /logs --mtime +30 -0 | xargs -0 lanefs rm v.lane
   lanefs find v.lane --print0 | lanefs lookup v.lane -0 --paths -
   lanefs find v.lane --name '*.rs' --engine gpu
+  lanefs find v.lane --fuzzy 'srmain .rs$' --limit 10
 
 GLOB: * matches any bytes (with --path slashes too), ? one byte, [a-z] one of a set, {a,b} one of
 several; a backslash takes the next character literally. Put it in quotes.")]
@@ -59,6 +61,16 @@ pub struct Find {
     /// The file or directory is empty
     #[arg(long)]
     empty: bool,
+    /// The path matches QUERY, as in fzf; the best matches come first
+    ///
+    /// The letters of a word must be in the path in their order, with any others between them. 'WORD must be
+    /// there as it is, ^WORD at the beginning, WORD$ at the end, !WORD nowhere. Of words with | between them
+    /// one must match. Capitals and accents count only in words that have some.
+    #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
+    fuzzy: Option<String>,
+    /// With --fuzzy, print this many paths at most
+    #[arg(long, value_name = "COUNT", requires = "fuzzy")]
+    limit: Option<usize>,
     /// Descend at most this many levels
     #[arg(long, value_name = "DEPTH")]
     maxdepth: Option<usize>,
@@ -82,6 +94,9 @@ impl Command for Find {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let conditions = self.conditions(context)?;
         let mut search = Search { args: self, conditions, progress: Progress::beside_output("searched") };
+        if let Some(query) = &self.fuzzy {
+            return search.fuzzy(context, query);
+        }
         let gpu = self.engine.open_for_one_pass()?;
         let mirrored = gpu.as_ref().map(|gpu| EngineArgs::mirror(gpu, context)).transpose()?;
         let here = [OsString::from(".")];
@@ -157,6 +172,35 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Prints the paths that match a query, the best first.
+    fn fuzzy(&mut self, context: &mut Context<'_>, query: &str) -> Outcome {
+        if self.args.engine.is_gpu() {
+            return Err(Failure::usage("--fuzzy", "works on the CPU engine only", "leave out --engine gpu"));
+        }
+        let query = fuzzy_names::parse(query)?;
+        let here = OsString::from(".");
+        let paths = if self.args.paths.is_empty() { vec![&here] } else { self.args.paths.iter().collect() };
+        let names = fuzzy_names::gather(context, &paths, true, self.args.maxdepth)?;
+        let (matches, _) = Finder::new(&names, fuzzy_names::threads()).search(&query, usize::MAX);
+        let (mut left, mut path) = (self.args.limit.unwrap_or(usize::MAX), Vec::new());
+        for found in matches {
+            if left == 0 {
+                break;
+            }
+            check_interrupt()?;
+            path.clear();
+            names.push_path(found.id, &mut path);
+            let (ino, kind, depth) = names.entry(found.id);
+            let name = path::file_name(&path).unwrap_or_default();
+            let candidate = Candidate::new(&path, name, ino, kind, depth);
+            match self.visit_scored(context, candidate, Some(found.score)) {
+                Ok(is_printed) => left -= usize::from(is_printed),
+                Err(failure) => context.go_on(Err(failure))?,
+            }
+        }
+        Ok(())
+    }
+
     /// Searches on a device, which leaves out most entries; the others are decided as in
     /// [`walk`](Self::walk).
     fn on_device(&mut self, mirrored: &Mirrored<'_, '_>, context: &mut Context<'_>, start: &[u8]) -> Outcome {
@@ -187,18 +231,30 @@ impl Search<'_> {
     }
 
     /// Prints a candidate that meets all conditions.
-    fn visit(&mut self, context: &mut Context<'_>, mut candidate: Candidate<'_>) -> Outcome {
+    fn visit(&mut self, context: &mut Context<'_>, candidate: Candidate<'_>) -> Outcome {
+        self.visit_scored(context, candidate, None).map(drop)
+    }
+
+    /// [`visit`](Self::visit) for a candidate that has a score. True if it was printed.
+    fn visit_scored(
+        &mut self,
+        context: &mut Context<'_>,
+        mut candidate: Candidate<'_>,
+        score: Option<u32>,
+    ) -> Result<bool, Failure> {
         self.progress.tick();
         for condition in &self.conditions {
             if !condition.is_met(context, &mut candidate)? {
-                return Ok(());
+                return Ok(false);
             }
         }
         if self.args.json {
             let mut object = serde_json::Map::new();
             json::add_name(&mut object, "path", candidate.path);
+            object.extend(score.map(|score| ("score".to_string(), score.into())));
             json::add_attributes(&mut object, &candidate.attr(context)?);
-            return Ok(writeln!(context.out, "{}", serde_json::Value::Object(object))?);
+            writeln!(context.out, "{}", serde_json::Value::Object(object))?;
+            return Ok(true);
         }
         let mut line = Vec::with_capacity(candidate.path.len() + 1);
         if self.args.print0 {
@@ -208,6 +264,7 @@ impl Search<'_> {
             context.push_name(&mut line, candidate.path);
             line.push(b'\n');
         }
-        Ok(context.out.write_all(&line)?)
+        context.out.write_all(&line)?;
+        Ok(true)
     }
 }

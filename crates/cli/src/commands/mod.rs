@@ -26,6 +26,7 @@ pub mod mkdir;
 pub mod mkfs;
 pub mod mount;
 pub mod mv;
+pub mod pick;
 pub mod publish;
 pub mod pull;
 pub mod remote;

@@ -3,6 +3,7 @@
 mod access_lists;
 mod checksums;
 mod common;
+mod du;
 mod files;
 mod grep;
 mod hostile;
@@ -11,6 +12,7 @@ mod lookup;
 mod mount;
 mod mounted;
 mod mounted_caches;
+mod pick;
 mod publish;
 mod pull;
 mod raw;
