@@ -139,7 +139,7 @@ impl Grep {
         volume: &Volume,
         file: &Candidate,
         out: &mut dyn Write,
-        fail: &mut dyn FnMut(&[u8], FileError) -> std::result::Result<(), Stop>,
+        fail: Fail<'_>,
         stops: &dyn Fn() -> bool,
         separates: &mut bool,
     ) -> std::result::Result<Found, Stop> {
@@ -171,6 +171,9 @@ impl Found {
         self.failed += other.failed;
     }
 }
+
+/// Tells the caller of the failure of a file, and ends the search where the caller wants that.
+type Fail<'f> = &'f mut dyn FnMut(&[u8], FileError) -> std::result::Result<(), Stop>;
 
 /// Why no more results are taken.
 enum Stop {
