@@ -6,6 +6,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::Path;
 
+/// Version of the messages.
+pub(crate) const VERSION: u32 = 3;
+
 pub(crate) const REQUEST: u8 = 2;
 pub(crate) const ASK: u8 = 3;
 pub(crate) const DONE: u8 = 4;
@@ -53,7 +56,7 @@ impl Told {
 
     /// The first frame of a client.
     pub(crate) fn request(&self, purpose: u8, content: &[u8]) -> Vec<u8> {
-        self.request_of_version(2, purpose, content)
+        self.request_of_version(VERSION, purpose, content)
     }
 
     pub(crate) fn request_of_version(&self, version: u32, purpose: u8, content: &[u8]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 
 use crate::common::{run, run_with, text, until};
 use crate::mount::Mounted;
-use crate::raw::{ANSWER, CALL, CALLS, EXECUTE, Told, command_line, frame, receive};
+use crate::raw::{ANSWER, CALL, CALLS, EXECUTE, Told, VERSION, command_line, frame, receive};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use std::fs;
 use std::io::{Read, Write};
@@ -228,8 +228,8 @@ fn clients_that_lie_are_sent_away() {
         frame(99, b""),
         frame(CALL, &[3, 0, 0, 0, 0, 0, 0, 0, 0]),
         wrong.request(EXECUTE, &line),
-        told.request_of_version(1, EXECUTE, &line),
-        told.request_of_version(3, EXECUTE, &line),
+        told.request_of_version(VERSION - 1, EXECUTE, &line),
+        told.request_of_version(VERSION + 1, EXECUTE, &line),
         told.request(99, b""),
         told.request(EXECUTE, b""),
         told.request(EXECUTE, &[0, 0, 0, 255, 255, 255, 255]),
