@@ -106,5 +106,8 @@ def test_a_store_that_is_gone_is_named(published, tmp_path):
     with lanefs.Volume.open(url, cache_size=0) as volume:
         shutil.rmtree(tmp_path / "store" / "packs")
         with pytest.raises(OSError, match="packs/") as failed:
+            volume.open_file("/data/deep/er/c.bin", "rb").read()
+        assert failed.value.errno == 5
+        with pytest.raises(OSError, match="/data/deep/er/c.bin") as failed:
             volume.read_file("/data/deep/er/c.bin")
         assert failed.value.errno == 5

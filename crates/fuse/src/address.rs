@@ -103,7 +103,12 @@ mod tests {
         assert!(address.text().len() < MAX_BYTES);
         assert_ne!(Address::random().expect("random bytes"), address);
         assert_eq!(Address::parse(b"99 whatever"), Some(Err(99)));
-        for bad in ["", "2", "2 aa bb cc", "x y", &format!("{} 00", address.text()), "2 \u{e4}"] {
+        assert_eq!(Address::parse(format!("{} whatever", VERSION - 1).as_bytes()), Some(Err(VERSION - 1)));
+        for rest in ["", " aa bb cc", " \u{e4}"] {
+            let bad = format!("{VERSION}{rest}");
+            assert_eq!(Address::parse(bad.as_bytes()), None, "{bad}");
+        }
+        for bad in ["", "x y", &format!("{} 00", address.text())] {
             assert_eq!(Address::parse(bad.as_bytes()), None, "{bad}");
         }
     }
