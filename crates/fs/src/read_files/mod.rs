@@ -73,7 +73,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::Invalid`] where there is not one range for each file, or where the memory that the caller lent
-    /// is too small; [`Error::Io`] where the host has too little; those of
+    /// is too small; [`Error::Io`](crate::Error::Io) where the host has too little; those of
     /// [`resolve_into`](Self::resolve_into). There are no contents then.
     pub fn read_files<'f>(
         &self,
