@@ -1,8 +1,9 @@
 //! Large writes of new blocks, which bypass the cache, while the device is slow or fails.
 
 use lanefs::*;
+use parking_lot::{Condvar, Mutex};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 const PIECE: usize = 1 << 20;
@@ -31,7 +32,7 @@ impl Slow {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        let done = work(&mut self.0.0.lock().expect("no panic before"));
+        let done = work(&mut self.0.0.lock());
         self.0.1.notify_all();
         done
     }
@@ -55,12 +56,12 @@ impl Device for Slow {
         Ok(())
     }
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
-        let mut state = self.0.0.lock().expect("no panic before");
+        let mut state = self.0.0.lock();
         if data.len() >= LARGE {
             state.came += 1;
             self.0.1.notify_all();
             while state.is_held {
-                state = self.0.1.wait(state).expect("no panic before");
+                self.0.1.wait(&mut state);
             }
             if state.fails {
                 return Err(io::ErrorKind::Other.into());

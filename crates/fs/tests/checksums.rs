@@ -2,8 +2,9 @@
 
 use lanefs::format::{BLOCK, BlockKind, GROUP, SumPlace, sums_chunk};
 use lanefs::*;
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const SIZE: u64 = 64 << 20;
 const WHO: Caller = Caller::OWNER;
@@ -18,25 +19,25 @@ impl Disk {
     }
 
     fn flip(&self, at: u64) {
-        self.0.lock().expect("no panic before")[at as usize] ^= 0x10;
+        self.0.lock()[at as usize] ^= 0x10;
     }
 
     fn block(&self, at: u64) -> Vec<u8> {
-        self.0.lock().expect("no panic before")[at as usize..][..BLOCK as usize].to_vec()
+        self.0.lock()[at as usize..][..BLOCK as usize].to_vec()
     }
 }
 
 impl Device for Disk {
     fn len(&self) -> u64 {
-        self.0.lock().expect("no panic before").len() as u64
+        self.0.lock().len() as u64
     }
     fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
         let len = buffer.len();
-        buffer.copy_from(&self.0.lock().expect("no panic before")[at as usize..][..len]);
+        buffer.copy_from(&self.0.lock()[at as usize..][..len]);
         Ok(())
     }
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
-        data.copy_to(&mut self.0.lock().expect("no panic before")[at as usize..][..data.len()]);
+        data.copy_to(&mut self.0.lock()[at as usize..][..data.len()]);
         Ok(())
     }
     fn flush(&self) -> io::Result<()> {
@@ -46,7 +47,7 @@ impl Device for Disk {
         Ok(())
     }
     fn resize(&self, len: u64) -> io::Result<()> {
-        self.0.lock().expect("no panic before").resize(len as usize, 0);
+        self.0.lock().resize(len as usize, 0);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use lanefs::{Attr, Caller, CreateOptions, FileKind, Ino, RenameMode, SetAttr, Vo
 use lanefs_fuse::client::{self, CommandSpec};
 use lanefs_fuse::{CommandRequest, Mount, Options, Service, Statistics};
 use lanefs_testkit::settings::Seeds;
+use parking_lot::Mutex;
 use rustix::fs::{CWD, Mode, OFlags};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,8 +13,8 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 const OWNER: Caller = Caller::OWNER;
 
@@ -132,7 +133,7 @@ impl Beside {
     fn read_tree(&self, volume: &Volume, dir: Ino, prefix: &str) {
         for entry in volume.readdir(&OWNER, dir, 0, usize::MAX).unwrap() {
             let path = format!("{prefix}{}", String::from_utf8(entry.name.to_vec()).unwrap());
-            self.truth.lock().unwrap().insert(path.clone(), volume.getattr(entry.ino).unwrap());
+            self.truth.lock().insert(path.clone(), volume.getattr(entry.ino).unwrap());
             if entry.kind == FileKind::Directory {
                 self.read_tree(volume, entry.ino, &format!("{path}/"));
             }
@@ -142,9 +143,9 @@ impl Beside {
 
 impl Service for Beside {
     fn execute(&self, volume: &Volume, _: CommandRequest) -> u8 {
-        let ops = std::mem::take(&mut *self.ops.lock().unwrap());
+        let ops = std::mem::take(&mut *self.ops.lock());
         if ops.is_empty() {
-            self.truth.lock().unwrap().clear();
+            self.truth.lock().clear();
             self.read_tree(volume, volume.root(), "");
         }
         let failed = ops.iter().filter(|op| op.on(volume).is_err()).count();
@@ -183,7 +184,7 @@ impl Both {
 
     /// Makes changes by a command; true where all succeeded.
     fn command(&self, ops: &[Op]) -> bool {
-        self.beside.ops.lock().unwrap().extend_from_slice(ops);
+        self.beside.ops.lock().extend_from_slice(ops);
         let command = CommandSpec { arguments: vec![OsString::from("x")], ..CommandSpec::default() };
         let code = client::find(self.dir.path()).unwrap().execute(command, &|| false).unwrap();
         code == 0
@@ -269,7 +270,7 @@ fn tree(top: &Path, at: &str, found: &mut BTreeMap<String, (u32, u64, u64, Vec<u
 /// Compares the mount's attributes with those of the volume, to the nanosecond.
 fn compare_with_the_volume(both: &Both) {
     both.command(&[]);
-    for (path, attr) in both.beside.truth.lock().unwrap().iter() {
+    for (path, attr) in both.beside.truth.lock().iter() {
         let meta = fs::symlink_metadata(both.path(path)).unwrap();
         let time = |seconds: i64, nanoseconds: i64| seconds * 1_000_000_000 + nanoseconds;
         assert_eq!(

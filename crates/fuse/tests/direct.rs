@@ -5,6 +5,7 @@
 
 use lanefs::{Caller, Changed, CreateOptions, Ino, SetAttr, Volume};
 use lanefs_fuse::{Mount, Options};
+use parking_lot::Mutex;
 use rustix::fs::{Advice, OFlags};
 use rustix::process::Uid;
 use std::fs::{File, OpenOptions};
@@ -12,7 +13,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
@@ -159,7 +159,7 @@ fn a_page_that_is_read_before_an_asynchronous_write_goes_with_it() {
                 // The removal of the bit.
                 2 => {
                     arrived.send(()).unwrap();
-                    gone.lock().unwrap().recv().unwrap();
+                    gone.lock().recv().unwrap();
                 }
                 _ => {}
             }

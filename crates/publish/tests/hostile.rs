@@ -5,7 +5,8 @@ mod support;
 use lanefs::{Device, Volume};
 use lanefs_publish::{Cache, Error, Hash, Publication, ReadOptions, Reference, StoreError};
 use lanefs_testkit::seeded::Seeded;
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use support::{Image, Memory, assert_same, change_at_random, content, open, open_with, text, volume};
 
 /// Bytes of the volumes.
@@ -114,8 +115,7 @@ fn an_error_names_object_and_offset() {
     let (_image, store) = published();
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
-    let on_failure: lanefs_publish::OnFailure =
-        Arc::new(move |error, _| tell.lock().unwrap().push(error.to_string()));
+    let on_failure: lanefs_publish::OnFailure = Arc::new(move |error, _| tell.lock().push(error.to_string()));
     let options = ReadOptions { on_failure: Some(on_failure), ..forgetful() };
     let publication = open_with(store.clone(), &options).unwrap();
     // The page is known, and the piece is not.
@@ -128,7 +128,7 @@ fn an_error_names_object_and_offset() {
     assert!(error.to_string().contains("memory:/packs/"), "{error}");
     assert!(error.to_string().contains("at byte 0"), "{error}");
     assert!(error.to_string().contains("their hash differs"), "{error}");
-    assert_eq!(*told.lock().unwrap(), [error.to_string()]);
+    assert_eq!(*told.lock(), [error.to_string()]);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn mutated_roots_with_right_hashes_do_no_harm() {
         let mut bytes = root.clone();
         mutate(&mut bytes, &mut random);
         let version = Hash::of(&bytes);
-        store.objects.lock().unwrap().insert(format!("versions/{version}"), (bytes, 1));
+        store.objects.lock().insert(format!("versions/{version}"), (bytes, 1));
         let reference = Reference::Version(version);
         if let Ok(publication) = Publication::open(store.clone(), &reference, &ReadOptions::default()) {
             opened += 1;
@@ -202,7 +202,7 @@ fn mutated_roots_with_right_hashes_do_no_harm() {
             }
             let _ = Volume::open_device(Box::new(publication.device()), lanefs::Access::Read);
         }
-        store.objects.lock().unwrap().remove(&format!("versions/{version}"));
+        store.objects.lock().remove(&format!("versions/{version}"));
     }
     assert!(opened > 0, "some mutations are harmless");
 }
@@ -279,7 +279,7 @@ fn threads_that_need_the_same_piece_fetch_it_once() {
     image.publish(&store).unwrap();
     let publication = open_with(store.clone(), &ReadOptions { ahead: 0, ..ReadOptions::default() }).unwrap();
     let barrier = Arc::new(std::sync::Barrier::new(8));
-    store.reads.lock().unwrap().clear();
+    store.reads.lock().clear();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -289,7 +289,7 @@ fn threads_that_need_the_same_piece_fetch_it_once() {
         }
     });
     // One read of the page, and one of the piece.
-    assert_eq!(store.reads.lock().unwrap().len(), 2);
+    assert_eq!(store.reads.lock().len(), 2);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn verification_reads_each_of_the_pieces_with_the_same_bytes() {
     assert!(places.len() >= 7, "{places:?}");
     let publication = open(&store).unwrap();
     for (object, at) in places {
-        let flip = || store.objects.lock().unwrap().get_mut(&object).unwrap().0[at] ^= 1;
+        let flip = || store.objects.lock().get_mut(&object).unwrap().0[at] ^= 1;
         flip();
         assert_eq!(publication.verify(&|_, _| true).unwrap().found, 1, "{object} at {at}");
         flip();

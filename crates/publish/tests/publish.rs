@@ -58,11 +58,11 @@ fn publishing_the_same_again_writes_nothing() {
     let store = Arc::new(Memory::default());
     let first = image.publish(&store).unwrap();
     assert_eq!(first.previous, None);
-    let puts = store.puts.lock().unwrap().len();
+    let puts = store.puts.lock().len();
     let second = image.publish(&store).unwrap();
     assert_eq!((second.version, second.previous), (first.version, Some(first.version)));
     assert_eq!((second.written_bytes, second.new_pieces), (0, 0));
-    assert_eq!(store.puts.lock().unwrap().len(), puts);
+    assert_eq!(store.puts.lock().len(), puts);
 }
 
 #[test]
@@ -127,19 +127,19 @@ fn a_publisher_that_ends_at_any_put_leaves_the_tag_and_the_next_one_goes_on() {
     let first = image.publish(&store).unwrap();
     image.change(|volume| change_at_random(volume, &mut random, 100));
     let fresh = Arc::new(Memory::default());
-    *fresh.objects.lock().unwrap() = store.objects.lock().unwrap().clone();
+    *fresh.objects.lock() = store.objects.lock().clone();
     let whole = image.publish(&fresh).unwrap();
-    let puts = fresh.puts.lock().unwrap().len();
+    let puts = fresh.puts.lock().len();
     assert!(puts >= 4, "packs, pages, root and tag: {puts} puts");
     for loses_answers in [false, true] {
         for allowed in 0..puts {
             let store = copy(&store);
-            *store.puts_left.lock().unwrap() = Some(allowed);
-            *store.loses_answers.lock().unwrap() = loses_answers && allowed + 1 < puts;
+            *store.puts_left.lock() = Some(allowed);
+            *store.loses_answers.lock() = loses_answers && allowed + 1 < puts;
             image.publish(&store).expect_err("a put fails");
             let there = open(&store).unwrap();
             assert_eq!(there.version(), first.version, "after {allowed} puts");
-            *store.puts_left.lock().unwrap() = None;
+            *store.puts_left.lock() = None;
             let again = image.publish(&store).unwrap();
             assert!(again.written_bytes <= whole.written_bytes);
             if allowed > 1 {
@@ -152,7 +152,7 @@ fn a_publisher_that_ends_at_any_put_leaves_the_tag_and_the_next_one_goes_on() {
 
 fn copy(store: &Memory) -> Arc<Memory> {
     let other = Memory::default();
-    *other.objects.lock().unwrap() = store.objects.lock().unwrap().clone();
+    *other.objects.lock() = store.objects.lock().clone();
     Arc::new(other)
 }
 
@@ -162,9 +162,9 @@ fn an_interrupted_upload_is_used_though_the_volume_has_changed_since() {
     let image = Image::new(LARGE, |volume| change_at_random(volume, &mut random, 300));
     let store = Arc::new(Memory::default());
     let whole = image.publish_as(&store, "latest", true).unwrap();
-    *store.refused.lock().unwrap() = Some("versions/");
+    *store.refused.lock() = Some("versions/");
     image.publish(&store).expect_err("the root is refused");
-    *store.refused.lock().unwrap() = None;
+    *store.refused.lock() = None;
     image.change(|volume| change_at_random(volume, &mut random, 2));
     let rest = image.publish(&store).unwrap();
     assert!(
@@ -185,14 +185,14 @@ fn of_two_publishers_at_once_one_is_told() {
     let other = Image::new(64 << 20, |_| {});
     std::fs::copy(&image.path, &other.path).unwrap();
     other.change(|volume| write(volume, "/two"));
-    let other_version = Arc::new(std::sync::Mutex::new(None));
+    let other_version = Arc::new(parking_lot::Mutex::new(None));
     let (theirs, there) = (Arc::clone(&other_version), store.clone());
-    *store.before_replace.lock().unwrap() = Some(Box::new(move || {
-        *theirs.lock().unwrap() = Some(other.publish(&there).unwrap().version);
+    *store.before_replace.lock() = Some(Box::new(move || {
+        *theirs.lock() = Some(other.publish(&there).unwrap().version);
     }));
     let told = image.publish(&store).expect_err("the other one was faster");
     assert!(matches!(told, Error::TagMoved(_)), "{told}");
-    assert_eq!(Some(open(&store).unwrap().version()), *other_version.lock().unwrap());
+    assert_eq!(Some(open(&store).unwrap().version()), *other_version.lock());
     image.publish(&store).unwrap();
     assert_same(&image, &open(&store).unwrap());
 }
@@ -202,7 +202,7 @@ fn the_first_publishers_of_a_tag_do_not_overwrite_each_other() {
     let image = small_volume();
     let store = Arc::new(Memory::default());
     let (path, there) = (image.path.clone(), store.clone());
-    *store.before_replace.lock().unwrap() = Some(Box::new(move || {
+    *store.before_replace.lock() = Some(Box::new(move || {
         let volume = Volume::open(&path, lanefs::Access::Read).unwrap();
         let options = PublishOptions { level: 2, now: 5, ..PublishOptions::default() };
         publish(&volume, there, "latest", &options, &|_, _| true).unwrap();
@@ -222,9 +222,9 @@ fn a_replacement_whose_answer_was_lost_is_a_success() {
 #[test]
 fn a_replacement_that_fails_and_is_done_is_a_success() {
     let (image, store) = (small_volume(), Arc::new(Memory::default()));
-    *store.refused.lock().unwrap() = Some("tags/");
+    *store.refused.lock() = Some("tags/");
     assert!(matches!(image.publish(&store), Err(Error::Store { .. })), "it is not done");
-    *store.loses_answers.lock().unwrap() = true;
+    *store.loses_answers.lock() = true;
     let report = image.publish(&store).unwrap();
     assert_eq!(open_with(store, &ReadOptions::default()).unwrap().version(), report.version);
 }
@@ -341,10 +341,10 @@ fn a_first_lookup_takes_four_round_trips() {
     });
     let store = Arc::new(Memory::default());
     image.publish(&store).unwrap();
-    store.reads.lock().unwrap().clear();
+    store.reads.lock().clear();
     let volume = volume(&open(&store).unwrap());
     volume.resolve("/deep/er/and/deeper/file").unwrap();
-    let reads = store.reads.lock().unwrap().clone();
+    let reads = store.reads.lock().clone();
     // The tag, the root, and at the same time the pages and the metadata.
     assert_eq!(reads.len(), 2 + 2, "{reads:?}");
     assert_eq!((&reads[0].0[..5], &reads[1].0[..9]), ("tags/", "versions/"));
@@ -356,12 +356,12 @@ fn names_and_attributes_are_read_without_an_object_of_data() {
     let image = Image::new(LARGE, |volume| change_at_random(volume, &mut random, 300));
     let store = Arc::new(Memory::default());
     image.publish(&store).unwrap();
-    store.reads.lock().unwrap().clear();
+    store.reads.lock().clear();
     let options = ReadOptions { ahead: 0, ..ReadOptions::default() };
     let there = volume(&open_with(store.clone(), &options).unwrap());
     there.load_metadata(&|_, _| true).unwrap();
     let touched: std::collections::BTreeSet<_> =
-        store.reads.lock().unwrap().iter().map(|(object, _)| object.clone()).collect();
+        store.reads.lock().iter().map(|(object, _)| object.clone()).collect();
     // Tag, root, pages, metadata; the pack of data is not among them.
     assert_eq!(touched.len(), 4, "{touched:?}");
     assert_eq!(store.names().iter().filter(|name| name.starts_with("packs/")).count(), 3);

@@ -78,7 +78,7 @@ fn a_pull_that_was_cut_off_goes_on_and_the_image_appears_whole() {
         assert!(matches!(error, Error::Interrupted), "{error}");
     }
     // A store that fails in the middle.
-    *store.plant.lock().unwrap() = Some(Box::new({
+    *store.plant.lock() = Some(Box::new({
         let mut left = 1;
         move |object, _, bytes| {
             left -= i32::from(object.starts_with("packs/"));
@@ -89,7 +89,7 @@ fn a_pull_that_was_cut_off_goes_on_and_the_image_appears_whole() {
     let error = again.and_then(|publication| pull(&publication, &to)).expect_err("the store is away");
     assert!(error.to_string().contains("away"), "{error}");
     assert!(!to.exists());
-    *store.plant.lock().unwrap() = None;
+    *store.plant.lock() = None;
     let publication = open(&store).expect("a publication");
     let report = pull(&publication, &to).expect("pulled");
     assert!(report.found > 0, "nothing was found");
@@ -136,7 +136,7 @@ fn wrong_bytes_never_reach_an_image() {
     let (_image, store, to) = published(1 << 20);
     let publication = open_with(store.clone(), &ReadOptions { ahead: 0, ..ReadOptions::default() });
     let publication = publication.expect("a publication");
-    *store.plant.lock().unwrap() = Some(Box::new(|object, _, mut bytes| {
+    *store.plant.lock() = Some(Box::new(|object, _, mut bytes| {
         if let Some(byte) = bytes.first_mut().filter(|_| object.starts_with("packs/")) {
             *byte ^= 1;
         }

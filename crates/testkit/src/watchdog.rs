@@ -1,9 +1,10 @@
 //! A watchdog that ends a hanging test process and says where it hangs.
 
+use parking_lot::Mutex;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -31,7 +32,7 @@ impl Watchdog {
         std::thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
                 std::thread::sleep(LOOK_EVERY);
-                let mut step = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                let mut step = seen.lock();
                 step.looks += 1;
                 if step.looks > MOST_LOOKS && !ended.load(Ordering::Relaxed) {
                     // The test harness captures what `eprintln!` prints, and loses it when the process ends.
@@ -45,7 +46,7 @@ impl Watchdog {
 
     /// Reports that the test is alive and starts this step.
     pub fn at(&self, what: impl FnOnce() -> String) {
-        let mut step = self.step.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut step = self.step.lock();
         *step = Step { what: what(), looks: 0 };
     }
 }

@@ -14,8 +14,9 @@ use lanefs_testkit::model::{Model, ROOT};
 use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::volume::options;
 use lanefs_testkit::watchdog::Watchdog;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 const COUNT: &str = "LANEFS_HISTORIES";
 const VOLUME_BYTES: u64 = 24 << 20;

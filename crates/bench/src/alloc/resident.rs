@@ -44,9 +44,9 @@ fn sum(text: &str, names: [&str; 2]) -> Option<u64> {
 
 /// Lock of the tests that measure the memory of this process.
 #[cfg(test)]
-pub(super) fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+pub(super) fn alone() -> parking_lot::MutexGuard<'static, ()> {
+    static ALONE: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+    ALONE.lock()
 }
 
 #[cfg(test)]

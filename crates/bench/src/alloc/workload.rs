@@ -6,7 +6,7 @@ use super::calls::{Block, Calls, LARGEST};
 use super::crew::{Outcome, crew};
 use super::ring::{BATCH, Receiver, Ring, Sender};
 use crate::Result;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// Blocks of one cycle of [`Workload::TinyHot`], and their size in bytes.
 const TINY_BLOCKS: usize = 100;
@@ -264,7 +264,7 @@ fn visit(calls: Calls, random: &mut Random, from: &LeftBlocks, to: &LeftBlocks) 
 }
 
 fn exchange(left: &LeftBlocks, blocks: &mut [Option<Block>]) {
-    let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut left = left.lock();
     left.iter_mut().zip(blocks).for_each(|(one, other)| std::mem::swap(one, other));
 }
 

@@ -1,11 +1,12 @@
 //! A device as slow as a disk. It stores only blocks that are not zero, so that a large one costs no memory.
 
 use lanefs::{Device, IoBuf, IoBufMut};
+use parking_lot::RwLock;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 const BLOCK: u64 = 4096;
@@ -95,7 +96,7 @@ impl Device for SlowDevice {
             let spread = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % (MOST_US - LEAST_US + 1);
             std::thread::sleep(Duration::from_micros(LEAST_US + spread));
         }
-        let blocks = self.0.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let blocks = self.0.blocks.read();
         for (block, inside, part) in parts {
             let mut part = buffer.part(part);
             match blocks.get(&block) {
@@ -108,7 +109,7 @@ impl Device for SlowDevice {
 
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         let parts = self.split(at, data.len())?;
-        let mut blocks = self.0.blocks.write().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.0.blocks.write();
         for (block, inside, part) in parts {
             let part = data.part(part).to_vec();
             if let Some(bytes) = blocks.get_mut(&block) {
@@ -145,7 +146,7 @@ mod tests {
         let data: Vec<u8> = (0..9000u32).map(|i| (i % 251) as u8 + 1).collect();
         device.write_slice(5000, &data).unwrap();
         device.write_slice(7 * BLOCK, &vec![0; BLOCK as usize]).unwrap();
-        assert_eq!(device.0.blocks.read().unwrap().len(), 3);
+        assert_eq!(device.0.blocks.read().len(), 3);
         let mut read = vec![9; 9200];
         device.read_slice(4900, &mut read).unwrap();
         assert!(read[..100].iter().chain(&read[9100..]).all(|byte| *byte == 0));

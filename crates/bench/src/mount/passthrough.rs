@@ -11,6 +11,7 @@ use fuser::{
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request,
     Session, SessionACL, TimeOrNow, WriteFlags,
 };
+use parking_lot::{Mutex, RwLock};
 use rustix::fs::{self as sys, AtFlags, Mode, OFlags, RawDir, Stat};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Time for which the kernel may cache: all changes go through it.
@@ -132,7 +133,7 @@ impl Passthrough {
     }
 
     fn node(&self, number: INodeNo) -> FuseResult<PassthroughNode> {
-        let nodes = self.shard(number.0).read().unwrap_or_else(PoisonError::into_inner);
+        let nodes = self.shard(number.0).read();
         nodes.get(&number.0).cloned().ok_or(Errno::ESTALE)
     }
 
@@ -140,7 +141,7 @@ impl Passthrough {
         if number == INodeNo::ROOT {
             return Ok(Arc::clone(&self.top));
         }
-        let nodes = self.shard(number.0).read().unwrap_or_else(PoisonError::into_inner);
+        let nodes = self.shard(number.0).read();
         nodes.get(&number.0).and_then(|node| node.own.clone()).ok_or(Errno::ENOTDIR)
     }
 
@@ -172,7 +173,7 @@ impl Passthrough {
     }
 
     fn remember(&self, dir: &Arc<OwnedFd>, name: &CStr, stat: &Stat) -> FuseResult<()> {
-        let mut nodes = self.shard(stat.st_ino).write().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = self.shard(stat.st_ino).write();
         if let Some(node) = nodes.get_mut(&stat.st_ino) {
             node.lookups += 1;
             return Ok(());
@@ -218,12 +219,12 @@ impl Passthrough {
     /// Returns the listing of an open directory, which the first request reads.
     fn listing(&self, dir: INodeNo, handle: FileHandle, offset: u64) -> FuseResult<Arc<Vec<ListedEntry>>> {
         if offset > 0
-            && let Some(listed) = self.listings.lock().unwrap_or_else(PoisonError::into_inner).get(&handle.0)
+            && let Some(listed) = self.listings.lock().get(&handle.0)
         {
             return Ok(Arc::clone(listed));
         }
         let listed = Arc::new(self.list(&*self.dir(dir)?)?);
-        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listings = self.listings.lock();
         listings.insert(handle.0, Arc::clone(&listed));
         Ok(listed)
     }
@@ -310,7 +311,7 @@ impl Filesystem for Passthrough {
     }
 
     fn forget(&self, _: &Request, number: INodeNo, times: u64) {
-        let mut nodes = self.shard(number.0).write().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = self.shard(number.0).write();
         if let Some(node) = nodes.get_mut(&number.0) {
             node.lookups = node.lookups.saturating_sub(times);
             if node.lookups == 0 {
@@ -537,7 +538,7 @@ impl Filesystem for Passthrough {
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, open: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.listings.lock().unwrap_or_else(PoisonError::into_inner).remove(&open.0);
+        self.listings.lock().remove(&open.0);
         close(open);
         reply.ok();
     }

@@ -10,8 +10,8 @@ use crate::progress::Progress;
 use crate::{exit, interrupt, mounted};
 use clap::Args;
 use lanefs::{Access, CheckOptions, CheckReport, Volume};
+use parking_lot::Mutex;
 use std::io::Write;
-use std::sync::Mutex;
 
 /// Check a volume, and repair it on request
 ///
@@ -75,13 +75,11 @@ impl Fsck {
             if interrupt::raised() {
                 // Neither has another way to stop. A check changed nothing, and each commit of a repair
                 // leaves the volume as it was or repaired so far.
-                if let Ok(mut bar) = bar.lock() {
-                    *bar = Progress::new("");
-                }
+                *bar.lock() = Progress::new("");
                 std::process::exit(i32::from(CANCELLED));
             }
             // If another thread is drawing, this update is skipped.
-            if let Ok(mut bar) = bar.try_lock() {
+            if let Some(mut bar) = bar.try_lock() {
                 bar.set(done, total);
             }
         };

@@ -2,12 +2,13 @@
 
 use crate::common::{TestVolume, ended, run_with, text, until};
 use lanefs_testkit::seeded::Seeded;
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const WORDS: &[&str] = &[
     "src", "main", "fooBar", "x86_64", "README", "a", "élan", "naïve", "o o", "日本", "mod", ".rs", ".txt",
@@ -195,7 +196,7 @@ impl Session {
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut buffer) {
-                seen.lock().expect("no panic").extend_from_slice(&buffer[..count]);
+                seen.lock().extend_from_slice(&buffer[..count]);
             }
         });
         Session { script, keys, screen, v }
@@ -205,7 +206,7 @@ impl Session {
     #[track_caller]
     fn shows(&self, part: &str) {
         until(part, || {
-            let mut screen = self.screen.lock().expect("no panic");
+            let mut screen = self.screen.lock();
             let at = screen.windows(part.len()).position(|window| window == part.as_bytes());
             at.map(|at| screen.drain(..at + part.len())).is_some()
         });

@@ -5,9 +5,10 @@ use lanefs::format::{
     superblock::Superblock,
 };
 use lanefs::{Access, Device, IoBuf, IoBufMut, Volume};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Positions and bytes.
 type Writes = Vec<(u64, Vec<u8>)>;
@@ -29,13 +30,13 @@ impl Overlay {
 
     /// A device of its own with the present bytes.
     pub(crate) fn copy(&self) -> Self {
-        let changes = self.changes.lock().expect("no panic before").clone();
+        let changes = self.changes.lock().clone();
         Overlay { base: self.base.clone(), changes: Arc::new(Mutex::new(changes)), writes: Arc::default() }
     }
 
     /// Takes all writes so far, in order.
     pub(crate) fn take_writes(&self) -> Writes {
-        std::mem::take(&mut *self.writes.lock().expect("no panic before"))
+        std::mem::take(&mut *self.writes.lock())
     }
 
     fn each(
@@ -47,7 +48,7 @@ impl Overlay {
         if at + len as u64 > self.base.len() as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mut changes = self.changes.lock().expect("no panic before");
+        let mut changes = self.changes.lock();
         let mut done = 0;
         while done < len {
             let (block, inside) = ((at + done as u64) / BLOCK, ((at + done as u64) % BLOCK) as usize);
@@ -76,7 +77,7 @@ impl Device for Overlay {
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         let mut copy = vec![0; data.len()];
         data.copy_to(&mut copy);
-        self.writes.lock().expect("no panic before").push((at, copy));
+        self.writes.lock().push((at, copy));
         self.each(at, data.len(), |changes, block, inside, range| {
             let bytes = changes
                 .entry(block)

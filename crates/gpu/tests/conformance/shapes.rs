@@ -1,8 +1,8 @@
 //! Kinds of work of the batches: a kind that no batch has is not tested.
 
 use lanefs::bulk::{Batch, DirEngine, Frozen, Lookup, LookupRequest, Rebuilt, Source, Undecided};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 /// Counts by kind.
 pub(crate) type Shapes = Mutex<BTreeMap<&'static str, u64>>;
@@ -23,7 +23,7 @@ impl DirEngine for Counted<'_> {
     }
 
     fn rebuild(&mut self, batch: &Batch) -> Result<Rebuilt, Undecided> {
-        let mut shapes = self.shapes.lock().expect("no panic");
+        let mut shapes = self.shapes.lock();
         for task in &batch.tasks {
             let sources = batch.sources.get(task.sources.0 as usize..task.sources.1 as usize).unwrap_or(&[]);
             let heads = task.heads.1 - task.heads.0;

@@ -5,9 +5,10 @@
 use lanefs::{Caller, CreateOptions, InodeSize, Volume};
 use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions};
 use lanefs_testkit::seeded::Seeded;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub const WHO: Caller = Caller::OWNER;
 
@@ -18,7 +19,7 @@ pub const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
 /// opening one compiles and probes every kernel, which takes longer than most tests.
 pub fn gpu(workgroup: u32) -> Arc<Gpu> {
     static OPEN: Mutex<BTreeMap<u32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
-    let mut open_devices = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open_devices = OPEN.lock();
     Arc::clone(open_devices.entry(workgroup).or_insert_with(|| Arc::new(open(workgroup))))
 }
 

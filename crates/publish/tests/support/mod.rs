@@ -7,10 +7,11 @@ use lanefs_publish::{
     Store, StoreError, publish,
 };
 use lanefs_testkit::seeded::Seeded;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 type Outcome<T> = Result<T, StoreError>;
 
@@ -43,16 +44,16 @@ impl Memory {
     /// The store's clock.
     pub(crate) fn now(&self) -> i64 {
         let host = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() as i64);
-        self.clock.lock().unwrap().unwrap_or_else(host)
+        self.clock.lock().unwrap_or_else(host)
     }
 
     /// Counts a put; false where it fails.
     fn may_put(&self, object: &str) -> bool {
-        self.puts.lock().unwrap().push(object.into());
-        if self.refused.lock().unwrap().is_some_and(|refused| object.starts_with(refused)) {
+        self.puts.lock().push(object.into());
+        if self.refused.lock().is_some_and(|refused| object.starts_with(refused)) {
             return false;
         }
-        match &mut *self.puts_left.lock().unwrap() {
+        match &mut *self.puts_left.lock() {
             Some(0) => false,
             Some(left) => {
                 *left -= 1;
@@ -64,40 +65,40 @@ impl Memory {
 
     fn put(&self, object: &str, bytes: Vec<u8>) -> Outcome<()> {
         let may = self.may_put(object);
-        if may || *self.loses_answers.lock().unwrap() {
-            let mut objects = self.objects.lock().unwrap();
+        if may || *self.loses_answers.lock() {
+            let mut objects = self.objects.lock();
             // (No version comes again, not even after a deletion, as no entity tag of a server does.)
-            let version = self.puts.lock().unwrap().len() as u64;
+            let version = self.puts.lock().len() as u64;
             objects.insert(object.into(), (bytes, version));
-            self.modified.lock().unwrap().insert(object.into(), self.now());
+            self.modified.lock().insert(object.into(), self.now());
         }
         if may { Ok(()) } else { Err(StoreError::Failed("planted".into())) }
     }
 
     /// Reads from now on as `plant` says.
     pub(crate) fn plant(&self, plant: impl FnMut(&str, u64, Vec<u8>) -> Outcome<Vec<u8>> + Send + 'static) {
-        *self.plant.lock().unwrap() = Some(Box::new(plant));
+        *self.plant.lock() = Some(Box::new(plant));
     }
 
     pub(crate) fn heal(&self) {
-        *self.plant.lock().unwrap() = None;
+        *self.plant.lock() = None;
     }
 
     /// Names of all objects.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.objects.lock().unwrap().keys().cloned().collect()
+        self.objects.lock().keys().cloned().collect()
     }
 
     pub(crate) fn content(&self, object: &str) -> Vec<u8> {
-        self.objects.lock().unwrap()[object].0.clone()
+        self.objects.lock()[object].0.clone()
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.objects.lock().unwrap().values().map(|(bytes, _)| bytes.len() as u64).sum()
+        self.objects.lock().values().map(|(bytes, _)| bytes.len() as u64).sum()
     }
 
     fn answer(&self, object: &str, from: u64, bytes: Vec<u8>) -> Outcome<Vec<u8>> {
-        match &mut *self.plant.lock().unwrap() {
+        match &mut *self.plant.lock() {
             Some(plant) => plant(object, from, bytes),
             None => Ok(bytes),
         }
@@ -110,9 +111,9 @@ impl Store for Memory {
     }
 
     fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
-        self.reads.lock().unwrap().push((object.into(), range.clone()));
+        self.reads.lock().push((object.into(), range.clone()));
         let bytes = {
-            let objects = self.objects.lock().unwrap();
+            let objects = self.objects.lock();
             let (bytes, _) = objects.get(object).ok_or(StoreError::Missing)?;
             let end = bytes.len().min(range.end as usize);
             bytes.get(range.start as usize..end).unwrap_or_default().to_vec()
@@ -121,9 +122,8 @@ impl Store for Memory {
     }
 
     fn read_all(&self, object: &str, most: u64) -> Outcome<(Vec<u8>, Stamp)> {
-        self.reads.lock().unwrap().push((object.into(), 0..most));
-        let (bytes, version) =
-            self.objects.lock().unwrap().get(object).cloned().ok_or(StoreError::Missing)?;
+        self.reads.lock().push((object.into(), 0..most));
+        let (bytes, version) = self.objects.lock().get(object).cloned().ok_or(StoreError::Missing)?;
         let bytes = self.answer(object, 0, bytes)?;
         if bytes.len() as u64 > most {
             return Err(StoreError::Failed("too large".into()));
@@ -136,11 +136,11 @@ impl Store for Memory {
     }
 
     fn replace(&self, object: &str, expected: Option<&Stamp>, bytes: Vec<u8>) -> Outcome<()> {
-        let before = self.before_replace.lock().unwrap().take();
+        let before = self.before_replace.lock().take();
         if let Some(before) = before {
             before();
         }
-        let present = self.objects.lock().unwrap().get(object).map(|(_, version)| version.to_string());
+        let present = self.objects.lock().get(object).map(|(_, version)| version.to_string());
         if present != expected.and_then(|stamp| stamp.version.clone()) {
             return Err(StoreError::Changed);
         }
@@ -148,15 +148,15 @@ impl Store for Memory {
     }
 
     fn delete(&self, object: &str) -> Outcome<()> {
-        self.objects.lock().unwrap().remove(object);
+        self.objects.lock().remove(object);
         Ok(())
     }
 
     fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {
-        let objects = self.objects.lock().unwrap();
+        let objects = self.objects.lock();
         let in_folder = objects.iter().filter_map(|(name, (bytes, _))| {
             let name = name.strip_prefix(folder)?.strip_prefix('/')?;
-            let modified = self.modified.lock().unwrap().get(&format!("{folder}/{name}")).copied();
+            let modified = self.modified.lock().get(&format!("{folder}/{name}")).copied();
             let modified = modified.unwrap_or_else(|| self.now());
             Some(Listed { name: name.into(), bytes: bytes.len() as u64, modified })
         });

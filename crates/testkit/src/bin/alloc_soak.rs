@@ -12,9 +12,10 @@
 
 use lanefs_alloc::{LARGEST, LaneAlloc, calloc, free, malloc, malloc_aligned, realloc, usable_size};
 use lanefs_testkit::seeded::Seeded;
+use parking_lot::Mutex;
 use std::process::ExitCode;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 const USAGE: &str =
@@ -272,7 +273,7 @@ impl Worker<'_> {
                 // An object in a mailbox is in use.
                 self.phase.in_use.fetch_add(object.size as usize, Relaxed);
                 let mailbox = &self.phase.mailboxes[self.random.below(THREADS as u64) as usize];
-                mailbox.lock().unwrap_or_else(PoisonError::into_inner).push(object);
+                mailbox.lock().push(object);
             }
             // (A small object must not become much larger to make room for another small one.)
             1 => self.resize(object, next.min(2 * object.size as usize)),
@@ -309,7 +310,7 @@ impl Worker<'_> {
 
     /// Takes the objects of this thread's mailbox: keeps half of them, and frees the others.
     fn receive(&mut self, me: usize) {
-        let mut mailbox = self.phase.mailboxes[me].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mailbox = self.phase.mailboxes[me].lock();
         let received = std::mem::take(&mut *mailbox);
         drop(mailbox);
         for object in received {
@@ -362,7 +363,7 @@ fn soak(arguments: &Arguments) -> Result<(), String> {
     for number in (0..).take_while(|number| goes_on(*number)) {
         let (name, sizes) = PHASES[number as usize % PHASES.len()];
         let sent = |mailbox: &Mutex<Vec<Object>>| {
-            let objects = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+            let objects = mailbox.lock();
             objects.iter().map(|object| object.size as usize).sum::<usize>()
         };
         let (in_use, peak) = (AtomicUsize::new(mailboxes.iter().map(sent).sum()), AtomicUsize::new(0));
@@ -425,7 +426,7 @@ fn soak(arguments: &Arguments) -> Result<(), String> {
         }
     }
     mailboxes.iter().for_each(|mailbox| {
-        mailbox.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|object| object.free());
+        mailbox.lock().drain(..).for_each(|object| object.free());
     });
     lists.iter_mut().for_each(|list| list.drain(..).for_each(|object| object.free()));
     Ok(())

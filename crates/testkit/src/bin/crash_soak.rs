@@ -6,9 +6,9 @@
 //! 1: the failure is on standard output, with the name of the state; 2: the arguments are wrong.
 
 use lanefs_testkit::crash::{Case, Effort, Failure, Tally, all_workloads, run_case, run_many};
+use parking_lot::Mutex;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -83,7 +83,7 @@ fn soak(arguments: &Arguments) -> Result<(), Box<Failure>> {
     let until = Duration::from_secs(arguments.seconds);
     let reported = Mutex::new(start);
     let progress = |tally: &Tally| {
-        if let Ok(mut reported) = reported.try_lock()
+        if let Some(mut reported) = reported.try_lock()
             && reported.elapsed() >= REPORT_EVERY
         {
             *reported = Instant::now();

@@ -2,8 +2,9 @@
 
 use super::image::{Image, SECTOR};
 use lanefs::{Device, Ino, IoBuf, IoBufMut};
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// A recorded event.
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ impl Recorder {
     }
 
     fn tape(&self) -> MutexGuard<'_, Tape> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Records a mark of the workload.

@@ -4,9 +4,9 @@ use super::case::Case;
 use super::explore::{Effort, Tally, WrongState, explore};
 use super::recording::record;
 use super::workload::{Family, Workload};
+use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// A wrong crash state, or a workload that failed without a crash.
 #[derive(Clone, Debug)]
@@ -136,11 +136,11 @@ pub fn run_many(
     let total = Mutex::new((Tally::default(), None));
     let worker = || {
         while !stop.load(Ordering::Relaxed) {
-            let next = workloads.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let next = workloads.lock().next();
             let Some((family, number)) = next else { break };
             let mut tally = Tally::default();
             let done = run_workload(family, number, effort, &mut tally);
-            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut total = total.lock();
             total.0.add(tally);
             if let Err(failure) = done {
                 stop.store(true, Ordering::Relaxed);
@@ -156,7 +156,7 @@ pub fn run_many(
             scope.spawn(worker);
         }
     });
-    let (tally, failure) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (tally, failure) = total.into_inner();
     failure.map_or(Ok(tally), Err)
 }
 

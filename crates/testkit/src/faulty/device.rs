@@ -3,10 +3,11 @@
 use super::access::{Access, AccessKind};
 use super::rule::{EIO, Effect, Rule};
 use lanefs::{Device, IoBuf, IoBufMut};
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The faults to inject, and those that happened. Clones share one state.
 #[derive(Clone, Default)]
@@ -39,7 +40,7 @@ impl Faults {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // The state is consistent between any two lines that change it.
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// Adds a fault. The first rule that matches an access applies.

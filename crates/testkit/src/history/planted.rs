@@ -4,8 +4,8 @@
 use super::call::{Call, Name, Reply};
 use super::target::{OnVolume, Target};
 use lanefs::{Caller, Ino, RenameMode, Volume};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A planted bug.
@@ -79,7 +79,7 @@ impl<'v> Planted<'v> {
 
     fn stale_lookup(&self, call: &Call) -> Option<Reply> {
         let Call::Lookup { dir, name } = *call else { return None };
-        let mut found = self.found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut found = self.found.lock();
         let stale = found.get(&(dir, name)).cloned();
         if self.numbers.fetch_add(1, Ordering::Relaxed).is_multiple_of(8) && stale.is_some() {
             return stale;

@@ -5,7 +5,7 @@ use super::call::{Call, Facts, MOST_CONTENT, NEW_PERM, Reply};
 use crate::engine::{Engine, EngineError, Stat};
 use crate::model::Model;
 use lanefs::{Attr, Caller, Code, Error, FileKind, Ino, SetAttr, Volume};
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 /// A file system that many threads call at once.
 pub trait Target: Sync {
@@ -114,7 +114,7 @@ pub struct OnModel(pub Mutex<Model>);
 impl Target for OnModel {
     fn call(&self, call: &Call) -> Reply {
         // A call that panicked has failed the test already.
-        let mut model = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut model = self.0.lock();
         on_model(&mut model, call).unwrap_or_else(|error| match error {
             EngineError { broken: false, code, .. } => Reply::Failed(code),
             EngineError { text, .. } => Reply::Broken(text),

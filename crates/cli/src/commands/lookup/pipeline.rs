@@ -8,11 +8,12 @@ use crate::engine::BatchResolver;
 use crate::failure::{Failure, Outcome, check_interrupt, host_text};
 use crate::{console, exit, interrupt};
 use lanefs::{Columns, PathSet, Paths, ResolveOptions};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Bytes of input for each path of the engine's largest batch: a path of usual length.
@@ -103,10 +104,7 @@ impl Pipeline<'_, '_, '_> {
         let (mut paths, mut answers) = (PathSet::new(), Columns::of(self.format.columns()));
         loop {
             // Waiting under the lock is harmless: the other threads would wait for the same piece.
-            let next = match pieces.lock() {
-                Ok(pieces) => pieces.recv(),
-                Err(_) => return,
-            };
+            let next = pieces.lock().recv();
             let Ok(InputPiece { number, mut memory }) = next else { return };
             let unused = paths.replace(memory.text, delimiter);
             let totals = self.resolve(delimiter, paths.view(), &mut answers, &mut memory.lines);

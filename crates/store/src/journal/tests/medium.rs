@@ -1,8 +1,8 @@
 //! A device that records, and its states after a power cut.
 
 use crate::{Device, IoBuf, IoBufMut, MemoryDevice};
+use parking_lot::Mutex;
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A small generator of random numbers, so that a seed gives the same everywhere.
@@ -55,17 +55,17 @@ impl Recorder {
     }
 
     pub(super) fn note(&self, event: Event) {
-        self.log.lock().expect("log").push(event);
+        self.log.lock().push(event);
     }
 
     /// Returns the number of events so far.
     pub(super) fn now(&self) -> usize {
-        self.log.lock().expect("log").len()
+        self.log.lock().len()
     }
 
     /// Returns the events since the last call.
     pub(super) fn take(&self) -> Vec<Event> {
-        std::mem::take(&mut *self.log.lock().expect("log"))
+        std::mem::take(&mut *self.log.lock())
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
@@ -81,7 +81,7 @@ impl Device for Recorder {
     }
     fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()> {
         let end = at + buffer.len() as u64;
-        if self.bad.lock().expect("bad").is_some_and(|bad| (at..end).contains(&bad)) {
+        if self.bad.lock().is_some_and(|bad| (at..end).contains(&bad)) {
             return Err(io::ErrorKind::Other.into());
         }
         self.below.read_at(at, buffer)
@@ -91,7 +91,7 @@ impl Device for Recorder {
         if self.fails.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Other.into());
         }
-        self.bad.lock().expect("bad").take_if(|bad| (at..at + data.len() as u64).contains(bad));
+        self.bad.lock().take_if(|bad| (at..at + data.len() as u64).contains(bad));
         self.note(Event::Write(at, data.to_vec()));
         self.below.write_at(at, data)
     }

@@ -210,7 +210,7 @@ fn one_bad_header_costs_nothing() {
         }
     }
     let (device, _) = new(16);
-    *device.bad.lock().expect("bad") = Some(AT);
+    *device.bad.lock() = Some(AT);
     assert!(open(&device, 16).is_ok(), "one that cannot be read costs nothing either");
 }
 
@@ -273,10 +273,10 @@ fn a_journal_that_is_made_anew_takes_nothing_from_the_old_one() {
     assert!(found, "the old commits are there");
 
     // Unreadable blocks are overwritten, because they may have high numbers.
-    *device.bad.lock().expect("bad") = Some(AT + 9 * BLOCK + 5);
+    *device.bad.lock() = Some(AT + 9 * BLOCK + 5);
     let fresh = Journal::format(&device, &sums(), AT, 32).expect("format");
     assert_eq!(fresh.last(), 9, "one piece was all there was, beside the headers");
-    assert!(device.bad.lock().expect("bad").is_none());
+    assert!(device.bad.lock().is_none());
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn what_cannot_be_read_matters_where_it_is_needed() {
     append(&device, &mut journal, &[(0, 1), (1, 2)], &[]).expect("append");
     for slot in 0..10 {
         let device = Recorder::new(device.bytes());
-        *device.bad.lock().expect("bad") = Some(RING + slot * BLOCK);
+        *device.bad.lock() = Some(RING + slot * BLOCK);
         match open(&device, 64) {
             // Recovery reads one block behind the end.
             Err(Fault::Io { at, .. }) => assert!(slot <= 4 && at == RING + slot * BLOCK),
