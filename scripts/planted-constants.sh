@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sees the const assertions of `alloc` and `gpu` refuse a constant that contradicts the others, one by one.
+# Sees the const assertions of `alloc`, `store`, `fs` and `gpu` refuse a constant that contradicts the others, one by one.
 # (Those of `format` are in crates/format/tests/ties.rs.)
 #
 #   scripts/planted-constants.sh TARGET_DIR     (default: target)
@@ -44,13 +44,30 @@ plant() {
     say "refused: $4"
 }
 
-for crate in lanefs-alloc lanefs-gpu; do
+for crate in lanefs-alloc lanefs-store lanefs lanefs-gpu; do
     check "$crate" || { tail -n 20 "$folder/log"; say "$crate does not compile as it is"; exit 1; }
 done
 plant lanefs-alloc alloc/src/ring.rs 'size(1024, 4)' 'size(1000, 4)' 'a mask of its number'
 plant lanefs-alloc alloc/src/outbox.rs 'BATCH: usize = size(32, 3)' 'BATCH: usize = size(2048, 3)' 'room for a batch'
 plant lanefs-alloc alloc/src/pool.rs '{ 8 } else { 256 }' '{ 8 } else { 1 << 40 }' 'room for the largest piece'
 plant lanefs-alloc alloc/src/unit.rs 'POOL_PART: usize = 128' 'POOL_PART: usize = 512' 'POOL_PART < HEADER_BYTES'
+plant lanefs-store store/src/versions.rs 'TABLE: Grain = Grain(4)' 'TABLE: Grain = Grain(2)' 'a word belongs to one record'
+plant lanefs fs/src/dir/many.rs 'REGION_FILLED: usize = 160' 'REGION_FILLED: usize = 300' 'neither divides nor merges'
+plant lanefs fs/src/dir/leaf.rs 'LEAST: u16 = 2' 'LEAST: u16 = 100' 'takes the shortest entry'
+plant lanefs fs/src/claims.rs 'TICK_BITS: u32 = 12' 'TICK_BITS: u32 = 20' 'the number of any block'
+plant lanefs fs/src/claims.rs 'WRITER_BITS: u32 = 8' 'WRITER_BITS: u32 = 7' 'room for any writer'
+plant lanefs fs/src/inode.rs 'FLAG_MAP_HOLES: u16 = 2' 'FLAG_MAP_HOLES: u16 = 1' 'leave the common flags alone'
+plant lanefs fs/src/inode.rs 'FLAG_UNLISTED: u16 = 4' 'FLAG_UNLISTED: u16 = 2' 'flags of directories do not overlap'
+plant lanefs fs/src/map/radix.rs 'POINTERS_PER_BLOCK.trailing_zeros()' '10' 'resolves whole bits'
+plant lanefs fs/src/map/radix.rs '1 << (LEVEL_BITS * depth as u32)' '1 << (8 * depth as u32)' 'as far as files may'
+plant lanefs fs/src/dir_table.rs 'size(1 << 13, 4)' 'size(1000, 4)' 'that `bit` takes'
+plant lanefs fs/src/dir_table.rs 'LEVELS: usize = 10' 'LEVELS: usize = 12' 'fits the word of a slot'
+plant lanefs fs/src/space/extents.rs 'FEW: u64 = 8' 'FEW: u64 = 16' 'each way to allocate'
+plant lanefs fs/src/space/extents.rs 'GOOD_HOLE: u64 = 16' 'GOOD_HOLE: u64 = 1000' 'long enough'
+plant lanefs fs/src/space/extents.rs 'NEAR: usize = 16' 'NEAR: usize = 256' 'before the search for any'
+plant lanefs fs/src/xattr.rs 'MAX_TOTAL: usize = 256 << 10' 'MAX_TOTAL: usize = 64 << 10' 'the longest attribute'
+plant lanefs format/src/inodes.rs 'dir_inode_256::UNITS.len,' '2 * dir_inode_256::UNITS.len,' 'a tag and a unit for each entry'
+plant lanefs format/src/code.rs 'Success = 0, 0' 'Success = 200, 0' 'a row of zeros'
 plant lanefs-gpu gpu/src/limits.rs 'FUEL_SOFTWARE: u32 = 4000' 'FUEL_SOFTWARE: u32 = 5000' 'VECTOR_LANES < VECTOR_ROUNDS'
 plant lanefs-gpu gpu/src/limits.rs 'COMPONENT_FUEL: u32 = 1000' 'COMPONENT_FUEL: u32 = 500' 'COMPONENT_FUEL as usize'
 plant lanefs-gpu gpu/src/limits.rs 'WORKGROUP: usize = 32' 'WORKGROUP: usize = 8' 'FUEL_SOFTWARE as usize'

@@ -144,6 +144,8 @@ const _: () = assert!(
     "a merged region does not divide again at once"
 );
 const _: () =
+    assert!(2 * dir::REGION_LOW <= dir::REGION_MERGED, "two regions that are low on entries become one");
+const _: () =
     assert!(dir::REGION_LOW <= dir::REGION_MAX / 2, "half of a divided region does not merge again at once");
 const _: () = assert!(dir::REGION_MAX <= u16::MAX as usize, "the count of a region fits its dummy entry");
 const _: () = assert!(
@@ -176,6 +178,11 @@ const _: () = assert!(
         && journal_descriptor::SIZE as u64 == BLOCK
         && journal_commit::SIZE as u64 == BLOCK,
     "each of the journal's own structures is one block"
+);
+const _: () = assert!(
+    journal_descriptor::SEQUENCE.offset == journal_commit::SEQUENCE.offset
+        && journal_descriptor::ROLE.offset == journal_commit::ROLE.offset,
+    "the number of a commit has one position in all blocks of the journal"
 );
 const _: () = assert!(
     journal_descriptor::POSITIONS.len <= u16::MAX as usize,

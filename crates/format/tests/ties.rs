@@ -39,6 +39,7 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
         "REGION_MERGED: usize = 256",
         "a merged region does not divide again",
     ),
+    ("dir.rs", "REGION_LOW: usize = 48", "REGION_LOW: usize = 90", "low on entries become one"),
     (
         "dir.rs",
         "TREE_MAX: usize = 255",
@@ -68,6 +69,12 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
     ),
     ("inodes.rs", "B128 = 128", "B128 = 160", "fills the inode"),
     ("inodes.rs", "TAGS: u8, 16, 8;", "TAGS: u8, 16, 4;", "fields must"),
+    (
+        "journal.rs",
+        "SEQUENCE: u64, 16;\n    /// Blocks of the commit before the record: descriptors, copies and revocations\n    BLOCKS: u64, 24;",
+        "BLOCKS: u64, 16;\n    SEQUENCE: u64, 24;",
+        "the number of a commit has one position",
+    ),
 ];
 
 /// Compiles the crate in a directory as far as types and constants; the compiler's messages where it refuses.

@@ -20,11 +20,12 @@ const TICK_BITS: u32 = 12;
 const WRITER_BITS: u32 = 8;
 const LOW_BITS: u32 = TICK_BITS + WRITER_BITS;
 
-// Each part of a claim has room in its word.
-const _: () = {
-    assert!(MAX_VOLUME / BLOCK <= 1 << (u64::BITS - LOW_BITS));
-    assert!(SLOTS <= 1 << WRITER_BITS && WRITER_BITS == u8::BITS);
-};
+const _: () = assert!(
+    MAX_VOLUME / BLOCK <= 1 << (u64::BITS - LOW_BITS),
+    "a claim has room for the number of any block"
+);
+const _: () =
+    assert!(SLOTS <= 1 << WRITER_BITS && WRITER_BITS == u8::BITS, "a claim has room for any writer");
 
 /// The claims of all writers.
 pub(crate) struct Claims {

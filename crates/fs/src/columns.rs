@@ -51,7 +51,7 @@ const KINDS: u32 = {
     bits
 };
 
-const _: () = assert!(Code::Success.number() == 0);
+const _: () = assert!(Code::Success.number() == 0, "a row of zeros is a success");
 
 /// Rows of an [`AnswerBlock`] at most: one word of the column of bits.
 pub const ANSWER_BLOCK: usize = 64;

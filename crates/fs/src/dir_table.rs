@@ -195,7 +195,7 @@ impl Passed {
     }
 }
 
-const _: () = assert!(Passed::WORDS.is_power_of_two());
+const _: () = assert!(Passed::WORDS.is_power_of_two(), "each hash that `bit` takes has a word");
 
 /// The path of a directory, and the directory in which it starts.
 #[derive(Clone, Copy)]
@@ -519,5 +519,7 @@ impl TableView<'_> {
     }
 }
 
-// The index of a record has 32 bits.
-const _: () = assert!((FIRST << (2 * (LEVELS - 1))) * WORDS <= 1 << 32);
+const _: () = assert!(
+    (FIRST << (2 * (LEVELS - 1))) * WORDS <= 1 << 32,
+    "the index of a record fits the word of a slot"
+);

@@ -25,7 +25,6 @@ pub(crate) const FLAG_MAP_HOLES: u16 = 2;
 /// Flag of the orphan directory: it may not list all inodes without a name.
 pub(crate) const FLAG_UNLISTED: u16 = 4;
 
-// The flags of directories leave the common flags alone.
 const _: () = assert!(
     (FLAG_MAP_HOLES | FLAG_UNLISTED)
         & (INODE_INLINE
@@ -34,10 +33,10 @@ const _: () = assert!(
             | INODE_NO_DATA_CHECKSUMS
             | INODE_ACCESS_ACL
             | INODE_DEFAULT_ACL)
-        == 0
+        == 0,
+    "the flags of directories leave the common flags alone"
 );
-const _: () = assert!(FLAG_MAP_HOLES & FLAG_UNLISTED == 0);
-const _: () = assert!(INODE_DEPTH_MASK >> INODE_DEPTH_SHIFT >= MAX_MAP_DEPTH as u16);
+const _: () = assert!(FLAG_MAP_HOLES & FLAG_UNLISTED == 0, "the flags of directories do not overlap");
 
 impl<'a> Inode<'a> {
     /// Loads an inode.

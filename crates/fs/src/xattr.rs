@@ -18,7 +18,10 @@ pub(crate) const MAX_VALUE: usize = 65536;
 const MAX_TOTAL: usize = 256 << 10;
 /// Bytes before the name of an attribute: the lengths of name and value.
 const HEAD: usize = 6;
-const _: () = assert!(MAX_NAME <= u16::MAX as usize && MAX_VALUE + MAX_NAME + HEAD <= MAX_TOTAL);
+const _: () = assert!(
+    MAX_NAME <= u16::MAX as usize && MAX_VALUE + MAX_NAME + HEAD <= MAX_TOTAL,
+    "an inode has room for the longest attribute"
+);
 
 /// Bytes of a block behind its header.
 const ROOM: usize = BLOCK as usize - x::SIZE;

@@ -42,8 +42,10 @@ impl Grain {
     }
 }
 
-/// Words of one size belong to one record, so that one writer at a time changes them.
-const _: () = assert!(1 << Grain::TABLE.0 >= crate::words::WORD);
+const _: () = assert!(
+    1 << Grain::TABLE.0 >= crate::words::WORD,
+    "a word belongs to one record, so that one writer at a time changes it"
+);
 
 /// Length of the table, with the records that the last block may need.
 const SIZE: usize = (1 << BITS) + (BLOCK as usize >> Grain::TABLE.0);

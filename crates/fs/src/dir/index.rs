@@ -12,8 +12,6 @@ use lanefs_format::Word;
 use lanefs_format::dir::{BUCKET_SLOTS, BUCKETS, Slot, index as x};
 use lanefs_store::{Fault, View};
 
-const _: () = assert!(BUCKETS * BUCKET_SLOTS == x::SLOTS.len);
-
 /// Byte offset of the bucket where a search for `hash` begins.
 #[inline(always)]
 pub(crate) fn bucket_at(hash: u32) -> usize {

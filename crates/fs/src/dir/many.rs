@@ -23,7 +23,10 @@ use lanefs_store::Fault;
 /// Entries of each region where one becomes several: as many again fit before the next split.
 const REGION_FILLED: usize = 160;
 
-const _: () = assert!(REGION_FILLED <= REGION_MAX && REGION_FILLED > REGION_LOW);
+const _: () = assert!(
+    REGION_FILLED <= REGION_MAX && REGION_FILLED > REGION_LOW,
+    "a new region neither divides nor merges at once"
+);
 
 /// Looks a name up, as an engine's `seek` does.
 pub(crate) fn look(core: &Core<'_>, node: &Inode<'_>, name: Name<'_>) -> Outcome<Lookup> {

@@ -8,17 +8,9 @@ use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::{Inode, add_blocks};
 use crate::space;
-use lanefs_format::dir::{
-    BUCKET_SLOTS, BUCKETS, REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e, entry_units, index as x,
-};
+use lanefs_format::dir::{REGION_LOW, REGION_MAX, REGION_MERGED, Slot, entry as e, entry_units, index as x};
 use lanefs_format::{BLOCK, BlockKind, DirRoot, FileKind};
 use lanefs_store::{Fault, View};
-
-// Both halves of a split, and a merged region, have room; a merged region is not split again at once.
-const _: () = {
-    assert!(REGION_MAX <= BUCKETS * BUCKET_SLOTS && REGION_MERGED <= REGION_MAX);
-    assert!(2 * REGION_LOW <= REGION_MERGED);
-};
 
 pub(super) fn new_index<'v>(edit: &mut Edit<'v>, node: Inode<'_>, dummy: u64) -> Outcome<View<'v>> {
     let view = space::alloc_block(edit, BlockKind::Index, node.ino)?;

@@ -13,8 +13,10 @@ use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e, entry_units, small_tag};
 use lanefs_format::{BLOCK, DirRoot, Field, FileKind, InodeSize, UNIT};
 use lanefs_store::{Fault, View};
 
-// `fill` makes the index in one piece.
-const _: () = assert!(2 * InodeSize::B256.small_entries() <= 64);
+const _: () = assert!(
+    2 * InodeSize::B256.small_entries() <= 64,
+    "the index that `fill` makes takes a tag and a unit for each entry"
+);
 
 /// Slots of the small index whose tag is that of `hash`, as bits. The name decides between them.
 #[inline(always)]

@@ -23,11 +23,9 @@ const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
 /// Bits of a block's number that one level of pointer blocks resolves.
 const LEVEL_BITS: u32 = POINTERS_PER_BLOCK.trailing_zeros();
 
-// The deepest map reaches as far as files may.
-const _: () = {
-    assert!(POINTERS_PER_BLOCK == 1 << LEVEL_BITS);
-    assert!(capacity(MAX_MAP_DEPTH) >= MAX_FILE_SIZE / BLOCK);
-};
+const _: () = assert!(POINTERS_PER_BLOCK == 1 << LEVEL_BITS, "a level of a map resolves whole bits");
+const _: () =
+    assert!(capacity(MAX_MAP_DEPTH) >= MAX_FILE_SIZE / BLOCK, "the deepest map reaches as far as files may");
 
 /// Blocks that a slot at `level` covers.
 const fn span(level: u8) -> u64 {

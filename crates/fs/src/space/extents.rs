@@ -48,10 +48,12 @@ const NEAR: usize = 16;
 /// Searches of bitmaps that other writers change meanwhile; then the transaction asks for exclusive access.
 const MAX_ATTEMPTS: usize = 8;
 
-const _: () = {
-    assert!(GROWN < LARGE && FEW < GROWN && GOOD_HOLE <= BLOCKS_PER_CHUNK && LARGE <= BLOCKS_PER_CHUNK);
-    assert!(NEAR < FAR && BLOCKS_PER_GROUP.is_multiple_of(BLOCKS_PER_CHUNK));
-};
+const _: () = assert!(FEW < GROWN && GROWN < LARGE, "files grow through each way to allocate in turn");
+const _: () = assert!(
+    GOOD_HOLE <= BLOCKS_PER_CHUNK && LARGE <= BLOCKS_PER_CHUNK,
+    "an empty chunk has an extent that is long enough"
+);
+const _: () = assert!(NEAR < FAR, "the search for a better extent ends before the search for any");
 
 /// Allocates up to `want` consecutive blocks for a file that has `grown` blocks, and whose last block before
 /// them is followed by block `goal`.

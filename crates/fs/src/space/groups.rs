@@ -11,13 +11,6 @@ use lanefs_format::{
 };
 use lanefs_store::{Fault, View};
 
-// The chunks of a group are the bits of one word, and its blocks fill the bitmap.
-const _: () = {
-    assert!(CHUNKS_PER_GROUP <= u64::BITS as u64);
-    assert!(CHUNKS_PER_GROUP * BLOCKS_PER_CHUNK == BLOCKS_PER_GROUP);
-    assert!(f::BITMAP.len as u64 * u64::BITS as u64 == BLOCKS_PER_GROUP);
-};
-
 /// The block of the group table that describes group `number`.
 pub(crate) fn group<'v>(core: &Core<'v>, number: u64) -> Outcome<View<'v>> {
     if number >= core.group_count() {

@@ -3,9 +3,7 @@
 use super::aligned::AlignedBuffer;
 use crate::fault::io_fault;
 use crate::{Device, Fault};
-use lanefs_format::{
-    BLOCK, BlockKind, Checksummer, JOURNAL_HEADERS, MIN_JOURNAL, journal_commit as c, journal_descriptor as d,
-};
+use lanefs_format::{BLOCK, BlockKind, Checksummer, JOURNAL_HEADERS, MIN_JOURNAL, journal_descriptor as d};
 use std::ops::Range;
 
 /// Blocks of one write of zeros (1 MiB).
@@ -125,7 +123,6 @@ impl Ring {
 /// `BlockKind::Journal`, an inode's mode (whose second byte has a file type, so it is no role) or a pointer
 /// (odd, or zero).
 pub(super) fn identify(sums: &Checksummer, at: u64, block: &[u8]) -> Option<(u8, u64)> {
-    const { assert!(d::SEQUENCE.offset == c::SEQUENCE.offset && d::ROLE.offset == c::ROLE.offset) };
     let role = d::ROLE.read(block)?;
     let known =
         [lanefs_format::JOURNAL_DESCRIPTOR, lanefs_format::JOURNAL_COMMIT, lanefs_format::JOURNAL_REVOCATION];
