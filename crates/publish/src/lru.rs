@@ -48,6 +48,8 @@ impl<K: Hash + Eq + Copy, V: Clone> Lru<K, V> {
         self.cost += cost;
         self.by_age.insert(self.clock, key);
         self.entries.insert(key, Entry { value, cost, used: self.clock });
+        debug_assert!(self.cost <= self.limit, "{} of {} are in use", self.cost, self.limit);
+        debug_assert_eq!(self.by_age.len(), self.entries.len(), "each entry has one age");
     }
 
     /// Forgets a value, and returns it.

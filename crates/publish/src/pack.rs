@@ -60,6 +60,7 @@ impl PackBuilder {
 
     /// Adds a piece of a window and returns its offset.
     pub(crate) fn add_piece(&mut self, window: u64, blocks: u64, digests: Vec<Digest>, bytes: &[u8]) -> u32 {
+        debug_assert_eq!(digests.len(), blocks.count_ones() as usize, "a digest for each block");
         let offset = self.add(bytes);
         let (bytes, hash) = (bytes.len() as u32, Hash::of(bytes));
         self.entries.push(Entry { window, blocks, offset, bytes, hash, digests });
@@ -69,6 +70,7 @@ impl PackBuilder {
     /// Completes the pack.
     pub(crate) fn finish(mut self) -> Pack {
         let footer = self.footer();
+        debug_assert!(footer.len() <= MAX_FOOTER, "a footer of {} bytes", footer.len());
         self.bytes.extend_from_slice(&footer);
         let name =
             PackRef { name: Hash::of(&footer), bytes: self.bytes.len() as u64, footer: footer.len() as u32 };

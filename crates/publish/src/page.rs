@@ -76,10 +76,12 @@ impl Page {
         let (mut list, mut tail) = (PackList::default(), Vec::new());
         let count = match self {
             Page::Leaf(pieces) => {
+                debug_assert!(pieces.is_sorted_by_key(|piece| piece.window), "windows ascend");
                 pieces.iter().for_each(|piece| append_piece(&mut tail, piece, &mut list));
                 pieces.len()
             }
             Page::Inner(refs) => {
+                debug_assert!(refs.is_sorted_by(|a, b| a.number < b.number), "pages ascend");
                 refs.iter().for_each(|page| append_ref(&mut tail, page, &mut list));
                 refs.len()
             }

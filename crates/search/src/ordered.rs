@@ -121,7 +121,9 @@ fn collect<J, R, E>(
         }
         // The scope passes a panic of a thread on.
         let Ok(Message::Result(number, result)) = done.recv() else { return Ok(()) };
+        debug_assert!((taken..sent).contains(&number), "job {number} of {taken} to {sent}");
         early.insert(number, result);
+        debug_assert!(early.len() <= ahead, "{} results wait", early.len());
         while let Some(result) = early.remove(&taken) {
             take(result)?;
             taken += 1;

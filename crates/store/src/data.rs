@@ -245,7 +245,7 @@ fn take_for_writing(store: &Store, index: u64, whole: bool, log: &mut Log) -> Re
     if state::content(store.state(index)) == Some(DATA) {
         store.pin_data(index, log.changed_mut());
     }
-    match store.state(index) {
+    match store.state_in_order(index) {
         resident if state::content(resident) == Some(DATA) => Ok(()),
         absent => {
             store.unpin_data(index);

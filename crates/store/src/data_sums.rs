@@ -74,6 +74,7 @@ impl DataSums {
         let now = self.now();
         let is_young = |index: u64| {
             let age = self.ages.half(index).load(Ordering::Relaxed);
+            debug_assert!(age <= now || age == PLAIN, "block {index} is of generation {age}, after {now}");
             age == now
         };
         let first = is_young(blocks.start);

@@ -61,6 +61,10 @@ impl Store {
         let claimed = self.claim_neighbours(wanted);
         let (Some(lowest), Some(highest)) = (claimed.first(), claimed.last()) else { return false };
         let (first, last) = (wanted.min(lowest.index), wanted.max(highest.index));
+        debug_assert!(
+            last - first < WINDOW && claimed.is_sorted_by_key(|row| row.index),
+            "one window, in order"
+        );
         let mut bytes = AlignedBuffer::zeroed(((last - first + 1) * BLOCK) as usize);
         let is_read = device.read_slice(first * BLOCK, &mut bytes).is_ok();
         let block = |index: u64| &bytes[((index - first) * BLOCK) as usize..][..BLOCK as usize];

@@ -151,6 +151,7 @@ impl Inner {
                 return kept.give_up(format!("byte {} cannot be read: {error}", index * BLOCK));
             }
             for block in bytes.chunks_exact(BLOCK as usize) {
+                debug_assert!(!kept.saved.contains_key(&index), "block {index} is saved and needed");
                 kept.needed.remove(index / 64, 1 << (index % 64));
                 kept.saved.insert(index, block.into());
                 index += 1;

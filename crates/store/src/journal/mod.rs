@@ -45,8 +45,7 @@ mod header;
 mod pending;
 mod recover;
 mod ring;
-// (Not in Miri, where the checksum of a block takes seconds; the journal has no unsafe code.)
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
 mod tests;
 
 pub(crate) use aligned::AlignedBuffer;

@@ -125,6 +125,7 @@ pub(super) fn scan<'a>(
         }
         found.blocks += contents.blocks;
         found.next += 1;
+        debug_assert!(found.blocks <= ring.len(), "{} blocks of commits in the ring", found.blocks);
     }
     // A commit begins when the one before it is durable. So the first incomplete one is the last that was
     // begun.
