@@ -77,9 +77,9 @@ impl Remote {
     /// processes open the same one.
     pub(crate) fn open(&mut self, options: OpenOptions) -> Result<(Volume, LastFailure), RemoteError> {
         let store = StoreOptions { endpoint: self.endpoint.clone(), ..StoreOptions::from_process() };
-        let place = self.location.place();
-        let store = lanefs_stores::open(place, &store).map_err(|source| Error::Store {
-            object: place.to_string(),
+        let store_url = self.location.store_url();
+        let store = lanefs_stores::open(store_url, &store).map_err(|source| Error::Store {
+            object: store_url.to_string(),
             offset: None,
             source,
         })?;
@@ -126,9 +126,9 @@ pub(crate) fn publish(
         return Err(Error::Url("a version does not change; name a tag behind #".into()));
     };
     let options = StoreOptions { writes: true, endpoint, ..StoreOptions::from_process() };
-    let place = location.place();
-    let store = lanefs_stores::open(place, &options).map_err(|source| Error::Store {
-        object: place.to_string(),
+    let store_url = location.store_url();
+    let store = lanefs_stores::open(store_url, &options).map_err(|source| Error::Store {
+        object: store_url.to_string(),
         offset: None,
         source,
     })?;

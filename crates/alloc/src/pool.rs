@@ -220,9 +220,9 @@ mod tests {
                             prop_assert_eq!(unsafe { byte.read() }, seed, "another's byte");
                         }
                         prop_assert!(pool.has(base));
-                        let place = NonNull::new(std::ptr::with_exposed_provenance_mut(base)).expect("an address");
+                        let start = NonNull::new(std::ptr::with_exposed_provenance_mut(base)).expect("an address");
                         // SAFETY: taken in one piece, and not used any more.
-                        unsafe { pool.give_back(place, count) };
+                        unsafe { pool.give_back(start, count) };
                         prop_assert!(!pool.has(base));
                     }
                     8 => pool.release(),

@@ -228,9 +228,9 @@ where
     for row in &panel.rows {
         let middle = y + f64::from(BAR) * (1 + row.peers.len()) as f64 / 2.0;
         let (_, name_y) = chart.backend_coord(&(low, middle));
-        let place = (NAMES as i32 - 8, name_y - area.get_base_pixel().1);
+        let position = (NAMES as i32 - 8, name_y - area.get_base_pixel().1);
         let right = small(BLACK).pos(Pos::new(HPos::Right, VPos::Center));
-        area.draw(&Text::new(row.name.clone(), place, right)).map_err(failed)?;
+        area.draw(&Text::new(row.name.clone(), position, right)).map_err(failed)?;
         for (system, value, colour) in panel.bars(row) {
             let [least, median, most] = [value.min, value.median, value.max].map(|v| v.min(MOST).max(low));
             let centre = y + f64::from(BAR) / 2.0;

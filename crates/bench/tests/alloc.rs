@@ -56,7 +56,7 @@ fn library(path: &Path, functions: &[&str], wait: u32) {
 }
 
 /// Makes a directory with the program, and beside it a library in place of LaneFS's.
-fn place(functions: &[&str], wait: u32) -> (tempfile::TempDir, AllocHooks) {
+fn install(functions: &[&str], wait: u32) -> (tempfile::TempDir, AllocHooks) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("lanefs-bench");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lanefs-bench"), &program).unwrap();
@@ -135,7 +135,7 @@ fn a_worker_refuses_an_allocator_that_is_not_the_one_meant() {
 
 #[test]
 fn every_row_is_measured_and_what_is_absent_is_told() {
-    let (dir, hooks) = place(&[MALLOC, FREE], 0);
+    let (dir, hooks) = install(&[MALLOC, FREE], 0);
     let (code, report) = bench(dir.path(), &hooks, None);
     assert_eq!(code, EXIT_DONE);
     let notes = report["notes"].to_string();
@@ -165,7 +165,7 @@ fn every_row_is_measured_and_what_is_absent_is_told() {
 
 #[test]
 fn a_slow_allocator_is_seen_to_be_slow() {
-    let (dir, hooks) = place(&[MALLOC, FREE], 3000);
+    let (dir, hooks) = install(&[MALLOC, FREE], 3000);
     let (code, report) = bench(dir.path(), &hooks, Some("tiny-hot-{1t,instructions}"));
     assert_eq!(code, EXIT_DONE);
     for row in report["rows"].as_array().unwrap() {
@@ -181,7 +181,7 @@ fn a_slow_allocator_is_seen_to_be_slow() {
 
 #[test]
 fn a_library_without_an_allocator_is_no_row() {
-    let (dir, hooks) = place(&["int something;"], 0);
+    let (dir, hooks) = install(&["int something;"], 0);
     let (code, report) = bench(dir.path(), &hooks, Some("larson"));
     assert_eq!(code, EXIT_FAILED);
     assert!(report["rows"].as_array().unwrap().is_empty());
@@ -190,7 +190,7 @@ fn a_library_without_an_allocator_is_no_row() {
 
 #[test]
 fn without_the_library_it_says_how_to_build_it() {
-    let (dir, hooks) = place(&[], 0);
+    let (dir, hooks) = install(&[], 0);
     fs::remove_file(dir.path().join("liblanefs_alloc.so")).unwrap();
     let refused = run_alloc_with(&AllocArgs::default(), &hooks).unwrap_err();
     assert!(
@@ -203,7 +203,7 @@ fn without_the_library_it_says_how_to_build_it() {
 
 #[test]
 fn a_stop_ends_it_with_its_own_exit_code() {
-    let (_dir, hooks) = place(&[MALLOC, FREE], 0);
+    let (_dir, hooks) = install(&[MALLOC, FREE], 0);
     hooks.stop.iter().for_each(Stop::set);
     assert_eq!(run_alloc_with(&AllocArgs::default(), &hooks).unwrap(), EXIT_STOPPED);
 }

@@ -87,8 +87,8 @@ impl Image {
         Ok(self.open_telling(access, Tell::User)?.0)
     }
 
-    /// [`Image::open`] with a place for messages on reads of a store that fail, and with the counts of a
-    /// publication.
+    /// [`Image::open`] with a destination of messages on reads of a store that fail, and with the counts of
+    /// a publication.
     ///
     /// # Errors
     /// As [`Image::open`].

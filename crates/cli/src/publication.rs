@@ -94,7 +94,7 @@ pub fn arguments() -> Vec<OsString> {
     arguments
 }
 
-/// The place for messages on reads that failed.
+/// Destination of messages on reads that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
     /// Standard error of this thread.
@@ -175,8 +175,8 @@ impl Reading {
 pub fn store(location: &Location, writes: bool) -> Result<Arc<dyn Store>, Failure> {
     let endpoint = StoreArgs::get().endpoint.clone();
     let options = StoreOptions { writes, endpoint, ..StoreOptions::from_process() };
-    let object = location.place().to_string();
-    lanefs_stores::open(location.place(), &options)
+    let object = location.store_url().to_string();
+    lanefs_stores::open(location.store_url(), &options)
         .map_err(|source| failure(&Error::Store { object, offset: None, source }))
 }
 

@@ -85,7 +85,7 @@ layout! {
     SUMS: u32, 64, 1008;
 }
 
-/// The place of a data block's checksum.
+/// The position of a data block's checksum.
 #[derive(Clone, Copy, Debug)]
 pub struct SumPlace {
     /// Position of the block of kind `Sums`.
@@ -95,7 +95,7 @@ pub struct SumPlace {
 }
 
 impl SumPlace {
-    /// Returns the place of the checksum of the block at `position`.
+    /// Returns the position of the checksum of the block at `position`.
     #[inline(always)]
     pub const fn of(position: u64) -> Self {
         let (group, block) = (position / GROUP, position / BLOCK % BLOCKS_PER_GROUP);

@@ -116,13 +116,13 @@ fn block_kinds() -> String {
     table(
         &["number", "kind", "checksum and owner"],
         BlockKind::ALL.into_iter().map(|kind| {
-            let place = match kind {
+            let header = match kind {
                 BlockKind::Pointers => "in the entry of its chunk's table",
                 BlockKind::Inodes => "checksum in each inode; no owner",
                 _ => "in the block: checksum at 4, owner at 8",
             };
-            assert_eq!(kind.has_header(), place.starts_with("in the block"), "{kind:?}");
-            vec![(kind as u8).to_string(), format!("`{kind:?}`"), place.into()]
+            assert_eq!(kind.has_header(), header.starts_with("in the block"), "{kind:?}");
+            vec![(kind as u8).to_string(), format!("`{kind:?}`"), header.into()]
         }),
     )
 }

@@ -49,7 +49,7 @@ fn count_read(volume: &Volume, paths: &[String]) -> Outcome {
     paths.iter().try_for_each(|path| volume.read_file(path).map(|bytes| drop(black_box(bytes))))
 }
 
-/// Files of three blocks, in one place each.
+/// Files of three blocks, in one extent each.
 #[inline(never)]
 fn count_blocks(volume: &Volume, paths: &[String]) -> Outcome {
     let data = vec![7; 10_000];

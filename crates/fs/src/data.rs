@@ -167,7 +167,7 @@ fn write_parts<'d>(
 }
 
 /// Writes inside one block. A block that held nothing is written as a whole, so that the bytes around the
-/// data are zero; so is one that gets a new place.
+/// data are zero; so is one that gets a new position.
 fn write_inside<'d>(
     edit: &mut Edit<'_>,
     node: Inode<'_>,

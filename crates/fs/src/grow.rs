@@ -126,10 +126,10 @@ impl Volume {
     }
 }
 
-/// Copies the group table, adds the new space, and chooses the places of the tables.
+/// Copies the group table, adds the new space, and chooses the positions of the tables.
 fn move_tables(edit: &mut Edit<'_>, old: &Layout, blocks: u64) -> Outcome<Layout> {
     let count = blocks.div_ceil(BLOCKS_PER_GROUP);
-    let fitting = place(old.blocks, blocks, count);
+    let fitting = find_room(old.blocks, blocks, count);
     let groups = match fitting {
         Some(groups) => groups,
         None => alloc(edit, count)?.ok_or(Code::NoSpace)?,
@@ -156,14 +156,14 @@ fn move_tables(edit: &mut Edit<'_>, old: &Layout, blocks: u64) -> Outcome<Layout
     Ok(Layout { blocks, groups, journal })
 }
 
-/// Chooses the place of a larger journal, from block `behind` on where there is room. Where there is none
+/// Chooses the position of a larger journal, from block `behind` on where there is room. Where there is none
 /// anywhere, or the present journal is hardly smaller, that one stays.
 fn move_journal(edit: &mut Edit<'_>, old: Extent, behind: u64, blocks: u64) -> Outcome<Extent> {
     let count = mkfs::journal_blocks(blocks);
     if old.count == 0 || count <= old.count + old.count / 4 {
         return Ok(old);
     }
-    let journal = match place(behind, blocks, count) {
+    let journal = match find_room(behind, blocks, count) {
         Some(journal) => {
             space::reserve(edit, journal)?;
             journal
@@ -178,7 +178,7 @@ fn move_journal(edit: &mut Edit<'_>, old: Extent, behind: u64, blocks: u64) -> O
 }
 
 /// Finds room for a table in the new space, which begins at block `from`.
-fn place(from: u64, end: u64, count: u64) -> Option<Extent> {
+fn find_room(from: u64, end: u64, count: u64) -> Option<Extent> {
     let first = space::clear_of_sums(from, count);
     (first + count <= end).then(|| Extent::new(first, count))
 }

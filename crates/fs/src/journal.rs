@@ -56,7 +56,7 @@ pub(crate) fn open(
         return Ok(None);
     }
     let content = if clean { JournalContent::Remains } else { JournalContent::Log };
-    let used = check_place(store, superblock)
+    let used = check_position(store, superblock)
         .and_then(|()| store.use_journal(superblock.journal, superblock.journal_blocks, content));
     match used {
         Err(fault @ (Fault::Damaged { .. } | Fault::Io { doing: "reading", .. }))
@@ -72,7 +72,7 @@ pub(crate) fn open(
 ///
 /// # Errors
 /// [`Fault::Damaged`]; the device's.
-pub(crate) fn check_place(store: &Store, superblock: &Superblock) -> Outcome<()> {
+pub(crate) fn check_position(store: &Store, superblock: &Superblock) -> Outcome<()> {
     let (first, count) = (superblock.journal / BLOCK, superblock.journal_blocks);
     let overlaps = |(at, blocks): (u64, u64)| at < first + count && at + blocks > first;
     let damaged = Fault::damaged(superblock.journal, "a journal that lies on other structures");

@@ -29,14 +29,14 @@ pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Sup
     let group_count = bytes.div_ceil(GROUP);
     // The table fits between the two superblocks in volumes up to some 60 GiB.
     let fits = group_count < SUPERBLOCK_COPY / BLOCK - 1;
-    let place = |from: u64, blocks: u64| space::clear_of_sums(from / BLOCK, blocks) * BLOCK;
-    let groups = if fits { BLOCK } else { place(CHUNK, group_count) };
+    let position = |from: u64, blocks: u64| space::clear_of_sums(from / BLOCK, blocks) * BLOCK;
+    let groups = if fits { BLOCK } else { position(CHUNK, group_count) };
     let journal_blocks = if journaled { journal_blocks(bytes / BLOCK) } else { 0 };
     let behind = groups + group_count * BLOCK;
     let journal = match () {
         () if !journaled => 0,
         () if fits && behind + journal_blocks * BLOCK <= SUPERBLOCK_COPY => behind,
-        () => place(CHUNK.max(behind), journal_blocks),
+        () => position(CHUNK.max(behind), journal_blocks),
     };
     debug_assert!(
         behind <= bytes && journal + journal_blocks * BLOCK <= bytes,

@@ -115,17 +115,17 @@ impl Volume {
 
     /// Verifies the used blocks of one chunk, and with a group's first chunk its block of the group table.
     fn scrub_chunk(&self, chunk: u64, report: &mut ScrubReport, suspects: &mut Vec<Suspect>) -> Result<()> {
-        let (number, place) = (chunk / GROUP, chunk % GROUP / CHUNK);
-        if place == 0 {
+        let (number, index) = (chunk / GROUP, chunk % GROUP / CHUNK);
+        if index == 0 {
             let table = self.shared.state.groups() + number * BLOCK;
             self.scrub_metadata(table, BlockKind::Group, report, suspects)?;
         }
         let of_group = self.view(|core| {
             let view = space::group(core, number)?;
             let words: [u64; (BLOCKS_PER_CHUNK / 64) as usize] = std::array::from_fn(|i| {
-                view.get(g::BITMAP.index((place * BLOCKS_PER_CHUNK / 64) as usize + i))
+                view.get(g::BITMAP.index((index * BLOCKS_PER_CHUNK / 64) as usize + i))
             });
-            Ok((view.get(g::METADATA) >> place & 1 != 0, words))
+            Ok((view.get(g::METADATA) >> index & 1 != 0, words))
         });
         let (is_metadata, words) = match of_group {
             Ok(found) => found,
@@ -139,7 +139,7 @@ impl Volume {
         let reserved = mkfs::reserved(&self.superblock());
         let used = |block: u64| {
             let (i, bit) = (block / 64, block % 64);
-            let fixed = reserved.word(number, place * BLOCKS_PER_CHUNK / 64 + i);
+            let fixed = reserved.word(number, index * BLOCKS_PER_CHUNK / 64 + i);
             words[i as usize] & !fixed & 1 << bit != 0
         };
         let mut block = 0;

@@ -7,7 +7,7 @@ mod fixture;
 #[path = "check/image.rs"]
 mod image;
 
-use faults::{FAULTS, Places};
+use faults::{FAULTS, FixtureInodes};
 use fixture::{HIDDEN, OWNER, Path, closed, fill, options, orphan, tree};
 use image::Good;
 use lanefs::*;
@@ -113,13 +113,13 @@ fn every_planted_fault_is_found_by_name_and_mended() {
 fn plant_all(inode_size: InodeSize, layout: u64, failures: &mut Vec<String>) {
     let volumes = [16 << 20, 136 << 20].map(|size| {
         let good = Good::new(closed(size, inode_size, layout));
-        let (places, before) = (Places::of(&good.image().reopen()), tree(&good.image().reopen()));
-        (good, places, before)
+        let (inodes, before) = (FixtureInodes::of(&good.image().reopen()), tree(&good.image().reopen()));
+        (good, inodes, before)
     });
     for (number, (name, plant)) in FAULTS.iter().enumerate() {
-        let (good, places, before) = &volumes[usize::from(OF_TWO_GROUPS.contains(name))];
+        let (good, inodes, before) = &volumes[usize::from(OF_TWO_GROUPS.contains(name))];
         let mut image = good.image();
-        plant(&mut image, places);
+        plant(&mut image, inodes);
         let outcome = find_and_mend(&mut image, name)
             .and_then(|volume| if LOSSY.contains(name) { Ok(()) } else { same_tree(before, &tree(&volume)) });
         if let Err(why) = outcome {
@@ -194,13 +194,13 @@ fn work(volume: &Volume) -> Result<()> {
 #[test]
 fn a_map_that_has_a_block_many_times_ends_every_walk() {
     let good = Good::new(closed(16 << 20, InodeSize::B256, 0));
-    let places = Places::of(&good.image().reopen());
+    let inodes = FixtureInodes::of(&good.image().reopen());
     let mut image = good.image();
     // The third level of the map covers 1 GiB: all of it gets the first 2 MiB again and again.
     let below = |image: &image::Image<'_>, at: u64| {
         image.get(at, format::Array::<u64>::at(0, 512).index(0)) & !(format::BLOCK - 1)
     };
-    let top = image.inode(places.sparse, format::inode::MAP) & !(format::BLOCK - 1);
+    let top = image.inode(inodes.sparse, format::inode::MAP) & !(format::BLOCK - 1);
     let at = below(&image, below(&image, top));
     let slots = format::Array::<u64>::at(0, 512);
     let first = image.get(at, slots.index(0));
@@ -209,29 +209,29 @@ fn a_map_that_has_a_block_many_times_ends_every_walk() {
     }
     let volume = image.open();
     let damaged = |error: Error| assert!(error.to_string().contains("has a block twice"), "{error}");
-    volume.extents(Ino(places.sparse)).map(drop).map_err(damaged).expect_err("a block twice");
+    volume.extents(Ino(inodes.sparse)).map(drop).map_err(damaged).expect_err("a block twice");
     let found = volume.check(true, &|_, _| {}).expect("a repair");
     assert!(found.findings.iter().all(|finding| finding.repaired), "{:?}", names(&found));
-    volume.extents(Ino(places.sparse)).expect("extents");
+    volume.extents(Ino(inodes.sparse)).expect("extents");
 }
 
 #[test]
 fn of_two_files_that_name_a_block_its_owner_keeps_it() {
     use format::inode::{FLAGS, MAP, XATTR};
     let good = Good::new(closed(16 << 20, InodeSize::B256, 0));
-    let places = Places::of(&good.image().reopen());
+    let inodes = FixtureInodes::of(&good.image().reopen());
     let content = |volume: &Volume| {
         let mut bytes = vec![0; 70_000];
-        let count = volume.read(&OWNER, Ino(places.mapped), 0, &mut bytes).expect("read");
-        (count, bytes, volume.getxattr(&OWNER, Ino(places.sparse), b"user.long").expect("attribute"))
+        let count = volume.read(&OWNER, Ino(inodes.mapped), 0, &mut bytes).expect("read");
+        (count, bytes, volume.getxattr(&OWNER, Ino(inodes.sparse), b"user.long").expect("attribute"))
     };
     let before = content(&good.image().reopen());
     let mut image = good.image();
     // The others come first, in order of their numbers.
-    assert!(places.big < places.mapped && places.a < places.sparse);
-    image.put_inode(places.big, MAP, image.inode(places.mapped, MAP));
-    image.put_inode(places.big, FLAGS, image.inode(places.mapped, FLAGS));
-    image.put_inode(places.a, XATTR, image.inode(places.sparse, XATTR));
+    assert!(inodes.big < inodes.mapped && inodes.a < inodes.sparse);
+    image.put_inode(inodes.big, MAP, image.inode(inodes.mapped, MAP));
+    image.put_inode(inodes.big, FLAGS, image.inode(inodes.mapped, FLAGS));
+    image.put_inode(inodes.a, XATTR, image.inode(inodes.sparse, XATTR));
     let volume = find_and_mend(&mut image, "block-owned-twice").expect("mended");
     assert!(content(&volume) == before);
 }
@@ -239,7 +239,7 @@ fn of_two_files_that_name_a_block_its_owner_keeps_it() {
 #[test]
 fn threads_and_ranges_find_the_same() {
     let good = Good::new(closed(16 << 20, InodeSize::B256, 0));
-    let places = Places::of(&good.image().reopen());
+    let inodes = FixtureInodes::of(&good.image().reopen());
     let check = |volume: &Volume, threads, memory| {
         let options = CheckOptions { repair: false, memory, threads, progress: &|_, _| {} };
         let report = volume.check_with(&options).expect("check");
@@ -250,7 +250,7 @@ fn threads_and_ranges_find_the_same() {
     assert_eq!(check(&good.image().reopen(), 1, Some(64)), check(&good.image().reopen(), 1, None));
     for (number, (name, plant)) in FAULTS.iter().enumerate().filter(|(number, _)| number % 3 == 0) {
         let mut image = good.image();
-        plant(&mut image, &places);
+        plant(&mut image, &inodes);
         let volume = image.open();
         let one = check(&volume, 1, None);
         assert_eq!(check(&volume, 3, Some(1 << 10)), one, "fault {number}, {name}");
@@ -274,11 +274,11 @@ const LONG_REPAIRS: &[&str] = &[
 #[test]
 fn a_repair_that_ends_at_any_write_leaves_the_volume_as_it_was_or_repaired_so_far() {
     let good = Good::new(closed(16 << 20, InodeSize::B256, 0));
-    let places = Places::of(&good.image().reopen());
+    let inodes = FixtureInodes::of(&good.image().reopen());
     let mut failures = Vec::new();
     for (number, (name, plant)) in FAULTS.iter().enumerate().filter(|(_, f)| LONG_REPAIRS.contains(&f.0)) {
         let mut image = good.image();
-        plant(&mut image, &places);
+        plant(&mut image, &inodes);
         image.seal();
         let before = image.device.copy();
         image.device.take_writes();
@@ -355,11 +355,11 @@ fn a_full_volume_can_be_mended() {
         assert_eq!(full.map(|e| e.code()), Some(Code::NoSpace));
     }
     let good = Good::new(volume.to_bytes().expect("bytes"));
-    let places = Places::of(&good.image().reopen());
+    let inodes = FixtureInodes::of(&good.image().reopen());
     let before = tree(&good.image().reopen());
     for (name, plant) in FAULTS.iter().filter(|(name, _)| ["list-link", "tree-checksum"].contains(name)) {
         let mut image = good.image();
-        plant(&mut image, &places);
+        plant(&mut image, &inodes);
         let volume = find_and_mend(&mut image, name).expect(name);
         assert!(tree(&volume) == before, "{name}");
     }
@@ -519,7 +519,7 @@ fn a_damaged_extent_is_damage_for_every_operation() {
     ];
     for inode_size in [InodeSize::B256, InodeSize::B128] {
         let good = Good::new(closed(16 << 20, inode_size, 0));
-        let ino = Places::of(&good.image().open()).extents;
+        let ino = FixtureInodes::of(&good.image().open()).extents;
         for (name, plant) in plants {
             let mut image = good.image();
             let at = image.inode_at(ino) + INODE_CORE as u64;

@@ -30,10 +30,10 @@ fn copy(volume: &Volume, from: (Ino, u64), to: (Ino, u64), len: u64) -> std::res
 fn ranges_of_all_kinds_are_copied_as_by_hand() {
     let volume = volume();
     let sizes = [0usize, 5, 160, 161, 4096, 5000, 12_288, 3 << 20];
-    let places = [0u64, 3, 100, 4096, 4100, 9000, 1 << 20];
+    let offsets = [0u64, 3, 100, 4096, 4100, 9000, 1 << 20];
     for (i, size) in sizes.into_iter().enumerate() {
-        for from in places {
-            for to in places {
+        for from in offsets {
+            for to in offsets {
                 for (j, len) in [0, 7, 4096, 5000, u64::MAX].into_iter().enumerate() {
                     let (one, two) = (pattern(size, i), pattern(sizes[(i + j) % 7], 77));
                     let (source, target) = (file(&volume, "one", &one), file(&volume, "two", &two));

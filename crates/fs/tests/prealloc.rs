@@ -166,7 +166,7 @@ fn extents_show_where_a_file_lies() {
     volume.write(&Caller::OWNER, file, 0, &vec![1; 100 * BLOCK]).expect("write");
     volume.fallocate(&Caller::OWNER, file, Allocate::PunchHole, 10 << 12, 5 << 12).expect("punch");
     let extents = volume.extents(file).expect("extents");
-    let places: Vec<_> = extents.iter().map(|e| (e.offset >> 12, e.bytes >> 12, e.unwritten)).collect();
-    assert_eq!(places, [(0, 10, false), (15, 85, false)]);
+    let ranges: Vec<_> = extents.iter().map(|e| (e.offset >> 12, e.bytes >> 12, e.unwritten)).collect();
+    assert_eq!(ranges, [(0, 10, false), (15, 85, false)]);
     assert_eq!(extents[1].position - extents[0].position, 15 << 12);
 }

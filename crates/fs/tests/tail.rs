@@ -48,7 +48,7 @@ fn a_file_that_is_not_fragmented_needs_no_pointers() {
         assert_eq!(blocks(&volume, ino), 0);
         extent(&volume, ino, 0);
         assert_eq!(blocks(&volume, ino), 1, "extents again");
-        // A file without a hole in one place has one extent, whatever its size.
+        // A file of consecutive blocks, without a hole, has one extent, whatever its size.
         let long = volume.write_file("/long", vec![3; 5 << 20]).expect("write").ino;
         assert_eq!(blocks(&volume, long), 5 << 8);
         volume.write(&OWNER, long, 5 << 20, &[4; 9000]).expect("append");

@@ -109,9 +109,9 @@ impl Drop for CommandSocket {
 }
 
 /// One of the connections that may exist at a time.
-struct Place(Arc<CommandServer>);
+struct ConnectionSlot(Arc<CommandServer>);
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Relaxed);
     }
@@ -135,7 +135,7 @@ impl CommandServer {
             if !wire::is_own_user(&client) {
                 continue;
             }
-            let place = Place(Arc::clone(self));
+            let slot = ConnectionSlot(Arc::clone(self));
             let hello = Hello {
                 version: VERSION,
                 secret: self.address.server,
@@ -147,7 +147,7 @@ impl CommandServer {
                 continue;
             }
             let serve = move || {
-                if let Err(error) = place.0.serve(client) {
+                if let Err(error) = slot.0.serve(client) {
                     log::debug!("a client: {error}");
                 }
             };

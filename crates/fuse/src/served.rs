@@ -45,13 +45,13 @@ impl KernelReferences {
     }
 }
 
-/// Entry of a mount in the kernel's table.
-pub(crate) struct Place {
+/// The directory and the device of a mount, by which its entry in the kernel's table is found.
+pub(crate) struct MountPoint {
     pub(crate) dir: PathBuf,
     pub(crate) device: u64,
 }
 
-impl Place {
+impl MountPoint {
     /// Finds all entries of the file system, the newest last.
     fn all(&self) -> Vec<MountEntry> {
         let mut mounts = table::mounts().unwrap_or_default();
@@ -98,9 +98,9 @@ pub(crate) struct Served {
     pub(crate) numbers: InodeNumbers,
     /// Rules for times of access of files and of directories.
     access_times: AccessRules,
-    /// Place of the mount in the kernel's table, once it is there. Locked while the mount adopts the state
+    /// The mount as the kernel's table has it, once it is there. Locked while the mount adopts the state
     /// that the table shows.
-    place: Mutex<Option<Place>>,
+    mount_point: Mutex<Option<MountPoint>>,
     /// True where SELinux labels mean something to this host.
     pub(crate) host_has_labels: bool,
     pub(crate) statistics: Statistics,
@@ -116,7 +116,7 @@ impl Served {
             volume: RwLock::new(Some(volume)),
             numbers,
             access_times: AccessRules::new(options.access_times, options.directory_access_times),
-            place: Mutex::new(None),
+            mount_point: Mutex::new(None),
             host_has_labels: std::fs::exists("/sys/fs/selinux/enforce").unwrap_or(false),
             statistics: Statistics::default(),
             references: KernelReferences::default(),
@@ -155,14 +155,14 @@ impl Served {
         self.statistics.count(operation, || work(&*self.volume()?))
     }
 
-    /// Sets the entry of the mount in the kernel's table.
-    pub(crate) fn set_place(&self, place: Place) {
-        *self.place.lock() = Some(place);
+    /// Sets the directory and the device of the mount, once the kernel's table has it.
+    pub(crate) fn set_mount_point(&self, mount_point: MountPoint) {
+        *self.mount_point.lock() = Some(mount_point);
     }
 
     /// Returns all directories on which the file system is mounted, the newest first.
     pub(crate) fn mounted_on(&self) -> Vec<PathBuf> {
-        let entries = self.place.lock().as_ref().map(Place::all).unwrap_or_default();
+        let entries = self.mount_point.lock().as_ref().map(MountPoint::all).unwrap_or_default();
         entries.into_iter().rev().map(|entry| entry.dir).collect()
     }
 
@@ -171,8 +171,8 @@ impl Served {
     /// durable then.
     pub(crate) fn adopt_state(&self) {
         // The lock keeps an earlier reading of the table from overwriting a later one.
-        let place = self.place.lock();
-        let Some(entry) = place.as_ref().and_then(Place::find) else { return };
+        let mount_point = self.mount_point.lock();
+        let Some(entry) = mount_point.as_ref().and_then(MountPoint::find) else { return };
         self.access_times.set(entry.access_times(), entry.directory_access_times());
         if let Some(volume) = self.volume.read().as_ref()
             && volume.is_read_only() != entry.all_read_only

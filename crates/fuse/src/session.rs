@@ -3,7 +3,7 @@
 use crate::control::{CommandSocket, Service};
 use crate::kernel::{self, UnmountMode};
 use crate::notify::Invalidations;
-use crate::served::{Place, Served};
+use crate::served::{MountPoint, Served};
 use crate::server::Server;
 use crate::state::StateWatch;
 use crate::{Error, Options, Result, Statistics, processes, table};
@@ -130,7 +130,7 @@ impl Mount {
             .map_err(|errno| Error::host(format!("trying the mount at {}", mount.dir.display()), errno))?;
         if let Ok(stat) = rustix::fs::stat(&mount.dir) {
             kernel::raise_readahead(stat.st_dev);
-            mount.served.set_place(Place { dir: mount.dir.clone(), device: stat.st_dev });
+            mount.served.set_mount_point(MountPoint { dir: mount.dir.clone(), device: stat.st_dev });
             mount.state = StateWatch::start(&mount.served)
                 .inspect_err(|error| log::warn!("changes by a remount are adopted late: {error}"))
                 .ok();

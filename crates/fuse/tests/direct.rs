@@ -25,7 +25,7 @@ const BLOCK: usize = 4096;
 struct Queue(libc::c_ulong);
 
 /// `struct iocb` of `linux/aio_abi.h`, for a little-endian or big-endian machine alike: KEY and RW_FLAGS,
-/// which change places, are 0.
+/// the order of which depends on that, are 0.
 #[repr(C)]
 #[derive(Default)]
 struct Iocb {

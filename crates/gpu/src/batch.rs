@@ -250,11 +250,11 @@ impl PathBatch {
         let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE) as usize);
         text[..paths.text().len()].copy_from_slice(paths.text());
         let mut ranges = ranges.chunks_exact_mut(PathRange::SIZE);
-        paths.each_range(|place| {
+        paths.each_range(|path| {
             // The kernel refuses a path that is too long.
-            let bytes = place.len().min(MAX_PATH + 1);
+            let bytes = path.len().min(MAX_PATH + 1);
             if let Some(range) = ranges.next() {
-                PathRange { start: place.start as u32, bytes: bytes as u32 }.write(range);
+                PathRange { start: path.start as u32, bytes: bytes as u32 }.write(range);
             }
         });
     }

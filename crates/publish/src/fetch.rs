@@ -178,8 +178,8 @@ impl Fetcher {
             }
             Found::Flying(match state.flights.entry(key) {
                 hash_map::Entry::Occupied(flight) => Arc::clone(flight.get()),
-                hash_map::Entry::Vacant(place) => {
-                    let flight = Arc::clone(place.insert(Arc::default()));
+                hash_map::Entry::Vacant(slot) => {
+                    let flight = Arc::clone(slot.insert(Arc::default()));
                     let mine = Arc::clone(&flight);
                     own.push(Own { fetcher: self, stored: *stored, flight: mine, is_done: false });
                     flight
@@ -255,8 +255,8 @@ impl Fetcher {
         Ok((from, self.read(&first.pack, from, to - from)?))
     }
 
-    /// Reads pieces from the store, each one from its own place, whatever memory and cache have, and verifies
-    /// them. Keeps none of them. The results come in another order.
+    /// Reads pieces from the store, each one from its own pack and offset, whatever memory and cache have,
+    /// and verifies them. Keeps none of them. The results come in another order.
     pub(crate) fn check_many(&self, wanted: Vec<Stored>) -> Vec<(Stored, Result<()>)> {
         let checked = threads::map(REQUESTS, join(wanted, |stored| stored), |request| {
             let outcomes: Vec<Result<()>> = self.read_together(&request).map(|read| read.map(drop)).collect();

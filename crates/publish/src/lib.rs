@@ -85,7 +85,7 @@ pub use error::{Error, Result, StoreError};
 pub use fetch::Counts;
 pub use hash::Hash;
 pub use layout::{STRUCTURES, VERSION};
-pub use location::{Location, Place, Service};
+pub use location::{Location, Service, StoreUrl};
 pub use prune::{DEFAULT_GRACE, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
 pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish};

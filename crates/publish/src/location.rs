@@ -23,14 +23,14 @@ const MAX_BUCKET: usize = 255;
 /// A publication by its URL, with the version that is meant: `s3://bucket/photos#latest`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    place: Place,
+    store_url: StoreUrl,
     reference: Reference,
 }
 
-/// The store of a URL.
+/// The store of a publication, by its URL without a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Place {
+pub enum StoreUrl {
     /// A directory of the host.
     Directory(PathBuf),
     /// A folder of a bucket (or container).
@@ -90,7 +90,7 @@ impl Location {
         }
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let scheme = scheme.to_ascii_lowercase();
-        let parse: fn(&str, &str) -> Result<Place> = match &scheme[..] {
+        let parse: fn(&str, &str) -> Result<StoreUrl> = match &scheme[..] {
             FILE => |_, path| directory(path),
             "s3" => |_, path| bucket(Service::S3, path),
             "gs" => |_, path| bucket(Service::Google, path),
@@ -101,8 +101,8 @@ impl Location {
         // First of all: no other message may show a part of a password.
         if scheme != FILE && rest.contains('@') {
             return bad(
-                "it has an @: users and passwords have no place in it, the environment has them; write %40 \
-                 for an @ in a path",
+                "it has an @: users and passwords do not belong in it, the environment has them; write \
+                 %40 for an @ in a path",
             );
         }
         let (path, reference) = match rest.split_once('#') {
@@ -112,14 +112,14 @@ impl Location {
         if path.contains('?') {
             return bad("it has a query; write %3F for a ? in a path");
         }
-        let place = parse(&scheme, path)?;
+        let store_url = parse(&scheme, path)?;
         let reference = reference.map_or(Ok(Reference::default()), Reference::parse)?;
-        Ok(Location { place, reference })
+        Ok(Location { store_url, reference })
     }
 
-    /// Returns the store.
-    pub fn place(&self) -> &Place {
-        &self.place
+    /// Returns the URL of the store.
+    pub fn store_url(&self) -> &StoreUrl {
+        &self.store_url
     }
 
     /// Returns the same publication with another version.
@@ -137,7 +137,7 @@ fn bad<T>(why: &str) -> Result<T> {
     Err(Error::Url(why.into()))
 }
 
-fn directory(path: &str) -> Result<Place> {
+fn directory(path: &str) -> Result<StoreUrl> {
     let path = path.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(path);
     if !path.starts_with('/') {
         return bad("that of a directory has an absolute path, as in file:///srv/photos");
@@ -147,10 +147,10 @@ fn directory(path: &str) -> Result<Place> {
         return bad("its path has a NUL");
     }
     // The components without empty ones, so that a directory has one URL.
-    Ok(Place::Directory(PathBuf::from(OsString::from_vec(path)).components().collect()))
+    Ok(StoreUrl::Directory(PathBuf::from(OsString::from_vec(path)).components().collect()))
 }
 
-fn bucket(service: Service, path: &str) -> Result<Place> {
+fn bucket(service: Service, path: &str) -> Result<StoreUrl> {
     let (bucket, folder) = path.split_once('/').unwrap_or((path, ""));
     let is_fine = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
     // Clients of HTTP take "." and ".." as steps in the path of their server.
@@ -164,10 +164,10 @@ fn bucket(service: Service, path: &str) -> Result<Place> {
     if !folder.is_empty() && !folder.split('/').all(is_fine) {
         return bad("its path has an empty part, '.', '..' or control characters");
     }
-    Ok(Place::Bucket { service, bucket: bucket.into(), folder: folder.into() })
+    Ok(StoreUrl::Bucket { service, bucket: bucket.into(), folder: folder.into() })
 }
 
-fn web(scheme: &str, path: &str) -> Result<Place> {
+fn web(scheme: &str, path: &str) -> Result<StoreUrl> {
     let path = path.trim_end_matches('/');
     let (server, rest) = path.split_once('/').unwrap_or((path, ""));
     let is_server = |c: u8| c.is_ascii_alphanumeric() || b".-:[]".contains(&c);
@@ -179,20 +179,20 @@ fn web(scheme: &str, path: &str) -> Result<Place> {
     if !rest.bytes().all(is_path) || !rest.is_empty() && !rest.split('/').all(is_fine) {
         return bad("its path has an empty part, '.', '..' or characters that a URL has as %XX only");
     }
-    Ok(Place::Web(format!("{scheme}://{}{}", server.to_ascii_lowercase(), &path[server.len()..])))
+    Ok(StoreUrl::Web(format!("{scheme}://{}{}", server.to_ascii_lowercase(), &path[server.len()..])))
 }
 
-/// Shows the URL of the store.
-impl fmt::Display for Place {
+/// Shows the URL.
+impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Directory(path) => write!(f, "{}", url_of(path)),
-            Place::Bucket { service, bucket, folder } => {
+            StoreUrl::Directory(path) => write!(f, "{}", url_of(path)),
+            StoreUrl::Bucket { service, bucket, folder } => {
                 let slash = if folder.is_empty() { "" } else { "/" };
                 let folder = utf8_percent_encode(folder, FOLDER_ENCODED);
                 write!(f, "{}://{bucket}{slash}{folder}", service.scheme())
             }
-            Place::Web(url) => write!(f, "{url}"),
+            StoreUrl::Web(url) => write!(f, "{url}"),
         }
     }
 }
@@ -200,7 +200,7 @@ impl fmt::Display for Place {
 /// Shows the URL, which [`Location::parse`] understands.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}", self.place, self.reference)
+        write!(f, "{}#{}", self.store_url, self.reference)
     }
 }
 
@@ -212,15 +212,15 @@ mod tests {
         Location::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    fn in_bucket(service: Service, folder: &str) -> Place {
-        Place::Bucket { service, bucket: "b-1".into(), folder: folder.into() }
+    fn in_bucket(service: Service, folder: &str) -> StoreUrl {
+        StoreUrl::Bucket { service, bucket: "b-1".into(), folder: folder.into() }
     }
 
     #[test]
     fn urls_parse_and_are_shown_so_that_they_parse_again() {
-        let directory = |path: &str| Place::Directory(path.into());
-        let web = |url: &str| Place::Web(url.into());
-        for (text, place, shown) in [
+        let directory = |path: &str| StoreUrl::Directory(path.into());
+        let web = |url: &str| StoreUrl::Web(url.into());
+        for (text, store_url, shown) in [
             ("file:///srv/photos", directory("/srv/photos"), "file:///srv/photos#latest"),
             ("FILE:///srv//photos/#v-1", directory("/srv/photos"), "file:///srv/photos#v-1"),
             ("file://localhost/a", directory("/a"), "file:///a#latest"),
@@ -239,7 +239,7 @@ mod tests {
             ("http://[::1]:80", web("http://[::1]:80"), "http://[::1]:80#latest"),
         ] {
             let location = parsed(text);
-            assert_eq!(location.place(), &place);
+            assert_eq!(location.store_url(), &store_url);
             assert_eq!(location.to_string(), shown);
             assert_eq!(parsed(shown), location);
         }

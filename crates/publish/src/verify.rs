@@ -183,7 +183,7 @@ struct Parts {
     pages: u64,
     page_bytes: u64,
     /// Pieces, each as pages name it. More than one page may name the same, and a false page may name other
-    /// bytes at the same place.
+    /// bytes at the same offset.
     pieces: HashSet<Stored>,
     packs: HashSet<PackRef>,
 }

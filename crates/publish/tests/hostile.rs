@@ -302,15 +302,15 @@ fn verification_reads_each_of_the_pieces_with_the_same_bytes() {
     });
     let store = Arc::new(Memory::default());
     image.publish(&store).unwrap();
-    let mut places = Vec::new();
+    let mut copies = Vec::new();
     for object in store.names().into_iter().filter(|name| name.starts_with("packs/")) {
         let content = store.content(&object);
         let is_there = |at: &usize| content[*at..].starts_with(&block[..64]);
-        places.extend((0..content.len()).filter(is_there).map(|at| (object.clone(), at)));
+        copies.extend((0..content.len()).filter(is_there).map(|at| (object.clone(), at)));
     }
-    assert!(places.len() >= 7, "{places:?}");
+    assert!(copies.len() >= 7, "{copies:?}");
     let publication = open(&store).unwrap();
-    for (object, at) in places {
+    for (object, at) in copies {
         let flip = || store.objects.lock().get_mut(&object).unwrap().0[at] ^= 1;
         flip();
         assert_eq!(publication.verify(&|_, _| true).unwrap().found, 1, "{object} at {at}");

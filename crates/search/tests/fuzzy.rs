@@ -66,7 +66,7 @@ fn query(random: &mut Seeded, paths: &[String]) -> String {
 
 /// The sum of nucleo's scores for the terms, and the characters that match.
 fn nucleo(matcher: &mut Matcher, query: &str, path: &str) -> Option<(u32, Vec<u32>)> {
-    let (mut score, mut places) = (0, Vec::new());
+    let (mut score, mut indexes) = (0, Vec::new());
     for term in query.split_whitespace() {
         let needle: Vec<char> = term.chars().collect();
         let haystack: Vec<char> = path.chars().collect();
@@ -78,11 +78,11 @@ fn nucleo(matcher: &mut Matcher, query: &str, path: &str) -> Option<(u32, Vec<u3
             true => Utf32Str::Ascii(path.as_bytes()),
             false => Utf32Str::Unicode(&haystack),
         };
-        score += u32::from(matcher.fuzzy_indices(haystack, needle, &mut places)?);
+        score += u32::from(matcher.fuzzy_indices(haystack, needle, &mut indexes)?);
     }
-    places.sort_unstable();
-    places.dedup();
-    Some((score, places))
+    indexes.sort_unstable();
+    indexes.dedup();
+    Some((score, indexes))
 }
 
 #[test]
@@ -98,12 +98,12 @@ fn matches_scores_and_order_are_those_of_nucleo_asked_for_each_path() {
         let query = query(&mut random, &paths);
         let mut expected = Vec::new();
         for (id, path) in paths.iter().enumerate() {
-            if let Some((score, places)) = nucleo(&mut matcher, &query, path) {
+            if let Some((score, indexes)) = nucleo(&mut matcher, &query, path) {
                 expected.push((Reverse(score), path.len(), id as u32));
                 if id % 50 == 0 {
                     assert_eq!(
                         highlights(&Query::parse(&query), path.as_bytes()),
-                        places,
+                        indexes,
                         "{query:?}: {path:?}"
                     );
                 }

@@ -3,7 +3,7 @@
 use crate::fault::{expectation, io_fault};
 use crate::range::BlockRange;
 use crate::state::{ABSENT, DATA, EVICTING, FETCHING, FRESH, MARKER};
-use crate::sum::places;
+use crate::sum::sum_blocks;
 use crate::{Device, Fault, IoBufMut, Read, ReadErrors, Store, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, chunk_entry, chunk_header};
 use lanefs_sync::yield_now;
@@ -87,7 +87,7 @@ impl Store {
             let end = self.bytes() / BLOCK;
             let data =
                 ranges.iter().map(|range| range.first..(range.first + u64::from(range.count)).min(end));
-            blocks.extend(data.flat_map(places).map(|at| (at, BlockKind::Sums)));
+            blocks.extend(data.flat_map(sum_blocks).map(|at| (at, BlockKind::Sums)));
         }
         blocks.sort_unstable_by_key(|(at, _)| *at);
         let tables: Vec<_> = blocks

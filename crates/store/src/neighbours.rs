@@ -144,7 +144,7 @@ mod tests {
         assert_eq!([one, one, one].map(|chunk| near.wants_table(chunk)), [false, true, true]);
         near.note_no_table(one);
         assert_eq!([one, one].map(|chunk| near.wants_table(chunk)), [false, false]);
-        // Another chunk in the same place.
+        // Another chunk in the same slot.
         assert_eq!([other, other, one].map(|chunk| near.wants_table(chunk)), [false, true, false]);
     }
 }

@@ -1,8 +1,8 @@
 //! Checksums of file data: computed when a block is written, compared when it is fetched.
 //!
-//! The checksum of a block lies at a place that follows from the block's position ([`SumPlace`]), in a block
-//! of metadata that is journaled, fetched and evicted as any other. From the moment at which a block of file
-//! data is dirty until the next snapshot, the block with its checksum is dirty too, and so resident.
+//! The position of a checksum follows from the position of its block ([`SumPlace`]). The checksum lies in a
+//! block of metadata that is journaled, fetched and evicted as any other. From the moment at which a block
+//! of file data is dirty until the next snapshot, the block with its checksum is dirty too, and so resident.
 
 use crate::dirty::Dirty;
 use crate::state;
@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
 /// Returns the positions of the blocks with the checksums of these data blocks.
-pub(crate) fn places(blocks: Range<u64>) -> impl Iterator<Item = u64> {
+pub(crate) fn sum_blocks(blocks: Range<u64>) -> impl Iterator<Item = u64> {
     let mut next = blocks.start;
     let mut last = 0;
     std::iter::from_fn(move || {
@@ -63,7 +63,8 @@ impl Store {
     /// [`Fault::Miss`], [`Fault::Damaged`].
     pub(crate) fn check_sums(&self, blocks: Range<u64>) -> Result<(), Fault> {
         if self.has_data_checksums() {
-            places(blocks).try_for_each(|at| self.view_of(at, BLOCK as usize, BlockKind::Sums).map(drop))?;
+            sum_blocks(blocks)
+                .try_for_each(|at| self.view_of(at, BLOCK as usize, BlockKind::Sums).map(drop))?;
         }
         Ok(())
     }
@@ -78,7 +79,7 @@ impl Store {
         {
             return Ok(());
         }
-        for at in places(blocks.clone()) {
+        for at in sum_blocks(blocks.clone()) {
             self.inside(at, BLOCK as usize)?;
             // A thread that claims a block to evict it loads the mark after the claim; here the mark comes
             // first. A marked block stays marked until the next snapshot.
@@ -101,13 +102,13 @@ impl Store {
     }
 
     fn store_sum(&self, at: u64, sum: u32) -> Result<(), Fault> {
-        let place = SumPlace::of(at);
-        let view: View<'_> = self.view_of(place.at, BLOCK as usize, BlockKind::Sums)?;
+        let slot = SumPlace::of(at);
+        let view: View<'_> = self.view_of(slot.at, BLOCK as usize, BlockKind::Sums)?;
         debug_assert!(
-            self.dirty(place.at / BLOCK).load(Ordering::SeqCst) == Dirty::CHANGED,
+            self.dirty(slot.at / BLOCK).load(Ordering::SeqCst) == Dirty::CHANGED,
             "a checksum changes in a clean block"
         );
-        view.store_shared(place.field, sum);
+        view.store_shared(slot.field, sum);
         Ok(())
     }
 
@@ -165,20 +166,20 @@ impl Store {
     /// Returns the checksum of a data block, which is 0 for none. The block with it may be evicted while it
     /// is read: its version shows that.
     pub(crate) fn sum_of(&self, device: &dyn Device, at: u64) -> Result<u32, Fault> {
-        let place = SumPlace::of(at);
-        let record = record(place.at, Grain::of(BlockKind::Sums));
+        let slot = SumPlace::of(at);
+        let record = record(slot.at, Grain::of(BlockKind::Sums));
         loop {
             let before = self.versions().load(record);
-            match self.view_of(place.at, BLOCK as usize, BlockKind::Sums) {
+            match self.view_of(slot.at, BLOCK as usize, BlockKind::Sums) {
                 Ok(view) => {
-                    let sum = view.get(place.field);
+                    let sum = view.get(slot.field);
                     fence(Ordering::Acquire);
                     if before.owner().is_none() && self.versions().load(record) == before {
                         return Ok(sum);
                     }
                     yield_now();
                 }
-                Err(Fault::Miss { .. }) => self.fetch_block(device, place.at, BlockKind::Sums)?,
+                Err(Fault::Miss { .. }) => self.fetch_block(device, slot.at, BlockKind::Sums)?,
                 Err(fault) => return Err(fault),
             }
         }

@@ -20,11 +20,11 @@ fn options((direct, io_uring): (Choice, Choice)) -> FileOptions {
 
 /// Calls `test` with a new device of `len` bytes for every combination of options and directory.
 fn on_all(len: u64, mut test: impl FnMut(FileDevice, &std::path::Path)) {
-    for place in Directories::new().all() {
+    for dir in Directories::new().all() {
         for way in WAYS {
-            let path = place.join("volume");
+            let path = dir.join("volume");
             let device = FileDevice::create_with(&path, len, true, &options(way)).expect("creates");
-            eprintln!("{}: {}", place.display(), device.engine());
+            eprintln!("{}: {}", dir.display(), device.engine());
             test(device, &path);
         }
     }
@@ -61,8 +61,8 @@ fn the_tester_notices_a_planted_bug() {
 #[test]
 fn the_engine_is_what_was_asked_for() {
     on_all(1 << 20, |device, _| assert!(!device.engine().is_empty() && !device.is_read_only()));
-    let place = Directories::new();
-    let path = place.all()[0].join("engine");
+    let directories = Directories::new();
+    let path = directories.all()[0].join("engine");
     FileDevice::create(&path, 1 << 20, false).expect("creates");
     let engine = |direct, io_uring| {
         let device = FileDevice::open_with(&path, &options((direct, io_uring))).expect("opens");

@@ -13,7 +13,7 @@
 //! # let home = tempfile::tempdir()?;
 //! # let url = format!("file://{}#draft", home.path().display());
 //! let location = Location::parse(&url)?;
-//! let store = open(location.place(), &StoreOptions::from_process())?;
+//! let store = open(location.store_url(), &StoreOptions::from_process())?;
 //! assert_eq!(store.list("packs")?, []);
 //! # Ok(())
 //! # }

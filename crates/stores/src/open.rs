@@ -2,7 +2,7 @@
 
 use crate::remote::Remote;
 use crate::services::{self, Retries, Settings};
-use lanefs_publish::{Directory, Place, Store, StoreError};
+use lanefs_publish::{Directory, Store, StoreError, StoreUrl};
 use std::sync::Arc;
 
 /// Options of [`open`].
@@ -34,9 +34,9 @@ impl StoreOptions {
 /// # Errors
 /// [`StoreError::NoStore`] without the directory; [`StoreError::Unsupported`]: a web server is not written,
 /// and only services have an endpoint; settings that cannot be used.
-pub fn open(place: &Place, options: &StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
+pub fn open(store_url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
     let unsupported = |why: &str| Err(StoreError::Unsupported(why.into()));
-    if options.endpoint.is_some() && !matches!(place, Place::Bucket { .. }) {
+    if options.endpoint.is_some() && !matches!(store_url, StoreUrl::Bucket { .. }) {
         return unsupported("has no other endpoint: only s3, gs and az have one");
     }
     let settings = Settings {
@@ -45,22 +45,22 @@ pub fn open(place: &Place, options: &StoreOptions) -> Result<Arc<dyn Store>, Sto
         retries: options.retries,
         writes: options.writes,
     };
-    match place {
-        Place::Directory(path) => {
+    match store_url {
+        StoreUrl::Directory(path) => {
             let directory = Directory::new(path);
             directory.check(options.writes)?;
             Ok(Arc::new(directory))
         }
-        Place::Web(_) if options.writes => {
+        StoreUrl::Web(_) if options.writes => {
             unsupported("a web server is for reading; publish to the store behind it")
         }
-        Place::Web(url) => {
+        StoreUrl::Web(url) => {
             let client = services::web(url, &settings)?;
             Ok(Arc::new(Remote::new(url, client, "")?))
         }
-        Place::Bucket { service, bucket, folder } => {
+        StoreUrl::Bucket { service, bucket, folder } => {
             let client = services::bucket(*service, bucket, &settings)?;
-            Ok(Arc::new(Remote::new(&place.to_string(), client, folder)?))
+            Ok(Arc::new(Remote::new(&store_url.to_string(), client, folder)?))
         }
         _ => unsupported("there is no client for it"),
     }

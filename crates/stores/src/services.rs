@@ -3,7 +3,7 @@
 use crate::failure;
 use crate::patience::Patient;
 use crate::profile;
-use lanefs_publish::{Location, Place, Service, StoreError};
+use lanefs_publish::{Location, Service, StoreError, StoreUrl};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -71,8 +71,8 @@ pub(crate) fn web(url: &str, settings: &Settings<'_>) -> Result<Client, StoreErr
 /// Reads the URL of an endpoint, by the rules for that of a publication on a web server. The library panics
 /// at some that are none.
 pub(crate) fn endpoint(text: &str) -> Result<String, StoreError> {
-    match Location::parse(text).map(|location| location.place().clone()) {
-        Ok(Place::Web(url)) if !text.contains('#') => Ok(url),
+    match Location::parse(text).map(|location| location.store_url().clone()) {
+        Ok(StoreUrl::Web(url)) if !text.contains('#') => Ok(url),
         _ => Err(StoreError::Unsupported(
             "the endpoint is no URL of a server, as in https://storage.example.org:9000".into(),
         )),

@@ -33,7 +33,7 @@ fn options(server: &Server) -> StoreOptions {
 
 fn at(server: &Server, url: &str) -> Arc<dyn Store> {
     let location = Location::parse(url).expect("a URL");
-    open(location.place(), &options(server)).expect("a store")
+    open(location.store_url(), &options(server)).expect("a store")
 }
 
 /// The bucket `b` with the folder `f`.
@@ -163,15 +163,15 @@ fn a_web_server_is_read_without_credentials_and_not_written() {
     server.requests();
     let location = Location::parse(&format!("{}/b/f/", server.url())).expect("a URL");
     let read_only = StoreOptions { writes: false, endpoint: None, ..options(&server) };
-    let web = open(location.place(), &read_only).expect("a store");
+    let web = open(location.store_url(), &read_only).expect("a store");
     assert_eq!(web.name(), format!("{}/b/f", server.url()));
     assert_eq!(read(Arc::clone(&web), &ReadOptions::default(), "/a").unwrap(), content(300_000));
     assert!(server.requests().iter().all(|request| !request.headers.contains_key("authorization")));
     assert!(matches!(web.replace("tags/x", None, Vec::new()), Err(StoreError::Unsupported(_))));
     let writes = StoreOptions { writes: true, ..read_only.clone() };
-    assert!(matches!(open(location.place(), &writes), Err(StoreError::Unsupported(_))));
+    assert!(matches!(open(location.store_url(), &writes), Err(StoreError::Unsupported(_))));
     let endpoint = StoreOptions { endpoint: Some(server.url()), ..read_only };
-    assert!(matches!(open(location.place(), &endpoint), Err(StoreError::Unsupported(_))));
+    assert!(matches!(open(location.store_url(), &endpoint), Err(StoreError::Unsupported(_))));
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_server_that_is_away_is_told_and_used_again_when_it_is_back() {
     drop(gone);
     let away = StoreOptions { endpoint: Some(url), ..options(&server) };
     let location = Location::parse("s3://b/f").expect("a URL");
-    let refused = open(location.place(), &away).expect("a store").read("packs/x", 0..1).unwrap_err();
+    let refused = open(location.store_url(), &away).expect("a store").read("packs/x", 0..1).unwrap_err();
     assert!(refused.to_string().contains("cannot connect: Connection refused"), "{refused}");
 
     let there = store(&server);
@@ -384,7 +384,7 @@ fn a_wrong_region_is_told_in_words() {
 fn environment(server: &Server, own: &[(&str, &str)]) -> Arc<dyn Store> {
     let environment = own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let options = StoreOptions { environment, endpoint: None, ..options(server) };
-    open(Location::parse("s3://b/f").expect("a URL").place(), &options).expect("a store")
+    open(Location::parse("s3://b/f").expect("a URL").store_url(), &options).expect("a store")
 }
 
 #[test]
@@ -449,7 +449,7 @@ fn the_endpoint_of_s3_comes_first_and_its_scheme_has_any_case() {
         store.write("packs/x", Vec::new()).unwrap();
     }
     let options = StoreOptions { endpoint: Some(upper), ..options(&server) };
-    let store = open(Location::parse("s3://b/f").expect("a URL").place(), &options).expect("a store");
+    let store = open(Location::parse("s3://b/f").expect("a URL").store_url(), &options).expect("a store");
     store.write("packs/x", Vec::new()).unwrap();
 }
 
@@ -491,7 +491,7 @@ fn no_error_has_a_part_of_the_credentials() {
 #[test]
 fn settings_that_cannot_be_used_are_refused_without_their_values() {
     let server = Server::start();
-    let location = |url: &str| Location::parse(url).expect("a URL").place().clone();
+    let location = |url: &str| Location::parse(url).expect("a URL").store_url().clone();
     let home = tempfile::tempdir().expect("a directory");
     let file = home.path().join("key.json");
     std::fs::write(&file, format!("\"{SECRET}\"")).expect("a file");

@@ -104,7 +104,7 @@ fn must_be_caught_with(
             return tally.all();
         }
         tally.workloads += 1;
-        assert!(tally.workloads < 200, "{fault:?}: nothing to plant in {planted} places");
+        assert!(tally.workloads < 200, "{fault:?}: planted {planted} times in 200 workloads");
     }
     panic!("{fault:?}, planted {planted} times, is not caught in {tally:?}");
 }
@@ -146,7 +146,7 @@ fn a_commit_that_is_not_journaled_is_caught() {
 }
 
 #[test]
-fn blocks_that_go_to_their_places_before_the_journal_is_flushed_are_caught() {
+fn blocks_that_go_to_their_home_positions_before_the_journal_is_flushed_are_caught() {
     must_be_caught(Plant::InPlaceBeforeRecord);
 }
 

@@ -141,7 +141,7 @@ const ROWS: &[Row] = &[
         let owner = dir::leaf::OWNER.read(e.block(at)).unwrap_or(0);
         dir::leaf::OWNER.write(e.edit(at), owner + 1);
     }),
-    row("a leaf has another place in the map", "tree-256", &[], |e| {
+    row("a leaf has another index in the map", "tree-256", &[], |e| {
         let at = first(e, BlockKind::Leaf);
         dir::leaf::NUMBER.write(e.edit(at), 999);
     }),
@@ -156,7 +156,7 @@ const ROWS: &[Row] = &[
         let hash = pivot.read(e.block(at)).unwrap_or(0);
         pivot.write(e.edit(at), hash + 1);
     }),
-    row("two children of a tree block have changed places", "tree-256", &[], |e| {
+    row("two children of a tree block are exchanged", "tree-256", &[], |e| {
         let at = first(e, BlockKind::Tree);
         let (one, two) = (dir::tree::POSITIONS.index(0), dir::tree::POSITIONS.index(1));
         let (a, b) = (one.read(e.block(at)).unwrap_or(0), two.read(e.block(at)).unwrap_or(0));

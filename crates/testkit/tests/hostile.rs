@@ -38,9 +38,9 @@ fn attempt(base: &Base, seed: u64, watchdog: &Watchdog) -> Result<Effort, String
         eprintln!("case {} {seed}: {}", base.name, describe(base, seed));
     }
     run_case(base, seed).map_err(|text| {
-        let place = PANIC.with_borrow_mut(std::mem::take);
+        let location = PANIC.with_borrow_mut(std::mem::take);
         format!(
-            "{text}\n  {place}\n  again: LANEFS_BASE={} LANEFS_SEED={seed} LANEFS_IMAGES=1 \
+            "{text}\n  {location}\n  again: LANEFS_BASE={} LANEFS_SEED={seed} LANEFS_IMAGES=1 \
              cargo test -p lanefs-testkit --test hostile; then keep the damage in mutate/kept.rs",
             base.name
         )
@@ -86,8 +86,8 @@ fn work(bases: &[Base], seeds: Seeds) -> (Vec<Effort>, Vec<String>) {
 fn hostile_images_are_survived() {
     let bases = bases().expect("sound volumes can be made");
     std::panic::set_hook(Box::new(|info| {
-        PANIC.with_borrow_mut(|place| {
-            *place = info.location().map_or_else(String::new, |at| format!("at {at}"));
+        PANIC.with_borrow_mut(|location| {
+            *location = info.location().map_or_else(String::new, |at| format!("at {at}"));
         });
     }));
     let mut failures = kept(&bases);

@@ -257,7 +257,7 @@ const FAULTS: [(&str, &str, Plant); 5] = [
         index::SLOTS.index(slot).write(e.edit(at), Slot::new(HASH, first).0);
     }),
     ("an entry in front that has a slot", "index-slots", |e| {
-        // The last of the entries without a slot and the first with one change places.
+        // The last of the entries without a slot and the first with one are exchanged.
         let at = lacking(e);
         let mut before = index::DUMMY.read(e.block(at)).unwrap_or(0);
         for _ in 1..index::UNINDEXED.read(e.block(at)).unwrap_or(0) {

@@ -101,11 +101,11 @@ fn answers_and_exit_codes_are_those_of_an_unmounted_volume() {
 }
 
 #[test]
-fn a_command_has_the_place_the_files_and_the_umask_of_its_client() {
+fn a_command_has_the_directory_the_files_and_the_umask_of_its_client() {
     let m = Mounted::new();
     let here = m.v.host("here");
     tree(&here.join("tree"), 60);
-    let in_place = |mask: &str, line: &str| {
+    let client = |mask: &str, line: &str| {
         let script = format!("umask {mask}; exec \"$0\" {line}");
         let output = Command::new("sh")
             .args(["-c", &script, env!("CARGO_BIN_EXE_lanefs"), text(&m.v.image)])
@@ -114,15 +114,15 @@ fn a_command_has_the_place_the_files_and_the_umask_of_its_client() {
             .unwrap();
         assert!(output.status.success(), "{output:?}");
     };
-    in_place("022", "import \"$1\" tree /tree");
+    client("022", "import \"$1\" tree /tree");
     let same = Command::new("diff").arg("-r").args([here.join("tree"), m.path("tree")]).status().unwrap();
     assert!(same.success());
     // An archive is written to the client's directory, with its umask.
     for (mask, mode) in [("027", 0o640), ("002", 0o664)] {
         let name = format!("out{mask}.tar");
-        in_place(mask, &format!("export \"$1\" /tree {name}"));
+        client(mask, &format!("export \"$1\" /tree {name}"));
         assert_eq!(fs::metadata(here.join(&name)).unwrap().permissions().mode() & 0o777, mode, "{mask}");
-        in_place(mask, &format!("export \"$1\" /tree made{mask}/below"));
+        client(mask, &format!("export \"$1\" /tree made{mask}/below"));
         let made = fs::metadata(here.join(format!("made{mask}"))).unwrap().permissions().mode() & 0o777;
         assert_eq!(made, mode | 0o110 | u32::from(mask == "002"), "{mask}");
     }

@@ -197,7 +197,7 @@ fn silent_clients_keep_nobody_waiting() {
         })
         .collect();
     works(&m);
-    // Full: the next one is told so, and the mount itself goes on. The place of a command that has ended is
+    // Full: the next one is told so, and the mount itself goes on. The slot of a command that has ended is
     // taken until the server notices.
     let mut last = Vec::new();
     until("a command is refused for want of room", || {
@@ -207,7 +207,7 @@ fn silent_clients_keep_nobody_waiting() {
         ran.code == 1 && ran.err.contains("too many clients")
     });
     drop(last);
-    until("a place is free", || run(&["ls", text(&m.dir), "/"]).code == 0);
+    until("a slot is free", || run(&["ls", text(&m.dir), "/"]).code == 0);
     works(&m);
     // The end of the mount waits for none of them.
     m.umount().ends(0);

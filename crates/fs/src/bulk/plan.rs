@@ -82,9 +82,9 @@ struct Parent<'c> {
     found: Option<(u32, u32)>,
 }
 
-/// A path of a change.
+/// A path of a change, split before its last name.
 #[derive(Clone, Copy)]
-struct Place<'c> {
+struct SplitPath<'c> {
     parent: u32,
     /// The last name, and its slot: that of [`Parent::found`] before any directory moved.
     name: &'c [u8],
@@ -98,7 +98,7 @@ pub(super) struct BatchPlan<'c> {
     pub(super) slots: Vec<Slot<'c>>,
     names: NameMap<(u32, &'c [u8]), u32>,
     /// The paths of all changes, one behind the other, and their directories.
-    places: Vec<Place<'c>>,
+    paths: Vec<SplitPath<'c>>,
     parents: Vec<Parent<'c>>,
     by_path: NameMap<&'c [u8], u32>,
     /// The directories in which paths begin, and their ancestors.
@@ -191,7 +191,7 @@ impl<'c> BatchPlan<'c> {
         self.objects.clear();
         self.slots.clear();
         self.names.clear();
-        self.places.clear();
+        self.paths.clear();
         self.parents.clear();
         self.by_path.clear();
         self.above.clear();
@@ -273,10 +273,10 @@ impl<'c> BatchPlan<'c> {
             }
         }
         let first = self.slots.len();
-        for number in 0..self.places.len() {
-            let Place { parent, name, .. } = self.places[number];
+        for number in 0..self.paths.len() {
+            let SplitPath { parent, name, .. } = self.paths[number];
             if let Some((dir, _)) = self.parents[parent as usize].found {
-                self.places[number].slot = Some(self.slot_to_load(dir, name));
+                self.paths[number].slot = Some(self.slot_to_load(dir, name));
             }
         }
         self.seek(core, engine, first)
@@ -298,7 +298,7 @@ impl<'c> BatchPlan<'c> {
                 parent
             });
             last = (above, Some(parent));
-            self.places.push(Place { parent, name, slot: None });
+            self.paths.push(SplitPath { parent, name, slot: None });
         }
     }
 
@@ -388,31 +388,31 @@ impl<'c> BatchPlan<'c> {
     }
 
     /// The directory of a path's last name, where it is known and no directory has moved since.
-    fn known_parent(&self, place: &Place<'c>) -> Option<u32> {
-        let (dir, moved) = self.parents[place.parent as usize].found?;
+    fn known_parent(&self, path: &SplitPath<'c>) -> Option<u32> {
+        let (dir, moved) = self.parents[path.parent as usize].found?;
         (moved == self.moved).then_some(dir)
     }
 
     /// The slot of a path's last name, in its directory.
-    fn last_slot(&mut self, core: &Core<'_>, place: &Place<'c>, dir: u32) -> Outcome<u32> {
-        match place.slot {
+    fn last_slot(&mut self, core: &Core<'_>, path: &SplitPath<'c>, dir: u32) -> Outcome<u32> {
+        match path.slot {
             Some(slot) if self.moved == 0 => Ok(slot),
-            _ => self.slot(core, dir, place.name),
+            _ => self.slot(core, dir, path.name),
         }
     }
 
     /// The directory of a path's last name, and that name's slot.
     fn walk(&mut self, core: &Core<'_>, at: usize) -> Result<(u32, u32), Stop> {
-        let place = self.places[at];
-        let dir = match self.known_parent(&place) {
+        let path = self.paths[at];
+        let dir = match self.known_parent(&path) {
             Some(dir) => dir,
             None => {
-                let dir = self.enter(core, self.parents[place.parent as usize].path)?;
-                self.parents[place.parent as usize].found = Some((dir, self.moved));
+                let dir = self.enter(core, self.parents[path.parent as usize].path)?;
+                self.parents[path.parent as usize].found = Some((dir, self.moved));
                 dir
             }
         };
-        Ok((dir, self.last_slot(core, &place, dir)?))
+        Ok((dir, self.last_slot(core, &path, dir)?))
     }
 
     /// The directory with this path.
@@ -489,11 +489,11 @@ impl<'c> BatchPlan<'c> {
     }
 
     fn make_all(&mut self, core: &Core<'_>, at: usize, perm: u16) -> Result<Option<u32>, Stop> {
-        let place = self.places[at];
-        let dir = match self.known_parent(&place) {
+        let path = self.paths[at];
+        let dir = match self.known_parent(&path) {
             Some(dir) => dir,
             None => {
-                let above = self.parents[place.parent as usize].path;
+                let above = self.parents[path.parent as usize].path;
                 let (mut dir, mut rest) = (self.start(above), above);
                 while let Some((name, more)) = path::split_first(rest) {
                     let slot = self.slot_in(core, dir, name)?;
@@ -503,11 +503,11 @@ impl<'c> BatchPlan<'c> {
                 if self.objects[dir as usize].is_gone {
                     return Err(Stop::Obstacle);
                 }
-                self.parents[place.parent as usize].found = Some((dir, self.moved));
+                self.parents[path.parent as usize].found = Some((dir, self.moved));
                 dir
             }
         };
-        let slot = self.last_slot(core, &place, dir)?;
+        let slot = self.last_slot(core, &path, dir)?;
         Ok(Some(self.make_where_missing(core, dir, slot, perm)?))
     }
 

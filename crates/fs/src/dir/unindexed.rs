@@ -70,8 +70,8 @@ pub(super) fn add(edit: &mut Edit<'_>, index: View<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Removes an entry of a region with such entries from index and list. The first of them takes its slot, if
-/// it has one, and its place in the list.
+/// Removes an entry of a region with such entries from index and list. The first of them replaces it in the
+/// list, and takes its slot, if it has one.
 pub(super) fn remove(
     edit: &mut Edit<'_>,
     index: View<'_>,

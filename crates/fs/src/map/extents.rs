@@ -116,9 +116,9 @@ fn push(extents: &mut MapExtents, extent: MapExtent) {
 
 /// The extents with one more, which lies in a hole.
 pub(super) fn insert(extents: &[MapExtent], new: MapExtent) -> MapExtents {
-    let place = extents.partition_point(|extent| extent.first < new.first);
+    let index = extents.partition_point(|extent| extent.first < new.first);
     let mut all = MapExtents::new();
-    for extent in extents[..place].iter().chain([&new]).chain(&extents[place..]) {
+    for extent in extents[..index].iter().chain([&new]).chain(&extents[index..]) {
         push(&mut all, *extent);
     }
     all

@@ -108,11 +108,11 @@ pub(crate) fn allocate_hole(
     Ok((extent.first * BLOCK, extent.count))
 }
 
-/// Gives written blocks of a file new places: the start of `count` blocks from `block` on. Returns their
+/// Gives written blocks of a file new positions: the start of `count` blocks from `block` on. Returns their
 /// position and their number. The old blocks are freed; the caller writes the new ones.
 pub(crate) fn replace(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, count: u64) -> Outcome<(u64, u64)> {
     let goal = goal(edit, node, block)?;
-    // A search for the best place, as for a file that grows, would cost more than a small write.
+    // A search for the best extent, as for a file that grows, would cost more than a small write.
     let extent = space::alloc_extent(edit, goal, 0, count)?;
     punch(edit, node, block, block + extent.count)?;
     map_extent(edit, node, block, extent, false)?;

@@ -25,7 +25,7 @@ pub(super) fn read_alone(batch: &FileBatch<'_>, file: &mut PlannedFile<'_>) {
     };
 }
 
-/// Reads a file into its place, and returns true; or, where its length is another, into `own`.
+/// Reads a file into its part of the memory, and returns true; or, where its length is another, into `own`.
 fn read(batch: &FileBatch<'_>, file: &mut PlannedFile<'_>, own: &mut Vec<u8>) -> Result<bool> {
     let shared = &batch.volume.shared;
     in_one_state(shared, |mode| {

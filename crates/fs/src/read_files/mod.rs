@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `options`, `contents` | the arguments; the bytes of all files in one piece of memory |
 //! | `rounds` | attempts whose misses are fetched together |
-//! | `planned` | one file: its place in this memory, and how far it is |
+//! | `planned` | one file: its part of this memory, and how far it is |
 //! | `alone` | one file by itself |
 //! | `batch`, `locate`, `read` | one call: finding its files, and reading them |
 //! | `views` | slices of the volume's memory in place of copies |

@@ -28,7 +28,7 @@ pub(crate) struct PlannedFile<'b> {
 pub(super) enum State {
     /// Nothing is known: the file is read by itself.
     Open,
-    /// The bytes are in place.
+    /// The bytes are there.
     Done,
     /// These ranges of blocks are needed, and some are absent.
     Missing(Vec<BlockRange>),
@@ -37,7 +37,7 @@ pub(super) enum State {
 }
 
 impl PlannedFile<'_> {
-    /// Makes an attempt to copy the file's bytes to their place.
+    /// Makes an attempt to copy the file's bytes to its part of the memory.
     pub(super) fn copy(&mut self, core: &Core<'_>, who: &Caller) -> Outcome<State> {
         let node = ops::regular(core, self.ino)?;
         access(core, who, &node, READ)?;

@@ -29,7 +29,7 @@ use lanefs_store::{BlockRange, Pinned, Pins, Want};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Place of a file that is in no pinned frame: number of no pin.
+/// Pin number of a file that is in no pinned frame: the number of no pin.
 const COPIED: u32 = u32::MAX;
 
 /// The contents of many files, in the order in which they were asked for: of most as slices of the volume's
@@ -39,8 +39,8 @@ const COPIED: u32 = u32::MAX;
 /// is closed.
 pub struct FileViews {
     pins: Pins<Shared>,
-    /// The number of each file's pin.
-    places: Vec<u32>,
+    /// The number of each file's pin, or [`COPIED`].
+    pin_numbers: Vec<u32>,
     /// Codes of all files, and the bytes of those that are not pinned.
     copies: FileContents<'static>,
 }
@@ -48,12 +48,12 @@ pub struct FileViews {
 impl FileViews {
     /// Number of files.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.pin_numbers.len()
     }
 
     /// True for views of no file.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.pin_numbers.is_empty()
     }
 
     /// The results, one for each file.
@@ -67,7 +67,7 @@ impl FileViews {
     /// The file's code.
     #[inline]
     pub fn get(&self, file: usize) -> Option<std::result::Result<&[u8], Code>> {
-        match self.pins.bytes(*self.places.get(file)?) {
+        match self.pins.bytes(*self.pin_numbers.get(file)?) {
             Some(bytes) => Some(Ok(bytes)),
             None => self.copies.get(file),
         }
@@ -81,7 +81,7 @@ impl FileViews {
     /// True where the bytes of a file are in the volume's own memory. It is false for copies, and for files
     /// without bytes.
     pub fn is_in_place(&self, file: usize) -> bool {
-        self.places.get(file).is_some_and(|place| *place != COPIED)
+        self.pin_numbers.get(file).is_some_and(|number| *number != COPIED)
     }
 
     /// Bytes of the files that had to be copied.
@@ -104,58 +104,58 @@ struct ViewedFile {
     generation: Option<u32>,
     range: ByteRange,
     len: u64,
-    place: Place,
+    state: ViewState,
 }
 
-/// Where the bytes of a file are.
+/// The state of a view: the bytes of the file are to be copied, known, or pinned.
 #[derive(Clone, Copy)]
-enum Place {
-    /// Not in one piece, or not known: they are copied.
-    Elsewhere,
+enum ViewState {
+    /// The bytes are not in one piece, or not known: they are copied.
+    Copied,
     /// The file has no bytes to read.
-    Nowhere,
-    /// At this position of the volume, in one piece; not pinned yet.
+    Empty,
+    /// The bytes are at this position of the volume, in one piece; not pinned yet.
     At(u64),
-    /// Pinned under this number.
+    /// The bytes are pinned under this number.
     Pinned(u32),
 }
 
 impl ViewedFile {
     /// Makes an attempt to find the bytes.
-    fn find(&self, core: &Core<'_>, who: &Caller) -> Outcome<Place> {
+    fn find(&self, core: &Core<'_>, who: &Caller) -> Outcome<ViewState> {
         let node = ops::regular(core, self.ino)?;
         access(core, who, &node, READ)?;
         let is_other = self.generation.is_some_and(|generation| generation != node.view.get(f::GENERATION));
         if is_other || self.range.within(node.size()) != self.len || node.is_inline() {
-            return Ok(if is_other || self.len > 0 { Place::Elsewhere } else { Place::Nowhere });
+            return Ok(if is_other || self.len > 0 { ViewState::Copied } else { ViewState::Empty });
         }
         if self.len == 0 {
-            return Ok(Place::Nowhere);
+            return Ok(ViewState::Empty);
         }
         let inside = self.range.offset % BLOCK;
         let blocks = (inside + self.len).div_ceil(BLOCK);
         let extent = map::lookup(core, node, self.range.offset / BLOCK, blocks)?;
         Ok(match extent.state {
-            MapState::Data(at) if extent.blocks >= blocks => Place::At(at + inside),
-            _ => Place::Elsewhere,
+            MapState::Data(at) if extent.blocks >= blocks => ViewState::At(at + inside),
+            _ => ViewState::Copied,
         })
     }
 
     /// Pins the bytes where they are known and resident. Nothing can be said of a file that cannot be
     /// pinned: a copy finds out.
     fn pin(&mut self, pins: &mut Pins<Shared>) {
-        if let Place::At(at) = self.place {
+        if let ViewState::At(at) = self.state {
             match pins.pin(at, self.len) {
-                Ok(Pinned::At(number)) => self.place = Place::Pinned(number),
+                Ok(Pinned::At(number)) => self.state = ViewState::Pinned(number),
                 Ok(Pinned::Absent) => {}
-                Ok(Pinned::Full) | Err(_) => self.place = Place::Elsewhere,
+                Ok(Pinned::Full) | Err(_) => self.state = ViewState::Copied,
             }
         }
     }
 
     /// The blocks of a file that is not resident.
     fn missing(&self) -> Option<BlockRange> {
-        let Place::At(at) = self.place else { return None };
+        let ViewState::At(at) = self.state else { return None };
         let first = at / BLOCK;
         Some(BlockRange { first, count: ((at + self.len).div_ceil(BLOCK) - first) as u32 })
     }
@@ -207,17 +207,17 @@ impl Volume {
         batch.pin_fetched(&mut viewed, &pins);
         let mut pins = pins.into_inner();
         pins.trim();
-        let mut places = vec![COPIED; located.len()];
+        let mut pin_numbers = vec![COPIED; located.len()];
         for file in &viewed {
-            match file.place {
-                Place::Pinned(number) => places[file.row] = number,
-                Place::Nowhere => {}
-                Place::Elsewhere | Place::At(_) => continue,
+            match file.state {
+                ViewState::Pinned(number) => pin_numbers[file.row] = number,
+                ViewState::Empty => {}
+                ViewState::Copied | ViewState::At(_) => continue,
             }
             located[file.row].is_done = true;
         }
         let copies = batch.copy_rest(files, &located)?;
-        Ok(FileViews { pins, places, copies })
+        Ok(FileViews { pins, pin_numbers, copies })
     }
 }
 
@@ -240,7 +240,7 @@ impl FileBatch<'_> {
                 generation: matches!(files, FileList::Paths(_)).then_some(file.generation),
                 range: range_of(self.options.ranges, row),
                 len: file.len,
-                place: Place::Elsewhere,
+                state: ViewState::Copied,
             })
             .collect()
     }
@@ -256,8 +256,8 @@ impl FileBatch<'_> {
                 part,
                 self.options.validates(),
                 |core, file| file.find(core, who),
-                |file, place| {
-                    file.place = place;
+                |file, state| {
+                    file.state = state;
                     file.pin(&mut pins);
                 },
             );
@@ -313,7 +313,7 @@ fn collect<'w>(
     pins.trim();
     let first = all.lock().append(pins);
     for file in files {
-        if let Place::Pinned(number) = &mut file.place {
+        if let ViewState::Pinned(number) = &mut file.state {
             *number += first;
         }
     }

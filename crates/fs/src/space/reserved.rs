@@ -20,7 +20,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// True where the checksums of a group have their place. Otherwise no block of the group is ever used:
+    /// True where the checksums of a group have their blocks. Otherwise no block of the group is ever used:
     /// its first chunk is cut off by the volume's end, or the group table lies there.
     fn is_usable(&self, number: u64) -> bool {
         let first = sums_chunk(number) / BLOCK;
@@ -92,7 +92,7 @@ pub(crate) fn lay_out(edit: &mut Edit<'_>, number: u64, from: u64, reserved: &Re
     Ok(())
 }
 
-/// Marks blocks as used that no file gets: a table at a new place.
+/// Marks blocks as used that no file gets: a table at a new position.
 pub(crate) fn reserve(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
     let (mut at, end) = (extent.first, extent.end());
     while at < end {
@@ -104,7 +104,7 @@ pub(crate) fn reserve(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
     Ok(())
 }
 
-/// Frees the blocks of a table that has moved. A group whose checksums had no place because of it is usable
+/// Frees the blocks of a table that has moved. A group whose checksums had no blocks because of it is usable
 /// from now on.
 pub(crate) fn free_table(edit: &mut Edit<'_>, table: Extent, reserved: &Reserved) -> Outcome<()> {
     let mut at = table.first;

@@ -55,8 +55,8 @@ pub(super) fn set_up(edit: &mut Edit<'_>, number: u64) -> Outcome<bool> {
 pub(crate) fn make_all_sums(edit: &mut Edit<'_>, number: u64) -> Outcome<()> {
     let chunk = sums_chunk(number);
     make_table(edit, chunk)?;
-    for place in 0..SUMS_PER_GROUP {
-        make_sums(edit, number, place)?;
+    for index in 0..SUMS_PER_GROUP {
+        make_sums(edit, number, index)?;
     }
     let header = chunk_table(edit.core, chunk)?;
     edit.tx.set(header, chunk_header::USED, (CHUNK_HEADER_BLOCKS + SUMS_PER_GROUP) as u32);
@@ -64,12 +64,12 @@ pub(crate) fn make_all_sums(edit: &mut Edit<'_>, number: u64) -> Outcome<()> {
 }
 
 /// Makes one block of checksums, which has none, and its entry in the chunk's table.
-pub(crate) fn make_sums(edit: &mut Edit<'_>, number: u64, place: u64) -> Outcome<()> {
-    let at = sums_chunk(number) + (CHUNK_HEADER_BLOCKS + place) * BLOCK;
+pub(crate) fn make_sums(edit: &mut Edit<'_>, number: u64, index: u64) -> Outcome<()> {
+    let at = sums_chunk(number) + (CHUNK_HEADER_BLOCKS + index) * BLOCK;
     let entry = table_entry(edit.core, at)?;
     edit.tx.put(entry, chunk_entry::KIND, BlockKind::Sums as u8);
     edit.tx.put(entry, chunk_entry::OWNER, number);
     let view = edit.tx.fresh(at, BlockKind::Sums, number)?;
-    edit.tx.set(view, sums::NUMBER, place);
+    edit.tx.set(view, sums::NUMBER, index);
     Ok(())
 }

@@ -9,8 +9,8 @@ use lanefs::format::{
 };
 use lanefs::{FileKind, Volume};
 
-/// Positions and numbers in the fixture's volume.
-pub(crate) struct Places {
+/// Numbers of the inodes in the fixture's volume.
+pub(crate) struct FixtureInodes {
     pub(crate) root: u64,
     pub(crate) a: u64,
     pub(crate) b: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Places {
     pub(crate) gone_directory: u64,
 }
 
-impl Places {
+impl FixtureInodes {
     pub(crate) fn of(volume: &Volume) -> Self {
         let ino = |path: &str| {
             let (dir, name) = volume.resolve_parent(path.as_bytes()).expect("parent");
@@ -47,7 +47,7 @@ impl Places {
             let mut of_kind = listed.iter().filter(|entry| entry.kind == kind && entry.ino.0 != orphans);
             of_kind.nth(which).expect("an orphan").ino.0
         };
-        Places {
+        FixtureInodes {
             root: volume.root().0,
             a: ino("/a"),
             b: ino("/a/b"),
@@ -183,7 +183,7 @@ fn header<T: lanefs::format::Word>(image: &mut Image<'_>, field: Field<T>, value
     forge(image, at, |block| field.write(block, value));
 }
 
-pub(crate) type Fault = (&'static str, fn(&mut Image<'_>, &Places));
+pub(crate) type Fault = (&'static str, fn(&mut Image<'_>, &FixtureInodes));
 
 /// Invariants, and a fault for each. Some appear twice, with the fault in another structure.
 pub(crate) const FAULTS: &[Fault] = &[
@@ -697,7 +697,7 @@ pub(crate) const FAULTS: &[Fault] = &[
             (0..62).find(|b| find(i, *b, true).is_some() && find(i, b + 1, false).is_some() && clear(i, *b));
         let bucket = bucket.expect("a bucket");
         let (from, to) =
-            (find(i, bucket, true).expect("a slot"), find(i, bucket + 1, false).expect("a place"));
+            (find(i, bucket, true).expect("a slot"), find(i, bucket + 1, false).expect("a free slot"));
         let slot = i.get(at, index::SLOTS.index(bucket * 8 + from));
         i.put(at, index::SLOTS.index(bucket * 8 + from), 0);
         i.put(at, index::SLOTS.index((bucket + 1) * 8 + to), slot);

@@ -118,9 +118,9 @@ impl Good {
                 let chunk = number * GROUP + chunk * CHUNK;
                 kinds.insert(chunk, BlockKind::ChunkHeader);
                 kinds.insert(chunk + BLOCK, BlockKind::ChunkHeader);
-                for place in 2..512 {
-                    let kind = bytes[(chunk + place * chunk_entry::SIZE as u64) as usize];
-                    let at = chunk + place * BLOCK;
+                for index in 2..512 {
+                    let kind = bytes[(chunk + index * chunk_entry::SIZE as u64) as usize];
+                    let at = chunk + index * BLOCK;
                     match BlockKind::from_number(kind) {
                         Some(kind) => drop(kinds.insert(at, kind)),
                         None => bytes[at as usize..(at + BLOCK) as usize].fill(0),

@@ -37,10 +37,10 @@ pub(super) fn known_directory<M: Memory>(memory: &M, seed: HashSeed, dir: &DirPa
     let bucket = u64::from(bucket_number(hash, memory.dir_buckets())) * DIR_BUCKET_WORDS as u64;
     for slot in 0..2 {
         let word = |field: usize| memory.dir_bucket(bucket + (slot * DIR_SLOT_WORDS + field) as u64);
-        let place = word(DIR_WHERE);
-        let length = (place & ((1 << DIR_LENGTH_BITS) - 1)) as usize;
+        let packed = word(DIR_WHERE);
+        let length = (packed & ((1 << DIR_LENGTH_BITS) - 1)) as usize;
         if word(DIR_HASH) == hash && word(DIR_EPOCH) == memory.epoch() && length == dir.path.len() {
-            let record = u64::from(place >> DIR_LENGTH_BITS) * DIR_UNIT_WORDS as u64;
+            let record = u64::from(packed >> DIR_LENGTH_BITS) * DIR_UNIT_WORDS as u64;
             return compare_record(memory, record, dir);
         }
     }
@@ -84,9 +84,9 @@ impl DirTable {
     /// Returns the entries of this epoch: start, inode number, path with zeros up to a multiple of four.
     pub fn contents(&self) -> BTreeSet<(u64, u64, Vec<u32>)> {
         let entry = |slot: &[u32]| {
-            let place = slot[DIR_WHERE];
-            let at = (place >> DIR_LENGTH_BITS) as usize * DIR_UNIT_WORDS;
-            let words = (place as usize & ((1 << DIR_LENGTH_BITS) - 1)).div_ceil(4);
+            let packed = slot[DIR_WHERE];
+            let at = (packed >> DIR_LENGTH_BITS) as usize * DIR_UNIT_WORDS;
+            let words = (packed as usize & ((1 << DIR_LENGTH_BITS) - 1)).div_ceil(4);
             let record = &self.records[at..at + DIR_HEADER_WORDS + words];
             let quad = |i: usize| u64::from(record[i]) | u64::from(record[i + 1]) << 32;
             (quad(2), quad(0), record[DIR_HEADER_WORDS..].to_vec())

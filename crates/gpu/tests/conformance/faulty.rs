@@ -38,7 +38,7 @@ pub(crate) enum Fault {
     FlippedWord,
     /// A word is missing.
     DroppedWord,
-    /// Two words have changed places.
+    /// Two words are exchanged.
     SwappedWords,
     /// A word has a position that the batch does not change.
     StrayWord,

@@ -214,7 +214,7 @@ impl Job<'_> {
                 placed.extend(choice.kept.into_iter().map(|piece| Placed { piece, pack: None }));
                 if let Some(new) = choice.new {
                     sums.new_pieces += 1;
-                    placed.push(place(window, new, &mut pack, uploader));
+                    placed.push(add_piece(window, new, &mut pack, uploader));
                 }
                 if pack.len() >= PACK {
                     uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
@@ -297,7 +297,12 @@ impl Job<'_> {
 }
 
 /// Puts a new piece into the pack.
-fn place(window: &UsedBlocks, new: NewPiece, pack: &mut PackBuilder, uploader: &Uploader<'_, '_>) -> Placed {
+fn add_piece(
+    window: &UsedBlocks,
+    new: NewPiece,
+    pack: &mut PackBuilder,
+    uploader: &Uploader<'_, '_>,
+) -> Placed {
     let number = window.position / WINDOW;
     let offset = pack.add_piece(number, new.blocks, new.digests, &new.packed.bytes);
     let stored = Stored {

@@ -44,11 +44,11 @@ impl Whole {
         result
     }
 
-    /// The score of a term, without regard to its being inverse. The places of its characters are appended to
-    /// `places`.
-    fn term(&mut self, path: &[u8], term: &Term, places: Option<&mut Vec<u32>>) -> Option<u32> {
+    /// The score of a term, without regard to its being inverse. The indexes of its characters are appended
+    /// to `indexes`.
+    fn term(&mut self, path: &[u8], term: &Term, indexes: Option<&mut Vec<u32>>) -> Option<u32> {
         if term.kind == Kind::Fuzzy {
-            return self.fuzzy(path, term, places).map(u32::from);
+            return self.fuzzy(path, term, indexes).map(u32::from);
         }
         let (score, at) = match &term.ascii {
             Some(needle) if self.is_ascii && term.ignores_case => {
@@ -58,13 +58,13 @@ impl Whole {
             None if self.is_ascii => None,
             _ => part(&self.chars, &term.text, term.kind, |own, other| term.fold(*own) == *other),
         }?;
-        if let Some(places) = places {
-            places.extend(at as u32..(at + term.text.len()) as u32);
+        if let Some(indexes) = indexes {
+            indexes.extend(at as u32..(at + term.text.len()) as u32);
         }
         Some(score)
     }
 
-    fn fuzzy(&mut self, path: &[u8], term: &Term, places: Option<&mut Vec<u32>>) -> Option<u16> {
+    fn fuzzy(&mut self, path: &[u8], term: &Term, indexes: Option<&mut Vec<u32>>) -> Option<u16> {
         self.matcher.config.ignore_case = term.ignores_case;
         self.matcher.config.normalize = term.normalizes;
         let haystack = if self.is_ascii { Utf32Str::Ascii(path) } else { Utf32Str::Unicode(&self.chars) };
@@ -72,8 +72,8 @@ impl Whole {
             Some(ascii) => Utf32Str::Ascii(ascii),
             None => Utf32Str::Unicode(&term.text),
         };
-        match places {
-            Some(places) => self.matcher.fuzzy_indices(haystack, needle, places),
+        match indexes {
+            Some(indexes) => self.matcher.fuzzy_indices(haystack, needle, indexes),
             None => self.matcher.fuzzy_match(haystack, needle),
         }
     }
@@ -105,7 +105,7 @@ impl Unit for u8 {
     }
 }
 
-/// The best place of a needle without gaps: its score and index.
+/// The best occurrence of a needle without gaps: its score and index.
 fn part<U: Unit>(
     path: &[U],
     needle: &[U],
@@ -162,13 +162,13 @@ fn part_score<U: Unit>(path: &[U], at: usize, count: usize) -> u32 {
 /// The characters of a path that a query matches, as indexes in order; none if it does not match. Bytes that
 /// are no UTF-8 count as one character for each sequence that [`String::from_utf8_lossy`] replaces.
 pub fn highlights(query: &Query, path: &[u8]) -> Vec<u32> {
-    let (mut whole, mut places) = (Whole::new(), Vec::new());
+    let (mut whole, mut indexes) = (Whole::new(), Vec::new());
     whole.set(path);
     for group in &query.groups {
         let mut positive = group.iter().filter(|term| !term.is_inverse);
-        positive.any(|term| whole.term(path, term, Some(&mut places)).is_some());
+        positive.any(|term| whole.term(path, term, Some(&mut indexes)).is_some());
     }
-    places.sort_unstable();
-    places.dedup();
-    places
+    indexes.sort_unstable();
+    indexes.dedup();
+    indexes
 }

@@ -13,7 +13,8 @@ const INODE: u64 = 2 * BLOCK;
 /// Position of the first version's block; the next version's block follows it.
 const DATA: u64 = 4 * BLOCK;
 
-fn place(version: u64) -> u64 {
+/// Position of the block of a version.
+fn position(version: u64) -> u64 {
     DATA + (version - 1) * BLOCK
 }
 
@@ -33,7 +34,7 @@ fn a_file_that_moves() {
                         let inode = tx.reader().block(INODE, KIND)?;
                         tx.put(inode, LEFT, version);
                         tx.validate()?;
-                        tx.write_new_data(place(version), &data, true)
+                        tx.write_new_data(position(version), &data, true)
                     });
                     assert_eq!(written, Ok(()));
                 }
@@ -43,7 +44,7 @@ fn a_file_that_moves() {
                 // The device as after a power cut: there is no journal, so the inode is in place.
                 let version = medium.word(INODE + LEFT.offset as u64);
                 if version > 0 {
-                    assert_eq!(medium.word(place(version)), version, "a file without its data");
+                    assert_eq!(medium.word(position(version)), version, "a file without its data");
                 }
             });
             scope.spawn(|| {
@@ -52,7 +53,7 @@ fn a_file_that_moves() {
                     let version = run.block(INODE, KIND)?.get(LEFT);
                     let mut word = version.to_le_bytes();
                     if version > 0 {
-                        run.read_data(place(version) + 64, &mut word, 1)?;
+                        run.read_data(position(version) + 64, &mut word, 1)?;
                     }
                     Ok((version, u64::from_le_bytes(word)))
                 });
@@ -63,7 +64,7 @@ fn a_file_that_moves() {
     });
     world.commit();
     world.check_books();
-    assert_eq!((medium.word(place(1)), medium.word(place(2))), (1, 2), "not on the device");
+    assert_eq!((medium.word(position(1)), medium.word(position(2))), (1, 2), "not on the device");
 }
 
 #[test]

@@ -261,17 +261,17 @@ fn parts_of_two_blocks() {
     let medium = medium();
     let world = World::on(&medium, ROOM);
     let world = &world;
-    let places = [DATA + 8, DATA + BLOCK + 8];
+    let positions = [DATA + 8, DATA + BLOCK + 8];
     thread::scope(|scope| {
         scope.spawn(|| evict(world));
         let written = world.change(|tx| {
             tx.lock(tx.reader().block(A, KIND)?.part(0, 256).expect("inside"))?;
             let mut words = [[0; 8]; 2];
-            let mut parts = places.iter().zip(&mut words);
+            let mut parts = positions.iter().zip(&mut words);
             parts.try_for_each(|(at, word)| tx.reader().read_data(*at, word, 1))?;
             tx.validate()?;
             assert_eq!(words.map(u64::from_le_bytes), [7, 7], "an attempt wrote one of two parts");
-            tx.write_data_parts(&places.map(|at| DataWrite { at, data: &[8; 8], summed: true }))
+            tx.write_data_parts(&positions.map(|at| DataWrite { at, data: &[8; 8], summed: true }))
         });
         assert_eq!(written, Ok(()));
     });

@@ -11,7 +11,8 @@ use shuttle::thread;
 const KIND: BlockKind = BlockKind::Leaf;
 /// The "inode" of a file: its version, and the position of its data.
 const A: u64 = 2 * BLOCK;
-/// The file's first place. More than one block, so that its data are written in place and not to the journal.
+/// The file's first position. The file has more than one block, so that its data are written in place and not
+/// to the journal.
 const DATA: u64 = 20 * BLOCK;
 const LEN: usize = 2 * BLOCK as usize;
 const JOURNAL: (u64, u64) = (8 * BLOCK, 12);
@@ -24,22 +25,22 @@ fn medium() -> Medium {
     medium
 }
 
-/// Writes a version of the file, in place where that is allowed and else behind its last place.
+/// Writes a version of the file, in place where that is allowed and else behind its last position.
 fn write(world: &World, version: u64) {
     let data = version.to_le_bytes().repeat(LEN / 8);
     let written = world.change(|tx| {
         let inode = tx.reader().block(A, KIND)?;
         tx.lock(inode.part(0, 256).expect("inside"))?;
-        let place = match inode.get(RIGHT) {
+        let position = match inode.get(RIGHT) {
             0 => DATA,
             old if world.store.may_overwrite(old, 2) == (true, 2) => old,
             old => old + LEN as u64,
         };
         tx.put(inode, LEFT, version);
-        tx.put(inode, RIGHT, place);
-        tx.prepare_data(place, LEN)?;
+        tx.put(inode, RIGHT, position);
+        tx.prepare_data(position, LEN)?;
         tx.validate()?;
-        tx.write_data(place, &data, true)
+        tx.write_data(position, &data, true)
     });
     assert_eq!(written, Ok(()));
 }
@@ -49,9 +50,9 @@ fn read(world: &World) -> u64 {
     let mut buffer = vec![0; LEN];
     let version = world.read(|run| {
         let inode = run.block(A, KIND)?;
-        let (version, place) = (inode.get(LEFT), inode.get(RIGHT));
-        if place != 0 {
-            run.read_data(place, &mut buffer, 2)?;
+        let (version, position) = (inode.get(LEFT), inode.get(RIGHT));
+        if position != 0 {
+            run.read_data(position, &mut buffer, 2)?;
         }
         Ok(version)
     });

@@ -39,6 +39,6 @@ pub(super) fn explain(bytes: &[u8], offset: u64) -> String {
         stamp if stamp > PREPARED - 64 => format!("prepared file {}'s", PREPARED - stamp),
         stamp => format!("operation {stamp}'s"),
     };
-    let place = u64::from(u32::from_le_bytes([eight[4], eight[5], eight[6], eight[7]])) * 8;
-    format!("{whose} bytes for place {place} (here: {})", offset + start as u64)
+    let written_for = u64::from(u32::from_le_bytes([eight[4], eight[5], eight[6], eight[7]])) * 8;
+    format!("{whose} bytes for offset {written_for} (here: {})", offset + start as u64)
 }

@@ -137,7 +137,7 @@ fn in_place_before_record(recording: &mut Recording) -> usize {
     let mut order: Vec<(usize, usize, usize)> = Vec::new();
     let mut moved = 0;
     for (index, event) in recording.log.iter().enumerate() {
-        let mut place = (index, 1, index);
+        let mut key = (index, 1, index);
         if let Event::Write { at, data } = event {
             let blocks = data.chunks(BLOCK as usize);
             match area(recording, *at, data.len()) {
@@ -145,14 +145,14 @@ fn in_place_before_record(recording: &mut Recording) -> usize {
                 Area::Elsewhere => {
                     let targets: Option<Vec<usize>> = blocks.map(|b| copies.get(b).copied()).collect();
                     if let Some(target) = targets.and_then(|all| all.into_iter().max()) {
-                        place = (target, 0, index);
+                        key = (target, 0, index);
                         moved += 1;
                     }
                 }
                 Area::Superblock | Area::Header => {}
             }
         }
-        order.push(place);
+        order.push(key);
     }
     order.sort_unstable();
     let mut new_index = vec![0; order.len()];

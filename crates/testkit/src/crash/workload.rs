@@ -286,7 +286,7 @@ fn copies(random: &mut Seeded) -> Step {
     let (one, two) = (block(), block());
     let len = random.between(1, 250_000);
     let op = match random.below(16) {
-        // They fill the journal, so that commits come at any place of a copy in parts.
+        // They fill the journal, so that commits come at any point of a copy in parts.
         12.. => Op::SetXattr(path, "user.new", random.between(1, 50_000) as usize),
         0..=1 => Op::Write(path, Some(one), random.between(1, 9000) as usize),
         2 => Op::Truncate(path, one),

@@ -233,9 +233,9 @@ impl State {
             }
         }
         self.entries_mut(dir)?.remove(name);
-        self.place(source, to, new)?;
+        self.add_name(source, to, new)?;
         match target {
-            Some(target) if exchange => self.place(target, dir, name)?,
+            Some(target) if exchange => self.add_name(target, dir, name)?,
             Some(target) => self.drop_link(target)?,
             None => {}
         }
@@ -243,7 +243,7 @@ impl State {
     }
 
     /// Adds a name for an inode that may come from another directory.
-    fn place(&mut self, ino: u64, dir: u64, name: Name) -> SpecResult<()> {
+    fn add_name(&mut self, ino: u64, dir: u64, name: Name) -> SpecResult<()> {
         self.entries_mut(dir)?.insert(name, ino);
         if let Body::Directory { parent, .. } = &mut self.node_mut(ino)?.body {
             *parent = dir;

@@ -258,11 +258,11 @@ impl Engine for Host {
 
     fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64> {
         let file = self.content(&Caller::OWNER, handle, OFlags::RDONLY)?;
-        let place = match what {
+        let from = match what {
             Seek::Data => SeekFrom::Data(offset),
             Seek::Hole => SeekFrom::Hole(offset),
         };
-        rustix::fs::seek(file, place).map_err(error)
+        rustix::fs::seek(file, from).map_err(error)
     }
 
     fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {

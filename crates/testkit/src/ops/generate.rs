@@ -56,7 +56,7 @@ impl Generator {
     }
 
     fn make(&mut self, model: &Model) -> Op {
-        let (who, at) = (self.who(), self.new_place(model));
+        let (who, at) = (self.who(), self.new_path(model));
         match self.numbers.weighted(&self.profile.make) {
             0 => Op::Create { who, at, perm: self.perm(true) },
             1 => {
@@ -79,20 +79,20 @@ impl Generator {
     fn move_and_remove(&mut self, model: &Model) -> Op {
         let who = self.who();
         match self.numbers.weighted(&self.profile.move_and_remove) {
-            0 => Op::Unlink { who, at: self.old_place(model, |kind| kind != FileKind::Directory) },
-            1 => Op::Rmdir { who, at: self.old_place(model, |kind| kind == FileKind::Directory) },
+            0 => Op::Unlink { who, at: self.existing_path(model, |kind| kind != FileKind::Directory) },
+            1 => Op::Rmdir { who, at: self.existing_path(model, |kind| kind == FileKind::Directory) },
             2 => {
-                let from = self.old_place(model, |_| true);
+                let from = self.existing_path(model, |_| true);
                 let to = if self.numbers.chance(50) {
-                    self.old_place(model, |_| true)
+                    self.existing_path(model, |_| true)
                 } else {
-                    self.new_place(model)
+                    self.new_path(model)
                 };
                 let modes =
                     [RenameMode::Replace, RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
                 Op::Rename { who, from, to, mode: *self.numbers.pick(&modes) }
             }
-            3 => Op::RemoveAll { at: self.old_place(model, |_| true) },
+            3 => Op::RemoveAll { at: self.existing_path(model, |_| true) },
             _ => {
                 let mut path = self.path(model, |kind| kind == FileKind::Directory).0;
                 for _ in 0..self.numbers.between(1, 6) {
@@ -109,7 +109,7 @@ impl Generator {
         match self.numbers.weighted(&self.profile.look) {
             0 => {
                 let existing = self.numbers.chance(60);
-                let at = if existing { self.old_place(model, |_| true) } else { self.new_place(model) };
+                let at = if existing { self.existing_path(model, |_| true) } else { self.new_path(model) };
                 Op::Lookup { who, at }
             }
             1 => {
@@ -352,14 +352,14 @@ impl Generator {
         self.path(model, |kind| kind == FileKind::Directory)
     }
 
-    fn new_place(&mut self, model: &Model) -> EntryPath {
+    fn new_path(&mut self, model: &Model) -> EntryPath {
         let dir = self.dir(model);
         let wide = self.profile.most_bulk > 1000 && self.numbers.chance(60);
         let name = if wide { bulk_name(self.numbers.below(9000)) } else { any(&mut self.numbers) };
         EntryPath { dir, name: Bytes(name) }
     }
 
-    fn old_place(&mut self, model: &Model, fits: impl Fn(FileKind) -> bool) -> EntryPath {
+    fn existing_path(&mut self, model: &Model, fits: impl Fn(FileKind) -> bool) -> EntryPath {
         if self.numbers.chance(self.profile.existing) {
             for _ in 0..6 {
                 let mut way = self.walk(model);
@@ -371,7 +371,7 @@ impl Generator {
                 }
             }
         }
-        self.new_place(model)
+        self.new_path(model)
     }
 
     /// A name in one directory: an existing one, or any.

@@ -181,17 +181,17 @@ impl Head {
     #[inline]
     fn number(&mut self, mut number: u64) {
         let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
-        let place = &mut self.text[self.len..self.len + digits];
+        let out = &mut self.text[self.len..self.len + digits];
         self.len += digits;
         let mut end = digits;
         while end >= 2 {
             let pair = (number % 100) as usize;
-            place[end - 2..end].copy_from_slice(&PAIRS[pair]);
+            out[end - 2..end].copy_from_slice(&PAIRS[pair]);
             number /= 100;
             end -= 2;
         }
         if end == 1 {
-            place[0] = b'0' + (number % 10) as u8;
+            out[0] = b'0' + (number % 10) as u8;
         }
     }
 

@@ -61,7 +61,7 @@ fn row_number(number: usize) -> Option<u16> {
 fn write_match(out: &mut Vec<u8>, picker: &Picker<'_>, index: usize, columns: usize) -> io::Result<()> {
     let Some(found) = picker.matches.get(index) else { return Ok(()) };
     let path = picker.finder.names().path(found.id);
-    let places = highlights(&picker.query, &path);
+    let matched = highlights(&picker.query, &path);
     let is_selected = index == picker.selected;
     let mark = if picker.marked.contains_key(&found.id) { "*" } else { " " };
     if is_selected {
@@ -69,7 +69,7 @@ fn write_match(out: &mut Vec<u8>, picker: &Picker<'_>, index: usize, columns: us
     }
     queue!(out, Print(if is_selected { ">" } else { " " }), Print(mark))?;
     let mut is_lit = false;
-    for (text, lit) in pieces(&path, &places, columns.saturating_sub(2)) {
+    for (text, lit) in pieces(&path, &matched, columns.saturating_sub(2)) {
         if lit != is_lit {
             is_lit = lit;
             if lit {
@@ -85,12 +85,12 @@ fn write_match(out: &mut Vec<u8>, picker: &Picker<'_>, index: usize, columns: us
 
 /// The characters of a path as they are shown, each with true if it matches. A path that is too long loses
 /// its beginning.
-fn pieces(path: &[u8], places: &[u32], columns: usize) -> Vec<(String, bool)> {
+fn pieces(path: &[u8], matched: &[u32], columns: usize) -> Vec<(String, bool)> {
     let text = String::from_utf8_lossy(path);
     let mut pieces: Vec<(String, bool)> = Vec::new();
-    let mut places = places.iter().peekable();
+    let mut matched = matched.iter().peekable();
     for (index, c) in text.chars().enumerate() {
-        let lit = places.next_if(|place| **place as usize == index).is_some();
+        let lit = matched.next_if(|next| **next as usize == index).is_some();
         pieces.push((printable_char(c), lit));
     }
     let (mut width, mut first) = (0, pieces.len());
