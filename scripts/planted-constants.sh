@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sees the const assertions of `alloc`, `store`, `fs` and `gpu` refuse a constant that contradicts the others, one by one.
+# Sees the const assertions of `alloc`, `store`, `fs` and `gpu` refuse a constant that contradicts the others,
+# one by one.
 # (Those of `format` are in crates/format/tests/ties.rs.)
 #
 #   scripts/planted-constants.sh TARGET_DIR     (default: target)

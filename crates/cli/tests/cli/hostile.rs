@@ -3,10 +3,12 @@
 //!
 //! `LANEFS_IMAGES` and `LANEFS_SEED` set the number of images and the first seed.
 
-use crate::common::{Ran, program, run, run_with, text};
+use crate::common::{Ran, TestVolume, ended, program, run, run_with, text};
 use lanefs_testkit::mutate::{Base, bases, describe, hostile};
 use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::watchdog::Watchdog;
+use std::io::{Read, Seek};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -44,6 +46,30 @@ rm -r /a /wide /huge
 sync
 ";
 
+/// Other commands that read, each a process of its own. IMAGE and DIR stand for the image and a directory.
+const PROGRAMS: &[&str] = &[
+    "export IMAGE / DIR/tree",
+    "export IMAGE / --tar DIR/all.tar",
+    "export IMAGE / DIR/all.tar.zst",
+    "scrub IMAGE",
+    "grep IMAGE -c a /",
+    "dups IMAGE",
+    "find IMAGE --fuzzy ab /",
+    "du IMAGE --top 5 /",
+    "lookup IMAGE --engine cpu --paths DIR/paths --stat",
+    "publish IMAGE file://DIR/store#hostile --level 1",
+    "pull file://DIR/store#hostile DIR/pulled.lane",
+];
+
+/// Other commands that change something.
+const CHANGERS: &[&str] = &["tune IMAGE --label hostile", "chattr IMAGE +C /", "grow IMAGE 24M"];
+
+/// The GPU engine starts slowly on a processor, so it resolves one image in so many; so is a mount tried.
+const SELDOM: u64 = 6;
+
+/// Bytes on the host that the outputs for one image may take: twice the largest image, in some forms.
+const MOST_OUTPUT: u64 = 512 << 20;
+
 /// Peak of the resident memory of a process that runs, in bytes.
 fn peak(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -64,6 +90,94 @@ fn end(child: &mut Child, case: &str) -> i32 {
             panic!("{case}: {now} bytes of memory");
         }
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Runs a command of the list; its output goes nowhere.
+fn command(image: &Path, dir: &Path, words: &str, case: &str) -> i32 {
+    let case = format!("{words}: {case}");
+    let words = words.split(' ').map(|word| word.replace("DIR", text(dir)).replace("IMAGE", text(image)));
+    let mut errors = tempfile::tempfile().expect("a file for errors");
+    let mut child = program()
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(errors.try_clone().expect("a handle"))
+        .spawn()
+        .expect("the program starts");
+    let code = end(&mut child, &case);
+    let mut said = String::new();
+    errors.rewind().and_then(|()| errors.read_to_string(&mut said)).expect("the messages are text");
+    assert!(!said.contains("panicked"), "{case}: {said}");
+    assert!(code == 0 || !said.is_empty() || may_fail_silently(&case), "{case}: {code} without a message");
+    code
+}
+
+/// `grep` says by its code alone that nothing matched, and so does `lookup` that a path is missing.
+fn may_fail_silently(case: &str) -> bool {
+    ["grep", "lookup", "find", "dups", "scrub"].iter().any(|command| case.starts_with(command))
+}
+
+/// Bytes that a tree takes on the host.
+fn size_on_host(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => size_on_host(&entry.path()),
+        Ok(found) => found.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.map(size).sum()
+}
+
+/// Runs all other commands, in a new directory.
+fn programs(base: &Base, image: &Path, seed: u64, case: &str) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(dir.path().join("paths"), base.paths.join(&b'\n')).expect("a list of paths");
+    for words in PROGRAMS {
+        command(image, dir.path(), words, case);
+    }
+    if seed.is_multiple_of(SELDOM) {
+        command(image, dir.path(), "lookup IMAGE --engine gpu --paths DIR/paths --stat", case);
+    }
+    if seed % SELDOM == 1 {
+        mounted(image, dir.path(), case);
+    }
+    let size = size_on_host(dir.path());
+    assert!(size < MOST_OUTPUT, "{case}: {size} bytes of output");
+    let copy = dir.path().join("changed.lane");
+    std::fs::copy(image, &copy).expect("a copy");
+    for words in CHANGERS {
+        command(&copy, dir.path(), words, case);
+    }
+}
+
+/// Mounts the image, visits some of its files through the kernel, and unmounts it.
+fn mounted(image: &Path, dir: &Path, case: &str) {
+    let mount = dir.join("mnt");
+    std::fs::create_dir(&mount).expect("a directory");
+    if command(image, dir, "mount IMAGE DIR/mnt -o ro", case) != 0 {
+        return;
+    }
+    visit(&mount, &mut 250);
+    let code = command(image, dir, "umount DIR/mnt", case);
+    assert_eq!(code, 0, "{case}: it cannot be unmounted");
+}
+
+/// Visits up to `left` files of a tree, and reads the beginning of each. Errors are fine.
+fn visit(dir: &Path, left: &mut u32) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => visit(&entry.path(), left),
+            Ok(kind) if kind.is_file() => {
+                let file = std::fs::File::open(entry.path());
+                let _ = file.and_then(|file| file.take(100_000).read_to_end(&mut Vec::new()));
+            }
+            _ => drop(std::fs::read_link(entry.path())),
+        }
     }
 }
 
@@ -128,6 +242,7 @@ fn every_command_ends_on_hostile_images_and_works_after_a_repair() {
         std::fs::write(&image, hostile(base, seed)).expect("an image");
         shell(&image, dir.path(), &["--read-only"], &script_of(base), &case);
         let _ = std::fs::remove_dir_all(&out);
+        programs(base, &image, seed, &case);
         if seed % 3 == 0 {
             shell(&image, dir.path(), &[], CHANGING, &case);
         }
@@ -138,4 +253,44 @@ fn every_command_ends_on_hostile_images_and_works_after_a_repair() {
             works(&image, &case);
         }
     }
+}
+
+/// A volume with a file of the greatest size, which is one hole.
+fn with_endless_file() -> TestVolume {
+    let v = TestVolume::new();
+    v.run("truncate", &format!("-s {} /endless", 1_u64 << 57)).ends(0);
+    v
+}
+
+#[test]
+fn an_archive_of_a_file_of_128_pib_is_small() {
+    let v = with_endless_file();
+    let archive = v.host("all.tar");
+    v.run("export", &format!("/ --tar {}", text(&archive))).ends(0);
+    let size = archive.metadata().expect("an archive").len();
+    assert!(size < 1 << 20, "{size} bytes");
+    let other = TestVolume::new();
+    other.run("import", &format!("{} /", text(&archive))).ends(0);
+    assert!(other.run("stat", "/endless").ends(0).out().contains(&(1_u64 << 57).to_string()));
+    other.clean();
+}
+
+#[test]
+fn a_file_of_128_pib_is_refused_by_cat_and_its_output_ends_by_ctrl_c() {
+    let v = with_endless_file();
+    v.run("cat", "/endless").ends(1).says("/endless").says("--max-expansion");
+    let mut child = program()
+        .args(["cat", text(&v.image), "/endless", "--max-expansion", "0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let mut stdout = child.stdout.take().expect("stdout is a pipe");
+    let mut part = vec![1; 1 << 20];
+    stdout.read_exact(&mut part).expect("a million zeros");
+    assert!(part.iter().all(|byte| *byte == 0));
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+    std::io::copy(&mut stdout, &mut std::io::sink()).expect("the output ends");
+    assert_eq!(ended(&mut child), Some(130));
 }

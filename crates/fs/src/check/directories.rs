@@ -8,6 +8,7 @@ use super::pass::{Pass, Rebuild, Saved};
 use super::trees::TreeScan;
 use crate::dir::Entry;
 use crate::error::Outcome;
+use crate::inode::FLAG_MAP_HOLES;
 use crate::orphans;
 use lanefs_format::INODE_CORE;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e};
@@ -34,9 +35,10 @@ impl Pass<'_, '_> {
         let list = self.check_forms(tally, &mut dir, inode, inode_at, &mut tree)?;
         let room = tail::ROOM.read(&inode[INODE_CORE..]).unwrap_or(0);
         self.walk_room_list(tally, &mut dir, room)?;
-        let end = dir.leaves.last().map_or(0, |(place, _)| (place + 1) * BLOCK);
+        let end = dir.leaves.last().map_or(0, |(slot, _)| (slot + 1) * BLOCK);
         let bytes = f::BYTES.read(inode).unwrap_or(0);
-        if bytes < end || !bytes.is_multiple_of(BLOCK) {
+        let may_end_in_holes = f::FLAGS.read(inode).unwrap_or(0) & FLAG_MAP_HOLES != 0;
+        if bytes < end || bytes > end && !may_end_in_holes || !bytes.is_multiple_of(BLOCK) {
             dir.bad(tally, inode_at, &iv::DIRECTORY_SIZE);
         }
         self.check_names(tally, &mut dir);

@@ -104,8 +104,8 @@ impl Pass<'_, '_> {
 
     /// True where a chunk without a readable table holds a block that verifies as metadata.
     fn holds_metadata(&self, chunk: u64) -> Outcome<bool> {
-        for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-            if self.guess(chunk + place * BLOCK)?.is_some() {
+        for index in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+            if self.guess(chunk + index * BLOCK)?.is_some() {
                 return Ok(true);
             }
         }
@@ -172,8 +172,8 @@ impl Pass<'_, '_> {
             late = true;
             self.salvage_table(chunk)?;
         }
-        for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-            let at = chunk + place * BLOCK;
+        for index in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+            let at = chunk + index * BLOCK;
             if !self.is_sums_block(at) && self.read_chunk_entry(at, good)? {
                 found.push(InodeBlock::new(at, late));
             }
@@ -239,8 +239,8 @@ impl Pass<'_, '_> {
     fn salvage_table(&mut self, chunk: u64) -> Outcome<()> {
         let mut sums = Vec::new();
         if self.mends() && !self.core.store.is_memory() {
-            for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                let at = chunk + place * BLOCK;
+            for index in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                let at = chunk + index * BLOCK;
                 let mut bytes = [0; BLOCK as usize];
                 self.core.store.read_raw(at, &mut bytes)?;
                 let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));

@@ -129,18 +129,19 @@ impl Inodes {
         self.rank(ino).is_some_and(|rank| self.kind(rank) == Some(FileKind::Directory))
     }
 
-    /// Number of directories, and the place of a directory among them.
+    /// Number of directories.
     pub(super) fn directory_count(&self) -> usize {
         self.directories.get().map_or(0, |all| all.ranks.len())
     }
 
-    pub(super) fn place(&self, rank: usize) -> Option<usize> {
+    /// The index of the directory with this rank among the directories.
+    pub(super) fn directory_index(&self, rank: usize) -> Option<usize> {
         self.directories.get()?.ranks.binary_search(&(rank as u64)).ok()
     }
 
-    /// The rank of a directory.
-    pub(super) fn directory(&self, place: usize) -> usize {
-        self.directories.get().and_then(|all| all.ranks.get(place)).map_or(0, |rank| *rank as usize)
+    /// The rank of the directory with this index.
+    pub(super) fn directory(&self, index: usize) -> usize {
+        self.directories.get().and_then(|all| all.ranks.get(index)).map_or(0, |rank| *rank as usize)
     }
 
     /// Inode number of the parent of the directory with this rank, 0 for none.
@@ -162,7 +163,7 @@ impl Inodes {
     }
 
     fn parent_word(&self, rank: usize) -> Option<&AtomicU64> {
-        self.directories.get()?.parents.get(self.place(rank)?)
+        self.directories.get()?.parents.get(self.directory_index(rank)?)
     }
 
     pub(super) fn subdirectories(&self, rank: usize) -> u32 {
@@ -176,6 +177,6 @@ impl Inodes {
     }
 
     fn subdirectory_word(&self, rank: usize) -> Option<&AtomicU32> {
-        self.directories.get()?.subdirectories.get(self.place(rank)?)
+        self.directories.get()?.subdirectories.get(self.directory_index(rank)?)
     }
 }

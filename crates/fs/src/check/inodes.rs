@@ -43,18 +43,18 @@ impl Pass<'_, '_> {
         let at = inodes.blocks[block].at();
         let (bytes, _) = self.read_inodes(at)?;
         let mut used = 0u64;
-        for (place, one) in bytes.chunks_exact(size.bytes() as usize).enumerate() {
+        for (index, one) in bytes.chunks_exact(size.bytes() as usize).enumerate() {
             if f::MODE.read(one) == Some(0) {
                 continue;
             }
             used += 1;
-            let ino = at / size.bytes() + place as u64;
+            let ino = at / size.bytes() + index as u64;
             let mut tally = Tally::new(ino);
             let mut mended = [0; 256];
             mended[..one.len()].copy_from_slice(one);
             let list = self.is_orphan_directory(ino);
             let kind = check_fields(&mut mended[..one.len()], size, &mut tally, (ino * size.bytes(), list));
-            inodes.set_kind(block * inodes.per_block() + place, kind);
+            inodes.set_kind(block * inodes.per_block() + index, kind);
             let flags = f::FLAGS.read(&mended).unwrap_or(0);
             if list && kind == FileKind::Directory && flags & FLAG_UNLISTED != 0 {
                 inodes.some_unlisted.store(true, Ordering::Relaxed);
@@ -96,6 +96,10 @@ pub(super) fn check_fields(
         f::MODE.write(bytes, FileKind::File.mode() | mode & 0o7777);
         FileKind::File
     });
+    if f::GENERATION.read(bytes) == Some(0) {
+        tally.note(at, &iv::INODE_GENERATION);
+        f::GENERATION.write(bytes, 1);
+    }
     let has_map = matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory);
     let flags = f::FLAGS.read(bytes).unwrap_or(0);
     let map = f::MAP.read(bytes).unwrap_or(0);

@@ -45,17 +45,19 @@ invariants! {
     CHUNK_ENTRY_KIND = "chunk-entry-kind", "a chunk table gives a block another kind than it has";
     CHUNK_ENTRY_OWNER = "chunk-entry-owner", "a chunk table gives a block another owner than it has";
     CHUNK_ENTRY_USED = "chunk-entry-used", "a chunk table's count of inodes in use is wrong";
-    CHUNK_ENTRY_ZERO = "chunk-entry-zero", "a chunk table gives a checksum or a count to a block that has none";
+    CHUNK_ENTRY_ZERO = "chunk-entry-zero", "a chunk table gives a block a checksum, a count or reserved bytes that it cannot have";
     METADATA_LEAKED = "metadata-leaked", "a metadata block is marked used that belongs to nothing";
 
     SUMS_CHECKSUM = "sums-checksum", "a block of checksums of file data does not verify; up to 1,008 blocks have none from now on";
-    SUMS_OWNER = "sums-owner", "a block of checksums names another group or another place in it; up to 1,008 blocks have none from now on";
+    SUMS_OWNER = "sums-owner", "a block of checksums names another group or another index in it; up to 1,008 blocks have none from now on";
     SUMS_MISSING = "sums-missing", "a group in use has no blocks of checksums; its file data have none from now on";
 
     INODE_CHECKSUM = "inode-checksum", "an inode does not verify and is lost";
     INODE_MODE = "inode-mode", "the file type is unknown; it becomes a regular file";
     INODE_FLAGS = "inode-flags", "flags that do not fit the inode";
     INODE_SIZE = "inode-size", "the size does not fit the inode's type";
+    INODE_END = "inode-end", "written blocks lie behind the end of the file, which now includes them; those of a link go";
+    INODE_GENERATION = "inode-generation", "an inode in use has the generation 0; it becomes 1";
     INODE_MAP = "inode-map", "a file map where there can be none, or of impossible depth";
     INODE_RDEV = "inode-rdev", "a parent or device number in an inode that can have none";
     INODE_BLOCKS = "inode-blocks", "the count of blocks that the inode owns is wrong";
@@ -80,7 +82,7 @@ invariants! {
     XATTR_OWNER = "xattr-owner", "a block of attributes belongs to another inode; attributes are lost";
     XATTR_LENGTH = "xattr-length", "a block of attributes has an impossible length; attributes are lost";
     ACL_FLAG = "acl-flag", "the flags of access control lists do not fit the attributes";
-    ACL_FORMAT = "acl-format", "an access control list is not valid or has no place here; it goes";
+    ACL_FORMAT = "acl-format", "an access control list is not valid, or is not allowed here; it goes";
     ACL_MODE = "acl-mode", "an access control list has other permissions than the mode";
     XATTR_FORMAT = "xattr-format", "the attributes contradict themselves; some are lost";
 
@@ -88,7 +90,7 @@ invariants! {
     DIRECTORY_ROOT = "directory-root", "the root of the hash tree does not fit the directory";
     LEAF_CHECKSUM = "leaf-checksum", "a leaf block does not verify; entries of the directory may be lost";
     LEAF_OWNER = "leaf-owner", "a leaf block names another directory as its owner";
-    LEAF_PLACE = "leaf-place", "a leaf block names another place in the file map";
+    LEAF_PLACE = "leaf-place", "a leaf block names another index in the file map";
     LEAF_BITMAP = "leaf-bitmap", "the bitmap of a leaf block does not fit its entries";
     LEAF_FREE = "leaf-free", "a leaf block's count of free units is wrong";
     ROOM_LIST = "room-list", "the list of leaf blocks with room is broken";

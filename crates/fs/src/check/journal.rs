@@ -1,10 +1,10 @@
-//! The journal: whether it can be used, and the place of a new one.
+//! The journal: whether it can be used, and the position of a new one.
 
 use super::invariants as iv;
 use super::journal_state::JournalState;
 use super::pass::Pass;
 use crate::error::Outcome;
-use crate::journal::{JournalDamage, check_place};
+use crate::journal::{JournalDamage, check_position};
 use crate::mkfs;
 use crate::volume::Volume;
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK, SUPERBLOCK_COPY};
@@ -22,7 +22,7 @@ impl Pass<'_, '_> {
         }
         let damage = match known {
             Some(damage) => Some(damage),
-            None => match check_place(store, s)
+            None => match check_position(store, s)
                 .and_then(|()| store.examine_journal(s.journal, s.journal_blocks))
             {
                 Ok(()) => None,
@@ -39,8 +39,8 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Chooses the place of a new journal, when all structures have claimed their blocks: the old place where
-    /// nothing else is there.
+    /// Chooses the position of a new journal, when all structures have claimed their blocks: the old one
+    /// where nothing else is there.
     pub(super) fn place_journal(&mut self) {
         if self.journal == JournalState::Sound {
             return;

@@ -65,12 +65,12 @@ impl Pass<'_, '_> {
     /// Scans all leaves of a directory.
     pub(super) fn scan_leaves(&mut self, tally: &mut Tally, dir: &mut DirectoryScan) -> Outcome<()> {
         for rank in 0..dir.leaves.len() {
-            let (place, at) = dir.leaves[rank];
+            let (slot, at) = dir.leaves[rank];
             let Some(leaf) = self.load(at, BlockKind::Leaf)? else { continue };
             if leaf.get(l::OWNER) != tally.ino {
                 dir.bad(tally, at, &iv::LEAF_OWNER);
             }
-            if leaf.get(l::NUMBER) != place {
+            if leaf.get(l::NUMBER) != slot {
                 dir.bad(tally, at, &iv::LEAF_PLACE);
             }
             self.scan_leaf(tally, dir, rank as u64, leaf);
@@ -175,7 +175,7 @@ impl Pass<'_, '_> {
     fn all_leaves(&self) -> Outcome<Vec<(u64, u64)>> {
         let mut known = Vec::new();
         for chunk in self.metadata_chunks() {
-            for at in (2..BLOCKS_PER_CHUNK).map(|place| chunk + place * BLOCK) {
+            for at in (2..BLOCKS_PER_CHUNK).map(|index| chunk + index * BLOCK) {
                 let Some(entry) = self.table_entry(at)? else { continue };
                 if entry.get(chunk_entry::KIND) == BlockKind::Leaf as u8 {
                     known.push((entry.get(chunk_entry::OWNER), at));

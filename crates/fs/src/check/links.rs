@@ -26,12 +26,12 @@ pub(super) struct Names {
 impl Names {
     /// Number of entries that name the inode with this rank.
     pub(super) fn of(&self, rank: usize) -> u32 {
-        let count = rank.checked_sub(self.first).and_then(|place| self.counts.get(place));
+        let count = rank.checked_sub(self.first).and_then(|index| self.counts.get(index));
         count.map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     fn add(&self, rank: usize) {
-        if let Some(count) = rank.checked_sub(self.first).and_then(|place| self.counts.get(place)) {
+        if let Some(count) = rank.checked_sub(self.first).and_then(|index| self.counts.get(index)) {
             // More names than an inode can have are damage of their own, and no reason to begin with 0 again.
             let more = |count: u32| count.checked_add(1);
             let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -46,8 +46,8 @@ impl Pass<'_, '_> {
         let chunks = self.metadata_chunks();
         self.in_batches(chunks.len(), CHUNKS, |pass, range| {
             for chunk in &chunks[range] {
-                for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                    if let Some(leaf) = pass.leaf_at(chunk + place * BLOCK)? {
+                for index in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                    if let Some(leaf) = pass.leaf_at(chunk + index * BLOCK)? {
                         pass.count_entries(leaf, &names);
                     }
                 }

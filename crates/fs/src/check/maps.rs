@@ -19,6 +19,18 @@ pub(super) struct MapScan {
     pub(super) leaves: Vec<(u64, u64)>,
     /// True where the root can stay.
     pub(super) good: bool,
+    /// End of the written data, in blocks of the file.
+    pub(super) end: u64,
+    /// Blocks of the file at most: those of a link hold its target, those of a file may be more than its size
+    /// says.
+    most: u64,
+}
+
+impl MapScan {
+    /// No blocks yet, of a file with `most` blocks at most.
+    pub(super) fn new(most: u64) -> Self {
+        MapScan { blocks: 0, leaves: Vec::new(), good: true, end: 0, most }
+    }
 }
 
 /// The location of a pointer.
@@ -36,14 +48,20 @@ struct Slot {
 
 impl Pass<'_, '_> {
     /// Walks the extents in the copy of an inode. Bad ones leave the copy, and the others close up.
-    pub(super) fn walk_extents(&mut self, tally: &mut Tally, copy: &mut [u8], holder: u64) -> MapScan {
-        let mut map = MapScan { blocks: 0, leaves: Vec::new(), good: true };
+    pub(super) fn walk_extents(
+        &mut self,
+        tally: &mut Tally,
+        map: &mut MapScan,
+        copy: &mut [u8],
+        holder: u64,
+    ) {
         let flags = f::FLAGS.read(copy).unwrap_or(0);
         let count = usize::from((flags & INODE_EXTENTS_MASK) >> INODE_EXTENTS_SHIFT);
         let (mut kept, mut before) = (0, 0);
         for index in 0..count {
             let (at, to) = (INODE_CORE + index * extent::SIZE, INODE_CORE + kept * extent::SIZE);
-            let Some(blocks) = self.claim_extent(tally, &copy[at..at + extent::SIZE], &mut before, holder)
+            let Some(blocks) =
+                self.claim_extent(tally, map, &mut copy[at..at + extent::SIZE], &mut before, holder)
             else {
                 continue;
             };
@@ -53,15 +71,21 @@ impl Pass<'_, '_> {
         }
         copy[INODE_CORE + kept * extent::SIZE..INODE_CORE + count * extent::SIZE].fill(0);
         f::FLAGS.write(copy, flags & !INODE_EXTENTS_MASK | (kept as u16) << INODE_EXTENTS_SHIFT);
-        map
     }
 
     /// Claims the blocks of an extent, and returns their number; `None` where it cannot stay. `before` is the
-    /// end of the extents before it.
-    fn claim_extent(&mut self, tally: &mut Tally, one: &[u8], before: &mut u64, holder: u64) -> Option<u64> {
+    /// end of the extents before it. An extent that reaches too far is cut.
+    fn claim_extent(
+        &mut self,
+        tally: &mut Tally,
+        map: &mut MapScan,
+        one: &mut [u8],
+        before: &mut u64,
+        holder: u64,
+    ) -> Option<u64> {
         let first = u64::from(extent::FIRST.read(one)?);
-        let blocks = u64::from(extent::BLOCKS.read(one)?);
-        let Ok(Some(Pointer { offset, indirect: false, size: BlockSize::Small, .. })) =
+        let mut blocks = u64::from(extent::BLOCKS.read(one)?);
+        let Ok(Some(Pointer { offset, indirect: false, size: BlockSize::Small, unwritten })) =
             Pointer::decode(extent::POINTER.read(one)?)
         else {
             tally.note(holder, &iv::MAP_POINTER);
@@ -71,10 +95,18 @@ impl Pass<'_, '_> {
             tally.note(holder, &iv::EXTENT_RANGE);
             return None;
         }
+        if first + blocks > map.most {
+            tally.note(holder, &iv::INODE_END);
+            blocks = map.most.checked_sub(first).filter(|blocks| *blocks > 0)?;
+            extent::BLOCKS.write(one, blocks as u32);
+        }
         if !self.claim_data(tally, holder, offset / BLOCK, blocks) {
             return None;
         }
         *before = first + blocks;
+        if !unwritten {
+            map.end = *before;
+        }
         Some(blocks)
     }
 
@@ -83,21 +115,20 @@ impl Pass<'_, '_> {
     pub(super) fn walk_map(
         &mut self,
         tally: &mut Tally,
+        map: &mut MapScan,
         is_directory: bool,
-        word: u64,
-        depth: u8,
+        (word, depth): (u64, u8),
         holder: u64,
-    ) -> Outcome<MapScan> {
-        let mut map = MapScan { blocks: 0, leaves: Vec::new(), good: true };
+    ) -> Outcome<()> {
         let slot = Slot { word, level: depth + 1, base: 0, holder, is_root: true };
         map.good = match Pointer::decode(word) {
             Ok(Some(p)) if p.indirect != (depth > 0) => {
                 tally.note(holder, &iv::MAP_POINTER);
                 false
             }
-            _ => self.walk_slot(tally, &mut map, is_directory, slot)?,
+            _ => self.walk_slot(tally, map, is_directory, slot)?,
         };
-        Ok(map)
+        Ok(())
     }
 
     /// Checks one pointer and everything below it; false where it must be removed.
@@ -131,8 +162,16 @@ impl Pass<'_, '_> {
                 }
                 return Ok(is_leaf);
             }
+            let end = base + p.size.blocks();
+            if end > map.most {
+                tally.note(holder, &iv::INODE_END);
+                return Ok(false);
+            }
             let is_free = self.claim_data(tally, holder, p.offset / BLOCK, p.size.blocks());
             map.blocks += if is_free { p.size.blocks() } else { 0 };
+            if is_free && !p.unwritten {
+                map.end = end;
+            }
             return Ok(is_free);
         }
         let claims = self.claims.len();

@@ -7,7 +7,7 @@
 //!
 //! | module | checks |
 //! |---|---|
-//! | `journal` | the journal, and the place of a new one |
+//! | `journal` | the journal, and the position of a new one |
 //! | `groups` | the group table and chunk tables as they are; the blocks of inodes |
 //! | `inodes` | each inode's fields |
 //! | `walk` | each inode in turn: `maps`, `xattrs`, `directories` |

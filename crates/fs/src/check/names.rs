@@ -104,8 +104,8 @@ impl Pass<'_, '_> {
         let size = self.core.store.inode_size().bytes() as usize;
         let (bytes, _) = self.read_inodes(inodes.blocks[block].at())?;
         let mut checked = 0;
-        for (place, one) in bytes.chunks_exact(size).enumerate() {
-            let rank = block * inodes.per_block() + place;
+        for (index, one) in bytes.chunks_exact(size).enumerate() {
+            let rank = block * inodes.per_block() + index;
             let Some(kind) = inodes.kind(rank) else { continue };
             checked += 1;
             let names = match kind {
@@ -126,8 +126,8 @@ impl Pass<'_, '_> {
     /// room counts as listed. Returns whether it is listed from now on.
     fn check_listing(&mut self, rank: usize, kind: FileKind, names: u32, inode: &[u8]) -> Outcome<bool> {
         let ino = self.inodes.number(rank);
-        let has_place = ino == self.superblock.root || self.is_orphan_directory(ino);
-        let has_name = names > 0 || has_place || f::LINKS.read(inode) != Some(0);
+        let is_in_superblock = ino == self.superblock.root || self.is_orphan_directory(ino);
+        let has_name = names > 0 || is_in_superblock || f::LINKS.read(inode) != Some(0);
         let some_unlisted = self.inodes.some_unlisted.load(Ordering::Relaxed);
         if !self.inodes.listed.read().contains(&ino) && (has_name || !some_unlisted) {
             return Ok(false);
@@ -201,23 +201,23 @@ impl Pass<'_, '_> {
         let mut way = Vec::new();
         for first in 0..inodes.directory_count() {
             let mut next = Some(first);
-            while let Some(place) = next.filter(|place| states[*place] != DONE) {
-                let rank = inodes.directory(place);
-                if states[place] == BEGUN {
+            while let Some(index) = next.filter(|index| states[*index] != DONE) {
+                let rank = inodes.directory(index);
+                if states[index] == BEGUN {
                     let ino = inodes.number(rank);
                     let at = ino * self.core.store.inode_size().bytes();
                     self.findings.add(at, &iv::DIRECTORY_CYCLE, format!("inode {ino}"));
                     cycles.push(ino);
                     break;
                 }
-                states[place] = BEGUN;
-                way.push(place);
+                states[index] = BEGUN;
+                way.push(index);
                 let is_root = inodes.number(rank) == root;
                 let parent = if is_root { None } else { inodes.rank(inodes.parent(rank)) };
-                next = parent.and_then(|parent| inodes.place(parent));
+                next = parent.and_then(|parent| inodes.directory_index(parent));
             }
-            for place in way.drain(..) {
-                states[place] = DONE;
+            for index in way.drain(..) {
+                states[index] = DONE;
             }
         }
         cycles
@@ -250,8 +250,8 @@ impl Pass<'_, '_> {
     fn find_root(&mut self) -> Outcome<Option<u64>> {
         let inodes = Arc::clone(&self.inodes);
         let size = self.core.store.inode_size().bytes();
-        for place in 0..inodes.directory_count() {
-            let ino = inodes.number(inodes.directory(place));
+        for index in 0..inodes.directory_count() {
+            let ino = inodes.number(inodes.directory(index));
             let at = ino * size;
             let (bytes, _) = self.read_inodes(at & !(BLOCK - 1))?;
             let parent = f::PARENT_OR_DEVICE.read(&bytes[(at % BLOCK) as usize..]);

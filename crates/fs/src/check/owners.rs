@@ -2,8 +2,8 @@
 //!
 //! One of the two names is a fault. Inodes are walked in order of their numbers, so the wrong one may come
 //! first, and would take names and data from the right one. So a block goes to the inode to which two
-//! witnesses give it: its own header, or its entry in the chunk's table, and the place in that inode where
-//! the block belongs. Where only one of the two says so, the inode that names the block first keeps it.
+//! witnesses give it: its own header, or its entry in the chunk's table, and the pointer of that inode that
+//! leads to the block. Where only one of the two says so, the inode that names the block first keeps it.
 
 use super::pass::Pass;
 use crate::error::Outcome;

@@ -47,14 +47,14 @@ impl Pass<'_, '_> {
             let (used, inode_room) = self.check_chunk(at, &claims[first..end])?;
             if !used && self.mends() {
                 // The chunk is free as a whole now, its table too.
-                for place in 0..CHUNK_HEADER_BLOCKS {
-                    self.claimed.clear(at / BLOCK + place);
+                for index in 0..CHUNK_HEADER_BLOCKS {
+                    self.claimed.clear(at / BLOCK + index);
                 }
             } else {
                 masks.metadata |= 1 << chunk;
                 masks.inode_room |= u64::from(inode_room) << chunk;
                 let full =
-                    (CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK).all(|place| self.claimed.get(at / BLOCK + place));
+                    (CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK).all(|index| self.claimed.get(at / BLOCK + index));
                 masks.room |= u64::from(!full) << chunk;
             }
         }
@@ -69,9 +69,13 @@ impl Pass<'_, '_> {
         for claim in claims {
             entries[(claim.at % CHUNK / BLOCK) as usize] = (claim.kind as u8, 0, claim.owner);
         }
-        for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-            let at = chunk + place * BLOCK;
-            let said = self.table_entry(at)?.map_or(0, |entry| entry.get(chunk_entry::KIND));
+        for index in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+            let at = chunk + index * BLOCK;
+            let entry = self.table_entry(at)?;
+            let said = entry.map_or(0, |entry| entry.get(chunk_entry::KIND));
+            if entry.is_some_and(|entry| entry.get(chunk_entry::RESERVED) != 0) {
+                self.findings.add(at, &iv::CHUNK_ENTRY_ZERO, "reserved bytes");
+            }
             said_used += u64::from(said != 0);
             if !self.claimed.get(at / BLOCK) {
                 if said != 0 {
@@ -82,7 +86,7 @@ impl Pass<'_, '_> {
             used += 1;
             if let Some(count) = self.inodes.used_in(at) {
                 inode_room |= count < per;
-                entries[place as usize] = (BlockKind::Inodes as u8, count as u8, 0);
+                entries[index as usize] = (BlockKind::Inodes as u8, count as u8, 0);
             }
         }
         if let Some(header) = self.load(chunk, BlockKind::ChunkHeader)? {
@@ -102,26 +106,27 @@ impl Pass<'_, '_> {
 
     /// Writes a chunk's table for the blocks in use.
     fn write_chunk(&mut self, chunk: u64, entries: &[(u8, u8, u64)], used: u64) -> Outcome<()> {
-        let at_place = |place: usize| chunk + place as u64 * BLOCK;
+        let position = |index: usize| chunk + index as u64 * BLOCK;
         self.mend(|edit| {
-            for (place, (kind, count, owner)) in entries.iter().enumerate().skip(CHUNK_HEADER_BLOCKS as usize)
+            for (index, (kind, count, owner)) in entries.iter().enumerate().skip(CHUNK_HEADER_BLOCKS as usize)
             {
-                let entry = space::table_entry(edit.core, at_place(place))?;
+                let entry = space::table_entry(edit.core, position(index))?;
                 if *kind != BlockKind::Pointers as u8 {
                     edit.tx.put(entry, chunk_entry::CHECKSUM, 0);
                 }
                 edit.tx.put(entry, chunk_entry::KIND, *kind);
                 edit.tx.put(entry, chunk_entry::USED, *count);
+                edit.tx.put(entry, chunk_entry::RESERVED, 0);
                 edit.tx.put(entry, chunk_entry::OWNER, *owner);
                 if *kind == 0 {
-                    edit.tx.vacate(at_place(place));
+                    edit.tx.vacate(position(index));
                 }
             }
             let header = edit.store().block(chunk, BlockKind::ChunkHeader)?;
             edit.tx.put(header, chunk_header::USED, (used + CHUNK_HEADER_BLOCKS) as u32);
             if used == 0 {
-                for place in 0..CHUNK_HEADER_BLOCKS as usize {
-                    edit.tx.vacate(at_place(place));
+                for index in 0..CHUNK_HEADER_BLOCKS as usize {
+                    edit.tx.vacate(position(index));
                 }
             }
             Ok(())

@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// Groups in a batch.
 const GROUPS: usize = 4;
 
-/// Position of a block of checksums.
-fn place_at(number: u64, place: u64) -> u64 {
-    sums_chunk(number) + (CHUNK_HEADER_BLOCKS + place) * BLOCK
+/// Position of the block of checksums with this index among those of a group.
+fn position_of(number: u64, index: u64) -> u64 {
+    sums_chunk(number) + (CHUNK_HEADER_BLOCKS + index) * BLOCK
 }
 
 impl Pass<'_, '_> {
@@ -27,9 +27,9 @@ impl Pass<'_, '_> {
     /// True for a position of a block of checksums.
     pub(super) fn is_sums_block(&self, at: u64) -> bool {
         let chunk = at & !(CHUNK - 1);
-        let place = (at - chunk) / BLOCK;
-        let places = CHUNK_HEADER_BLOCKS..CHUNK_HEADER_BLOCKS + SUMS_PER_GROUP;
-        self.is_for_sums(chunk) && places.contains(&place)
+        let block = (at - chunk) / BLOCK;
+        let blocks = CHUNK_HEADER_BLOCKS..CHUNK_HEADER_BLOCKS + SUMS_PER_GROUP;
+        self.is_for_sums(chunk) && blocks.contains(&block)
     }
 
     /// Checks and claims the blocks of checksums of all groups that have them.
@@ -39,7 +39,7 @@ impl Pass<'_, '_> {
             for number in range.map(|number| number as u64) {
                 let chunk = sums_chunk(number);
                 if pass.is_for_sums(chunk) && pass.is_metadata_chunk(chunk) {
-                    (0..SUMS_PER_GROUP).try_for_each(|place| pass.check_sums_block(number, place))?;
+                    (0..SUMS_PER_GROUP).try_for_each(|index| pass.check_sums_block(number, index))?;
                 }
             }
             Ok(())
@@ -47,15 +47,15 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    fn check_sums_block(&mut self, number: u64, place: u64) -> Outcome<()> {
-        let at = place_at(number, place);
+    fn check_sums_block(&mut self, number: u64, index: u64) -> Outcome<()> {
+        let at = position_of(number, index);
         let fits = match self.load(at, BlockKind::Sums)? {
             None => {
                 self.findings.add(at, &iv::SUMS_CHECKSUM, format!("group {number}"));
                 false
             }
             Some(view) => {
-                let fits = view.get(sums::OWNER) == number && view.get(sums::NUMBER) == place;
+                let fits = view.get(sums::OWNER) == number && view.get(sums::NUMBER) == index;
                 if !fits {
                     self.findings.add(at, &iv::SUMS_OWNER, format!("group {number}"));
                 }
@@ -73,15 +73,15 @@ impl Pass<'_, '_> {
         if !fits {
             self.mend(|edit| {
                 edit.tx.vacate(at);
-                space::make_sums(edit, number, place)
+                space::make_sums(edit, number, index)
             })?;
         }
-        self.claim_sums(number, place);
+        self.claim_sums(number, index);
         Ok(())
     }
 
-    fn claim_sums(&mut self, number: u64, place: u64) {
-        let at = place_at(number, place);
+    fn claim_sums(&mut self, number: u64, index: u64) {
+        let at = position_of(number, index);
         self.claimed.set(at / BLOCK);
         if self.mends() {
             self.claims.push(Claim { at, kind: BlockKind::Sums, owner: number });
@@ -110,7 +110,7 @@ impl Pass<'_, '_> {
                 if self.mends() {
                     Arc::make_mut(&mut self.masks)[number as usize] |=
                         1 << ((chunk - number * GROUP) / CHUNK);
-                    (0..SUMS_PER_GROUP).for_each(|place| self.claim_sums(number, place));
+                    (0..SUMS_PER_GROUP).for_each(|index| self.claim_sums(number, index));
                 }
             }
         }

@@ -199,8 +199,8 @@ impl Pass<'_, '_> {
         let size = self.core.store.inode_size();
         let inode_at = tally.ino * size.bytes();
         let mut there = Vec::new();
-        for place in 0..size.small_entries() {
-            let byte = |offset: usize| inode.get(offset + place).copied().unwrap_or(0);
+        for slot in 0..size.small_entries() {
+            let byte = |offset: usize| inode.get(offset + slot).copied().unwrap_or(0);
             let (tag, unit) = (byte(size.small_tags()), byte(size.small_units()));
             if unit != 0 {
                 there.push((u64::from(unit) * UNIT, tag));

@@ -5,13 +5,14 @@ use super::findings::{Findings, Tally};
 use super::inode_table::InodeBlock;
 use super::inodes::check_fields;
 use super::invariants as iv;
+use super::maps::MapScan;
 use super::pass::{ChainRebuild, Pass};
 use super::progress::Progress;
 use super::xattrs::Chain;
 use crate::acl::AclKind;
 use crate::error::Outcome;
 use lanefs_format::INODE_DEPTH_SHIFT;
-use lanefs_format::{FileKind, inode as f};
+use lanefs_format::{BLOCK, FileKind, inode as f};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -81,9 +82,9 @@ impl Pass<'_, '_> {
         let size = self.core.store.inode_size().bytes();
         let (bytes, _) = self.read_inodes(at)?;
         let mut walked = 0;
-        for (place, one) in bytes.chunks_exact(size as usize).enumerate() {
+        for (index, one) in bytes.chunks_exact(size as usize).enumerate() {
             if f::MODE.read(one) != Some(0) {
-                self.walk_inode(at / size + place as u64, one)?;
+                self.walk_inode(at / size + index as u64, one)?;
                 walked += 1;
             }
         }
@@ -104,10 +105,18 @@ impl Pass<'_, '_> {
         let is_directory = kind == FileKind::Directory;
         let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
         // Without extents, as inline, that is an empty map.
-        let map = match depth == 0 && !is_directory {
-            true => self.walk_extents(&mut tally, copy, at),
-            false => self.walk_map(&mut tally, is_directory, f::MAP.read(copy).unwrap_or(0), depth, at)?,
-        };
+        let length = f::BYTES.read(copy).unwrap_or(0).div_ceil(BLOCK);
+        let mut map = MapScan::new(if kind == FileKind::Symlink { length } else { u64::MAX });
+        if depth == 0 && !is_directory {
+            self.walk_extents(&mut tally, &mut map, copy, at);
+        } else {
+            let root = (f::MAP.read(copy).unwrap_or(0), depth);
+            self.walk_map(&mut tally, &mut map, is_directory, root, at)?;
+        }
+        if !is_directory && map.end > length {
+            tally.note(at, &iv::INODE_END);
+            f::BYTES.write(copy, map.end * BLOCK);
+        }
         if !map.good {
             f::MAP.write(copy, 0);
             f::FLAGS.write(copy, flags & !(0xf << INODE_DEPTH_SHIFT));

@@ -62,8 +62,9 @@ impl<'i> Editor<'i> {
                 BlockKind::Pointers | BlockKind::ChunkHeader if at != home => {}
                 BlockKind::Pointers => {
                     let sum = sums.of(at, self.block(at), None);
-                    let place = (entry % BLOCK) as usize;
-                    chunk_entry::CHECKSUM.write(&mut self.edit(entry)[place..place + chunk_entry::SIZE], sum);
+                    let offset = (entry % BLOCK) as usize;
+                    chunk_entry::CHECKSUM
+                        .write(&mut self.edit(entry)[offset..offset + chunk_entry::SIZE], sum);
                     tables.push(entry / CHUNK * CHUNK);
                 }
                 BlockKind::ChunkHeader => tables.push(at / CHUNK * CHUNK),
@@ -121,8 +122,8 @@ impl<'i> Editor<'i> {
         let mut bytes = self.base.bytes();
         for (index, block) in &self.changed {
             let start = (index * BLOCK) as usize;
-            if let Some(place) = bytes.get_mut(start..start + block.len()) {
-                place.copy_from_slice(block);
+            if let Some(target) = bytes.get_mut(start..start + block.len()) {
+                target.copy_from_slice(block);
             }
         }
         if self.size != self.base.size {

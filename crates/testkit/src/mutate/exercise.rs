@@ -2,6 +2,7 @@
 
 use super::bases::Base;
 use super::work::{open_again, work};
+use crate::naive::Naive;
 use crate::ops::bulk_name;
 use crate::seeded::Seeded;
 use lanefs::{
@@ -71,6 +72,7 @@ pub fn exercise(bytes: Vec<u8>, base: &Base, numbers: &mut Seeded) -> Result<Eff
     }
     sound(&volume, "right after a repair")?;
     volume.close().map_err(|error| format!("cannot be closed after a repair: {error}"))?;
+    second_reader(&medium).map_err(|text| format!("the second reader, after a repair: {text}"))?;
     effort.repaired = true;
     let volume = open_again(open)?;
     sound(&volume, "after a repair and another open")?;
@@ -79,8 +81,18 @@ pub fn exercise(bytes: Vec<u8>, base: &Base, numbers: &mut Seeded) -> Result<Eff
     change(&volume, numbers, &mut effort);
     sound(&volume, "after a repair and some changes")?;
     volume.close().map_err(|error| format!("cannot be closed after some changes: {error}"))?;
-    sound(&open_again(open)?, "after a repair, some changes and another open")?;
+    let volume = open_again(open)?;
+    sound(&volume, "after a repair, some changes and another open")?;
+    volume.close().map_err(|error| format!("cannot be closed in the end: {error}"))?;
+    second_reader(&medium).map_err(|text| format!("the second reader, in the end: {text}"))?;
     Ok(effort)
+}
+
+/// The second reader, which shares no code with the engine, reads a volume that a repair called sound.
+fn second_reader(medium: &MemoryDevice) -> Result<(), String> {
+    let bytes = medium.bytes();
+    let bytes = &bytes[..];
+    Naive::open(&bytes)?.with_damaged_data().tree().map(drop)
 }
 
 fn sound(volume: &Volume, when: &str) -> Result<(), String> {

@@ -85,14 +85,14 @@ impl Image {
             let chunks = group::METADATA.read(self.block(at)).unwrap_or(0);
             for chunk in (0..CHUNKS_PER_GROUP).filter(|chunk| chunks >> chunk & 1 == 1) {
                 let start = number * GROUP + chunk * CHUNK;
-                for place in 0..CHUNK_HEADER_BLOCKS {
-                    found.push(plain(start + place * BLOCK, BlockKind::ChunkHeader));
+                for index in 0..CHUNK_HEADER_BLOCKS {
+                    found.push(plain(start + index * BLOCK, BlockKind::ChunkHeader));
                 }
-                for place in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                    let entry = start + place * chunk_entry::SIZE as u64;
+                for index in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+                    let entry = start + index * chunk_entry::SIZE as u64;
                     let offset = (entry % BLOCK) as usize;
                     let kind = BlockKind::from_number(self.block(entry)[offset]);
-                    let at = start + place * BLOCK;
+                    let at = start + index * BLOCK;
                     found.extend(kind.map(|kind| MetadataBlock { at, kind, entry, home: at }));
                 }
             }

@@ -5,7 +5,10 @@
 
 use super::bases::Base;
 use super::editor::Editor;
-use lanefs_format::{BLOCK, BlockKind, Pointer, SUPERBLOCK_COPY, dir, extent, group, inode, xattr_block};
+use lanefs_format::{
+    BLOCK, BlockKind, Pointer, SUPERBLOCK_COPY, chunk_entry, dir, extent, group, inode, xattr_block,
+};
+use rustix::fs::FileType;
 
 /// Damage that once broke something.
 pub struct KeptCase {
@@ -72,6 +75,31 @@ pub const KEPT_CASES: &[KeptCase] = &[
         damage: |editor| every_block(editor, BlockKind::Group, |_, block| free_superblocks(block)),
     },
     KeptCase {
+        name: "a directory's size is far behind its last leaf: the check found nothing",
+        bases: &["maps-256", "tree-128"],
+        damage: |editor| every_inode(editor, FileType::Directory, |one| inode::BYTES.write(one, 1 << 56)),
+    },
+    KeptCase {
+        name: "written blocks lie behind the end of files: the check found nothing",
+        bases: &["maps-256", "small-128"],
+        damage: |editor| every_file(editor, |one| inode::BYTES.write(one, 1)),
+    },
+    KeptCase {
+        name: "inodes in use have the generation 0: the check found nothing",
+        bases: &["region-256", "small-128"],
+        damage: |editor| every_file(editor, |one| inode::GENERATION.write(one, 0)),
+    },
+    KeptCase {
+        name: "an entry of a chunk's table has reserved bytes: the check found nothing",
+        bases: &["region-256", "tree-128"],
+        damage: |editor| {
+            every_block(editor, BlockKind::ChunkHeader, |_, block| {
+                let last = block.len() - chunk_entry::SIZE;
+                chunk_entry::RESERVED.write(&mut block[last..], 0xabcd);
+            });
+        },
+    },
+    KeptCase {
         name: "a file's data are the superblock's copy",
         bases: &["small-256", "maps-256"],
         damage: |editor| every_file(editor, map_superblock),
@@ -88,13 +116,18 @@ fn every_block(editor: &mut Editor<'_>, kind: BlockKind, change: impl Fn(u64, &m
 
 /// Changes each inode of a regular file.
 fn every_file(editor: &mut Editor<'_>, change: impl Fn(&mut [u8])) {
+    every_inode(editor, FileType::RegularFile, change);
+}
+
+/// Changes each inode of a type.
+fn every_inode(editor: &mut Editor<'_>, kind: FileType, change: impl Fn(&mut [u8])) {
     let size = editor.base().superblock.inode_size.bytes() as usize;
     every_block(editor, BlockKind::Inodes, |_, block| {
-        let files = block.chunks_exact_mut(size).filter(|one| {
+        let wanted = block.chunks_exact_mut(size).filter(|one| {
             let mode = inode::MODE.read(one).unwrap_or(0);
-            rustix::fs::FileType::from_raw_mode(mode.into()) == rustix::fs::FileType::RegularFile
+            FileType::from_raw_mode(mode.into()) == kind
         });
-        files.for_each(&change);
+        wanted.for_each(&change);
     });
 }
 

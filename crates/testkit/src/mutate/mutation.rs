@@ -68,13 +68,13 @@ fn pick(editor: &Editor<'_>, numbers: &mut Seeded) -> MetadataBlock {
 
 fn flip(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) -> String {
     let count = numbers.between(1, 8);
-    let mut places = Vec::new();
+    let mut offsets = Vec::new();
     for _ in 0..count {
         let bit = numbers.below(BLOCK * 8);
         editor.edit(block.at)[(bit / 8) as usize] ^= 1 << (bit % 8);
-        places.push(bit / 8);
+        offsets.push(bit / 8);
     }
-    format!("bits flipped in {:?} {:#x} at {places:?}", block.kind, block.at)
+    format!("bits flipped in {:?} {:#x} at {offsets:?}", block.kind, block.at)
 }
 
 fn overwrite(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) -> String {
@@ -82,8 +82,8 @@ fn overwrite(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock
     let len = (numbers.length(BLOCK) as usize + 1).min(BLOCK as usize - from);
     let byte = *numbers.pick(&[0, 0xff, 0x41]);
     let noise = numbers.chance(50);
-    for place in &mut editor.edit(block.at)[from..from + len] {
-        *place = if noise { numbers.bits() as u8 } else { byte };
+    for out in &mut editor.edit(block.at)[from..from + len] {
+        *out = if noise { numbers.bits() as u8 } else { byte };
     }
     format!("{:?} {:#x}: {len} bytes at {from} overwritten", block.kind, block.at)
 }
@@ -271,7 +271,7 @@ fn map(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
     let have = count(&editor.block(at)[(at % BLOCK) as usize..]);
     let index = numbers.below(have as u64) as usize;
     let theirs = editor.block(other)[of(other, 0)..][..extent::SIZE].to_vec();
-    let place = pick(editor, numbers).at;
+    let metadata = pick(editor, numbers).at;
     let (volume, kind) = (editor.base().size, numbers.below(6));
     let block = editor.edit(at);
     let one = &mut block[of(at, index)..][..extent::SIZE];
@@ -287,7 +287,7 @@ fn map(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
             "is another file's"
         }
         2 => {
-            extent::POINTER.write(one, place | pointer & (BLOCK - 1));
+            extent::POINTER.write(one, metadata | pointer & (BLOCK - 1));
             "lies in metadata"
         }
         3 => {
@@ -328,8 +328,8 @@ fn link(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
             }
             let (at, target) = (*numbers.pick(&ours), to + *numbers.pick(&theirs) as u64);
             let back = numbers.chance(30);
-            let place = if back { dir::entry::PREVIOUS } else { dir::entry::NEXT };
-            place.write(&mut editor.edit(from)[at..], target);
+            let direction = if back { dir::entry::PREVIOUS } else { dir::entry::NEXT };
+            direction.write(&mut editor.edit(from)[at..], target);
             format!("entry {:#x} leads {} to {target:#x}", from + at as u64, if back { "back" } else { "on" })
         }
         1 if !leaves.is_empty() => {
@@ -387,10 +387,10 @@ fn entry_of_table(editor: &mut Editor<'_>, numbers: &mut Seeded, block: Metadata
     }
     let start = (block.entry % BLOCK) as usize;
     let field = *numbers.pick(chunk_entry::LAYOUT.fields);
-    let place = start + field.offset;
+    let offset = start + field.offset;
     let new =
         if field.name == "KIND" { numbers.below(11) } else { wrong(editor, numbers, block.at, block.at) };
-    editor.edit(block.entry)[place..place + field.bytes].copy_from_slice(&new.to_le_bytes()[..field.bytes]);
+    editor.edit(block.entry)[offset..offset + field.bytes].copy_from_slice(&new.to_le_bytes()[..field.bytes]);
     format!("table entry of {:?} {:#x}: {} is {new:#x}", block.kind, block.at, field.name)
 }
 

@@ -19,13 +19,13 @@ impl Naive<'_> {
         let word = inode.xattr();
         if word < BLOCK {
             let len = word as usize;
-            let place = match inode.kind() {
+            let room = match inode.kind() {
                 DIRECTORY if inode.tail().len() == 160 => &inode.tail()[DIRECTORY_ROOM],
                 DIRECTORY => &[],
                 _ => inode.tail(),
             };
-            ensure(len <= place.len(), || format!("{len} bytes of attributes have no room"))?;
-            let (rest, bytes) = place.split_at(place.len() - len);
+            ensure(len <= room.len(), || format!("{len} bytes of attributes have no room"))?;
+            let (rest, bytes) = room.split_at(room.len() - len);
             if inode.kind() == DIRECTORY {
                 ensure(rest.iter().all(|byte| *byte == 0), || "bytes before attributes".to_owned())?;
             }

@@ -50,6 +50,8 @@ pub struct Naive<'s> {
     /// Newer blocks, from the journal.
     copies: Copies,
     pub(super) superblock: Superblock,
+    /// False for a volume whose file data may be damaged.
+    verifies_data: bool,
     /// Metadata blocks that verified, with their kinds, by position.
     verified: RefCell<HashMap<u64, Verified>>,
     pub(super) claims: Claims,
@@ -69,10 +71,16 @@ impl<'s> Naive<'s> {
             source,
             copies,
             superblock,
+            verifies_data: true,
             verified: RefCell::default(),
             claims: Claims::default(),
             visited: RefCell::default(),
         })
+    }
+
+    /// Reads file data without a look at their checksums: a repair keeps data that do not verify.
+    pub fn with_damaged_data(self) -> Self {
+        Naive { verifies_data: false, ..self }
     }
 
     /// The newest bytes of a block.
@@ -88,7 +96,7 @@ impl<'s> Naive<'s> {
     /// A block of file data that has been written.
     pub(super) fn data(&self, at: u64) -> Read<Vec<u8>> {
         let block = self.newest(at)?;
-        if self.superblock.data_checksums {
+        if self.superblock.data_checksums && self.verifies_data {
             let recorded = self.recorded_sum(at)?;
             let sum = checksum(self.superblock.checksum_seed, at, &block, None).max(1);
             ensure(recorded == 0 || recorded == sum, || format!("data block {at:#x} does not verify"))?;

@@ -56,12 +56,13 @@ impl Naive<'_> {
             let (kind, owner) = (entry.u8(0), entry.u64(8));
             let position = at + b * BLOCK;
             used += u64::from(kind != 0);
+            ensure(entry.u16(2) == 0, || format!("reserved bytes in the entry of {position:#x}"))?;
             match (kind, self.claims.get(position / BLOCK)) {
                 (0, None) => ensure(entry == [0; 16], || format!("entry of the free block {position:#x}"))?,
                 (4, user) => self.check_inode_block(position, entry, user)?,
                 (SUMS_IN_GROUP, None) if self.sums_block_of(number, position) => {}
                 (kind, Some(User::Metadata(k, o))) if (k, o) == (kind, owner) => {
-                    ensure(entry.u8(1) == 0 && entry.u16(2) == 0, || format!("entry of {position:#x}"))?;
+                    ensure(entry.u8(1) == 0, || format!("entry of {position:#x}"))?;
                     ensure(kind == 5 || entry.u32(4) == 0, || {
                         format!("checksum in the entry of {position:#x}")
                     })?;
