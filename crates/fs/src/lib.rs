@@ -38,7 +38,7 @@
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
 //! | calls by path | `by_path`, `tree`, `batch`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
-//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `snapshot`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
+//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `group_use`, `snapshot`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
 //!
 //! # Features
 //!
@@ -74,6 +74,7 @@ mod error;
 mod extent;
 mod file_system;
 mod freeze;
+mod group_use;
 mod grow;
 mod hints;
 mod hold;
@@ -128,6 +129,7 @@ pub use dir_table::DirectoryTableStats;
 pub use epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
 pub use error::{Error, Result};
 pub use file_system::FileSystem;
+pub use group_use::GroupUse;
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
 pub use lanefs_store::StoreStats as Stats;
 pub use lanefs_store::Watched;
