@@ -39,6 +39,7 @@ pub mod set_attributes;
 pub mod size;
 pub mod time;
 pub mod transfer;
+pub mod usage;
 pub mod users;
 pub mod walk;
 pub mod words;

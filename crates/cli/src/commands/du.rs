@@ -7,13 +7,13 @@ use crate::escape::escape_into;
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::progress::Progress;
 use crate::size::human;
-use crate::walk::{Visit, Walk, WalkOptions, WalkStep};
+use crate::usage::{Usage, allocated};
+use crate::walk::{Visit, Walk, WalkOptions};
 use crate::{bytes, json};
 use clap::Args;
-use lanefs::format::BLOCK;
-use lanefs::{FileKind, Ino};
+use lanefs::{Attr, FileKind};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -69,12 +69,12 @@ impl Command for Du {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let here = [OsString::from(".")];
         let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
-        let mut counted = HashSet::new();
+        let mut usage = Usage::default();
         let mut total = 0u64;
         let mut lines = Lines { limit: self.top, largest: BinaryHeap::new() };
         let mut progress = Progress::beside_output("counted");
         for path in paths {
-            let outcome = self.count(context, bytes::of(path), &mut counted, &mut lines, &mut progress);
+            let outcome = self.count(context, bytes::of(path), &mut usage, &mut lines, &mut progress);
             let outcome = outcome.map(|sum| total = total.saturating_add(sum));
             context.go_on(outcome)?;
         }
@@ -145,7 +145,7 @@ impl Du {
         &self,
         context: &mut Context<'_>,
         path: &[u8],
-        counted: &mut HashSet<Ino>,
+        usage: &mut Usage,
         lines: &mut Lines,
         progress: &mut Progress,
     ) -> Result<u64, Failure> {
@@ -158,6 +158,7 @@ impl Du {
         let walk = Walk::new(context.volume, path, start.ino, start.kind, WalkOptions::default());
         let mut walk = walk.with(prefetched);
         let mut sums = Sums::default();
+        let measure = if self.bytes { |attr: &Attr| attr.size } else { allocated };
         while let Some(step) = walk.next() {
             let step = match step {
                 Ok(step) => step,
@@ -176,7 +177,7 @@ impl Du {
                 continue;
             }
             progress.tick();
-            let Some(own) = self.own_bytes(context, &walk, step, counted)? else { continue };
+            let Some(own) = usage.own_bytes(context, &walk, step, measure)? else { continue };
             if step.kind == FileKind::Directory {
                 sums.open.push(own);
                 continue;
@@ -188,29 +189,6 @@ impl Du {
         }
         sums.close_to(0);
         Ok(sums.total)
-    }
-
-    /// Bytes of one file itself; `None` for a file that was counted under another name.
-    fn own_bytes(
-        &self,
-        context: &mut Context<'_>,
-        walk: &Walk<'_>,
-        step: WalkStep,
-        counted: &mut HashSet<Ino>,
-    ) -> Result<Option<u64>, Failure> {
-        let attr = walk.prefetched_attr(step.ino).map_or_else(|| context.attr(walk.path(), step.ino), Ok);
-        let attr = match attr {
-            Ok(attr) => attr,
-            Err(failure) => {
-                context.go_on(Err(failure))?;
-                return Ok(Some(0));
-            }
-        };
-        let has_other_names = attr.kind != FileKind::Directory && attr.links > 1;
-        if has_other_names && !counted.insert(attr.ino) {
-            return Ok(None);
-        }
-        Ok(Some(if self.bytes { attr.size } else { attr.blocks.saturating_mul(BLOCK) }))
     }
 
     /// Prints a line, or keeps it for the end.
