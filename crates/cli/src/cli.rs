@@ -10,6 +10,7 @@ use crate::image::{self, Image};
 use crate::publication::StoreArgs;
 use clap::{Args, Parser, Subcommand};
 use std::io::Read;
+use std::path::Path;
 
 /// A file system in one file: volumes of files and directories whose paths resolve in batches
 ///
@@ -96,6 +97,10 @@ macro_rules! volume_commands {
 
             fn host_file(&self) -> Result<Option<Box<dyn Read + Send>>, Failure> {
                 match self { $(VolumeCommand::$name(command) => command.host_file(),)* }
+            }
+
+            fn new_file(&self) -> Option<&Path> {
+                match self { $(VolumeCommand::$name(command) => command.new_file(),)* }
             }
 
             fn on_host(&self) -> Option<&dyn HostCommand> {

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use lanefs_fuse::RemoteVolume;
 use std::io::Read;
+use std::path::Path;
 
 /// A command on an open volume. A one-shot command, a line of the shell and a command on a mounted volume
 /// execute the same code.
@@ -23,6 +24,12 @@ pub trait Command {
     /// Names the file.
     fn host_file(&self) -> Result<Option<Box<dyn Read + Send>>, Failure> {
         Ok(None)
+    }
+
+    /// Name of the file of the host that the command writes, if it writes its whole output to one. The server
+    /// of a mount writes to standard output instead, from which the client makes the file.
+    fn new_file(&self) -> Option<&Path> {
+        None
     }
 
     /// The command in the form for a volume that the server of a mount has open, if it uses files of the host

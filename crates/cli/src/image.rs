@@ -50,11 +50,13 @@ impl Image {
 
     /// True if `file` is the image itself, under any name.
     pub fn is(&self, file: &std::fs::File) -> bool {
+        file.metadata().is_ok_and(|file| self.is_file(&file))
+    }
+
+    /// [`is`](Self::is) for a file of which the caller has the metadata.
+    pub fn is_file(&self, file: &std::fs::Metadata) -> bool {
         let Image::Path(path) = self else { return false };
-        match (std::fs::metadata(path), file.metadata()) {
-            (Ok(image), Ok(file)) => (image.dev(), image.ino()) == (file.dev(), file.ino()),
-            _ => false,
-        }
+        std::fs::metadata(path).is_ok_and(|image| (image.dev(), image.ino()) == (file.dev(), file.ino()))
     }
 
     /// The access that a session gets which would write if it could.

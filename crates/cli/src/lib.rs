@@ -30,6 +30,7 @@ pub mod metrics;
 pub mod mode;
 mod mount_helper;
 pub mod mounted;
+pub mod new_file;
 pub mod output_file;
 pub mod progress;
 pub mod publication;

@@ -6,11 +6,16 @@ use crate::context::Context;
 use crate::escape::escape;
 use crate::failure::Failure;
 use crate::image::Image;
+use crate::new_file::NewFile;
 use crate::{console, exit, interrupt};
 use lanefs::FileSystem;
 use lanefs_fuse::client::{CommandFile, CommandSpec, MountedVolume};
 use lanefs_fuse::{Error, RemoteVolume, client};
+use parking_lot::Mutex;
 use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Converts a failure to mount or unmount that involves no image.
 pub fn mount_failure(error: &Error) -> Failure {
@@ -52,9 +57,70 @@ pub fn find(image: &Image) -> Option<MountedVolume> {
 /// # Errors
 /// The mount does not reply, or is another user's.
 pub fn forward(mount: &MountedVolume, file: Option<CommandFile>) -> Result<u8, Failure> {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let command = CommandSpec { arguments, terminals: console::terminals(), file };
+    let command = CommandSpec { file, ..command_line() };
     mount.execute(command, &interrupt::raised).map_err(|error| mount_failure(&error))
+}
+
+/// Sends this process's command line to the server of a mount, and makes its output the file `path`. Returns
+/// the command's exit code. A command writes its output at its end, or not at all, where it fails or is
+/// interrupted.
+///
+/// # Errors
+/// Names the file: the host's. As [`forward`].
+pub fn forward_into(mount: &MountedVolume, path: &Path) -> Result<u8, Failure> {
+    let file = NewFile::create(path, &Image::Path(mount.source.clone()))?;
+    let output = Output::default();
+    let command = CommandSpec { output: Some(Box::new(output.clone())), ..command_line() };
+    let code = mount.execute(command, &interrupt::raised).map_err(|error| mount_failure(&error))?;
+    match &*output.content.lock() {
+        Some(content) if !content.is_empty() && code != exit::INTERRUPTED => file.write(content)?,
+        _ => {}
+    }
+    Ok(code)
+}
+
+/// The command line of this process.
+fn command_line() -> CommandSpec {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    CommandSpec { arguments, terminals: console::terminals(), ..CommandSpec::default() }
+}
+
+/// Output of a command in memory.
+#[derive(Clone)]
+struct Output {
+    /// `None` once it was too long.
+    content: Arc<Mutex<Option<Vec<u8>>>>,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Output { content: Arc::new(Mutex::new(Some(Vec::new()))) }
+    }
+}
+
+impl Output {
+    /// Longest output in bytes.
+    const MAX: usize = 256 << 20;
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut content = self.content.lock();
+        match &mut *content {
+            Some(content) if content.len() + bytes.len() <= Self::MAX => {
+                content.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            _ => {
+                *content = None;
+                Err(io::ErrorKind::FileTooLarge.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Executes a command in this process, on the volume that the server of a mount has open. Its changes are

@@ -112,7 +112,10 @@ fn on_volume(
 fn on_mount(mount: &MountedVolume, command: &VolumeCommand) -> Result<u8, Failure> {
     match command.on_host() {
         Some(here) => mounted::execute_here(mount, here, command.changes()),
-        None => mounted::forward(mount, command.host_file()?),
+        None => match command.new_file() {
+            Some(path) => mounted::forward_into(mount, path),
+            None => mounted::forward(mount, command.host_file()?),
+        },
     }
 }
 

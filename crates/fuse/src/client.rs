@@ -47,6 +47,9 @@ pub fn find(image_or_dir: &Path) -> Option<MountedVolume> {
 /// A file that a command reads beside its standard input.
 pub type CommandFile = Box<dyn Read + Send>;
 
+/// A writer that takes the place of standard output.
+pub type CommandOutput = Box<dyn Write + Send>;
+
 /// A command line for the server of a mount, and the streams that are not the process's own.
 #[derive(Default)]
 pub struct CommandSpec {
@@ -56,6 +59,8 @@ pub struct CommandSpec {
     pub terminals: Terminals,
     /// The file of the host that the arguments name, already open.
     pub file: Option<CommandFile>,
+    /// The writer of the command's output; `None` for standard output.
+    pub output: Option<CommandOutput>,
 }
 
 impl MountedVolume {
@@ -147,11 +152,11 @@ impl MountedVolume {
     /// # Errors
     /// Another user's mount; the mount does not reply, or ends.
     pub fn execute(&self, command: CommandSpec, interrupted: &dyn Fn() -> bool) -> Result<u8> {
-        let CommandSpec { arguments, terminals, file } = command;
+        let CommandSpec { arguments, terminals, file, output } = command;
         let line = CommandLine { arguments, terminals };
         let socket = Arc::new(self.connect(Purpose::Execute, &line.encode())?);
         let end = ClientEnd { socket: Arc::clone(&socket), sending: Arc::default() };
-        let workers = end.start(file).map_err(|error| self.failed(&error))?;
+        let workers = end.start(file, output).map_err(|error| self.failed(&error))?;
         self.serve(&end, workers, interrupted).map_err(|error| self.failed(&error))
     }
 
@@ -277,13 +282,14 @@ impl ClientEnd {
     }
 
     /// Starts the threads of the streams.
-    fn start(&self, file: Option<CommandFile>) -> io::Result<Workers> {
+    fn start(&self, file: Option<CommandFile>, output: Option<CommandOutput>) -> io::Result<Workers> {
         let mut file = file.map_or(Open::None, Open::Reader);
+        let mut output = output.map_or_else(|| Open::Writer(Box::new(io::stdout())), Open::Writer);
         let mut queues = Vec::new();
         let (written, errors_written) = channel();
         for stream in Stream::ALL {
             let open = match stream {
-                Stream::Output => Open::Writer(Box::new(io::stdout())),
+                Stream::Output => std::mem::replace(&mut output, Open::None),
                 Stream::Errors => Open::Writer(Box::new(io::stderr())),
                 Stream::Input => Open::Reader(Box::new(Unbuffered)),
                 Stream::File => std::mem::replace(&mut file, Open::None),
