@@ -125,6 +125,7 @@ volume_commands! {
     Grep(Box<grep::Grep>),
     Dups(dups::Dups),
     Du(du::Du),
+    Map(map::Map),
     Stat(stat::Stat),
     Lookup(lookup::Lookup),
     Cat(cat::Cat),

@@ -22,6 +22,7 @@ pub mod ln;
 pub mod lookup;
 pub mod ls;
 pub mod man;
+pub mod map;
 pub mod mkdir;
 pub mod mkfs;
 pub mod mount;

@@ -9,6 +9,7 @@ mod grep;
 mod hostile;
 mod imports;
 mod lookup;
+mod map;
 mod mount;
 mod mounted;
 mod mounted_caches;
