@@ -23,6 +23,7 @@ pub mod blocks;
 mod cli;
 pub mod concurrency;
 pub mod error;
+mod file_volume;
 pub mod gpu;
 pub mod lane;
 pub mod lookup;

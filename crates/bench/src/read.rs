@@ -11,6 +11,7 @@ mod rows;
 pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 
+use crate::file_volume::{FileSet, FileVolume, make_on_host};
 use crate::peers::{Host, Medium, SpaceRequest};
 use crate::report::Row;
 use crate::session::{CommonArgs, Session};
@@ -19,7 +20,7 @@ use crate::values::{LANEFS, Values};
 use crate::{Error, Result};
 use archive::Archive;
 use corpus::{Corpus, Requests};
-use readers::{LaneFiles, Reader, make_on_host};
+use readers::Reader;
 use rows::{MAKE, ROWS, Work};
 use tempfile::TempDir;
 
@@ -73,7 +74,7 @@ fn measure(bench: &mut Session<usize>) -> Result<()> {
     let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
     let mut made = Values::default();
     bench.progress.step(&format!("making {} files, {LANEFS}", corpus.len()));
-    let (lane, elapsed) = LaneFiles::make(temp.path(), &corpus, &bench.stop)?;
+    let (lane, elapsed) = FileVolume::make(temp.path(), &corpus, &bench.stop)?;
     made.add_each(LANEFS, elapsed, corpus.len());
     for host in &hosts {
         bench.progress.step(&format!("making {} files, ext4", corpus.len()));

@@ -4,6 +4,7 @@ use super::bench::{MountBench, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::COLD;
 use super::served::{ServedMount, forget};
+use crate::file_volume::FileSet;
 use crate::peers::{Medium, SpaceRequest};
 use crate::read::corpus::{Corpus, MOST, Requests};
 use crate::stop::{STRIDE, Stop};

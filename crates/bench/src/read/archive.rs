@@ -1,6 +1,7 @@
 //! One file with all contents and an index in memory: what packing tools make of a data set.
 
 use super::corpus::Corpus;
+use crate::file_volume::FileSet;
 use crate::stop::Stop;
 use crate::{Error, Result};
 use hashbrown::HashMap;

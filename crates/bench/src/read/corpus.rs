@@ -1,5 +1,6 @@
 //! The files: sizes and contents from a seed, the same for every system.
 
+use crate::file_volume::FileSet;
 use crate::workload::{SEED, Strings, shuffled};
 use lanefs::PathSet;
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
@@ -44,41 +45,41 @@ impl Corpus {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.sizes.len()
-    }
-
-    /// Bytes of all files.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.sizes.iter().map(|size| *size as u64).sum()
-    }
-
-    pub(crate) fn directories(&self) -> &Strings {
-        &self.directories
-    }
-
     pub(crate) fn paths(&self) -> &Strings {
         &self.paths
-    }
-
-    pub(crate) fn path(&self, file: usize) -> &CStr {
-        self.paths.get(file)
-    }
-
-    /// Appends a file's content.
-    pub(crate) fn content(&self, file: usize, to: &mut Vec<u8>) {
-        let (begin, from) = (to.len(), file.wrapping_mul(4099) % MOST);
-        to.extend_from_slice(&self.noise[from..from + self.sizes[file]]);
-        let stamp = (file as u64).to_le_bytes();
-        to[begin..begin + 8].copy_from_slice(&stamp);
-        let end = to.len();
-        to[end - 8..].copy_from_slice(&stamp);
     }
 
     /// True for the content of this file, as far as length, begin and end tell.
     pub(crate) fn is_right(&self, file: usize, content: &[u8]) -> bool {
         let stamp = (file as u64).to_le_bytes();
         content.len() == self.sizes[file] && content.starts_with(&stamp) && content.ends_with(&stamp)
+    }
+}
+
+impl FileSet for Corpus {
+    fn len(&self) -> usize {
+        self.sizes.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.sizes.iter().map(|size| *size as u64).sum()
+    }
+
+    fn directories(&self) -> &Strings {
+        &self.directories
+    }
+
+    fn path(&self, file: usize) -> &CStr {
+        self.paths.get(file)
+    }
+
+    fn content(&self, file: usize, to: &mut Vec<u8>) {
+        let (begin, from) = (to.len(), file.wrapping_mul(4099) % MOST);
+        to.extend_from_slice(&self.noise[from..from + self.sizes[file]]);
+        let stamp = (file as u64).to_le_bytes();
+        to[begin..begin + 8].copy_from_slice(&stamp);
+        let end = to.len();
+        to[end - 8..].copy_from_slice(&stamp);
     }
 }
 

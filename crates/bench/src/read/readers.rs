@@ -3,74 +3,19 @@
 use super::archive::Archive;
 use super::corpus::{Corpus, MOST, Requests};
 use super::rows::Work;
+use crate::file_volume::{FileVolume, check, drop_host_caches};
 use crate::peers::Host;
 use crate::stop::{STRIDE, Stop};
 use crate::system::Named;
 use crate::threads::{share, together};
 use crate::values::LANEFS;
 use crate::{Error, Result};
-use lanefs::{
-    Access, Caller, CreateOptions, FileContents, OpenOptions, PathSet, ReadFiles, Volume, WriteMany,
-};
-use rustix::fs::{self as sys, Advice, Mode, OFlags};
+use lanefs::{Caller, FileContents, ReadFiles};
+use rustix::fs::{self as sys, Mode, OFlags};
 use std::ffi::CStr;
-use std::fs::File;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Files of one call that makes them.
-const MADE_AT_ONCE: usize = 1024;
-
-/// A volume in a file, with a cache for all of it.
-pub(super) struct LaneFiles {
-    volume: Volume,
-    image: File,
-}
-
-impl LaneFiles {
-    /// Makes all files; returns the time for the calls that make them.
-    pub(super) fn make(dir: &Path, corpus: &Corpus, stop: &Stop) -> Result<(Self, Duration)> {
-        let path = dir.join("volume.lane");
-        let size = (512 << 20) + corpus.bytes() * 2 + corpus.len() as u64 * 8192;
-        let options = CreateOptions { size, ..CreateOptions::default() };
-        let failed = || Error::volume("making a volume");
-        Volume::create(&path, &options).and_then(Volume::close).map_err(failed())?;
-        let options = OpenOptions { cache: Some(size), ..OpenOptions::from(Access::Write) };
-        let volume = Volume::open(&path, options).map_err(failed())?;
-        let image = File::open(&path).map_err(Error::host("the volume's file"))?;
-        let options = WriteMany { make_directories: Some(0o755), threads: 1, ..WriteMany::default() };
-        let (mut set, mut data, mut offsets) = (PathSet::new(), Vec::new(), Vec::new());
-        let mut elapsed = Duration::ZERO;
-        for first in (0..corpus.len()).step_by(MADE_AT_ONCE) {
-            stop.check()?;
-            set.clear();
-            data.clear();
-            offsets.clear();
-            offsets.push(0);
-            let files = first..corpus.len().min(first + MADE_AT_ONCE);
-            for file in files.clone() {
-                set.push(corpus.path(file).to_bytes());
-                corpus.content(file, &mut data);
-                offsets.push(data.len() as u64);
-            }
-            let start = Instant::now();
-            let codes =
-                volume.write_many(&options, &set, &data, &offsets).map_err(Error::volume("write_many"))?;
-            elapsed += start.elapsed();
-            let good = codes.iter().filter(|code| **code == lanefs::Code::Success).count();
-            check(LANEFS, "new files", good as u64, files.len())?;
-        }
-        volume.sync().map_err(Error::volume("sync"))?;
-        Ok((LaneFiles { volume, image }, elapsed))
-    }
-
-    /// Empties the cache, and that of the host if the volume uses it.
-    fn drop_caches(&self) -> Result<()> {
-        self.volume.drop_caches().map_err(Error::volume("emptying the cache"))?;
-        sys::fsync(&self.image).map_err(Error::host("the volume's file"))?;
-        sys::fadvise(&self.image, 0, None, Advice::DontNeed).map_err(Error::host("the volume's file"))
-    }
-
+impl FileVolume {
     /// Reads files in batches; returns the number of right ones.
     fn read(
         &self,
@@ -103,37 +48,6 @@ impl LaneFiles {
     }
 }
 
-/// Makes all files by open, write and close; returns the time.
-pub(super) fn make_on_host(host: &Host, corpus: &Corpus, stop: &Stop) -> Result<Duration> {
-    let start = Instant::now();
-    for directory in corpus.directories().iter() {
-        sys::mkdirat(host.root(), directory, Mode::from(0o755)).map_err(host.error("mkdir"))?;
-    }
-    let mut elapsed = start.elapsed();
-    let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let (mut data, mut ends) = (Vec::new(), Vec::new());
-    for first in (0..corpus.len()).step_by(MADE_AT_ONCE) {
-        stop.check()?;
-        data.clear();
-        ends.clear();
-        let files = first..corpus.len().min(first + MADE_AT_ONCE);
-        for file in files.clone() {
-            corpus.content(file, &mut data);
-            ends.push(data.len());
-        }
-        let (start, mut begin) = (Instant::now(), 0);
-        for (file, end) in files.zip(&ends) {
-            let made = sys::openat(host.root(), corpus.path(file), new, Mode::from(0o644));
-            let made = made.map_err(host.error("creating"))?;
-            rustix::io::write(&made, &data[begin..*end]).map_err(host.error("writing"))?;
-            begin = *end;
-        }
-        elapsed += start.elapsed();
-    }
-    sys::syncfs(host.root()).map_err(host.error("syncfs"))?;
-    Ok(elapsed)
-}
-
 /// Reads a file by open, read and close; returns its length.
 fn read_on_host(host: &Host, path: &CStr, buffer: &mut [u8]) -> Result<usize> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -144,9 +58,9 @@ fn read_on_host(host: &Host, path: &CStr, buffer: &mut [u8]) -> Result<usize> {
 /// A system under measurement.
 pub(super) enum Reader<'s> {
     /// LaneFS, many files a call.
-    Batch(&'s LaneFiles),
+    Batch(&'s FileVolume),
     /// LaneFS, one file a call.
-    Single(&'s LaneFiles),
+    Single(&'s FileVolume),
     Host(&'s Host),
     Archive(&'s Archive),
 }
@@ -171,11 +85,7 @@ impl Reader<'_> {
     pub(super) fn drop_caches(&self) -> Result<()> {
         match self {
             Reader::Batch(lane) | Reader::Single(lane) => lane.drop_caches(),
-            Reader::Host(host) => {
-                sys::syncfs(host.root()).map_err(host.error("syncfs"))?;
-                std::fs::write("/proc/sys/vm/drop_caches", "3")
-                    .map_err(Error::host("/proc/sys/vm/drop_caches"))
-            }
+            Reader::Host(host) => drop_host_caches(host),
             Reader::Archive(archive) => archive.drop_caches(),
         }
     }
@@ -213,15 +123,5 @@ impl Reader<'_> {
         })?;
         check(self.named(), "files read", done.sum, requests.len())?;
         Ok(done.elapsed)
-    }
-}
-
-/// Fails if a system gave a wrong number of right answers: its time then means nothing.
-fn check(system: &str, what: &'static str, found: u64, expected: usize) -> Result<()> {
-    let expected = expected as u64;
-    if found == expected {
-        Ok(())
-    } else {
-        Err(Error::Wrong { system: system.into(), what, found, expected })
     }
 }
