@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-concurrency bench-alloc bench-gpu bench-mount bench-python plots mount-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
+.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-concurrency bench-alloc bench-gpu bench-mount bench-python plots mount-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -127,6 +127,10 @@ bench-lookup: build-bench ## batches of paths against ext4, tmpfs and a hash map
 bench-read: build-bench ## whole small files in random order against ext4 and an indexed archive
 	@echo "==> bench-read: $(BENCH) read $(ARGS)"
 	@$(BENCH) read $(ARGS)
+
+bench-search: build-bench ## lines, equal files and fuzzy names against ripgrep, fclones, fzf and nucleo (ARGS="--quick")
+	@echo "==> bench-search: $(BENCH) search $(ARGS)"
+	@$(BENCH) search $(ARGS)
 
 bench: build-bench ## namespace operations against ext4 and tmpfs (ARGS="--quick")
 	@echo "==> bench: $(BENCH) namespace $(ARGS)"

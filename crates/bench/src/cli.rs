@@ -4,8 +4,9 @@ use crate::stop::Stop;
 use crate::{
     AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Error, GpuArgs, GpuHooks, Hooks, LookupArgs,
     LookupHooks, MountArgs, MountHooks, NamespaceArgs, PassthroughArgs, PlotArgs, ReadArgs, ReadHooks,
-    Result, WorkerArgs, run_alloc_with, run_concurrency_with, run_gpu_with, run_lookup_with, run_mount_with,
-    run_namespace_with, run_passthrough, run_plot, run_read_with, run_worker,
+    Result, SearchArgs, SearchHooks, WorkerArgs, run_alloc_with, run_concurrency_with, run_gpu_with,
+    run_lookup_with, run_mount_with, run_namespace_with, run_passthrough, run_plot, run_read_with,
+    run_search_with, run_worker,
 };
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -38,6 +39,8 @@ enum Benchmark {
     Lookup(LookupArgs),
     /// Whole small files in random order, beside ext4 and an indexed archive
     Read(ReadArgs),
+    /// Lines, equal files and fuzzy names beside ripgrep, fclones, fzf and nucleo
+    Search(SearchArgs),
     /// Threads that read and write at once, beside ext4, tmpfs, fio and LaneFS without concurrency control
     Concurrency(ConcurrencyArgs),
     /// The allocator of LaneFS beside glibc, mimalloc, jemalloc, snmalloc, rpmalloc and tcmalloc
@@ -71,6 +74,7 @@ impl Benchmark {
             Benchmark::Namespace(args) => run_namespace_with(args, &Hooks { stop, ..Hooks::default() }),
             Benchmark::Lookup(args) => run_lookup_with(args, &LookupHooks { stop }),
             Benchmark::Read(args) => run_read_with(args, &ReadHooks { stop }),
+            Benchmark::Search(args) => run_search_with(args, &SearchHooks { stop }),
             Benchmark::Concurrency(args) => {
                 run_concurrency_with(args, &ConcurrencyHooks { stop, ..ConcurrencyHooks::default() })
             }
@@ -143,12 +147,13 @@ mod tests {
 
     #[test]
     fn all_benchmarks_take_the_common_arguments() {
-        for name in ["namespace", "lookup", "read", "concurrency", "alloc", "gpu", "mount"] {
+        for name in ["namespace", "lookup", "read", "search", "concurrency", "alloc", "gpu", "mount"] {
             let arguments = [PROGRAM, name, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
             let common = match Cli::try_parse_from(arguments).map(|cli| cli.benchmark) {
                 Ok(Benchmark::Namespace(args)) => args.common,
                 Ok(Benchmark::Lookup(args)) => args.common,
                 Ok(Benchmark::Read(args)) => args.common,
+                Ok(Benchmark::Search(args)) => args.common,
                 Ok(Benchmark::Concurrency(args)) => args.common,
                 Ok(Benchmark::Alloc(args)) => args.common,
                 Ok(Benchmark::Gpu(args)) => args.common,

@@ -74,6 +74,9 @@ pub enum Error {
     /// A picture could not be drawn.
     #[error("plot: {0}")]
     Picture(String),
+    /// A search failed.
+    #[error("LaneFS: search: {0}")]
+    Search(String),
     /// The import failed.
     #[error("import: {0}")]
     Import(String),

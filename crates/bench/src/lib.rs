@@ -8,8 +8,8 @@
 //! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
 //! * [`system`]: operations that rows require of a file system. [`lane`] implements them on a LaneFS volume,
 //!   [`peers`] by system calls.
-//! * [`namespace`], [`lookup`], [`read`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the rows of the
-//!   benchmark of that name.
+//! * [`namespace`], [`lookup`], [`read`], [`search`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the
+//!   rows of the benchmark of that name.
 //! * [`session`]: parts, arguments, alternating runs and the report of all benchmarks.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines; [`plot`]: pictures.
 //!
@@ -35,6 +35,7 @@ pub mod plot;
 mod progress;
 pub mod read;
 pub mod report;
+pub mod search;
 mod selection;
 pub mod session;
 pub mod stop;
@@ -53,3 +54,4 @@ pub use mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_pass
 pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};
 pub use plot::{PlotArgs, run_plot};
 pub use read::{ReadArgs, ReadHooks, run_read_with};
+pub use search::{SearchArgs, SearchHooks, run_search_with};

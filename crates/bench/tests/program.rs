@@ -17,7 +17,7 @@ fn run(args: &[&str]) -> (Option<i32>, String, String) {
 fn help_names_every_benchmark_and_no_worker() {
     let (code, help, errors) = run(&["--help"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    for benchmark in ["namespace", "lookup", "read", "concurrency", "alloc", "gpu", "mount"] {
+    for benchmark in ["namespace", "lookup", "read", "search", "concurrency", "alloc", "gpu", "mount"] {
         assert!(help.contains(&format!("\n  {benchmark} ")), "{help}");
         let (code, help, _) = run(&[benchmark, "--help"]);
         assert_eq!(code, Some(0));
