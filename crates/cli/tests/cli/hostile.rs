@@ -54,6 +54,7 @@ const PROGRAMS: &[&str] = &[
     "scrub IMAGE",
     "grep IMAGE -c a /",
     "dups IMAGE",
+    "map IMAGE --svg DIR/map.svg",
     "find IMAGE --fuzzy ab /",
     "du IMAGE --top 5 /",
     "lookup IMAGE --engine cpu --paths DIR/paths --stat",
