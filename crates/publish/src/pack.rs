@@ -1,7 +1,7 @@
 //! Packs: pieces one behind the other, and a footer that lists them with the digests of their blocks.
 
 use crate::hash::{Digest, Hash};
-use crate::layout::{DIGEST, MAX_FOOTER, PACK_MAGIC, VERSION, WINDOW, pack_end, pack_entry};
+use crate::layout::{DIGEST, MAX_FOOTER, PACK, PACK_MAGIC, VERSION, WINDOW, pack_end, pack_entry};
 use crate::packs::{PackRef, Stored};
 use crate::page::raw_bytes;
 use crate::words::{Bad, CUT_OFF, Input, append, check, get};
@@ -32,6 +32,8 @@ pub(crate) struct PackBuilder {
     uuid: [u8; 16],
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    /// Bytes of the footer's entries and digests.
+    footer_len: usize,
 }
 
 /// A complete pack.
@@ -43,12 +45,18 @@ pub(crate) struct Pack {
 impl PackBuilder {
     /// Begins a pack of a volume.
     pub(crate) fn new(uuid: [u8; 16]) -> Self {
-        PackBuilder { uuid, bytes: Vec::new(), entries: Vec::new() }
+        PackBuilder { uuid, bytes: Vec::new(), entries: Vec::new(), footer_len: 0 }
     }
 
     /// Bytes of all pieces.
     pub(crate) fn len(&self) -> u64 {
         self.bytes.len() as u64
+    }
+
+    /// True where the pack is large enough, or its footer: pieces that compress well take more bytes there
+    /// than in the pack.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= PACK || self.footer_len >= MAX_FOOTER / 2
     }
 
     /// Adds stored bytes and returns their offset.
@@ -62,6 +70,7 @@ impl PackBuilder {
     pub(crate) fn add_piece(&mut self, window: u64, blocks: u64, digests: Vec<Digest>, bytes: &[u8]) -> u32 {
         debug_assert_eq!(digests.len(), blocks.count_ones() as usize, "a digest for each block");
         let offset = self.add(bytes);
+        self.footer_len += pack_entry::SIZE + digests.len() * DIGEST;
         let (bytes, hash) = (bytes.len() as u32, Hash::of(bytes));
         self.entries.push(Entry { window, blocks, offset, bytes, hash, digests });
         offset
@@ -161,4 +170,24 @@ fn parse_entry(bytes: &[u8], digests: &mut Input<'_>) -> Result<Entry, Bad> {
         hash: Hash::read(pack_entry::HASH, bytes).ok_or(CUT_OFF)?,
         digests: digests.take(blocks.count_ones() as usize * DIGEST)?.as_chunks().0.to_vec(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pack_is_full_before_its_footer_is_too_large_to_be_read() {
+        let mut pack = PackBuilder::new([1; 16]);
+        let mut pieces = 0;
+        // Windows of zeros: a few bytes each, and 64 digests.
+        while !pack.is_full() {
+            pack.add_piece(pieces, u64::MAX, vec![[0; DIGEST]; 64], b"compressed");
+            pieces += 1;
+        }
+        let pack = pack.finish();
+        assert!(pack.bytes.len() < PACK as usize + MAX_FOOTER / 2, "{} bytes", pack.bytes.len());
+        let footer = &pack.bytes[pack.bytes.len() - pack.name.footer as usize..];
+        assert_eq!(parse_footer(&pack.name, footer).map(|entries| entries.len() as u64), Ok(pieces));
+    }
 }

@@ -20,7 +20,7 @@ use crate::condemned;
 use crate::error::{Error, Result};
 use crate::fetch::Fetcher;
 use crate::hash::Hash;
-use crate::layout::{PACK, WINDOW};
+use crate::layout::WINDOW;
 use crate::objects::Objects;
 use crate::pack::PackBuilder;
 use crate::packs::Stored;
@@ -216,7 +216,7 @@ impl Job<'_> {
                     sums.new_pieces += 1;
                     placed.push(add_piece(window, new, &mut pack, uploader));
                 }
-                if pack.len() >= PACK {
+                if pack.is_full() {
                     uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
                 }
             }

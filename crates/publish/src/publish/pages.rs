@@ -4,7 +4,7 @@ use super::Job;
 use super::upload::{INCOMPLETE, Uploader};
 use crate::error::Result;
 use crate::hash::Hash;
-use crate::layout::{FANOUT, MAX_RANGES, PACK};
+use crate::layout::{FANOUT, MAX_RANGES};
 use crate::pack::PackBuilder;
 use crate::packs::Stored;
 use crate::page::{Page, PageRef, Piece, top_level};
@@ -64,7 +64,7 @@ impl Job<'_> {
             let stored = Stored { pack: INCOMPLETE, offset, bytes, raw: len, hash: packed.hash };
             refs.push(PageRef { number, stored });
             numbers.push(Some(uploader.next()));
-            if pack.len() >= PACK {
+            if pack.is_full() {
                 uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
             }
         }
