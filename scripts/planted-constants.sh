@@ -30,7 +30,12 @@ plant() {
         exit 1
     fi
     cp "$file" "$folder/original"
-    sed -i "s|$3|$4|" "$file"
+    text=$(printf '%s' "$3" | sed 's/[][\.*^$]/\\&/g')
+    sed -i "s|$text|$4|" "$file"
+    if cmp -s "$file" "$folder/original"; then
+        say "'$4' was not planted in $2"
+        exit 1
+    fi
     if check "$1"; then
         say "NOT REFUSED: '$4' in $2"
         exit 1

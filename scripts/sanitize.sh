@@ -194,7 +194,7 @@ run_part() {
     fi
     left=$((SANITIZE_SECONDS - $(date +%s) + start))
     [ "$left" -ge 60 ] || return 124
-    timeout --kill-after=30 "$left" env SANITIZE_SECONDS=0 SANITIZE_INNER=1 sh scripts/sanitize.sh "$1"
+    timeout --foreground --kill-after=30 "$left" env SANITIZE_SECONDS=0 SANITIZE_INNER=1 sh scripts/sanitize.sh "$1"
 }
 
 # lane PART...: runs parts one after another. The output of each is printed when it ends, and a line about it
@@ -204,14 +204,16 @@ lane() {
         missing=$(lacks "$part")
         if [ -n "$missing" ]; then
             printf '%s\n' "$missing" | while read -r thing; do say "$part cannot run: missing: $thing"; done
+            echo "$part MISSING" >>"$results"
             continue
         fi
         began=$(date +%s)
         say "$part begins"
         run_part "$part" >"$TARGET/sanitize-$part.log" 2>&1
-        case $? in
-            0) result=passed ;;
-            124 | 137) result="NOT FINISHED (make sanitize PARTS=$part)" ;;
+        case $?:$SANITIZE_SECONDS in
+            0:*) result=passed ;;
+            124:0 | 137:0) result=FAILED ;;
+            124:* | 137:*) result="NOT FINISHED (make sanitize PARTS=$part)" ;;
             *) result=FAILED ;;
         esac
         flock "$results" cat "$TARGET/sanitize-$part.log"
@@ -220,7 +222,7 @@ lane() {
     done
 }
 
-# Prints the parts among the arguments whose line in $results begins with this result.
+# Prints the parts whose line in $results begins with this result.
 with_result() {
     sed -n "s/^\([a-z0-9]*\) $1.*/ \1/p" "$results" | tr -d '\n'
 }
@@ -237,28 +239,49 @@ if [ "${SANITIZE_INNER:-0}" = 1 ]; then
     exit
 fi
 
+# The first lane, which another process of this script has started.
+if [ -n "${SANITIZE_RESULTS:-}" ]; then
+    results=$SANITIZE_RESULTS
+    start=$SANITIZE_START
+    lane "$@"
+    exit 0
+fi
+
 # Each part uses one processor for a good part of its time, so two lanes of parts take a third less. Where
 # parts of both build in one folder, cargo lets one wait.
 start=$(date +%s)
 mkdir -p "$TARGET"
 results=$(mktemp) || exit 2
 trap 'rm -f "$results"' EXIT
-wanted=" ${*:-miri tsan planted asan fuzz aarch64} "
+wanted=${*:-miri tsan planted asan fuzz aarch64}
 first=
 second=
-for part in miri fuzz; do case $wanted in *" $part "*) first="$first $part" ;; esac; done
-for part in tsan asan planted aarch64; do case $wanted in *" $part "*) second="$second $part" ;; esac; done
+for part in miri fuzz; do case " $wanted " in *" $part "*) first="$first $part" ;; esac; done
+for part in tsan asan planted aarch64; do case " $wanted " in *" $part "*) second="$second $part" ;; esac; done
+# Both lanes may need Miri's standard library, which is built once.
+case " $wanted " in
+    *" miri "* | *" planted "*) [ -n "$(lacks miri)" ] || nightly miri setup >/dev/null 2>&1 || : ;;
+esac
+# The first lane is a process group of its own, so that a signal which ends this script can end all of it.
 # Words are split on purpose.
 # shellcheck disable=SC2086
-lane $first &
+[ -z "$first" ] || SANITIZE_RESULTS=$results SANITIZE_START=$start setsid sh scripts/sanitize.sh $first &
+other=$!
+trap 'kill -TERM -- "-$other" 2>/dev/null; exit 130' INT TERM HUP
 # shellcheck disable=SC2086
 lane $second
-wait
+wait "$other"
+ended=$?
 
 failed=$(with_result FAILED)
 unfinished=$(with_result "NOT FINISHED")
-[ -z "$failed" ] || { say "failed:$failed"; exit 1; }
-if [ ! -s "$results" ] && [ "${SANITIZE_OPTIONAL:-0}" != 1 ]; then
+passed=$(with_result passed)
+# A lane that was killed leaves parts without a result.
+for part in $wanted; do
+    grep -q "^$part " "$results" || failed="$failed $part"
+done
+[ -z "$failed" ] && [ "$ended" -eq 0 ] || { say "failed:$failed"; exit 1; }
+if [ -z "$passed$unfinished" ] && [ "${SANITIZE_OPTIONAL:-0}" != 1 ]; then
     say "nothing could run"
     exit 1
 fi
