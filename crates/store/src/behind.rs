@@ -52,7 +52,6 @@ impl Store {
         let Some(mut buffer) = self.write_queue.take_buffer(data.len()) else { return Ok(false) };
         buffer.copy_from_slice(data);
         let piece = Piece { first: at / BLOCK, data: buffer };
-        debug_assert!(piece.data.len() == data.len(), "a buffer of {} bytes", piece.data.len());
         let claim = |index: u64| {
             self.change_state(index, ABSENT, FETCHING) || self.change_state(index, FREE, FETCHING)
         };

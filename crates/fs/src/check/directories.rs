@@ -18,11 +18,12 @@ impl Pass<'_, '_> {
     /// Checks a directory whose map was walked. Returns the tree and index blocks that it owns; none where
     /// the directory will be emptied and filled again.
     ///
-    /// `inode` is a copy of the inode's bytes; `claims` is the number of claims before its map was walked.
+    /// `inode` is a copy of the inode's bytes, which is corrected. `claims` is the number of claims before
+    /// its map was walked.
     pub(super) fn check_directory(
         &mut self,
         tally: &mut Tally,
-        inode: &[u8],
+        inode: &mut [u8],
         leaves: Vec<(u64, u64)>,
         claims: usize,
         broken: bool,
@@ -38,8 +39,11 @@ impl Pass<'_, '_> {
         let end = dir.leaves.last().map_or(0, |(slot, _)| (slot + 1) * BLOCK);
         let bytes = f::BYTES.read(inode).unwrap_or(0);
         let may_end_in_holes = f::FLAGS.read(inode).unwrap_or(0) & FLAG_MAP_HOLES != 0;
-        if bytes < end || bytes > end && !may_end_in_holes || !bytes.is_multiple_of(BLOCK) {
+        if bytes < end || !bytes.is_multiple_of(BLOCK) {
             dir.bad(tally, inode_at, &iv::DIRECTORY_SIZE);
+        } else if bytes > end && !may_end_in_holes && !dir.broken {
+            tally.note(inode_at, &iv::DIRECTORY_SIZE);
+            f::BYTES.write(inode, end);
         }
         self.check_names(tally, &mut dir);
         if dir.broken {

@@ -600,6 +600,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         i.put(first, xattr_block::NEXT, first);
     }),
     ("directory-size", |i, p| i.put_inode(p.tree, inode::BYTES, BLOCK)),
+    ("directory-size", |i, p| i.put_inode(p.tree, inode::BYTES, 1 << 40)),
     ("directory-size", |i, p| add(i, i.inode_at(p.tree), inode::BYTES, 1)),
     ("directory-root", |i, p| i.put_inode(p.small, i.size().dir_root(), 0)),
     ("directory-root", |i, p| i.put_inode(p.empty, i.size().dir_root(), DirRoot::Small(6 * CHUNK).word())),

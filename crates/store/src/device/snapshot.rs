@@ -86,7 +86,9 @@ impl DeviceSnapshot {
     /// Where `bytes` is no whole block.
     pub fn replace(&self, at: u64, bytes: &[u8]) {
         assert_eq!(bytes.len() as u64, BLOCK, "a whole block");
-        self.0.kept.lock().saved.insert(at / BLOCK, bytes.into());
+        let (index, mut kept) = (at / BLOCK, self.0.kept.lock());
+        kept.needed.remove(index / 64, 1 << (index % 64));
+        kept.saved.insert(index, bytes.into());
     }
 
     /// Makes a range read as zeros, whatever the device has there.
