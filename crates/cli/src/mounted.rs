@@ -73,10 +73,10 @@ pub fn forward_into(mount: &MountedVolume, path: &Path) -> Result<u8, Failure> {
     let command = CommandSpec { output: Some(Box::new(output.clone())), ..command_line() };
     let code = mount.execute(command, &interrupt::raised).map_err(|error| mount_failure(&error))?;
     match &*output.content.lock() {
-        Some(content) if !content.is_empty() && code != exit::INTERRUPTED => file.write(content)?,
-        _ => {}
+        None => Err(Failure::host(path, &io::ErrorKind::FileTooLarge.into())),
+        Some(content) if content.is_empty() || code == exit::INTERRUPTED => Ok(code),
+        Some(content) => file.write(content).map(|()| code),
     }
-    Ok(code)
 }
 
 /// The command line of this process.

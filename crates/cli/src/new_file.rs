@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::image::Image;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -22,15 +22,15 @@ pub struct NewFile {
 enum Target {
     /// A temporary file, and the name that it gets.
     Temporary(NamedTempFile, PathBuf),
-    /// A pipe or a device, which nothing may replace.
+    /// A pipe or a character device, which nothing may replace.
     Special(File),
 }
 
 impl NewFile {
-    /// Creates a temporary file beside `path`. A pipe or a device of that name is opened instead.
+    /// Creates a temporary file beside `path`. A pipe or a character device of that name is opened instead.
     ///
     /// # Errors
-    /// Names the file: it is a directory or `image`; the host's.
+    /// Names the file: it is a directory, a block device or `image`; the host's.
     pub fn create(path: &Path, image: &Image) -> Result<Self, Failure> {
         let target = Self::target(path, image);
         Ok(NewFile { name: path.to_path_buf(), target: target? })
@@ -41,17 +41,20 @@ impl NewFile {
         // A file that exists may be without rights to read it; replacing it needs none.
         let (name, perm) = match std::fs::metadata(path) {
             Ok(meta) if meta.is_dir() => return Err(failed(ErrorKind::IsADirectory.into())),
+            Ok(meta) if image.is_file(&meta) => {
+                let advice = "choose another name";
+                return Err(Failure::usage(bytes::of_path(path), "is the image itself", advice));
+            }
+            // A disk is worth more than a picture, and may be the volume under another name.
+            Ok(meta) if meta.file_type().is_block_device() => {
+                let advice = "choose a file";
+                return Err(Failure::usage(bytes::of_path(path), "is a block device", advice));
+            }
             Ok(meta) if !meta.is_file() => {
                 return Ok(Target::Special(OpenOptions::new().write(true).open(path).map_err(failed)?));
             }
-            Ok(meta) => {
-                if image.is_file(&meta) {
-                    let advice = "choose another name";
-                    return Err(Failure::usage(bytes::of_path(path), "is the image itself", advice));
-                }
-                // The target of a symbolic link is replaced, not the link.
-                (path.canonicalize().map_err(failed)?, Some(meta.permissions()))
-            }
+            // The target of a symbolic link is replaced, not the link. Its set-id bits would be the user's.
+            Ok(meta) => (path.canonicalize().map_err(failed)?, Some(meta.permissions().mode() & 0o777)),
             Err(error) if error.kind() == ErrorKind::NotFound => (path.to_path_buf(), None),
             Err(error) => return Err(failed(error)),
         };
@@ -68,7 +71,7 @@ impl NewFile {
             // The error of `tempfile` has the name of the temporary file.
             .map_err(|error| failed(error.kind().into()))?;
         if let Some(perm) = perm {
-            file.as_file().set_permissions(perm).map_err(failed)?;
+            file.as_file().set_permissions(Permissions::from_mode(perm)).map_err(failed)?;
         }
         Ok(Target::Temporary(file, name))
     }

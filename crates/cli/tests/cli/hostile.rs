@@ -3,7 +3,7 @@
 //!
 //! `LANEFS_IMAGES` and `LANEFS_SEED` set the number of images and the first seed.
 
-use crate::common::{Ran, TestVolume, ended, program, run, run_with, text};
+use crate::common::{Ran, TestVolume, ended, program, run, run_with, text, until};
 use lanefs_testkit::mutate::{Base, bases, describe, hostile};
 use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::watchdog::Watchdog;
@@ -131,10 +131,11 @@ fn size_on_host(dir: &Path) -> u64 {
 }
 
 /// Runs all other commands, in a new directory.
-fn programs(base: &Base, image: &Path, seed: u64, case: &str) {
+fn programs(base: &Base, image: &Path, seed: u64, case: &str, watchdog: &Watchdog) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(dir.path().join("paths"), base.paths.join(&b'\n')).expect("a list of paths");
     for words in PROGRAMS {
+        watchdog.at(|| format!("{words}: {case}"));
         command(image, dir.path(), words, case);
     }
     if seed.is_multiple_of(SELDOM) {
@@ -148,20 +149,32 @@ fn programs(base: &Base, image: &Path, seed: u64, case: &str) {
     let copy = dir.path().join("changed.lane");
     std::fs::copy(image, &copy).expect("a copy");
     for words in CHANGERS {
+        watchdog.at(|| format!("{words}: {case}"));
         command(&copy, dir.path(), words, case);
     }
 }
 
 /// Mounts the image, visits some of its files through the kernel, and unmounts it.
 fn mounted(image: &Path, dir: &Path, case: &str) {
-    let mount = dir.join("mnt");
+    let (mount, log) = (dir.join("mnt"), dir.join("log"));
     std::fs::create_dir(&mount).expect("a directory");
-    if command(image, dir, "mount IMAGE DIR/mnt -o ro", case) != 0 {
+    let options = format!("ro,log={}", text(&log));
+    let ran = run(&["mount", text(image), text(&mount), "-o", &options]);
+    assert!(!ran.err.contains("panicked") && !ran.err.contains("/dev/fuse"), "{case}: {}", ran.err);
+    if ran.code != 0 {
         return;
     }
+    let server = ran.out().split("process ").last().and_then(|rest| rest.split(')').next()?.parse().ok());
+    let server: u32 = server.unwrap_or_else(|| panic!("no process in {:?}", ran.out()));
     visit(&mount, &mut 250);
+    let memory = peak(server);
+    assert!(memory > 0, "{case}: the server of the mount has ended");
+    assert!(memory < MOST_MEMORY, "{case}: {memory} bytes of memory of the server");
     let code = command(image, dir, "umount DIR/mnt", case);
     assert_eq!(code, 0, "{case}: it cannot be unmounted");
+    until("the server has ended", || peak(server) == 0);
+    let said = std::fs::read_to_string(&log).unwrap_or_default();
+    assert!(!said.contains("because of a bug"), "{case}: {said}");
 }
 
 /// Visits up to `left` files of a tree, and reads the beginning of each. Errors are fine.
@@ -243,7 +256,8 @@ fn every_command_ends_on_hostile_images_and_works_after_a_repair() {
         std::fs::write(&image, hostile(base, seed)).expect("an image");
         shell(&image, dir.path(), &["--read-only"], &script_of(base), &case);
         let _ = std::fs::remove_dir_all(&out);
-        programs(base, &image, seed, &case);
+        programs(base, &image, seed, &case, &watchdog);
+        watchdog.at(|| case.clone());
         if seed % 3 == 0 {
             shell(&image, dir.path(), &[], CHANGING, &case);
         }
