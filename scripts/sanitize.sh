@@ -194,7 +194,7 @@ run_part() {
     fi
     left=$((SANITIZE_SECONDS - $(date +%s) + start))
     [ "$left" -ge 60 ] || return 124
-    timeout --foreground --kill-after=30 "$left" env SANITIZE_SECONDS=0 SANITIZE_INNER=1 sh scripts/sanitize.sh "$1"
+    timeout --kill-after=30 "$left" env SANITIZE_SECONDS=0 SANITIZE_INNER=1 sh scripts/sanitize.sh "$1"
 }
 
 # lane PART...: runs parts one after another. The output of each is printed when it ends, and a line about it
