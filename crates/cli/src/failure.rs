@@ -121,11 +121,17 @@ impl Failure {
         }
     }
 
+    /// Returns the message, if there is one.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Failure::Message { text, .. } => Some(text),
+            Failure::BrokenPipe | Failure::Interrupted => None,
+        }
+    }
+
     /// Writes the message, if there is one, to standard error.
     pub fn print(&self) {
-        if let Failure::Message { text, .. } = self {
-            console::say(text);
-        }
+        self.text().into_iter().for_each(console::say);
     }
 }
 

@@ -7,14 +7,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// All counters, in the format of <https://prometheus.io/docs/instrumenting/exposition_formats/>.
-/// `store` has those of the store of a publication.
-pub fn text(volume: &Volume, counters: &Statistics, store: Option<StoreCounts>) -> String {
+/// `versions` of the volume are served. `store` has the counters of the store of a publication.
+pub fn text(volume: &Volume, counters: &Statistics, versions: usize, store: Option<StoreCounts>) -> String {
     let mut out = String::new();
     push_operations(&mut out, counters);
     push_cache(&mut out, volume);
     push_directory_table(&mut out, volume);
     push_space(&mut out, volume);
     push_state(&mut out, volume);
+    let help = "Versions that the mount serves: the current one, and older ones in use.";
+    one(&mut out, "versions", "gauge", help, versions as u64);
     store.into_iter().for_each(|store| push_store(&mut out, &store));
     out
 }
@@ -202,7 +204,7 @@ mod tests {
     fn what_is_written_is_understood_again() {
         let volume = Volume::create_memory(&CreateOptions::default()).expect("a volume");
         let store = StoreCounts { failures: 7, fails: true, ..StoreCounts::default() };
-        let text = text(&volume, &Statistics::default(), Some(store));
+        let text = text(&volume, &Statistics::default(), 1, Some(store));
         let values = Values::parse(&text);
         assert!(values.get("lanefs_size_bytes") > values.get("lanefs_free_bytes"));
         assert!(values.operations().count() > 20);

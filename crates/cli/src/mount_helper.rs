@@ -4,6 +4,7 @@ use crate::commands::mount::MountRequest;
 use crate::failure::{Failure, exit_code, print_clap};
 use crate::image::{self, Image};
 use crate::mounted::mount_failure;
+use crate::publication::StoreArgs;
 use crate::{exit, interrupt};
 use clap::Parser;
 use lanefs_fuse::{Options, remount, unmount};
@@ -93,6 +94,7 @@ impl MountHelper {
             let done = remount::remount(&self.dir, |options| self.apply(options));
             return done.map(|()| exit::OK).map_err(|error| mount_failure(&error));
         }
+        StoreArgs::add_of_mount(&options)?;
         MountRequest { image: self.image, dir: self.dir, options, quiet: !self.verbose }.start()
     }
 

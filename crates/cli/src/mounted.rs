@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub fn mount_failure(error: &Error) -> Failure {
     let exit = match error {
         Error::Option(_) => exit::USAGE,
-        Error::Directory { .. } | Error::Busy { .. } => exit::PARTIAL,
+        Error::Directory { .. } | Error::Busy { .. } | Error::Move(_) => exit::PARTIAL,
         Error::Volume(_) => exit::IMAGE,
         Error::Host { .. } | Error::Helper(_) => exit::HOST,
     };

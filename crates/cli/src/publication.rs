@@ -7,16 +7,17 @@ use clap::Args;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use lanefs::{Access, OpenOptions, Volume};
+use lanefs_fuse::Options;
 use lanefs_publish::{
-    Cache, Counts, DEFAULT_CACHE, Error, Location, MIN_CACHE, Publication, ReadOptions, Store, StoreError,
-    default_cache,
+    Cache, Counts, DEFAULT_CACHE, Error, Location, MIN_CACHE, Publication, ReadOptions, Reference, Store,
+    StoreError, default_cache,
 };
 use lanefs_stores::StoreOptions;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// Options for publications, which every command takes.
 #[derive(Args, Clone, Debug, Default)]
@@ -44,17 +45,33 @@ fn cache_size(text: &str) -> Result<u64, String> {
     }
 }
 
-static OPTIONS: OnceLock<StoreArgs> = OnceLock::new();
+static OPTIONS: RwLock<StoreArgs> =
+    RwLock::new(StoreArgs { cache_dir: None, cache_size: None, no_cache: false, endpoint: None });
 
 impl StoreArgs {
     /// Sets the options of this process.
     pub fn set(self) {
-        let _ = OPTIONS.set(self);
+        *OPTIONS.write() = self;
     }
 
     /// The options of this process.
-    fn get() -> &'static StoreArgs {
-        OPTIONS.get_or_init(StoreArgs::default)
+    fn get() -> StoreArgs {
+        OPTIONS.read().clone()
+    }
+
+    /// Adds options of a mount to those of this process. Options of the command line stay.
+    ///
+    /// # Errors
+    /// The size of the cache is none, or too small.
+    pub fn add_of_mount(options: &Options) -> Result<(), Failure> {
+        let parse = |text: &String| cache_size(text).map_err(|why| Failure::usage("cache-size", &why, ""));
+        let size = options.cache_size.as_ref().map(parse).transpose()?;
+        let mut all = OPTIONS.write();
+        all.no_cache |= options.no_cache && all.cache_dir.is_none();
+        all.cache_dir = all.cache_dir.take().or_else(|| options.cache_dir.clone().map(PathBuf::from));
+        all.cache_size = all.cache_size.or(size);
+        all.endpoint = all.endpoint.take().or_else(|| options.endpoint.clone());
+        Ok(())
     }
 
     /// Opens the local cache; `None` where there is none. One that was not asked for by name need not work.
@@ -88,7 +105,7 @@ pub fn arguments() -> Vec<OsString> {
     cache_dir.iter().for_each(|path| add("--cache-dir=", path.as_os_str()));
     endpoint.iter().for_each(|url| add("--endpoint=", url.as_ref()));
     cache_size.iter().for_each(|bytes| add("--cache-size=", bytes.to_string().as_ref()));
-    if *no_cache {
+    if no_cache {
         add("--no-cache", OsStr::new(""));
     }
     arguments
@@ -144,6 +161,8 @@ impl Failures {
 /// A publication that is open for reading.
 pub struct Reading {
     publication: Publication,
+    location: Location,
+    options: OpenOptions,
     failures: Arc<Failures>,
 }
 
@@ -159,6 +178,32 @@ pub struct StoreCounts {
 }
 
 impl Reading {
+    /// Opens the volume of the version.
+    fn volume(&self) -> Result<Volume, Failure> {
+        let volume = Volume::open_device(Box::new(self.publication.device()), self.options.clone());
+        volume.map_err(|error| Failure::volume(self.location.to_string(), &error))
+    }
+
+    /// Opens the version that the tag names now; `None` where it is this one, or where the location names a
+    /// version and no tag. Both have the same counts.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn newer(&self) -> Result<Option<(Volume, Reading)>, Failure> {
+        let Reference::Tag(tag) = self.location.reference() else { return Ok(None) };
+        let Some(publication) = self.publication.newer(tag).map_err(|error| failure(&error))? else {
+            return Ok(None);
+        };
+        let (location, options) = (self.location.clone(), self.options.clone());
+        let newer = Reading { publication, location, options, failures: Arc::clone(&self.failures) };
+        Ok(Some((newer.volume()?, newer)))
+    }
+
+    /// Returns the version, in hexadecimal digits.
+    pub fn version(&self) -> String {
+        self.publication.version().to_string()
+    }
+
     /// Returns the counts so far.
     pub fn counts(&self) -> StoreCounts {
         let counts = self.publication.counts();
@@ -173,7 +218,7 @@ impl Reading {
 /// # Errors
 /// There is no such store, or this user may not use it.
 pub fn store(location: &Location, writes: bool) -> Result<Arc<dyn Store>, Failure> {
-    let endpoint = StoreArgs::get().endpoint.clone();
+    let endpoint = StoreArgs::get().endpoint;
     let options = StoreOptions { writes, endpoint, ..StoreOptions::from_process() };
     let object = location.store_url().to_string();
     lanefs_stores::open(location.store_url(), &options)
@@ -199,9 +244,8 @@ pub fn open(
     let publication = Publication::open(store(location, false)?, location.reference(), &read);
     let publication = publication.map_err(|error| failure(&error))?;
     let options = OpenOptions { access: Access::Read, ..options };
-    let volume = Volume::open_device(Box::new(publication.device()), options);
-    let volume = volume.map_err(|error| Failure::volume(location.to_string(), &error))?;
-    Ok((volume, Arc::new(Reading { publication, failures })))
+    let reading = Reading { publication, location: location.clone(), options, failures };
+    Ok((reading.volume()?, Arc::new(reading)))
 }
 
 /// Opens a version that is read once, piece by piece: nothing of it goes to the local cache.

@@ -64,6 +64,11 @@ impl Volume {
         self.shared.state.holds.has(ino.0)
     }
 
+    /// Returns the inodes that have a holder, in no order. Others may be held or released meanwhile.
+    pub fn held(&self) -> Vec<Ino> {
+        self.shared.state.holds.list().into_iter().map(Ino).collect()
+    }
+
     /// Holds an inode: it lives on without a name, as an open file does, until it is
     /// [released](Self::release). Holders are counted. They end with the process, and the next mount of the
     /// volume frees the inodes that they held.

@@ -129,6 +129,11 @@ impl Holds {
         self.with(ino, |held| held.may_be_linked = false);
     }
 
+    /// Returns the inodes that are held, in no order.
+    pub(crate) fn list(&self) -> Vec<u64> {
+        self.shards.iter().flat_map(|shard| shard.map.lock().keys().copied().collect::<Vec<_>>()).collect()
+    }
+
     /// True while no inode is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.map.lock().is_empty())

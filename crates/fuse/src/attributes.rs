@@ -2,6 +2,7 @@
 
 use crate::errno::{Errno, FuseResult};
 use crate::served::Served;
+use crate::versions::OpenVersion;
 use fuser::{INodeNo, Request};
 use lanefs::{Attr, Caller, Code, FileKind, Ino, SetAttr, Volume};
 
@@ -16,12 +17,12 @@ impl Served {
     /// Changes attributes.
     pub(crate) fn setattr(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         ino: INodeNo,
         set: &SetAttr,
     ) -> FuseResult<Attr> {
-        let ino = self.numbers.ino(ino);
+        let ino = volume.numbers.ino(ino);
         // The library does not pass on the kernel's flag for this. The kernel sets it for all callers without
         // a privilege that in practice only root has.
         if (set.size.is_some() || *set == SetAttr::default()) && request.uid() != 0 {
@@ -106,7 +107,12 @@ impl Control {
 
 impl Served {
     /// Serves a control of a file, and returns the bytes of the answer.
-    pub(crate) fn control(&self, volume: &Volume, ino: INodeNo, control: &Control) -> FuseResult<Vec<u8>> {
+    pub(crate) fn control(
+        &self,
+        volume: &OpenVersion<'_>,
+        ino: INodeNo,
+        control: &Control,
+    ) -> FuseResult<Vec<u8>> {
         match control {
             Control::Get => Ok(self.file_flags(volume, ino)?.to_ne_bytes().to_vec()),
             // None of the flags that a volume has is one of XFS's.
@@ -119,16 +125,16 @@ impl Served {
     }
 
     /// Returns the flags of a file.
-    fn file_flags(&self, volume: &Volume, ino: INodeNo) -> FuseResult<u32> {
-        let summed = volume.has_data_checksums(self.numbers.ino(ino))?;
+    fn file_flags(&self, volume: &OpenVersion<'_>, ino: INodeNo) -> FuseResult<u32> {
+        let summed = volume.has_data_checksums(volume.numbers.ino(ino))?;
         Ok(if summed { 0 } else { NO_COW })
     }
 
     /// Changes the flags of a file; the kernel has checked that its owner does so.
-    fn set_file_flags(&self, volume: &Volume, ino: INodeNo, flags: u32) -> FuseResult<()> {
+    fn set_file_flags(&self, volume: &OpenVersion<'_>, ino: INodeNo, flags: u32) -> FuseResult<()> {
         if flags & !NO_COW != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        Ok(volume.set_data_checksums(&OWNER, self.numbers.ino(ino), flags & NO_COW == 0)?)
+        Ok(volume.set_data_checksums(&OWNER, volume.numbers.ino(ino), flags & NO_COW == 0)?)
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const MAX_DATA_BYTES: usize = 4 << 20;
 const MAX_ENTRIES: usize = 4096;
 
 /// Numbers of the calls whose arguments or answers are not plain values.
-/// The root directory, and the size of the volume in bytes.
+/// The root directory and the size of the volume in bytes, and the number of the version.
 pub(crate) const ROOT: u8 = 100;
 pub(crate) const READ: u8 = 101;
 pub(crate) const WRITE: u8 = 102;
@@ -48,10 +48,11 @@ macro_rules! calls {
 }
 pub(crate) use calls;
 
-/// Executes a call on a volume; `finish` makes the changes of this client durable and visible. Returns the
-/// answer; `None` for bytes that are no call.
+/// Executes a call on a volume, the version of the mount with that number; `finish` makes the changes of this
+/// client durable and visible. Returns the answer; `None` for bytes that are no call.
 pub(crate) fn execute(
     volume: &dyn FileSystem,
+    version: u8,
     finish: &dyn Fn() -> lanefs::Result<()>,
     call: &[u8],
 ) -> Option<Vec<u8>> {
@@ -62,7 +63,9 @@ pub(crate) fn execute(
         WRITE => write(volume, arguments)?,
         READDIR => readdir(volume, arguments, &mut answer)?,
         APPLY => apply(volume, arguments, &mut answer)?,
-        ROOT if arguments.is_empty() => volume.size().map(|size| (volume.root(), size).put(&mut answer)),
+        ROOT if arguments.is_empty() => {
+            volume.size().map(|size| ((volume.root(), size), version).put(&mut answer))
+        }
         SYNC if arguments.is_empty() => finish(),
         number => plain(volume, number, arguments, &mut answer)?,
     };
@@ -160,7 +163,7 @@ mod tests {
                     _ => call.push(next() as u8),
                 }
             }
-            match execute(&volume, &|| volume.sync(), &call) {
+            match execute(&volume, 0, &|| volume.sync(), &call) {
                 Some(_) => answered += 1,
                 None => refused += 1,
             }
@@ -177,9 +180,9 @@ mod tests {
         ino.put(&mut call);
         0_u64.put(&mut call);
         u64::MAX.put(&mut call);
-        let answer = execute(&volume, &|| Ok(()), &call).expect("an answer");
+        let answer = execute(&volume, 0, &|| Ok(()), &call).expect("an answer");
         assert_eq!((answer[0], answer.len()), (0, 1 + MAX_DATA_BYTES));
         call.push(0);
-        assert_eq!(execute(&volume, &|| Ok(()), &call), None, "a byte too many");
+        assert_eq!(execute(&volume, 0, &|| Ok(()), &call), None, "a byte too many");
     }
 }

@@ -10,6 +10,7 @@ use crate::relay::Relay;
 use crate::served::Served;
 use crate::snapshots;
 use crate::streams::{ClientStreams, CommandLine, Done, Stream};
+use crate::versions::Version;
 use crate::wire::{self, Frame, Hello, Kind, Patience, Purpose, Request, VERSION};
 use lanefs::Volume;
 use parking_lot::RwLock;
@@ -44,8 +45,9 @@ pub trait Service: Send + Sync + 'static {
     /// Executes a command on the volume; returns the exit code.
     fn execute(&self, volume: &Volume, request: CommandRequest) -> u8;
 
-    /// Returns the counters of the volume and of the mount in the text format of Prometheus.
-    fn statistics(&self, volume: &Volume, counters: &crate::Statistics) -> String;
+    /// Returns the counters of the volume and of the mount, which serves so many versions of it, in the text
+    /// format of Prometheus.
+    fn statistics(&self, volume: &Volume, counters: &crate::Statistics, versions: usize) -> String;
 }
 
 /// The socket of a mount, open as long as this value exists.
@@ -169,36 +171,49 @@ impl CommandServer {
                 let line = CommandLine::decode(request.content).ok_or_else(wire::invalid)?;
                 self.start(client, line)
             }
-            Purpose::Calls => self.calls(&client),
+            Purpose::Calls => {
+                let version = match request.content {
+                    [] => Some(self.served.versions.current()),
+                    [number] => self.served.versions.numbered(*number),
+                    _ => None,
+                };
+                let version = version.ok_or_else(wire::invalid)?;
+                self.calls(&client, &version)
+            }
             Purpose::Snapshot => self.snapshot(&client),
         }
     }
 
     fn statistics(&self, client: &OwnedFd) -> Result<()> {
-        let text = match self.served.volume.read().as_ref() {
-            Some(volume) => self.service.statistics(volume, &self.served.statistics),
-            None => String::new(),
+        let current = self.served.versions.current();
+        let text = match current.open() {
+            Ok(volume) => {
+                let versions = self.served.versions.count();
+                self.service.statistics(&volume, &self.served.statistics, versions)
+            }
+            Err(_) => String::new(),
         };
         wire::send(client, Kind::Text, &[text.as_bytes()], &Patience::short())
     }
 
-    /// Executes calls of a client on the volume.
-    fn calls(&self, client: &OwnedFd) -> Result<()> {
-        self.answer(client, |volume, call| {
+    /// Executes calls of a client on a version of the volume.
+    fn calls(&self, client: &OwnedFd, version: &Version) -> Result<()> {
+        self.answer(client, version, |volume, call| {
             let finish = || {
                 // The changes become visible even where they cannot become durable.
                 let synced = volume.sync();
                 self.invalidations.flush();
                 synced
             };
-            calls::execute(volume, &finish, call)
+            calls::execute(volume, version.number(), &finish, call)
         })
     }
 
     /// Executes calls of a client on a snapshot, which ends with the connection.
     fn snapshot(&self, client: &OwnedFd) -> Result<()> {
         let mut snapshot = snapshots::Served::default();
-        self.answer(client, |volume, call| snapshot.execute(volume, call))
+        let current = self.served.versions.current();
+        self.answer(client, &current, |volume, call| snapshot.execute(volume, call))
     }
 
     /// Executes calls of a client until it closes the connection, or the mount is to end. `execute` returns
@@ -206,13 +221,13 @@ impl CommandServer {
     fn answer(
         &self,
         client: &OwnedFd,
+        version: &Version,
         mut execute: impl FnMut(&Volume, &[u8]) -> Option<Vec<u8>>,
     ) -> Result<()> {
         let _executing = self.executing.read();
         // A command that begins after a remount meets the state after it.
         self.served.adopt_state();
-        let guard = self.served.volume.read();
-        let Some(volume) = guard.as_ref() else { return Ok(()) };
+        let Ok(volume) = version.open() else { return Ok(()) };
         let is_over = || self.stopping.load(Relaxed);
         let patience = Patience { is_over: &is_over, deadline: None };
         let served = loop {
@@ -222,7 +237,7 @@ impl CommandServer {
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
-            let Some(answer) = execute(volume, &call) else { break Err(wire::invalid()) };
+            let Some(answer) = execute(&volume, &call) else { break Err(wire::invalid()) };
             if let Err(error) = wire::send(client, Kind::Answer, &[&answer], &patience) {
                 break Err(error);
             }
@@ -279,9 +294,10 @@ impl CommandServer {
         // A command that begins after a remount meets the state after it.
         self.served.adopt_state();
         let streams: Arc<dyn ClientStreams> = relay.clone();
-        let code = match self.served.volume.read().as_ref() {
-            Some(volume) => self.service.execute(volume, CommandRequest { arguments, streams }),
-            None => {
+        let current = self.served.versions.current();
+        let code = match current.open() {
+            Ok(volume) => self.service.execute(&volume, CommandRequest { arguments, streams }),
+            Err(_) => {
                 let text = b"lanefs: the mount has ended\n";
                 let _ = streams.write(Stream::Errors, text);
                 EXIT_NOT_STARTED

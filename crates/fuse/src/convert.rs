@@ -25,22 +25,45 @@ pub(crate) fn kind(kind: FileKind) -> FileType {
     }
 }
 
-/// Conversion of inode numbers. The kernel's number of the root directory is 1, which no inode of a volume
-/// has: the superblock is at that position.
+/// Bits of an inode number of a volume: positions have 51, and an inode has 128 bytes at least.
+const INODE_BITS: u32 = 44;
+/// Versions that a mount can serve at a time. With them the kernel's numbers have 52 bits, which programs
+/// that take numbers for floating-point ones still represent.
+pub(crate) const VERSIONS: usize = 1 << u8::BITS;
+
+/// Conversion of inode numbers of one version. The kernel's number of the root directory is 1 in all
+/// versions; no inode of a volume has it, because the superblock is at that position. Every other number has
+/// the version above the volume's number.
 #[derive(Clone, Copy)]
 pub(crate) struct InodeNumbers {
     pub(crate) root: Ino,
+    pub(crate) version: u8,
+}
+
+/// Attributes of an inode, as the kernel gets them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) attr: FileAttr,
+    pub(crate) generation: Generation,
 }
 
 impl InodeNumbers {
     /// Converts the kernel's number.
     pub(crate) fn ino(self, number: INodeNo) -> Ino {
-        if number == INodeNo::ROOT { self.root } else { Ino(number.0) }
+        if number == INodeNo::ROOT { self.root } else { Ino(number.0 & ((1 << INODE_BITS) - 1)) }
+    }
+
+    /// Returns the version of the kernel's number of an inode other than the root.
+    pub(crate) fn version(number: INodeNo) -> u8 {
+        (number.0 >> INODE_BITS) as u8
     }
 
     /// Returns the kernel's number of an inode.
     pub(crate) fn number(self, ino: Ino) -> INodeNo {
-        if ino == self.root { INodeNo::ROOT } else { INodeNo(ino.0) }
+        if ino == self.root {
+            return INodeNo::ROOT;
+        }
+        INodeNo(ino.0 & ((1 << INODE_BITS) - 1) | u64::from(self.version) << INODE_BITS)
     }
 
     /// Converts attributes.
@@ -132,10 +155,16 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_one_and_nothing_else_is() {
-        let numbers = InodeNumbers { root: Ino(4711) };
+    fn the_root_is_one_in_all_versions_and_nothing_else_is() {
+        let numbers = InodeNumbers { root: Ino(4711), version: 0 };
         assert_eq!(numbers.number(Ino(4711)), INodeNo::ROOT);
         assert_eq!(numbers.ino(INodeNo::ROOT), Ino(4711));
         assert_eq!(numbers.ino(INodeNo(4712)), Ino(4712));
+        let later = InodeNumbers { version: 255, ..numbers };
+        assert_eq!(later.number(Ino(4711)), INodeNo::ROOT);
+        let number = later.number(Ino(4712));
+        assert_eq!((later.ino(number), InodeNumbers::version(number)), (Ino(4712), 255));
+        assert!(number.0 < 1 << 52, "{number}");
+        assert_eq!(InodeNumbers::version(numbers.number(Ino(u64::MAX))), 0, "a number of a damaged entry");
     }
 }

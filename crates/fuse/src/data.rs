@@ -4,9 +4,10 @@ use crate::attributes::kill_privileges;
 use crate::errno::{Errno, FuseResult};
 use crate::kernel::MAX_WRITE;
 use crate::served::Served;
+use crate::versions::OpenVersion;
 use fuser::{INodeNo, Request};
 use lanefs::format::BLOCK;
-use lanefs::{Allocate, Caller, Code, Seek, Volume};
+use lanefs::{Allocate, Caller, Code, Seek};
 use std::cell::RefCell;
 
 const OWNER: Caller = Caller::OWNER;
@@ -42,13 +43,13 @@ impl Served {
     /// Reads content into `buffer`; returns the number of bytes.
     pub(crate) fn read(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         ino: INodeNo,
         offset: u64,
         buffer: &mut [u8],
         keeps_access_time: bool,
     ) -> FuseResult<usize> {
-        let ino = self.numbers.ino(ino);
+        let ino = volume.numbers.ino(ino);
         let bytes = volume.read(&OWNER, ino, offset, buffer)?;
         if !keeps_access_time {
             self.file_accessed(volume, ino);
@@ -59,14 +60,14 @@ impl Served {
     /// Writes all data, or, where the volume is nearly full, as much as fits.
     pub(crate) fn write(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         ino: INodeNo,
         offset: u64,
         data: &[u8],
         kills: bool,
     ) -> FuseResult<u32> {
-        let ino = self.numbers.ino(ino);
+        let ino = volume.numbers.ino(ino);
         if kills {
             kill_privileges(volume, request, ino)?;
         }
@@ -86,13 +87,13 @@ impl Served {
     /// Allocates, punches or zeroes a range.
     pub(crate) fn fallocate(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         ino: INodeNo,
         (offset, length): (u64, u64),
         mode: i32,
     ) -> FuseResult<()> {
-        let ino = self.numbers.ino(ino);
+        let ino = volume.numbers.ino(ino);
         if request.uid() != 0 {
             kill_privileges(volume, request, ino)?;
         }
@@ -120,27 +121,33 @@ impl Served {
     }
 
     /// Finds the next data or hole.
-    pub(crate) fn seek(&self, volume: &Volume, ino: INodeNo, offset: i64, whence: i32) -> FuseResult<i64> {
+    pub(crate) fn seek(
+        &self,
+        volume: &OpenVersion<'_>,
+        ino: INodeNo,
+        offset: i64,
+        whence: i32,
+    ) -> FuseResult<i64> {
         let seek = match whence {
             SEEK_DATA => Seek::Data,
             SEEK_HOLE => Seek::Hole,
             _ => return Err(Errno::EINVAL),
         };
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-        let found = volume.seek(self.numbers.ino(ino), offset, seek)?;
+        let found = volume.seek(volume.numbers.ino(ino), offset, seek)?;
         i64::try_from(found).map_err(|_| Errno::EOVERFLOW)
     }
 
     /// Copies a range between files of the volume; returns the number of bytes.
     pub(crate) fn copy_range(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         (from, from_offset): (INodeNo, u64),
         (to, to_offset): (INodeNo, u64),
         len: u64,
     ) -> FuseResult<u32> {
-        let (from, to) = (self.numbers.ino(from), self.numbers.ino(to));
+        let (from, to) = (volume.numbers.ino(from), volume.numbers.ino(to));
         if request.uid() != 0 {
             kill_privileges(volume, request, to)?;
         }

@@ -17,6 +17,7 @@ macro_rules! errnos {
 
 errnos! {
     EEXIST, EFBIG, EINVAL, ENOSYS, ENOTCONN, ENOTTY, ENXIO, EOPNOTSUPP, EOVERFLOW, EPERM, ERANGE,
+    ESTALE,
 }
 
 impl PartialEq for Errno {

@@ -39,6 +39,9 @@ pub enum Error {
     /// The helper program refused; its message.
     #[error("{0}")]
     Helper(String),
+    /// A mount cannot move to another version of its volume; the reason.
+    #[error("the mount stays on its version: {0}")]
+    Move(&'static str),
     /// The volume refused an operation.
     #[error("{0}")]
     Volume(#[from] lanefs::Error),

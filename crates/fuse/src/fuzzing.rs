@@ -22,7 +22,7 @@ pub fn receive(stream: UnixStream, volume: &dyn FileSystem) -> std::io::Result<u
             CommandLine::decode(request.content);
         }
         if frame.kind == Kind::Call {
-            calls::execute(volume, &|| volume.sync(), content);
+            calls::execute(volume, 0, &|| volume.sync(), content);
         }
     }
     Ok(frames)

@@ -1,12 +1,12 @@
 //! LaneFS as a file system of Linux, through FUSE: a [`Mount`] serves an open volume below a directory.
 //!
 //! * Requests: `server` receives them and passes them to the theme modules (`names`, `data`, `attributes`,
-//!   `xattrs`, `listing`), which implement them on the state of the mount (`served`) and return an `errno`.
-//!   `convert` translates types, `statistics` counts.
+//!   `xattrs`, `listing`), which implement them on the state of the mount (`served`) and its `versions`, and
+//!   return an `errno`. `convert` translates types, `statistics` counts.
 //! * Mounts: `session` starts, serves and ends one, with the system calls in `kernel`. `table` reads the
 //!   kernel's table of mounts, `remount` changes a mount, `state` makes the server adopt the change,
-//!   `unmount` removes a mount, `processes` finds the processes that use it, `daemon` starts a background
-//!   process.
+//!   `unmount` removes a mount, `mover` moves one to another version of its volume, `processes` finds the
+//!   processes that use it, `daemon` starts a background process.
 //! * Commands beside a mount: `client` finds `control` by the `address` that the mount itself gives, and
 //!   speaks with it in the frames of `wire`. A command without files of the host is executed by the server,
 //!   with the client's `streams` (`relay` is the server's end of them). All other commands run in the client,
@@ -22,7 +22,7 @@
 //! * **The kernel may cache replies without limit**: every change of a mounted volume is a request of the
 //!   kernel, or the kernel is notified of it.
 //! * **Inodes known to the kernel are held** in the volume, once for each lookup, until the kernel forgets
-//!   them.
+//!   them. The kernel's number of an inode tells its version.
 //! * **Data reported as written are in the volume**: the kernel keeps no dirty data, except those of shared
 //!   mappings.
 //!
@@ -46,6 +46,7 @@ pub mod fuzzing;
 mod kernel;
 mod listing;
 pub mod logging;
+mod mover;
 mod names;
 mod notify;
 mod options;
@@ -62,12 +63,14 @@ mod statistics;
 mod streams;
 pub mod table;
 pub mod unmount;
+mod versions;
 mod wire;
 mod xattrs;
 
 pub use control::{CommandRequest, Service};
 pub use error::{Error, Result};
-pub use options::Options;
+pub use mover::Mover;
+pub use options::{FOLLOW_SECONDS, Options};
 pub use remote::RemoteVolume;
 pub use session::{Ended, Mount, Stopper, directory};
 pub use snapshots::RemoteSnapshot;

@@ -6,8 +6,9 @@
 use crate::convert::{CACHE_TIMEOUT, generation, kind};
 use crate::errno::{Errno, FuseResult};
 use crate::served::Served;
+use crate::versions::OpenVersion;
 use fuser::{INodeNo, ReplyDirectory, ReplyDirectoryPlus};
-use lanefs::{Caller, Code, DirEntry, FileKind, Ino, Volume};
+use lanefs::{Caller, Code, DirEntry, FileKind, Ino};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -59,12 +60,12 @@ impl Served {
     /// Writes entries from `offset` on to the reply until it is full.
     pub(crate) fn list(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         dir: INodeNo,
         offset: u64,
         reply: &mut ListReply<'_>,
     ) -> FuseResult<()> {
-        let dir = self.numbers.ino(dir);
+        let dir = volume.numbers.ino(dir);
         if offset == 0 && self.put_dots(volume, dir, reply, 0)? == Offer::Full {
             return Ok(());
         }
@@ -92,7 +93,7 @@ impl Served {
     /// Adds the entries after `cookie`, which advances with each. Sets `put_any` once the reply has an entry.
     fn put_some(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         dir: Ino,
         reply: &mut ListReply<'_>,
         cookie: &mut u64,
@@ -117,7 +118,7 @@ impl Served {
     /// Adds `.` or `..`.
     fn put_dots(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         dir: Ino,
         reply: &mut ListReply<'_>,
         offset: u64,
@@ -128,13 +129,13 @@ impl Served {
         };
         let full = match reply {
             ListReply::Names(reply) => {
-                reply.add(self.numbers.number(ino), offset + 1, kind(FileKind::Directory), name)
+                reply.add(volume.numbers.number(ino), offset + 1, kind(FileKind::Directory), name)
             }
             ListReply::Entries(reply) => {
                 // The kernel does not count these two as lookups.
                 let attr = volume.getattr(ino)?;
-                let number = self.numbers.number(ino);
-                let to = self.numbers.attr(&attr);
+                let number = volume.numbers.number(ino);
+                let to = volume.numbers.attr(&attr);
                 reply.add(number, offset + 1, name, &CACHE_TIMEOUT, &to, generation(&attr))
             }
         };
@@ -144,7 +145,7 @@ impl Served {
     /// Adds one entry. An entry with attributes is held for the kernel, unless the reply is full.
     fn put(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         dir: Ino,
         reply: &mut ListReply<'_>,
         entry: &DirEntry,
@@ -153,20 +154,20 @@ impl Served {
         let shown = OsStr::from_bytes(&entry.name);
         let full = match reply {
             ListReply::Names(reply) => {
-                reply.add(self.numbers.number(entry.ino), next, kind(entry.kind), shown)
+                reply.add(volume.numbers.number(entry.ino), next, kind(entry.kind), shown)
             }
             ListReply::Entries(reply) => {
-                let attr = match self.lookup_held(volume, dir, &entry.name) {
+                let attr = match volume.give_named(dir, &entry.name) {
                     Ok(attr) => attr,
                     // Another thread removed the name meanwhile.
                     Err(error) if error.code() == Code::NotFound => return Ok(Offer::Vanished),
                     Err(error) => return Err(error.into()),
                 };
-                let number = self.numbers.number(attr.ino);
-                let to = self.numbers.attr(&attr);
+                let number = volume.numbers.number(attr.ino);
+                let to = volume.numbers.attr(&attr);
                 let full = reply.add(number, next, shown, &CACHE_TIMEOUT, &to, generation(&attr));
                 if full {
-                    self.release(volume, attr.ino, 1)?;
+                    volume.take_back(attr.ino, 1)?;
                 }
                 full
             }

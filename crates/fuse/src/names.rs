@@ -1,7 +1,9 @@
 //! Names: lookup, creation, renaming and removal.
 
+use crate::convert::Entry;
 use crate::errno::{Errno, FuseResult};
 use crate::served::Served;
+use crate::versions::OpenVersion;
 use fuser::{INodeNo, RenameFlags, Request};
 use lanefs::{Attr, Caller, Code, FileKind, Ino, RenameMode, SetAttr, Volume};
 
@@ -49,24 +51,38 @@ fn creator(volume: &Volume, request: &Request, dir: Ino) -> FuseResult<Option<Ca
 }
 
 impl Served {
-    /// Returns the attributes of the named inode and holds it; `None` where there is no such name.
-    pub(crate) fn lookup(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> FuseResult<Option<Attr>> {
-        let dir = self.numbers.ino(dir);
+    /// Returns the named inode and gives the kernel a reference to it; `None` where there is no such name.
+    pub(crate) fn lookup(
+        &self,
+        volume: &OpenVersion<'_>,
+        dir: INodeNo,
+        name: &[u8],
+    ) -> FuseResult<Option<Entry>> {
+        let dir = volume.numbers.ino(dir);
         // NFS looks up `.` in any inode, also in files.
-        if name == b"." {
-            return Ok(Some(self.hold(volume, dir)?));
-        }
-        match self.lookup_held(volume, dir, name) {
-            Ok(attr) => Ok(Some(attr)),
-            Err(error) if error.code() == Code::NotFound => Ok(None),
+        let found = if name == b"." { volume.give(dir) } else { volume.give_named(dir, name) };
+        match found {
+            // `..` of an older version leads to the root that all versions share.
+            Ok(attr) if attr.ino == volume.numbers.root => self.root().map(Some),
+            Ok(attr) => Ok(Some(volume.entry(&attr))),
+            Err(error) if error.code() == Code::NotFound && name != b"." => {
+                volume.note_missing(dir, name);
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn root(&self) -> FuseResult<Entry> {
+        let current = self.versions.current();
+        let volume = current.open()?;
+        Ok(volume.entry(&volume.getattr(volume.numbers.root)?))
     }
 
     /// Creates a file in `dir` that belongs to the caller, and holds it.
     fn make(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         dir: Ino,
         privileged: bool,
@@ -95,19 +111,19 @@ impl Served {
                 volume.setattr(&OWNER, made.ino, &set)?
             }
         };
-        Ok(self.hold(volume, made.ino)?)
+        Ok(volume.give(made.ino)?)
     }
 
     pub(crate) fn mknod(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         dir: INodeNo,
         name: &[u8],
         mode: NewMode,
         rdev: u32,
     ) -> FuseResult<Attr> {
-        let dir = self.numbers.ino(dir);
+        let dir = volume.numbers.ino(dir);
         // A mode without a type means a regular file (mknod(2)).
         let bits = if mode.mode & 0o170_000 == 0 { mode.mode | 0o100_000 } else { mode.mode };
         let kind = FileKind::from_mode(bits as u16).ok_or(Errno::EINVAL)?;
@@ -120,68 +136,72 @@ impl Served {
 
     pub(crate) fn mkdir(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         dir: INodeNo,
         name: &[u8],
         mode: NewMode,
     ) -> FuseResult<Attr> {
-        let dir = self.numbers.ino(dir);
+        let dir = volume.numbers.ino(dir);
         let perm = masked(volume, dir, mode)?;
         self.make(volume, request, dir, false, |identity| volume.mkdir(identity, dir, name, perm))
     }
 
     pub(crate) fn symlink(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         dir: INodeNo,
         name: &[u8],
         target: &[u8],
     ) -> FuseResult<Attr> {
-        let dir = self.numbers.ino(dir);
+        let dir = volume.numbers.ino(dir);
         self.make(volume, request, dir, false, |identity| volume.symlink(identity, dir, name, target))
     }
 
     pub(crate) fn create(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         dir: INodeNo,
         name: &[u8],
         mode: NewMode,
         flags: i32,
     ) -> FuseResult<Attr> {
-        let dir = self.numbers.ino(dir);
+        let dir = volume.numbers.ino(dir);
         let perm = masked(volume, dir, mode)?;
         let made =
             self.make(volume, request, dir, false, |identity| volume.create_file(identity, dir, name, perm));
         match made {
             // Another process may have created the file meanwhile, which is an error only with `O_EXCL`.
-            Err(errno) if errno == Errno::EEXIST && flags & O_EXCL == 0 => {
-                Ok(self.lookup_held(volume, dir, name)?)
-            }
+            Err(errno) if errno == Errno::EEXIST && flags & O_EXCL == 0 => Ok(volume.give_named(dir, name)?),
             made => made,
         }
     }
 
-    pub(crate) fn link(&self, volume: &Volume, ino: INodeNo, dir: INodeNo, name: &[u8]) -> FuseResult<Attr> {
-        let (ino, dir) = (self.numbers.ino(ino), self.numbers.ino(dir));
+    pub(crate) fn link(
+        &self,
+        volume: &OpenVersion<'_>,
+        ino: INodeNo,
+        dir: INodeNo,
+        name: &[u8],
+    ) -> FuseResult<Attr> {
+        let (ino, dir) = (volume.numbers.ino(ino), volume.numbers.ino(dir));
         volume.link(&OWNER, ino, dir, name)?;
-        Ok(self.hold(volume, ino)?)
+        Ok(volume.give(ino)?)
     }
 
-    pub(crate) fn unlink(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> FuseResult<()> {
-        Ok(volume.unlink(&OWNER, self.numbers.ino(dir), name)?)
+    pub(crate) fn unlink(&self, volume: &OpenVersion<'_>, dir: INodeNo, name: &[u8]) -> FuseResult<()> {
+        Ok(volume.unlink(&OWNER, volume.numbers.ino(dir), name)?)
     }
 
-    pub(crate) fn rmdir(&self, volume: &Volume, dir: INodeNo, name: &[u8]) -> FuseResult<()> {
-        Ok(volume.rmdir(&OWNER, self.numbers.ino(dir), name)?)
+    pub(crate) fn rmdir(&self, volume: &OpenVersion<'_>, dir: INodeNo, name: &[u8]) -> FuseResult<()> {
+        Ok(volume.rmdir(&OWNER, volume.numbers.ino(dir), name)?)
     }
 
     pub(crate) fn rename(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         from: (INodeNo, &[u8]),
         to: (INodeNo, &[u8]),
         flags: RenameFlags,
@@ -192,7 +212,7 @@ impl Served {
             RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
             _ => return Err(Errno::EINVAL),
         };
-        let (dir, new_dir) = (self.numbers.ino(from.0), self.numbers.ino(to.0));
+        let (dir, new_dir) = (volume.numbers.ino(from.0), volume.numbers.ino(to.0));
         Ok(volume.rename(&OWNER, dir, from.1, new_dir, to.1, mode)?)
     }
 }

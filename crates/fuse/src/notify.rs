@@ -13,8 +13,9 @@
 
 use crate::convert::InodeNumbers;
 use crate::served::{Served, serves_the_kernel};
+use crate::versions::OpenVersion;
 use fuser::Notifier;
-use lanefs::{Changed, Ino, Volume};
+use lanefs::{Changed, Ino};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -43,24 +44,24 @@ enum Invalidation {
 pub(crate) struct Invalidations(Sender<Invalidation>);
 
 impl Invalidations {
-    /// Starts the thread that sends invalidations of changes of `volume`.
+    /// Starts the thread that sends invalidations of changes of `volume`. A mount that can be changed has one
+    /// version for ever.
     ///
     /// # Errors
     /// The host's, when it cannot start a thread.
     pub(crate) fn start(
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         served: &Arc<Served>,
         notifier: Notifier,
         connection: OwnedFd,
     ) -> std::io::Result<Invalidations> {
         let (sender, queue) = channel();
         let kernel =
-            KernelCache { notifier, connection, numbers: served.numbers, served: Arc::downgrade(served) };
-        let numbers = served.numbers;
+            KernelCache { notifier, connection, numbers: volume.numbers, served: Arc::downgrade(served) };
         let work = move || send_all(&queue, &kernel);
         std::thread::Builder::new().name("lanefs-invalidate".to_owned()).spawn(work)?;
         let to = sender.clone();
-        let root = numbers.root;
+        let root = volume.numbers.root;
         volume.on_change(move |volume, changed| {
             if serves_the_kernel() {
                 return;
@@ -118,7 +119,7 @@ impl KernelCache {
 
     fn is_held(&self, ino: Ino) -> bool {
         let served = self.served.upgrade();
-        served.is_some_and(|served| served.volume.read().as_ref().is_some_and(|volume| volume.is_held(ino)))
+        served.is_some_and(|served| served.versions.current().open().is_ok_and(|volume| volume.is_held(ino)))
     }
 }
 

@@ -29,6 +29,16 @@ pub struct Options {
     pub log: Option<String>,
     /// Size of the block cache, as given.
     pub cache: Option<String>,
+    /// Seconds after which the mount of a publication asks for a newer version of its tag; `None`: never.
+    pub follow: Option<u32>,
+    /// Directory of the local cache of publications, as given.
+    pub cache_dir: Option<String>,
+    /// Size of that cache, as given.
+    pub cache_size: Option<String>,
+    /// True for no such cache.
+    pub no_cache: bool,
+    /// Server of the store of a publication, as given.
+    pub endpoint: Option<String>,
     /// Source that the table of mounts shows: the image.
     pub source: PathBuf,
 }
@@ -47,6 +57,11 @@ impl Default for Options {
             threads: None,
             log: None,
             cache: None,
+            follow: None,
+            cache_dir: None,
+            cache_size: None,
+            no_cache: false,
+            endpoint: None,
             source: PathBuf::from("lanefs"),
         }
     }
@@ -84,6 +99,10 @@ const IGNORED_WITH_VALUE: [&str; 9] =
 
 /// Largest accepted number of threads.
 const MAX_THREADS: usize = 256;
+/// Seconds between two questions for a newer version, where none are given.
+pub const FOLLOW_SECONDS: u32 = 30;
+/// Most seconds between two questions: a week.
+const MAX_FOLLOW_SECONDS: u32 = 7 * 86_400;
 
 impl Options {
     /// Applies a list in the form of `-o`: `ro,noatime,threads=8`. Of options that contradict each other the
@@ -120,6 +139,11 @@ impl Options {
             ("threads", Some(number)) => self.threads = Some(threads(number)?),
             ("log", Some(log)) => self.log = Some(log.to_owned()),
             ("cache", Some(size)) => self.cache = Some(size.to_owned()),
+            ("follow", seconds) => self.follow = Some(seconds.map_or(Ok(FOLLOW_SECONDS), follow_seconds)?),
+            ("cache-dir", Some(dir)) => self.cache_dir = Some(dir.to_owned()),
+            ("cache-size", Some(size)) => self.cache_size = Some(size.to_owned()),
+            ("no-cache", None) => self.no_cache = true,
+            ("endpoint", Some(url)) => self.endpoint = Some(url.to_owned()),
             (name, None) if IGNORED.contains(&name) => {}
             (name, Some(_)) if IGNORED_WITH_VALUE.contains(&name) => {}
             (name, _) if name.starts_with("x-") || name.starts_with("X-") => {}
@@ -147,6 +171,11 @@ impl Options {
         list.extend(self.threads.map(|number| format!("threads={number}")));
         list.extend(self.log.iter().map(|log| format!("log={log}")));
         list.extend(self.cache.iter().map(|size| format!("cache={size}")));
+        list.extend(self.follow.map(|seconds| format!("follow={seconds}")));
+        list.extend(self.cache_dir.iter().map(|dir| format!("cache-dir={dir}")));
+        list.extend(self.cache_size.iter().map(|size| format!("cache-size={size}")));
+        list.extend(self.no_cache.then(|| "no-cache".to_owned()));
+        list.extend(self.endpoint.iter().map(|url| format!("endpoint={url}")));
         list.join(",")
     }
 
@@ -163,14 +192,20 @@ fn threads(number: &str) -> Result<usize> {
     number.ok_or_else(|| Error::Option(format!("threads: give a number from 1 to {MAX_THREADS}")))
 }
 
+/// Parses the seconds between two questions for a newer version.
+fn follow_seconds(number: &str) -> Result<u32> {
+    let number = number.parse().ok().filter(|number| (1..=MAX_FOLLOW_SECONDS).contains(number));
+    number.ok_or_else(|| Error::Option(format!("follow: give seconds from 1 to {MAX_FOLLOW_SECONDS}")))
+}
+
 /// Builds the error for an option that is unknown or not supported.
 fn unknown(option: &str) -> Error {
     Error::Option(match option.split('=').next().unwrap_or_default() {
         "sync" | "dirsync" => format!("{option}: not supported; use fsync for data that must be durable"),
         _ => format!(
             "{option}: no such option; there are ro, rw, noatime, nodiratime, relatime, strictatime, \
-             allow_other, nodev, nosuid, noexec, remount, threads=N, log=FILE, cache=SIZE, and those for \
-             mount(8) alone"
+             allow_other, nodev, nosuid, noexec, remount, threads=N, log=FILE, cache=SIZE, follow=SECONDS, \
+             cache-dir=DIR, cache-size=SIZE, no-cache, endpoint=URL, and those for mount(8) alone"
         ),
     })
 }
@@ -197,6 +232,7 @@ mod tests {
         assert!(!options.devices && !options.set_id && !options.execute);
         assert_eq!((options.threads, options.log.as_deref()), (Some(3), Some("syslog")));
         assert_eq!(options.cache.as_deref(), Some("1G"));
+        assert_eq!(parsed("follow").follow, Some(FOLLOW_SECONDS));
         assert!(!parsed("ro,rw").read_only, "the last one counts");
         assert!(parsed("nodev,dev,nosuid,suid,noexec,exec,nodiratime,diratime") == Options::default());
         assert_eq!(parsed("noatime,strictatime,lazytime").access_times, AccessTimes::Always);
@@ -211,6 +247,7 @@ mod tests {
             "ro",
             "remount,ro,strictatime",
             "noatime,nodiratime,nodev,threads=7,log=/var/log/x,cache=64M,allow_other,noexec,nosuid",
+            "ro,follow=5,cache-dir=/var/cache/l,cache-size=1G,no-cache,endpoint=http://localhost:9000",
         ] {
             assert_eq!(parsed(&parsed(list).list()), parsed(list));
         }
@@ -218,7 +255,9 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_named() {
-        for list in ["rw,frobnicate", "threads=0", "threads=many", "sync", "remount=1", "ro=1", "noacl"] {
+        for list in
+            ["rw,frobnicate", "threads=0", "threads=many", "sync", "remount=1", "ro=1", "noacl", "follow=0"]
+        {
             let error = Options::default().apply(list).unwrap_err();
             assert!(error.is_usage(), "{list}");
             let said = list.split([',', '=']).any(|word| error.to_string().starts_with(word));

@@ -24,6 +24,8 @@ pub struct RemoteVolume {
     root: Ino,
     /// Size of the volume in bytes. A mounted volume does not grow.
     size: u64,
+    /// Version of the mount that all connections use. The mount may move to another one meanwhile.
+    version: u8,
     connections: Mutex<Connections>,
     returned: Condvar,
 }
@@ -43,12 +45,12 @@ impl RemoteVolume {
     pub fn open(mount: &MountedVolume) -> Result<RemoteVolume> {
         let mount = mount.clone();
         let socket = mount.connect(Purpose::Calls, &[])?;
-        let (root, size) = ask(&socket, &[ROOT])
+        let ((root, size), version) = ask(&socket, &[ROOT])
             .map_err(|error| mount.failed(&error))?
             .and_then(|answer| decoded(&answer))
             .map_err(Error::from)?;
         let connections = Mutex::new(Connections { idle: vec![socket], open: 1 });
-        Ok(RemoteVolume { mount, root, size, connections, returned: Condvar::new() })
+        Ok(RemoteVolume { mount, root, size, version, connections, returned: Condvar::new() })
     }
 
     /// The error of calls after the connection has failed.
@@ -71,7 +73,7 @@ impl RemoteVolume {
             self.returned.wait(&mut connections);
         }
         drop(connections);
-        self.mount.connect(Purpose::Calls, &[]).map_err(|error| {
+        self.mount.connect(Purpose::Calls, &[self.version]).map_err(|error| {
             self.give_back(None);
             self.failed(io::Error::other(error.to_string()))
         })

@@ -4,17 +4,17 @@
 
 use crate::Options;
 use crate::address::{ATTRIBUTE, Address};
-use crate::convert::InodeNumbers;
 use crate::errno::{Errno, FuseResult};
 use crate::statistics::{Operation, Statistics};
 use crate::table::{self, MountEntry};
+use crate::versions::{OpenVersion, Versions};
 use fuser::INodeNo;
-use lanefs::{AccessTimes, Attr, Caller, Ino, Volume};
-use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
+use lanefs::{AccessTimes, Ino, Volume};
+use parking_lot::Mutex;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 std::thread_local! {
     static SERVES_THE_KERNEL: Cell<bool> = const { Cell::new(false) };
@@ -23,26 +23,6 @@ std::thread_local! {
 /// True in a thread that serves the kernel: the kernel already knows what such a thread changes.
 pub(crate) fn serves_the_kernel() -> bool {
     SERVES_THE_KERNEL.get()
-}
-
-/// Number of references to inodes that replies have given to the kernel and that it has not returned. Only
-/// builds with debug assertions count.
-#[derive(Default)]
-struct KernelReferences(AtomicU64);
-
-impl KernelReferences {
-    fn add(&self) {
-        if cfg!(debug_assertions) {
-            self.0.fetch_add(1, Relaxed);
-        }
-    }
-
-    fn remove(&self, count: u64) {
-        if cfg!(debug_assertions) {
-            let before = self.0.fetch_sub(count, Relaxed);
-            assert!(before >= count, "the kernel returns {count} references and has {before}");
-        }
-    }
 }
 
 /// The directory and the device of a mount, by which its entry in the kernel's table is found.
@@ -92,10 +72,9 @@ impl AccessRules {
     }
 }
 
-/// A volume that is served. The mount takes the volume out when it ends; later requests fail with `ENOTCONN`.
+/// A volume that is served.
 pub(crate) struct Served {
-    pub(crate) volume: RwLock<Option<Volume>>,
-    pub(crate) numbers: InodeNumbers,
+    pub(crate) versions: Versions,
     /// Rules for times of access of files and of directories.
     access_times: AccessRules,
     /// The mount as the kernel's table has it, once it is there. Locked while the mount adopts the state
@@ -104,22 +83,18 @@ pub(crate) struct Served {
     /// True where SELinux labels mean something to this host.
     pub(crate) host_has_labels: bool,
     pub(crate) statistics: Statistics,
-    references: KernelReferences,
     /// Address of the socket for commands, if the mount has one.
     commands: OnceLock<Address>,
 }
 
 impl Served {
     pub(crate) fn new(volume: Volume, options: &Options) -> Self {
-        let numbers = InodeNumbers { root: volume.root() };
         Served {
-            volume: RwLock::new(Some(volume)),
-            numbers,
+            versions: Versions::new(volume),
             access_times: AccessRules::new(options.access_times, options.directory_access_times),
             mount_point: Mutex::new(None),
             host_has_labels: std::fs::exists("/sys/fs/selinux/enforce").unwrap_or(false),
             statistics: Statistics::default(),
-            references: KernelReferences::default(),
             commands: OnceLock::new(),
         }
     }
@@ -133,7 +108,7 @@ impl Served {
     /// Returns the value of the attribute with that address; `None` for any other attribute. Only the user of
     /// the mount gets the address, by whichever way another user can reach the mount.
     pub(crate) fn commands(&self, uid: u32, ino: INodeNo, name: &[u8]) -> Option<FuseResult<Vec<u8>>> {
-        if name != ATTRIBUTE.as_bytes() || self.numbers.ino(ino) != self.numbers.root {
+        if name != ATTRIBUTE.as_bytes() || ino != INodeNo::ROOT {
             return None;
         }
         let address = self.commands.get()?;
@@ -141,18 +116,15 @@ impl Served {
         Some(if is_owner { Ok(address.text().into_bytes()) } else { Err(Errno::EPERM) })
     }
 
-    fn volume(&self) -> FuseResult<MappedRwLockReadGuard<'_, Volume>> {
-        RwLockReadGuard::try_map(self.volume.read(), Option::as_ref).map_err(|_| Errno::ENOTCONN)
-    }
-
-    /// Does something with the volume for the kernel, and counts it.
+    /// Does something for the kernel with the version to which an inode belongs, and counts it.
     pub(crate) fn with<T>(
         &self,
         operation: Operation,
-        work: impl FnOnce(&Volume) -> FuseResult<T>,
+        node: INodeNo,
+        work: impl FnOnce(&OpenVersion<'_>) -> FuseResult<T>,
     ) -> FuseResult<T> {
         SERVES_THE_KERNEL.set(true);
-        self.statistics.count(operation, || work(&*self.volume()?))
+        self.statistics.count(operation, || work(&self.versions.of(node)?.open()?))
     }
 
     /// Sets the directory and the device of the mount, once the kernel's table has it.
@@ -174,7 +146,8 @@ impl Served {
         let mount_point = self.mount_point.lock();
         let Some(entry) = mount_point.as_ref().and_then(MountPoint::find) else { return };
         self.access_times.set(entry.access_times(), entry.directory_access_times());
-        if let Some(volume) = self.volume.read().as_ref()
+        let current = self.versions.current();
+        if let Ok(volume) = current.open()
             && volume.is_read_only() != entry.all_read_only
             && let Err(error) = volume.set_read_only(entry.all_read_only)
         {
@@ -192,26 +165,6 @@ impl Served {
     /// Updates the time of access of a directory that was listed.
     pub(crate) fn directory_accessed(&self, volume: &Volume, ino: Ino) {
         accessed(volume, ino, AccessRules::decode(&self.access_times.directories));
-    }
-
-    /// Looks up a name and holds its inode for the kernel.
-    pub(crate) fn lookup_held(&self, volume: &Volume, dir: Ino, name: &[u8]) -> lanefs::Result<Attr> {
-        let attr = volume.lookup_held(&Caller::OWNER, dir, name)?;
-        self.references.add();
-        Ok(attr)
-    }
-
-    /// Holds an inode for the kernel.
-    pub(crate) fn hold(&self, volume: &Volume, ino: Ino) -> lanefs::Result<Attr> {
-        let attr = volume.hold(ino)?;
-        self.references.add();
-        Ok(attr)
-    }
-
-    /// Releases `count` holds of an inode, which the kernel has forgotten or a reply could not take.
-    pub(crate) fn release(&self, volume: &Volume, ino: Ino, count: u64) -> lanefs::Result<()> {
-        self.references.remove(count);
-        volume.release(ino, count)
     }
 }
 

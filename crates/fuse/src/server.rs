@@ -1,7 +1,7 @@
 //! Requests of the kernel: each is counted, passed to the module that implements it, and replied to.
 
 use crate::attributes::Control;
-use crate::convert::{CACHE_TIMEOUT, InodeNumbers, from_system, generation};
+use crate::convert::{CACHE_TIMEOUT, Entry, InodeNumbers, from_system};
 use crate::data::with_buffer;
 use crate::errno::{Errno, FuseResult};
 use crate::kernel::MAX_WRITE;
@@ -9,6 +9,7 @@ use crate::listing::ListReply;
 use crate::names::NewMode;
 use crate::served::Served;
 use crate::statistics::Operation;
+use crate::versions::OpenVersion;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
@@ -16,7 +17,7 @@ use fuser::{
     ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
     TimeOrNow, WriteFlags,
 };
-use lanefs::{Attr, FileKind, SetAttr, Time, Volume};
+use lanefs::{Attr, FileKind, SetAttr, Time};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -62,20 +63,15 @@ impl Server {
         Server { served, no_open: false }
     }
 
-    /// Replies with the entry of an inode, which the handler holds for the kernel.
-    fn reply_entry(&self, result: FuseResult<Attr>, reply: ReplyEntry) {
-        match result {
-            Ok(attr) => reply.entry(&CACHE_TIMEOUT, &self.served.numbers.attr(&attr), generation(&attr)),
-            Err(errno) => reply.error(errno.into()),
-        }
-    }
-
-    /// Replies with attributes.
-    fn reply_attr(&self, result: FuseResult<Attr>, reply: ReplyAttr) {
-        match result {
-            Ok(attr) => reply.attr(&CACHE_TIMEOUT, &self.served.numbers.attr(&attr)),
-            Err(errno) => reply.error(errno.into()),
-        }
+    /// Does something with the version to which an inode belongs, and returns the attributes that the kernel
+    /// gets.
+    fn entry(
+        &self,
+        operation: Operation,
+        node: INodeNo,
+        work: impl FnOnce(&OpenVersion<'_>) -> FuseResult<Attr>,
+    ) -> FuseResult<Entry> {
+        self.served.with(operation, node, |volume| work(volume).map(|attr| volume.entry(&attr)))
     }
 
     /// Replies to an open. "Not implemented" makes the kernel open files without a request from now on, and
@@ -86,6 +82,22 @@ impl Server {
         } else {
             reply.opened(FileHandle(0), flags);
         }
+    }
+}
+
+/// Replies with an inode to which the kernel has a reference now.
+fn reply_entry(result: FuseResult<Entry>, reply: ReplyEntry) {
+    match result {
+        Ok(Entry { attr, generation }) => reply.entry(&CACHE_TIMEOUT, &attr, generation),
+        Err(errno) => reply.error(errno.into()),
+    }
+}
+
+/// Replies with attributes.
+fn reply_attr(result: FuseResult<Entry>, reply: ReplyAttr) {
+    match result {
+        Ok(entry) => reply.attr(&CACHE_TIMEOUT, &entry.attr),
+        Err(errno) => reply.error(errno.into()),
     }
 }
 
@@ -135,23 +147,24 @@ impl Filesystem for Server {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let served = &self.served;
-        match served.with(Operation::Lookup, |volume| served.lookup(volume, parent, name.as_bytes())) {
-            // Inode 0 means that the name does not exist, which the kernel may cache.
-            Ok(None) => reply.entry(&CACHE_TIMEOUT, &no_entry(), Generation(0)),
-            Ok(Some(attr)) => self.reply_entry(Ok(attr), reply),
-            Err(errno) => reply.error(errno.into()),
-        }
+        let found =
+            served.with(Operation::Lookup, parent, |volume| served.lookup(volume, parent, name.as_bytes()));
+        // Inode 0 means that the name does not exist, which the kernel may cache.
+        let none = Entry { attr: no_entry(), generation: Generation(0) };
+        reply_entry(found.map(|entry| entry.unwrap_or(none)), reply);
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
-        let ino = self.served.numbers.ino(ino);
         // The request has no reply; the log has the error.
-        let _ = self.served.with(Operation::Forget, |volume| Ok(self.served.release(volume, ino, times)?));
+        let _ = self
+            .served
+            .with(Operation::Forget, ino, |volume| Ok(volume.take_back(volume.numbers.ino(ino), times)?));
+        self.served.versions.retire();
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let ino = self.served.numbers.ino(ino);
-        self.reply_attr(self.served.with(Operation::Getattr, |volume| Ok(volume.getattr(ino)?)), reply);
+        let attr = self.entry(Operation::Getattr, ino, |volume| Ok(volume.getattr(volume.numbers.ino(ino))?));
+        reply_attr(attr, reply);
     }
 
     fn setattr(
@@ -184,15 +197,16 @@ impl Filesystem for Server {
             mtime: mtime.map(|time| from_system(time, now)),
         };
         let served = &self.served;
-        self.reply_attr(
-            served.with(Operation::Setattr, |volume| served.setattr(volume, request, ino, &set)),
-            reply,
-        );
+        let changed =
+            self.entry(Operation::Setattr, ino, |volume| served.setattr(volume, request, ino, &set));
+        reply_attr(changed, reply);
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        let ino = self.served.numbers.ino(ino);
-        match self.served.with(Operation::Readlink, |volume| Ok(volume.readlink(ino)?)) {
+        let target = self
+            .served
+            .with(Operation::Readlink, ino, |volume| Ok(volume.readlink(volume.numbers.ino(ino))?));
+        match target {
             Ok(target) => reply.data(&target),
             Err(errno) => reply.error(errno.into()),
         }
@@ -209,10 +223,10 @@ impl Filesystem for Server {
         reply: ReplyEntry,
     ) {
         let served = &self.served;
-        let created = served.with(Operation::Mknod, |volume| {
+        let created = self.entry(Operation::Mknod, parent, |volume| {
             served.mknod(volume, request, parent, name.as_bytes(), NewMode { mode, umask }, rdev)
         });
-        self.reply_entry(created, reply);
+        reply_entry(created, reply);
     }
 
     fn mkdir(
@@ -225,32 +239,32 @@ impl Filesystem for Server {
         reply: ReplyEntry,
     ) {
         let served = &self.served;
-        let created = served.with(Operation::Mkdir, |volume| {
+        let created = self.entry(Operation::Mkdir, parent, |volume| {
             served.mkdir(volume, request, parent, name.as_bytes(), NewMode { mode, umask })
         });
-        self.reply_entry(created, reply);
+        reply_entry(created, reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let served = &self.served;
         let target = target.as_os_str().as_bytes();
-        let created = served.with(Operation::Symlink, |volume| {
+        let created = self.entry(Operation::Symlink, parent, |volume| {
             served.symlink(volume, request, parent, name.as_bytes(), target)
         });
-        self.reply_entry(created, reply);
+        reply_entry(created, reply);
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let served = &self.served;
         let created =
-            served.with(Operation::Link, |volume| served.link(volume, ino, parent, name.as_bytes()));
-        self.reply_entry(created, reply);
+            self.entry(Operation::Link, parent, |volume| served.link(volume, ino, parent, name.as_bytes()));
+        reply_entry(created, reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let served = &self.served;
         reply_empty(
-            served.with(Operation::Unlink, |volume| served.unlink(volume, parent, name.as_bytes())),
+            served.with(Operation::Unlink, parent, |volume| served.unlink(volume, parent, name.as_bytes())),
             reply,
         );
     }
@@ -258,7 +272,7 @@ impl Filesystem for Server {
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let served = &self.served;
         reply_empty(
-            served.with(Operation::Rmdir, |volume| served.rmdir(volume, parent, name.as_bytes())),
+            served.with(Operation::Rmdir, parent, |volume| served.rmdir(volume, parent, name.as_bytes())),
             reply,
         );
     }
@@ -275,7 +289,10 @@ impl Filesystem for Server {
     ) {
         let served = &self.served;
         let (from, to) = ((parent, name.as_bytes()), (new_parent, new_name.as_bytes()));
-        reply_empty(served.with(Operation::Rename, |volume| served.rename(volume, from, to, flags)), reply);
+        reply_empty(
+            served.with(Operation::Rename, parent, |volume| served.rename(volume, from, to, flags)),
+            reply,
+        );
     }
 
     fn create(
@@ -289,13 +306,12 @@ impl Filesystem for Server {
         reply: ReplyCreate,
     ) {
         let served = &self.served;
-        let created = served.with(Operation::Create, |volume| {
+        let created = self.entry(Operation::Create, parent, |volume| {
             served.create(volume, request, parent, name.as_bytes(), NewMode { mode, umask }, flags)
         });
         match created {
-            Ok(attr) => {
-                let (to, generation) = (served.numbers.attr(&attr), generation(&attr));
-                reply.created(&CACHE_TIMEOUT, &to, generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            Ok(Entry { attr, generation }) => {
+                reply.created(&CACHE_TIMEOUT, &attr, generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
             }
             Err(errno) => reply.error(errno.into()),
         }
@@ -328,8 +344,8 @@ impl Filesystem for Server {
         let served = &self.served;
         let keeps_access_time = flags.0 & O_NOATIME != 0;
         with_buffer(size, |buffer| {
-            let read = |volume: &Volume| served.read(volume, ino, offset, buffer, keeps_access_time);
-            match served.with(Operation::Read, read) {
+            let read = |volume: &OpenVersion<'_>| served.read(volume, ino, offset, buffer, keeps_access_time);
+            match served.with(Operation::Read, ino, read) {
                 Ok(bytes) => reply.data(buffer.get(..bytes).unwrap_or_default()),
                 Err(errno) => reply.error(errno.into()),
             }
@@ -351,14 +367,18 @@ impl Filesystem for Server {
         let served = &self.served;
         let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         reply_written(
-            served.with(Operation::Write, |volume| served.write(volume, request, ino, offset, data, kills)),
+            served.with(Operation::Write, ino, |volume| {
+                served.write(volume, request, ino, offset, data, kills)
+            }),
             reply,
         );
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let ino = self.served.numbers.ino(ino);
-        reply_empty(self.served.with(Operation::Fsync, |volume| Ok(volume.fsync(ino, data_only)?)), reply);
+        let synced = self
+            .served
+            .with(Operation::Fsync, ino, |volume| Ok(volume.fsync(volume.numbers.ino(ino), data_only)?));
+        reply_empty(synced, reply);
     }
 
     fn fsyncdir(
@@ -374,7 +394,7 @@ impl Filesystem for Server {
 
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let served = &self.served;
-        let listed = served.with(Operation::Readdir, |volume| {
+        let listed = served.with(Operation::Readdir, ino, |volume| {
             served.list(volume, ino, offset, &mut ListReply::Names(&mut reply))
         });
         match listed {
@@ -392,7 +412,7 @@ impl Filesystem for Server {
         mut reply: ReplyDirectoryPlus,
     ) {
         let served = &self.served;
-        let listed = served.with(Operation::Readdir, |volume| {
+        let listed = served.with(Operation::Readdir, ino, |volume| {
             served.list(volume, ino, offset, &mut ListReply::Entries(&mut reply))
         });
         match listed {
@@ -404,7 +424,7 @@ impl Filesystem for Server {
     /// Also adopts the state of the mount: `remount` waits for that with statfs(2).
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         self.served.adopt_state();
-        match self.served.with(Operation::Statfs, |volume| Ok(volume.statfs()?)) {
+        match self.served.with(Operation::Statfs, INodeNo::ROOT, |volume| Ok(volume.statfs()?)) {
             Ok(s) => {
                 let (free, inodes) = (s.free_blocks, s.inodes.saturating_add(s.free_inodes));
                 let size = s.block_size as u32;
@@ -427,7 +447,7 @@ impl Filesystem for Server {
         let served = &self.served;
         let name = name.as_bytes();
         reply_empty(
-            served.with(Operation::Setxattr, |volume| {
+            served.with(Operation::Setxattr, ino, |volume| {
                 served.setxattr(volume, request, ino, name, value, flags)
             }),
             reply,
@@ -441,7 +461,7 @@ impl Filesystem for Server {
             return reply_xattr(address, size, reply);
         }
         reply_xattr(
-            served.with(Operation::Getxattr, |volume| served.getxattr(volume, ino, name)),
+            served.with(Operation::Getxattr, ino, |volume| served.getxattr(volume, ino, name)),
             size,
             reply,
         );
@@ -450,7 +470,7 @@ impl Filesystem for Server {
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let served = &self.served;
         reply_xattr(
-            served.with(Operation::Listxattr, |volume| served.listxattr(volume, request, ino)),
+            served.with(Operation::Listxattr, ino, |volume| served.listxattr(volume, request, ino)),
             size,
             reply,
         );
@@ -460,7 +480,7 @@ impl Filesystem for Server {
         let served = &self.served;
         let name = name.as_bytes();
         reply_empty(
-            served.with(Operation::Removexattr, |volume| served.removexattr(volume, ino, name)),
+            served.with(Operation::Removexattr, ino, |volume| served.removexattr(volume, ino, name)),
             reply,
         );
     }
@@ -478,14 +498,16 @@ impl Filesystem for Server {
         let served = &self.served;
         let range = (offset, length);
         reply_empty(
-            served.with(Operation::Fallocate, |volume| served.fallocate(volume, request, ino, range, mode)),
+            served.with(Operation::Fallocate, ino, |volume| {
+                served.fallocate(volume, request, ino, range, mode)
+            }),
             reply,
         );
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
         let served = &self.served;
-        match served.with(Operation::Seek, |volume| served.seek(volume, ino, offset, whence)) {
+        match served.with(Operation::Seek, ino, |volume| served.seek(volume, ino, offset, whence)) {
             Ok(offset) => reply.offset(offset),
             Err(errno) => reply.error(errno.into()),
         }
@@ -506,8 +528,8 @@ impl Filesystem for Server {
     ) {
         let served = &self.served;
         let (from, to) = ((from, from_offset), (to, to_offset));
-        let copied =
-            served.with(Operation::CopyRange, |volume| served.copy_range(volume, request, from, to, len));
+        let copied = served
+            .with(Operation::CopyRange, from.0, |volume| served.copy_range(volume, request, from, to, len));
         reply_written(copied, reply);
     }
 
@@ -528,9 +550,11 @@ impl Filesystem for Server {
         let done = match Control::decode(control, data) {
             Some(Control::Set(flags)) => {
                 let control = Control::Set(flags);
-                served.with(Operation::Setattr, |volume| served.control(volume, ino, &control))
+                served.with(Operation::Setattr, ino, |volume| served.control(volume, ino, &control))
             }
-            Some(control) => served.with(Operation::Getattr, |volume| served.control(volume, ino, &control)),
+            Some(control) => {
+                served.with(Operation::Getattr, ino, |volume| served.control(volume, ino, &control))
+            }
             None => Err(Errno::ENOTTY),
         };
         match done {
@@ -573,5 +597,5 @@ fn no_entry() -> FileAttr {
         btime: zero,
         generation: 0,
     };
-    InodeNumbers { root: lanefs::Ino(u64::MAX) }.attr(&attr)
+    InodeNumbers { root: lanefs::Ino(u64::MAX), version: 0 }.attr(&attr)
 }

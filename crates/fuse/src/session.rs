@@ -2,6 +2,7 @@
 
 use crate::control::{CommandSocket, Service};
 use crate::kernel::{self, UnmountMode};
+use crate::mover::Mover;
 use crate::notify::Invalidations;
 use crate::served::{MountPoint, Served};
 use crate::server::Server;
@@ -144,9 +145,10 @@ impl Mount {
     /// The host's: no socket, or no thread.
     pub fn serve_commands(&mut self, service: Arc<dyn Service>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("the socket for commands", &error);
-        let invalidations = match (self.served.volume.read().as_ref(), self.connection.take()) {
-            (Some(volume), Some(connection)) => {
-                Invalidations::start(volume, &self.served, self.notifier.clone(), connection)
+        let current = self.served.versions.current();
+        let invalidations = match (current.open(), self.connection.take()) {
+            (Ok(volume), Some(connection)) => {
+                Invalidations::start(&volume, &self.served, self.notifier.clone(), connection)
                     .map_err(failed)?
             }
             _ => return Ok(()),
@@ -155,6 +157,17 @@ impl Mount {
         let socket = CommandSocket::start(served, invalidations, service);
         self.commands = Some(socket.map_err(failed)?);
         Ok(())
+    }
+
+    /// Returns a handle that moves the mount to other versions of the volume.
+    pub fn mover(&self) -> Mover {
+        Mover::new(&self.served, self.notifier.clone())
+    }
+
+    /// Returns the number of versions that the mount serves: the current one, and older ones of which files
+    /// are in use or in the kernel's caches.
+    pub fn versions(&self) -> usize {
+        self.served.versions.count()
     }
 
     /// Sets the time for which a stopped mount waits for processes with open files; by default 5 seconds.
@@ -189,12 +202,10 @@ impl Mount {
         self.state = None;
         self.advance(Phase::Ended);
         // Waits for requests in progress; later ones fail.
-        let volume = self.served.volume.write().take();
-        debug_assert!(volume.is_some(), "the volume is taken out once");
+        let volumes = self.served.versions.end();
+        debug_assert!(!volumes.is_empty(), "the volume is taken out once");
         self.advance(Phase::Closed);
-        if let Some(volume) = volume {
-            volume.close()?;
-        }
+        volumes.into_iter().try_for_each(Volume::close)?;
         Ok(ended)
     }
 

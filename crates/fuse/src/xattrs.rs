@@ -6,6 +6,7 @@
 use crate::attributes::is_member;
 use crate::errno::{Errno, FuseResult};
 use crate::served::Served;
+use crate::versions::OpenVersion;
 use fuser::{INodeNo, Request};
 use lanefs::{Caller, Code, Ino, Volume, XattrMode};
 
@@ -43,7 +44,7 @@ fn list_setter(volume: &Volume, request: &Request, ino: Ino) -> FuseResult<Calle
 impl Served {
     pub(crate) fn setxattr(
         &self,
-        volume: &Volume,
+        volume: &OpenVersion<'_>,
         request: &Request,
         ino: INodeNo,
         name: &[u8],
@@ -57,14 +58,19 @@ impl Served {
             REPLACE => XattrMode::Replace,
             _ => return Err(Errno::EINVAL),
         };
-        let ino = self.numbers.ino(ino);
+        let ino = volume.numbers.ino(ino);
         let caller = if name == ACCESS_LIST { list_setter(volume, request, ino)? } else { OWNER };
         Ok(volume.setxattr(&caller, ino, name, value, mode)?)
     }
 
-    pub(crate) fn getxattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> FuseResult<Vec<u8>> {
+    pub(crate) fn getxattr(
+        &self,
+        volume: &OpenVersion<'_>,
+        ino: INodeNo,
+        name: &[u8],
+    ) -> FuseResult<Vec<u8>> {
         check_space(name)?;
-        match volume.getxattr(&OWNER, self.numbers.ino(ino), name) {
+        match volume.getxattr(&OWNER, volume.numbers.ino(ino), name) {
             // Programs request the label of each file that they list, until the error says that labels are
             // not supported.
             Err(error) if error.code() == Code::NoAttribute && name == LABEL && !self.host_has_labels => {
@@ -75,10 +81,15 @@ impl Served {
     }
 
     /// Returns the names, each with a NUL after it.
-    pub(crate) fn listxattr(&self, volume: &Volume, request: &Request, ino: INodeNo) -> FuseResult<Vec<u8>> {
+    pub(crate) fn listxattr(
+        &self,
+        volume: &OpenVersion<'_>,
+        request: &Request,
+        ino: INodeNo,
+    ) -> FuseResult<Vec<u8>> {
         let sees_trusted = request.uid() == 0;
         let mut list = Vec::new();
-        for name in volume.listxattr(self.numbers.ino(ino))? {
+        for name in volume.listxattr(volume.numbers.ino(ino))? {
             if sees_trusted || !name.starts_with(b"trusted.") {
                 list.extend_from_slice(&name);
                 list.push(0);
@@ -87,8 +98,8 @@ impl Served {
         Ok(list)
     }
 
-    pub(crate) fn removexattr(&self, volume: &Volume, ino: INodeNo, name: &[u8]) -> FuseResult<()> {
+    pub(crate) fn removexattr(&self, volume: &OpenVersion<'_>, ino: INodeNo, name: &[u8]) -> FuseResult<()> {
         check_space(name)?;
-        Ok(volume.removexattr(&OWNER, self.numbers.ino(ino), name)?)
+        Ok(volume.removexattr(&OWNER, volume.numbers.ino(ino), name)?)
     }
 }

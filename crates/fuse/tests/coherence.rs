@@ -152,7 +152,7 @@ impl Service for Beside {
         u8::from(failed > 0)
     }
 
-    fn statistics(&self, _: &Volume, _: &Statistics) -> String {
+    fn statistics(&self, _: &Volume, _: &Statistics, _: usize) -> String {
         String::new()
     }
 }

@@ -104,11 +104,7 @@ impl Publication {
         let objects = Objects { store };
         let (version, most) = match reference {
             Reference::Version(version) => (*version, MAX_ROOT),
-            Reference::Tag(name) => {
-                let (tag, _) = read_tag(&objects, name)?
-                    .ok_or_else(|| Error::NoTag(format!("{}#{name}", objects.store.name())))?;
-                (tag.version, tag.root_bytes as usize)
-            }
+            Reference::Tag(name) => named(&objects, name)?,
         };
         let fetcher = Fetcher::new(objects, options.cache.clone(), options.memory);
         let fetcher = Arc::new(fetcher.filling(options.fills_cache));
@@ -117,6 +113,23 @@ impl Publication {
             read_ahead(&fetcher, &manifest, options.ahead)?;
         }
         Ok(Publication { fetcher, manifest: manifest.into(), on_failure: options.on_failure.clone() })
+    }
+
+    /// Opens the version that a tag names now; `None` where it is this one. Both share their memory, the
+    /// local cache and the counts of requests: pieces that both have are fetched once, as long as one of the
+    /// two keeps them.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn newer(&self, tag: &str) -> Result<Option<Publication>> {
+        let (version, most) = named(&self.fetcher.objects, tag)?;
+        if version == self.version() {
+            return Ok(None);
+        }
+        let fetcher = Arc::clone(&self.fetcher);
+        // Nothing is read ahead: most pieces are here.
+        let (manifest, _) = Manifest::open(&fetcher, version, most)?;
+        Ok(Some(Publication { fetcher, manifest: manifest.into(), on_failure: self.on_failure.clone() }))
     }
 
     /// Returns the version.
@@ -158,6 +171,13 @@ pub(crate) fn read_tag(objects: &Objects, name: &str) -> Result<Option<(Tag, Sta
     let Some((bytes, stamp)) = objects.read_small(&object, tag::SIZE as u64)? else { return Ok(None) };
     let tag = Tag::parse(&bytes).map_err(|why| objects.damaged(&object, why))?;
     Ok(Some((tag, stamp)))
+}
+
+/// Returns the version that a tag names, and the most bytes that its root has.
+fn named(objects: &Objects, name: &str) -> Result<(Hash, usize)> {
+    let (tag, _) =
+        read_tag(objects, name)?.ok_or_else(|| Error::NoTag(format!("{}#{name}", objects.store.name())))?;
+    Ok((tag.version, tag.root_bytes as usize))
 }
 
 /// One of the requests of the first fetch.

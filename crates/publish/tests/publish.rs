@@ -366,3 +366,31 @@ fn names_and_attributes_are_read_without_an_object_of_data() {
     assert_eq!(touched.len(), 4, "{touched:?}");
     assert_eq!(store.names().iter().filter(|name| name.starts_with("packs/")).count(), 3);
 }
+
+#[test]
+fn a_newer_version_shares_what_it_has_with_the_one_before() {
+    let image = Image::new(64 << 20, |volume| {
+        for file in 0..40 {
+            volume.write_file(format!("/f{file}"), text(&mut Seeded::new(file), 100_000)).unwrap();
+        }
+    });
+    let store = Arc::new(Memory::default());
+    image.publish(&store).unwrap();
+    let before = open(&store).unwrap();
+    assert_same(&image, &before);
+    assert!(before.newer("latest").unwrap().is_none(), "nothing new");
+    let old = content(&volume(&before));
+    image.change(|volume| {
+        volume.write_file("/f7", text(&mut Seeded::new(77), 100_000)).unwrap();
+    });
+    let report = image.publish(&store).unwrap();
+    let counts = before.counts();
+    let after = before.newer("latest").unwrap().expect("a newer version");
+    assert_eq!(after.version(), report.version);
+    assert_same(&image, &after);
+    let fetched = after.counts().bytes - counts.bytes;
+    assert!(fetched <= report.written_bytes, "{fetched} bytes of {} that are new", report.written_bytes);
+    assert!(content(&volume(&before)) == old, "the version before stays");
+    assert!(after.newer("latest").unwrap().is_none());
+    assert!(matches!(after.newer("other"), Err(Error::NoTag(_))));
+}

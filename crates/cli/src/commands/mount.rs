@@ -1,5 +1,6 @@
 //! `lanefs mount`.
 
+mod follow;
 mod server;
 
 pub use server::{CommandLineRunner, MountRequest};
@@ -8,6 +9,7 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::image::{self, Image};
 use crate::mounted::image_mount_failure;
+use crate::publication::StoreArgs;
 use clap::Args;
 use lanefs_fuse::{Options, remount};
 use std::path::PathBuf;
@@ -25,6 +27,7 @@ use std::path::PathBuf;
   lanefs mount v.lane /mnt -o ro,noatime
   lanefs mount -o remount,ro v.lane /mnt
   lanefs mount mem:1G ~/scratch
+  lanefs mount --follow s3://bucket/data#latest /mnt
   lanefs umount /mnt
 
 In /etc/fstab, once /sbin/mount.fuse.lanefs is a link to this program:
@@ -45,9 +48,14 @@ pub struct Mount {
     #[arg(long)]
     allow_other: bool,
     /// Options as in /etc/fstab: ro, noatime, nodiratime, strictatime, allow_other, nodev, nosuid, noexec,
-    /// threads=N, log=FILE, cache=SIZE; with remount, those of a mount that exists change
+    /// threads=N, log=FILE, cache=SIZE, follow=SECONDS, cache-dir=DIR, cache-size=SIZE, no-cache,
+    /// endpoint=URL; with remount, those of a mount that exists change
     #[arg(short = 'o', value_name = "OPTIONS", action = clap::ArgAction::Append)]
     options: Vec<String>,
+    /// Move to each new version of the publication's tag: ask for it every so many seconds [default: 30].
+    /// Files that are open stay as they are
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    follow: Option<String>,
     /// Threads that serve requests [default: two per CPU]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -76,6 +84,7 @@ impl Mount {
             remount::remount(&self.dir, |options| self.apply(options)).map_err(failure)?;
             return Ok(exit::OK);
         }
+        StoreArgs::add_of_mount(&options)?;
         let request =
             MountRequest { image: self.image.clone(), dir: self.dir.clone(), options, quiet: self.quiet };
         match (self.background, self.foreground) {
@@ -94,6 +103,11 @@ impl Mount {
         options.allow_other |= self.allow_other;
         if let Some(threads) = self.threads {
             options.apply(&format!("threads={threads}"))?;
+        }
+        match self.follow.as_deref() {
+            None => {}
+            Some("") => options.apply("follow")?,
+            Some(seconds) => options.apply(&format!("follow={seconds}"))?,
         }
         options.log = self.log.clone().or(options.log.take());
         Ok(())

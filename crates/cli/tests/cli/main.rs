@@ -5,6 +5,7 @@ mod checksums;
 mod common;
 mod du;
 mod files;
+mod follow;
 mod grep;
 mod hostile;
 mod imports;

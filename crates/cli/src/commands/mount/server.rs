@@ -1,5 +1,6 @@
 //! Starting and serving a mount.
 
+use super::follow;
 use crate::console;
 use crate::escape::escape;
 use crate::failure::Failure;
@@ -14,6 +15,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Executes a client's command line on a mounted volume and returns the exit code. The command tree passes it
 /// down.
@@ -37,6 +39,7 @@ impl MountRequest {
     /// # Errors
     /// The process cannot be started. It prints its own errors; the exit code says so.
     pub fn start(&self) -> Result<u8, Failure> {
+        follow::check(&self.options, &self.image)?;
         if self.bind()? {
             return Ok(exit::OK);
         }
@@ -119,11 +122,15 @@ impl MountRequest {
             image::set_cache(bytes);
         }
         options.source = self.source();
+        follow::check(&options, &self.image)?;
         // The directory is checked first: opening the image takes longer.
         lanefs_fuse::directory(&self.dir).map_err(|error| mount_failure(&error))?;
         let (volume, reading) = self.open(options.read_only)?;
         let mut mount = Mount::start(volume, &self.dir, &options)
             .map_err(|error| image_mount_failure(&self.image, &error))?;
+        if let (Some(seconds), Some(reading)) = (options.follow, &reading) {
+            follow::start(&mut mount, Arc::clone(reading), Duration::from_secs(seconds.into()))?;
+        }
         let service = MountService { image: self.image.clone(), runner, reading };
         if let Err(error) = mount.serve_commands(Arc::new(service)) {
             log::warn!("commands on the mounted volume are not possible: {error}");
@@ -190,7 +197,7 @@ impl Service for MountService {
         console::as_client(streams, || (self.runner)(&self.image, volume, &arguments))
     }
 
-    fn statistics(&self, volume: &Volume, counters: &Statistics) -> String {
-        metrics::text(volume, counters, self.reading.as_deref().map(Reading::counts))
+    fn statistics(&self, volume: &Volume, counters: &Statistics, versions: usize) -> String {
+        metrics::text(volume, counters, versions, self.reading.as_deref().map(Reading::counts))
     }
 }
