@@ -11,6 +11,7 @@ from lanefs._epoch import Batch, Epoch
 from lanefs._files import Files, FilesInPlace
 from lanefs._lanefs import PathSet, __version__, shuffled
 from lanefs._lookup import COLUMNS, Kind, Lookup, Stat
+from lanefs._search import EqualFiles, FuzzyNames, Line, Scored
 from lanefs._transfer import Counts, Report
 from lanefs._volume import Volume
 
@@ -19,12 +20,16 @@ __all__ = [
     "Batch",
     "Counts",
     "Epoch",
+    "EqualFiles",
     "Files",
     "FilesInPlace",
+    "FuzzyNames",
     "Kind",
+    "Line",
     "Lookup",
     "PathSet",
     "Report",
+    "Scored",
     "Stat",
     "Volume",
     "__version__",

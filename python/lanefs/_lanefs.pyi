@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Epoch",
+    "FuzzyNames",
+    "Grep",
     "OpenFile",
     "PathSet",
     "Views",
     "Volume",
     "__version__",
     "codes",
+    "duplicates",
     "export_host_tree",
     "import_host_tree",
     "shuffled",
@@ -40,6 +43,14 @@ def export_host_tree(
     threads: int | None,
     progress: Callable[[list[int]], object] | None,
 ) -> tuple[list[int], list[tuple[str, str]], list[str], float]: ...
+def duplicates(
+    volume: Volume,
+    top: bytes,
+    min_size: int,
+    globs: list[str],
+    threads: int,
+    progress: Callable[[int, int], object] | None,
+) -> tuple[list[tuple[int, bytes, list[list[str]]]], list[OSError]]: ...
 def shuffled(count: int, seed: int) -> NDArray[np.uint32]:
     """The numbers below `count` in the order of a seed, which is the same for ever."""
 
@@ -116,6 +127,32 @@ class Volume:
     def readlink(self, path: bytes) -> str: ...
     def chmod(self, path: bytes, mode: int) -> None: ...
     def utime(self, path: bytes, atime_ns: int, mtime_ns: int) -> None: ...
+
+@final
+class Grep:
+    """A search for lines, which goes on file by file."""
+
+    @staticmethod
+    def new(
+        volume: Volume,
+        top: bytes,
+        patterns: list[str],
+        flags: list[bool],
+        types: list[str],
+        globs: list[str],
+        max_count: int | None,
+        threads: int,
+    ) -> tuple[Grep, list[OSError]]: ...
+    def more(self, volume: Volume) -> tuple[bytes, list[OSError]] | None: ...
+
+@final
+class FuzzyNames:
+    """The names below a directory, for fuzzy queries."""
+
+    @staticmethod
+    def gather(volume: Volume, top: bytes, threads: int) -> tuple[FuzzyNames, list[OSError]]: ...
+    def __len__(self) -> int: ...
+    def search(self, query: str, limit: int) -> tuple[list[tuple[str, int, list[int]]], int]: ...
 
 @final
 class Views:

@@ -20,6 +20,7 @@ from lanefs._file import bytes_like, open_file
 from lanefs._files import Files, FilesInPlace
 from lanefs._lanefs import PathSet
 from lanefs._lookup import Kind, Lookup, Stat, stat_of
+from lanefs._search import EqualFiles, FuzzyNames, Line, OnError, Scored, grep, tell
 from lanefs._transfer import Counts, Report
 
 #: One path.
@@ -396,6 +397,91 @@ class Volume:
         """As `read`, in a thread beside the event loop. A task that is cancelled does not end the reading."""
         return await asyncio.to_thread(self.read, paths, ranges=ranges, threads=threads)
 
+    # Search.
+
+    def grep(
+        self,
+        pattern: str | Sequence[str],
+        top: Path = "/",
+        *,
+        fixed: bool = False,
+        ignore_case: bool = False,
+        words: bool = False,
+        invert: bool = False,
+        text: bool = False,
+        types: Sequence[str] = (),
+        globs: Sequence[str] = (),
+        max_count: int | None = None,
+        threads: int = 0,
+        onerror: OnError | None = None,
+    ) -> Iterator[Line]:
+        """The lines that match, file by file in the order of paths, as `lanefs grep` and ripgrep find them.
+
+        `pattern` is a regular expression of the Rust crate `regex`, or several, and text with `fixed`; one
+        that is wrong is a `ValueError`. `top` is a file, or a directory with all that is below. `words` wants
+        word boundaries around a match, `invert` finds the lines without one. A file with a NUL byte is
+        searched up to that byte, with `text` whole. `types` are ripgrep's (`rust`), `globs` those of `-g`:
+        only files that match, or, with `!` before it, do not. `max_count` is that of lines in a file.
+        `onerror` gets the exceptions of files and directories that cannot be read; without it they are left
+        out. The files are those that exist at the call.
+        """
+        _least(max_count=max_count, threads=threads)
+        patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+        flags = [fixed, ignore_case, words, invert, text]
+        search, failures = _lanefs.Grep.new(
+            self._volume,
+            os.fsencode(top),
+            patterns,
+            flags,
+            _texts(types, "types"),
+            _texts(globs, "globs"),
+            max_count,
+            threads,
+        )
+        tell(failures, onerror)
+        return grep(self._volume, search, onerror)
+
+    def fuzzy_names(
+        self, top: Path = "/", *, threads: int = 0, onerror: OnError | None = None
+    ) -> FuzzyNames:
+        """Reads all names below a directory, for fuzzy queries."""
+        _least(threads=threads)
+        names, failures = _lanefs.FuzzyNames.gather(self._volume, os.fsencode(top), threads)
+        tell(failures, onerror)
+        return FuzzyNames(names)
+
+    def fuzzy(self, query: str, top: Path = "/", *, limit: int = 100) -> list[Scored]:
+        """The paths below a directory that match a fuzzy query best, as `lanefs find --fuzzy` finds them.
+
+        For further queries `fuzzy_names` reads the names once.
+        """
+        _least(limit=limit)
+        return self.fuzzy_names(top).search(query, limit)
+
+    def duplicates(
+        self,
+        top: Path = "/",
+        *,
+        min_size: int = 1,
+        globs: Sequence[str] = (),
+        threads: int = 0,
+        onerror: OnError | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> list[EqualFiles]:
+        """The files below a directory that have the same content, those first that waste the most bytes.
+
+        Files are compared by size, then by the BLAKE3 hashes of their contents. `min_size` is in bytes.
+        `progress` is called with the number of files that are done and that of all.
+        """
+        _least(min_size=min_size, threads=threads)
+        groups, failures = _lanefs.duplicates(
+            self._volume, os.fsencode(top), min_size, _texts(globs, "globs"), threads, progress
+        )
+        tell(failures, onerror)
+        return [
+            EqualFiles(size, hash, tuple(tuple(paths) for paths in files)) for size, hash, files in groups
+        ]
+
     # Trees of the host.
 
     def import_tree(
@@ -515,6 +601,13 @@ def _least(least: int = 0, /, **numbers: int | None) -> None:
     for name, number in numbers.items():
         if number is not None and not least <= operator.index(number) < 1 << 63:
             raise ValueError(f"{name} is {number}; it is at least {least}, and below 2**63")
+
+
+def _texts(texts: Sequence[str], name: str) -> list[str]:
+    """Checks an argument that is several texts."""
+    if isinstance(texts, str):
+        raise TypeError(f"{name} is one text; give a list of them")
+    return list(texts)
 
 
 def _mode(mode: int) -> None:

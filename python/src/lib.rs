@@ -15,6 +15,7 @@
 //! | `batches` | batches in pieces |
 //! | `lent`, `views` | arrays over memory of an object; files in place |
 //! | `volume` | the class for Python: one call each |
+//! | `search` | lines that match, files of the same content, fuzzy names |
 //! | `file`, `epoch`, `transfer` | open files; the files of an epoch; import and export |
 
 mod arrow;
@@ -28,6 +29,7 @@ mod handle;
 mod lent;
 mod path_set;
 mod publication;
+mod search;
 mod signals;
 mod transfer;
 mod views;
@@ -42,6 +44,8 @@ mod _lanefs {
     use crate::file::OpenFile;
     #[pymodule_export]
     use crate::path_set::PathSet;
+    #[pymodule_export]
+    use crate::search::{FuzzyNames, Grep, duplicates};
     #[pymodule_export]
     use crate::transfer::{export_host_tree, import_host_tree};
     #[pymodule_export]
