@@ -179,6 +179,28 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     uint64_t leads[256];
 };
 
+// Patterns, as `scan` finds them: machines of 64 states, a row of states for each pattern.
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer ScanProgram {
+    // Machines in use.
+    uint count;
+    // Unused.
+    uint spare;
+    // First state of each pattern.
+    uint64_t starts[4];
+    // Last state of each pattern.
+    uint64_t ends[4];
+    // States that stay on as long as their bytes come.
+    uint64_t repeats[4];
+    // States that a pattern may skip.
+    uint64_t optional[4];
+    // The state before each row of states that may be skipped.
+    uint64_t before[4];
+    // The last state of each such row.
+    uint64_t last[4];
+    // States that each byte leads to, for one machine after the other.
+    uint64_t leads[1024];
+};
+
 // First unit of an entry that `find` gives; the entry's own units follow, without their first.
 struct FindRecord {
     // Inode number of the directory; with LEAF_UNDECIDED the position of the leaf block.

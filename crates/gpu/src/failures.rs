@@ -1,6 +1,7 @@
 //! Every call of Vulkan fails once: the answers stay right, and nothing is lost.
 
 use crate::context::GpuOptions;
+use crate::patterns::{Patterns, steps};
 use crate::random_batches::Maker;
 use crate::twin::KernelSettings;
 use crate::twin::change::rebuilt;
@@ -189,5 +190,53 @@ fn whichever_call_fails_while_a_device_is_opened_it_is_told() {
         fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
         assert!(Gpu::open(&Choice::Best).is_err(), "call {call} of {count}");
     }
+    fail_call(None);
+}
+
+#[test]
+fn whichever_call_fails_no_text_is_missed() {
+    let open =
+        || Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    fail_call(None);
+    let gpu = open();
+    let mut patterns = Patterns::default();
+    assert!(patterns.or(&steps("needle")));
+    let long = [&b"x".repeat(100_000)[..], b"needle"].concat();
+    let texts: [&[u8]; 3] = [b"needle", b"none", &long];
+    // Returns the failure, and for how many searches the device answered.
+    let search = |gpu: &Gpu| {
+        let scan = gpu.text_scan(&patterns);
+        let mut answered = 0;
+        for _ in 0..3 {
+            let found = scan.may_match(&texts);
+            assert!(found[0] && found[2], "{found:?}");
+            answered += u32::from(!found[1]);
+        }
+        (scan.failure(), answered)
+    };
+    fail_call(None);
+    assert_eq!(search(&gpu), (None, 3));
+    let count = calls();
+    assert!(count > 20, "only {count} calls");
+    for code in [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY] {
+        for call in 0..count {
+            fail_call(Some((call, code)));
+            let (failure, answered) = search(&gpu);
+            assert!(failure.is_none() && answered >= 2, "call {call}: {code}: {failure:?}, {answered}");
+        }
+    }
+    for call in 0..count {
+        fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
+        let (failure, answered) = search(&gpu);
+        assert!(failure.is_some() || answered == 3, "call {call}: {answered}");
+    }
+    fail_call(None);
+    assert_eq!(search(&gpu), (None, 3));
+    drop(gpu);
+    let hanging = open();
+    fail_call(Some((0, vk::Result::TIMEOUT)));
+    let (failure, answered) = search(&hanging);
+    assert!(failure.is_some_and(|why| why.contains("lost")) && answered == 0);
+    drop(hanging);
     fail_call(None);
 }

@@ -3,7 +3,9 @@
 use crate::context::{DeviceContext, GpuOptions};
 use crate::error::Result;
 use crate::mirrored::{MirrorOptions, Mirrored};
+use crate::patterns::Patterns;
 use crate::probe::{self, Probed};
+use crate::scan::TextScan;
 use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices};
 use lanefs::Volume;
 
@@ -62,6 +64,11 @@ impl Gpu {
     /// volume already.
     pub fn mirror<'v>(&self, volume: &'v Volume, options: &MirrorOptions) -> Result<Mirrored<'_, 'v>> {
         Mirrored::new(&self.context, volume, options)
+    }
+
+    /// Prepares a search for patterns in texts.
+    pub fn text_scan(&self, patterns: &Patterns) -> TextScan<'_> {
+        TextScan::new(&self.context, patterns)
     }
 
     #[cfg(test)]

@@ -23,6 +23,8 @@ macro_rules! with_kernels {
             warm WARM { each: "invocation: a block of the volume", twin: warm::warm, probe: paths::warm }
             /// Finds entries by name, type, size and time.
             find FIND { each: "invocation: a leaf block", twin: find::find, probe: directories::find }
+            /// Finds words of texts in which a line may match.
+            scan SCAN { each: "invocation: a strip of text", twin: scan::scan, probe: texts::scan }
             /// Finds the leaf blocks of directories.
             leaves LEAVES { each: "invocation: a block of a file map", twin: leaves::leaves, probe: directories::leaves }
             /// Reads the first bytes of inodes.

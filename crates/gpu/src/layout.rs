@@ -87,6 +87,18 @@ pub(crate) const POINTER_BLOCK: u64 = Pointer::data(0, BlockSize::Small).word();
 /// Code of a lookup that another dispatch must resume.
 pub(crate) const UNFINISHED: u32 = 255;
 
+/// Machines of a search in texts, each of 64 states.
+pub(crate) const MACHINES: usize = 4;
+
+/// A text on the device: words of 16 bytes, of which as many make a strip as a result has bits, and strips
+/// that lie woven into one another, word by word.
+pub(crate) const TEXT_WORD: usize = 16;
+pub(crate) const STRIP_WORDS: usize = u32::BITS as usize;
+pub(crate) const WOVEN_STRIPS: usize = 32;
+
+/// Words behind a strip in which a match that begins in the strip is followed. A longer one counts as found.
+pub(crate) const RUN_ON_WORDS: usize = 16;
+
 /// Forms of a directory's root that name one region.
 pub(crate) const FORM_SMALL: u64 = DirRoot::Small(BLOCK).word() % BLOCK;
 pub(crate) const FORM_REGION: u64 = DirRoot::Region(BLOCK).word() % BLOCK;
@@ -188,6 +200,9 @@ pub(crate) fn glsl() -> String {
         ("STATE_IS_KNOWN", STATE_IS_KNOWN as usize),
         ("STATE_IS_PLAIN", STATE_IS_PLAIN as usize),
         ("COPY_FUEL", COPY_FUEL as usize),
+        ("STRIP_WORDS", STRIP_WORDS),
+        ("WOVEN_STRIPS", WOVEN_STRIPS),
+        ("RUN_ON_WORDS", RUN_ON_WORDS),
         ("ENTRY_MATCHES", ENTRY_MATCHES as usize),
         ("ENTRY_UNDECIDED", ENTRY_UNDECIDED as usize),
         ("LEAF_UNDECIDED", LEAF_UNDECIDED as usize),
@@ -259,6 +274,9 @@ const _: () = {
     assert!(DIR_SLOT_WORDS == 4 && DIR_HEADER_WORDS == 4 && DIR_UNIT_WORDS.is_multiple_of(4));
     assert!(DIR_PATH_MAX < 1 << DIR_LENGTH_BITS && DIR_PATH_MAX.is_multiple_of(16));
 };
+
+// A match is followed into the next strip, and no further; the kernel reads a word as four words of 4 bytes.
+const _: () = assert!(RUN_ON_WORDS < STRIP_WORDS && TEXT_WORD == 16);
 
 // The flags of an unfinished lookup are above its code and the number of links.
 const _: () = assert!(STATE_HAS_SLASH == 1 << (STATE_FOLLOWED_SHIFT + 8));

@@ -4,6 +4,7 @@
 //! * [`devices`] lists the devices of the machine; a [`Gpu`] is a device whose kernels have been probed.
 //! * [`Mirrored`] is a volume whose metadata the device has. It resolves batches of paths, several of them
 //!   at a time ([`Pending`]), and finds entries by name, type, size and time ([`Filter`]).
+//! * [`TextScan`] finds the texts in which a line may match some [`Patterns`].
 //! * [`Changes`] is the directories' part of a batch of changes.
 //! * [`Auto`] gives each batch to the faster of both engines.
 //! * The feature `testing` adds the twins (the kernels in Rust) and the interface for tests.
@@ -38,10 +39,12 @@ mod limits;
 mod list;
 mod mirror;
 mod mirrored;
+mod patterns;
 mod pending;
 mod probe;
 mod query;
 mod random_batches;
+mod scan;
 mod structures;
 mod tables;
 mod tasks;
@@ -53,6 +56,7 @@ pub mod twin;
 mod twin;
 mod vulkan;
 mod warm;
+mod woven;
 
 pub use auto::{Auto, Cost, Engine};
 pub use below::Below;
@@ -67,6 +71,8 @@ pub use kept::KeptPaths;
 pub use kernels::{KERNELS, KernelInfo};
 pub use list::Listed;
 pub use mirrored::{MirrorOptions, Mirrored, Report};
+pub use patterns::{PatternStep, Patterns};
 pub use pending::Pending;
 pub use probe::Probed;
+pub use scan::TextScan;
 pub use vulkan::{Choice, DeviceInfo, DeviceKind, PciAddress, devices};

@@ -4,6 +4,7 @@ pub(crate) mod changes;
 pub(crate) mod directories;
 mod known;
 pub(crate) mod paths;
+pub(crate) mod texts;
 
 use crate::context::DeviceContext;
 use crate::error::Result;

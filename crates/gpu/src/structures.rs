@@ -3,6 +3,7 @@
 
 mod declare;
 
+use crate::layout::MACHINES;
 use crate::limits::MAX_GROUPS;
 use declare::structures;
 
@@ -189,6 +190,28 @@ structures! {
         wants: u32,
         /// States that each byte leads on from.
         leads: [u64; 256],
+    }
+
+    /// Patterns, as `scan` finds them: machines of 64 states, a row of states for each pattern.
+    buffer(8) ScanProgram {
+        /// Machines in use.
+        count: u32,
+        /// Unused.
+        spare: u32,
+        /// First state of each pattern.
+        starts: [u64; MACHINES],
+        /// Last state of each pattern.
+        ends: [u64; MACHINES],
+        /// States that stay on as long as their bytes come.
+        repeats: [u64; MACHINES],
+        /// States that a pattern may skip.
+        optional: [u64; MACHINES],
+        /// The state before each row of states that may be skipped.
+        before: [u64; MACHINES],
+        /// The last state of each such row.
+        last: [u64; MACHINES],
+        /// States that each byte leads to, for one machine after the other.
+        leads: [u64; 256 * MACHINES],
     }
 
     /// First unit of an entry that `find` gives; the entry's own units follow, without their first.

@@ -5,9 +5,12 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::mirrored::Mirrored;
 use crate::query::{LookupQuery, PathResult};
+use crate::scan::TextScan;
 use crate::twin::find::{LeafSearch, Unit};
 use crate::twin::host::Snapshot;
 use crate::twin::leaves::MapBlock;
+use crate::twin::scan::{WovenText, scan};
+use crate::woven::{weave, woven_bytes};
 use lanefs::ResolveOptions;
 use lanefs::format::INODE_CORE;
 
@@ -97,5 +100,27 @@ impl Mirrored<'_, '_> {
             let directories = mirror.directories.snapshot(self.device(), self.cache().last_claim())?;
             Ok(Snapshot { cache, directories, versions, copies })
         })
+    }
+}
+
+impl TextScan<'_> {
+    /// Returns texts as they lie on the device.
+    pub fn woven(texts: &[&[u8]]) -> Vec<u8> {
+        let mut memory = vec![0; woven_bytes(texts)];
+        weave(texts, &mut memory);
+        memory
+    }
+
+    /// Returns the kernel's results for woven texts: a bit for each word of each strip.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub fn kernel_scan(&self, woven: &[u8]) -> Result<Vec<u32>> {
+        self.scan_directly(woven)
+    }
+
+    /// Returns the twin's.
+    pub fn twin_scan(&self, text: &WovenText<'_>) -> Vec<u32> {
+        scan(self.program(), text, crate::limits::FUEL)
     }
 }

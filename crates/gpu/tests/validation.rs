@@ -6,9 +6,9 @@ mod support;
 use ash::vk;
 use lanefs::bulk::{DirEngine, LookupRequest};
 use lanefs::{InodeSize, PathSet, ResolveOptions, Volume};
-use lanefs_gpu::Filter;
 use lanefs_gpu::testing::Maker;
 use lanefs_gpu::twin::host::HostCopy;
+use lanefs_gpu::{Filter, PatternStep, Patterns};
 use lanefs_testkit::seeded::Seeded;
 use std::process::Command;
 use support::{cached, fill, open, options, questions};
@@ -51,6 +51,14 @@ fn work() {
         let _ = changes.rebuild(&batch);
     }
     assert_eq!(mirrored.failure(), None);
+    let mut patterns = Patterns::default();
+    let step = PatternStep { bytes: [0, 2, 0, 0], is_optional: false, is_repeated: false };
+    assert!(patterns.or(&[step; 3]));
+    let scan = gpu.text_scan(&patterns);
+    for len in [1, 100_000, 1000] {
+        assert_eq!(scan.may_match(&[b"AAA", &vec![b'-'; len]]), [true, false]);
+    }
+    assert_eq!(scan.failure(), None);
 }
 
 /// A buffer without bytes, which Vulkan forbids.

@@ -69,12 +69,13 @@ impl<N: FnMut() -> Option<Candidate>> Iterator for Jobs<N> {
     }
 }
 
-/// Reads files together, and passes each one's bytes on, unless `stops` returns true.
+/// Reads files together, and passes the bytes of each on: of all at once, or, where that fails, of one at a
+/// time, unless `stops` returns true.
 pub(crate) fn read(
     volume: &Volume,
     files: &[Candidate],
     stops: &dyn Fn() -> bool,
-    mut take: impl FnMut(&Candidate, Result<&[u8], Error>),
+    mut take: impl FnMut(&[Candidate], Vec<Result<&[u8], Error>>),
 ) {
     let inodes: Vec<Ino> = files.iter().map(|file| file.ino).collect();
     let mut contents = FileContents::new();
@@ -82,18 +83,13 @@ pub(crate) fn read(
     let options = ReadFiles { threads: 1, ..ReadFiles::default() };
     if volume.read_files(&options, FileList::Inodes(&inodes), &mut contents).is_err() {
         // One by one, so that a failure is that of a file. Each may take long on a device that fails.
-        for file in files.iter().take_while(|_| !stops()) {
-            let one = volume.read_files(&options, FileList::Inodes(&[file.ino]), &mut contents);
-            match one {
-                Ok(_) => take(file, content(&contents, 0)),
-                Err(error) => take(file, Err(error)),
-            }
+        for (file, ino) in files.chunks(1).zip(inodes).take_while(|_| !stops()) {
+            let one = volume.read_files(&options, FileList::Inodes(&[ino]), &mut contents);
+            take(file, vec![one.and_then(|_| content(&contents, 0))]);
         }
         return;
     }
-    for (index, file) in files.iter().enumerate() {
-        take(file, content(&contents, index));
-    }
+    take(files, (0..files.len()).map(|index| content(&contents, index)).collect());
 }
 
 fn content<'c>(contents: &'c FileContents<'_>, index: usize) -> Result<&'c [u8], Error> {

@@ -176,9 +176,9 @@ fn hash_job(volume: &Volume, job: Job, part: Part, stops: &dyn Fn() -> bool) -> 
         Job::Large(file) => vec![hash_large(volume, &file, part, stops).map_err(FileError::of)],
         Job::Small(files) => {
             let mut hashes = Hashes::with_capacity(files.len());
-            batch::read(volume, &files, stops, |_, content| {
-                let hash = content.map(|bytes| *blake3::hash(bytes).as_bytes());
-                hashes.push(hash.map_err(FileError::Volume));
+            batch::read(volume, &files, stops, |_, contents| {
+                let hash = |bytes| *blake3::hash(bytes).as_bytes();
+                hashes.extend(contents.into_iter().map(|one| one.map(hash).map_err(FileError::Volume)));
             });
             hashes
         }

@@ -6,6 +6,7 @@ use crate::file::FileReader;
 use crate::ordered::in_order;
 use crate::output::{Content, Form, OutputOptions, Printer};
 use crate::paint::{Bounded, Paint};
+use crate::prefilter::{self, Prefilter};
 use crate::query::QueryOptions;
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
@@ -16,11 +17,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// A search for lines.
-pub struct Grep {
+pub struct Grep<'p> {
     query: QueryOptions,
     matcher: RegexMatcher,
     output: OutputOptions,
     threads: usize,
+    prefilter: Option<&'p dyn Prefilter>,
 }
 
 /// Counts of a search.
@@ -53,13 +55,23 @@ struct Searched {
     late: Vec<Candidate>,
 }
 
-impl Grep {
+impl<'p> Grep<'p> {
     /// Prepares a search, on up to `threads` threads.
     ///
     /// # Errors
     /// [`Error::Pattern`].
     pub fn new(query: QueryOptions, output: OutputOptions, threads: usize) -> Result<Self> {
-        Ok(Grep { matcher: query.matcher()?, query, output, threads })
+        Ok(Grep { matcher: query.matcher()?, query, output, threads, prefilter: None })
+    }
+
+    /// Has another engine look for the sequences of the query first
+    /// ([`QueryOptions::required`]). The results are the same.
+    #[must_use]
+    pub fn with_prefilter(mut self, prefilter: &'p dyn Prefilter) -> Self {
+        // Where files without a line that matches are shown, they must be searched too.
+        let needs_all = self.query.inverts || self.output.shows_without();
+        self.prefilter = Some(prefilter).filter(|_| !needs_all);
+        self
     }
 
     /// Searches in the files that `next` returns, in this order, and writes to `out`. `failed` learns of
@@ -189,13 +201,13 @@ impl From<Error> for Stop {
 
 /// Tools of one thread.
 struct Worker<'g, W> {
-    grep: &'g Grep,
+    grep: &'g Grep<'g>,
     searcher: Searcher,
     printer: Printer<Paint<W>>,
 }
 
 impl<'g, W: Write> Worker<'g, W> {
-    fn new(grep: &'g Grep, out: W) -> Self {
+    fn new(grep: &'g Grep<'g>, out: W) -> Self {
         let (numbers, before, after) = match &grep.output.form {
             Form::Lines(lines) => (lines.numbers, lines.before, lines.after),
             Form::Json => (true, 0, 0),
@@ -221,41 +233,68 @@ impl Worker<'_, Bounded> {
         let files = match job {
             Job::Small(files) => files,
             Job::Large(file) => {
-                searched.late.push(file);
+                match self.grep.prefilter {
+                    Some(other) if !prefilter::may_match_large(other, volume, &file, stops) => {
+                        searched.found.files += 1;
+                    }
+                    _ => searched.late.push(file),
+                }
                 return searched;
             }
         };
-        batch::read(volume, &files, stops, |file, content| {
-            if stops() {
-                return;
-            }
-            if !searched.late.is_empty() {
-                searched.late.push(file.clone());
-                return;
-            }
-            let result = match content {
-                Ok(bytes) => self.search_bytes(file, bytes),
-                Err(error) => Err(std::io::Error::other(error)),
-            };
-            let buffer = &mut self.printer.get_mut().out;
-            if std::mem::take(&mut buffer.is_full) {
-                // Its output, and that of the files behind it, is written when their turn has come.
-                buffer.bytes.truncate(searched.ends.last().copied().unwrap_or(0));
-                searched.late.push(file.clone());
-                return;
-            }
-            searched.ends.push(buffer.bytes.len());
-            searched.found.files += 1;
-            match result {
-                Ok(is_shown) => searched.found.shown += u64::from(is_shown),
-                Err(error) => {
-                    searched.found.failed += 1;
-                    searched.failed.push((file.path.clone(), FileError::of(error)));
+        batch::read(volume, &files, stops, |files, contents| {
+            let may_match = self.may_match(&contents);
+            for ((file, content), may_match) in files.iter().zip(contents).zip(may_match) {
+                if stops() {
+                    return;
                 }
+                self.search_small(file, content, may_match, &mut searched);
             }
         });
         searched.bytes = std::mem::take(&mut self.printer.get_mut().out.bytes);
         searched
+    }
+
+    /// Tells for each file whether a line may match.
+    fn may_match(&self, contents: &[std::result::Result<&[u8], lanefs::Error>]) -> Vec<bool> {
+        let Some(prefilter) = self.grep.prefilter else { return vec![true; contents.len()] };
+        let texts: Vec<&[u8]> = contents.iter().map(|one| *one.as_ref().unwrap_or(&&[][..])).collect();
+        prefilter::may_match(prefilter, &texts)
+    }
+
+    /// Searches in a file whose bytes are there, and adds what is found.
+    fn search_small(
+        &mut self,
+        file: &Candidate,
+        content: std::result::Result<&[u8], lanefs::Error>,
+        may_match: bool,
+        searched: &mut Searched,
+    ) {
+        if !searched.late.is_empty() {
+            searched.late.push(file.clone());
+            return;
+        }
+        let result = match content {
+            Ok(_) if !may_match => Ok(false),
+            Ok(bytes) => self.search_bytes(file, bytes),
+            Err(error) => Err(std::io::Error::other(error)),
+        };
+        let buffer = &mut self.printer.get_mut().out;
+        if std::mem::take(&mut buffer.is_full) {
+            // Its output, and that of the files behind it, is written when their turn has come.
+            buffer.bytes.truncate(searched.ends.last().copied().unwrap_or(0));
+            searched.late.push(file.clone());
+            return;
+        }
+        searched.ends.push(buffer.bytes.len());
+        searched.found.files += 1;
+        match result {
+            Ok(is_shown) => searched.found.shown += u64::from(is_shown),
+            Err(error) => {
+                searched.found.failed += 1;
+                searched.failed.push((file.path.clone(), FileError::of(error)));
+            }
+        }
     }
 
     /// Searches in bytes. Those with a NUL go through a reader: what ripgrep does with them depends on its

@@ -11,6 +11,7 @@
 //! | `batch`, `file` | small files together; a large file as a reader |
 //! | `selection` | files by type and glob |
 //! | `query`, `paint`, `output` | what matches; how it is shown |
+//! | `required`, `prefilter` | what each match has; an engine that looks for that first |
 //! | `grep` | lines that match |
 //! | `duplicates` | files of the same content |
 //! | [`fuzzy`] | paths that a query matches, by score |
@@ -27,7 +28,9 @@ mod grep;
 mod ordered;
 mod output;
 mod paint;
+mod prefilter;
 mod query;
+mod required;
 mod selection;
 
 pub use batch::Candidate;
@@ -35,5 +38,7 @@ pub use duplicates::{DuplicateFiles, Duplicates, duplicates};
 pub use error::{Error, FileError, Result};
 pub use grep::{Found, Grep};
 pub use output::{Form, Lines, OutputOptions};
+pub use prefilter::Prefilter;
 pub use query::{Binary, Case, QueryOptions};
+pub use required::{Sequence, Step};
 pub use selection::{Selection, SelectionOptions};

@@ -4,6 +4,7 @@ use crate::bytes;
 use crate::command::Command;
 use crate::console;
 use crate::context::Context;
+use crate::engine::{EngineArgs, TextSearch};
 use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::input::Input;
@@ -27,6 +28,9 @@ const MAX_PATTERNS: u64 = 64 << 20;
 /// Searches all files below each PATH, hidden ones too, with the engine, the patterns and the output of
 /// ripgrep. Files come in the order of their paths. A file with a NUL byte is binary: the search in it ends
 /// there, or prints only that it matches if PATH names the file.
+///
+/// With --engine gpu a device finds the files in which a line may match, and the CPU engine searches in these
+/// only. The output is the same.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct Grep {
@@ -151,6 +155,8 @@ pub struct Grep {
     /// Threads [default: as many as processors]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    engine: EngineArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -171,6 +177,7 @@ fn after_help() -> String {
   lanefs grep v.lane -e one -e two -C 2 /notes.txt
   lanefs grep v.lane -F -f words.txt --json > found
   lanefs grep s3://bucket/share license -g '*.md'
+  lanefs grep v.lane --engine gpu -c 'unsafe (fn|impl)' /src
 
 Exit codes: {} a line was found, {} none was found or a PATH is missing, {} wrong usage, {} the volume is
 damaged, {} the host or the device failed, {} interrupted.",
@@ -208,7 +215,13 @@ impl Command for Grep {
         let mut files = SearchFiles::new(context, paths, selection)?;
         let output = self.output(context, files.is_one_file());
         let threads = self.threads.or(std::thread::available_parallelism().ok()).map_or(1, usize::from);
-        let search = Search::new(self.query(patterns), output, threads).map_err(|error| failure(&error))?;
+        let query = self.query(patterns);
+        let gpu = self.engine.open_for_one_pass()?;
+        let device = gpu.as_ref().and_then(|gpu| TextSearch::new(gpu, &query));
+        let mut search = Search::new(query, output, threads).map_err(|error| failure(&error))?;
+        if let Some(device) = &device {
+            search = search.with_prefilter(device);
+        }
         files.escapes = context.terminal && !self.json;
         let stops = interrupt::flag();
         let mut failures = Vec::new();
@@ -219,6 +232,9 @@ impl Command for Grep {
             Err(Error::Ended) => Found::default(),
             found => found.map_err(|error| failure(&error))?,
         };
+        if let Some(device) = &device {
+            device.report();
+        }
         for one in files.failures.into_iter().chain(failures) {
             context.go_on(Err(one))?;
         }

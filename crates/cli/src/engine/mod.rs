@@ -1,11 +1,14 @@
-//! Engines: the arguments that choose one, batches of lookups, listings ahead of a walk, and imports.
+//! Engines: the arguments that choose one, batches of lookups, listings ahead of a walk, imports, and
+//! searches in texts.
 
 mod args;
 mod import;
 mod prefetch;
 mod resolver;
+mod text_search;
 
 pub use args::{EngineArgs, gpu_failure};
 pub use import::ImportEngine;
 pub use prefetch::Prefetched;
 pub use resolver::BatchResolver;
+pub use text_search::TextSearch;

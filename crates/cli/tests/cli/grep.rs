@@ -4,6 +4,7 @@ use crate::common::{Ran, TestVolume, run, run_with, text};
 use lanefs_testkit::seeded::Seeded;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -352,4 +353,49 @@ fn globs_are_anchored_at_the_root_whatever_the_form_of_a_path() {
         assert!(!found.out().contains("commands/g"), "{path}: {}", found.out());
         assert_eq!(found.out().lines().count(), expected.out().lines().count(), "{path}");
     }
+}
+
+#[test]
+fn every_engine_prints_the_same() {
+    let trees = Trees::new();
+    let tree = trees.v.host("more");
+    fs::create_dir_all(&tree).unwrap();
+    // With holes, with lines at the ends of pieces that are read, with a line of a whole piece.
+    let sparse = fs::File::create(tree.join("sparse")).unwrap();
+    sparse.set_len(3 << 20).unwrap();
+    sparse.write_all_at(b"\nfn in a hole\n", 1 << 20).unwrap();
+    let piece = 4 << 20;
+    for (name, at) in [("before", piece - 30), ("on", piece - 3), ("behind", piece + 1), ("last", 2 * piece)]
+    {
+        let mut content = b"a line\n".repeat(2 * piece / 7 + 10);
+        content[at..at + 13].copy_from_slice(b"\nfn border()\n");
+        fs::write(tree.join(name), content).unwrap();
+    }
+    fs::write(tree.join("one_line"), [&b"-".repeat(5 << 20)[..], b"fn border()"].concat()).unwrap();
+    run(&["import", text(&trees.v.image), text(&tree), "/more"]).ends(0);
+    for args in [
+        &["-n", "fn [a-z]+_failure|fn main"][..],
+        &["-c", "fn border"],
+        &["-a", "-b", "fn in a hole", "/"],
+        &["-i", "-w", "-C", "1", "open_for_ONE_pass"],
+        &["--json", "caf"],
+        &["-q", "no such line"],
+        &["-e", "in UTF-16", "-e", "in a strange file", "-c"],
+        &["another one", "/binary_late", "/large.log", "/no such file", "-m", "3"],
+    ] {
+        let by = |engine: &str| {
+            let Ran { code, bytes, err, .. } = trees.grep(&[args, &["--engine", engine]].concat());
+            // The last message about a file has the time that the search took.
+            let has_time = |line: &&[u8]| line.starts_with(b"{\"type\":\"end\"");
+            let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| !has_time(line));
+            (code, lines.collect::<Vec<_>>().concat(), err)
+        };
+        let by_cpu = by("cpu");
+        assert!(by("gpu") == by_cpu, "{args:?} differ: {:?}", by_cpu.2);
+        assert!(
+            by_cpu.0 == 0 || args.contains(&"no such line") || args.contains(&"/no such file"),
+            "{args:?}"
+        );
+    }
+    trees.grep(&["fn", "--engine", "gpu", "--device", "no such device"]).ends(4);
 }

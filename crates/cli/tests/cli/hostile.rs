@@ -65,7 +65,7 @@ const PROGRAMS: &[&str] = &[
 /// Other commands that change something.
 const CHANGERS: &[&str] = &["tune IMAGE --label hostile", "chattr IMAGE +C /", "grow IMAGE 24M"];
 
-/// The GPU engine starts slowly on a processor, so it resolves one image in so many; so is a mount tried.
+/// The GPU engine starts slowly on a processor, so it works on one image in so many; so is a mount tried.
 const SELDOM: u64 = 6;
 
 /// Bytes on the host that the outputs for one image may take: twice the largest image, in some forms.
@@ -140,6 +140,7 @@ fn programs(base: &Base, image: &Path, seed: u64, case: &str, watchdog: &Watchdo
     }
     if seed.is_multiple_of(SELDOM) {
         command(image, dir.path(), "lookup IMAGE --engine gpu --paths DIR/paths --stat", case);
+        command(image, dir.path(), "grep IMAGE --engine gpu -c [a-z]+ab?c /", case);
     }
     if seed % SELDOM == 1 {
         mounted(image, dir.path(), case);

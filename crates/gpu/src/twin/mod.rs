@@ -21,6 +21,7 @@ mod memory;
 pub(crate) mod merge;
 pub(crate) mod name;
 pub mod pack;
+pub mod scan;
 pub(crate) mod seek;
 mod settings;
 pub mod stat;
