@@ -137,7 +137,7 @@ fn entries(volume: &lanefs::Volume, dir: Ino) -> lanefs::Result<Vec<DirEntry>> {
 /// A search for lines, which goes on file by file.
 #[pyclass(frozen, module = "lanefs._lanefs")]
 pub(crate) struct Grep {
-    search: lanefs_search::Grep,
+    search: lanefs_search::Grep<'static>,
     left: Mutex<std::vec::IntoIter<Candidate>>,
 }
 
