@@ -2,13 +2,14 @@
 //!
 //! The tests need /dev/fuse.
 
-use lanefs::{Access, CreateOptions, MemoryDevice, Volume};
-use lanefs_fuse::{Error, Mount, Mover, Options};
+use lanefs::{Access, CreateOptions, FileSystem, MemoryDevice, Volume};
+use lanefs_fuse::{CommandRequest, Error, Mount, Mover, Options, RemoteVolume, Service, Statistics, client};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Barrier};
 
 /// Makes a volume with content, and opens it for reading.
 fn made(fill: impl FnOnce(&Volume)) -> Volume {
@@ -192,5 +193,49 @@ fn a_mount_that_cannot_move_stays_and_says_why() {
     let mut m = Mounted::new(writable);
     let refused = m.mover.move_to(volume(2, &["/f"])).unwrap_err();
     assert!(refused.to_string().contains("writing"), "{refused}");
+    m.mount.stop().unwrap();
+}
+
+/// The mount has no commands of its own; clients make calls.
+struct NoCommands;
+
+impl Service for NoCommands {
+    fn execute(&self, _: &Volume, _: CommandRequest) -> u8 {
+        0
+    }
+
+    fn statistics(&self, _: &Volume, _: &Statistics, versions: usize) -> String {
+        versions.to_string()
+    }
+}
+
+#[test]
+fn a_client_stays_on_its_version_with_every_connection() {
+    let mut m = Mounted::new(volume(1, &["/f"]));
+    m.mount.serve_commands(Arc::new(NoCommands)).unwrap();
+    let mounted = client::find(&m.dir).expect("the mount");
+    let (before, f) = (RemoteVolume::open(&mounted).unwrap(), b"f");
+    m.mover.move_to(volume(2, &["/f"])).unwrap();
+    let after = RemoteVolume::open(&mounted).unwrap();
+    let byte = |remote: &RemoteVolume| {
+        let (ino, _) = remote.lookup(remote.root(), f).unwrap();
+        let mut bytes = vec![0; 3 << 20];
+        assert_eq!(remote.read(ino, 0, &mut bytes).unwrap(), bytes.len());
+        assert!(bytes.iter().all(|byte| *byte == bytes[0]));
+        bytes[0]
+    };
+    // More threads than one need more connections than the first.
+    let started = Barrier::new(4);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                started.wait();
+                (0..8).for_each(|_| assert_eq!((byte(&before), byte(&after)), (1, 2)));
+            });
+        }
+    });
+    assert_eq!(mounted.statistics().unwrap(), "2");
+    drop(before);
+    m.wait_for_versions(1);
     m.mount.stop().unwrap();
 }
