@@ -1,7 +1,7 @@
 //! Constants that the host and the kernels share. `shaders/layout.glsl` is generated from the declarations
 //! of the format, and a test proves that it is up to date.
 
-use crate::limits::{COMPONENT_FUEL, COPY_FUEL, MAX_DEPTH, MAX_PATH};
+use crate::limits::{COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH};
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
     BLOCK, BlockKind, BlockSize, CHUNK, Code, DirRoot, FileKind, INODE_ACCESS_ACL, INODE_INLINE, InodeSize,
@@ -277,6 +277,9 @@ const _: () = {
 
 // A match is followed into the next strip, and no further; the kernel reads a word as four words of 4 bytes.
 const _: () = assert!(RUN_ON_WORDS < STRIP_WORDS && TEXT_WORD == 16);
+
+// A strip of a text, with the words behind it: a round for each word, and one for each quarter of it.
+const _: () = assert!((STRIP_WORDS + RUN_ON_WORDS) * 5 < FUEL_SOFTWARE as usize);
 
 // The flags of an unfinished lookup are above its code and the number of links.
 const _: () = assert!(STATE_HAS_SLASH == 1 << (STATE_FOLLOWED_SHIFT + 8));

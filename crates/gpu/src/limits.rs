@@ -1,7 +1,6 @@
 //! Limits of the kernels: sizes beyond which the host decides, rounds of loops, sizes of workgroups. The
 //! assertions below tie them to each other, to the format and to the least that Vulkan guarantees.
 
-use crate::layout::{RUN_ON_WORDS, STRIP_WORDS};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, LEAF_HEADER_UNITS, MAX_TREE_LEVEL, REGION_MAX, entry};
 use lanefs::format::{BLOCK, MAX_NAME, MAX_SYMLINKS_FOLLOWED, UNIT, UNITS_PER_LEAF};
 
@@ -63,9 +62,6 @@ const _: () = {
     assert!(UNITS_PER_LEAF as usize / 32 + entries + units <= COPY_FUEL as usize);
     assert!(COPY_FUEL as usize + units + entries + BLOCK as usize / 4 < FUEL_SOFTWARE as usize);
 };
-
-// A strip of a text, with the words behind it: a round for each word, and one for each quarter of it.
-const _: () = assert!((STRIP_WORDS + RUN_ON_WORDS) * 5 < FUEL_SOFTWARE as usize);
 
 // A region: each invocation of the smallest workgroup ranks its share of the entries among all, and fills
 // its share of the buckets.
