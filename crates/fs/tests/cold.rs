@@ -166,7 +166,7 @@ fn reads_of_single_files(device: &Counting, cache: u64) -> (usize, usize) {
 }
 
 #[test]
-fn cold_single_files_take_one_read_each_and_few_for_metadata() {
+fn cold_single_files_take_fewer_reads_than_files() {
     let device = sparse();
     let files = SPARSE / 16;
     // In a small cache each miss is one block: each file's inode and its content, and blocks of directories.
@@ -177,7 +177,8 @@ fn cold_single_files_take_one_read_each_and_few_for_metadata() {
     );
     let (lookups, reads) = reads_of_single_files(&device, 64 << 20);
     assert!(lookups <= files / 8, "with neighbours: {lookups} reads for lookups");
-    assert!(reads <= files + files / 8, "with neighbours: {reads} reads for content");
+    // Sixteen files of a chunk come alone; a window has five. A chunk has 170.
+    assert!(reads <= files / 2, "with neighbours: {reads} reads for content");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Requests for small files that nothing has in memory: by the kernel to the server, and by the server to the
 //! device. They are counted, not timed.
 
+use lanefs::format::CHUNK;
 use lanefs::{Access, Caller, CreateOptions, MemoryDevice, Volume};
 use lanefs_fuse::{Mount, Operation, Options};
 use lanefs_testkit::faulty::{AccessKind, Faults, FaultyDevice};
@@ -12,7 +13,7 @@ const FILES: usize = 600;
 const BYTES: usize = 10_000;
 
 #[test]
-fn a_cold_small_file_costs_two_requests_of_the_kernel_and_one_read_of_the_device() {
+fn a_cold_small_file_costs_two_requests_of_the_kernel_and_half_a_read_of_the_device() {
     let options = CreateOptions { size: 64 << 20, ..CreateOptions::default() };
     let volume = Volume::create_device(Box::new(MemoryDevice::new(vec![0; 64 << 20])), &options).unwrap();
     let content = |number: usize| vec![number as u8; BYTES];
@@ -48,10 +49,13 @@ fn a_cold_small_file_costs_two_requests_of_the_kernel_and_one_read_of_the_device
     assert_eq!(counts, [FILES as u64, FILES as u64, 0, 0], "requests of {kinds:?}");
     let trace = faults.take_trace();
     let reads = trace.iter().filter(|access| access.kind == AccessKind::Read);
+    let chunks: BTreeSet<_> = data.iter().map(|at| at / CHUNK).collect();
     let (of_data, of_metadata): (Vec<_>, Vec<_>) =
-        reads.partition(|access| data.contains(&access.bytes.start));
-    assert_eq!(of_data.len(), FILES, "reads of data");
-    assert!(of_data.iter().all(|access| access.bytes.end - access.bytes.start == 3 * 4096));
+        reads.partition(|access| chunks.contains(&(access.bytes.start / CHUNK)));
+    // The first files of a chunk come alone, and the others with their neighbours.
+    assert!(of_data.len() < FILES / 2, "{} reads of data", of_data.len());
+    let blocks: Vec<u64> = of_data.iter().flat_map(|access| access.bytes.clone().step_by(4096)).collect();
+    assert_eq!(blocks.iter().collect::<BTreeSet<_>>().len(), blocks.len(), "a block of data is read twice");
     // Each block of metadata is read once, however many files it serves.
     let blocks: BTreeSet<_> = of_metadata.iter().map(|access| access.bytes.start).collect();
     assert_eq!(of_metadata.len(), blocks.len(), "a block of metadata is read twice");

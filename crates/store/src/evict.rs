@@ -2,11 +2,12 @@
 
 use crate::cache::Verdict;
 use crate::dirty::Dirty;
-use crate::state::{self, ABSENT, DATA, EVICTING, MARKER, ONCE};
+use crate::state::{self, ABSENT, DATA, EVICTING, ONCE};
 use crate::versions::{Grain, records};
 use crate::{Store, planted};
 use lanefs_format::BLOCK;
 use lanefs_sync::size;
+use lanefs_sync::yield_now;
 use std::sync::atomic::Ordering;
 
 /// Number of blocks that are evicted beyond those that must be: the next fetches find room.
@@ -89,8 +90,8 @@ impl Store {
             return Verdict::Keep;
         }
         if self.claim(index, state, content) {
-            if state & MARKER != 0 && content != DATA {
-                self.neighbours.settle(false);
+            if state::is_unasked(state) {
+                self.neighbours.settle(content == DATA, false);
             }
             claimed.push(index);
             return Verdict::Evict;
@@ -131,6 +132,22 @@ impl Store {
             self.versions().unlock(record, word);
         }
         claimed
+    }
+
+    /// Evicts a block of file data where metadata are wanted: it was fetched for a stale attempt, or as a
+    /// neighbour, when the block held file data, or none. Does nothing where another thread is faster.
+    /// Returns false where the block must stay.
+    pub(crate) fn evict_stale_data(&self, index: u64, state: u8) -> bool {
+        if self.must_stay(index) {
+            return false;
+        }
+        if self.claim(index, state, DATA) {
+            self.cache.forget(1);
+            self.release_frames(index, index + 1, ABSENT);
+        } else {
+            yield_now();
+        }
+        true
     }
 
     /// Releases the frames of claimed blocks, and sets their state to `state`.

@@ -1,8 +1,9 @@
 //! Fetches: one thread reads an absent block from the device, however many wait for it.
 
 use crate::fault::{expectation, io_fault};
+use crate::neighbours::DATA_WINDOW;
 use crate::range::BlockRange;
-use crate::state::{ABSENT, DATA, EVICTING, FETCHING, FRESH, MARKER};
+use crate::state::{self, ABSENT, DATA, EVICTING, FETCHING, FRESH, MARKER, UNASKED};
 use crate::sum::sum_blocks;
 use crate::{Device, Fault, IoBufMut, Read, ReadErrors, Store, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, chunk_entry, chunk_header};
@@ -42,11 +43,24 @@ impl Store {
                 let plan = self.ahead.plan(at / BLOCK, need, extent);
                 self.ahead.request(plan.later);
                 let wanted = at / BLOCK..at / BLOCK + u64::from(need);
-                self.fetch_data(device, &[plan.now], &wanted, PIECE)?;
+                let window = if extent <= need { self.data_window(plan.now) } else { plan.now };
+                self.fetch_data(device, &[window], &wanted, PIECE)?;
                 // Blocks that other threads are fetching must be resident too.
                 wanted.into_iter().try_for_each(|index| self.wait_for_fetch(index))
             }
         }
+    }
+
+    /// Returns the window of a miss of the rest of a small file, where neighbours should come along; else the
+    /// blocks that were missed. A file that reaches over the window's end is read with it.
+    fn data_window(&self, missed: BlockRange) -> BlockRange {
+        let first = missed.first - missed.first % DATA_WINDOW;
+        let end = (missed.first + u64::from(missed.count)).max(first + DATA_WINDOW);
+        let is_small = u64::from(missed.count) <= DATA_WINDOW / 2;
+        // No block is evicted for a neighbour.
+        let has_room = || self.cache.room() >= end - first;
+        let may_fetch = is_small && self.neighbours.may_fetch_data(missed.first * BLOCK) && has_room();
+        if may_fetch { BlockRange { first, count: (end - first) as u32 } } else { missed }
     }
 
     /// Sets the function that starts the helper of readahead, a thread that calls
@@ -151,6 +165,12 @@ impl Store {
                     self.wait_for_fetch(index)?;
                     continue;
                 }
+                state if state::content(state) == Some(DATA) => {
+                    if !self.evict_stale_data(index, state) {
+                        return Err(Fault::damaged(at, expectation(kind)));
+                    }
+                    continue;
+                }
                 // The next attempt finds out whether the block is of the kind that it needs: the block may
                 // have been freed and allocated again meanwhile.
                 _ => return Ok(()),
@@ -229,7 +249,7 @@ impl Store {
     }
 
     /// Reads those blocks of `ranges` that are absent and that no other thread is fetching, `most` blocks in
-    /// one read.
+    /// one read. Where a thread waits for `wanted` blocks, the others are neighbours.
     ///
     /// # Errors
     /// [`Fault::Io`], [`Fault::WrongData`] for blocks among `wanted`. A failed read of other blocks fails
@@ -244,7 +264,11 @@ impl Store {
         let mut claimed: Vec<(u64, u64)> = Vec::new();
         let end = self.bytes() / BLOCK;
         let markers = self.ahead.markers();
-        let fresh = |index: u64| DATA | FRESH | if markers.contains(&index) { MARKER } else { 0 };
+        let is_neighbour = |index: u64| !wanted.is_empty() && !wanted.contains(&index);
+        let fresh = |index: u64| {
+            let marker = if markers.contains(&index) { MARKER } else { 0 };
+            DATA | if is_neighbour(index) { UNASKED } else { FRESH } | marker
+        };
         let blocks = |range: &BlockRange| range.first..(range.first + u64::from(range.count)).min(end);
         for index in ranges.iter().flat_map(blocks) {
             if !self.change_state(index, ABSENT, FETCHING) {
@@ -307,8 +331,13 @@ impl Store {
     }
 
     /// Publishes a fetched block as resident.
-    fn make_resident(&self, index: u64, state: u8) {
-        self.cache.add(index, 1);
+    pub(crate) fn make_resident(&self, index: u64, state: u8) {
+        if state::is_unasked(state) {
+            self.cache.add_unasked(index);
+            self.neighbours.fetched.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.cache.add(index, 1);
+        }
         self.blocks_fetched.fetch_add(1, Ordering::Relaxed);
         self.finish_fetch(index, state, Ok(()));
     }

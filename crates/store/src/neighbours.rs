@@ -1,16 +1,20 @@
-//! Neighbours: blocks of metadata beside a missed one, which one read brings along.
+//! Neighbours: blocks beside a missed one, which one read brings along.
 //!
-//! A disk gives 64 KiB in hardly more time than 4 KiB, and inodes that were made together lie together. So a
-//! miss of metadata reads its *window*, and the blocks of it that are absent become resident with the missed
-//! one (see `window`). This module has the state: whether neighbours are worth their room, and of which
-//! chunks the table is worth a read.
+//! A disk gives 64 or 128 KiB in hardly more time than 4 KiB, and what was made together lies together. So a
+//! miss of metadata, or of a small file where the reader comes back again and again, reads its *window*, and
+//! the blocks of it that are absent become resident with the missed ones (see `window` and `fetch`). This
+//! module has the state: whether neighbours are worth their room, of which chunks the table is worth a read,
+//! and in which chunks small files are read again and again.
 
 use lanefs_format::{BlockKind, CHUNK};
 use lanefs_sync::size;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Blocks of a window, which begins at a multiple of its size: 64 KiB.
+/// Blocks of a window of metadata, which begins at a multiple of its size: 64 KiB.
 pub(crate) const WINDOW: u64 = 16;
+
+/// Blocks of a window of small files: 128 KiB. Files are larger than entries, and lie a little apart.
+pub(crate) const DATA_WINDOW: u64 = size(32, 16) as u64;
 
 /// Smallest cache in blocks that takes neighbours (16 MiB): its small queue has room for 25 windows, so that
 /// a neighbour waits for its use through some tens of misses.
@@ -28,10 +32,46 @@ const PAUSE: u64 = size(8192, 4) as u64;
 /// Chunks of which it is remembered that a block was missed.
 const CHUNKS: usize = 256;
 
+/// Chunks of which the missed small files are counted: those of 8 GiB.
+const DATA_CHUNKS: usize = 4096;
+
+/// Small files that must have been missed in a chunk before their neighbours come along. A chunk has room for
+/// 170 files of 12 KiB, and a window for ten. Where a twentieth of a chunk was wanted and as many more will
+/// be, every second window saves a read, and costs less than half of one.
+pub(crate) const DENSE: u64 = size(8, 2) as u64;
+
 /// A block of the chunk was missed, and its table was absent.
 const MISSED: u64 = 1;
 /// The table cannot be fetched.
 const NO_TABLE: u64 = 2;
+
+/// Whether neighbours of one sort were worth their room lately.
+#[derive(Default)]
+struct Worth {
+    /// Of the present round: neighbours used or evicted in the upper half, those used in the lower one.
+    round: AtomicU64,
+    /// Misses left of a pause.
+    pause: AtomicU64,
+}
+
+impl Worth {
+    /// Returns whether a miss, which this counts, may fetch neighbours.
+    fn may_fetch(&self) -> bool {
+        self.pause.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err()
+    }
+
+    /// Counts a neighbour that was used, or evicted before that.
+    fn settle(&self, was_used: bool) {
+        let one = 1 << 32 | u64::from(was_used);
+        let now = self.round.fetch_add(one, Relaxed) + one;
+        if now >> 32 == ROUND {
+            self.round.store(0, Relaxed);
+            if (now & u64::from(u32::MAX)) * WORTH < ROUND {
+                self.pause.store(PAUSE, Relaxed);
+            }
+        }
+    }
+}
 
 /// Counts of neighbours, and what follows from them.
 pub(crate) struct Neighbours {
@@ -40,12 +80,12 @@ pub(crate) struct Neighbours {
     /// Totals since the volume was opened.
     pub(crate) fetched: AtomicU64,
     pub(crate) used: AtomicU64,
-    /// Of the present round: neighbours used or evicted in the upper half, those used in the lower one.
-    round: AtomicU64,
-    /// Misses left of a pause.
-    pause: AtomicU64,
+    metadata: Worth,
+    data: Worth,
     /// By number of the chunk: its position, and [`MISSED`] or [`NO_TABLE`]; 0 for none.
     chunks: Box<[AtomicU64]>,
+    /// By number of the chunk: its position, and how many small files were missed in it.
+    data_chunks: Box<[AtomicU64]>,
 }
 
 /// Returns true for the kinds of which a window is read. They have what verifies a block in the block itself.
@@ -60,30 +100,35 @@ impl Neighbours {
             is_in_use: budget >= LEAST_CACHE,
             fetched: 0.into(),
             used: 0.into(),
-            round: 0.into(),
-            pause: 0.into(),
+            metadata: Worth::default(),
+            data: Worth::default(),
             chunks: (0..CHUNKS).map(|_| AtomicU64::new(0)).collect(),
+            data_chunks: (0..DATA_CHUNKS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
-    /// Returns whether a miss, which this counts, may fetch neighbours.
+    /// Returns whether a miss of metadata, which this counts, may fetch neighbours.
     pub(crate) fn may_fetch(&self) -> bool {
-        let is_paused = || self.pause.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
-        self.is_in_use && !is_paused()
+        self.is_in_use && self.metadata.may_fetch()
     }
 
-    /// Counts a neighbour that was used, or evicted before that.
-    pub(crate) fn settle(&self, was_used: bool) {
-        let used = u64::from(was_used);
-        self.used.fetch_add(used, Relaxed);
-        let one = 1 << 32 | used;
-        let now = self.round.fetch_add(one, Relaxed) + one;
-        if now >> 32 == ROUND {
-            self.round.store(0, Relaxed);
-            if (now & u64::from(u32::MAX)) * WORTH < ROUND {
-                self.pause.store(PAUSE, Relaxed);
-            }
+    /// Returns whether a miss of a small file's data at `at`, which this counts, may fetch neighbours: where
+    /// many files of its chunk were missed before.
+    pub(crate) fn may_fetch_data(&self, at: u64) -> bool {
+        let (chunk, word) = (at & !(CHUNK - 1), &self.data_chunks[(at / CHUNK) as usize % DATA_CHUNKS]);
+        let before = word.load(Relaxed);
+        let count = if before & !(CHUNK - 1) == chunk { before & (CHUNK - 1) } else { 0 };
+        if count < DENSE {
+            word.store(chunk | (count + 1), Relaxed);
         }
+        self.is_in_use && count >= DENSE && self.data.may_fetch()
+    }
+
+    /// Counts a neighbour, of file data or of metadata, that was used, or evicted before that.
+    pub(crate) fn settle(&self, is_data: bool, was_used: bool) {
+        self.used.fetch_add(u64::from(was_used), Relaxed);
+        let worth = if is_data { &self.data } else { &self.metadata };
+        worth.settle(was_used);
     }
 
     fn chunk(&self, chunk: u64) -> &AtomicU64 {
@@ -110,12 +155,13 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lanefs_format::BLOCK;
 
     fn paused_after(used: u64) -> u64 {
         let near = Neighbours::new(LEAST_CACHE);
         for number in 0..ROUND {
             assert!(near.may_fetch(), "paused within a round");
-            near.settle(number < used);
+            near.settle(false, number < used);
         }
         assert_eq!(near.used.load(Relaxed), used);
         (0..2 * PAUSE).filter(|_| !near.may_fetch()).count() as u64
@@ -132,9 +178,32 @@ mod tests {
     fn a_round_begins_with_no_counts() {
         let near = Neighbours::new(LEAST_CACHE);
         for number in 0..3 * ROUND {
-            near.settle(number < ROUND);
+            near.settle(false, number < ROUND);
         }
         assert!(!near.may_fetch(), "the use of the first round counts for the second");
+    }
+
+    #[test]
+    fn small_files_bring_neighbours_where_many_of_a_chunk_were_missed() {
+        let near = Neighbours::new(LEAST_CACHE);
+        let (one, other) = (3 * CHUNK, (3 + DATA_CHUNKS as u64) * CHUNK);
+        for miss in 0..DENSE {
+            assert!(!near.may_fetch_data(one + miss * BLOCK), "miss {miss}");
+        }
+        assert!(near.may_fetch_data(one) && near.may_fetch_data(one + CHUNK - BLOCK));
+        // Another chunk in the same slot begins anew, and so does the first one after it.
+        assert!(!near.may_fetch_data(other) && !near.may_fetch_data(one));
+        let small = Neighbours::new(LEAST_CACHE - 1);
+        assert!((0..2 * DENSE).all(|_| !small.may_fetch_data(one)), "in a small cache");
+    }
+
+    #[test]
+    fn data_and_metadata_are_judged_apart() {
+        let near = Neighbours::new(LEAST_CACHE);
+        (0..DENSE).for_each(|_| assert!(!near.may_fetch_data(0)));
+        (0..ROUND).for_each(|_| near.settle(true, false));
+        assert!(near.may_fetch(), "metadata");
+        assert_eq!((0..2 * PAUSE).filter(|_| !near.may_fetch_data(0)).count() as u64, PAUSE);
     }
 
     #[test]

@@ -24,8 +24,9 @@ pub(crate) const FIXED: u8 = 0x7b;
 pub(crate) const FRESH: u8 = 0x20;
 /// Flag: used once since it was fetched, or since the cache's hand passed.
 pub(crate) const ONCE: u8 = 0x40;
-/// Flag: the first use of this block is reported. Of file data it requests the next window of readahead; of
-/// metadata it shows that a neighbour was worth its room.
+/// Both flags: a neighbour, fetched together with a block that was missed, and not used yet.
+pub(crate) const UNASKED: u8 = FRESH | ONCE;
+/// Flag: the first use of this block of file data requests the next window of readahead.
 pub(crate) const MARKER: u8 = 0x80;
 const KIND: u8 = 0x1f;
 
@@ -43,6 +44,11 @@ pub(crate) fn kind(state: u8) -> Option<BlockKind> {
 /// Returns the state after one more use; it is the same for a block in steady use.
 pub(crate) fn used(state: u8) -> u8 {
     if state & FRESH != 0 { state & KIND | ONCE } else { state & KIND }
+}
+
+/// Returns true for a resident block that came as a neighbour and was not used yet.
+pub(crate) fn is_unasked(state: u8) -> bool {
+    is_content(state) && state & UNASKED == UNASKED
 }
 
 /// Returns true where the cache should rather evict this block than one in steady use.
@@ -108,5 +114,18 @@ mod tests {
             !is_legal(FETCHING, EVICTING) && !is_legal(FETCHING, FETCHING) && !is_legal(EVICTING, FETCHING)
         );
         assert!(!is_legal(RETIRED, FETCHING) && !is_legal(RETIRED, EVICTING) && !is_legal(FIXED, RETIRED));
+    }
+
+    #[test]
+    fn a_neighbour_is_one_until_it_is_used() {
+        for kind in [DATA, DATA | MARKER, BlockKind::Inodes as u8] {
+            let neighbour = kind | UNASKED;
+            assert_eq!(content(neighbour), Some(kind & KIND));
+            assert!(is_unasked(neighbour) && is_cold(neighbour));
+            for other in [used(neighbour), used(used(neighbour)), kind | FRESH, kind | ONCE] {
+                assert!(!is_unasked(other), "{other:#x}");
+            }
+        }
+        assert!(![FETCHING, EVICTING, FREE, RETIRED, FIXED, ABSENT].into_iter().any(is_unasked));
     }
 }

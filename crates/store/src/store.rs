@@ -237,30 +237,31 @@ impl Store {
     /// Checks the state of a block that is not resident, or not in steady use.
     #[cold]
     fn check_state(&self, at: u64, kind: BlockKind, state: u8) -> Result<(), Fault> {
-        match state {
-            ABSENT | state::FETCHING | state::EVICTING if !self.is_memory() => {
-                Err(Fault::Miss { at: at & !(BLOCK - 1), want: Want::Block(kind) })
-            }
-            state if state::content(state) == Some(kind as u8) => {
-                self.use_again(at / BLOCK, state);
-                Ok(())
-            }
-            _ => Err(Fault::damaged(at & !(BLOCK - 1), expectation(kind))),
+        let content = state::content(state);
+        // Data were fetched too late, when the block held metadata already: the next fetch evicts them.
+        let is_stale = content == Some(state::DATA);
+        let is_away = is_stale || matches!(state, ABSENT | state::FETCHING | state::EVICTING);
+        if content == Some(kind as u8) {
+            self.use_again(at / BLOCK, state);
+            Ok(())
+        } else if is_away && !self.is_memory() {
+            Err(Fault::Miss { at: at & !(BLOCK - 1), want: Want::Block(kind) })
+        } else {
+            Err(Fault::damaged(at & !(BLOCK - 1), expectation(kind)))
         }
     }
 
     /// Counts a use of a block that is not in steady use.
     #[cold]
     pub(crate) fn use_again(&self, index: u64, state: u8) {
-        if state & (FRESH | state::ONCE) != 0
-            && self.change_state(index, state, state::used(state))
-            && state & MARKER != 0
-        {
-            if state::content(state) == Some(state::DATA) {
-                self.ahead.reached(index);
-            } else {
-                self.neighbours.settle(true);
-            }
+        if state & (FRESH | state::ONCE) == 0 || !self.change_state(index, state, state::used(state)) {
+            return;
+        }
+        if state::is_unasked(state) {
+            self.neighbours.settle(state::content(state) == Some(state::DATA), true);
+        }
+        if state & MARKER != 0 {
+            self.ahead.reached(index);
         }
     }
 

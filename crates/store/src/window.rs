@@ -10,7 +10,7 @@
 
 use crate::journal::AlignedBuffer;
 use crate::neighbours::{WINDOW, is_taken};
-use crate::state::{ABSENT, FETCHING, FRESH, MARKER};
+use crate::state::{ABSENT, FETCHING, UNASKED};
 use crate::versions::{Grain, Record, Word, record};
 use crate::{Device, Store, planted};
 use lanefs_format::{
@@ -73,7 +73,7 @@ impl Store {
             // Nobody asked for these blocks, so one that cannot be had is no fault.
             if is_read && self.is_neighbour(&row, bytes) && self.is_still(&row) {
                 self.frame(row.index * BLOCK, BLOCK).copy_from(bytes);
-                self.publish_neighbour(&row);
+                self.make_resident(row.index, row.kind as u8 | UNASKED);
             } else {
                 self.finish_fetch(row.index, ABSENT, Ok(()));
             }
@@ -137,12 +137,5 @@ impl Store {
         let is_used = |one: &[u8]| inode::MODE.read(one).is_some_and(|mode| mode != 0);
         (row.kind != BlockKind::Inodes || bytes.chunks_exact(size).any(is_used))
             && self.sums.verify(row.kind, row.index * BLOCK, bytes, size, &[])
-    }
-
-    fn publish_neighbour(&self, row: &Row) {
-        self.cache.add_unasked(row.index);
-        self.blocks_fetched.fetch_add(1, Ordering::Relaxed);
-        self.neighbours.fetched.fetch_add(1, Ordering::Relaxed);
-        self.finish_fetch(row.index, row.kind as u8 | FRESH | MARKER, Ok(()));
     }
 }

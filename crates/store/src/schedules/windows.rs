@@ -1,10 +1,12 @@
-//! Windows: one read brings the neighbours of a missed block, beside writers, eviction and commits.
+//! Windows: one read brings the neighbours of a missed block or small file, beside writers, eviction and
+//! commits.
 
 use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BOTH, LEFT, World};
+use crate::neighbours::{DATA_WINDOW, DENSE};
 use crate::planted::Bug::{NeighboursWithoutCopies, TrustedTable};
-use crate::{Fault, JournalContent, Tx, Want};
+use crate::{Fault, JournalContent, Tx, Want, state};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, Code, chunk_entry};
 use shuttle::thread;
 
@@ -268,6 +270,86 @@ fn committed_beside() {
     });
     assert_eq!(world.words(B, KIND), Ok((9, 7)));
     world.check_books();
+}
+
+/// The second window of file data in the first chunk.
+const FILES: u64 = DATA_WINDOW * BLOCK;
+
+/// Fetches a file of two blocks.
+fn fetch_file(world: &World, at: u64) -> Result<(), Fault> {
+    world.store.fetch(at, Want::Data { need: 2, extent: 2 })
+}
+
+/// Misses so many small files from `first` on that the next one of the chunk brings neighbours.
+fn make_dense(world: &World, first: u64) {
+    for file in 0..DENSE {
+        assert_eq!(fetch_file(world, first + 2 * file * BLOCK), Ok(()));
+    }
+}
+
+fn small_files() {
+    let medium = Medium::new(CHUNK / BLOCK + 32);
+    (0..3 * DATA_WINDOW).for_each(|i| medium.fill(i * BLOCK, 7));
+    let world = World::on_all(&medium, LARGE);
+    make_dense(&world, FILES + DATA_WINDOW * BLOCK);
+    let (first, before) = (FILES / BLOCK, medium.reads());
+    let resident =
+        || (first..first + DATA_WINDOW).filter(|i| state::content(world.store.state(*i)).is_some()).count();
+    assert_eq!(resident(), 0, "the first files of a chunk come alone");
+    assert_eq!(fetch_file(&world, FILES + 4 * BLOCK), Ok(()));
+    assert_eq!((medium.reads() - before, resident() as u64), (1, DATA_WINDOW));
+    let mut words = [0; 16];
+    for at in [FILES, FILES + 4 * BLOCK, FILES] {
+        world.read(|run| run.read_data(at, &mut words, 1)).expect("a neighbour");
+        assert_eq!(words[8..], 7u64.to_le_bytes());
+    }
+    assert_eq!(medium.reads() - before, 1);
+    let stats = world.store.stats();
+    assert_eq!((stats.neighbours_fetched, stats.neighbours_used), (DATA_WINDOW - 2, 1));
+    // The reader of a part of a file, and one who needs more than a window, get what they ask for.
+    world.store.drop_clean();
+    for (need, extent) in [(1, 2), (1 + DATA_WINDOW as u32 / 2, 1 + DATA_WINDOW as u32 / 2)] {
+        assert_eq!(world.store.fetch(FILES + 3 * BLOCK, Want::Data { need, extent }), Ok(()));
+    }
+    assert_eq!(world.store.fetch(FILES + 20 * BLOCK, Want::Data { need: 9, extent: 9 }), Ok(()));
+    assert_eq!(world.store.stats().neighbours_fetched, DATA_WINDOW - 2);
+    // Nothing is evicted for a neighbour.
+    assert!(world.store.stats().blocks_resident > LARGE - DATA_WINDOW);
+    assert_eq!(fetch_file(&world, FILES), Ok(()));
+    assert_eq!(world.store.stats().neighbours_fetched, DATA_WINDOW - 2);
+    world.check_books();
+}
+
+/// The chunk of the small files has become one of metadata since these fetches were planned.
+fn small_files_too_late() {
+    let medium = medium();
+    let world = World::on_all(&medium, LARGE);
+    make_dense(&world, FAR + 8 * BLOCK);
+    let world = &world;
+    thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(fetch_file(world, TABLE + 8 * BLOCK), Ok(())));
+        for at in [A, B] {
+            scope.spawn(move || {
+                for _ in 0..2 {
+                    assert_eq!(world.words(at, KIND), Ok((7, 7)));
+                }
+            });
+        }
+        scope.spawn(|| world.store.drop_clean());
+    });
+    world.check_books();
+    assert_eq!([A, B, C].map(|at| world.words(at, KIND)), [Ok((7, 7)); 3]);
+    assert_eq!(world.words(TABLE, BlockKind::ChunkHeader).map(drop), Ok(()));
+}
+
+#[test]
+fn one_read_brings_the_small_files_of_the_window() {
+    explore(1, small_files);
+}
+
+#[test]
+fn data_that_were_fetched_too_late_leave_when_metadata_are_wanted() {
+    explore(1500, small_files_too_late);
 }
 
 #[test]
