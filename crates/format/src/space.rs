@@ -62,7 +62,7 @@ layout! {
     RESERVED: u16, 2;
     /// CRC-32C of a block that has no room for its own (pointers); else 0
     CHECKSUM: u32, 4;
-    /// Inode number of the owner; 0 for a block of inodes
+    /// Inode number of the owner, group number for checksums; 0 for inodes and a free block
     OWNER: u64, 8;
 }
 

@@ -237,6 +237,56 @@ fn of_two_files_that_name_a_block_its_owner_keeps_it() {
 }
 
 #[test]
+fn a_link_whose_size_is_wrong_keeps_its_target() {
+    use format::inode::BYTES;
+    for inode_size in [InodeSize::B128, InodeSize::B256] {
+        let good = Good::new(closed(16 << 20, inode_size, 0));
+        let inodes = FixtureInodes::of(&good.image().reopen());
+        let wrong =
+            [(inodes.short, &[0, 4, 20, 161, 5000][..]), (inodes.long, &[0, 401, 4095, 4096, u64::MAX])];
+        for (ino, size) in wrong.iter().flat_map(|(ino, sizes)| sizes.iter().map(|size| (*ino, *size))) {
+            let target = good.image().reopen().readlink(Ino(ino)).expect("readlink");
+            let mut image = good.image();
+            image.put_inode(ino, BYTES, size);
+            let volume = find_and_mend(&mut image, "inode-size").expect("mended");
+            assert_eq!(
+                volume.readlink(Ino(ino)).expect("readlink"),
+                target,
+                "{size} instead of {}",
+                target.len()
+            );
+        }
+    }
+}
+
+/// The entry of a free block says what only a block in use may have. Blocks are allocated all the same,
+/// before any repair, and nothing of that is said of them.
+#[test]
+fn what_a_table_says_of_a_free_block_ends_with_its_allocation() {
+    use format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK_HEADER_BLOCKS, chunk_entry};
+    let good = Good::new(closed(16 << 20, InodeSize::B256, 0));
+    let inodes = FixtureInodes::of(&good.image().reopen());
+    let mut image = good.image();
+    let chunk = image.inode_at(inodes.root) & !(format::CHUNK - 1);
+    let entries =
+        (CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK).map(|block| chunk + block * chunk_entry::SIZE as u64);
+    let free: Vec<u64> = entries.filter(|at| image.get(*at, chunk_entry::KIND) == 0).collect();
+    assert!(free.len() > 2, "{} free blocks", free.len());
+    for at in &free {
+        image.put(*at, chunk_entry::USED, 3);
+        image.put(*at, chunk_entry::CHECKSUM, 7);
+        image.put(*at, chunk_entry::OWNER, 9);
+    }
+    image.seal();
+    let volume = image.open_for(Access::Write);
+    for number in 0..free.len() as u64 * BLOCK / 256 {
+        volume.write_file(format!("/small/{number}"), b"").expect("a new inode");
+    }
+    let found = names(&volume.check(false, &|_, _| {}).expect("check"));
+    assert!(found.is_empty(), "{} findings, the first {:?}", found.len(), found.first());
+}
+
+#[test]
 fn threads_and_ranges_find_the_same() {
     let good = Good::new(closed(16 << 20, InodeSize::B256, 0));
     let inodes = FixtureInodes::of(&good.image().reopen());

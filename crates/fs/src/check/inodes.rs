@@ -4,6 +4,7 @@ use super::findings::Tally;
 use super::inode_table::Inodes;
 use super::invariants as iv;
 use super::pass::Pass;
+use super::targets::{check_end, target_len};
 use crate::acl::AclKind;
 use crate::error::Outcome;
 use crate::inode::{FLAG_MAP_HOLES, FLAG_UNLISTED};
@@ -139,6 +140,12 @@ pub(super) fn check_fields(
         good = good & !INODE_EXTENTS_MASK | (extents as u16) << INODE_EXTENTS_SHIFT;
     }
     f::FLAGS.write(bytes, good);
+    if kind == FileKind::Symlink && inline {
+        let here = f::XATTR.read(bytes).filter(|word| *word < BLOCK).unwrap_or(0) as usize;
+        let tail = &bytes[size.attributes(false)];
+        let end = target_len(&tail[..tail.len().saturating_sub(here)]);
+        check_end(tally, bytes, end, at);
+    }
     let length = f::BYTES.read(bytes).unwrap_or(0);
     let most = match kind {
         FileKind::File | FileKind::Symlink if inline => size.inline() as u64,

@@ -66,6 +66,7 @@ mod rebuild;
 mod report;
 mod space;
 mod sums;
+mod targets;
 mod trees;
 mod volume;
 mod walk;

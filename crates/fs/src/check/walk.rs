@@ -11,8 +11,9 @@ use super::progress::Progress;
 use super::xattrs::Chain;
 use crate::acl::AclKind;
 use crate::error::Outcome;
-use lanefs_format::INODE_DEPTH_SHIFT;
-use lanefs_format::{BLOCK, FileKind, inode as f};
+use lanefs_format::{
+    BLOCK, FileKind, INODE_DEPTH_SHIFT, INODE_EXTENTS_MASK, INODE_EXTENTS_SHIFT, INODE_INLINE, inode as f,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -104,6 +105,10 @@ impl Pass<'_, '_> {
         let flags = f::FLAGS.read(copy).unwrap_or(0);
         let is_directory = kind == FileKind::Directory;
         let depth = (flags >> INODE_DEPTH_SHIFT & 0xf) as u8;
+        if kind == FileKind::Symlink && depth == 0 && flags & INODE_INLINE == 0 {
+            let extents = usize::from((flags & INODE_EXTENTS_MASK) >> INODE_EXTENTS_SHIFT);
+            self.check_target(&mut tally, copy, extents, at);
+        }
         // Without extents, as inline, that is an empty map.
         let length = f::BYTES.read(copy).unwrap_or(0).div_ceil(BLOCK);
         let mut map = MapScan::new(if kind == FileKind::Symlink { length } else { u64::MAX });

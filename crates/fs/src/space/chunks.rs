@@ -2,7 +2,7 @@
 
 use super::extents::free_data;
 use super::groups::{chunk_at, clear_bits, free_chunk, of_chunk, peek};
-use super::tables::{chunk_table, table_entry};
+use super::tables::{chunk_table, describe, table_entry};
 use super::take::alloc_chunk;
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -42,8 +42,7 @@ pub(crate) fn alloc_block<'v>(edit: &mut Edit<'v>, kind: BlockKind, owner: u64) 
                     continue;
                 }
                 // The table first, so that no other writer takes the block.
-                edit.tx.put(entry, chunk_entry::KIND, kind as u8);
-                edit.tx.put(entry, chunk_entry::OWNER, owner);
+                describe(edit, entry, kind as u8, owner);
                 let view = edit.tx.fresh(at, kind, owner)?;
                 edit.tx.put(header, chunk_header::USED, used + 1);
                 edit.hints.chunk_slot = slot + 1;
@@ -109,10 +108,7 @@ fn make_block_free(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outcome<()>
     if entry.get(chunk_entry::KIND) != kind as u8 {
         return Err(Fault::damaged(at, "the chunk table says another kind of block"));
     }
-    edit.tx.put(entry, chunk_entry::KIND, 0);
-    edit.tx.put(entry, chunk_entry::USED, 0);
-    edit.tx.put(entry, chunk_entry::CHECKSUM, 0);
-    edit.tx.put(entry, chunk_entry::OWNER, 0);
+    describe(edit, entry, 0, 0);
     edit.tx.vacate(at);
     let chunk = at & !(CHUNK - 1);
     let header = chunk_table(edit.core, chunk)?;

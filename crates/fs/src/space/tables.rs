@@ -21,6 +21,15 @@ pub(crate) fn table_entry<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
     core.store.part(block + offset as u64, chunk_entry::SIZE, BlockKind::ChunkHeader)
 }
 
+/// Says in its chunk's table what a metadata block is: `kind` 0 for a free one. It sets every field, so that
+/// nothing remains of what a damaged table said of the free block.
+pub(super) fn describe(edit: &mut Edit<'_>, entry: View<'_>, kind: u8, owner: u64) {
+    edit.tx.put(entry, chunk_entry::KIND, kind);
+    edit.tx.put(entry, chunk_entry::USED, 0);
+    edit.tx.put(entry, chunk_entry::CHECKSUM, 0);
+    edit.tx.put(entry, chunk_entry::OWNER, owner);
+}
+
 /// Makes the table of a metadata chunk.
 pub(super) fn make_table(edit: &mut Edit<'_>, chunk: u64) -> Outcome<()> {
     for block in 0..CHUNK_HEADER_BLOCKS {
@@ -67,8 +76,7 @@ pub(crate) fn make_all_sums(edit: &mut Edit<'_>, number: u64) -> Outcome<()> {
 pub(crate) fn make_sums(edit: &mut Edit<'_>, number: u64, index: u64) -> Outcome<()> {
     let at = sums_chunk(number) + (CHUNK_HEADER_BLOCKS + index) * BLOCK;
     let entry = table_entry(edit.core, at)?;
-    edit.tx.put(entry, chunk_entry::KIND, BlockKind::Sums as u8);
-    edit.tx.put(entry, chunk_entry::OWNER, number);
+    describe(edit, entry, BlockKind::Sums as u8, number);
     let view = edit.tx.fresh(at, BlockKind::Sums, number)?;
     edit.tx.set(view, sums::NUMBER, index);
     Ok(())

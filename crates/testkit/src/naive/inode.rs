@@ -112,6 +112,16 @@ impl Naive<'_> {
 
     /// The bytes of a file or a link that are not in holes, in order, each with its offset. Ends at the size.
     pub(super) fn content(&self, inode: &Inode) -> Read<Vec<(u64, Vec<u8>)>> {
+        let content = self.content_of_any(inode)?;
+        if inode.kind() == LINK {
+            let len: u64 = content.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+            let is_target = len == inode.size() && !content.iter().any(|(_, bytes)| bytes.contains(&0));
+            ensure(is_target, || "a NUL in the target of a link".to_owned())?;
+        }
+        Ok(content)
+    }
+
+    fn content_of_any(&self, inode: &Inode) -> Read<Vec<(u64, Vec<u8>)>> {
         let size = inode.size();
         if inode.is_inline() {
             let end = size as usize;
