@@ -259,6 +259,28 @@ fn a_link_whose_size_is_wrong_keeps_its_target() {
     }
 }
 
+/// Where the block of a target is lost, or the target lies in a radix map, the size follows, too.
+#[test]
+fn the_size_of_a_link_follows_what_is_left_of_its_map() {
+    use format::{INODE_CORE, extent, inode as f};
+    let good = Good::new(closed(16 << 20, InodeSize::B256, 0));
+    let inodes = FixtureInodes::of(&good.image().reopen());
+    let first = INODE_CORE as u64;
+    let target = |image: &image::Image<'_>, ino: u64| image.get(image.inode_at(ino) + first, extent::POINTER);
+    let mut image = good.image();
+    let of_another = target(&image, inodes.extents);
+    assert!(inodes.extents < inodes.long);
+    image.put(image.inode_at(inodes.long) + first, extent::POINTER, of_another);
+    let volume = find_and_mend(&mut image, "block-owned-twice").expect("mended");
+    assert!(volume.readlink(Ino(inodes.long)).expect("readlink").is_empty());
+
+    let mut image = good.image();
+    assert_eq!(image.inode(inodes.mapped, f::FLAGS) >> format::INODE_DEPTH_SHIFT & 0xf, 1);
+    image.put_inode(inodes.mapped, f::MODE, 0o120_777);
+    let volume = find_and_mend(&mut image, "inode-size").expect("mended");
+    assert_eq!(volume.readlink(Ino(inodes.mapped)).expect("readlink"), b"start");
+}
+
 /// The entry of a free block says what only a block in use may have. Blocks are allocated all the same,
 /// before any repair, and nothing of that is said of them.
 #[test]
@@ -274,6 +296,7 @@ fn what_a_table_says_of_a_free_block_ends_with_its_allocation() {
     assert!(free.len() > 2, "{} free blocks", free.len());
     for at in &free {
         image.put(*at, chunk_entry::USED, 3);
+        image.put(*at, chunk_entry::RESERVED, 5);
         image.put(*at, chunk_entry::CHECKSUM, 7);
         image.put(*at, chunk_entry::OWNER, 9);
     }

@@ -9,7 +9,7 @@ use lanefs_format::{
     POINTERS_PER_BLOCK, Pointer, extent, inode as f,
 };
 
-const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
+pub(super) const SLOTS: Array<u64> = Array::at(0, POINTERS_PER_BLOCK as usize);
 
 /// The content of a map.
 pub(super) struct MapScan {

@@ -2,30 +2,54 @@
 
 use super::findings::Tally;
 use super::invariants as iv;
+use super::maps::SLOTS;
 use super::pass::Pass;
-use lanefs_format::{BLOCK, INODE_CORE, MAX_SYMLINK, Pointer, extent, inode as f};
+use crate::error::Outcome;
+use lanefs_format::{
+    BLOCK, BlockKind, INODE_CORE, INODE_DEPTH_SHIFT, INODE_EXTENTS_MASK, MAX_SYMLINK, Pointer, extent,
+    inode as f,
+};
 use lanefs_store::Fault;
 
 impl Pass<'_, '_> {
     /// Compares the size of a link whose target lies in a block with the target, and corrects it in the copy
-    /// of the inode. Without a target that can be read the size stays.
-    pub(super) fn check_target(&self, tally: &mut Tally, copy: &mut [u8], extents: usize, at: u64) {
-        let end = if extents == 0 { Some(0) } else { self.target_end(&copy[INODE_CORE..]) };
+    /// of the inode. Where the block cannot be read, the size stays.
+    pub(super) fn check_target(&self, tally: &mut Tally, copy: &mut [u8], at: u64) -> Outcome<()> {
+        let end = match self.first_block(copy)? {
+            Some(block) => self.target_end(block),
+            None => Some(0),
+        };
         if let Some(end) = end {
             check_end(tally, copy, end, at);
         }
+        Ok(())
     }
 
-    /// End of the target in the first block of these extents; `None` where the block cannot be read.
-    fn target_end(&self, extents: &[u8]) -> Option<u64> {
-        let pointer = extent::POINTER.read(extents).and_then(|word| Pointer::decode(word).ok().flatten());
-        let Some(pointer) = pointer.filter(|pointer| !pointer.unwritten) else { return Some(0) };
-        if extent::FIRST.read(extents) != Some(0) {
-            return Some(0);
+    /// Position of the first block of a file, as its map says; `None` for a hole.
+    fn first_block(&self, inode: &[u8]) -> Outcome<Option<u64>> {
+        let flags = f::FLAGS.read(inode).unwrap_or(0);
+        let extents = &inode[INODE_CORE..];
+        let depth = flags >> INODE_DEPTH_SHIFT & 0xf;
+        let starts = flags & INODE_EXTENTS_MASK != 0 && extent::FIRST.read(extents) == Some(0);
+        let mut word = match depth {
+            0 if starts => extent::POINTER.read(extents),
+            0 => None,
+            _ => f::MAP.read(inode),
+        };
+        let decode = |word: Option<u64>| Pointer::decode(word?).ok().flatten();
+        for _ in 0..depth {
+            let Some(pointer) = decode(word).filter(|pointer| pointer.indirect) else { return Ok(None) };
+            word = self.load(pointer.offset, BlockKind::Pointers)?.map(|view| view.get(SLOTS.index(0)));
         }
+        let pointer = decode(word).filter(|pointer| !pointer.indirect && !pointer.unwritten);
+        Ok(pointer.map(|pointer| pointer.offset))
+    }
+
+    /// End of the target in a block; `None` where the block cannot be read.
+    fn target_end(&self, at: u64) -> Option<u64> {
         let mut block = [0; BLOCK as usize];
         let store = &self.core.store;
-        let mut read = || store.read_data(pointer.offset, &mut block, 1);
+        let mut read = || store.read_data(at, &mut block, 1);
         let done = match read() {
             Err(Fault::Miss { at, want }) => store.fetch(at, want).and_then(|()| read()),
             done => done,

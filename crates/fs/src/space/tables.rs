@@ -26,6 +26,7 @@ pub(crate) fn table_entry<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
 pub(super) fn describe(edit: &mut Edit<'_>, entry: View<'_>, kind: u8, owner: u64) {
     edit.tx.put(entry, chunk_entry::KIND, kind);
     edit.tx.put(entry, chunk_entry::USED, 0);
+    edit.tx.put(entry, chunk_entry::RESERVED, 0);
     edit.tx.put(entry, chunk_entry::CHECKSUM, 0);
     edit.tx.put(entry, chunk_entry::OWNER, owner);
 }
