@@ -51,8 +51,9 @@ impl Store {
         }
     }
 
-    /// Returns the window of a miss of the rest of a small file, where neighbours should come along; else the
-    /// blocks that were missed. A file that reaches over the window's end is read with it.
+    /// Returns the window of a miss of all that lies together of a file, where it is small and neighbours
+    /// should come along; else the blocks that were missed. A file that reaches over the window's end is read
+    /// with it.
     fn data_window(&self, missed: BlockRange) -> BlockRange {
         let first = missed.first - missed.first % DATA_WINDOW;
         let end = (missed.first + u64::from(missed.count)).max(first + DATA_WINDOW);
