@@ -45,7 +45,7 @@ layout! {
     SEQUENCE: u64, 16;
     /// Zero
     RESERVED: u64, 24, 9;
-    /// Position of each of the blocks; zero from `COUNT` on
+    /// Position and flags of each of the blocks; zero from `COUNT` on
     POSITIONS: u64, 96, 500;
 }
 
@@ -78,6 +78,9 @@ layout! {
 pub const JOURNAL_HEADERS: u64 = 2;
 /// Smallest journal in blocks: the headers, and a commit of one block with its descriptor and record.
 pub const MIN_JOURNAL: u64 = JOURNAL_HEADERS + 3;
+
+/// Flag of a position in a descriptor: the copy is file data, whose checksum recovery computes and stores.
+pub const JOURNAL_SUMMED: u64 = 1;
 
 /// Role of a journal's header.
 pub const JOURNAL_HEADER: u8 = 1;

@@ -106,6 +106,15 @@ impl SumPlace {
             field: sums::SUMS.index((block % BLOCKS_PER_SUMS) as usize),
         }
     }
+
+    /// Returns the position of the first block whose checksum is in the block of kind `Sums` at `at`; `None`
+    /// where no such block has its place.
+    pub fn first_of(at: u64) -> Option<u64> {
+        let group = at / GROUP;
+        let number = (at.checked_sub(sums_chunk(group))? / BLOCK).checked_sub(CHUNK_HEADER_BLOCKS)?;
+        let is_one = at.is_multiple_of(BLOCK) && number < SUMS_PER_GROUP;
+        is_one.then_some(group * GROUP + number * BLOCKS_PER_SUMS * BLOCK)
+    }
 }
 
 /// Returns the position of the metadata chunk in which the checksums of a group's file data begin: its first

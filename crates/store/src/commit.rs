@@ -9,7 +9,7 @@
 use crate::committed::Copies;
 use crate::dirty::Dirty;
 use crate::fault::io_fault;
-use crate::journal::{AlignedBuffer, Commit, Image, Journal, write_in_place};
+use crate::journal::{AlignedBuffer, Commit, Image, Implied, Journal, write_in_place};
 use crate::seal::Sealer;
 use crate::state::{self, ABSENT, DATA, EVICTING, FETCHING, FIXED, FREE};
 use crate::write_back::{FAILED, JOURNALED_DATA};
@@ -333,8 +333,14 @@ impl Store {
 
     fn append(&self, device: &dyn Device, journal: &mut Journal, snapshot: &Snapshot) -> Result<(), Fault> {
         let copies = &snapshot.copies;
-        let blocks: Vec<(u64, &[u8])> = copies.iter().collect();
-        journal.append(device, &self.sums, &Commit { blocks: &blocks, revoked: &snapshot.revoked })?;
+        let implied = match self.has_data_checksums() {
+            true => Implied::find(&self.sums, copies, &self.commits.pending.lock()),
+            false => Implied::default(),
+        };
+        let is_logged = |(at, _): &(u64, &[u8])| implied.left_out.binary_search(at).is_err();
+        let blocks: Vec<(u64, &[u8])> = copies.iter().filter(is_logged).collect();
+        let commit = Commit { blocks: &blocks, summed: &implied.summed, revoked: &snapshot.revoked };
+        journal.append(device, &self.sums, &commit)?;
         let mut pending = self.commits.pending.lock();
         for at in &snapshot.revoked {
             pending.revoke(*at);
@@ -383,6 +389,7 @@ impl Store {
         device.flush().map_err(|e| io_fault(0, "flushing", &e))?;
         self.commits.counters.in_place_bytes.fetch_add(written.len() as u64 * BLOCK, Ordering::Relaxed);
         self.commits.pending.lock().done(&written);
+        debug_assert!(self.commits.pending.lock().is_empty(), "no block waits whose copy the journal frees");
         journal.advance(device, &self.sums, last)
     }
 }

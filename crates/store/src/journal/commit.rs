@@ -5,7 +5,7 @@ use super::ring::Ring;
 use crate::Fault;
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_REVOCATION,
-    journal_commit as c, journal_descriptor as d,
+    JOURNAL_SUMMED, journal_commit as c, journal_descriptor as d,
 };
 
 /// Number of positions in one descriptor or revocation.
@@ -16,6 +16,9 @@ pub(super) const POSITIONS: usize = d::POSITIONS.len;
 pub(crate) struct Commit<'a> {
     /// Ascending positions, each with the sealed 4096 bytes of its block.
     pub(crate) blocks: &'a [(u64, &'a [u8])],
+    /// Ascending positions among these: copies of file data that give their checksums to a block of checksums
+    /// in this commit or an earlier one of the log.
+    pub(crate) summed: &'a [u64],
     /// Positions of blocks that this commit frees: recovery writes no copy of them from this commit or an
     /// earlier one. None of them is among `blocks`.
     pub(crate) revoked: &'a [u64],
@@ -41,7 +44,7 @@ impl Commit<'_> {
         let ascending = self.blocks.windows(2).all(|two| two[0].0 < two[1].0);
         let whole = self.blocks.iter().all(|(_, image)| image.len() as u64 == BLOCK);
         let both = |at: &u64| self.blocks.binary_search_by_key(at, |(at, _)| *at).is_ok();
-        if !ascending || !whole || self.revoked.iter().any(both) {
+        if !ascending || !whole || self.revoked.iter().any(both) || !self.summed.iter().all(both) {
             return Err(Fault::Code(Code::InvariantViolated));
         }
         Ok(())
@@ -67,7 +70,8 @@ impl Commit<'_> {
         }
         for part in self.blocks.chunks(POSITIONS) {
             let Some((block, slot)) = rest.next() else { return };
-            list(block, JOURNAL_DESCRIPTOR, sequence, part.iter().map(|(at, _)| *at));
+            let flags = |at| if self.summed.binary_search(at).is_ok() { JOURNAL_SUMMED } else { 0 };
+            list(block, JOURNAL_DESCRIPTOR, sequence, part.iter().map(|(at, _)| at | flags(at)));
             sums.seal(BlockKind::Journal, ring.position(slot), block, 0);
             for ((_, image), (copy, _)) in part.iter().zip(&mut rest) {
                 copy.copy_from_slice(image);

@@ -29,6 +29,8 @@
 //!     torn one.)
 //!   - a new journal, made by repair or by mkfs with the checksum seed of an older volume, begins above all
 //!     numbers that its blocks have.
+//! * **The log implies some checksums of file data**, see [`Implied`]. Recovery has the block of checksums
+//!   from an earlier commit of the log, and all data that later ones changed in it.
 //! * **Older metadata does not overwrite file data.** A commit revokes the blocks that it frees. They may be
 //!   written when it is durable, and from then on recovery takes no older copy of them. A later commit may
 //!   have them again.
@@ -42,6 +44,7 @@
 mod aligned;
 mod commit;
 mod header;
+mod implied;
 mod pending;
 mod recover;
 mod ring;
@@ -51,6 +54,7 @@ mod tests;
 
 pub(crate) use aligned::AlignedBuffer;
 pub(crate) use commit::Commit;
+pub(crate) use implied::Implied;
 pub(crate) use pending::{Image, Pending};
 
 use crate::fault::io_fault;
@@ -140,7 +144,7 @@ impl Journal {
         let head = Tail { slot: (tail.slot + found.blocks) % ring.len(), sequence: found.next + 1 };
         let mut journal = Self::with(ring, head);
         if recovered {
-            found.replay()?;
+            found.replay(sums)?;
         }
         if journal.next >= SEQUENCE_WORN {
             return Err(Fault::damaged(at, WORN));

@@ -73,6 +73,11 @@ impl Pending {
         self.blocks.range(from..).next().map(|(position, _)| *position)
     }
 
+    /// Returns true where no block waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
     /// Returns the number of blocks.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {

@@ -8,8 +8,8 @@ use super::write_in_place;
 use crate::fault::io_fault;
 use crate::{Device, Fault};
 use lanefs_format::{
-    BLOCK, Checksummer, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, SUPERBLOCK_COPY, journal_commit as c,
-    journal_descriptor as d,
+    BLOCK, BlockKind, Checksummer, Field, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_SUMMED,
+    SUPERBLOCK_COPY, SumPlace, journal_commit as c, journal_descriptor as d,
 };
 use std::collections::BTreeMap;
 
@@ -89,6 +89,9 @@ pub(super) struct ScanResult<'a> {
     /// The newest copy of each block that was not revoked: the position of the block, and the block of the
     /// log.
     copies: BTreeMap<u64, u64>,
+    /// Checksums of file data that are newer than the newest copy of their block of checksums, by the
+    /// position of that block and the offset in it.
+    data_sums: BTreeMap<u64, BTreeMap<usize, u32>>,
 }
 
 /// The contents of one commit.
@@ -96,6 +99,8 @@ pub(super) struct ScanResult<'a> {
 struct Contents {
     blocks: u64,
     copies: Vec<(u64, u64)>,
+    /// Those of the copies that are summed.
+    summed: Vec<(u64, u64)>,
     revoked: Vec<u64>,
 }
 
@@ -112,19 +117,18 @@ pub(super) fn scan<'a>(
     volume_len: u64,
 ) -> Result<ScanResult<'a>, Fault> {
     let log = LogReader { device, ring, tail: tail.slot, pieces: Vec::new(), unreadable: BTreeMap::new() };
-    let mut found = ScanResult { log, blocks: 0, next: tail.sequence, copies: BTreeMap::new() };
+    let mut found = ScanResult {
+        log,
+        blocks: 0,
+        next: tail.sequence,
+        copies: BTreeMap::new(),
+        data_sums: BTreeMap::new(),
+    };
     if !found.log.begins(sums, tail.sequence)? {
         return Ok(found);
     }
     while let Some(contents) = read_commit(&mut found.log, sums, found.blocks, found.next, volume_len)? {
-        // The scan meets the oldest commit first, so a revocation removes all copies so far: those of earlier
-        // commits and of its own.
-        found.copies.extend(contents.copies);
-        for at in contents.revoked {
-            found.copies.remove(&at);
-        }
-        found.blocks += contents.blocks;
-        found.next += 1;
+        found.apply(sums, &contents)?;
         debug_assert!(found.blocks <= ring.len(), "{} blocks of commits in the ring", found.blocks);
     }
     // A commit begins when the one before it is durable. So the first incomplete one is the last that was
@@ -170,13 +174,19 @@ fn read_commit(
             return Err(Fault::damaged(at, "an impossible count in the journal"));
         }
         for i in 0..count {
-            let to = d::POSITIONS.index(i).read(block).unwrap_or(0);
+            let word = d::POSITIONS.index(i).read(block).unwrap_or(0);
+            let is_summed = role == JOURNAL_DESCRIPTOR && word & JOURNAL_SUMMED != 0;
+            let to = if is_summed { word - JOURNAL_SUMMED } else { word };
             if !may_be_copied_to(ring, to, volume_len) {
                 return Err(Fault::damaged(at, "a journal that names a block outside the volume"));
             }
+            let copy = (to, n + 1 + i as u64);
             match role {
-                JOURNAL_DESCRIPTOR => contents.copies.push((to, n + 1 + i as u64)),
+                JOURNAL_DESCRIPTOR => contents.copies.push(copy),
                 _ => contents.revoked.push(to),
+            }
+            if is_summed {
+                contents.summed.push(copy);
             }
         }
         for copy in n + 1..=n + copies {
@@ -195,15 +205,50 @@ fn may_be_copied_to(ring: Ring, to: u64, volume_len: u64) -> bool {
 }
 
 impl ScanResult<'_> {
+    /// Adds a whole commit, which follows those so far.
+    ///
+    /// # Errors
+    /// [`Fault::Damaged`] where the log has no copy of a block of checksums that the commit changes.
+    fn apply(&mut self, sums: &Checksummer, contents: &Contents) -> Result<(), Fault> {
+        for (at, n) in &contents.copies {
+            self.copies.insert(*at, *n);
+            self.data_sums.remove(at);
+        }
+        for (at, n) in &contents.summed {
+            let place = SumPlace::of(*at);
+            if !self.copies.contains_key(&place.at) {
+                return Err(Fault::damaged(
+                    self.log.ring.position(self.log.tail + n),
+                    "a copy in the journal whose block of checksums the journal lacks",
+                ));
+            }
+            let of_block = self.data_sums.entry(place.at).or_default();
+            of_block.insert(place.field.offset, sums.of_data(*at, self.log.get(*n)));
+        }
+        // The scan meets the oldest commit first, so a revocation removes all copies so far: those of earlier
+        // commits and of its own.
+        for at in &contents.revoked {
+            self.copies.remove(at);
+            self.data_sums.remove(at);
+        }
+        self.blocks += contents.blocks;
+        self.next += 1;
+        Ok(())
+    }
+
     /// Writes the newest copy of each block in place, and makes it durable. A second replay changes nothing.
     ///
     /// # Errors
     /// [`Fault::Io`].
-    pub(super) fn replay(&self) -> Result<(), Fault> {
+    pub(super) fn replay(&self, sums: &Checksummer) -> Result<(), Fault> {
         let positions: Vec<u64> = self.copies.keys().copied().collect();
         write_in_place(self.log.device, &positions, |at, out| {
             if let Some(n) = self.copies.get(&at) {
                 out.copy_from_slice(self.log.get(*n));
+            }
+            if let Some(data_sums) = self.data_sums.get(&at) {
+                data_sums.iter().for_each(|(offset, sum)| Field::at(*offset).write(out, *sum));
+                sums.seal(BlockKind::Sums, at, out, 0);
             }
         })?;
         let header = self.log.ring.header(0);

@@ -3,7 +3,7 @@
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_HEADER, JOURNAL_REVOCATION,
-    journal_commit as c, journal_descriptor as d,
+    JOURNAL_SUMMED, journal_commit as c, journal_descriptor as d,
 };
 
 /// A commit in the journal.
@@ -62,7 +62,7 @@ impl Log {
                     open.blocks.push(at);
                     let count = usize::from(d::COUNT.read(bytes).unwrap_or(0));
                     if role == JOURNAL_DESCRIPTOR {
-                        let home = |i| d::POSITIONS.index(i).read(bytes).unwrap_or(0);
+                        let home = |i| d::POSITIONS.index(i).read(bytes).unwrap_or(0) & !JOURNAL_SUMMED;
                         copies_left = (0..count).rev().map(home).collect();
                     }
                 }

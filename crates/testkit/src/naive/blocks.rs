@@ -106,12 +106,11 @@ impl<'s> Naive<'s> {
 
     /// The recorded checksum of a block of file data.
     fn recorded_sum(&self, at: u64) -> Read<u32> {
-        let block = at / BLOCK;
-        let (group, inside) = (block / GROUP_BLOCKS, block % GROUP_BLOCKS);
-        let number = inside / SUMS;
-        let sums = self.metadata(first_sums(group) + number * BLOCK, SUMS_IN_GROUP, group)?;
+        let place = SumPlace::of(at);
+        let (group, number) = (place.group, place.number);
+        let sums = self.metadata(place.block(), SUMS_IN_GROUP, group)?;
         ensure(sums.u64(16) == number, || format!("block of checksums {number} of group {group}"))?;
-        Ok(sums.u32(64 + 4 * (inside % SUMS) as usize))
+        Ok(sums.u32(place.offset))
     }
 
     /// Returns true for the position of a block of checksums of a group.
@@ -199,6 +198,27 @@ impl<'s> Naive<'s> {
         }
         self.verified.borrow_mut().insert(at, (kind, block.clone()));
         Ok(block)
+    }
+}
+
+/// Where the checksum of a block of file data is.
+pub(super) struct SumPlace {
+    group: u64,
+    /// Number of the block of checksums in its group.
+    number: u64,
+    /// Offset of the checksum in that block.
+    pub(super) offset: usize,
+}
+
+impl SumPlace {
+    pub(super) fn of(at: u64) -> Self {
+        let (group, inside) = (at / BLOCK / GROUP_BLOCKS, at / BLOCK % GROUP_BLOCKS);
+        SumPlace { group, number: inside / SUMS, offset: 64 + 4 * (inside % SUMS) as usize }
+    }
+
+    /// Position of the block of checksums.
+    pub(super) fn block(&self) -> u64 {
+        first_sums(self.group) + self.number * BLOCK
     }
 }
 

@@ -1,7 +1,8 @@
 //! Recovery, in memory: the newest copies of all blocks of the log.
 
+use super::blocks::SumPlace;
 use super::bytes::Words;
-use super::sums::{crc, verifies};
+use super::sums::{checksum, crc, verifies};
 use super::superblock::{COPY, Superblock};
 use super::{BLOCK, Read, ensure, wrong};
 use std::collections::HashMap;
@@ -14,6 +15,9 @@ const HEADER: u8 = 1;
 const DESCRIPTOR: u8 = 2;
 const RECORD: u8 = 3;
 const REVOCATION: u8 = 4;
+
+/// Bit of a position in a descriptor: recovery computes the checksum of this copy of file data.
+const SUMMED: u64 = 1;
 
 /// Positions in a descriptor at most.
 const MOST: usize = 500;
@@ -39,6 +43,15 @@ pub(super) fn replay(superblock: &Superblock, raw: &dyn Fn(u64) -> Option<Vec<u8
         }
         let revoked = commit.revoked;
         copies.extend(commit.copies.into_iter().filter(|(at, _)| !revoked.contains(at)));
+        for (at, sum) in commit.data_sums {
+            let place = SumPlace::of(at);
+            let Some(block) = copies.get_mut(&place.block()) else {
+                return wrong(format!("the log has no copy of the checksums of block {at:#x}"));
+            };
+            block[place.offset..place.offset + 4].copy_from_slice(&sum.to_le_bytes());
+            let seal = checksum(superblock.checksum_seed, place.block(), block, Some(4));
+            block[4..8].copy_from_slice(&seal.to_le_bytes());
+        }
         (at, number) = (commit.next, number + 1);
     }
     Ok(copies)
@@ -48,6 +61,8 @@ pub(super) fn replay(superblock: &Superblock, raw: &dyn Fn(u64) -> Option<Vec<u8
 struct Commit {
     revoked: Vec<u64>,
     copies: Vec<(u64, Vec<u8>)>,
+    /// Checksums of its summed copies, by their home positions.
+    data_sums: Vec<(u64, u32)>,
     /// Block of the ring behind it.
     next: u64,
 }
@@ -89,7 +104,7 @@ impl Log<'_> {
     /// The commit at `start`; none where the log ends.
     fn commit(&self, start: u64, number: u64) -> Read<Option<Commit>> {
         let (mut index, mut blocks, mut content) = (start, 0, 0);
-        let (mut revoked, mut copies) = (Vec::new(), Vec::new());
+        let (mut revoked, mut copies, mut data_sums) = (Vec::new(), Vec::new(), Vec::new());
         // The ring is no longer than this, and neither is a commit.
         while blocks < self.superblock.journal_blocks {
             let block = self.block(index)?;
@@ -100,22 +115,27 @@ impl Log<'_> {
                 RECORD => {
                     let whole = block.u64(24) == blocks && block.u32(32) == content;
                     let next = self.after(index);
-                    return Ok(whole.then_some(Commit { revoked, copies, next }));
+                    return Ok(whole.then_some(Commit { revoked, copies, data_sums, next }));
                 }
                 role @ (DESCRIPTOR | REVOCATION) => {
                     let count = usize::from(block.u16(2));
                     ensure((1..=MOST).contains(&count), || format!("a descriptor of {count} blocks"))?;
+                    let flags = if role == DESCRIPTOR { SUMMED } else { 0 };
                     let positions: Vec<u64> = (0..count).map(|i| block.u64(96 + 8 * i)).collect();
-                    positions.iter().try_for_each(|at| self.check_position(*at))?;
+                    positions.iter().try_for_each(|word| self.check_position(word & !flags))?;
                     content = crc(content, &block);
                     (index, blocks) = (self.after(index), blocks + 1);
                     if role == REVOCATION {
                         revoked.extend(positions);
                         continue;
                     }
-                    for at in positions {
-                        let copy = self.block(index)?;
+                    for word in positions {
+                        let (at, copy) = (word & !flags, self.block(index)?);
                         content = crc(content, &copy);
+                        if word & flags != 0 {
+                            let seed = self.superblock.checksum_seed;
+                            data_sums.push((at, checksum(seed, at, &copy, None).max(1)));
+                        }
                         copies.push((at, copy));
                         (index, blocks) = (self.after(index), blocks + 1);
                     }

@@ -3,3 +3,4 @@
 mod crash;
 mod medium;
 mod single;
+mod sums;

@@ -48,7 +48,7 @@ fn append(
     let images: Vec<(u64, [u8; 4096])> = cells.iter().map(|(n, tag)| (cell(*n), block(*tag))).collect();
     let blocks: Vec<(u64, &[u8])> = images.iter().map(|(at, image)| (*at, &image[..])).collect();
     let revoked: Vec<u64> = revoked.iter().map(|n| cell(*n)).collect();
-    journal.append(device, &sums(), &Commit { blocks: &blocks, revoked: &revoked })
+    journal.append(device, &sums(), &Commit { blocks: &blocks, summed: &[], revoked: &revoked })
 }
 
 fn read(device: &Recorder, at: u64) -> [u8; 4096] {
@@ -328,8 +328,8 @@ fn positions_that_cannot_be_are_damage() {
             let image = block(9);
             let blocks = [(at, &image[..])];
             let commit = match revoked {
-                true => Commit { blocks: &[], revoked: &[at] },
-                false => Commit { blocks: &blocks, revoked: &[] },
+                true => Commit { blocks: &[], summed: &[], revoked: &[at] },
+                false => Commit { blocks: &blocks, summed: &[], revoked: &[] },
             };
             journal.append(&device, &sums(), &commit).expect("append");
             device.take();
@@ -452,7 +452,10 @@ fn a_commit_that_breaks_its_promises_is_refused_and_an_empty_one_is_not_written(
     assert_eq!(append(&device, &mut journal, &[(1, 1), (1, 2)], &[]), broken);
     assert_eq!(append(&device, &mut journal, &[(0, 1), (1, 2)], &[5, 1]), broken);
     let short = [(cell(0), &[0; 512][..])];
-    assert_eq!(journal.append(&device, &sums(), &Commit { blocks: &short, revoked: &[] }), broken);
+    assert_eq!(
+        journal.append(&device, &sums(), &Commit { blocks: &short, summed: &[], revoked: &[] }),
+        broken
+    );
     let last = journal.last();
     append(&device, &mut journal, &[], &[]).expect("nothing");
     assert!(device.take().is_empty() && journal.last() == last && journal.used() == 0.0);
