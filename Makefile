@@ -93,7 +93,7 @@ lint: ## rustfmt, clippy, prose, licences and duplicates of dependencies
 	@sh scripts/prose.sh --self-test
 	@sh scripts/prose.sh
 	@echo "==> lint: fuzz targets, a workspace of their own"
-	@$(CARGO) check --quiet --manifest-path fuzz/Cargo.toml --lib --locked --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz-check
+	@$(CARGO) check --quiet --manifest-path fuzz/Cargo.toml --lib --locked --target-dir $(or $(CARGO_TARGET_DIR),target)
 	@echo "==> lint: dependencies"
 	@sh scripts/deny.sh
 	@echo "==> lint: features of the program that people install"
