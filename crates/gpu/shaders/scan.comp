@@ -2,15 +2,14 @@
 // Finds the words of texts in which a match of a pattern ends: an invocation for each strip, which is 32
 // words of 16 bytes. Its twin is `twin/scan.rs`.
 //
-// Strips are woven: neighbouring invocations read neighbouring words. A state is on behind a byte where a
-// pattern up to that state ends with it. An invocation follows what begins in its strip behind the end of the
-// strip, and no text has a match across its end, so each match is found, and none is attributed to another
-// text.
+// Strips are woven (`woven.glsl`). A state is on behind a byte where a pattern up to that state ends with it.
+// An invocation follows what begins in its strip behind the end of the strip, and no text has a match across
+// its end, so each match is found, and none is attributed to another text.
 
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "woven.glsl"
 
-layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Text { uvec4 word[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer Found { uint strip[]; };
 
 // Returns the states of a machine behind a byte. `begin` is all ones where a match may begin, else 0.
@@ -41,11 +40,6 @@ uint64_t behind(uint k, uint64_t states, uint byte, uint64_t begin) {
         hits |= d & m.ends[3]; \
     }
 
-// Returns the place of a word of a strip among the words of all.
-uint woven(uint strip, uint word) {
-    return strip / WOVEN_STRIPS * (WOVEN_STRIPS * STRIP_WORDS) + word * WOVEN_STRIPS + strip % WOVEN_STRIPS;
-}
-
 uint scan(uint strip) {
     ScanProgram m = ScanProgram(p.text);
     uint64_t a = 0UL;
@@ -62,7 +56,7 @@ uint scan(uint strip) {
                 break;
             }
         }
-        uvec4 word = Text(p.starts).word[woven(strip + w / STRIP_WORDS, w % STRIP_WORDS)];
+        uvec4 word = Text(p.starts).word[woven(strip + w / STRIP_WORDS, w % STRIP_WORDS, STRIP_WORDS)];
         uint64_t hits = 0UL;
         for (uint q = 0u; q < 4u && burn(); q++) {
             TAKE(word.x & 0xffu)

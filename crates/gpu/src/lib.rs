@@ -50,6 +50,7 @@ mod tables;
 mod tasks;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod text_device;
 #[cfg(feature = "testing")]
 pub mod twin;
 #[cfg(not(feature = "testing"))]

@@ -2,7 +2,7 @@
 //! neighbouring words.
 
 use crate::layout::{STRIP_WORDS, TEXT_WORD, WOVEN_STRIPS};
-use crate::twin::scan::woven;
+use crate::twin::woven::woven;
 use std::ops::Range;
 
 /// Byte between texts. No pattern takes it.
@@ -24,7 +24,7 @@ pub(crate) fn weave(texts: &[&[u8]], to: &mut [u8]) -> Vec<Range<usize>> {
     let (to, _) = to.as_chunks_mut::<TEXT_WORD>();
     debug_assert!(to.len().is_multiple_of(STRIP_WORDS * WOVEN_STRIPS), "whole strips");
     let mut put = |word: usize, bytes: [u8; TEXT_WORD]| {
-        if let Some(to) = to.get_mut(woven(word / STRIP_WORDS, word % STRIP_WORDS)) {
+        if let Some(to) = to.get_mut(woven(word / STRIP_WORDS, word % STRIP_WORDS, STRIP_WORDS)) {
             *to = bytes;
         }
     };

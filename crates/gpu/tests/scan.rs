@@ -3,7 +3,7 @@
 
 mod support;
 
-use lanefs_gpu::twin::scan::WovenText;
+use lanefs_gpu::twin::woven::WovenText;
 use lanefs_gpu::{Error, Gpu, GpuOptions, PatternStep, Patterns, TextScan};
 use lanefs_search::{Case, QueryOptions};
 use lanefs_testkit::seeded::Seeded;
@@ -248,7 +248,7 @@ fn a_wrong_kernel_does_not_pass_its_probe() {
         ("next | m.last[k]", "next"),
         ("begin & m.starts[k]", "m.starts[k]"),
         ("m.leads[k * 256u + byte]", "m.leads[byte]"),
-        ("strip + w / STRIP_WORDS, w", "strip, w"),
+        ("woven(strip + w / STRIP_WORDS", "woven(strip"),
         ("w < STRIP_WORDS + RUN_ON_WORDS", "w < STRIP_WORDS"),
         ("strip + 1u < p.count", "false"),
         ("TAKE(word.x >> 16 & 0xffu)", "TAKE(word.y >> 16 & 0xffu)"),
@@ -256,7 +256,7 @@ fn a_wrong_kernel_does_not_pass_its_probe() {
         ("begin = 0UL;", "begin = begin;"),
         ("hits |= d & m.ends[3]", "hits |= d & m.ends[2]"),
         ("if (m.count > 2u)", "if (m.count > 3u)"),
-        ("strip / WOVEN_STRIPS * (WOVEN", "strip / WOVEN_STRIPS * 2u * (WOVEN"),
+        ("w % STRIP_WORDS, STRIP_WORDS)", "w % STRIP_WORDS, 2u * STRIP_WORDS)"),
         ("min(w, STRIP_WORDS - 1u);", "min(w, STRIP_WORDS - 2u);"),
         ("strip >= p.count", "strip > p.count / 2u"),
     ] {

@@ -8,7 +8,8 @@ use crate::kernels::SCAN;
 use crate::layout::{STRIP_WORDS, TEXT_WORD};
 use crate::patterns::{Patterns, steps};
 use crate::scan::TextScan;
-use crate::twin::scan::{WovenText, scan as twin};
+use crate::twin::scan::scan as twin;
+use crate::twin::woven::WovenText;
 use crate::woven::{have_bits, weave, woven_bytes};
 use lanefs::Volume;
 

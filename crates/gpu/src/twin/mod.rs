@@ -27,6 +27,7 @@ mod settings;
 pub mod stat;
 pub mod walk;
 pub mod warm;
+pub mod woven;
 
 pub use memory::Memory;
 pub use settings::KernelSettings;
