@@ -2,8 +2,12 @@
 //!
 //! Files of one size are compared by the BLAKE3 hash of their first bytes, and those with the same first
 //! bytes by the hash of all. Two names of one file are one file.
+//!
+//! Small files are read together, and another engine may hash them ([`ContentHash`]). Large files are read
+//! piece by piece, so that none has to fit into memory, and the CPU engine hashes the pieces.
 
 use crate::batch::{self, Candidate, Job, Jobs, LARGE};
+use crate::content_hash::{ContentHash, CpuHash};
 use crate::error::{Error, FileError, Result};
 use crate::file::FileReader;
 use crate::ordered::in_order;
@@ -70,7 +74,24 @@ pub fn duplicates(
     progress: &dyn Fn(u64, u64),
     stops: &(dyn Fn() -> bool + Sync),
 ) -> Result<Duplicates> {
-    let mut search = Search { volume, threads, failed, progress, stops, result: Duplicates::default() };
+    duplicates_by(&CpuHash, volume, candidates, threads, failed, progress, stops)
+}
+
+/// Does the same with an engine that hashes the contents of small files.
+///
+/// # Errors
+/// As [`duplicates`].
+pub fn duplicates_by(
+    hasher: &dyn ContentHash,
+    volume: &Volume,
+    candidates: Vec<Candidate>,
+    threads: usize,
+    failed: &mut dyn FnMut(&[u8], FileError) -> bool,
+    progress: &dyn Fn(u64, u64),
+    stops: &(dyn Fn() -> bool + Sync),
+) -> Result<Duplicates> {
+    let mut search =
+        Search { hasher, volume, threads, failed, progress, stops, result: Duplicates::default() };
     let mut by_size: BTreeMap<u64, Vec<File>> = BTreeMap::new();
     for file in with_names(candidates) {
         by_size.entry(file.candidate.size).or_default().push(file);
@@ -112,6 +133,7 @@ fn with_names(candidates: Vec<Candidate>) -> Vec<File> {
 
 /// A search that is under way.
 struct Search<'s> {
+    hasher: &'s dyn ContentHash,
     volume: &'s Volume,
     threads: usize,
     failed: &'s mut dyn FnMut(&[u8], FileError) -> bool,
@@ -147,7 +169,7 @@ impl Search<'_> {
     }
 
     fn hashes(&mut self, files: &[File], part: Part) -> Result<Hashes> {
-        let volume = self.volume;
+        let (volume, hasher) = (self.volume, self.hasher);
         let mut candidates = files.iter().map(|file| file.candidate.clone());
         let mut jobs = Jobs::new(|| candidates.next());
         let mut hashes = Hashes::new();
@@ -155,7 +177,7 @@ impl Search<'_> {
         in_order(
             self.threads,
             || jobs.next().filter(|_| !stops()),
-            || |job| hash_job(volume, job, part, stops),
+            || |job| hash_job(hasher, volume, job, part, stops),
             |done: Hashes| {
                 hashes.extend(done);
                 progress(hashes.len() as u64, all);
@@ -171,14 +193,25 @@ impl Search<'_> {
     }
 }
 
-fn hash_job(volume: &Volume, job: Job, part: Part, stops: &dyn Fn() -> bool) -> Hashes {
+fn hash_job(
+    hasher: &dyn ContentHash,
+    volume: &Volume,
+    job: Job,
+    part: Part,
+    stops: &dyn Fn() -> bool,
+) -> Hashes {
     match job {
         Job::Large(file) => vec![hash_large(volume, &file, part, stops).map_err(FileError::of)],
         Job::Small(files) => {
             let mut hashes = Hashes::with_capacity(files.len());
             batch::read(volume, &files, stops, |_, contents| {
-                let hash = |bytes| *blake3::hash(bytes).as_bytes();
-                hashes.extend(contents.into_iter().map(|one| one.map(hash).map_err(FileError::Volume)));
+                let texts: Vec<&[u8]> =
+                    contents.iter().map(|one| *one.as_ref().unwrap_or(&&[][..])).collect();
+                let found = hasher.hash(&texts);
+                debug_assert_eq!(found.len(), texts.len(), "a hash for each text");
+                let hash = |(one, hash): (std::result::Result<&[u8], _>, _)| one.map(|_| hash);
+                hashes
+                    .extend(contents.into_iter().zip(found).map(|one| hash(one).map_err(FileError::Volume)));
             });
             hashes
         }

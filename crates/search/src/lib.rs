@@ -13,6 +13,7 @@
 //! | `query`, `paint`, `output` | what matches; how it is shown |
 //! | `required`, `prefilter` | what each match has; an engine that looks for that first |
 //! | `grep` | lines that match |
+//! | `content_hash` | engines that hash contents |
 //! | `duplicates` | files of the same content |
 //! | [`fuzzy`] | paths that a query matches, by score |
 //!
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod content_hash;
 mod duplicates;
 mod error;
 mod file;
@@ -34,7 +36,8 @@ mod required;
 mod selection;
 
 pub use batch::Candidate;
-pub use duplicates::{DuplicateFiles, Duplicates, duplicates};
+pub use content_hash::{ContentHash, CpuHash};
+pub use duplicates::{DuplicateFiles, Duplicates, duplicates, duplicates_by};
 pub use error::{Error, FileError, Result};
 pub use grep::{Found, Grep};
 pub use output::{Form, Lines, OutputOptions};

@@ -1,9 +1,12 @@
 //! Files of the same content, compared with whole contents in a map.
 
 use lanefs::{Caller, CreateOptions, Volume};
-use lanefs_search::{Candidate, Duplicates, Error, FileError, duplicates};
+use lanefs_search::{
+    Candidate, ContentHash, CpuHash, Duplicates, Error, FileError, duplicates, duplicates_by,
+};
 use lanefs_testkit::seeded::Seeded;
 use std::collections::HashMap;
+use std::sync::Mutex;
 
 fn candidate(volume: &Volume, path: &str) -> Candidate {
     let attr = volume.resolve(path).expect("a file");
@@ -84,4 +87,55 @@ fn a_file_that_is_gone_is_reported_and_the_others_are_compared() {
     assert!(matches!(ended, Err(Error::Ended)), "{ended:?}");
     assert_eq!((found.failed, &failed[..]), (1, &[b"/b".to_vec(), b"/b".to_vec()][..]));
     assert_eq!(found.groups[0].files, [[b"/a".to_vec()], [b"/c".to_vec()]]);
+}
+
+/// An engine that keeps the lengths of the texts that it got, and gives all of them one hash.
+#[derive(Default)]
+struct Blind(Mutex<Vec<usize>>);
+
+impl ContentHash for Blind {
+    fn hash(&self, texts: &[&[u8]]) -> Vec<[u8; 32]> {
+        self.0.lock().expect("no panic").extend(texts.iter().map(|text| text.len()));
+        vec![[1; 32]; texts.len()]
+    }
+}
+
+#[test]
+fn another_engine_hashes_small_files_and_decides_about_them() {
+    let options = CreateOptions { size: 128 << 20, ..CreateOptions::default() };
+    let volume = Volume::create_memory(&options).expect("a volume");
+    let (small, large) = ((4 << 20) - 1, 4 << 20);
+    let mut files = Vec::new();
+    for (path, byte, len) in [
+        ("/a", 1, 100),
+        ("/b", 2, 100),
+        ("/gone", 3, 100),
+        ("/c", 1, small),
+        ("/d", 2, small),
+        ("/e", 1, large),
+        ("/f", 1, large),
+        ("/g", 2, large),
+        ("/alone", 1, 7),
+    ] {
+        volume.write_file(path, vec![byte; len]).expect("write");
+        files.push(candidate(&volume, path));
+    }
+    volume.remove_all("/gone").expect("removed");
+    let find = |hasher: &dyn ContentHash, threads| {
+        let mut failed = |path: &[u8], _| path == b"/gone";
+        let found =
+            duplicates_by(hasher, &volume, files.clone(), threads, &mut failed, &|_, _| (), &|| false);
+        let names = |files: Vec<Vec<Vec<u8>>>| files.concat().concat().escape_ascii().to_string();
+        found.expect("the others").groups.into_iter().map(|group| names(group.files)).collect::<Vec<_>>()
+    };
+    for threads in [1, 3] {
+        assert_eq!(find(&CpuHash, threads), ["/e/f"]);
+        // Its hashes count for small files, and for no large one.
+        let other = Blind::default();
+        assert_eq!(find(&other, threads), ["/e/f", "/c/d", "/a/b"]);
+        let mut got = other.0.into_inner().expect("no panic");
+        got.retain(|len| *len != 0);
+        got.sort_unstable();
+        assert_eq!(got, [100, 100, small, small]);
+    }
 }
