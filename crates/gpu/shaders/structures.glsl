@@ -201,6 +201,22 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     uint64_t leads[1024];
 };
 
+// A portion of a text, for `hash_text`.
+struct PortionRecord {
+    // Its number in the text.
+    uint number;
+    // Its length in bytes. With IS_ROOT the text has no other portion.
+    uint bytes;
+};
+
+// Two chaining values that `hash_join` joins.
+struct JoinRecord {
+    // Portion whose place has the left value, and will have that of both.
+    uint left;
+    // Portion whose place has the right value. With IS_ROOT the text has no others.
+    uint right;
+};
+
 // First unit of an entry that `find` gives; the entry's own units follow, without their first.
 struct FindRecord {
     // Inode number of the directory; with LEAF_UNDECIDED the position of the leaf block.

@@ -1,5 +1,5 @@
-// Texts whose strips are woven: the first words of WOVEN_STRIPS of them lie together, then the second ones. So
-// neighbouring invocations, each with a strip, read neighbouring words. Its twin is `twin/woven.rs`.
+// Texts whose strips are woven: the first words of WOVEN_STRIPS of them lie together, then the second ones.
+// So neighbouring invocations, each with a strip, read neighbouring words. Its twin is `twin/woven.rs`.
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Text { uvec4 word[]; };
 

@@ -240,3 +240,51 @@ fn whichever_call_fails_no_text_is_missed() {
     drop(hanging);
     fail_call(None);
 }
+
+#[test]
+fn whichever_call_fails_no_hash_is_wrong() {
+    let open =
+        || Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    fail_call(None);
+    let gpu = open();
+    let long = b"x".repeat(100_000);
+    let texts: [&[u8]; 3] = [b"short", b"", &long];
+    let expected = texts.map(|text| *blake3::hash(text).as_bytes());
+    // Returns the failure, and for how many calls the device answered.
+    let search = |gpu: &Gpu| {
+        let hasher = gpu.text_hash();
+        let mut answered = 0;
+        for _ in 0..3 {
+            let found = hasher.hash(&texts);
+            assert_eq!(found.len(), texts.len());
+            assert!(found.iter().zip(expected).all(|(found, hash)| found.is_none_or(|found| found == hash)));
+            answered += u32::from(found.iter().all(Option::is_some));
+        }
+        (hasher.failure(), answered)
+    };
+    fail_call(None);
+    assert_eq!(search(&gpu), (None, 3));
+    let count = calls();
+    assert!(count > 20, "only {count} calls");
+    for code in [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY] {
+        for call in 0..count {
+            fail_call(Some((call, code)));
+            let (failure, answered) = search(&gpu);
+            assert!(failure.is_none() && answered >= 2, "call {call}: {code}: {failure:?}, {answered}");
+        }
+    }
+    for call in 0..count {
+        fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
+        let (failure, answered) = search(&gpu);
+        assert!(failure.is_some() || answered == 3, "call {call}: {answered}");
+    }
+    fail_call(None);
+    assert_eq!(search(&gpu), (None, 3));
+    drop(gpu);
+    let hanging = open();
+    fail_call(Some((0, vk::Result::TIMEOUT)));
+    let (failure, answered) = search(&hanging);
+    assert!(failure.is_some_and(|why| why.contains("lost")) && answered == 0);
+    drop(hanging);
+    fail_call(None);
+}

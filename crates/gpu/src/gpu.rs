@@ -6,6 +6,7 @@ use crate::mirrored::{MirrorOptions, Mirrored};
 use crate::patterns::Patterns;
 use crate::probe::{self, Probed};
 use crate::scan::TextScan;
+use crate::text_hash::TextHash;
 use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices};
 use lanefs::Volume;
 
@@ -69,6 +70,11 @@ impl Gpu {
     /// Prepares a search for patterns in texts.
     pub fn text_scan(&self, patterns: &Patterns) -> TextScan<'_> {
         TextScan::new(&self.context, patterns)
+    }
+
+    /// Prepares to hash texts.
+    pub fn text_hash(&self) -> TextHash<'_> {
+        TextHash::new(&self.context)
     }
 
     #[cfg(test)]

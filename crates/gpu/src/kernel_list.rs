@@ -25,6 +25,10 @@ macro_rules! with_kernels {
             find FIND { each: "invocation: a leaf block", twin: find::find, probe: directories::find }
             /// Finds words of texts in which a line may match.
             scan SCAN { each: "invocation: a strip of text", twin: scan::scan, probe: texts::scan }
+            /// Hashes portions of texts.
+            hash_text HASH_TEXT { each: "invocation: 1,024 bytes of text", twin: hash_text::hash_text, probe: hashes::hash }
+            /// Joins the hashes of portions to those of texts.
+            hash_join HASH_JOIN { each: "invocation: two chaining values", twin: hash_join::hash_join, probe: hashes::hash }
             /// Finds the leaf blocks of directories.
             leaves LEAVES { each: "invocation: a block of a file map", twin: leaves::leaves, probe: directories::leaves }
             /// Reads the first bytes of inodes.

@@ -96,6 +96,13 @@ pub(crate) const TEXT_WORD: usize = 16;
 pub(crate) const STRIP_WORDS: usize = u32::BITS as usize;
 pub(crate) const WOVEN_STRIPS: usize = 32;
 
+/// A portion of a text that is hashed, which BLAKE3 calls a chunk: a strip of 64 words, in bytes too.
+pub(crate) const PORTION_WORDS: usize = 64;
+pub(crate) const PORTION: usize = PORTION_WORDS * TEXT_WORD;
+
+/// Flag of a portion, and of a pair of chaining values, whose value is the hash of the text.
+pub(crate) const IS_ROOT: u32 = 1 << 16;
+
 /// Words behind a strip in which a match that begins in the strip is followed. A longer one counts as found.
 pub(crate) const RUN_ON_WORDS: usize = 16;
 
@@ -203,6 +210,8 @@ pub(crate) fn glsl() -> String {
         ("STRIP_WORDS", STRIP_WORDS),
         ("WOVEN_STRIPS", WOVEN_STRIPS),
         ("RUN_ON_WORDS", RUN_ON_WORDS),
+        ("PORTION_WORDS", PORTION_WORDS),
+        ("IS_ROOT", IS_ROOT as usize),
         ("ENTRY_MATCHES", ENTRY_MATCHES as usize),
         ("ENTRY_UNDECIDED", ENTRY_UNDECIDED as usize),
         ("LEAF_UNDECIDED", LEAF_UNDECIDED as usize),
@@ -280,6 +289,9 @@ const _: () = assert!(RUN_ON_WORDS < STRIP_WORDS && TEXT_WORD == 16);
 
 // A strip of a text, with the words behind it: a round for each word, and one for each quarter of it.
 const _: () = assert!((STRIP_WORDS + RUN_ON_WORDS) * 5 < FUEL_SOFTWARE as usize);
+
+// A portion: a round for each block of four words. Its flag is above its length.
+const _: () = assert!(PORTION_WORDS / 4 < FUEL_SOFTWARE as usize && PORTION < IS_ROOT as usize);
 
 // The flags of an unfinished lookup are above its code and the number of links.
 const _: () = assert!(STATE_HAS_SLASH == 1 << (STATE_FOLLOWED_SHIFT + 8));

@@ -4,7 +4,8 @@
 //! * [`devices`] lists the devices of the machine; a [`Gpu`] is a device whose kernels have been probed.
 //! * [`Mirrored`] is a volume whose metadata the device has. It resolves batches of paths, several of them
 //!   at a time ([`Pending`]), and finds entries by name, type, size and time ([`Filter`]).
-//! * [`TextScan`] finds the texts in which a line may match some [`Patterns`].
+//! * [`TextScan`] finds the texts in which a line may match some [`Patterns`]; [`TextHash`] gives the BLAKE3
+//!   hashes of texts.
 //! * [`Changes`] is the directories' part of a batch of changes.
 //! * [`Auto`] gives each batch to the faster of both engines.
 //! * The feature `testing` adds the twins (the kernels in Rust) and the interface for tests.
@@ -32,6 +33,7 @@ mod failures;
 mod filter;
 mod find;
 mod gpu;
+mod hash_lists;
 mod kept;
 mod kernels;
 mod layout;
@@ -51,6 +53,7 @@ mod tasks;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text_device;
+mod text_hash;
 #[cfg(feature = "testing")]
 pub mod twin;
 #[cfg(not(feature = "testing"))]
@@ -76,4 +79,5 @@ pub use patterns::{PatternStep, Patterns};
 pub use pending::Pending;
 pub use probe::Probed;
 pub use scan::TextScan;
+pub use text_hash::TextHash;
 pub use vulkan::{Choice, DeviceInfo, DeviceKind, PciAddress, devices};

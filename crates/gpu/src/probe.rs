@@ -2,6 +2,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod directories;
+pub(crate) mod hashes;
 mod known;
 pub(crate) mod paths;
 pub(crate) mod texts;

@@ -214,6 +214,22 @@ structures! {
         leads: [u64; 256 * MACHINES],
     }
 
+    /// A portion of a text, for `hash_text`.
+    record PortionRecord {
+        /// Its number in the text.
+        number: u32,
+        /// Its length in bytes. With IS_ROOT the text has no other portion.
+        bytes: u32,
+    }
+
+    /// Two chaining values that `hash_join` joins.
+    record JoinRecord {
+        /// Portion whose place has the left value, and will have that of both.
+        left: u32,
+        /// Portion whose place has the right value. With IS_ROOT the text has no others.
+        right: u32,
+    }
+
     /// First unit of an entry that `find` gives; the entry's own units follow, without their first.
     record FindRecord {
         /// Inode number of the directory; with LEAF_UNDECIDED the position of the leaf block.

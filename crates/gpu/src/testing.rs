@@ -6,7 +6,11 @@ use crate::filter::Filter;
 use crate::mirrored::Mirrored;
 use crate::query::{LookupQuery, PathResult};
 use crate::scan::TextScan;
+use crate::text_hash::{TextHash, woven_portions};
+use crate::twin::blake3::Value;
 use crate::twin::find::{LeafSearch, Unit};
+use crate::twin::hash_join::hash_join;
+use crate::twin::hash_text::hash_text;
 use crate::twin::host::Snapshot;
 use crate::twin::leaves::MapBlock;
 use crate::twin::scan::scan;
@@ -123,5 +127,21 @@ impl TextScan<'_> {
     /// Returns the twin's.
     pub fn twin_scan(&self, text: &WovenText<'_>) -> Vec<u32> {
         scan(self.program(), text, crate::limits::FUEL)
+    }
+}
+
+impl TextHash<'_> {
+    /// Returns the chaining values that the kernels leave for texts, and those of the twins: of each portion,
+    /// behind the first `levels` levels of joins. Also returns the bytes that the twins loaded.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub fn values(&self, texts: &[&[u8]], levels: usize) -> Result<([Vec<Value>; 2], u64)> {
+        let (woven, mut lists) = woven_portions(texts);
+        lists.levels.truncate(levels);
+        let text = WovenText::new(&woven);
+        let mut by_twin = hash_text(&text, &lists.portions, crate::limits::FUEL);
+        lists.levels.iter().for_each(|level| hash_join(&text, &mut by_twin, level));
+        Ok(([self.hash_directly(&woven, &lists)?, by_twin], text.loaded()))
     }
 }

@@ -1,7 +1,7 @@
-//! Texts as the kernel `scan` reads them: words of 16 bytes, woven so that neighbouring invocations read
-//! neighbouring words.
+//! Texts as the kernels `scan` and `hash_text` read them: words of 16 bytes, woven so that neighbouring
+//! invocations read neighbouring words.
 
-use crate::layout::{STRIP_WORDS, TEXT_WORD, WOVEN_STRIPS};
+use crate::layout::{PORTION, PORTION_WORDS, STRIP_WORDS, TEXT_WORD, WOVEN_STRIPS};
 use crate::twin::woven::woven;
 use std::ops::Range;
 
@@ -46,6 +46,30 @@ pub(crate) fn weave(texts: &[&[u8]], to: &mut [u8]) -> Vec<Range<usize>> {
     }
     (next..next.next_multiple_of(STRIP_WORDS * WOVEN_STRIPS)).for_each(|word| put(word, [END; TEXT_WORD]));
     ranges
+}
+
+/// Weaves the portions of texts for `hash_text` into memory that has room for them. The last block of each is
+/// filled with zeros.
+pub(crate) fn weave_portions(texts: &[&[u8]], to: &mut [u8]) {
+    const BLOCK_WORDS: usize = 4;
+    let (to, _) = to.as_chunks_mut::<TEXT_WORD>();
+    let portions = texts.iter().flat_map(|text| {
+        let empty = text.is_empty().then_some(&[][..]);
+        text.chunks(PORTION).chain(empty)
+    });
+    for (number, portion) in portions.enumerate() {
+        let mut put = |word: usize, bytes: [u8; TEXT_WORD]| to[woven(number, word, PORTION_WORDS)] = bytes;
+        let (words, rest) = portion.as_chunks::<TEXT_WORD>();
+        words.iter().enumerate().for_each(|(word, bytes)| put(word, *bytes));
+        let mut next = words.len();
+        if !rest.is_empty() || next == 0 {
+            let mut last = [0; TEXT_WORD];
+            last[..rest.len()].copy_from_slice(rest);
+            put(next, last);
+            next += 1;
+        }
+        (next..next.next_multiple_of(BLOCK_WORDS)).for_each(|word| put(word, [0; TEXT_WORD]));
+    }
 }
 
 /// Tells for each range of words whether one of them has a bit among the results of the kernel.

@@ -59,6 +59,12 @@ fn work() {
         assert_eq!(scan.may_match(&[b"AAA", &vec![b'-'; len]]), [true, false]);
     }
     assert_eq!(scan.failure(), None);
+    let hasher = gpu.text_hash();
+    for len in [1, 100_000, 1000] {
+        let hashes = hasher.hash(&[b"AAA", &vec![b'-'; len]]);
+        assert!(hashes.iter().all(Option::is_some));
+    }
+    assert_eq!(hasher.failure(), None);
 }
 
 /// A buffer without bytes, which Vulkan forbids.

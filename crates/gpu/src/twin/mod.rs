@@ -2,6 +2,7 @@
 //! give the same bits for the same input; where invocations race for a slot of the cache, the twin is one
 //! of the possible orders.
 
+pub(crate) mod blake3;
 pub(crate) mod build;
 pub mod cache;
 pub mod change;
@@ -12,6 +13,8 @@ pub mod find;
 mod fuel;
 pub(crate) mod gather;
 mod hash;
+pub(crate) mod hash_join;
+pub(crate) mod hash_text;
 pub mod host;
 pub mod learn;
 pub mod leaves;
