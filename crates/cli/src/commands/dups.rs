@@ -2,6 +2,7 @@
 
 use crate::command::Command;
 use crate::context::Context;
+use crate::engine::{DeviceHash, EngineArgs};
 use crate::escape::escape_into;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
@@ -9,7 +10,9 @@ use crate::search_files::{SearchFiles, keep};
 use crate::size::{human, parse_size};
 use crate::{console, interrupt, json};
 use clap::Args;
-use lanefs_search::{DuplicateFiles, Duplicates, Error, Selection, SelectionOptions, duplicates};
+use lanefs_search::{
+    ContentHash, CpuHash, DuplicateFiles, Duplicates, Error, Selection, SelectionOptions, duplicates_by,
+};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::Write;
@@ -21,11 +24,14 @@ use std::num::NonZeroUsize;
 /// group of equal files follows a line with its size, the number of files and the bytes that all but one of
 /// them waste. The groups that waste the most come first. Two names of one file are one file, whose other
 /// names are indented. Nothing is changed.
+///
+/// With --engine gpu a device hashes the files of less than 4 MiB. The output is the same.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs dups v.lane
   lanefs dups v.lane /photos --min-size 1M -g '*.jpg'
-  lanefs dups v.lane --json | jq .wasted")]
+  lanefs dups v.lane --json | jq .wasted
+  lanefs dups v.lane --engine gpu")]
 pub struct Dups {
     /// Files, and directories with all that is below [default: the root directory; in a shell the working
     /// directory]
@@ -46,6 +52,8 @@ pub struct Dups {
     /// Threads [default: as many as processors]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    engine: EngineArgs,
 }
 
 impl Command for Dups {
@@ -53,6 +61,7 @@ impl Command for Dups {
         let selection = SelectionOptions { globs: self.glob.clone(), ..SelectionOptions::default() };
         let selection =
             Selection::new(&selection).map_err(|error| Failure::usage("--glob", &error.to_string(), ""))?;
+        let gpu = self.engine.open_for_one_pass()?;
         let mut files = SearchFiles::new(context, self.paths.iter().collect(), selection)?;
         let mut found = Vec::new();
         for file in files.by_ref() {
@@ -67,8 +76,13 @@ impl Command for Dups {
         let mut failures = files.failures;
         let mut failed = |path: &[u8], error| keep(&mut failures, path, &error);
         let stops = interrupt::flag();
-        let result = duplicates(context.volume, found, threads, &mut failed, &update, &stops);
+        let device = gpu.as_ref().map(DeviceHash::new);
+        let hasher = device.as_ref().map_or(&CpuHash as &dyn ContentHash, |device| device);
+        let result = duplicates_by(hasher, context.volume, found, threads, &mut failed, &update, &stops);
         drop(progress);
+        if let Some(device) = &device {
+            device.report();
+        }
         let result = match result {
             // The failure that ended it is the last of the list.
             Err(Error::Ended) => Duplicates::default(),

@@ -399,3 +399,49 @@ fn every_engine_prints_the_same() {
     }
     trees.grep(&["fn", "--engine", "gpu", "--device", "no such device"]).ends(4);
 }
+
+#[test]
+fn every_engine_finds_the_same_files_of_one_content() {
+    let v = TestVolume::sized("128M");
+    let tree = v.host("tree");
+    fs::create_dir_all(&tree).unwrap();
+    let mut random = Seeded::new(5);
+    let chunks = (3..=40_usize).flat_map(|chunks| [chunks * 1024 - 1, chunks * 1024]);
+    let lengths = [0, 1, 63, 64, 65, 1023, 1024, 1025, 2047, 2048, 2049].into_iter().chain(chunks);
+    let lengths = lengths.chain([300_000, (4 << 20) - 1, 4 << 20, (4 << 20) + 1]);
+    for len in lengths {
+        let content: Vec<u8> = (0..len).map(|_| random.below(256) as u8).collect();
+        let write = |name: &str, content: &[u8]| {
+            fs::write(tree.join(format!("{len:07}-{name}")), content).unwrap();
+        };
+        write("one", &content);
+        write("other", &content);
+        // Files that differ in one bit: of the first, of the last, or of any byte.
+        for (name, at) in
+            [("first", 0), ("last", len.saturating_sub(1)), ("any", random.below(len.max(1) as u64) as usize)]
+        {
+            let mut content = content.clone();
+            if let Some(byte) = content.get_mut(at) {
+                *byte ^= 1 << random.below(8);
+                write(name, &content);
+            }
+        }
+    }
+    run(&["import", text(&v.image), text(&tree), "/"]).ends(0);
+    for args in [&["--min-size", "0"][..], &["--json"], &["-0", "--threads", "1"], &["-g", "*2*"], &["/none"]]
+    {
+        let by = |engine: &str| {
+            let Ran { code, bytes, err, .. } =
+                run(&[&["dups", text(&v.image), "--engine", engine], args].concat());
+            (code, bytes, err)
+        };
+        let by_cpu = by("cpu");
+        assert!(by("gpu") == by_cpu, "{args:?} differ: {:?}", by_cpu.2);
+        assert_eq!(by_cpu.0, i32::from(args == ["/none"]), "{args:?}");
+    }
+    let found = run(&["dups", text(&v.image), "--engine", "gpu"]).ends(0).out().to_owned();
+    let groups = found.lines().filter(|line| line.contains(" wasted")).count();
+    assert!(groups >= 90, "{groups} groups");
+    let device = ["--engine", "gpu", "--device", "no such device"];
+    run(&[&["dups", text(&v.image)], &device[..]].concat()).ends(4).says("no such device");
+}
