@@ -6,10 +6,9 @@
 //! place and the copies to the journal. Some time later [`Store::checkpoint`] writes the copies in place. One
 //! thread at a time does these.
 
-use crate::committed::Copies;
 use crate::dirty::Dirty;
 use crate::fault::io_fault;
-use crate::journal::{AlignedBuffer, Commit, Image, Implied, Journal, write_in_place};
+use crate::journal::{AlignedBuffer, Commit, Copies, Image, Implied, Journal, write_in_place};
 use crate::seal::Sealer;
 use crate::state::{self, ABSENT, DATA, EVICTING, FETCHING, FIXED, FREE};
 use crate::write_back::{FAILED, JOURNALED_DATA};

@@ -2,11 +2,9 @@
 
 use crate::IoBufMut;
 use crate::dirty::Dirty;
-use crate::journal::{AlignedBuffer, Journal, Pending};
+use crate::journal::{Copies, Journal, Pending};
 use crate::state::{self, DATA};
-use lanefs_format::BLOCK;
 use lanefs_sync::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The state of a store's commits.
@@ -41,34 +39,6 @@ pub(crate) struct Counters {
     pub(crate) data_bytes: AtomicU64,
     pub(crate) in_place_bytes: AtomicU64,
     pub(crate) journal_bytes: AtomicU64,
-}
-
-/// Copies of blocks, by ascending position.
-#[derive(Clone)]
-pub(crate) struct Copies {
-    pub(crate) positions: Arc<[u64]>,
-    pub(crate) images: Arc<AlignedBuffer>,
-}
-
-impl Copies {
-    /// The images are those of the positions, in the same order.
-    pub(crate) fn new(positions: Vec<u64>, images: AlignedBuffer) -> Self {
-        debug_assert!(positions.is_sorted_by(|a, b| a < b), "copies ascend");
-        debug_assert_eq!(images.len() as u64, positions.len() as u64 * BLOCK);
-        Copies { positions: positions.into(), images: Arc::new(images) }
-    }
-
-    fn image(&self, index: usize) -> &[u8] {
-        &self.images[index * BLOCK as usize..(index + 1) * BLOCK as usize]
-    }
-
-    pub(crate) fn get(&self, at: u64) -> Option<&[u8]> {
-        Some(self.image(self.positions.binary_search(&at).ok()?))
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.positions.iter().enumerate().map(|(index, at)| (*at, self.image(index)))
-    }
 }
 
 impl CommitState {

@@ -43,6 +43,7 @@
 
 mod aligned;
 mod commit;
+mod copies;
 mod header;
 mod implied;
 mod pending;
@@ -54,6 +55,7 @@ mod tests;
 
 pub(crate) use aligned::AlignedBuffer;
 pub(crate) use commit::Commit;
+pub(crate) use copies::Copies;
 pub(crate) use implied::Implied;
 pub(crate) use pending::{Image, Pending};
 

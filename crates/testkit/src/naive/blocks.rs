@@ -2,10 +2,11 @@
 
 use super::bytes::Words;
 use super::claims::Claims;
+use super::data_sums::{SumPlace, first_sums};
 use super::journal::{Copies, replay};
 use super::sums::{checksum, verifies};
 use super::superblock::{COPY, Superblock, best};
-use super::{BLOCK, CHUNK_BLOCKS, GROUP_BLOCKS, Read, ensure, wrong};
+use super::{BLOCK, CHUNK_BLOCKS, CHUNK_TABLE, GROUP_BLOCKS, Read, ensure, wrong};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -32,14 +33,10 @@ impl Source for File {
     }
 }
 
-/// Blocks of a metadata chunk that hold its table.
-pub(super) const CHUNK_TABLE: u64 = 2;
 /// Kind of a block of checksums of file data, of which each group has some.
 pub(super) const SUMS_IN_GROUP: u8 = 11;
 /// Blocks of checksums in a group.
 const SUMS_BLOCKS: u64 = 32;
-/// Checksums in such a block.
-const SUMS: u64 = 1008;
 
 /// A block's kind and bytes.
 type Verified = (u8, Rc<[u8]>);
@@ -199,32 +196,4 @@ impl<'s> Naive<'s> {
         self.verified.borrow_mut().insert(at, (kind, block.clone()));
         Ok(block)
     }
-}
-
-/// Where the checksum of a block of file data is.
-pub(super) struct SumPlace {
-    group: u64,
-    /// Number of the block of checksums in its group.
-    number: u64,
-    /// Offset of the checksum in that block.
-    pub(super) offset: usize,
-}
-
-impl SumPlace {
-    pub(super) fn of(at: u64) -> Self {
-        let (group, inside) = (at / BLOCK / GROUP_BLOCKS, at / BLOCK % GROUP_BLOCKS);
-        SumPlace { group, number: inside / SUMS, offset: 64 + 4 * (inside % SUMS) as usize }
-    }
-
-    /// Position of the block of checksums.
-    pub(super) fn block(&self) -> u64 {
-        first_sums(self.group) + self.number * BLOCK
-    }
-}
-
-/// Position of a group's first block of checksums: behind the table of its first chunk that can be a metadata
-/// chunk.
-fn first_sums(group: u64) -> u64 {
-    let chunk = if group == 0 { 1 } else { 0 };
-    (group * GROUP_BLOCKS + chunk * CHUNK_BLOCKS + CHUNK_TABLE) * BLOCK
 }

@@ -1,7 +1,7 @@
 //! Recovery, in memory: the newest copies of all blocks of the log.
 
-use super::blocks::SumPlace;
 use super::bytes::Words;
+use super::data_sums::SumPlace;
 use super::sums::{checksum, crc, verifies};
 use super::superblock::{COPY, Superblock};
 use super::{BLOCK, Read, ensure, wrong};

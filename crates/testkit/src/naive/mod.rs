@@ -14,6 +14,7 @@ mod blocks;
 mod bytes;
 mod claims;
 mod compare;
+mod data_sums;
 mod directory;
 mod file_map;
 mod hash;
@@ -33,6 +34,8 @@ pub use tree::{Entry, Tree};
 const BLOCK: u64 = 4096;
 /// Blocks in a chunk.
 const CHUNK_BLOCKS: u64 = 512;
+/// Blocks of a metadata chunk that hold its table.
+const CHUNK_TABLE: u64 = 2;
 /// Chunks in a group.
 const GROUP_CHUNKS: u64 = 63;
 /// Blocks in a group.

@@ -1,10 +1,10 @@
 //! Bitmaps and chunk tables, compared with the blocks in use.
 
-use super::blocks::{CHUNK_TABLE, Naive, SUMS_IN_GROUP};
+use super::blocks::{Naive, SUMS_IN_GROUP};
 use super::bytes::Words;
 use super::claims::User;
 use super::superblock::COPY;
-use super::{BLOCK, CHUNK_BLOCKS, GROUP_BLOCKS, GROUP_CHUNKS, Read, ensure};
+use super::{BLOCK, CHUNK_BLOCKS, CHUNK_TABLE, GROUP_BLOCKS, GROUP_CHUNKS, Read, ensure};
 
 impl Naive<'_> {
     /// Claims the blocks that no inode owns.

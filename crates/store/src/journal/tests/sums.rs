@@ -1,8 +1,7 @@
 //! Checksums of file data that the log implies.
 
 use super::medium::{Random, Recorder, block};
-use crate::committed::Copies;
-use crate::journal::{AlignedBuffer, Commit, Image, Implied, Journal, Pending};
+use crate::journal::{AlignedBuffer, Commit, Copies, Image, Implied, Journal, Pending};
 use crate::{Device, Fault};
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, JOURNAL_HEADERS, JOURNAL_SUMMED, SumPlace, journal_descriptor as d,
