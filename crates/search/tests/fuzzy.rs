@@ -1,7 +1,9 @@
 //! Fuzzy search beside nucleo, asked for each path alone.
 
 use lanefs::{CreateOptions, FileKind, Volume};
-use lanefs_search::fuzzy::{Finder, GatherOptions, MAX_QUERY_CHARS, Names, Query, Start, highlights};
+use lanefs_search::fuzzy::{
+    Finder, GatherOptions, Letters, MAX_QUERY_CHARS, Names, Query, Ranked, Ranker, Start, highlights,
+};
 use lanefs_testkit::seeded::Seeded;
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use std::cmp::Reverse;
@@ -259,4 +261,70 @@ fn long_paths_and_long_queries_have_scores_of_nucleo_too() {
         }
         assert_eq!(count, matches);
     }
+}
+
+/// A ranker that asks nucleo, and leaves some paths undecided.
+struct ByNucleo {
+    paths: Vec<String>,
+    has_failed: bool,
+}
+
+impl Ranker for ByNucleo {
+    fn most_letters(&self) -> usize {
+        20
+    }
+
+    fn rank(&self, terms: &[Letters<'_>], limit: usize) -> Option<Ranked> {
+        assert!(!terms.is_empty());
+        assert!(terms.iter().map(|term| term.bytes.len()).sum::<usize>() <= self.most_letters());
+        let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
+        let (mut scores, mut undecided) = (Vec::new(), Vec::new());
+        for (id, path) in self.paths.iter().enumerate() {
+            if id % 7 == 3 || !path.is_ascii() {
+                undecided.push(id as u32);
+                continue;
+            }
+            let each = terms.iter().map(|term| {
+                matcher.config.ignore_case = term.ignores_case;
+                let needle = Utf32Str::Ascii(term.bytes);
+                matcher.fuzzy_match(Utf32Str::Ascii(path.as_bytes()), needle).map(u32::from)
+            });
+            scores.extend(each.sum::<Option<u32>>().map(|score| (id as u32, score)));
+        }
+        let mut sorted: Vec<u32> = scores.iter().map(|(_, score)| *score).collect();
+        sorted.sort_unstable_by_key(|score| Reverse(*score));
+        let least = if limit == 0 { u32::MAX } else { sorted.get(limit - 1).copied().unwrap_or(0) };
+        let count = scores.len();
+        scores.retain(|(_, score)| *score >= least);
+        scores.reverse();
+        (!self.has_failed).then_some(Ranked { count, best: scores, undecided })
+    }
+}
+
+#[test]
+fn another_engine_that_scores_the_names_changes_nothing() {
+    let mut random = Seeded::new(5);
+    let volume = volume(&mut random, 1500);
+    let names = gather(&volume, 2);
+    let [working, failed] = [false, true].map(|has_failed| ByNucleo { paths: paths(&names), has_failed });
+    let texts = paths(&names);
+    let mut with_others = 0;
+    for number in 0..150 {
+        let mut text = query(&mut random, &texts);
+        for more in [" !'x", " 'src", " .rs$ | main", " ^/", " é", " |", " Src"] {
+            if random.chance(15) {
+                text += more;
+                with_others += 1;
+            }
+        }
+        let query = Query::parse(&text);
+        let limit = *random.pick(&[0, 1, 10, 100, usize::MAX]);
+        let expected = Finder::new(&names, 1).search(&query, limit);
+        let threads = 1 + number % 3;
+        for ranker in [&working, &failed] {
+            let mut finder = Finder::new(&names, threads).with_ranker(ranker);
+            assert_eq!(finder.search(&query, limit), expected, "{text:?}, at most {limit}");
+        }
+    }
+    assert!(with_others > 50, "{with_others}");
 }

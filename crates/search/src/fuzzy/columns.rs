@@ -9,7 +9,7 @@ use super::bonus::{
     BONUS, BOUNDARY, CLASS, CONSECUTIVE, Class, FIRST, GAP_EXTENSION, GAP_START, INITIAL, MATCH, MAX_BONUS,
 };
 use super::names::bit;
-use super::query::{Kind, Term};
+use super::query::Term;
 
 /// Most bytes of a term.
 const MAX_BYTES: usize = 62;
@@ -59,10 +59,7 @@ pub(super) struct Bounds(Vec<u16>);
 impl Needle {
     /// Makes the form for columns, if the term has one.
     pub(super) fn new(term: &Term) -> Option<Needle> {
-        let bytes = term.ascii.clone().filter(|bytes| bytes.len() <= MAX_BYTES)?;
-        if term.kind != Kind::Fuzzy || term.is_inverse {
-            return None;
-        }
+        let bytes = term.letters().filter(|bytes| bytes.len() <= MAX_BYTES)?.to_vec();
         let mut rows = [0; 256];
         for (row, byte) in bytes.iter().enumerate() {
             rows[usize::from(*byte)] |= 1 << row;

@@ -1,8 +1,10 @@
 //! Queries over all names, each one from the matches of a former one where it can.
 
 use super::names::{EntryId, Names};
-use super::query::Query;
-use super::ranking::{Rank, score};
+use super::query::{Query, Term};
+use super::ranker::{Letters, Ranker};
+use super::ranking::{Rank, key, score};
+use super::remaining;
 use super::scan::{Prepared, Range, Scan};
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,6 +28,7 @@ pub struct Finder<'n> {
     names: &'n Names,
     threads: usize,
     former: Vec<Former>,
+    ranker: Option<&'n dyn Ranker>,
 }
 
 /// A query and the entries that match it.
@@ -37,7 +40,13 @@ struct Former {
 impl<'n> Finder<'n> {
     /// Makes a finder that works on so many threads.
     pub fn new(names: &'n Names, threads: usize) -> Self {
-        Finder { names, threads, former: Vec::new() }
+        Finder { names, threads, former: Vec::new(), ranker: None }
+    }
+
+    /// Has another engine score all names for the fuzzy terms of queries. The results are the same.
+    pub fn with_ranker(mut self, ranker: &'n dyn Ranker) -> Self {
+        self.ranker = Some(ranker);
+        self
     }
 
     /// The names.
@@ -55,15 +64,16 @@ impl<'n> Finder<'n> {
             let best = (0..all.min(limit) as EntryId).map(|id| Match { id, score: 0 });
             return (best.collect(), all);
         }
+        if let Some(found) = self.by_ranker(query, limit) {
+            return found;
+        }
         while self.former.last().is_some_and(|former| !query.narrows(&former.query)) {
             self.former.pop();
         }
         let everything = [(0, all as EntryId)];
         let within = self.former.last().map_or(&everything[..], |former| &former.matched);
-        let (matched, mut ranks) = self.scan(query, within, limit);
-        ranks.sort_unstable_by_key(|rank| Reverse(*rank));
-        ranks.truncate(limit);
-        let best = ranks.iter().map(|(key, Reverse(id))| Match { id: *id, score: score(*key) }).collect();
+        let (matched, ranks) = self.scan(query, within, limit);
+        let best = best_of(ranks, limit);
         let count = matched.iter().map(|(first, end)| (end - first) as usize).sum();
         if self.former.last().is_none_or(|former| former.query != *query) {
             if self.former.len() == KEPT {
@@ -72,6 +82,33 @@ impl<'n> Finder<'n> {
             self.former.push(Former { query: query.clone(), matched });
         }
         (best, count)
+    }
+
+    /// Searches with the other engine; `None` where there is none, where it failed, or where the query has
+    /// nothing for it.
+    fn by_ranker(&self, query: &Query, limit: usize) -> Option<(Vec<Match>, usize)> {
+        let ranker = self.ranker?;
+        let (terms, others) = divide(query, ranker.most_letters());
+        if terms.is_empty() {
+            return None;
+        }
+        // The other terms may change the order.
+        let asked = if others.is_empty() { limit } else { usize::MAX };
+        let ranked = ranker.rank(&terms, asked)?;
+        let rank = |(id, score): &(EntryId, u32)| (key(*score, self.names.path_len(*id)), Reverse(*id));
+        let (mut ranks, mut count) = if others.is_empty() {
+            (ranked.best.iter().map(rank).collect(), ranked.count)
+        } else {
+            let ranks = remaining::decide(self.names, self.threads, &ranked.best, &others);
+            let count = ranks.len();
+            (ranks, count)
+        };
+        let undecided: Vec<(EntryId, u32)> = ranked.undecided.iter().map(|id| (*id, 0)).collect();
+        let all: Vec<&[Term]> = query.groups.iter().map(Vec::as_slice).collect();
+        let more = remaining::decide(self.names, self.threads, &undecided, &all);
+        count += more.len();
+        ranks.extend(more);
+        Some((best_of(ranks, limit), count))
     }
 
     fn scan(&self, query: &Query, within: &[Range], limit: usize) -> (Vec<Range>, Vec<Rank>) {
@@ -120,6 +157,32 @@ impl<'n> Finder<'n> {
         }
         (all, ranks)
     }
+}
+
+/// Divides a query into fuzzy terms of at most so many letters together, and the other groups of terms.
+fn divide(query: &Query, most_letters: usize) -> (Vec<Letters<'_>>, Vec<&[Term]>) {
+    let (mut terms, mut others, mut room) = (Vec::new(), Vec::new(), most_letters);
+    for group in &query.groups {
+        let letters = match &group[..] {
+            [term] => term.letters().map(|bytes| Letters { bytes, ignores_case: term.ignores_case }),
+            _ => None,
+        };
+        match letters.filter(|letters| letters.bytes.len() <= room) {
+            Some(letters) => {
+                room -= letters.bytes.len();
+                terms.push(letters);
+            }
+            None => others.push(&group[..]),
+        }
+    }
+    (terms, others)
+}
+
+/// The best of some ranks, in their order.
+fn best_of(mut ranks: Vec<Rank>, limit: usize) -> Vec<Match> {
+    ranks.sort_unstable_by_key(|rank| Reverse(*rank));
+    ranks.truncate(limit);
+    ranks.iter().map(|(key, Reverse(id))| Match { id: *id, score: score(*key) }).collect()
 }
 
 /// Divides entries into parts of about the same number.

@@ -11,7 +11,9 @@
 //! | `bonus`, `columns` | nucleo's scores, computed byte by byte, so that paths share the work for their directory |
 //! | `whole` | terms in a whole path, and where they match |
 //! | `ranking` | the best of many |
-//! | `scan`, `finder` | a part of the names; all of them, on all threads |
+//! | `ranker` | an engine beside the CPU that scores all names |
+//! | `scan`, `remaining` | a part of the names; those that another engine left to the CPU |
+//! | `finder` | all names, on all threads |
 
 mod bonus;
 mod columns;
@@ -19,7 +21,9 @@ mod finder;
 mod gather;
 mod names;
 mod query;
+mod ranker;
 mod ranking;
+mod remaining;
 mod scan;
 mod whole;
 
@@ -27,4 +31,5 @@ pub use finder::{Finder, Match};
 pub use gather::{GatherOptions, Start, Unread, UnreadReason};
 pub use names::{EntryId, Names};
 pub use query::{MAX_QUERY_CHARS, Query};
+pub use ranker::{Letters, Ranked, Ranker};
 pub use whole::highlights;

@@ -93,6 +93,12 @@ impl Names {
         path
     }
 
+    /// Length of the path of an entry.
+    pub(super) fn path_len(&self, id: EntryId) -> usize {
+        let dir = &self.dirs[self.dir_of(id)];
+        dir.path_len as usize + usize::from(self.entries[id as usize].len)
+    }
+
     /// The directory of an entry.
     pub(super) fn dir_of(&self, id: EntryId) -> usize {
         self.dirs.partition_point(|dir| dir.entries.1 <= id)

@@ -130,6 +130,12 @@ impl Term {
         (!text.is_empty()).then_some(Term { kind, is_inverse, text, ascii, ignores_case, normalizes })
     }
 
+    /// The letters of a fuzzy term that is not inverse, if they are ASCII.
+    pub(super) fn letters(&self) -> Option<&[u8]> {
+        let is_fuzzy = self.kind == Kind::Fuzzy && !self.is_inverse;
+        self.ascii.as_deref().filter(|_| is_fuzzy)
+    }
+
     /// A character of a path as the term compares it.
     pub(super) fn fold(&self, mut c: char) -> char {
         if self.normalizes {
