@@ -378,6 +378,44 @@ struct ChangedWord {
     uint64_t value;
 };
 
+// Letters of fuzzy terms, as `score` finds them: a row for each, and the least score that `best` lists.
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer RankProgram {
+    // The first row of each term.
+    uint starts;
+    // The last row of each term.
+    uint ends;
+    // Least score that `best` lists, at least 1.
+    uint least;
+    // Unused.
+    uint spare;
+    // For each byte of a path the rows that it matches, its bonuses, and its class.
+    uint64_t letters[256];
+};
+
+// Paths that lie woven, as `score` reads them.
+struct PathBundle {
+    // Address of their words: the first words of all paths, then the second ones.
+    uint64_t words;
+    // Length of each path in bytes, 0 behind the last one; above MAX_RANKED_PATH the host decides.
+    uint lengths[32];
+};
+
+// Header of the list of `best`.
+struct BestHeader {
+    // Paths that are listed; those beyond the room are not written.
+    uint count;
+    // Unused.
+    uint spare;
+};
+
+// A path and its score.
+struct RankedPath {
+    // Number of the path.
+    uint number;
+    // Its score, or SCORE_UNDECIDED.
+    uint score;
+};
+
 layout(push_constant, std430) uniform Push {
     Parameters p;
 };

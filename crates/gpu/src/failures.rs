@@ -1,8 +1,10 @@
 //! Every call of Vulkan fails once: the answers stay right, and nothing is lost.
 
 use crate::context::GpuOptions;
+use crate::needles::Needles;
 use crate::patterns::{Patterns, steps};
 use crate::random_batches::Maker;
+use crate::ranked::BestPaths;
 use crate::twin::KernelSettings;
 use crate::twin::change::rebuilt;
 use crate::twin::host::HostCopy;
@@ -287,4 +289,51 @@ fn whichever_call_fails_no_hash_is_wrong() {
     assert!(failure.is_some_and(|why| why.contains("lost")) && answered == 0);
     drop(hanging);
     fail_call(None);
+}
+
+#[test]
+fn whichever_call_fails_no_path_is_lost() {
+    let open =
+        || Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    fail_call(None);
+    let gpu = open();
+    let mut needles = Needles::default();
+    assert!(needles.and(b"b", true));
+    // Returns the failure, and for how many searches the device answered.
+    let search = |gpu: &Gpu| {
+        let mut path = |number: u32, to: &mut Vec<u8>| to.extend(format!("/a{number}b").as_bytes());
+        let paths = match gpu.ranked_paths(100, &mut path) {
+            Ok(paths) => paths,
+            Err(error) => return (Some(error.to_string()), 0),
+        };
+        let mut answered = 0;
+        for limit in [1, 10, 10] {
+            let Some(BestPaths { matched, best, undecided }) = paths.best(&needles, limit) else { continue };
+            assert_eq!((matched, best.len(), undecided.len()), (100, 100, 0));
+            answered += 1;
+        }
+        (paths.failure(), answered)
+    };
+    fail_call(None);
+    assert_eq!(search(&gpu), (None, 3));
+    let count = calls();
+    assert!(count > 20, "only {count} calls");
+    for code in [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY] {
+        for call in 0..count {
+            fail_call(Some((call, code)));
+            let (failure, answered) = search(&gpu);
+            let is_told = failure.is_some() && answered == 0;
+            assert!(
+                is_told || failure.is_none() && answered >= 2,
+                "call {call}: {code}: {failure:?}, {answered}"
+            );
+        }
+    }
+    for call in 0..count {
+        fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
+        let (failure, answered) = search(&gpu);
+        assert!(failure.is_some() || answered == 3, "call {call}: {answered}");
+    }
+    fail_call(None);
+    assert_eq!(search(&gpu), (None, 3));
 }

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::mirrored::{MirrorOptions, Mirrored};
 use crate::patterns::Patterns;
 use crate::probe::{self, Probed};
+use crate::ranked::RankedPaths;
 use crate::scan::TextScan;
 use crate::text_hash::TextHash;
 use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices};
@@ -75,6 +76,19 @@ impl Gpu {
     /// Prepares to hash texts.
     pub fn text_hash(&self) -> TextHash<'_> {
         TextHash::new(&self.context)
+    }
+
+    /// Copies so many paths to the device, which ranks them for fuzzy terms. `path` appends the path of a
+    /// number. A path takes its text, up to the length of the longest of 32 neighbours, and 9 bytes.
+    ///
+    /// # Errors
+    /// An error of the device, also for want of memory.
+    pub fn ranked_paths(
+        &self,
+        count: usize,
+        path: &mut dyn FnMut(u32, &mut Vec<u8>),
+    ) -> Result<RankedPaths<'_>> {
+        RankedPaths::new(&self.context, count, path)
     }
 
     #[cfg(test)]

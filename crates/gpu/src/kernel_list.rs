@@ -41,6 +41,12 @@ macro_rules! with_kernels {
             merge MERGE { each: "invocation: an entry", twin: merge::merge, probe: changes::rebuild }
             /// Builds the indexes of hash regions.
             build BUILD { each: "workgroup: a new region", twin: build::build, probe: changes::rebuild }
+            /// Scores paths for the letters of fuzzy terms.
+            score SCORE { each: "invocation: a path", twin: score::score, probe: ranks::rank }
+            /// Counts the paths of each score.
+            tally TALLY { each: "invocation: 32 paths", twin: tally::tally, probe: ranks::rank }
+            /// Lists the paths with at least some score.
+            best BEST { each: "invocation: 32 paths", twin: best::best, probe: ranks::rank }
         }
     };
 }

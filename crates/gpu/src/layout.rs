@@ -106,6 +106,44 @@ pub(crate) const IS_ROOT: u32 = 1 << 16;
 /// Words behind a strip in which a match that begins in the strip is followed. A longer one counts as found.
 pub(crate) const RUN_ON_WORDS: usize = 16;
 
+/// Letters of all fuzzy terms of a query, each of which has a row.
+pub(crate) const MAX_ROWS: usize = 32;
+
+/// Paths on the device: a bundle of paths lies woven, word by word. Longer paths are left to the host; in
+/// place of the length of a path that is left to it stands `PATH_UNDECIDED`.
+pub(crate) const BUNDLE_PATHS: usize = 32;
+pub(crate) const MAX_RANKED_PATH: usize = 1024;
+pub(crate) const PATH_UNDECIDED: u32 = u32::MAX;
+
+/// Score of a path that is left to the host. One that does not match has 0.
+pub(crate) const SCORE_UNDECIDED: u32 = u32::MAX;
+
+/// Paths of an invocation that counts or lists scores, and buckets of the count: one for each score, and
+/// more.
+pub(crate) const STRIDE_PATHS: usize = u32::BITS as usize;
+pub(crate) const SCORE_BUCKETS: usize = 1152;
+
+/// Scores of the crate `nucleo-matcher` for paths: of a letter that matches, the factor for the bonus of a
+/// term's first letter, the cost of a gap's first character (each further one costs 1), the least bonus of a
+/// letter behind another match without a gap, the bonus at the beginning of a word, and the greatest one.
+pub(crate) const SCORE_MATCH: u32 = 16;
+pub(crate) const SCORE_FIRST: u32 = 2;
+pub(crate) const GAP_START: u32 = 3;
+pub(crate) const CONSECUTIVE: u32 = 4;
+pub(crate) const BOUNDARY: u32 = 8;
+pub(crate) const MAX_BONUS: u32 = BOUNDARY + 1;
+
+/// A character of a path for `score`: its rows, then its bonus for each class of the character before it, its
+/// own class on top. Before the first character counts the class of a slash.
+pub(crate) const BONUS_BITS: u32 = 4;
+pub(crate) const CLASS_SHIFT: u32 = 60;
+pub(crate) const CLASS_SLASH: u32 = 2;
+
+/// A cell of `score`: the bonus of a run, the score, and the potential from a bit on.
+pub(crate) const CELL_RUN_BITS: u32 = 4;
+pub(crate) const CELL_SCORE_BITS: u32 = 10;
+pub(crate) const CELL_MOST_SHIFT: u32 = CELL_RUN_BITS + CELL_SCORE_BITS;
+
 /// Forms of a directory's root that name one region.
 pub(crate) const FORM_SMALL: u64 = DirRoot::Small(BLOCK).word() % BLOCK;
 pub(crate) const FORM_REGION: u64 = DirRoot::Region(BLOCK).word() % BLOCK;
@@ -223,6 +261,23 @@ pub(crate) fn glsl() -> String {
         ("FORM_SMALL", FORM_SMALL as usize),
         ("FORM_REGION", FORM_REGION as usize),
         ("FORM_TREE", form(DirRoot::Tree(BLOCK)) as usize),
+        ("MAX_ROWS", MAX_ROWS),
+        ("BUNDLE_PATHS", BUNDLE_PATHS),
+        ("MAX_RANKED_PATH", MAX_RANKED_PATH),
+        ("SCORE_UNDECIDED", SCORE_UNDECIDED as usize),
+        ("STRIDE_PATHS", STRIDE_PATHS),
+        ("SCORE_BUCKETS", SCORE_BUCKETS),
+        ("SCORE_MATCH", SCORE_MATCH as usize),
+        ("SCORE_FIRST", SCORE_FIRST as usize),
+        ("GAP_START", GAP_START as usize),
+        ("CONSECUTIVE", CONSECUTIVE as usize),
+        ("BOUNDARY", BOUNDARY as usize),
+        ("BONUS_BITS", BONUS_BITS as usize),
+        ("CLASS_SHIFT", CLASS_SHIFT as usize),
+        ("CLASS_SLASH", CLASS_SLASH as usize),
+        ("CELL_RUN_BITS", CELL_RUN_BITS as usize),
+        ("CELL_SCORE_BITS", CELL_SCORE_BITS as usize),
+        ("CELL_MOST_SHIFT", CELL_MOST_SHIFT as usize),
     ];
     let sizes = [(InodeSize::B128, 128), (InodeSize::B256, 256)].into_iter().flat_map(|(size, bytes)| {
         [
@@ -301,4 +356,16 @@ const _: () = assert!(STATE_HAS_SLASH == 1 << (STATE_FOLLOWED_SHIFT + 8));
 const _: () = {
     assert!(POINTER_TAGS < BLOCK && POINTER_INDIRECT <= POINTER_TAGS && POINTER_BLOCK <= POINTER_TAGS);
     assert!(POINTER_SLOT_BITS * (MAX_MAP_DEPTH as u32) < LEAF_DEPTH_SHIFT);
+};
+
+// A cell has room for the best score of a term and its potential; each sum of scores has a bucket; each gap
+// costs what it is long and a little more.
+const _: () = {
+    const FIRST: u32 = SCORE_MATCH + SCORE_FIRST * MAX_BONUS;
+    const MOST: u32 = FIRST + (SCORE_MATCH + MAX_BONUS) * (MAX_ROWS as u32 - 1);
+    assert!(MAX_BONUS < 1 << CELL_RUN_BITS && MOST < 1 << CELL_SCORE_BITS && GAP_START >= 2);
+    assert!(MOST as u64 + (MAX_RANKED_PATH as u64) < 1 << (u32::BITS - CELL_MOST_SHIFT));
+    assert!((FIRST as usize) * MAX_ROWS < SCORE_BUCKETS);
+    assert!(PATH_UNDECIDED as usize > MAX_RANKED_PATH && SCORE_UNDECIDED as usize > SCORE_BUCKETS);
+    assert!(BUNDLE_PATHS == 32 && STRIDE_PATHS == 32 && MAX_RANKED_PATH.is_multiple_of(TEXT_WORD));
 };

@@ -6,6 +6,7 @@
 //!   at a time ([`Pending`]), and finds entries by name, type, size and time ([`Filter`]).
 //! * [`TextScan`] finds the texts in which a line may match some [`Patterns`]; [`TextHash`] gives the BLAKE3
 //!   hashes of texts.
+//! * [`RankedPaths`] are paths that the device scores for the letters of a query ([`Needles`]).
 //! * [`Changes`] is the directories' part of a batch of changes.
 //! * [`Auto`] gives each batch to the faster of both engines.
 //! * The feature `testing` adds the twins (the kernels in Rust) and the interface for tests.
@@ -41,11 +42,14 @@ mod limits;
 mod list;
 mod mirror;
 mod mirrored;
+mod needles;
+mod path_bundles;
 mod patterns;
 mod pending;
 mod probe;
 mod query;
 mod random_batches;
+mod ranked;
 mod scan;
 mod structures;
 mod tables;
@@ -75,9 +79,11 @@ pub use kept::KeptPaths;
 pub use kernels::{KERNELS, KernelInfo};
 pub use list::Listed;
 pub use mirrored::{MirrorOptions, Mirrored, Report};
+pub use needles::Needles;
 pub use patterns::{PatternStep, Patterns};
 pub use pending::Pending;
 pub use probe::Probed;
+pub use ranked::{BestPaths, RankedPaths};
 pub use scan::TextScan;
 pub use text_hash::TextHash;
 pub use vulkan::{Choice, DeviceInfo, DeviceKind, PciAddress, devices};

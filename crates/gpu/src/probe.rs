@@ -5,6 +5,7 @@ pub(crate) mod directories;
 pub(crate) mod hashes;
 mod known;
 pub(crate) mod paths;
+pub(crate) mod ranks;
 pub(crate) mod texts;
 
 use crate::context::DeviceContext;

@@ -3,7 +3,7 @@
 
 mod declare;
 
-use crate::layout::MACHINES;
+use crate::layout::{BUNDLE_PATHS, MACHINES};
 use crate::limits::MAX_GROUPS;
 use declare::structures;
 
@@ -389,6 +389,44 @@ structures! {
         at: u64,
         /// Value.
         value: u64,
+    }
+
+    /// Letters of fuzzy terms, as `score` finds them: a row for each, and the least score that `best` lists.
+    buffer(8) RankProgram {
+        /// The first row of each term.
+        starts: u32,
+        /// The last row of each term.
+        ends: u32,
+        /// Least score that `best` lists, at least 1.
+        least: u32,
+        /// Unused.
+        spare: u32,
+        /// For each byte of a path the rows that it matches, its bonuses, and its class.
+        letters: [u64; 256],
+    }
+
+    /// Paths that lie woven, as `score` reads them.
+    record PathBundle {
+        /// Address of their words: the first words of all paths, then the second ones.
+        words: u64,
+        /// Length of each path in bytes, 0 behind the last one; above MAX_RANKED_PATH the host decides.
+        lengths: [u32; BUNDLE_PATHS],
+    }
+
+    /// Header of the list of `best`.
+    record BestHeader {
+        /// Paths that are listed; those beyond the room are not written.
+        count: u32,
+        /// Unused.
+        spare: u32,
+    }
+
+    /// A path and its score.
+    record RankedPath {
+        /// Number of the path.
+        number: u32,
+        /// Its score, or SCORE_UNDECIDED.
+        score: u32,
     }
 }
 

@@ -4,9 +4,14 @@
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::mirrored::Mirrored;
+use crate::needles::Needles;
+use crate::path_bundles::PathBundles;
 use crate::query::{LookupQuery, PathResult};
+use crate::ranked::RankedPaths;
 use crate::scan::TextScan;
+use crate::structures::RankedPath;
 use crate::text_hash::{TextHash, woven_portions};
+use crate::twin::best::best;
 use crate::twin::blake3::Value;
 use crate::twin::find::{LeafSearch, Unit};
 use crate::twin::hash_join::hash_join;
@@ -14,6 +19,8 @@ use crate::twin::hash_text::hash_text;
 use crate::twin::host::Snapshot;
 use crate::twin::leaves::MapBlock;
 use crate::twin::scan::scan;
+use crate::twin::score::score;
+use crate::twin::tally::tally;
 use crate::twin::woven::WovenText;
 use crate::woven::{weave, woven_bytes};
 use lanefs::ResolveOptions;
@@ -144,4 +151,31 @@ impl TextHash<'_> {
         lists.levels.iter().for_each(|level| hash_join(&text, &mut by_twin, level));
         Ok(([self.hash_directly(&woven, &lists)?, by_twin], text.loaded()))
     }
+}
+
+/// Scores of paths, the number of paths of each score, and the paths with at least some score by number.
+pub type Ranks = (Vec<u32>, Vec<u32>, Vec<(u32, u32)>);
+
+impl RankedPaths<'_> {
+    /// Returns the kernels' results for some terms.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub fn kernel_ranks(&self, needles: &Needles, least: u32) -> Result<Ranks> {
+        let (scores, counts, listed) = self.rank_directly(needles, least)?;
+        Ok((scores, counts, pairs(&listed)))
+    }
+}
+
+/// Returns the results of the kernels' twins for some paths.
+pub fn twin_ranks<P: AsRef<[u8]>>(needles: &Needles, paths: &[P], least: u32, fuel: u32) -> Ranks {
+    let mut bundles = PathBundles::default();
+    paths.iter().for_each(|path| bundles.push(path.as_ref()));
+    let scores = score(needles.program(), &bundles, fuel);
+    let (counts, listed) = (tally(&scores), pairs(&best(&scores, least)));
+    (scores, counts, listed)
+}
+
+fn pairs(listed: &[RankedPath]) -> Vec<(u32, u32)> {
+    listed.iter().map(|path| (path.number, path.score)).collect()
 }

@@ -42,6 +42,10 @@ const CEILINGS: &[(&str, [Counters; 2])] = &[
     ("stat", [at_most(20, 0, 0, 0, 1_150, 32), at_most(20, 0, 0, 0, 1_150, 32)]),
     ("walk", [at_most(124, 0, 4, 0, 22_300, 8), at_most(124, 0, 4, 0, 22_800, 12)]),
     ("warm", [at_most(76, 0, 0, 0, 15_200, 12), at_most(76, 0, 0, 0, 15_500, 18)]),
+    ("best", [at_most(20, 0, 0, 0, 700, 32), at_most(28, 0, 0, 0, 720, 32)]),
+    // The cells in shared memory bound its waves.
+    ("score", [at_most(36, 0, 0, 0, 1_250, 8), at_most(40, 0, 0, 0, 1_250, 8)]),
+    ("tally", [at_most(12, 0, 0, 0, 500, 14), at_most(16, 0, 0, 0, 500, 14)]),
 ];
 
 /// Bounds of the reads of a path of six components, on the mean: of its existence and with its attributes by

@@ -8,7 +8,7 @@ use lanefs::bulk::{DirEngine, LookupRequest};
 use lanefs::{InodeSize, PathSet, ResolveOptions, Volume};
 use lanefs_gpu::testing::Maker;
 use lanefs_gpu::twin::host::HostCopy;
-use lanefs_gpu::{Filter, PatternStep, Patterns};
+use lanefs_gpu::{Filter, Needles, PatternStep, Patterns};
 use lanefs_testkit::seeded::Seeded;
 use std::process::Command;
 use support::{cached, fill, open, options, questions};
@@ -65,6 +65,15 @@ fn work() {
         assert!(hashes.iter().all(Option::is_some));
     }
     assert_eq!(hasher.failure(), None);
+    let mut needles = Needles::default();
+    assert!(needles.and(b"dir5", true));
+    for len in [0, 1, paths.len()] {
+        let mut path = |number: u32, to: &mut Vec<u8>| to.extend_from_slice(&paths[number as usize]);
+        let ranked = gpu.ranked_paths(len, &mut path).expect("paths");
+        for limit in [1, 100, usize::MAX] {
+            assert!(ranked.best(&needles, limit).is_some());
+        }
+    }
 }
 
 /// A buffer without bytes, which Vulkan forbids.

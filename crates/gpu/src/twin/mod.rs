@@ -2,6 +2,7 @@
 //! give the same bits for the same input; where invocations race for a slot of the cache, the twin is one
 //! of the possible orders.
 
+pub(crate) mod best;
 pub(crate) mod blake3;
 pub(crate) mod build;
 pub mod cache;
@@ -25,9 +26,11 @@ pub(crate) mod merge;
 pub(crate) mod name;
 pub mod pack;
 pub mod scan;
+pub(crate) mod score;
 pub(crate) mod seek;
 mod settings;
 pub mod stat;
+pub(crate) mod tally;
 pub mod walk;
 pub mod warm;
 pub mod woven;
