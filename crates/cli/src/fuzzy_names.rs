@@ -1,14 +1,26 @@
 //! Names for a fuzzy search, and its query.
 
 use crate::context::Context;
+use crate::engine::PathRanks;
 use crate::failure::{Failure, check_interrupt};
 use crate::{bytes, exit, interrupt, walk};
 use lanefs::FileSystem;
-use lanefs_search::fuzzy::{GatherOptions, MAX_QUERY_CHARS, Names, Query, Start, Unread, UnreadReason};
+use lanefs_search::fuzzy::{
+    Finder, GatherOptions, MAX_QUERY_CHARS, Names, Query, Start, Unread, UnreadReason,
+};
 use std::ffi::OsString;
 
+/// Makes a finder of names, on a device that has their paths.
+pub fn finder<'n>(names: &'n Names, ranks: Option<&'n PathRanks<'n>>) -> Finder<'n> {
+    let finder = Finder::new(names, threads());
+    match ranks {
+        Some(ranks) => finder.with_ranker(ranks),
+        None => finder,
+    }
+}
+
 /// Threads of a search.
-pub fn threads() -> usize {
+fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

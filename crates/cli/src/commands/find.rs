@@ -6,7 +6,7 @@ mod type_letter;
 
 use crate::command::Command;
 use crate::context::Context;
-use crate::engine::EngineArgs;
+use crate::engine::{EngineArgs, PathRanks};
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::progress::Progress;
 use crate::walk::{self, Visit, Walk, WalkOptions};
@@ -16,7 +16,6 @@ use clap::Args;
 use condition::{Candidate, Condition, Pattern};
 use lanefs::{FileKind, Time, path};
 use lanefs_gpu::{Below, Filter, Mirrored};
-use lanefs_search::fuzzy::Finder;
 use std::ffi::OsString;
 use std::io::Write;
 use type_letter::TypeLetter;
@@ -174,14 +173,14 @@ impl Search<'_> {
 
     /// Prints the paths that match a query, the best first.
     fn fuzzy(&mut self, context: &mut Context<'_>, query: &str) -> Outcome {
-        if self.args.engine.is_gpu() {
-            return Err(Failure::usage("--fuzzy", "works on the CPU engine only", "leave out --engine gpu"));
-        }
         let query = fuzzy_names::parse(query)?;
+        let gpu = self.args.engine.open_for_one_pass()?;
         let here = OsString::from(".");
         let paths = if self.args.paths.is_empty() { vec![&here] } else { self.args.paths.iter().collect() };
         let names = fuzzy_names::gather(context, &paths, true, self.args.maxdepth)?;
-        let (matches, _) = Finder::new(&names, fuzzy_names::threads()).search(&query, usize::MAX);
+        let ranks = gpu.as_ref().and_then(|gpu| PathRanks::new(gpu, &names));
+        let (matches, _) = fuzzy_names::finder(&names, ranks.as_ref()).search(&query, usize::MAX);
+        ranks.iter().for_each(PathRanks::report);
         let (mut left, mut path) = (self.args.limit.unwrap_or(usize::MAX), Vec::new());
         for found in matches {
             if left == 0 {

@@ -8,12 +8,13 @@ mod terminal;
 
 use crate::command::{Command, HostCommand};
 use crate::context::Context;
+use crate::engine::{EngineArgs, PathRanks};
 use crate::failure::{Failure, Outcome};
 use crate::{console, exit, fuzzy_names, json};
 use clap::Args;
 use lanefs::FileSystem;
 use lanefs_fuse::RemoteVolume;
-use lanefs_search::fuzzy::{Finder, Match, Names};
+use lanefs_search::fuzzy::{Match, Names};
 use picker::Picker;
 use session::Picked;
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ use std::os::unix::ffi::OsStringExt;
   lanefs cat v.lane \"$(lanefs pick v.lane 'conf .toml$')\"
   lanefs pick v.lane '' /photos -0 | xargs -0 lanefs rm v.lane
   lanefs pick v.lane --filter 'srmain .rs$' --limit 10
+  lanefs pick v.lane --engine gpu
 
 Keys: Up, Down, Ctrl-P, Ctrl-N, PageUp, PageDown; Tab marks; Ctrl-A, Ctrl-E, Ctrl-U, Ctrl-W edit the query.
 
@@ -61,6 +63,8 @@ pub struct Pick {
     /// Print one JSON object per line: path, score
     #[arg(long, conflicts_with = "print0")]
     json: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
 }
 
 impl Command for Pick {
@@ -91,8 +95,10 @@ impl Pick {
         let here = OsString::from_vec(context.cwd.clone());
         let paths: Vec<&OsString> = self.paths.iter().chain(&self.within).collect();
         let paths = if paths.is_empty() { vec![&here] } else { paths };
+        let gpu = self.engine.open_for_one_pass()?;
         let names = fuzzy_names::gather(context, &paths, false, None)?;
-        let mut finder = Finder::new(&names, fuzzy_names::threads());
+        let ranks = gpu.as_ref().and_then(|gpu| PathRanks::new(gpu, &names));
+        let mut finder = fuzzy_names::finder(&names, ranks.as_ref());
         let picked = if asks {
             context.out.flush()?;
             match session::run(Picker::new(finder, text))? {
@@ -102,6 +108,7 @@ impl Pick {
         } else {
             finder.search(&query, self.limit.unwrap_or(usize::MAX)).0
         };
+        ranks.iter().for_each(PathRanks::report);
         if picked.is_empty() {
             context.raise_status(exit::PARTIAL);
         }

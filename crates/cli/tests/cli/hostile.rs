@@ -142,6 +142,7 @@ fn programs(base: &Base, image: &Path, seed: u64, case: &str, watchdog: &Watchdo
         command(image, dir.path(), "lookup IMAGE --engine gpu --paths DIR/paths --stat", case);
         command(image, dir.path(), "grep IMAGE --engine gpu -c [a-z]+ab?c /", case);
         command(image, dir.path(), "dups IMAGE --engine gpu --min-size 0", case);
+        command(image, dir.path(), "find IMAGE --fuzzy ab --engine gpu /", case);
     }
     if seed % SELDOM == 1 {
         mounted(image, dir.path(), case);

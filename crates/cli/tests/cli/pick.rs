@@ -140,7 +140,6 @@ fn a_fuzzy_search_has_conditions_an_order_and_a_limit() {
     assert!(json["score"].as_u64() > Some(100));
     v.run("find", "/none --fuzzy x").ends(1).says("/none");
     v.run("find", "/ --limit 3").ends(2).says("--fuzzy");
-    v.run("find", "/ --fuzzy x --engine gpu").ends(2).says("CPU engine");
     v.run("pick", "zzz").ends(1);
     v.run("pick", &format!("--filter {}", "a".repeat(500))).ends(2).says("characters");
     assert_eq!(v.run("pick", "dotr --limit 1").ends(0).out(), "/doc/other\n");
@@ -288,4 +287,44 @@ fn every_way_out_gives_the_terminal_back() {
     session.shows("5/5");
     rustix::process::kill_process(session.process(), rustix::process::Signal::TERM).expect("a signal");
     assert_eq!(session.end(), ("130".into(), String::new()));
+}
+
+#[test]
+fn every_engine_prints_the_same() {
+    let v = volume();
+    // Each run opens the device, so these are few; tests of the library have many.
+    let queries = [
+        "s",
+        "src main",
+        "SRC !main",
+        "'src x86",
+        "fooBar .rs$",
+        "main | mod s",
+        "!src",
+        "\u{e9}",
+        "elan src",
+        "zzzz",
+        "srcmainfoobarx8664readmeasrcmainfoobar",
+        "readme srcmain foobar x8664 modmodmod",
+    ];
+    let by = |command: &str, engine: &str, query: &str, more: &[&str]| {
+        let args = match command {
+            "find" => vec!["/", "--json", "--fuzzy", query],
+            _ => vec!["--json", "--filter", query],
+        };
+        v.run_with(command, &[&args[..], &["--engine", engine], more].concat(), b"")
+    };
+    let mut printed = 0;
+    for (number, query) in queries.iter().enumerate() {
+        let more: &[&str] = [&[][..], &["--limit", "10"]][number / 2 % 2];
+        let command = ["pick", "find"][number % 2];
+        let [cpu, gpu] = ["cpu", "gpu"].map(|engine| by(command, engine, query, more));
+        printed += cpu.bytes.len();
+        assert_eq!((cpu.code, cpu.err), (gpu.code, gpu.err), "{command} {query:?}");
+        assert!(cpu.bytes == gpu.bytes, "{command} {query:?} {more:?}");
+    }
+    assert!(printed > 10_000, "{printed} bytes");
+    for command in ["pick", "find"] {
+        by(command, "gpu", "src", &["--device", "no such device"]).ends(4).says("no such device");
+    }
 }
