@@ -1,7 +1,7 @@
 //! Constants that the host and the kernels share. `shaders/layout.glsl` is generated from the declarations
 //! of the format, and a test proves that it is up to date.
 
-use crate::limits::{COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH};
+use crate::limits::{COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH, WORKGROUP};
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
     BLOCK, BlockKind, BlockSize, CHUNK, Code, DirRoot, FileKind, INODE_ACCESS_ACL, INODE_INLINE, InodeSize,
@@ -368,4 +368,12 @@ const _: () = {
     assert!((FIRST as usize) * MAX_ROWS < SCORE_BUCKETS);
     assert!(PATH_UNDECIDED as usize > MAX_RANKED_PATH && SCORE_UNDECIDED as usize > SCORE_BUCKETS);
     assert!(BUNDLE_PATHS == 32 && STRIDE_PATHS == 32 && MAX_RANKED_PATH.is_multiple_of(TEXT_WORD));
+};
+
+// The paths of an invocation of `tally` or `best`, and the buckets of the smallest workgroup; a path of the
+// greatest length has fuel left for letters that match. The cells of a workgroup fit into shared memory.
+const _: () = {
+    assert!(STRIDE_PATHS * 2 + 2 * SCORE_BUCKETS < FUEL_SOFTWARE as usize);
+    assert!(2 * MAX_RANKED_PATH + MAX_ROWS < FUEL_SOFTWARE as usize);
+    assert!(MAX_ROWS * 4 * WORKGROUP as usize <= 16_384 && SCORE_BUCKETS * 4 <= 16_384);
 };

@@ -1,7 +1,6 @@
 //! Limits of the kernels: sizes beyond which the host decides, rounds of loops, sizes of workgroups. The
 //! assertions below tie them to each other, to the format and to the least that Vulkan guarantees.
 
-use crate::layout::{MAX_RANKED_PATH, MAX_ROWS, SCORE_BUCKETS, STRIDE_PATHS};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, LEAF_HEADER_UNITS, MAX_TREE_LEVEL, REGION_MAX, entry};
 use lanefs::format::{BLOCK, MAX_NAME, MAX_SYMLINKS_FOLLOWED, UNIT, UNITS_PER_LEAF};
 
@@ -84,12 +83,4 @@ const _: () = {
 // An unfinished lookup keeps the number of the links that it has followed in a byte.
 const _: () = {
     assert!(MAX_SYMLINKS_FOLLOWED < 256 && MAX_DEPTH <= MAX_SYMLINKS_FOLLOWED as usize);
-};
-
-// The paths of an invocation of `tally` or `best`, and the buckets of the smallest workgroup; a path of the
-// greatest length has fuel left for letters that match. The cells of a workgroup fit into shared memory.
-const _: () = {
-    assert!(STRIDE_PATHS * 2 + 2 * SCORE_BUCKETS < FUEL_SOFTWARE as usize);
-    assert!(2 * MAX_RANKED_PATH + MAX_ROWS < FUEL_SOFTWARE as usize);
-    assert!(MAX_ROWS * 4 * WORKGROUP as usize <= 16_384 && SCORE_BUCKETS * 4 <= 16_384);
 };

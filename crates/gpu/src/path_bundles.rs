@@ -67,7 +67,7 @@ impl PathBundles {
         words[..self.words.len() * TEXT_WORD].copy_from_slice(self.words.as_flattened());
     }
 
-    /// Number of the path's first word among all, and its length; for the twin.
+    /// Returns the bundle of a path, and its words and those behind them; for the twin.
     pub(crate) fn path(&self, number: usize) -> (&PathBundle, &[[u8; TEXT_WORD]]) {
         let bundle = &self.bundles[number / BUNDLE_PATHS];
         (bundle, &self.words[bundle.words as usize / TEXT_WORD..])

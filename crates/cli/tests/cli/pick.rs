@@ -253,14 +253,16 @@ impl Session {
 
 #[test]
 fn keys_narrow_and_choose() {
-    let mut session = Session::new("");
-    session.shows("5/5");
-    session.press("alpha");
-    session.shows("2/5");
-    session.press("\x1b[B");
-    session.shows("\x1b[7m>");
-    session.press("\r");
-    assert_eq!(session.end(), ("0".into(), "/dir/alphabet\n".into()));
+    for engine in ["cpu", "gpu"] {
+        let mut session = Session::new(&format!("--engine {engine}"));
+        session.shows("5/5");
+        session.press("alpha");
+        session.shows("2/5");
+        session.press("\x1b[B");
+        session.shows("\x1b[7m>");
+        session.press("\r");
+        assert_eq!(session.end(), ("0".into(), "/dir/alphabet\n".into()), "{engine}");
+    }
 }
 
 #[test]
