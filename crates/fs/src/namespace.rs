@@ -23,7 +23,7 @@ pub(crate) fn check_name(name: &[u8]) -> Outcome<()> {
     if name.is_empty() {
         return Err(Code::NotFound.into());
     }
-    if name.contains(&b'/') || name.contains(&0) {
+    if memchr::memchr2(b'/', 0, name).is_some() {
         return Err(Code::Invalid.into());
     }
     Ok(())

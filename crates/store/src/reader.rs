@@ -46,11 +46,17 @@ impl ReadSet {
     fn find(&self, record: Record) -> Option<Word> {
         match self.recent[record as usize % Self::WIDTH] {
             0 => None,
-            near if near != Self::FULL && self.list[near as usize - 1].0 == record => {
-                Some(self.list[near as usize - 1].1)
-            }
-            _ => self.search(record),
+            near => match self.near(near) {
+                Some((tracked, word)) if *tracked == record => Some(*word),
+                _ => self.search(record),
+            },
         }
+    }
+
+    /// Returns the pair that a bucket names; `None` for 0 and [`ReadSet::FULL`].
+    #[inline(always)]
+    fn near(&self, near: u8) -> Option<&(Record, Word)> {
+        if near == Self::FULL { None } else { self.list.as_slice().get(usize::from(near).wrapping_sub(1)) }
     }
 
     fn search(&self, record: Record) -> Option<Word> {
@@ -95,7 +101,7 @@ impl ReadSet {
     #[inline(always)]
     fn is_recent(&self, record: Record, word: Word) -> bool {
         let near = self.recent[record as usize % Self::WIDTH];
-        near != 0 && near != Self::FULL && self.list[near as usize - 1] == (record, word)
+        self.near(near) == Some(&(record, word))
     }
 }
 
