@@ -288,12 +288,14 @@ macro_rules! columns {
         /// use lanefs::{Column, Columns, CreateOptions, PathSet, ResolveOptions, Volume};
         ///
         /// # fn main() -> lanefs::Result<()> {
-        /// let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default()
-        /// })?; volume.write_file("/a", b"four")?;
+        /// let options = CreateOptions { size: 64 << 20, ..CreateOptions::default() };
+        /// let volume = Volume::create_memory(&options)?;
+        /// volume.write_file("/a", b"four")?;
         ///
-        /// let paths: PathSet = ["/a", "/b"].into_iter().collect(); let mut answers =
-        /// Columns::of(&[Column::Code, Column::Size]); let found =
-        /// volume.resolve_into(&ResolveOptions::default(), &paths, &mut answers.rows(paths.len()))?;
+        /// let paths: PathSet = ["/a", "/b"].into_iter().collect();
+        /// let mut answers = Columns::of(&[Column::Code, Column::Size]);
+        /// let options = ResolveOptions::default();
+        /// let found = volume.resolve_into(&options, &paths, &mut answers.rows(paths.len()))?;
         /// assert_eq!((found, answers.size()), (1, &[4, 0][..]));
         /// # Ok(())
         /// # }
