@@ -93,12 +93,23 @@ impl<'s> Naive<'s> {
     /// A block of file data that has been written.
     pub(super) fn data(&self, at: u64) -> Read<Vec<u8>> {
         let block = self.newest(at)?;
-        if self.superblock.data_checksums && self.verifies_data {
-            let recorded = self.recorded_sum(at)?;
-            let sum = checksum(self.superblock.checksum_seed, at, &block, None).max(1);
-            ensure(recorded == 0 || recorded == sum, || format!("data block {at:#x} does not verify"))?;
+        if self.verifies_data {
+            ensure(self.matches_sum(at, &block)?, || format!("data block {at:#x} does not verify"))?;
         }
         Ok(block)
+    }
+
+    /// Returns true for the position of a block of file data that verifies, or has no checksum.
+    pub(super) fn is_sound_data(&self, at: u64) -> Read<bool> {
+        self.matches_sum(at, &self.newest(at)?)
+    }
+
+    fn matches_sum(&self, at: u64, block: &[u8]) -> Read<bool> {
+        if !self.superblock.data_checksums {
+            return Ok(true);
+        }
+        let recorded = self.recorded_sum(at)?;
+        Ok(recorded == 0 || recorded == checksum(self.superblock.checksum_seed, at, block, None).max(1))
     }
 
     /// The recorded checksum of a block of file data.
