@@ -102,10 +102,7 @@ fn s3(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
             Err(_) => {}
         }
     }
-    let endpoint = match (&settings.endpoint, own.or(common)) {
-        (Some(endpoint), _) => Some(endpoint.clone()),
-        (None, variable) => variable.as_deref().map(endpoint).transpose()?,
-    };
+    let endpoint = settings.endpoint_or(own.or(common))?;
     for (key, value) in settings.client(endpoint.as_deref()) {
         builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
     }
@@ -118,15 +115,19 @@ fn s3(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
 fn google(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
     let mut builder =
         GoogleCloudStorageBuilder::new().with_retry(settings.retry()).with_http_connector(Patient::default());
+    let mut variable = None;
     for (name, value) in settings.variables("GOOGLE_") {
-        if let Ok(key) = name.parse() {
-            builder = builder.with_config(key, value);
+        match name.parse() {
+            Ok(GoogleConfigKey::BaseUrl) => variable = Some(value),
+            Ok(key) => builder = builder.with_config(key, value),
+            Err(_) => {}
         }
     }
-    for (key, value) in settings.client(settings.endpoint.as_deref()) {
+    let endpoint = settings.endpoint_or(variable)?;
+    for (key, value) in settings.client(endpoint.as_deref()) {
         builder = builder.with_config(GoogleConfigKey::Client(key), value);
     }
-    if let Some(endpoint) = &settings.endpoint {
+    if let Some(endpoint) = endpoint {
         builder = builder.with_config(GoogleConfigKey::BaseUrl, endpoint);
     }
     made(builder.with_bucket_name(bucket).build())
@@ -135,16 +136,20 @@ fn google(bucket: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
 fn azure(container: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
     let mut builder =
         MicrosoftAzureBuilder::new().with_retry(settings.retry()).with_http_connector(Patient::default());
+    let mut variable = None;
     for (name, value) in settings.variables("AZURE_") {
-        if let Ok(key) = name.parse() {
-            builder = builder.with_config(key, value);
+        match name.parse() {
+            Ok(AzureConfigKey::Endpoint) => variable = Some(value),
+            Ok(key) => builder = builder.with_config(key, value),
+            Err(_) => {}
         }
     }
-    for (key, value) in settings.client(settings.endpoint.as_deref()) {
+    let endpoint = settings.endpoint_or(variable)?;
+    for (key, value) in settings.client(endpoint.as_deref()) {
         builder = builder.with_config(AzureConfigKey::Client(key), value);
     }
-    if let Some(endpoint) = &settings.endpoint {
-        builder = builder.with_endpoint(endpoint.clone());
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(endpoint);
     }
     made(builder.with_container_name(container).build())
 }
@@ -154,6 +159,14 @@ impl Settings<'_> {
         let Retries { most, pause, within } = self.retries;
         let backoff = BackoffConfig { init_backoff: pause, ..BackoffConfig::default() };
         RetryConfig { backoff, max_retries: most, retry_timeout: within }
+    }
+
+    /// The endpoint that the user named, else the one of a variable.
+    fn endpoint_or(&self, variable: Option<String>) -> Result<Option<String>, StoreError> {
+        match &self.endpoint {
+            Some(named) => Ok(Some(named.clone())),
+            None => variable.as_deref().map(endpoint).transpose(),
+        }
     }
 
     /// The variables of a service, with names in lower case. As for its tools, an empty one is none.

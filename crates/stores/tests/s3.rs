@@ -509,14 +509,42 @@ fn settings_that_cannot_be_used_are_refused_without_their_values() {
     for endpoint in
         ["127.0.0.1:9000", "s3://b", "http://me:secret@host", "http://host?secret", "http://h#secret"]
     {
-        let environment = vec![("AWS_ENDPOINT_URL".to_owned(), endpoint.to_owned())];
-        for options in [
-            StoreOptions { endpoint: Some(endpoint.into()), ..options(&server) },
-            StoreOptions { endpoint: None, environment, ..options(&server) },
-        ] {
-            let refused = open(&location("s3://b"), &options).map(drop).expect_err(endpoint).to_string();
-            assert!(!refused.contains("secret"), "{refused}");
+        for (url, name) in ENDPOINTS {
+            let environment = vec![(name.to_owned(), endpoint.to_owned())];
+            for options in [
+                StoreOptions { endpoint: Some(endpoint.into()), ..options(&server) },
+                StoreOptions { endpoint: None, environment, ..options(&server) },
+            ] {
+                let refused = open(&location(url), &options).map(drop).expect_err(endpoint).to_string();
+                assert!(!refused.contains("secret"), "{refused}");
+            }
         }
+    }
+}
+
+/// Each service's variable for another server.
+const ENDPOINTS: [(&str, &str); 3] =
+    [("s3://b", "AWS_ENDPOINT_URL"), ("gs://b", "GOOGLE_BASE_URL"), ("az://b", "AZURE_ENDPOINT")];
+
+#[test]
+fn a_variable_names_a_server_without_encryption() {
+    for (url, endpoint) in ENDPOINTS {
+        let server = Server::start();
+        let address = server.url();
+        let environment = [
+            (endpoint, &address[..]),
+            ("AWS_SKIP_SIGNATURE", "true"),
+            ("GOOGLE_SKIP_SIGNATURE", "true"),
+            ("AZURE_SKIP_SIGNATURE", "true"),
+            ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let location = Location::parse(url).expect("a URL");
+        let options = StoreOptions { endpoint: None, environment, ..options(&server) };
+        let store = open(location.store_url(), &options).expect(url);
+        let answer = store.read("packs/x", 0..9);
+        assert!(matches!(answer, Err(StoreError::Missing)), "{url}: {answer:?}");
+        assert_eq!(server.requests().len(), 1, "{url}");
     }
 }
 
