@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-concurrency bench-alloc bench-gpu bench-mount bench-python plots mount-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
+.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-mount bench-python plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -44,6 +44,15 @@ setup-sanitize:
 setup-bench:
 	@echo "==> setup: what building, testing and benchmarks need"
 	@sh scripts/setup.sh build test bench
+
+# Testers and servers of other projects.
+TOOLS = $(abspath $(or $(CARGO_TARGET_DIR),target)/tools)
+
+# The servers come from crates.io, the Go proxy and npm; scripts/publish-conformance.sh has their versions.
+setup-publish:
+	@echo "==> setup: what publications are compared with"
+	@sh scripts/setup.sh build test bench publish
+	@bash scripts/publish-conformance.sh --install $(TOOLS)
 
 build: setup-build ## build the command line, release
 	@echo "==> build: $(LANEFS)"
@@ -132,6 +141,10 @@ bench-search: build-bench ## lines, equal files and fuzzy names against ripgrep,
 	@echo "==> bench-search: $(BENCH) search $(ARGS)"
 	@$(BENCH) search $(ARGS)
 
+bench-publish: setup-publish build-bench ## publications on an S3 server over slow links, beside restic, tar and mounts (ARGS="--quick")
+	@echo "==> bench-publish: $(BENCH) publish $(ARGS)"
+	@$(BENCH) publish --server $(TOOLS)/bin/versitygw $(ARGS)
+
 bench: build-bench ## namespace operations against ext4 and tmpfs (ARGS="--quick")
 	@echo "==> bench: $(BENCH) namespace $(ARGS)"
 	@$(BENCH) namespace $(ARGS)
@@ -192,7 +205,11 @@ STEPS ?= 1000000
 
 mount-conformance: setup build ## pjdfstest and fsx on mounted volumes, as root (STEPS=1000000)
 	@echo "==> mount-conformance: $(STEPS) steps of each fsx"
-	@sh scripts/mount-conformance.sh $(LANEFS) $(abspath $(or $(CARGO_TARGET_DIR),target)/tools) $(STEPS)
+	@sh scripts/mount-conformance.sh $(LANEFS) $(TOOLS) $(STEPS)
+
+publish-conformance: setup setup-publish build python ## publications on real servers of S3 and Azure, on this machine (KILLS=20)
+	@echo "==> publish-conformance"
+	@bash scripts/publish-conformance.sh $(LANEFS) $(TOOLS) $(or $(CARGO_TARGET_DIR),target)/python/bin/python
 
 soak: setup-build ## random operations against the model for SECONDS=600 (SEED=... replays)
 	@echo "==> soak: $(SECONDS) seconds"

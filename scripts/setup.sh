@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the missing ones of the tools that LaneFS needs beside a Rust toolchain.
 #
-#   scripts/setup.sh [build] [test] [bench] [python] [sanitize] [fuzz]     (default: build test)
+#   scripts/setup.sh [build] [test] [bench] [publish] [python] [sanitize] [fuzz]     (default: build test)
 #
 # As root, or if `sudo -n` works, missing packages come from apt-get. Otherwise the script names them, each
 # with its purpose, and goes on: a test that needs one says so when it runs. The exit code is 0 unless nothing
@@ -46,6 +46,13 @@ fio                     fio         bench  the peer of the rows that fill the ca
 c++                     g++         bench  builds snmalloc, a peer of the allocator
 cmake                   cmake       bench  configures snmalloc
 /usr/lib/*/libtcmalloc_minimal.so.4 libtcmalloc-minimal4 bench tcmalloc, a peer of the allocator
+curl                    curl        publish  makes a bucket
+restic                  restic      publish  a peer of publications
+rclone                  rclone      publish  stores an archive, and mounts a bucket: peers of publications
+s3fs                    s3fs        publish  mounts a bucket: a peer of publications
+mksquashfs              squashfs-tools publish  makes the image beside which a publication's size is judged
+go                      golang-go   publish  builds Versity's S3 gateway
+npm                     npm         publish  installs Azurite, a server of Azure Blob Storage
 aarch64-linux-gnu-gcc   gcc-aarch64-linux-gnu   sanitize  links programs for aarch64
 /usr/aarch64-linux-gnu/lib/libc.so.6 libc6-dev-arm64-cross sanitize  the C library for aarch64
 qemu-aarch64            qemu-user   sanitize  runs programs for aarch64
@@ -70,8 +77,8 @@ present() {
 purposes=${*:-build test}
 for purpose in $purposes; do
     case $purpose in
-        build | test | bench | python | sanitize | fuzz) ;;
-        *) say "unknown purpose '$purpose' (build, test, bench, python, sanitize or fuzz)"; exit 2 ;;
+        build | test | bench | publish | python | sanitize | fuzz) ;;
+        *) say "unknown purpose '$purpose' (build, test, bench, publish, python, sanitize or fuzz)"; exit 2 ;;
     esac
 done
 
