@@ -3,10 +3,10 @@
 use crate::stop::Stop;
 use crate::{
     AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Error, GpuArgs, GpuHooks, Hooks, LookupArgs,
-    LookupHooks, MountArgs, MountHooks, NamespaceArgs, PassthroughArgs, PlotArgs, ReadArgs, ReadHooks,
-    Result, SearchArgs, SearchHooks, WorkerArgs, run_alloc_with, run_concurrency_with, run_gpu_with,
-    run_lookup_with, run_mount_with, run_namespace_with, run_passthrough, run_plot, run_read_with,
-    run_search_with, run_worker,
+    LookupHooks, MountArgs, MountHooks, NamespaceArgs, PassthroughArgs, PlotArgs, PublishArgs, PublishHooks,
+    ReadArgs, ReadHooks, Result, SearchArgs, SearchHooks, WorkerArgs, run_alloc_with, run_concurrency_with,
+    run_gpu_with, run_lookup_with, run_mount_with, run_namespace_with, run_passthrough, run_plot,
+    run_publish_with, run_read_with, run_search_with, run_worker,
 };
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -41,6 +41,8 @@ enum Benchmark {
     Read(ReadArgs),
     /// Lines, equal files and fuzzy names beside ripgrep, fclones, fzf and nucleo
     Search(SearchArgs),
+    /// Publications on an S3 server over slow links, beside restic, tar and mounts of buckets
+    Publish(PublishArgs),
     /// Threads that read and write at once, beside ext4, tmpfs, fio and LaneFS without concurrency control
     Concurrency(ConcurrencyArgs),
     /// The allocator of LaneFS beside glibc, mimalloc, jemalloc, snmalloc, rpmalloc and tcmalloc
@@ -75,6 +77,7 @@ impl Benchmark {
             Benchmark::Lookup(args) => run_lookup_with(args, &LookupHooks { stop }),
             Benchmark::Read(args) => run_read_with(args, &ReadHooks { stop }),
             Benchmark::Search(args) => run_search_with(args, &SearchHooks { stop }),
+            Benchmark::Publish(args) => run_publish_with(args, &PublishHooks { stop }),
             Benchmark::Concurrency(args) => {
                 run_concurrency_with(args, &ConcurrencyHooks { stop, ..ConcurrencyHooks::default() })
             }
@@ -147,13 +150,16 @@ mod tests {
 
     #[test]
     fn all_benchmarks_take_the_common_arguments() {
-        for name in ["namespace", "lookup", "read", "search", "concurrency", "alloc", "gpu", "mount"] {
+        for name in
+            ["namespace", "lookup", "read", "search", "publish", "concurrency", "alloc", "gpu", "mount"]
+        {
             let arguments = [PROGRAM, name, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
             let common = match Cli::try_parse_from(arguments).map(|cli| cli.benchmark) {
                 Ok(Benchmark::Namespace(args)) => args.common,
                 Ok(Benchmark::Lookup(args)) => args.common,
                 Ok(Benchmark::Read(args)) => args.common,
                 Ok(Benchmark::Search(args)) => args.common,
+                Ok(Benchmark::Publish(args)) => args.common,
                 Ok(Benchmark::Concurrency(args)) => args.common,
                 Ok(Benchmark::Alloc(args)) => args.common,
                 Ok(Benchmark::Gpu(args)) => args.common,

@@ -77,6 +77,14 @@ pub enum Error {
     /// A search failed.
     #[error("LaneFS: search: {0}")]
     Search(String),
+    /// A publication, or the store that has it, failed.
+    #[error("{what}: {message}")]
+    Publication {
+        /// Action that failed.
+        what: String,
+        /// The reason.
+        message: String,
+    },
     /// The import failed.
     #[error("import: {0}")]
     Import(String),
@@ -103,6 +111,11 @@ impl Error {
     /// For `map_err`: makes the error of a volume that failed in the action `what`.
     pub(crate) fn volume(what: impl Into<String>) -> impl FnOnce(lanefs::Error) -> Error {
         move |source| Error::Volume { what: what.into(), source }
+    }
+
+    /// For `map_err`: makes the error of a publication in the action `what`.
+    pub(crate) fn publication(what: impl Into<String>) -> impl FnOnce(lanefs_publish::Error) -> Error {
+        move |error| Error::Publication { what: what.into(), message: error.to_string() }
     }
 
     /// For `map_err`: makes the error of the GPU engine in the action `what`.

@@ -12,6 +12,9 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// Name of the volume's file.
+pub(crate) const IMAGE: &str = "volume.lane";
+
 /// Files of one call that makes them.
 const MADE_AT_ONCE: usize = 1024;
 
@@ -38,7 +41,7 @@ pub(crate) struct FileVolume {
 impl FileVolume {
     /// Makes a volume in `dir` with all files; returns the time for the calls that make them.
     pub(crate) fn make(dir: &Path, files: &impl FileSet, stop: &Stop) -> Result<(Self, Duration)> {
-        let path = dir.join("volume.lane");
+        let path = dir.join(IMAGE);
         let size = (512 << 20) + files.bytes() * 2 + files.len() as u64 * 8192;
         let options = CreateOptions { size, ..CreateOptions::default() };
         let failed = || Error::volume("making a volume");
@@ -70,6 +73,11 @@ impl FileVolume {
         }
         volume.sync().map_err(Error::volume("sync"))?;
         Ok((FileVolume { volume, image }, elapsed))
+    }
+
+    /// Closes the volume.
+    pub(crate) fn close(self) -> Result<()> {
+        self.volume.close().map_err(Error::volume("closing"))
     }
 
     /// Empties the cache, and that of the host if the volume uses it.

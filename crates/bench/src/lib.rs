@@ -8,8 +8,8 @@
 //! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
 //! * [`system`]: operations that rows require of a file system. [`lane`] implements them on a LaneFS volume,
 //!   [`peers`] by system calls.
-//! * [`namespace`], [`lookup`], [`read`], [`search`], [`concurrency`], [`alloc`], [`mount`], [`gpu`]: the
-//!   rows of the benchmark of that name.
+//! * [`namespace`], [`lookup`], [`read`], [`search`], [`publish`], [`concurrency`], [`alloc`], [`mount`],
+//!   [`gpu`]: the rows of the benchmark of that name.
 //! * [`session`]: parts, arguments, alternating runs and the report of all benchmarks.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines; [`plot`]: pictures.
 //!
@@ -33,15 +33,19 @@ pub mod namespace;
 pub mod peers;
 pub mod plot;
 mod progress;
+pub mod publish;
 pub mod read;
 pub mod report;
 pub mod search;
 mod selection;
+mod served;
 pub mod session;
 pub mod stop;
 pub mod system;
 mod threads;
+mod trees;
 mod values;
+mod walk;
 pub mod workload;
 
 pub use alloc::{AllocArgs, AllocHooks, WorkerArgs, run_alloc_with, run_worker};
@@ -53,5 +57,6 @@ pub use lookup::{LookupArgs, LookupHooks, run_lookup_with};
 pub use mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
 pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};
 pub use plot::{PlotArgs, run_plot};
+pub use publish::{PublishArgs, PublishHooks, run_publish_with};
 pub use read::{ReadArgs, ReadHooks, run_read_with};
 pub use search::{SearchArgs, SearchHooks, run_search_with};

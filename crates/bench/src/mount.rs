@@ -12,7 +12,6 @@ mod metadata;
 mod passthrough;
 mod processors;
 mod rows;
-mod served;
 mod sizes;
 
 pub use passthrough::{PassthroughArgs, run_passthrough};

@@ -9,7 +9,6 @@ mod fuzzy;
 mod programs;
 mod rows;
 mod sources;
-mod walk;
 
 pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;

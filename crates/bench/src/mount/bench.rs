@@ -1,8 +1,8 @@
 //! State that the parts share, and the mounted systems.
 
-use super::served::ServedMount;
 use super::sizes::Sizes;
 use crate::peers::{Host, Medium, SpaceRequest};
+use crate::served::ServedMount;
 use crate::session::Session;
 use crate::system::Named;
 use crate::values::LANEFS;
@@ -11,6 +11,7 @@ use lanefs::{CreateOptions, Volume};
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// The benchmark under way.
@@ -100,14 +101,16 @@ impl MountBench {
 
     /// Mounts a passthrough to a directory.
     pub(super) fn pass_through(&self, below: &Path) -> Result<ServedMount> {
-        let arguments: [OsString; 2] = ["mount-passthrough".into(), below.into()];
-        ServedMount::start(&self.settings.own, &arguments, &self.stop)
+        let mut command = Command::new(&self.settings.own);
+        command.arg("mount-passthrough").arg(below);
+        ServedMount::start(command, &self.stop)
     }
 
     /// Mounts the volume of an image (`mem:SIZE` for one in memory).
     pub(super) fn mount(&self, image: OsString) -> Result<ServedMount> {
-        let arguments: [OsString; 3] = ["mount".into(), "--foreground".into(), image];
-        ServedMount::start(&self.settings.lanefs, &arguments, &self.stop)
+        let mut command = Command::new(&self.settings.lanefs);
+        command.args(["mount", "--foreground"]).arg(image);
+        ServedMount::start(command, &self.stop)
     }
 
     /// Makes new systems in memory with room for `need`.

@@ -3,10 +3,10 @@
 use super::bench::{MountBench, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::COLD;
-use super::served::{ServedMount, forget};
 use crate::file_volume::FileSet;
 use crate::peers::{Medium, SpaceRequest};
 use crate::read::corpus::{Corpus, MOST, Requests};
+use crate::served::{ServedMount, forget};
 use crate::stop::{STRIDE, Stop};
 use crate::system::Named;
 use crate::values::{LANEFS, Values};

@@ -2,8 +2,8 @@
 
 use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::rows::DATA;
-use super::served::{ServedMount, forget};
 use crate::peers::{Host, Medium, SpaceRequest, probe};
+use crate::served::{ServedMount, forget};
 use crate::stop::Stop;
 use crate::system::Named;
 use crate::values::{LANEFS, Values};

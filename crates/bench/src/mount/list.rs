@@ -3,8 +3,8 @@
 use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::LIST;
-use super::served::forget;
 use crate::peers::{SpaceRequest, run_prepared};
+use crate::served::forget;
 use crate::stop::Stop;
 use crate::system::Named;
 use crate::values::Values;

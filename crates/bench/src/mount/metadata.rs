@@ -6,9 +6,9 @@
 use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::{OPERATIONS, metadata_name};
-use super::served::forget;
 use super::sizes::threads;
 use crate::peers::SpaceRequest;
+use crate::served::forget;
 use crate::stop::{STRIDE, Stop};
 use crate::system::Named;
 use crate::threads::together;

@@ -6,14 +6,12 @@ use super::importer::{Import, ImportRequest};
 use crate::peers::{Host, Medium, SpaceRequest, run_command};
 use crate::stop::Stop;
 use crate::system::{Named, System};
+use crate::trees::{TreeContent, default_tree, import_into};
 use crate::values::Values;
 use crate::{Error, Result};
 use lanefs::{CreateOptions, Volume};
-use lanefs_transfer::{Control, ImportOptions, Silent, import_tree};
 use std::fs;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -60,22 +58,9 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
 fn import_volume(request: &ImportRequest<'_>) -> std::result::Result<u64, String> {
     let options = CreateOptions { size: request.size_bytes, ..CreateOptions::default() };
     let volume = Volume::create(request.image, &options).map_err(|e| e.to_string())?;
-    let import = ImportOptions { one_file_system: true, ..ImportOptions::default() };
-    let interrupt = || request.stop.is_set();
-    let control = Control { interrupt: &interrupt, progress: &Silent };
-    let report =
-        import_tree(&volume, request.source, b"/tree", &import, control).map_err(|e| e.to_string())?;
-    // The peers do not copy an unreadable file or one that changes meanwhile either; an early end is a
-    // failure.
-    if let Some(reason) = report.stopped {
-        return Err(reason.to_string());
-    }
+    let names = import_into(&volume, request.source, b"/tree", request.stop)?;
     volume.close().map_err(|e| e.to_string())?;
-    Ok(report.counts.entries())
-}
-
-fn default_tree(quick: bool) -> PathBuf {
-    PathBuf::from(if quick { "/usr/share/doc" } else { "/usr" })
+    Ok(names)
 }
 
 fn import_once(
@@ -105,61 +90,4 @@ fn copy_once(host: &Host, source: &Path, stop: &Stop) -> Result<f64> {
     run_command("cp", &["-ax", &source.to_string_lossy(), &target.to_string_lossy()], stop)?;
     host.settle()?;
     Ok(start.elapsed().as_secs_f64())
-}
-
-/// Counts of a tree.
-#[derive(Debug, Default)]
-struct TreeContent {
-    names: u64,
-    inodes: u64,
-    bytes: u64,
-}
-
-impl TreeContent {
-    /// Walks and reads a tree, so that its size is known and it is in the host's cache for every system.
-    fn of(source: &Path, stop: &Stop) -> Result<Self> {
-        let top = fs::symlink_metadata(source).map_err(Error::host(source.display().to_string()))?;
-        if !top.is_dir() {
-            return Err(Error::Arguments(format!("--tree {}: not a directory", source.display())));
-        }
-        let mut content = TreeContent { names: 1, inodes: 1, bytes: 0 };
-        let mut buffer = vec![0; 1 << 20];
-        let mut waiting = vec![source.to_path_buf()];
-        while let Some(directory) = waiting.pop() {
-            stop.check()?;
-            // Unreadable files are left to the systems under measurement, which report them.
-            for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-                let Ok(about) = entry.metadata() else { continue };
-                content.names += 1;
-                content.inodes += 1;
-                if about.is_dir() && about.dev() == top.dev() {
-                    waiting.push(entry.path());
-                } else if about.is_file() {
-                    content.bytes += about.len().next_multiple_of(4096);
-                    let Ok(mut file) = fs::File::open(entry.path()) else { continue };
-                    while file.read(&mut buffer).is_ok_and(|read| read > 0) {
-                        stop.check()?;
-                    }
-                }
-            }
-        }
-        Ok(content)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn content_is_counted() {
-        let temp = tempfile::tempdir().unwrap();
-        fs::create_dir(temp.path().join("d")).unwrap();
-        fs::write(temp.path().join("d/f"), "12345").unwrap();
-        std::os::unix::fs::symlink("nowhere", temp.path().join("l")).unwrap();
-        let content = TreeContent::of(temp.path(), &Stop::default()).unwrap();
-        assert_eq!((content.names, content.bytes), (4, 4096));
-        assert!(TreeContent::of(&temp.path().join("d/f"), &Stop::default()).is_err());
-        assert!(TreeContent::of(&temp.path().join("none"), &Stop::default()).is_err());
-    }
 }

@@ -4,7 +4,7 @@ use super::SearchSizes;
 use super::programs::{self, Program};
 use super::rows::{DUPLICATES, DUPLICATES_GOAL, GREP, GrepWork};
 use super::sources::Sources;
-use super::walk::Files;
+
 use crate::file_volume::{FileSet, FileVolume, check, drop_host_caches, make_on_host};
 use crate::peers::{Host, Medium, SpaceRequest};
 use crate::report::Row;
@@ -12,6 +12,7 @@ use crate::session::Session;
 use crate::stop::Stop;
 use crate::system::Named;
 use crate::values::{LANEFS, Values};
+use crate::walk::Files;
 use crate::{Error, Result};
 use lanefs::Volume;
 use lanefs_search::{Form, Grep, OutputOptions, QueryOptions, duplicates};

@@ -5,7 +5,6 @@ use crate::{Error, Result};
 use rustix::fs as sys;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, Signal, kill_process};
-use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -18,7 +17,7 @@ const SERVER_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(5);
 
 /// A mount, and the process that serves it.
-pub(super) struct ServedMount {
+pub(crate) struct ServedMount {
     child: Child,
     /// Mount point.
     dir: TempDir,
@@ -26,16 +25,16 @@ pub(super) struct ServedMount {
 }
 
 impl ServedMount {
-    /// Starts `program` with arguments, the last of which is the mount point; returns when it is mounted.
+    /// Starts a program with the mount point as its last argument; returns when it is mounted.
     ///
     /// # Errors
     /// [`Error::Command`] with the output of a process that ends before; [`Error::Stopped`].
-    pub(super) fn start(program: &Path, arguments: &[OsString], stop: &Stop) -> Result<ServedMount> {
+    pub(crate) fn start(mut command: Command, stop: &Stop) -> Result<ServedMount> {
         let dir = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
-        let mut command = Command::new(program);
         // A process group of its own: Ctrl-C reaches this process only.
-        command.args(arguments).arg(dir.path()).process_group(0);
+        command.arg(dir.path()).process_group(0);
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let program = Path::new(command.get_program());
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
         let shown = format!("{name} {}", words.join(" "));
         // Read before the process exists, which may be fast.
@@ -58,12 +57,12 @@ impl ServedMount {
     }
 
     /// Mount point.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
     /// Returns the serving process.
-    pub(super) fn process(&self) -> Pid {
+    pub(crate) fn process(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
@@ -71,7 +70,7 @@ impl ServedMount {
     ///
     /// # Errors
     /// [`Error::Command`] if the process reports an error.
-    pub(super) fn end(mut self) -> Result<()> {
+    pub(crate) fn end(mut self) -> Result<()> {
         self.unmount();
         let deadline = Instant::now() + SERVER_TIMEOUT;
         loop {
@@ -138,7 +137,7 @@ fn device(path: &Path) -> Result<u64> {
 ///
 /// # Errors
 /// Without root.
-pub(super) fn forget(pages: bool) -> Result<()> {
+pub(crate) fn forget(pages: bool) -> Result<()> {
     sys::sync();
     let what: &[u8] = if pages { b"3" } else { b"2" };
     std::fs::write("/proc/sys/vm/drop_caches", what).map_err(Error::host("/proc/sys/vm/drop_caches"))

@@ -7,7 +7,7 @@ use lanefs_search::Candidate;
 const PAGE: usize = 4096;
 
 /// A walk over all files. It ends early where the volume cannot answer: then the number of files is wrong.
-pub(super) struct Files<'v> {
+pub(crate) struct Files<'v> {
     volume: &'v Volume,
     /// The directories that the walk is inside: length of the path, entries in reverse order.
     open: Vec<(usize, Vec<DirEntry>)>,
@@ -15,7 +15,7 @@ pub(super) struct Files<'v> {
 }
 
 impl<'v> Files<'v> {
-    pub(super) fn new(volume: &'v Volume) -> Self {
+    pub(crate) fn new(volume: &'v Volume) -> Self {
         let mut files = Files { volume, open: Vec::new(), path: Vec::new() };
         files.enter(volume.root());
         files
