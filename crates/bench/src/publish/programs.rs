@@ -36,7 +36,7 @@ impl Program {
         match self {
             Program::Restic => ("restic", "version", "restic"),
             Program::Tar | Program::Rclone => ("rclone", "version", "rclone"),
-            Program::Squashfs => ("mksquashfs", "-help", "squashfs-tools"),
+            Program::Squashfs => ("mksquashfs", "-version", "squashfs-tools"),
             Program::S3fs => ("s3fs", "--version", "s3fs"),
         }
     }
@@ -50,8 +50,6 @@ impl Program {
         match run_command(program, &[argument], stop) {
             Ok(_) => Ok(None),
             Err(Error::Stopped) => Err(Error::Stopped),
-            // The help of mksquashfs is a failure, by its exit code.
-            Err(Error::Command { message, .. }) if !message.contains("is it installed") => Ok(None),
             Err(error) => Ok(Some(format!("{} is left out: {error} (package {package})", self.name()))),
         }
     }
