@@ -2,7 +2,7 @@
 //! count the instructions of the host with callgrind: the device's threads are not counted.
 
 use lanefs::{Column, Columns, CreateOptions, PathSet, ResolveOptions, Volume};
-use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions, Mirrored};
+use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions, Mirrored, Probes};
 use std::hint::black_box;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -72,7 +72,7 @@ fn main() -> Outcome {
             _ => count_cpu_attributes(&volume, &paths, &mut answers),
         };
     }
-    let gpu = Gpu::open_with(&GpuOptions { unprobed: true, ..GpuOptions::default() })?;
+    let gpu = Gpu::open_with(&GpuOptions { probes: Probes::None, ..GpuOptions::default() })?;
     let mirrored = gpu.mirror(&volume, &MirrorOptions::default())?;
     let report = mirrored.resolve_into(&ResolveOptions::default(), &paths, &mut answers.rows(PATHS))?;
     if report.by_device != PATHS as u64 {

@@ -25,8 +25,20 @@ pub struct GpuOptions<'c> {
     pub own_memory: bool,
     /// Code of a kernel, by name, in place of its own: one with a fault must not pass its probe.
     pub replaced: Option<(&'c str, &'c [u8])>,
-    /// The device is not probed, so that other tests than the probe can find that fault.
-    pub unprobed: bool,
+    /// The probes that the device must pass.
+    pub probes: Probes<'c>,
+}
+
+/// Choice of probes. Only tests execute less than all.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Probes<'c> {
+    /// Every probe.
+    #[default]
+    All,
+    /// The probe of one kernel, by the kernel's name. A test with many faults has no time for the others.
+    Of(&'c str),
+    /// None, so that other tests than the probe can find a fault.
+    None,
 }
 
 impl DeviceContext {

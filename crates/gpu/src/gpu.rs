@@ -1,6 +1,6 @@
 //! A device that has passed its probes.
 
-use crate::context::{DeviceContext, GpuOptions};
+use crate::context::{DeviceContext, GpuOptions, Probes};
 use crate::error::Result;
 use crate::mirrored::{MirrorOptions, Mirrored};
 use crate::patterns::Patterns;
@@ -45,7 +45,11 @@ impl Gpu {
 
     fn with_options(options: &GpuOptions<'_>) -> Result<Gpu> {
         let context = DeviceContext::open(options)?;
-        let probes = if options.unprobed { Vec::new() } else { probe::all(&context)? };
+        let probes = match options.probes {
+            Probes::All => probe::all(&context)?,
+            Probes::Of(kernel) => probe::of(&context, kernel)?,
+            Probes::None => Vec::new(),
+        };
         Ok(Gpu { context, probes })
     }
 

@@ -70,7 +70,7 @@ pub use auto::{Auto, Cost, Engine};
 pub use below::Below;
 pub use change::Changes;
 #[cfg(feature = "testing")]
-pub use context::GpuOptions;
+pub use context::{GpuOptions, Probes};
 pub use error::{Error, Result};
 pub use filter::{Filter, Names};
 pub use find::Match;

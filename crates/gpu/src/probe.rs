@@ -10,7 +10,7 @@ pub(crate) mod texts;
 
 use crate::context::DeviceContext;
 use crate::error::Result;
-use crate::kernels::names_probed_by;
+use crate::kernels::{KERNELS, names_probed_by};
 use known::{KnownPaths, SEED};
 use lanefs::{CreateOptions, InodeSize, Volume};
 use std::time::{Duration, Instant};
@@ -50,6 +50,18 @@ pub struct Probed {
 pub(crate) fn all(context: &DeviceContext) -> Result<Vec<Probed>> {
     let mut probes = PROBES.to_vec();
     probes.dedup_by_key(|(path, _)| *path);
+    run(context, &probes)
+}
+
+/// Executes the probe of one kernel.
+pub(crate) fn of(context: &DeviceContext, kernel: &str) -> Result<Vec<Probed>> {
+    let is_its = |(path, _): &&Probe| KERNELS.iter().any(|one| one.name == kernel && one.probe == *path);
+    let probe = PROBES.iter().find(is_its);
+    debug_assert!(probe.is_some(), "no kernel is called {kernel}");
+    run(context, probe.map(std::slice::from_ref).unwrap_or_default())
+}
+
+fn run(context: &DeviceContext, probes: &[Probe]) -> Result<Vec<Probed>> {
     let name = |(path, _): &Probe| Probed { kernels: names_probed_by(path), took: Duration::ZERO };
     let mut probed: Vec<Probed> = probes.iter().map(name).collect();
     for size in [InodeSize::B128, InodeSize::B256] {

@@ -5,7 +5,7 @@ mod support;
 use lanefs_gpu::{Error, Gpu, GpuOptions, TextHash};
 use lanefs_testkit::seeded::Seeded;
 use std::path::Path;
-use support::{faulty, gpu};
+use support::{faulty, gpu, planted};
 
 /// Lengths at all borders of blocks, portions and trees.
 fn lengths() -> Vec<usize> {
@@ -193,7 +193,7 @@ fn a_wrong_kernel_does_not_pass_its_probe() {
         ("hash_join", JOIN, "i < p.count", "i < p.count / 2u"),
     ] {
         let code = faulty(kernel, file, right, wrong);
-        let options = GpuOptions { replaced: Some((kernel, &code)), ..GpuOptions::default() };
+        let options = planted(kernel, &code);
         if !matches!(Gpu::open_with(&options), Err(Error::Wrong { kernel: found, .. }) if found == kernel) {
             passed.push(wrong);
         }

@@ -9,7 +9,7 @@ use lanefs_gpu::{Error, Gpu, GpuOptions, Needles, RankedPaths};
 use lanefs_search::fuzzy::{Finder, GatherOptions, Letters, Names, Query, Ranked, Ranker, Start};
 use lanefs_testkit::seeded::Seeded;
 use nucleo_matcher::{Config, Matcher, Utf32Str};
-use support::{faulty, gpu};
+use support::{faulty, gpu, planted};
 
 /// Score of a path that the host must decide.
 const UNDECIDED: u32 = u32::MAX;
@@ -319,7 +319,7 @@ fn a_wrong_kernel_does_not_pass_its_probe() {
     ] {
         let wrong = wrong.replace("matched_of(r, letter)", "0xffffffffu");
         let code = faulty(kernel, &format!("{kernel}.comp"), right, &wrong);
-        let options = GpuOptions { replaced: Some((kernel, &code)), ..GpuOptions::default() };
+        let options = planted(kernel, &code);
         let gpu = Gpu::open_with(&options);
         let found = gpu.map(|gpu| gpu.ranked_paths(0, &mut |_, _| {}).map(|_| ()));
         if !matches!(found.flatten(), Err(Error::Wrong { kernel: name, .. }) if name == kernel) {

@@ -8,7 +8,7 @@ use lanefs_gpu::{Error, Gpu, GpuOptions, PatternStep, Patterns, TextScan};
 use lanefs_search::{Case, QueryOptions};
 use lanefs_testkit::seeded::Seeded;
 use std::path::Path;
-use support::{faulty, gpu};
+use support::{faulty, gpu, planted};
 
 /// Patterns for a query, as the command makes them; `None`: it is none for a device.
 fn patterns(query: &QueryOptions) -> Option<Patterns> {
@@ -261,7 +261,7 @@ fn a_wrong_kernel_does_not_pass_its_probe() {
         ("strip >= p.count", "strip > p.count / 2u"),
     ] {
         let code = faulty("scan", "scan.comp", right, wrong);
-        let options = GpuOptions { replaced: Some(("scan", &code)), ..GpuOptions::default() };
+        let options = planted("scan", &code);
         if !matches!(Gpu::open_with(&options), Err(Error::Wrong { kernel, .. }) if kernel == "scan") {
             passed.push(wrong);
         }

@@ -1,4 +1,4 @@
-//! Power cuts: the state of a volume after each of 100,000 crashes.
+//! Power cuts: the state of a volume after each of 40,000 crashes.
 //!
 //! `LANEFS_CRASH_CASE=...` with the test `one_case` replays one of them; `LANEFS_CRASH_STATES` and
 //! `LANEFS_SEED` set the number of states and the first workload of the long test.
@@ -26,7 +26,7 @@ fn threads() -> usize {
 
 #[test]
 fn after_a_power_cut_the_volume_is_as_it_was_after_some_operation_since_the_last_sync() {
-    let states = number("LANEFS_CRASH_STATES", 100_000);
+    let states = number("LANEFS_CRASH_STATES", 40_000);
     let stop = AtomicBool::new(false);
     let enough = |tally: &Tally| tally.states < states;
     let workloads = all_workloads(number("LANEFS_SEED", 1));
@@ -164,9 +164,9 @@ fn a_recovery_that_does_not_flush_is_caught() {
 #[test]
 fn a_file_that_grows_after_a_crash_shows_zeros_behind_its_old_end() {
     let effort = Effort { tails: true, again_every: 5, ..Effort::TEST };
-    let workloads = random_workloads(5).take(100);
+    let workloads = random_workloads(5).take(30);
     let tally = passes(run_many(workloads, &effort, threads(), &AtomicBool::new(false), &|_| true));
-    assert_eq!(tally.workloads, 100);
+    assert_eq!(tally.workloads, 30);
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn hostile_images_are_survived() {
         });
     }));
     let mut failures = kept(&bases);
-    let seeds = Seeds::from_environment("LANEFS_IMAGES", 1, 20_000);
+    let seeds = Seeds::from_environment("LANEFS_IMAGES", 1, 10_000);
     let start = Instant::now();
     let mut efforts = Vec::new();
     std::thread::scope(|scope| {

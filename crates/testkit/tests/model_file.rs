@@ -12,7 +12,7 @@ fn a_volume_in_a_file_agrees_with_the_model() {
     let replay = "LANEFS_SEED={seed} LANEFS_SEQUENCES=1 cargo test -p lanefs-testkit --test model_file";
     let dir = tempfile::tempdir().expect("a directory for temporary files");
     let image = dir.path().join("volume.lane");
-    for seed in Seeds::from_environment("LANEFS_SEQUENCES", 1, 60) {
+    for seed in Seeds::from_environment("LANEFS_SEQUENCES", 1, 30) {
         for mut profile in PROFILES {
             // Each sequence reopens the volume about ten times.
             profile.whole[3] += profile.whole.iter().sum::<u64>() / 4 + 8;

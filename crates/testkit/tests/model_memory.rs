@@ -36,35 +36,35 @@ fn compare(name: &str, sequences: u64) {
 
 #[test]
 fn one_directory() {
-    compare("one-directory", 300);
+    compare("one-directory", 150);
 }
 
 #[test]
 fn deep() {
-    compare("deep", 400);
+    compare("deep", 200);
 }
 
 #[test]
 fn data() {
-    compare("data", 350);
+    compare("data", 175);
 }
 
 #[test]
 fn attributes() {
-    compare("attributes", 400);
+    compare("attributes", 200);
 }
 
 #[test]
 fn users() {
-    compare("users", 550);
+    compare("users", 275);
 }
 
 #[test]
 fn mixed() {
-    compare("mixed", 300);
+    compare("mixed", 150);
 }
 
 #[test]
 fn full() {
-    compare("full", 300);
+    compare("full", 150);
 }

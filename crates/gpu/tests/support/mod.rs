@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "a module of each test, which uses some of it")]
 
 use lanefs::{Caller, CreateOptions, InodeSize, Volume};
-use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions};
+use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions, Probes};
 use lanefs_testkit::seeded::Seeded;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -55,6 +55,11 @@ pub fn uncached() -> MirrorOptions {
 
 pub fn options(inode_size: InodeSize) -> CreateOptions {
     CreateOptions { size: 48 << 20, inode_size, seed: Some([7; 16]), ..CreateOptions::default() }
+}
+
+/// Options that open a device with other code of a kernel, and probe this kernel alone.
+pub fn planted<'c>(kernel: &'c str, code: &'c [u8]) -> GpuOptions<'c> {
+    GpuOptions { replaced: Some((kernel, code)), probes: Probes::Of(kernel), ..GpuOptions::default() }
 }
 
 /// Compiles the kernel with a part of its source replaced.

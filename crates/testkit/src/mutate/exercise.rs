@@ -2,12 +2,13 @@
 
 use super::bases::Base;
 use super::work::{open_again, work};
-use crate::naive::Naive;
+use crate::naive::{Naive, Source};
 use crate::ops::bulk_name;
 use crate::seeded::Seeded;
+use lanefs::format::BLOCK;
 use lanefs::{
-    Access, Allocate, Caller, FileKind, Ino, MemoryDevice, OpenOptions, RenameMode, ResolveOptions, Seek,
-    SetAttr, Volume, XattrMode,
+    Access, Allocate, Caller, Device, FileKind, Ino, IoBufMut, MemoryDevice, OpenOptions, RenameMode,
+    ResolveOptions, Seek, SetAttr, Volume, XattrMode,
 };
 use std::time::Duration;
 
@@ -90,9 +91,17 @@ pub fn exercise(bytes: Vec<u8>, base: &Base, numbers: &mut Seeded) -> Result<Eff
 
 /// The second reader, which shares no code with the engine, reads a volume that a repair called sound.
 fn second_reader(medium: &MemoryDevice) -> Result<(), String> {
-    let bytes = medium.bytes();
-    let bytes = &bytes[..];
-    Naive::open(&bytes)?.with_damaged_data().tree().map(drop)
+    Naive::open(&Blocks(medium))?.with_damaged_data().tree().map(drop)
+}
+
+/// The blocks of a device, one by one: a copy of the whole volume takes longer than what is read of it.
+struct Blocks<'m>(&'m MemoryDevice);
+
+impl Source for Blocks<'_> {
+    fn block(&self, at: u64) -> Option<Vec<u8>> {
+        let mut block = vec![0; BLOCK as usize];
+        self.0.read_at(at, IoBufMut::from(&mut block[..])).is_ok().then_some(block)
+    }
 }
 
 fn sound(volume: &Volume, when: &str) -> Result<(), String> {

@@ -18,7 +18,10 @@ pub(super) trait Words {
     }
 
     fn u64(&self, at: usize) -> u64 {
-        u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
+        match self.bytes().get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => u64::from_le_bytes(*word),
+            None => u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32,
+        }
     }
 
     fn i64(&self, at: usize) -> i64 {
