@@ -6,6 +6,7 @@ use crate::layout::WINDOW;
 use crate::manifest::Manifest;
 use crate::packs::Stored;
 use crate::page::Piece;
+use crate::read_ahead::ReadAhead;
 use crate::words::rank;
 use lanefs::format::BLOCK;
 use lanefs::{Device, IoBuf, IoBufMut, Read, ReadErrors};
@@ -24,6 +25,7 @@ pub type OnFailure = Arc<dyn Fn(&Error, Counts) + Send + Sync>;
 pub struct PublicationDevice {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) manifest: Arc<Manifest>,
+    pub(crate) read_ahead: Option<Arc<ReadAhead>>,
     pub(crate) on_failure: Option<OnFailure>,
 }
 
@@ -60,6 +62,10 @@ impl PublicationDevice {
         }
         wanted.sort_unstable_by_key(|stored| (stored.hash, stored.raw));
         wanted.dedup();
+        if let Some(read_ahead) = &self.read_ahead {
+            let data = pieces.iter().flatten().flatten().filter(|piece| !piece.is_metadata);
+            read_ahead.note(data.map(|piece| piece.window), &self.fetcher, &self.manifest);
+        }
         let bytes: HashMap<Stored, Result<Bytes>> =
             wanted.iter().copied().zip(self.fetcher.get_many(&wanted)).collect();
         for (part, pieces) in parts.iter().zip(pieces) {

@@ -3,6 +3,7 @@
 //! A piece that several threads need is fetched by one of them. Pieces that lie near each other in a pack are
 //! read by one request. Nothing is used before it was verified.
 
+use crate::buffers::{Buffer, Buffers};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
@@ -26,7 +27,7 @@ const GAP: u64 = 64 << 10;
 const REQUEST: u64 = 4 << 20;
 
 /// The bytes of a piece or page, verified and decompressed.
-pub(crate) type Bytes = Arc<Vec<u8>>;
+pub(crate) type Bytes = Arc<Buffer>;
 
 /// Identity of decompressed bytes: the hash of the stored ones, and the size that they were promised to have.
 type Key = (Hash, u32);
@@ -52,6 +53,7 @@ pub(crate) struct Fetcher {
     cache: Option<Arc<Cache>>,
     /// Pieces that are fetched go to the cache.
     fills_cache: bool,
+    buffers: Arc<Buffers>,
     state: Mutex<State>,
     requests: AtomicU64,
     bytes: AtomicU64,
@@ -130,7 +132,8 @@ impl Fetcher {
     pub(crate) fn new(objects: Objects, cache: Option<Arc<Cache>>, memory: u64) -> Self {
         let state = State { memory: Lru::new(memory), ahead: HashMap::new(), flights: HashMap::new() };
         let (requests, bytes, cached) = Default::default();
-        Fetcher { objects, cache, fills_cache: true, state: state.into(), requests, bytes, cached }
+        let (buffers, state) = (Arc::default(), state.into());
+        Fetcher { objects, cache, fills_cache: true, buffers, state, requests, bytes, cached }
     }
 
     /// The same fetcher, which puts what it fetches into the cache or does not.
@@ -207,7 +210,7 @@ impl Fetcher {
     fn near(&self, stored: &Stored) -> Option<Bytes> {
         let ahead = self.state.lock().ahead.remove(&stored.hash);
         if let Some(bytes) = ahead
-            && let Ok(raw) = self.accept(stored, bytes)
+            && let Ok(raw) = self.accept(stored, &bytes)
         {
             return Some(raw);
         }
@@ -218,16 +221,16 @@ impl Fetcher {
             return None;
         }
         self.cached.fetch_add(1, Ordering::Relaxed);
-        piece::unpack(stored, bytes).ok().map(Arc::new)
+        piece::unpack(stored, &bytes, &self.buffers).ok().map(Arc::new)
     }
 
     /// Verifies bytes of the store, keeps them in the cache, and decompresses them.
-    fn accept(&self, stored: &Stored, bytes: Vec<u8>) -> std::result::Result<Bytes, Bad> {
-        piece::verify(stored, &bytes)?;
+    fn accept(&self, stored: &Stored, bytes: &[u8]) -> std::result::Result<Bytes, Bad> {
+        piece::verify(stored, bytes)?;
         if let Some(cache) = self.cache.as_ref().filter(|_| self.fills_cache) {
-            cache.put(&stored.hash, &bytes);
+            cache.put(&stored.hash, bytes);
         }
-        piece::unpack(stored, bytes).map(Arc::new)
+        piece::unpack(stored, bytes, &self.buffers).map(Arc::new)
     }
 
     /// Reads neighbours from the store. Where some of the bytes are wrong, these are read again, alone: a
@@ -244,7 +247,7 @@ impl Fetcher {
             let (from, bytes) = read.as_ref().map_err(Error::clone)?;
             let start = (u64::from(stored.offset) - from) as usize;
             let part = bytes.get(start..bytes.len().min(start + stored.bytes as usize));
-            self.accept(stored, part.unwrap_or_default().to_vec()).or_else(|_| self.again(stored))
+            self.accept(stored, part.unwrap_or_default()).or_else(|_| self.again(stored))
         })
     }
 
@@ -275,7 +278,7 @@ impl Fetcher {
 
     fn again(&self, stored: &Stored) -> Result<Bytes> {
         let bytes = self.read(&stored.pack, stored.offset.into(), stored.bytes.into())?;
-        self.accept(stored, bytes).map_err(|why| Error::Damaged {
+        self.accept(stored, &bytes).map_err(|why| Error::Damaged {
             object: self.objects.shown(&stored.pack.object()),
             offset: Some(stored.offset.into()),
             why: why.into(),

@@ -51,6 +51,7 @@
 //! * Objects other than tags and the list of condemned objects never change.
 #![forbid(unsafe_code)]
 
+mod buffers;
 mod cache;
 mod condemned;
 mod device;
@@ -72,6 +73,7 @@ mod prune;
 mod publication;
 mod publish;
 mod pull;
+mod read_ahead;
 mod root;
 mod store;
 mod threads;

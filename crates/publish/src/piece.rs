@@ -1,8 +1,10 @@
 //! Stored bytes: hashed and compressed, verified and decompressed.
 
+use crate::buffers::{Buffer, Buffers};
 use crate::hash::Hash;
 use crate::packs::Stored;
 use crate::words::Bad;
+use std::sync::Arc;
 
 /// Bytes as they go into a pack.
 pub(crate) struct Packed {
@@ -32,15 +34,15 @@ pub(crate) fn verify(stored: &Stored, bytes: &[u8]) -> Result<(), Bad> {
 }
 
 /// Decompresses verified bytes. The result has the promised size, which the caller has bounded.
-pub(crate) fn unpack(stored: &Stored, bytes: Vec<u8>) -> Result<Vec<u8>, Bad> {
+pub(crate) fn unpack(stored: &Stored, bytes: &[u8], buffers: &Arc<Buffers>) -> Result<Buffer, Bad> {
     if stored.bytes == stored.raw {
-        return Ok(bytes);
+        return Ok(buffers.copy(bytes));
     }
     let raw = stored.raw as usize;
-    match zstd::bulk::decompress(&bytes, raw) {
-        Ok(unpacked) if unpacked.len() == raw => Ok(unpacked),
-        Ok(_) => Err("decompresses to fewer bytes than it should"),
-        Err(_) => Err("does not decompress to the bytes that it should"),
+    match buffers.decompress(bytes, raw) {
+        Some(unpacked) if unpacked.len() == raw => Ok(unpacked),
+        Some(_) => Err("decompresses to fewer bytes than it should"),
+        None => Err("does not decompress to the bytes that it should"),
     }
 }
 
@@ -69,7 +71,8 @@ mod tests {
             assert!(packed.bytes.len() <= raw.len());
             let stored = stored(&packed, raw.len() as u32);
             assert_eq!(verify(&stored, &packed.bytes), Ok(()));
-            assert_eq!(unpack(&stored, packed.bytes), Ok(raw));
+            let unpacked = unpack(&stored, &packed.bytes, &Arc::default());
+            assert_eq!(unpacked.map(|unpacked| unpacked.to_vec()), Ok(raw));
         }
     }
 
@@ -78,13 +81,13 @@ mod tests {
         let packed = pack(vec![0; 64 << 20], 3);
         let stored = stored(&packed, 256 << 10);
         assert_eq!(verify(&stored, &packed.bytes), Ok(()));
-        assert!(unpack(&stored, packed.bytes).is_err());
+        assert!(unpack(&stored, &packed.bytes, &Arc::default()).is_err());
     }
 
     #[test]
     fn fewer_bytes_than_promised_are_refused() {
         let packed = pack(vec![0; 4096], 3);
         let stored = stored(&packed, 8192);
-        assert!(unpack(&stored, packed.bytes).is_err());
+        assert!(unpack(&stored, &packed.bytes, &Arc::default()).is_err());
     }
 }

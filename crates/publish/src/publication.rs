@@ -10,6 +10,7 @@ use crate::manifest::Manifest;
 use crate::objects::Objects;
 use crate::packs::PackRef;
 use crate::page::{Page, PageRef};
+use crate::read_ahead::ReadAhead;
 use crate::root::{Facts, Range, Tag};
 use crate::store::{Stamp, Store};
 use crate::threads;
@@ -78,13 +79,22 @@ pub struct ReadOptions {
     pub memory: u64,
     /// Stored bytes of metadata, and of pages, that are fetched together with the first pages. 0: none.
     pub ahead: u64,
+    /// Data that comes next is fetched before it is asked for, where a reader goes by positions.
+    pub reads_ahead: bool,
     /// Function that learns of reads that failed.
     pub on_failure: Option<OnFailure>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { cache: None, fills_cache: true, memory: 64 << 20, ahead: 16 << 20, on_failure: None }
+        ReadOptions {
+            cache: None,
+            fills_cache: true,
+            memory: 64 << 20,
+            ahead: 16 << 20,
+            reads_ahead: true,
+            on_failure: None,
+        }
     }
 }
 
@@ -92,6 +102,7 @@ impl Default for ReadOptions {
 pub struct Publication {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) manifest: Arc<Manifest>,
+    read_ahead: Option<Arc<ReadAhead>>,
     on_failure: Option<OnFailure>,
 }
 
@@ -112,7 +123,13 @@ impl Publication {
         if !is_known && options.ahead > 0 {
             read_ahead(&fetcher, &manifest, options.ahead)?;
         }
-        Ok(Publication { fetcher, manifest: manifest.into(), on_failure: options.on_failure.clone() })
+        let read_ahead = options.reads_ahead.then(|| ReadAhead::new(options.memory).into());
+        Ok(Publication {
+            fetcher,
+            manifest: manifest.into(),
+            read_ahead,
+            on_failure: options.on_failure.clone(),
+        })
     }
 
     /// Opens the version that a tag names now; `None` where it is this one. Both share their memory, the
@@ -129,7 +146,8 @@ impl Publication {
         let fetcher = Arc::clone(&self.fetcher);
         // Nothing is read ahead: most pieces are here.
         let (manifest, _) = Manifest::open(&fetcher, version, most)?;
-        Ok(Some(Publication { fetcher, manifest: manifest.into(), on_failure: self.on_failure.clone() }))
+        let (read_ahead, on_failure) = (self.read_ahead.clone(), self.on_failure.clone());
+        Ok(Some(Publication { fetcher, manifest: manifest.into(), read_ahead, on_failure }))
     }
 
     /// Returns the version.
@@ -152,6 +170,7 @@ impl Publication {
         PublicationDevice {
             fetcher: Arc::clone(&self.fetcher),
             manifest: Arc::clone(&self.manifest),
+            read_ahead: self.read_ahead.clone(),
             on_failure: self.on_failure.clone(),
         }
     }

@@ -2,10 +2,11 @@
 
 mod support;
 
-use lanefs::Volume;
-use lanefs_publish::{Error, PublishOptions, ReadOptions, Reference, Store, publish};
+use lanefs::{Caller, Volume};
+use lanefs_publish::{Error, Publication, PublishOptions, ReadOptions, Reference, Store, publish};
 use lanefs_testkit::seeded::Seeded;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use support::{
     Image, Memory, assert_same, change_at_random, content, directory, open, open_with, text, volume,
 };
@@ -365,6 +366,43 @@ fn names_and_attributes_are_read_without_an_object_of_data() {
     // Tag, root, pages, metadata; the pack of data is not among them.
     assert_eq!(touched.len(), 4, "{touched:?}");
     assert_eq!(store.names().iter().filter(|name| name.starts_with("packs/")).count(), 3);
+}
+
+/// Reads the first 2 MiB of a file of 24 MiB, a window at a time.
+fn read_in_order(reads_ahead: bool) -> (Publication, Volume) {
+    let noise = noise(24 << 20);
+    let image = Image::new(64 << 20, |volume| {
+        volume.write_file("/large", &noise).unwrap();
+    });
+    let store = Arc::new(Memory::default());
+    image.publish(&store).unwrap();
+    let publication =
+        open_with(store.clone(), &ReadOptions { reads_ahead, ..ReadOptions::default() }).unwrap();
+    let volume = volume(&publication);
+    let ino = volume.resolve("/large").unwrap().ino;
+    let mut bytes = vec![0; 256 << 10];
+    for at in (0..2 << 20).step_by(bytes.len()) {
+        assert_eq!(volume.read(&Caller::OWNER, ino, at, &mut bytes).unwrap(), bytes.len());
+        assert_eq!(bytes, noise[at as usize..][..bytes.len()]);
+    }
+    (publication, volume)
+}
+
+/// Bytes that do not compress.
+fn noise(size: usize) -> Vec<u8> {
+    let mut random = Seeded::new(3);
+    std::iter::repeat_with(|| random.below(256) as u8).take(size).collect()
+}
+
+#[test]
+fn who_reads_a_file_in_order_is_read_ahead_of() {
+    let (without, _volume) = read_in_order(false);
+    let (with, _volume) = read_in_order(true);
+    let begin = Instant::now();
+    while with.counts().bytes < without.counts().bytes + (1 << 20) {
+        assert!(begin.elapsed() < Duration::from_secs(300), "{:?}, {:?}", with.counts(), without.counts());
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! Memory of pieces, which is used again: the first touch of fresh memory costs more time than most pieces
+//! take to be decompressed.
+
+use crate::layout::WINDOW;
+use parking_lot::Mutex;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use zstd::bulk::Decompressor;
+
+/// Buffers that are kept at most, each of a window: 8 MiB.
+const BUFFERS: usize = 32;
+/// Decompression contexts that are kept at most.
+const CONTEXTS: usize = 8;
+
+/// Buffers and decompression contexts that nobody uses now.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    free: Mutex<Vec<Vec<u8>>>,
+    contexts: Mutex<Vec<Decompressor<'static>>>,
+}
+
+/// Bytes in a buffer, which goes back when they are dropped.
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    home: Arc<Buffers>,
+}
+
+impl Buffers {
+    /// Returns an empty buffer with room for so many bytes.
+    pub(crate) fn take(self: &Arc<Self>, room: usize) -> Buffer {
+        let fits = room <= WINDOW as usize;
+        let bytes = match fits.then(|| self.free.lock().pop()).flatten() {
+            Some(bytes) => bytes,
+            None => Vec::with_capacity(if fits { WINDOW as usize } else { room }),
+        };
+        Buffer { bytes, home: Arc::clone(self) }
+    }
+
+    /// Returns a buffer with a copy of bytes.
+    pub(crate) fn copy(self: &Arc<Self>, bytes: &[u8]) -> Buffer {
+        let mut buffer = self.take(bytes.len());
+        buffer.bytes.extend_from_slice(bytes);
+        buffer
+    }
+
+    /// Decompresses bytes to a buffer; `None` where they are damaged, or more than `raw` come out.
+    pub(crate) fn decompress(self: &Arc<Self>, bytes: &[u8], raw: usize) -> Option<Buffer> {
+        let mut buffer = self.take(raw);
+        // (A statement of its own unlocks the mutex before the work begins.)
+        let kept = self.contexts.lock().pop();
+        let mut context = kept.map_or_else(Decompressor::new, Ok).ok()?;
+        let done = context.decompress_to_buffer(bytes, &mut buffer.bytes);
+        let mut contexts = self.contexts.lock();
+        if contexts.len() < CONTEXTS {
+            contexts.push(context);
+        }
+        done.is_ok_and(|len| len <= raw).then_some(buffer)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let mut free = self.home.free.lock();
+        if self.bytes.capacity() == WINDOW as usize && free.len() < BUFFERS {
+            self.bytes.clear();
+            free.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_and_has_nothing_of_its_last_use() {
+        let buffers = Arc::new(Buffers::default());
+        let first = buffers.copy(&[1; 5000]);
+        let at = first.as_ptr();
+        drop(first);
+        let second = buffers.copy(&[2; 3]);
+        assert_eq!((second.as_ptr(), &second[..]), (at, &[2; 3][..]));
+        assert_ne!(buffers.copy(&[3]).as_ptr(), at, "a buffer in use");
+    }
+
+    #[test]
+    fn no_more_than_some_buffers_are_kept_and_none_of_another_size() {
+        let buffers = Arc::new(Buffers::default());
+        let all: Vec<Buffer> = (0..BUFFERS + 5).map(|_| buffers.take(1)).collect();
+        drop(all);
+        assert_eq!(buffers.free.lock().len(), BUFFERS);
+        buffers.free.lock().clear();
+        drop(buffers.take(WINDOW as usize + 1));
+        assert!(buffers.free.lock().is_empty());
+    }
+}
