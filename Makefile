@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-mount bench-python plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
+.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-mount bench-python plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -144,6 +144,10 @@ bench-search: build-bench ## lines, equal files and fuzzy names against ripgrep,
 bench-publish: setup-publish build-bench ## publications on an S3 server over slow links, beside restic, tar and mounts (ARGS="--quick")
 	@echo "==> bench-publish: $(BENCH) publish $(ARGS)"
 	@$(BENCH) publish --server $(TOOLS)/bin/versitygw $(ARGS)
+
+scale: setup-build ## a publication of 10^9 files on paper, and 1,000 simulated readers (docs/scale.md)
+	@echo "==> scale: constants of small volumes, a formula and a simulation"
+	@$(CARGO) run --release --locked -p lanefs-publish --example scale
 
 bench: build-bench ## namespace operations against ext4 and tmpfs (ARGS="--quick")
 	@echo "==> bench: $(BENCH) namespace $(ARGS)"
