@@ -565,3 +565,31 @@ fn a_full_volume_takes_more_once_something_goes() {
     m.umount().ends(0);
     m.is_clean();
 }
+
+#[test]
+fn either_engine_searches_a_mounted_volume_as_one_that_is_not_mounted() {
+    let m = Mounted::prepare();
+    let (image, sources) = (text(&m.v.image), concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+    for folder in ["/src", "/again"] {
+        run(&["import", image, sources, folder]).ends(0);
+    }
+    let searches = [
+        &["grep", image, "-n", "fn main|fn [a-z]+_failure"][..],
+        &["dups", image],
+        &["find", image, "--fuzzy", "main rs"],
+        &["find", image, "/", "--name", "*.rs"],
+    ];
+    let by = |engine: &str| {
+        searches.map(|search| {
+            let found = run(&[search, &["--engine", engine]].concat()).ends(0);
+            assert!(!found.bytes.is_empty(), "{search:?} by {engine} finds nothing");
+            found.bytes
+        })
+    };
+    let expected = by("cpu");
+    m.mount(&[]).ends(0);
+    for engine in ["cpu", "gpu"] {
+        assert!(by(engine) == expected, "{engine}: a search of the mount finds something else");
+    }
+    m.umount().ends(0);
+}
