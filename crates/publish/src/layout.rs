@@ -39,6 +39,8 @@ pub(crate) const MAX_PAGE: usize = 1 << 20;
 pub(crate) const MAX_ROOT: usize = 1 << 20;
 /// Bytes of the end of a pack at most.
 pub(crate) const MAX_FOOTER: usize = 64 << 20;
+/// Bytes of a root that stands behind its tag, too, at most: both come in the first flight of a connection.
+pub(crate) const MAX_TAG_ROOT: usize = 12 << 10;
 /// Ranges of packs that a root names at most.
 pub(crate) const MAX_RANGES: usize = 256;
 /// Objects that one list condemns at most.

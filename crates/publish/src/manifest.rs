@@ -7,7 +7,7 @@ use crate::layout::{FANOUT, MAX_ROOT};
 use crate::lru::Lru;
 use crate::packs::Stored;
 use crate::page::{self, Page, PageRef, Piece};
-use crate::root::{self, Root};
+use crate::root::{self, Named, Root};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -25,21 +25,23 @@ pub(crate) struct Manifest {
 impl Manifest {
     /// Reads the root of a version, which has `most` bytes at most. Returns also whether the cache had it.
     pub(crate) fn open(fetcher: &Fetcher, version: Hash, most: usize) -> Result<(Manifest, bool)> {
-        Self::open_root(fetcher, version, most).map(|(manifest, _, is_cached)| (manifest, is_cached))
+        Self::open_named(fetcher, Named { version, most, root: None })
+    }
+
+    /// Does the same for a version whose root may be here already.
+    pub(crate) fn open_named(fetcher: &Fetcher, named: Named) -> Result<(Manifest, bool)> {
+        Self::open_root(fetcher, named).map(|(manifest, _, is_cached)| (manifest, is_cached))
     }
 
     /// Does the same, and returns also the verified bytes of the root. Only these have the version as their
     /// hash: another publisher may order packs in another way, say.
-    pub(crate) fn open_root(
-        fetcher: &Fetcher,
-        version: Hash,
-        most: usize,
-    ) -> Result<(Manifest, Vec<u8>, bool)> {
+    pub(crate) fn open_root(fetcher: &Fetcher, named: Named) -> Result<(Manifest, Vec<u8>, bool)> {
+        let Named { version, most, root } = named;
         let object = root::object(&version);
         let cached = fetcher.cache().and_then(|cache| cache.get(&version));
         let cached = cached.filter(|bytes| Hash::of(bytes) == version);
         let is_cached = cached.is_some();
-        let bytes = match cached {
+        let bytes = match cached.or(root.filter(|bytes| Hash::of(bytes) == version)) {
             Some(bytes) => bytes,
             None => fetcher.objects.read_named(&object, &version, most.min(MAX_ROOT) as u64)?,
         };

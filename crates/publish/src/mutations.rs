@@ -2,7 +2,7 @@
 
 use crate::condemned::{Condemned, State};
 use crate::hash::{Hash, digest};
-use crate::layout::{MAX_PAGE, MAX_PIECES, WINDOW};
+use crate::layout::{MAX_PAGE, MAX_PIECES, MAX_TAG_ROOT, WINDOW, tag};
 use crate::pack::{Pack, PackBuilder, PackEnd, parse_footer};
 use crate::packs::{PackRef, Stored};
 use crate::page::{Page, PageRef, Piece, raw_bytes, window_blocks};
@@ -124,14 +124,22 @@ fn roots_and_inner_pages_are_sound() {
 
 #[test]
 fn a_changed_tag_is_refused() {
-    let tag = Tag { version: Hash::of(b"root"), root_bytes: 1000, uuid: [3; 16], published: -5 };
-    let honest = tag.encode();
-    assert_eq!(Tag::parse(&honest), Ok(tag));
+    let root = [7; 300];
+    let tag = Tag { version: Hash::of(&root), root_bytes: 300, uuid: [3; 16], published: -5 };
+    let honest = tag.encode(&root);
+    assert_eq!(Tag::parse(&honest), Ok((tag, Some(&root[..]))));
+    assert_eq!(Tag::parse(&honest[..tag::SIZE]), Ok((tag, None)));
     let mut random = Seeded::new(3);
     for _ in 0..ROUNDS {
         let bytes = mutated(&honest, &mut random);
-        assert!(bytes == honest || Tag::parse(&bytes).is_err());
+        // The root is verified when it is used.
+        let is_tag = bytes.starts_with(&honest[..tag::SIZE]);
+        let is_length = bytes.len() == honest.len() || bytes.len() == tag::SIZE;
+        assert_eq!(Tag::parse(&bytes).is_ok(), is_tag && is_length);
     }
+    let large = vec![7; MAX_TAG_ROOT + 1];
+    let of_large = Tag { root_bytes: large.len() as u32, ..tag };
+    assert_eq!(of_large.encode(&large).len(), tag::SIZE);
 }
 
 #[test]

@@ -5,13 +5,13 @@ use crate::device::{OnFailure, PublicationDevice};
 use crate::error::{Error, Result};
 use crate::fetch::{Counts, Fetcher};
 use crate::hash::Hash;
-use crate::layout::{MAX_ROOT, tag};
+use crate::layout::MAX_ROOT;
 use crate::manifest::Manifest;
 use crate::objects::Objects;
 use crate::packs::PackRef;
 use crate::page::{Page, PageRef};
 use crate::read_ahead::ReadAhead;
-use crate::root::{Facts, Range, Tag};
+use crate::root::{Facts, Named, Range, Tag};
 use crate::store::{Stamp, Store};
 use crate::threads;
 use std::collections::HashMap;
@@ -113,13 +113,13 @@ impl Publication {
     /// [`Error::NoTag`]; the store's; a damaged tag, root or page.
     pub fn open(store: Arc<dyn Store>, reference: &Reference, options: &ReadOptions) -> Result<Self> {
         let objects = Objects { store };
-        let (version, most) = match reference {
-            Reference::Version(version) => (*version, MAX_ROOT),
+        let named = match reference {
+            Reference::Version(version) => Named { version: *version, most: MAX_ROOT, root: None },
             Reference::Tag(name) => named(&objects, name)?,
         };
         let fetcher = Fetcher::new(objects, options.cache.clone(), options.memory);
         let fetcher = Arc::new(fetcher.filling(options.fills_cache));
-        let (manifest, is_known) = Manifest::open(&fetcher, version, most)?;
+        let (manifest, is_known) = Manifest::open_named(&fetcher, named)?;
         if !is_known && options.ahead > 0 {
             read_ahead(&fetcher, &manifest, options.ahead)?;
         }
@@ -139,13 +139,13 @@ impl Publication {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn newer(&self, tag: &str) -> Result<Option<Publication>> {
-        let (version, most) = named(&self.fetcher.objects, tag)?;
-        if version == self.version() {
+        let named = named(&self.fetcher.objects, tag)?;
+        if named.version == self.version() {
             return Ok(None);
         }
         let fetcher = Arc::clone(&self.fetcher);
         // Nothing is read ahead: most pieces are here.
-        let (manifest, _) = Manifest::open(&fetcher, version, most)?;
+        let (manifest, _) = Manifest::open_named(&fetcher, named)?;
         let (read_ahead, on_failure) = (self.read_ahead.clone(), self.on_failure.clone());
         Ok(Some(Publication { fetcher, manifest: manifest.into(), read_ahead, on_failure }))
     }
@@ -186,17 +186,29 @@ pub(crate) fn tag_object(name: &str) -> String {
 
 /// Reads a tag; `None` where there is none.
 pub(crate) fn read_tag(objects: &Objects, name: &str) -> Result<Option<(Tag, Stamp)>> {
-    let object = tag_object(name);
-    let Some((bytes, stamp)) = objects.read_small(&object, tag::SIZE as u64)? else { return Ok(None) };
-    let tag = Tag::parse(&bytes).map_err(|why| objects.damaged(&object, why))?;
-    Ok(Some((tag, stamp)))
+    Ok(read_tag_object(objects, name)?.map(|object| (object.tag, object.stamp)))
 }
 
-/// Returns the version that a tag names, and the most bytes that its root has.
-fn named(objects: &Objects, name: &str) -> Result<(Hash, usize)> {
-    let (tag, _) =
-        read_tag(objects, name)?.ok_or_else(|| Error::NoTag(format!("{}#{name}", objects.store.name())))?;
-    Ok((tag.version, tag.root_bytes as usize))
+/// The object of a tag.
+struct TagObject {
+    tag: Tag,
+    /// Bytes that may be the root of the version.
+    root: Option<Vec<u8>>,
+    stamp: Stamp,
+}
+
+fn read_tag_object(objects: &Objects, name: &str) -> Result<Option<TagObject>> {
+    let object = tag_object(name);
+    let Some((bytes, stamp)) = objects.read_small(&object, Tag::MAX as u64)? else { return Ok(None) };
+    let (tag, root) = Tag::parse(&bytes).map_err(|why| objects.damaged(&object, why))?;
+    Ok(Some(TagObject { tag, root: root.map(<[u8]>::to_vec), stamp }))
+}
+
+/// Returns the version that a tag names.
+fn named(objects: &Objects, name: &str) -> Result<Named> {
+    let missing = || Error::NoTag(format!("{}#{name}", objects.store.name()));
+    let TagObject { tag, root, .. } = read_tag_object(objects, name)?.ok_or_else(missing)?;
+    Ok(Named { version: tag.version, most: tag.root_bytes as usize, root })
 }
 
 /// One of the requests of the first fetch.

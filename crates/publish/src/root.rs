@@ -2,7 +2,8 @@
 
 use crate::hash::Hash;
 use crate::layout::{
-    HASH_BYTES, MAX_LEVEL, MAX_RANGES, MAX_ROOT, ROOT_MAGIC, TAG_MAGIC, VERSION, range, root, tag,
+    HASH_BYTES, MAX_LEVEL, MAX_RANGES, MAX_ROOT, MAX_TAG_ROOT, ROOT_MAGIC, TAG_MAGIC, VERSION, range, root,
+    tag,
 };
 use crate::packs::{self, PackList, PackRef};
 use crate::page::{self, PageRef, append_ref, parse_refs};
@@ -145,6 +146,15 @@ fn append_range(out: &mut Vec<u8>, range: &Range, list: &mut PackList) {
     });
 }
 
+/// A version that is about to be opened.
+pub(crate) struct Named {
+    pub(crate) version: Hash,
+    /// Bytes of its root at most.
+    pub(crate) most: usize,
+    /// Bytes that may be its root.
+    pub(crate) root: Option<Vec<u8>>,
+}
+
 /// The content of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
@@ -159,11 +169,12 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// Parses a tag.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Tag, Bad> {
-        if bytes.len() != tag::SIZE {
-            return Err("is no tag of a publication");
-        }
+    /// Bytes of an object of a tag at most.
+    pub(crate) const MAX: usize = tag::SIZE + MAX_TAG_ROOT;
+
+    /// Parses the object of a tag. Returns also the bytes of the root that it has; they are not verified.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<(Tag, Option<&[u8]>), Bad> {
+        let (bytes, behind) = bytes.split_at_checked(tag::SIZE).ok_or("is no tag of a publication")?;
         check(bytes, TAG_MAGIC, "is no tag of a publication")?;
         if Hash::read(tag::CHECK, bytes) != Some(Hash::of(&bytes[..tag::SIZE - HASH_BYTES])) {
             return Err("is damaged: its hash differs");
@@ -172,16 +183,22 @@ impl Tag {
         if root_bytes as usize > MAX_ROOT {
             return Err("names a root of an impossible size");
         }
-        Ok(Tag {
+        let root = (!behind.is_empty()).then_some(behind);
+        if root.is_some_and(|root| root.len() != root_bytes as usize) {
+            return Err("has more behind it than the root that it names");
+        }
+        let tag = Tag {
             version: Hash::read(tag::ROOT, bytes).ok_or(CUT_OFF)?,
             root_bytes,
             uuid: uuid(tag::UUID.offset, bytes)?,
             published: get(tag::PUBLISHED, bytes)?,
-        })
+        };
+        Ok((tag, root))
     }
 
-    /// Returns the bytes of the tag.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// Returns the bytes of the object: the tag, and its root where that is small.
+    pub(crate) fn encode(&self, root: &[u8]) -> Vec<u8> {
+        debug_assert_eq!(root.len(), self.root_bytes as usize, "the root of this tag");
         let mut bytes = vec![0; tag::SIZE];
         tag::MAGIC.write(&mut bytes, TAG_MAGIC);
         tag::VERSION.write(&mut bytes, VERSION);
@@ -191,6 +208,9 @@ impl Tag {
         tag::PUBLISHED.write(&mut bytes, self.published);
         let check = Hash::of(&bytes[..tag::SIZE - HASH_BYTES]);
         check.write(tag::CHECK, &mut bytes);
+        if root.len() <= MAX_TAG_ROOT {
+            bytes.extend_from_slice(root);
+        }
         bytes
     }
 }

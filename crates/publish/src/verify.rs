@@ -1,10 +1,12 @@
 //! The objects of a version: counting and verifying them.
 
 use crate::error::{Error, Result};
+use crate::layout::MAX_ROOT;
 use crate::packs::{PackRef, Stored};
 use crate::page::{Page, PageRef};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
+use crate::root;
 use crate::threads;
 use std::collections::HashSet;
 
@@ -39,7 +41,7 @@ pub struct Inventory {
 pub struct Verified {
     /// Sound parts.
     pub sound: Inventory,
-    /// Damaged and missing pages, pieces and footers of packs, the first thousand.
+    /// Damaged and missing parts (root, pages, pieces, footers of packs), the first thousand.
     pub findings: Vec<Error>,
     /// Number of all findings. Behind a damaged page nothing was looked at.
     pub found: u64,
@@ -60,14 +62,18 @@ impl Publication {
         Ok(parts.inventory())
     }
 
-    /// Reads all pages and pieces of the version and the footers of its packs, and verifies them. Pieces come
-    /// from the store, and so do the pages where the publication was opened without a cache. `progress` is
-    /// called with stored bytes.
+    /// Reads the root, all pages and pieces of the version and the footers of its packs, and verifies them.
+    /// Root and pieces come from the store, and so do the pages where the publication was opened without a
+    /// cache. `progress` is called with stored bytes.
     ///
     /// # Errors
     /// [`Error::Interrupted`]; the store's, but for missing objects.
     pub fn verify(&self, progress: OnProgress<'_>) -> Result<Verified> {
         let mut result = Verified::default();
+        // The root in use may be that of the tag or the cache; readers by hash need this one.
+        let version = self.version();
+        let root = self.fetcher.objects.read_named(&root::object(&version), &version, MAX_ROOT as u64);
+        root.map(drop).or_else(|error| result.note(error))?;
         let parts = self.verify_pages(&mut result, progress)?;
         result.sound = parts.inventory();
         self.verify_pieces(&parts, &mut result, progress)?;

@@ -4,13 +4,13 @@ use crate::condemned;
 use crate::error::{Error, Result, StoreError};
 use crate::fetch::Fetcher;
 use crate::hash::Hash;
-use crate::layout::{MAX_ROOT, tag};
+use crate::layout::MAX_ROOT;
 use crate::manifest::Manifest;
 use crate::objects::Objects;
 use crate::packs;
 use crate::page::Page;
 use crate::publication::{Reference, TAGS, read_tag, tag_object};
-use crate::root::{self, Tag};
+use crate::root::{self, Named, Tag};
 use crate::store::{Listed, Stamp, Store};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub(crate) fn read_tags(objects: &Objects) -> Result<Vec<(String, Result<Tag>)>>
 
 /// True for an object that is too large for a tag, and is not read as one.
 fn is_too_large(object: &Listed) -> bool {
-    object.bytes > tag::SIZE as u64
+    object.bytes > Tag::MAX as u64
 }
 
 /// Makes a tag name the version of `from`. Returns the version that it named before. One that names another
@@ -103,7 +103,7 @@ pub fn set_tag(
         return Err(Error::TagExists(shown()));
     }
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
-    let (manifest, root, _) = Manifest::open_root(&fetcher, version, MAX_ROOT)?;
+    let (manifest, root, _) = Manifest::open_root(&fetcher, Named { version, most: MAX_ROOT, root: None })?;
     let facts = manifest.root.facts;
     if let Some((present, _)) = &found
         && present.uuid != facts.uuid
@@ -120,16 +120,22 @@ pub fn set_tag(
     if let Some(missing) = packs.iter().find(|pack| !there.contains(pack)) {
         return Err(objects.failed(&packs::object(missing), StoreError::Missing));
     }
-    let root_bytes = root.len() as u32;
+    let tag = Tag { version, root_bytes: root.len() as u32, uuid: facts.uuid, published: now };
+    let content = tag.encode(&root);
     condemned::secure(&objects, seen, root, &packs)?;
-    let tag = Tag { version, root_bytes, uuid: facts.uuid, published: now };
-    replace_tag(&objects, name, &tag, found.map(|(_, stamp)| stamp))?;
+    replace_tag(&objects, name, &tag, content, found.map(|(_, stamp)| stamp))?;
     Ok(before)
 }
 
-/// Replaces a tag that is still the one that was read.
-pub(crate) fn replace_tag(objects: &Objects, name: &str, tag: &Tag, stamp: Option<Stamp>) -> Result<()> {
-    match objects.store.replace(&tag_object(name), stamp.as_ref(), tag.encode()) {
+/// Replaces a tag that is still the one that was read. `content` is its encoding.
+pub(crate) fn replace_tag(
+    objects: &Objects,
+    name: &str,
+    tag: &Tag,
+    content: Vec<u8>,
+    stamp: Option<Stamp>,
+) -> Result<()> {
+    match objects.store.replace(&tag_object(name), stamp.as_ref(), content) {
         Ok(()) => Ok(()),
         // The answer to an attempt that succeeded may have been lost: then another attempt finds the tag
         // changed, or there was none.

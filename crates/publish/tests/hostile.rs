@@ -166,10 +166,43 @@ fn a_manifest_of_another_volume_is_refused() {
     let root = others.names().into_iter().find(|name| name.starts_with("versions/")).unwrap();
     let bytes = others.content(&root);
     store.plant(move |object, _, honest| {
-        Ok(if object.starts_with("versions/") { bytes.clone() } else { honest })
+        Ok(match object.split('/').next() {
+            Some("versions") => bytes.clone(),
+            // Without the root behind it.
+            Some("tags") => honest[..128].to_vec(),
+            _ => honest,
+        })
     });
     let refused = open(&store).map(drop).expect_err("another root");
     assert!(refused.to_string().contains("their hash differs"), "{refused}");
+}
+
+#[test]
+fn a_wrong_root_behind_a_tag_is_not_used() {
+    let (_image, store) = published();
+    let honest = open(&store).unwrap().version();
+    let len = store.content("tags/latest").len();
+    assert!(len > 128, "the root is small");
+    for at in [128, len / 2, len - 1] {
+        store.plant(move |object, _, mut bytes| {
+            if object.starts_with("tags/") {
+                bytes[at] ^= 1;
+            }
+            Ok(bytes)
+        });
+        store.reads.lock().clear();
+        assert_eq!(open(&store).unwrap().version(), honest);
+        let is_read = store.reads.lock().iter().any(|(object, _)| object.starts_with("versions/"));
+        assert!(is_read, "byte {at}: the object of the root");
+    }
+    store.heal();
+    let object = format!("versions/{honest}");
+    let found = || open(&store).unwrap().verify(&|_, _| true).unwrap().found;
+    assert_eq!(found(), 0);
+    store.objects.lock().get_mut(&object).unwrap().0[50] ^= 1;
+    assert_eq!(found(), 1, "a damaged root, which the tag has too");
+    store.objects.lock().remove(&object);
+    assert_eq!(found(), 1, "a missing root");
 }
 
 /// The roots and pages of a hostile store have right hashes, but not right contents.

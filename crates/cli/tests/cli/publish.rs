@@ -232,6 +232,9 @@ fn a_store_that_fails_is_named_with_the_object() {
     read().ends(3).says(&format!("{}/packs/", p.url)).says("at byte ");
     fs::remove_dir_all(p.v.host("store/packs")).unwrap();
     read().ends(4).says(&format!("{}/packs/", p.url)).says("no such object");
+    // Without the root behind it, the tag leads to the object of the root.
+    let tag = p.v.host("store/tags/latest");
+    fs::File::options().write(true).open(tag).unwrap().set_len(128).unwrap();
     let version = objects.iter().find(|name| name.starts_with("versions/")).unwrap();
     fs::write(p.v.host("store").join(version), "wrong bytes").unwrap();
     read().ends(3).says(version).says("their hash differs");

@@ -285,13 +285,13 @@ impl Job<'_> {
             uuid: self.base.uuid,
             published: self.options.now,
         };
-        let content = next.encode();
+        let content = next.encode(&bytes);
         let written = (bytes.len() + content.len()) as u64;
         if self.options.dry_run {
             return Ok(written);
         }
         condemned::secure(&self.objects, self.base.seen, bytes, packs)?;
-        replace_tag(&self.objects, tag, &next, found.map(|(_, stamp)| stamp))?;
+        replace_tag(&self.objects, tag, &next, content, found.map(|(_, stamp)| stamp))?;
         Ok(written)
     }
 }
