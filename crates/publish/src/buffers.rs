@@ -27,12 +27,13 @@ pub(crate) struct Buffer {
 }
 
 impl Buffers {
-    /// Returns an empty buffer with room for so many bytes.
-    pub(crate) fn take(self: &Arc<Self>, room: usize) -> Buffer {
-        let fits = room <= WINDOW as usize;
-        let bytes = match fits.then(|| self.free.lock().pop()).flatten() {
+    /// Returns an empty buffer with room for so many bytes. Small ones get memory of their own: in a buffer of
+    /// a window they would take many times what they have.
+    fn take(self: &Arc<Self>, room: usize) -> Buffer {
+        let is_window = room <= WINDOW as usize && room > WINDOW as usize / 2;
+        let bytes = match is_window.then(|| self.free.lock().pop()).flatten() {
             Some(bytes) => bytes,
-            None => Vec::with_capacity(if fits { WINDOW as usize } else { room }),
+            None => Vec::with_capacity(if is_window { WINDOW as usize } else { room }),
         };
         Buffer { bytes, home: Arc::clone(self) }
     }
@@ -59,10 +60,20 @@ impl Buffers {
     }
 }
 
+impl Buffer {
+    /// Bytes of memory that it takes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
+        if self.bytes.capacity() != WINDOW as usize {
+            return;
+        }
         let mut free = self.home.free.lock();
-        if self.bytes.capacity() == WINDOW as usize && free.len() < BUFFERS {
+        if free.len() < BUFFERS {
             self.bytes.clear();
             free.push(std::mem::take(&mut self.bytes));
         }
@@ -87,21 +98,34 @@ impl fmt::Debug for Buffer {
 mod tests {
     use super::*;
 
+    /// Bytes of the smallest piece that gets a buffer of a window.
+    const LARGE: usize = WINDOW as usize / 2 + 1;
+
     #[test]
     fn a_buffer_is_used_again_and_has_nothing_of_its_last_use() {
         let buffers = Arc::new(Buffers::default());
-        let first = buffers.copy(&[1; 5000]);
+        let first = buffers.copy(&[1; LARGE + 5000]);
         let at = first.as_ptr();
         drop(first);
-        let second = buffers.copy(&[2; 3]);
-        assert_eq!((second.as_ptr(), &second[..]), (at, &[2; 3][..]));
-        assert_ne!(buffers.copy(&[3]).as_ptr(), at, "a buffer in use");
+        let second = buffers.copy(&[2; LARGE]);
+        assert_eq!((second.as_ptr(), &second[..]), (at, &[2; LARGE][..]));
+        assert_ne!(buffers.copy(&[3; LARGE]).as_ptr(), at, "a buffer in use");
+    }
+
+    #[test]
+    fn a_small_piece_takes_no_more_than_it_has() {
+        let buffers = Arc::new(Buffers::default());
+        drop(buffers.take(LARGE));
+        for len in [1, 4096, LARGE - 1] {
+            assert!(buffers.copy(&vec![1; len]).capacity() < len + 64, "{len} bytes");
+        }
+        assert_eq!(buffers.copy(&[1; LARGE]).capacity(), WINDOW as usize);
     }
 
     #[test]
     fn no_more_than_some_buffers_are_kept_and_none_of_another_size() {
         let buffers = Arc::new(Buffers::default());
-        let all: Vec<Buffer> = (0..BUFFERS + 5).map(|_| buffers.take(1)).collect();
+        let all: Vec<Buffer> = (0..BUFFERS + 5).map(|_| buffers.take(LARGE)).collect();
         drop(all);
         assert_eq!(buffers.free.lock().len(), BUFFERS);
         buffers.free.lock().clear();

@@ -110,7 +110,7 @@ impl Own<'_> {
         let key = key(&self.stored);
         let mut state = self.fetcher.state.lock();
         if let Ok(bytes) = &outcome {
-            state.memory.insert(key, bytes.clone(), bytes.len() as u64);
+            state.memory.insert(key, bytes.clone(), bytes.capacity() as u64);
         }
         state.flights.remove(&key);
         drop(state);

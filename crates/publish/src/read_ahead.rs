@@ -48,8 +48,9 @@ struct Stream {
 }
 
 impl Streams {
-    /// Notes a request for windows, and returns those that are read ahead now.
-    fn note(&mut self, asked: &Range<u64>, most: u64) -> Option<Range<u64>> {
+    /// Notes a request for windows, and returns those that are read ahead now, `room` at most and up to `most`
+    /// beyond the request. The next request has the others.
+    fn note(&mut self, asked: &Range<u64>, most: u64, room: u64) -> Option<Range<u64>> {
         let continues = |stream: &Stream| {
             (stream.next.saturating_sub(GAP + 1)..=stream.next + GAP).contains(&asked.start)
         };
@@ -63,7 +64,8 @@ impl Streams {
         let is_due = (found.is_some() || is_large) && stream.ahead < stream.next + stream.size.div_ceil(2);
         let part = is_due.then(|| {
             stream.size = (stream.size * 2).max(asked.end - asked.start).clamp(FIRST, most);
-            let part = stream.ahead.max(stream.next)..stream.next + stream.size;
+            let first = stream.ahead.max(stream.next);
+            let part = first..(stream.next + stream.size).min(first + room);
             stream.ahead = part.end;
             part
         });
@@ -93,19 +95,20 @@ impl ReadAhead {
             return;
         }
         for asked in runs(windows.collect()) {
-            let part = self.streams.lock().note(&asked, self.most);
-            if let Some(part) = part {
-                self.begin(part, fetcher, manifest);
-            }
+            let mut streams = self.streams.lock();
+            let room = self.most.saturating_sub(self.under_way.load(Ordering::Relaxed));
+            let Some(part) = streams.note(&asked, self.most, room) else { continue };
+            // Only this adds to the number, under the lock, so the room is there.
+            self.under_way.fetch_add(part.end - part.start, Ordering::Relaxed);
+            drop(streams);
+            self.begin(part, fetcher, manifest);
         }
     }
 
+    /// Fetches windows that are counted as under way.
     fn begin(self: &Arc<Self>, part: Range<u64>, fetcher: &Arc<Fetcher>, manifest: &Arc<Manifest>) {
-        let end = part.end.min(manifest.root.facts.volume_bytes.div_ceil(WINDOW));
-        let part = part.start..end.max(part.start);
         let place = Place { ahead: Arc::clone(self), count: part.end - part.start };
-        let others = self.under_way.fetch_add(place.count, Ordering::Relaxed);
-        if others + place.count > self.most {
+        if part.start * WINDOW >= manifest.root.facts.volume_bytes {
             return;
         }
         let (fetcher, manifest) = (Arc::clone(fetcher), Arc::clone(manifest));
@@ -165,7 +168,7 @@ mod tests {
     /// The parts that some requests of a window each cause.
     fn parts(windows: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
         let mut streams = Streams::default();
-        windows.into_iter().filter_map(|window| streams.note(&(window..window + 1), MOST)).collect()
+        windows.into_iter().filter_map(|window| streams.note(&(window..window + 1), MOST, MOST)).collect()
     }
 
     #[test]
@@ -193,9 +196,9 @@ mod tests {
     #[test]
     fn a_large_request_is_read_ahead_of_at_once_as_far_as_it_is_long() {
         let mut streams = Streams::default();
-        assert_eq!(streams.note(&(10..20), MOST), Some(20..30));
-        assert_eq!(streams.note(&(100..103), MOST), None);
-        assert_eq!(streams.note(&(1000..2000), MOST), Some(2000..2064));
+        assert_eq!(streams.note(&(10..20), MOST, MOST), Some(20..30));
+        assert_eq!(streams.note(&(100..103), MOST, MOST), None);
+        assert_eq!(streams.note(&(1000..2000), MOST, MOST), Some(2000..2064));
     }
 
     #[test]
@@ -207,19 +210,27 @@ mod tests {
     #[test]
     fn a_request_for_what_was_read_ahead_already_begins_nothing() {
         let mut streams = Streams::default();
-        assert_eq!(streams.note(&(0..1), MOST), None);
-        assert_eq!(streams.note(&(0..1), MOST), Some(1..5));
-        assert_eq!(streams.note(&(0..2), MOST), None);
+        assert_eq!(streams.note(&(0..1), MOST, MOST), None);
+        assert_eq!(streams.note(&(0..1), MOST, MOST), Some(1..5));
+        assert_eq!(streams.note(&(0..2), MOST, MOST), None);
         // Threads that share a stream come in any order.
-        assert_eq!(streams.note(&(3..4), MOST), Some(5..12));
-        assert_eq!(streams.note(&(2..3), MOST), None);
+        assert_eq!(streams.note(&(3..4), MOST, MOST), Some(5..12));
+        assert_eq!(streams.note(&(2..3), MOST, MOST), None);
+    }
+
+    #[test]
+    fn a_part_for_which_there_is_no_room_is_read_ahead_later() {
+        let mut streams = Streams::default();
+        assert_eq!(streams.note(&(0..8), MOST, 0), None);
+        assert_eq!(streams.note(&(8..9), MOST, 3), Some(9..12));
+        assert_eq!(streams.note(&(9..10), MOST, MOST), Some(12..42));
     }
 
     #[test]
     fn streams_that_are_used_no_more_are_forgotten() {
         let mut streams = Streams::default();
         for number in 0..100 {
-            streams.note(&(number * 100..number * 100 + 1), MOST);
+            streams.note(&(number * 100..number * 100 + 1), MOST, MOST);
         }
         assert_eq!(streams.0.len(), STREAMS);
     }
