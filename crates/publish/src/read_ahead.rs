@@ -48,8 +48,8 @@ struct Stream {
 }
 
 impl Streams {
-    /// Notes a request for windows, and returns those that are read ahead now, `room` at most and up to `most`
-    /// beyond the request. The next request has the others.
+    /// Notes a request for windows, and returns those that are read ahead now: `room` at most, and up to
+    /// `most` beyond the request. The next request has the others.
     fn note(&mut self, asked: &Range<u64>, most: u64, room: u64) -> Option<Range<u64>> {
         let continues = |stream: &Stream| {
             (stream.next.saturating_sub(GAP + 1)..=stream.next + GAP).contains(&asked.start)
