@@ -27,8 +27,8 @@ pub(crate) struct Buffer {
 }
 
 impl Buffers {
-    /// Returns an empty buffer with room for so many bytes. Small ones get memory of their own: in a buffer of
-    /// a window they would take many times what they have.
+    /// Returns an empty buffer with room for so many bytes. Small pieces get memory of their own: in a buffer
+    /// of a window they would take many times what they have.
     fn take(self: &Arc<Self>, room: usize) -> Buffer {
         let is_window = room <= WINDOW as usize && room > WINDOW as usize / 2;
         let bytes = match is_window.then(|| self.free.lock().pop()).flatten() {
