@@ -33,9 +33,9 @@ fn control(folder: &Path) {
         frame
     };
     let request = |purpose: u8, content: &[u8]| {
-        frame(2, &[b"lanefs-c\x02\0\0\0", &[0; 16][..], &[purpose], content].concat())
+        frame(2, &[b"lanefs-c\x05\0\0\0", &[0; 16][..], &[purpose], content].concat())
     };
-    let line = b"\0\0\0\x02\0\0\0\x02\0\0\0ls\x02\0\0\0/a";
+    let line = b"\0\0\0\0\x02\0\0\0\x02\0\0\0ls\x02\0\0\0/a";
     let volume =
         Volume::create_memory(&options(lanefs_format::MIN_VOLUME, InodeSize::B256)).expect("a volume");
     let root = volume.root().0.to_le_bytes();

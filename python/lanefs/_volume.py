@@ -79,7 +79,9 @@ class Volume:
         pickled is opened so in the other process.
 
         `engine` answers batches of lookups: `cpu`, `gpu`, or `auto`, which measures both for large batches
-        where there is a GPU. Results are the same.
+        where there is a GPU. With `gpu` the device also takes part in searches (`grep`, `fuzzy_names`,
+        `duplicates`), and keeps the contents that `grep` has read of a volume that is open with `r`. Results
+        are the same.
 
         A path that is the URL of a publication (`s3://bucket/photos`, `file:///srv/photos#draft`) is opened
         for reading; a handle in another process opens the same version. `cache_dir` is the directory of the

@@ -2,7 +2,7 @@
 
 use crate::publication::{LastFailure, RemoteError};
 use lanefs::{Access, ColumnsMut, Paths, ResolveOptions, Volume};
-use lanefs_gpu::{Auto, Choice, Gpu, MirrorOptions, Mirrored};
+use lanefs_gpu::{Auto, Choice, Gpu, KeptTexts, MirrorOptions, Mirrored};
 use parking_lot::Mutex;
 use self_cell::self_cell;
 use std::sync::{Arc, OnceLock};
@@ -52,6 +52,8 @@ struct Owner {
     volume: Arc<Volume>,
     choice: EngineChoice,
     gpu: OnceLock<Option<Gpu>>,
+    /// Contents of files on the device, from searches.
+    kept: OnceLock<Arc<KeptTexts>>,
 }
 
 /// The engine that answers batches, from the first one on that is worth a device.
@@ -88,7 +90,7 @@ impl OpenVolume {
     /// # Errors
     /// There is no device, or it fails.
     pub(crate) fn new(volume: Volume, choice: EngineChoice, failure: LastFailure) -> Result<Self, OpenError> {
-        let owner = Owner { volume: Arc::new(volume), choice, gpu: OnceLock::new() };
+        let owner = Owner { volume: Arc::new(volume), choice, gpu: OnceLock::new(), kept: OnceLock::new() };
         let cell = EngineCell::new(owner, |_| Engine { backend: OnceLock::new(), starting: Mutex::new(()) });
         let open = OpenVolume { cell, failure };
         if choice == EngineChoice::Gpu {
@@ -121,6 +123,20 @@ impl OpenVolume {
             Err(shared) if shared.access() == Access::Read => Ok(()),
             Err(shared) => shared.sync(),
         }
+    }
+
+    /// The device, if the user chose the GPU engine.
+    pub(crate) fn gpu(&self) -> Option<&Gpu> {
+        let owner = self.cell.borrow_owner();
+        owner.gpu.get()?.as_ref().filter(|_| owner.choice == EngineChoice::Gpu)
+    }
+
+    /// The contents of files that the device keeps. They must not change, so the volume must be open for
+    /// reading only.
+    pub(crate) fn kept_texts(&self) -> Option<Arc<KeptTexts>> {
+        let owner = self.cell.borrow_owner();
+        let gpu = self.gpu().filter(|_| owner.volume.access() == Access::Read)?;
+        Some(owner.kept.get_or_init(|| Arc::new(gpu.kept_texts(None))).clone())
     }
 
     /// Most paths in one call.

@@ -15,12 +15,14 @@
 //! | `batches` | batches in pieces |
 //! | `lent`, `views` | arrays over memory of an object; files in place |
 //! | `volume` | the class for Python: one call each |
+//! | `device` | the GPU engine of searches |
 //! | `search` | lines that match, files of the same content, fuzzy names |
 //! | `file`, `epoch`, `transfer` | open files; the files of an epoch; import and export |
 
 mod arrow;
 mod batches;
 mod columns;
+mod device;
 mod engine;
 mod epoch;
 mod error;

@@ -1,5 +1,6 @@
 //! Search: lines that match, files of the same content, paths by fuzzy names.
 
+use crate::device;
 use crate::error;
 use crate::signals::Signals;
 use crate::volume::{OWNER, Volume};
@@ -8,7 +9,8 @@ use lanefs_search::fuzzy::{
     Finder, GatherOptions, MAX_QUERY_CHARS, Names, Query, Start, UnreadReason, highlights,
 };
 use lanefs_search::{
-    Binary, Candidate, Case, Error, FileError, Form, OutputOptions, QueryOptions, Selection, SelectionOptions,
+    Binary, Candidate, Case, ContentHash, CpuHash, Error, FileError, Form, OutputOptions, QueryOptions,
+    Selection, SelectionOptions, duplicates_by,
 };
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -137,7 +139,7 @@ fn entries(volume: &lanefs::Volume, dir: Ino) -> lanefs::Result<Vec<DirEntry>> {
 /// A search for lines, which goes on file by file.
 #[pyclass(frozen, module = "lanefs._lanefs")]
 pub(crate) struct Grep {
-    search: lanefs_search::Grep<'static>,
+    search: lanefs_search::Grep,
     left: Mutex<std::vec::IntoIter<Candidate>>,
 }
 
@@ -169,8 +171,11 @@ impl Grep {
             max_count,
         };
         let output = OutputOptions { form: Form::Json, paths: true, nul: false, colors: false };
-        let search = lanefs_search::Grep::new(query, output, thread_count(threads));
-        let search = search.map_err(|error| value_error(&error))?;
+        let search = lanefs_search::Grep::new(query.clone(), output, thread_count(threads));
+        let mut search = search.map_err(|error| value_error(&error))?;
+        if let Some(device) = volume.get().with(py, None, |open| Ok(device::searcher(open, &query)))? {
+            search = search.with_prefilter(device);
+        }
         let selection = SelectionOptions { types, globs, ..SelectionOptions::default() };
         let selection = Selection::new(&selection).map_err(|error| value_error(&error))?;
         let mut failures = Vec::new();
@@ -243,8 +248,9 @@ pub(crate) fn duplicates(
             }
         };
         let stops = stops(signals);
-        let found =
-            lanefs_search::duplicates(open.volume(), files, thread_count(threads), &mut fail, &tell, &stops);
+        let (volume, threads, device) = (open.volume(), thread_count(threads), device::hasher(open));
+        let hasher = device.as_ref().map_or(&CpuHash as &dyn ContentHash, |device| device);
+        let found = duplicates_by(hasher, volume, files, threads, &mut fail, &tell, &stops);
         Ok(found.unwrap_or_default())
     })?;
     failures.extend(failed.iter().map(|(path, error)| file_failure(path, error)));
@@ -279,12 +285,14 @@ impl FuzzyNames {
         threads: usize,
     ) -> PyResult<(Self, Failures)> {
         let threads = thread_count(threads);
-        let (names, unread) = volume.get().with_signals(py, Some(top), |open, signals| {
+        let (names, unread, ranker) = volume.get().with_signals(py, Some(top), |open, signals| {
             let volume = open.volume();
             let attr = volume.getattr(volume.resolve(top)?.ino)?;
             let starts = [Start { path: top.to_vec(), ino: attr.ino, kind: attr.kind }];
             let options = GatherOptions { threads, with_starts: false, max_depth: None };
-            Ok(Names::gather(volume, &starts, &options, &stops(signals)))
+            let (names, unread) = Names::gather(volume, &starts, &options, &stops(signals));
+            let ranker = device::ranker(open, &names);
+            Ok((names, unread, ranker))
         })?;
         let failures = unread.iter().map(|unread| {
             let damaged = |why: &str| error::with_errno(IO, why.into(), Some(&unread.path));
@@ -298,7 +306,13 @@ impl FuzzyNames {
             }
         });
         let failures = failures.collect();
-        let finder = NamesAndFinder::new(names, |names| Finder::new(names, threads));
+        let finder = NamesAndFinder::new(names, |names| {
+            let finder = Finder::new(names, threads);
+            match ranker {
+                Some(ranker) => finder.with_ranker(ranker),
+                None => finder,
+            }
+        });
         Ok((FuzzyNames(Mutex::new(finder)), failures))
     }
 
@@ -312,17 +326,21 @@ impl FuzzyNames {
             let why = format!("query has more than {MAX_QUERY_CHARS} characters; give a shorter one");
             return Err(PyValueError::new_err(why));
         }
-        Ok(py.detach(|| {
-            let query = Query::parse(query);
+        let signals = Signals::new();
+        let found = py.detach(|| {
+            let (query, stops) = (Query::parse(query), stops(&signals));
             self.0.lock().with_dependent_mut(|names, finder| {
-                let (best, count) = finder.search(&query, limit);
-                let scored = best.into_iter().map(|found| {
+                let (best, count) = finder.search_until(&query, limit, &stops)?;
+                let scored = best.into_iter().take_while(|_| !stops()).map(|found| {
                     let path = names.path(found.id);
                     let indexes = highlights(&query, &path);
                     (OsString::from_vec(path), found.score, indexes)
                 });
-                (scored.collect(), count)
+                Some((scored.collect(), count))
             })
-        }))
+        });
+        // A search that was stopped raises the exception of the signal.
+        signals.finish()?;
+        Ok(found.unwrap_or_default())
     }
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import lanefs
 import pytest
+from test_processes import in_fork
 
 TREE = {
     "/src/lane.rs": b"fn lane() {}\nfn other() { lane() }\n",
@@ -155,6 +156,57 @@ def test_duplicates_are_those_of_hashlib(volume: lanefs.Volume) -> None:
     assert all(group.size >= 4000 for group in volume.duplicates(min_size=4000))
     (only,) = volume.duplicates(globs=["*.rs", "copy"])
     assert only.paths == ["/data/copy", "/src/lane.rs"] and only.wasted == only.size == 35
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """A volume in a file with the tree, and a file that the exact engine converts."""
+    path = tmp_path / "v.lane"
+    with lanefs.Volume.open(path, "x", size=128 << 20) as volume:
+        assert volume.write_many(list(TREE), list(TREE.values()), make_directories=True) == {}
+        volume.write_file("/utf16", "a lane in UTF-16\n".encode("utf-16"))
+    return path
+
+
+def test_a_device_finds_what_the_cpu_finds_also_among_what_it_keeps(image: Path) -> None:
+    patterns = ["lane", "fn \\w+", "line 3777", "nothing such", "\\w", "UTF-16", "caf."]
+    with lanefs.Volume.open(image, engine="cpu") as volume:
+        lines = {pattern: found(volume.grep(pattern)) for pattern in patterns}
+        without = found(volume.grep("lane", invert=True))
+        groups, names = volume.duplicates(), volume.fuzzy("lanetest")
+    with lanefs.Volume.open(image, engine="gpu") as volume:
+        for _ in range(3):
+            for pattern in patterns:
+                assert found(volume.grep(pattern)) == lines[pattern], pattern
+            assert found(volume.grep("lane", invert=True)) == without
+            assert volume.duplicates() == groups
+            assert volume.fuzzy("lanetest") == names
+
+
+def test_a_device_keeps_nothing_of_a_volume_that_changes(image: Path) -> None:
+    with lanefs.Volume.open(image, "r+", engine="gpu") as volume:
+        assert len(list(volume.grep("road"))) == 1
+        volume.write_file("/src/lane.rs", b"a road\n")
+        assert [line.path for line in volume.grep("road")] == ["/src/lane.rs", "/src/notes.md"]
+        volume.remove("/src/notes.md")
+        assert [line.path for line in volume.grep("road")] == ["/src/lane.rs"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_search_that_crosses_a_fork_goes_on_without_the_device(image: Path) -> None:
+    with lanefs.Volume.open(image, engine="gpu") as volume:
+        expected_lines = found(volume.grep("lane"))
+        lines, names = volume.grep("lane"), volume.fuzzy_names()
+        best = names.search("lanetest")
+
+        def work() -> bool:
+            nonlocal lines, names
+            same = found(lines) == expected_lines and names.search("lanetest") == best
+            del lines, names
+            return same and found(volume.grep("lane")) == expected_lines
+
+        assert in_fork(work) == "True"
+        assert found(lines) == expected_lines and names.search("lanetest") == best
 
 
 def test_an_exception_of_the_progress_ends_the_search(volume: lanefs.Volume) -> None:

@@ -1,4 +1,4 @@
-//! `lanefs-bench gpu`: lookups, searches and changes by the GPU engine beside the CPU engine and ext4.
+//! `lanefs-bench gpu`: lookups, changes and searches by the GPU engine beside the CPU engine and ext4.
 //!
 //! The report's machine names the device, whose values stand under `lanefs`. `cpu` is LaneFS's own engine on
 //! one thread, on the same volume.
@@ -15,6 +15,7 @@ mod maker;
 mod paths;
 mod rows;
 mod sectors;
+mod texts;
 mod wide;
 
 pub use column_args::{Answers, ColumnArgs, Source};
@@ -84,5 +85,6 @@ fn measure(bench: &mut GpuBench) -> Result<()> {
     bench.part("mkdir all", &["gpu-mkdir-all"], changes::directories)?;
     bench.part("wide create", &["gpu-wide-create"], changes::wide)?;
     bench.part("chain create", &["gpu-chain-create"], changes::chain)?;
-    bench.part("sectors", &["gpu-sectors-cache", "gpu-sectors-tree"], sectors::measure)
+    bench.part("sectors", &["gpu-sectors-cache", "gpu-sectors-tree"], sectors::measure)?;
+    bench.part("texts", &texts::ROWS, texts::measure)
 }

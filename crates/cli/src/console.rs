@@ -144,6 +144,7 @@ fn own_terminals() -> Terminals {
     Terminals {
         output: io::stdout().is_terminal(),
         errors: io::stderr().is_terminal(),
+        colors: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         columns: set.or_else(size).filter(|columns| *columns > 0),
     }
 }
@@ -156,6 +157,11 @@ pub fn output_is_terminal() -> bool {
 /// True if standard error is a terminal.
 pub fn errors_are_terminal() -> bool {
     terminals().errors
+}
+
+/// True if colours are welcome on a terminal: `NO_COLOR` is not set (<https://no-color.org>).
+pub fn colors_are_welcome() -> bool {
+    terminals().colors
 }
 
 /// Width of the terminal in columns, if it is known.

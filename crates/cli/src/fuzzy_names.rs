@@ -1,22 +1,32 @@
 //! Names for a fuzzy search, and its query.
 
+use crate::console::say;
 use crate::context::Context;
-use crate::engine::PathRanks;
 use crate::failure::{Failure, check_interrupt};
 use crate::{bytes, exit, interrupt, walk};
 use lanefs::FileSystem;
+use lanefs_gpu::Gpu;
+use lanefs_search::DeviceRanks;
 use lanefs_search::fuzzy::{
     Finder, GatherOptions, MAX_QUERY_CHARS, Names, Query, Start, Unread, UnreadReason,
 };
 use std::ffi::OsString;
+use std::sync::Arc;
 
 /// Makes a finder of names, on a device that has their paths.
-pub fn finder<'n>(names: &'n Names, ranks: Option<&'n PathRanks<'n>>) -> Finder<'n> {
+pub fn finder<'n>(names: &'n Names, ranks: Option<&Arc<DeviceRanks>>) -> Finder<'n> {
     let finder = Finder::new(names, threads());
     match ranks {
-        Some(ranks) => finder.with_ranker(ranks),
+        Some(ranks) => finder.with_ranker(ranks.clone()),
         None => finder,
     }
+}
+
+/// Copies the paths to a device. If it fails, which is reported, or has too little memory, the CPU engine
+/// answers: `None`.
+pub fn ranks(gpu: &Gpu, names: &Names) -> Option<Arc<DeviceRanks>> {
+    let ranks = DeviceRanks::new(gpu, names);
+    ranks.map(Arc::new).map_err(|error| say(&format!("{error}; the CPU engine continues"))).ok()
 }
 
 /// Threads of a search.

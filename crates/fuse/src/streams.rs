@@ -47,6 +47,8 @@ pub struct Terminals {
     pub output: bool,
     /// Standard error is a terminal.
     pub errors: bool,
+    /// Colours are welcome on them.
+    pub colors: bool,
     /// Width of the terminal in columns, if it is known.
     pub columns: Option<u16>,
 }
@@ -85,6 +87,7 @@ impl CommandLine {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut to = Vec::new();
         (self.terminals.output, self.terminals.errors).put(&mut to);
+        self.terminals.colors.put(&mut to);
         self.terminals.columns.put(&mut to);
         let arguments: Vec<&[u8]> = self.arguments.iter().map(|word| word.as_bytes()).collect();
         put_list(&arguments, &mut to);
@@ -94,7 +97,7 @@ impl CommandLine {
     pub(crate) fn decode(mut from: &[u8]) -> Option<CommandLine> {
         let from = &mut from;
         let (output, errors) = Value::take(from)?;
-        let terminals = Terminals { output, errors, columns: Value::take(from)? };
+        let terminals = Terminals { output, errors, colors: Value::take(from)?, columns: Value::take(from)? };
         let arguments = take_list::<Vec<u8>>(from)?.into_iter().map(OsString::from_vec).collect();
         from.is_empty().then_some(CommandLine { arguments, terminals })
     }
@@ -157,7 +160,7 @@ mod tests {
     fn messages_come_back() {
         let line = CommandLine {
             arguments: ["find", "", "a b", "x\n"].map(OsString::from).to_vec(),
-            terminals: Terminals { output: true, errors: false, columns: Some(80) },
+            terminals: Terminals { output: true, errors: false, colors: true, columns: Some(80) },
         };
         assert_eq!(CommandLine::decode(&line.encode()), Some(line));
         assert_eq!(CommandLine::decode(b"\x02\0\0"), None);

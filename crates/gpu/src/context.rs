@@ -6,10 +6,12 @@ use crate::limits::{FUEL, FUEL_SOFTWARE, WORKGROUP};
 use crate::vulkan::{Choice, Device, DeviceKind};
 use std::sync::Arc;
 
-/// A device with its kernels, probed or not.
+/// A device with its kernels, probed or not. Clones share it: what works on texts or paths keeps the device
+/// for as long as it lives.
+#[derive(Clone)]
 pub(crate) struct DeviceContext {
     pub(crate) device: Arc<Device>,
-    pub(crate) kernels: Kernels,
+    pub(crate) kernels: Arc<Kernels>,
 }
 
 /// Options of opening a device. Only tests set more than the device.
@@ -49,7 +51,7 @@ impl DeviceContext {
     pub(crate) fn open(options: &GpuOptions<'_>) -> Result<DeviceContext> {
         let device = Device::open(&options.device, options.guards, options.own_memory)?;
         let kernels = Kernels::new(&device, options.workgroup.unwrap_or(WORKGROUP), options.replaced)?;
-        Ok(DeviceContext { device, kernels })
+        Ok(DeviceContext { device, kernels: Arc::new(kernels) })
     }
 
     /// Returns the rounds of all loops that an invocation has.

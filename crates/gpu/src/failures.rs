@@ -15,6 +15,7 @@ use lanefs::bulk::{Batch, DirEngine, LookupRequest, Rebuilt};
 use lanefs::{Caller, CreateOptions, PathSet, ResolveOptions, Volume};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 fn volume() -> Volume {
@@ -209,10 +210,16 @@ fn whichever_call_fails_no_text_is_missed() {
     let search = |gpu: &Gpu| {
         let scan = gpu.text_scan(&patterns);
         let mut answered = 0;
+        let kept = Arc::new(gpu.kept_texts(None));
         for _ in 0..3 {
-            let found = scan.may_match(&texts);
+            let found = scan.may_match_and_keep(&texts, &[Some(0), Some(1), Some(2)], &kept);
             assert!(found[0] && found[2], "{found:?}");
             answered += u32::from(!found[1]);
+            let known = scan.scan_kept(&kept).may_match(0..3);
+            assert!(
+                known[0] != Some(false) && known[1] != Some(true) && known[2] != Some(false),
+                "{known:?}"
+            );
         }
         (scan.failure(), answered)
     };

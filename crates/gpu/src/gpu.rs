@@ -2,6 +2,7 @@
 
 use crate::context::{DeviceContext, GpuOptions, Probes};
 use crate::error::Result;
+use crate::kept_texts::KeptTexts;
 use crate::mirrored::{MirrorOptions, Mirrored};
 use crate::patterns::Patterns;
 use crate::probe::{self, Probed};
@@ -73,12 +74,19 @@ impl Gpu {
     }
 
     /// Prepares a search for patterns in texts.
-    pub fn text_scan(&self, patterns: &Patterns) -> TextScan<'_> {
+    pub fn text_scan(&self, patterns: &Patterns) -> TextScan {
         TextScan::new(&self.context, patterns)
     }
 
+    /// Makes room for texts that stay on the device: so many bytes at most, or half of what was free when the
+    /// device was opened.
+    pub fn kept_texts(&self, most: Option<u64>) -> KeptTexts {
+        let info = self.info();
+        KeptTexts::new(&self.context, most.unwrap_or(info.free_memory.unwrap_or(info.memory) / 2))
+    }
+
     /// Prepares to hash texts.
-    pub fn text_hash(&self) -> TextHash<'_> {
+    pub fn text_hash(&self) -> TextHash {
         TextHash::new(&self.context)
     }
 
@@ -87,11 +95,7 @@ impl Gpu {
     ///
     /// # Errors
     /// An error of the device, also for want of memory.
-    pub fn ranked_paths(
-        &self,
-        count: usize,
-        path: &mut dyn FnMut(u32, &mut Vec<u8>),
-    ) -> Result<RankedPaths<'_>> {
+    pub fn ranked_paths(&self, count: usize, path: &mut dyn FnMut(u32, &mut Vec<u8>)) -> Result<RankedPaths> {
         RankedPaths::new(&self.context, count, path)
     }
 

@@ -4,8 +4,8 @@
 //! * [`devices`] lists the devices of the machine; a [`Gpu`] is a device whose kernels have been probed.
 //! * [`Mirrored`] is a volume whose metadata the device has. It resolves batches of paths, several of them
 //!   at a time ([`Pending`]), and finds entries by name, type, size and time ([`Filter`]).
-//! * [`TextScan`] finds the texts in which a line may match some [`Patterns`]; [`TextHash`] gives the BLAKE3
-//!   hashes of texts.
+//! * [`TextScan`] finds the texts in which a line may match some [`Patterns`], also among [`KeptTexts`], that
+//!   stay on the device; [`TextHash`] gives the BLAKE3 hashes of texts.
 //! * [`RankedPaths`] are paths that the device scores for the letters of a query ([`Needles`]).
 //! * [`Changes`] is the directories' part of a batch of changes.
 //! * [`Auto`] gives each batch to the faster of both engines.
@@ -36,6 +36,7 @@ mod find;
 mod gpu;
 mod hash_lists;
 mod kept;
+mod kept_texts;
 mod kernels;
 mod layout;
 mod limits;
@@ -76,6 +77,7 @@ pub use filter::{Filter, Names};
 pub use find::Match;
 pub use gpu::Gpu;
 pub use kept::KeptPaths;
+pub use kept_texts::{KeptScan, KeptTexts};
 pub use kernels::{KERNELS, KernelInfo};
 pub use list::Listed;
 pub use mirrored::{MirrorOptions, Mirrored, Report};

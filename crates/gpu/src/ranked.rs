@@ -25,8 +25,8 @@ const MOST_PATHS: usize = 1 << 31;
 const TALLY: u64 = SCORE_BUCKETS as u64 * 4;
 
 /// Paths that a device has, for any number of queries. Any number of threads may use it.
-pub struct RankedPaths<'g> {
-    context: &'g DeviceContext,
+pub struct RankedPaths {
+    context: DeviceContext,
     /// Comes before the paths: dropping it waits for the device.
     state: Mutex<State>,
     parts: Vec<Part>,
@@ -65,10 +65,10 @@ pub struct BestPaths {
     pub undecided: Vec<u32>,
 }
 
-impl<'g> RankedPaths<'g> {
+impl RankedPaths {
     /// Copies so many paths to the device. `path` appends the path of a number.
     pub(crate) fn new(
-        context: &'g DeviceContext,
+        context: &DeviceContext,
         count: usize,
         path: &mut dyn FnMut(u32, &mut Vec<u8>),
     ) -> Result<Self> {
@@ -89,7 +89,7 @@ impl<'g> RankedPaths<'g> {
             parts.push(Part::new(context, bundles)?);
         }
         let state = Mutex::new(State::new(context, count, parts.len())?);
-        Ok(RankedPaths { context, state, parts, count, failure: Mutex::default() })
+        Ok(RankedPaths { context: context.clone(), state, parts, count, failure: Mutex::default() })
     }
 
     /// Returns the number of paths.

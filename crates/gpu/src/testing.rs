@@ -115,7 +115,7 @@ impl Mirrored<'_, '_> {
     }
 }
 
-impl TextScan<'_> {
+impl TextScan {
     /// Returns texts as they lie on the device.
     pub fn woven(texts: &[&[u8]]) -> Vec<u8> {
         let mut memory = vec![0; woven_bytes(texts)];
@@ -137,7 +137,7 @@ impl TextScan<'_> {
     }
 }
 
-impl TextHash<'_> {
+impl TextHash {
     /// Returns the chaining values that the kernels leave for texts, and those of the twins: of each portion,
     /// behind the first `levels` levels of joins. Also returns the bytes that the twins loaded.
     ///
@@ -156,7 +156,7 @@ impl TextHash<'_> {
 /// Scores of paths, the number of paths of each score, and the paths with at least some score by number.
 pub type Ranks = (Vec<u32>, Vec<u32>, Vec<(u32, u32)>);
 
-impl RankedPaths<'_> {
+impl RankedPaths {
     /// Returns the kernels' results for some terms.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ pub(crate) const DISPATCH: usize = 16 << 20;
 const KEPT: usize = 16;
 
 /// A device that works on texts. Any number of threads may use it.
-pub(crate) struct TextDevice<'g> {
-    pub(crate) context: &'g DeviceContext,
+pub(crate) struct TextDevice {
+    pub(crate) context: DeviceContext,
     kept: Mutex<Vec<TextBuffers>>,
     /// Why the device is not used any more.
     failure: Mutex<Option<Error>>,
@@ -34,9 +34,9 @@ pub(crate) struct Sizes {
     pub(crate) output: u64,
 }
 
-impl<'g> TextDevice<'g> {
-    pub(crate) fn new(context: &'g DeviceContext) -> Self {
-        TextDevice { context, kept: Mutex::default(), failure: Mutex::default() }
+impl TextDevice {
+    pub(crate) fn new(context: &DeviceContext) -> Self {
+        TextDevice { context: context.clone(), kept: Mutex::default(), failure: Mutex::default() }
     }
 
     /// Returns in words why the device is not used any more; `None` while it is.
@@ -102,16 +102,20 @@ impl TextBuffers {
         (self.input.address(), self.output.address())
     }
 
-    /// Has the device run what `record` records on the first bytes of the input, and returns the first bytes
-    /// of the output as words.
+    /// Has the device run what `record` records on the first bytes of the input, which it is passed, and
+    /// returns the first bytes of the output as words.
     ///
     /// # Errors
     /// An error of the device.
-    pub(crate) fn run(&mut self, used: Sizes, record: impl FnOnce(&Recording<'_>)) -> Result<Vec<u32>> {
+    pub(crate) fn run(
+        &mut self,
+        used: Sizes,
+        record: impl FnOnce(&Recording<'_>, &Staged),
+    ) -> Result<Vec<u32>> {
         let TextBuffers { commands, input, output } = self;
         commands.record(|recording| {
             input.transfer(recording, used.input);
-            record(recording);
+            record(recording, input);
             output.transfer(recording, used.output);
         })?;
         commands.submit()?;

@@ -23,8 +23,8 @@ const _: () = {
 };
 
 /// A device that hashes texts by BLAKE3. Any number of threads may use it.
-pub struct TextHash<'g> {
-    device: TextDevice<'g>,
+pub struct TextHash {
+    device: TextDevice,
 }
 
 /// Returns the sizes for so many bytes of woven portions. Each join has one of them on its right, so there
@@ -40,8 +40,8 @@ fn woven_bytes(portions: usize) -> usize {
     portions.next_multiple_of(WOVEN_STRIPS) * PORTION
 }
 
-impl<'g> TextHash<'g> {
-    pub(crate) fn new(context: &'g DeviceContext) -> Self {
+impl TextHash {
+    pub(crate) fn new(context: &DeviceContext) -> Self {
         TextHash { device: TextDevice::new(context) }
     }
 
@@ -90,7 +90,7 @@ impl<'g> TextHash<'g> {
             lists.levels.len() <= LEVELS && lists.joins() <= lists.portions.len(),
             "too large a tree"
         );
-        let context = self.device.context;
+        let context = &self.device.context;
         let bytes = woven_bytes(lists.portions.len());
         let (address, answers) = buffers.addresses();
         let (parameters, rest) = buffers.input_mut().split_at_mut(HEADER);
@@ -113,7 +113,7 @@ impl<'g> TextHash<'g> {
         };
         put(lists.portions.len(), PortionRecord::SIZE);
         lists.levels.iter().for_each(|level| put(level.len(), JoinRecord::SIZE));
-        let words = buffers.run(sizes(bytes as u64), |recording| {
+        let words = buffers.run(sizes(bytes as u64), |recording, _| {
             recording.dispatch(&context.kernels.hash_text, address, lists.portions.len() as u64);
             for (number, level) in (1..).zip(&lists.levels) {
                 let parameters = address + number * PARAMETERS;

@@ -74,17 +74,17 @@ pub(crate) fn weave_portions(texts: &[&[u8]], to: &mut [u8]) {
 
 /// Tells for each range of words whether one of them has a bit among the results of the kernel.
 pub(crate) fn have_bits(ranges: &[Range<usize>], found: &[u32]) -> Vec<bool> {
-    let strip_has = |strip: usize, range: &Range<usize>| {
+    ranges.iter().map(|range| has_bit(range, found)).collect()
+}
+
+/// Tells whether one of these words has a bit among the results of the kernel.
+pub(crate) fn has_bit(range: &Range<usize>, found: &[u32]) -> bool {
+    let strip_has = |strip: usize| {
         let from = range.start.max(strip * STRIP_WORDS) - strip * STRIP_WORDS;
         let words = range.end.min((strip + 1) * STRIP_WORDS) - strip * STRIP_WORDS - from;
         let mask = (u64::from(u32::MAX) >> (STRIP_WORDS - words)) as u32;
         // A result that is missing says nothing.
         found.get(strip).is_none_or(|bits| bits >> from & mask != 0)
     };
-    let has = |range: &Range<usize>| {
-        !range.is_empty()
-            && (range.start / STRIP_WORDS..=(range.end - 1) / STRIP_WORDS)
-                .any(|strip| strip_has(strip, range))
-    };
-    ranges.iter().map(has).collect()
+    !range.is_empty() && (range.start / STRIP_WORDS..=(range.end - 1) / STRIP_WORDS).any(strip_has)
 }

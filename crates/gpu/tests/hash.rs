@@ -19,7 +19,7 @@ fn random(numbers: &mut Seeded, len: usize) -> Vec<u8> {
 }
 
 /// Compares the hashes of a device with those of the crate.
-fn hashes_are_those_of_the_crate(hasher: &TextHash<'_>, texts: &[Vec<u8>]) {
+fn hashes_are_those_of_the_crate(hasher: &TextHash, texts: &[Vec<u8>]) {
     let found = hasher.hash(&texts.iter().map(Vec::as_slice).collect::<Vec<_>>());
     assert_eq!(found.len(), texts.len());
     for (text, found) in texts.iter().zip(found) {

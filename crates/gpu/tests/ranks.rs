@@ -6,9 +6,11 @@ mod support;
 use lanefs::{CreateOptions, FileKind, Volume, path};
 use lanefs_gpu::testing::twin_ranks;
 use lanefs_gpu::{Error, Gpu, GpuOptions, Needles, RankedPaths};
-use lanefs_search::fuzzy::{Finder, GatherOptions, Letters, Names, Query, Ranked, Ranker, Start};
+use lanefs_search::DeviceRanks;
+use lanefs_search::fuzzy::{Finder, GatherOptions, Names, Query, Start};
 use lanefs_testkit::seeded::Seeded;
 use nucleo_matcher::{Config, Matcher, Utf32Str};
+use std::sync::Arc;
 use support::{faulty, gpu, planted};
 
 /// Score of a path that the host must decide.
@@ -84,7 +86,7 @@ fn nucleo(matcher: &mut Matcher, terms: &[Term], path: &[u8]) -> u32 {
     each.sum::<Option<u32>>().unwrap_or(0)
 }
 
-fn ranked<'g>(gpu: &'g Gpu, paths: &[Vec<u8>]) -> RankedPaths<'g> {
+fn ranked(gpu: &Gpu, paths: &[Vec<u8>]) -> RankedPaths {
     let mut path = |number: u32, to: &mut Vec<u8>| to.extend_from_slice(&paths[number as usize]);
     gpu.ranked_paths(paths.len(), &mut path).expect("paths on the device")
 }
@@ -207,21 +209,6 @@ fn the_best_are_listed(gpu: &Gpu) {
     assert_eq!(none.best(&needles(&[(b"a".to_vec(), true)]), 5), Some(lanefs_gpu::BestPaths::default()));
 }
 
-/// A ranker as the command has it.
-struct ByDevice<'g>(RankedPaths<'g>);
-
-impl Ranker for ByDevice<'_> {
-    fn most_letters(&self) -> usize {
-        Needles::MOST_LETTERS
-    }
-
-    fn rank(&self, terms: &[Letters<'_>], limit: usize) -> Option<Ranked> {
-        let terms: Vec<Term> = terms.iter().map(|term| (term.bytes.to_vec(), term.ignores_case)).collect();
-        let found = self.0.best(&needles(&terms), limit)?;
-        Some(Ranked { count: found.matched, best: found.best, undecided: found.undecided })
-    }
-}
-
 #[test]
 fn a_finder_with_a_device_gives_what_it_gives_without_one() {
     let options = CreateOptions { size: 64 << 20, ..CreateOptions::default() };
@@ -243,8 +230,8 @@ fn a_finder_with_a_device_gives_what_it_gives_without_one() {
     let paths: Vec<Vec<u8>> = (0..names.len() as u32).map(|id| names.path(id)).collect();
     assert!(paths.len() > 3000 && paths.iter().any(|path| path.len() > LONGEST));
     let gpu = gpu(64);
-    let on_device = ByDevice(ranked(&gpu, &paths));
-    let mut typed = Finder::new(&names, 2).with_ranker(&on_device);
+    let on_device = Arc::new(DeviceRanks::new(&gpu, &names).expect("paths on the device"));
+    let mut typed = Finder::new(&names, 2).with_ranker(on_device.clone());
     let mut found = 0;
     for _ in 0..300 {
         let mut text = String::new();
@@ -261,7 +248,7 @@ fn a_finder_with_a_device_gives_what_it_gives_without_one() {
         assert_eq!(typed.search(&query, limit), expected, "{text:?}, at most {limit}");
     }
     assert!(found > 10_000, "{found} matches");
-    assert_eq!(on_device.0.failure(), None);
+    assert_eq!(on_device.failure(), None);
 }
 
 #[test]

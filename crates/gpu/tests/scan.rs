@@ -5,24 +5,15 @@ mod support;
 
 use lanefs_gpu::twin::woven::WovenText;
 use lanefs_gpu::{Error, Gpu, GpuOptions, PatternStep, Patterns, TextScan};
-use lanefs_search::{Case, QueryOptions};
+use lanefs_search::{Case, DeviceSearch, QueryOptions};
 use lanefs_testkit::seeded::Seeded;
 use std::path::Path;
+use std::sync::Arc;
 use support::{faulty, gpu, planted};
 
-/// Patterns for a query, as the command makes them; `None`: it is none for a device.
+/// Patterns for a query; `None`: it is none for a device.
 fn patterns(query: &QueryOptions) -> Option<Patterns> {
-    [64, 32, 16, 8, 4].into_iter().find_map(|longest| {
-        let mut patterns = Patterns::default();
-        let step = |step: &lanefs_search::Step| PatternStep {
-            bytes: step.bytes,
-            is_optional: step.is_optional,
-            is_repeated: step.is_repeated,
-        };
-        let sequences = query.required(longest)?;
-        let all_fit = sequences.iter().all(|steps| patterns.or(&steps.iter().map(step).collect::<Vec<_>>()));
-        all_fit.then_some(patterns)
-    })
+    DeviceSearch::patterns(query)
 }
 
 fn query(pattern: &str, case: Case) -> QueryOptions {
@@ -202,6 +193,113 @@ fn is_found_at_every_border(gpu: &Gpu) {
     let texts: Vec<&[u8]> = vec![b"needle", &large, b"", &large[1000..2000], b"needle", &large[..17 << 20]];
     assert_eq!(scan.may_match(&texts), [true, true, false, false, true, false]);
     assert_eq!(scan.failure(), None);
+}
+
+#[test]
+fn kept_texts_are_searched_where_they_lie() {
+    for own_memory in [false, true] {
+        let options = GpuOptions { guards: true, own_memory, ..GpuOptions::default() };
+        kept_texts_are_searched(&Gpu::open_with(&options).expect("a Vulkan device"));
+    }
+}
+
+fn kept_texts_are_searched(gpu: &Gpu) {
+    let numbers = &mut Seeded::new(9);
+    let kept = Arc::new(gpu.kept_texts(None));
+    let texts: Vec<Vec<u8>> = (0..300).map(|_| text(numbers)).collect();
+    let scan =
+        |pattern: &str| gpu.text_scan(&patterns(&query(pattern, Case::Sensitive)).expect("for a device"));
+    let first = scan("abc");
+    assert_eq!(first.scan_kept(&kept).may_match([0].into_iter()), [None], "nothing is kept yet");
+    // Several dispatches; every seventh text has no number.
+    let id = |number: u64| (!number.is_multiple_of(7)).then_some(number);
+    for (group, texts) in texts.chunks(50).enumerate() {
+        let some: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+        let ids: Vec<Option<u64>> = (50 * group as u64..).map(id).take(some.len()).collect();
+        assert_eq!(first.may_match_and_keep(&some, &ids, &kept), first.may_match(&some));
+    }
+    assert_eq!(kept.len(), 300 - 43);
+    assert!(kept.bytes() > 0 && !kept.is_empty());
+    for pattern in ["abc", "d+a", "[ab]dd", "bcd", "cab?c"] {
+        let scan = scan(pattern);
+        let by_text = scan.may_match(&texts.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let result = scan.scan_kept(&kept);
+        let known = result.may_match(0..texts.len() as u64);
+        for ((number, known), found) in (0..).zip(known).zip(by_text) {
+            assert_eq!(known, id(number).map(|_| found), "{pattern} in text {number}");
+        }
+        // A text that was kept behind the search is not known to it.
+        let late = 1000 + numbers.below(1 << 40);
+        scan.may_match_and_keep(&[b"abcddabcdcabc"], &[Some(late)], &kept);
+        assert_eq!(result.may_match([late].into_iter()), [None]);
+        assert!(matches!(scan.scan_kept(&kept).may_match([late].into_iter())[..], [Some(_)]));
+    }
+    assert_eq!(first.failure(), None);
+}
+
+#[test]
+fn no_more_texts_are_kept_than_there_is_room_for() {
+    let gpu = gpu(64);
+    let (text, scan) = (vec![b'-'; 1 << 20], gpu.text_scan(&patterns(&word()).expect("for a device")));
+    for most in [0, 1 << 20, 3 << 20, (3 << 20) + 1] {
+        let kept = Arc::new(gpu.kept_texts(Some(most)));
+        for number in 0..10 {
+            let texts: [&[u8]; 2] = [&text, b"needle"];
+            assert_eq!(scan.may_match_and_keep(&texts, &[Some(2 * number), None], &kept), [false, true]);
+        }
+        assert_eq!(kept.len() as u64, (most >> 20).saturating_sub(1), "at most {most} bytes");
+        assert!(kept.bytes() <= most + 3, "{} of {most} bytes", kept.bytes());
+        let known = scan.scan_kept(&kept).may_match((0..10).map(|number| 2 * number));
+        assert_eq!(known.iter().flatten().count(), kept.len());
+    }
+    // Texts on another device are no texts of this one.
+    let other = Gpu::open_with(&GpuOptions::default()).expect("a Vulkan device");
+    let kept = Arc::new(other.kept_texts(None));
+    assert_eq!(scan.may_match_and_keep(&[b"needle"], &[Some(1)], &kept), [true]);
+    assert!(kept.is_empty());
+    other.text_scan(&patterns(&word()).expect("for a device")).may_match_and_keep(
+        &[b"none"],
+        &[Some(1)],
+        &kept,
+    );
+    assert_eq!((kept.len(), scan.scan_kept(&kept).may_match([1].into_iter())), (1, vec![None]));
+}
+
+#[test]
+fn threads_keep_texts_while_others_search_in_them() {
+    let gpu = gpu(64);
+    let kept = Arc::new(gpu.kept_texts(None));
+    let scan = &gpu.text_scan(&patterns(&word()).expect("for a device"));
+    let has = |id: u64| id.is_multiple_of(3);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let kept = &kept;
+            scope.spawn(move || {
+                for round in 0..30 {
+                    let ids: Vec<u64> = (0..20).map(|number| thread + 3 * (round * 20 + number)).collect();
+                    let texts: Vec<Vec<u8>> = ids
+                        .iter()
+                        .map(|id| {
+                            [&vec![b'x'; *id as usize][..], if has(*id) { b"needle" } else { b"none" }]
+                                .concat()
+                        })
+                        .collect();
+                    let some: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+                    let numbers: Vec<Option<u64>> = ids.iter().copied().map(Some).collect();
+                    scan.may_match_and_keep(&some, &numbers, kept);
+                    let known = scan.scan_kept(kept).may_match(0..1800);
+                    assert!(ids.iter().all(|id| known[*id as usize] == Some(has(*id))));
+                    assert!((0..).zip(known).all(|(id, known)| known.is_none_or(|known| known == has(id))));
+                }
+            });
+        }
+    });
+    assert_eq!(kept.len(), 1800);
+    assert_eq!(scan.failure(), None);
+}
+
+fn word() -> QueryOptions {
+    query("needle", Case::Sensitive)
 }
 
 /// Bytes loaded for a byte of text, at most.

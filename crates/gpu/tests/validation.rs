@@ -11,6 +11,7 @@ use lanefs_gpu::twin::host::HostCopy;
 use lanefs_gpu::{Filter, Needles, PatternStep, Patterns};
 use lanefs_testkit::seeded::Seeded;
 use std::process::Command;
+use std::sync::Arc;
 use support::{cached, fill, open, options, questions};
 
 const AGAIN: &str = "LANEFS_GPU_VALIDATED";
@@ -55,8 +56,12 @@ fn work() {
     let step = PatternStep { bytes: [0, 2, 0, 0], is_optional: false, is_repeated: false };
     assert!(patterns.or(&[step; 3]));
     let scan = gpu.text_scan(&patterns);
+    let kept = Arc::new(gpu.kept_texts(None));
     for len in [1, 100_000, 1000] {
-        assert_eq!(scan.may_match(&[b"AAA", &vec![b'-'; len]]), [true, false]);
+        let texts: [&[u8]; 2] = [b"AAA", &vec![b'-'; len]];
+        assert_eq!(scan.may_match(&texts), [true, false]);
+        assert_eq!(scan.may_match_and_keep(&texts, &[Some(0), Some(len as u64)], &kept), [true, false]);
+        assert_eq!(scan.scan_kept(&kept).may_match([0, len as u64].into_iter()), [Some(true), Some(false)]);
     }
     assert_eq!(scan.failure(), None);
     let hasher = gpu.text_hash();

@@ -6,23 +6,24 @@ use crate::file::FileReader;
 use crate::ordered::in_order;
 use crate::output::{Content, Form, OutputOptions, Printer};
 use crate::paint::{Bounded, Paint};
-use crate::prefilter::{self, Prefilter};
+use crate::prefilter::{self, Prefilter, Text};
 use crate::query::QueryOptions;
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
-use lanefs::Volume;
+use lanefs::{Ino, Volume};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A search for lines.
-pub struct Grep<'p> {
+pub struct Grep {
     query: QueryOptions,
     matcher: RegexMatcher,
     output: OutputOptions,
     threads: usize,
-    prefilter: Option<&'p dyn Prefilter>,
+    prefilter: Option<Arc<dyn Prefilter>>,
 }
 
 /// Counts of a search.
@@ -55,7 +56,7 @@ struct Searched {
     late: Vec<Candidate>,
 }
 
-impl<'p> Grep<'p> {
+impl Grep {
     /// Prepares a search, on up to `threads` threads.
     ///
     /// # Errors
@@ -67,7 +68,7 @@ impl<'p> Grep<'p> {
     /// Has another engine look for the sequences of the query first
     /// ([`QueryOptions::required`]). The results are the same.
     #[must_use]
-    pub fn with_prefilter(mut self, prefilter: &'p dyn Prefilter) -> Self {
+    pub fn with_prefilter(mut self, prefilter: Arc<dyn Prefilter>) -> Self {
         // Where files without a line that matches are shown, they must be searched too.
         let needs_all = self.query.inverts || self.output.shows_without();
         self.prefilter = Some(prefilter).filter(|_| !needs_all);
@@ -201,13 +202,13 @@ impl From<Error> for Stop {
 
 /// Tools of one thread.
 struct Worker<'g, W> {
-    grep: &'g Grep<'g>,
+    grep: &'g Grep,
     searcher: Searcher,
     printer: Printer<Paint<W>>,
 }
 
 impl<'g, W: Write> Worker<'g, W> {
-    fn new(grep: &'g Grep<'g>, out: W) -> Self {
+    fn new(grep: &'g Grep, out: W) -> Self {
         let (numbers, before, after) = match &grep.output.form {
             Form::Lines(lines) => (lines.numbers, lines.before, lines.after),
             Form::Json => (true, 0, 0),
@@ -230,10 +231,10 @@ impl<'g, W: Write> Worker<'g, W> {
 impl Worker<'_, Bounded> {
     fn work(&mut self, volume: &Volume, job: Job, stops: &dyn Fn() -> bool) -> Searched {
         let mut searched = Searched::default();
-        let files = match job {
+        let mut files = match job {
             Job::Small(files) => files,
             Job::Large(file) => {
-                match self.grep.prefilter {
+                match self.grep.prefilter.as_deref() {
                     Some(other) if !prefilter::may_match_large(other, volume, &file, stops) => {
                         searched.found.files += 1;
                     }
@@ -242,8 +243,13 @@ impl Worker<'_, Bounded> {
                 return searched;
             }
         };
+        let mut known = self.known(&files).into_iter();
+        let whole = files.len();
+        // Nothing is to be shown of files in which no line matches.
+        files.retain(|_| known.next() != Some(Some(false)));
+        searched.found.files += (whole - files.len()) as u64;
         batch::read(volume, &files, stops, |files, contents| {
-            let may_match = self.may_match(&contents);
+            let may_match = self.may_match(files, &contents);
             for ((file, content), may_match) in files.iter().zip(contents).zip(may_match) {
                 if stops() {
                     return;
@@ -255,11 +261,29 @@ impl Worker<'_, Bounded> {
         searched
     }
 
+    /// Tells for each file whether a line may match, if the other engine knows.
+    fn known(&self, files: &[Candidate]) -> Vec<Option<bool>> {
+        let Some(prefilter) = &self.grep.prefilter else { return vec![None; files.len()] };
+        prefilter.known(&files.iter().map(|file| file.ino).collect::<Vec<Ino>>())
+    }
+
     /// Tells for each file whether a line may match.
-    fn may_match(&self, contents: &[std::result::Result<&[u8], lanefs::Error>]) -> Vec<bool> {
-        let Some(prefilter) = self.grep.prefilter else { return vec![true; contents.len()] };
-        let texts: Vec<&[u8]> = contents.iter().map(|one| *one.as_ref().unwrap_or(&&[][..])).collect();
-        prefilter::may_match(prefilter, &texts)
+    fn may_match(
+        &self,
+        files: &[Candidate],
+        contents: &[std::result::Result<&[u8], lanefs::Error>],
+    ) -> Vec<bool> {
+        let Some(prefilter) = &self.grep.prefilter else { return vec![true; contents.len()] };
+        let mut found = self.known(files);
+        let unknown = found.iter().zip(files).zip(contents).filter(|((found, _), _)| found.is_none());
+        let texts = unknown.map(|((_, file), content)| match content {
+            Ok(bytes) => Text { bytes, file: Some(file.ino) },
+            // It fails as it would without the other engine.
+            Err(_) => Text { bytes: &[], file: None },
+        });
+        let mut answers = prefilter::may_match(&**prefilter, texts.collect()).into_iter();
+        found.iter_mut().filter(|found| found.is_none()).for_each(|found| *found = answers.next());
+        found.into_iter().map(|found| found.unwrap_or(true)).collect()
     }
 
     /// Searches in a file whose bytes are there, and adds what is found.

@@ -16,12 +16,15 @@
 //! | `content_hash` | engines that hash contents |
 //! | `duplicates` | files of the same content |
 //! | [`fuzzy`] | paths that a query matches, by score |
+//! | `device` | the GPU engine, as these searches use it (feature `gpu`) |
 //!
 //! Each module refers to modules of the lines above it only.
 #![forbid(unsafe_code)]
 
 mod batch;
 mod content_hash;
+#[cfg(feature = "gpu")]
+mod device;
 mod duplicates;
 mod error;
 mod file;
@@ -37,11 +40,13 @@ mod selection;
 
 pub use batch::Candidate;
 pub use content_hash::{ContentHash, CpuHash};
+#[cfg(feature = "gpu")]
+pub use device::{DeviceHash, DeviceRanks, DeviceSearch};
 pub use duplicates::{DuplicateFiles, Duplicates, duplicates, duplicates_by};
 pub use error::{Error, FileError, Result};
 pub use grep::{Found, Grep};
 pub use output::{Form, Lines, OutputOptions};
-pub use prefilter::Prefilter;
+pub use prefilter::{Prefilter, Text};
 pub use query::{Binary, Case, QueryOptions};
 pub use required::{Sequence, Step};
 pub use selection::{Selection, SelectionOptions};

@@ -3,25 +3,43 @@
 use crate::batch::{Candidate, LARGE};
 use crate::error::MAX_LINE;
 use crate::file::FileReader;
-use lanefs::Volume;
+use lanefs::{Ino, Volume};
 use std::io::{ErrorKind, Read};
 
 /// Looks for the sequences of a query in texts. It may err on one side only: in a text that it leaves out no
 /// line matches. The exact engine searches in the others.
-pub trait Prefilter: Sync {
+pub trait Prefilter: Send + Sync {
     /// Returns for each text whether a line in it may match.
-    fn may_match(&self, texts: &[&[u8]]) -> Vec<bool>;
+    fn may_match(&self, texts: &[Text<'_>]) -> Vec<bool>;
+
+    /// Returns the same for files whose contents the engine has kept from an earlier search: those in which
+    /// no line matches are not even read. `None` for the others.
+    fn known(&self, files: &[Ino]) -> Vec<Option<bool>> {
+        vec![None; files.len()]
+    }
+}
+
+/// A text to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'t> {
+    /// Its bytes.
+    pub bytes: &'t [u8],
+    /// The file that has these bytes and no others, if the engine may keep them for later searches.
+    pub file: Option<Ino>,
 }
 
 /// Byte order marks. The engine converts such texts from UTF-16 before it searches in them.
 const MARKS: [&[u8]; 3] = [b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"];
 
-/// Tells for each text whether a line in it may match, as the engine would read it.
-pub(crate) fn may_match(prefilter: &dyn Prefilter, texts: &[&[u8]]) -> Vec<bool> {
-    let mut found = prefilter.may_match(texts);
+/// Tells for each text whether a line in it may match, as the exact engine would read it.
+pub(crate) fn may_match(prefilter: &dyn Prefilter, mut texts: Vec<Text<'_>>) -> Vec<bool> {
+    let has_mark = |text: &Text<'_>| MARKS.iter().any(|mark| text.bytes.starts_with(mark));
+    // The exact engine searches in other bytes than the device would keep of such a text.
+    texts.iter_mut().filter(|text| has_mark(text)).for_each(|text| text.file = None);
+    let mut found = prefilter.may_match(&texts);
     debug_assert_eq!(found.len(), texts.len(), "an answer for each text");
-    for (found, text) in found.iter_mut().zip(texts) {
-        *found |= MARKS.iter().any(|mark| text.starts_with(mark));
+    for (found, text) in found.iter_mut().zip(&texts) {
+        *found |= has_mark(text);
     }
     found
 }
@@ -54,7 +72,7 @@ pub(crate) fn may_match_large(
             Some(end) => end + 1,
             None => return true,
         };
-        if may_match(prefilter, &[&text[..end]]) != [false] {
+        if may_match(prefilter, vec![Text { bytes: &text[..end], file: None }]) != [false] {
             return true;
         }
         if is_last {

@@ -7,6 +7,7 @@ use lanefs_search::fuzzy::{
 use lanefs_testkit::seeded::Seeded;
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 const WORDS: &[&str] = &[
     "src", "main", "lib", "Cargo", "toml", "test", "fooBar", "x86_64", "README", "a", "b1", "élan", "Übung",
@@ -306,7 +307,8 @@ fn another_engine_that_scores_the_names_changes_nothing() {
     let mut random = Seeded::new(5);
     let volume = volume(&mut random, 1500);
     let names = gather(&volume, 2);
-    let [working, failed] = [false, true].map(|has_failed| ByNucleo { paths: paths(&names), has_failed });
+    let [working, failed] =
+        [false, true].map(|has_failed| Arc::new(ByNucleo { paths: paths(&names), has_failed }));
     let texts = paths(&names);
     let mut with_others = 0;
     for number in 0..150 {
@@ -322,9 +324,23 @@ fn another_engine_that_scores_the_names_changes_nothing() {
         let expected = Finder::new(&names, 1).search(&query, limit);
         let threads = 1 + number % 3;
         for ranker in [&working, &failed] {
-            let mut finder = Finder::new(&names, threads).with_ranker(ranker);
+            let mut finder = Finder::new(&names, threads).with_ranker(ranker.clone());
             assert_eq!(finder.search(&query, limit), expected, "{text:?}, at most {limit}");
         }
     }
     assert!(with_others > 50, "{with_others}");
+}
+
+#[test]
+fn a_search_that_is_stopped_has_no_result_and_leaves_no_trace() {
+    let mut random = Seeded::new(6);
+    let names = gather(&volume(&mut random, 1500), 2);
+    let mut finder = Finder::new(&names, 2);
+    for text in ["s", "sr", "src"] {
+        let query = Query::parse(text);
+        assert_eq!(finder.search_until(&query, 10, &|| true), None);
+        let found = finder.search_until(&query, 10, &|| false);
+        assert_eq!(found, Some(Finder::new(&names, 1).search(&query, 10)), "{text}");
+        assert!(found.is_some_and(|(_, count)| count > 0));
+    }
 }

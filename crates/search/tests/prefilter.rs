@@ -1,27 +1,40 @@
 //! Another engine before the exact one: which texts it gets, and what its answers change.
 
-use lanefs::{CreateOptions, Volume};
-use lanefs_search::{Candidate, Form, Found, Grep, OutputOptions, Prefilter, QueryOptions};
-use std::sync::Mutex;
+use lanefs::{CreateOptions, Ino, Volume};
+use lanefs_search::{Candidate, Form, Found, Grep, OutputOptions, Prefilter, QueryOptions, Text};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 /// Finds nothing, or a word, and keeps the texts that it got.
+#[derive(Default)]
 struct Other {
     finds: Option<&'static [u8]>,
-    got: Mutex<Vec<Vec<u8>>>,
+    got: Mutex<Vec<(Option<Ino>, Vec<u8>)>>,
+    /// Answers from earlier searches.
+    known: HashMap<Ino, bool>,
 }
 
 impl Other {
-    fn new(finds: Option<&'static [u8]>) -> Self {
-        Other { finds, got: Mutex::default() }
+    fn new(finds: Option<&'static [u8]>) -> Arc<Self> {
+        Arc::new(Other { finds, ..Other::default() })
+    }
+
+    /// Removes and returns the texts.
+    fn got(&self) -> Vec<(Option<Ino>, Vec<u8>)> {
+        std::mem::take(&mut self.got.lock().expect("no panic"))
     }
 }
 
 impl Prefilter for Other {
-    fn may_match(&self, texts: &[&[u8]]) -> Vec<bool> {
-        self.got.lock().expect("no panic").extend(texts.iter().map(|text| text.to_vec()));
-        let has =
-            |text: &&[u8]| self.finds.is_some_and(|word| text.windows(word.len()).any(|part| part == word));
-        texts.iter().map(has).collect()
+    fn may_match(&self, texts: &[Text<'_>]) -> Vec<bool> {
+        let got = texts.iter().map(|text| (text.file, text.bytes.to_vec()));
+        self.got.lock().expect("no panic").extend(got);
+        let has = |word: &[u8], text: &Text<'_>| text.bytes.windows(word.len()).any(|part| part == word);
+        texts.iter().map(|text| self.finds.is_some_and(|word| has(word, text))).collect()
+    }
+
+    fn known(&self, files: &[Ino]) -> Vec<Option<bool>> {
+        files.iter().map(|file| self.known.get(file).copied()).collect()
     }
 }
 
@@ -51,11 +64,11 @@ fn volume() -> Volume {
     volume
 }
 
-fn search(volume: &Volume, query: QueryOptions, form: Form, other: Option<&Other>) -> (Found, String) {
+fn search(volume: &Volume, query: QueryOptions, form: Form, other: Option<&Arc<Other>>) -> (Found, String) {
     let output = OutputOptions { form, paths: true, nul: false, colors: false };
     let mut grep = Grep::new(query, output, 2).expect("a query");
     if let Some(other) = other {
-        grep = grep.with_prefilter(other);
+        grep = grep.with_prefilter(other.clone());
     }
     let mut names = ["/a", "/b", "/c", "/d", "/e", "/f"].into_iter();
     let next = || {
@@ -79,7 +92,13 @@ fn the_exact_engine_searches_where_the_other_says_so() {
     assert_eq!((all.0.files, &all.1[..]), (6, "/a\n/c\n/d\n"));
     let other = Other::new(Some(b"the word"));
     assert_eq!(search(&volume, word(), Form::Files, Some(&other)), all);
-    let got = other.got.into_inner().expect("no panic");
+    let got = other.got();
+    // Whole files may be kept, but not those that the exact engine converts.
+    let ino = |path| volume.resolve(path).expect("a file").ino;
+    let whole: Vec<Option<Ino>> = got.iter().map(|(file, _)| *file).collect();
+    assert_eq!(whole[..3], [Some(ino("/a")), Some(ino("/b")), None]);
+    assert_eq!(whole[3..].iter().flatten().collect::<Vec<_>>(), [&ino("/f")]);
+    let got: Vec<Vec<u8>> = got.into_iter().map(|(_, text)| text).collect();
     // A large file comes in pieces of whole lines; one without a line feed is left to the exact engine.
     let pieces: Vec<&Vec<u8>> = got.iter().filter(|text| text.len() > 100).collect();
     assert_eq!(pieces.len(), 3, "{:?}", got.iter().map(Vec::len).collect::<Vec<_>>());
@@ -101,6 +120,19 @@ fn an_engine_that_misses_lines_is_seen_but_not_where_it_may_not_decide() {
             search(&volume, query.clone(), form.clone(), Some(&other)),
             search(&volume, query, form, None)
         );
-        assert!(other.got.into_inner().expect("no panic").is_empty());
+        assert!(other.got().is_empty());
     }
+}
+
+#[test]
+fn what_the_other_engine_knows_is_not_asked_again_and_not_read_without_need() {
+    let volume = volume();
+    let ino = |path| volume.resolve(path).expect("a file").ino;
+    // It is wrong about the first, which nobody would see who does not read the file.
+    let known = HashMap::from([(ino("/a"), false), (ino("/b"), true), (ino("/f"), false)]);
+    let other = Arc::new(Other { finds: Some(b"the word"), known, ..Other::default() });
+    let found = search(&volume, word(), Form::Files, Some(&other));
+    assert_eq!((found.0.files, &found.1[..]), (6, "/c\n/d\n"));
+    let small = other.got().into_iter().filter(|(_, text)| text.len() < 100);
+    assert_eq!(small.count(), 1, "only of one small file it has to look at the text");
 }

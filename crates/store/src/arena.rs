@@ -3,8 +3,12 @@
 use crate::words;
 use crate::{IoBuf, IoBufMut};
 use lanefs_sync::point;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32};
+
+/// Bytes of a huge page of x86-64, and of aarch64 with pages of 4 KiB.
+const HUGE_PAGE: u64 = 2 << 20;
 
 /// Address space for `capacity` bytes, aligned to 2 MiB so that a metadata chunk can be one huge page. Pages
 /// take memory once they are written.
@@ -38,6 +42,18 @@ impl Arena {
     /// Asks for huge pages: fewer TLB misses in large volumes, at the price of memory in small ones.
     pub(crate) fn prefer_huge_pages(&self) {
         self.mapping.prefer_huge_pages(self.base, self.capacity);
+    }
+
+    /// Asks for huge pages where at least half of one is about to be filled: its first touch takes as long as
+    /// that of some 130 small pages, of which it has 512. `ranges` are those that are to be filled, by
+    /// position.
+    pub(crate) fn expect_fill(&self, ranges: impl Iterator<Item = Range<u64>>) {
+        for page in huge_pages(ranges) {
+            if page.end <= self.capacity as u64 {
+                let len = (page.end - page.start) as usize;
+                self.mapping.prefer_huge_pages(self.range(page.start, len), len);
+            }
+        }
     }
 
     /// Releases the pages of a range; they read as zeros again.
@@ -141,12 +157,43 @@ impl Arena {
     }
 }
 
+/// Returns the huge pages of which the ranges have at least half, joined where they follow one another. The
+/// ranges come by position and do not overlap.
+fn huge_pages(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut found: Vec<Range<u64>> = Vec::new();
+    // The page that the last range ended in, and how many of its bytes were in ranges.
+    let (mut page, mut filled) = (0, 0);
+    let mut close = |page: u64, filled: u64| {
+        if filled < HUGE_PAGE / 2 {
+            return;
+        }
+        match found.last_mut().filter(|last| last.end == page) {
+            Some(last) => last.end += HUGE_PAGE,
+            None => found.push(page..page + HUGE_PAGE),
+        }
+    };
+    for mut range in ranges {
+        while range.start < range.end {
+            let own = range.start - range.start % HUGE_PAGE;
+            if own != page {
+                close(page, filled);
+                (page, filled) = (own, 0);
+            }
+            let end = range.end.min(own + HUGE_PAGE);
+            filled += end - range.start;
+            range.start = end;
+        }
+    }
+    close(page, filled);
+    found
+}
+
 #[cfg(not(miri))]
 mod mapping {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::ptr::NonNull;
 
-    const ALIGN: usize = 2 << 20;
+    const ALIGN: usize = super::HUGE_PAGE as usize;
 
     /// Address space of the host.
     pub(super) struct Mapping {
@@ -278,6 +325,22 @@ mod tests {
         assert!(left[LEN / 2..].iter().all(|byte| *byte <= 1), "neither the old bytes nor zeros");
         arena.release(0, LEN);
         assert!(bytes().iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_huge_page_is_wanted_where_half_of_it_or_more_is_to_be_filled() {
+        const PAGE: u64 = HUGE_PAGE;
+        let pages = |ranges: &[(u64, u64)]| -> Vec<(u64, u64)> {
+            let pages = huge_pages(ranges.iter().map(|(start, end)| *start..*end));
+            pages.iter().map(|page| (page.start, page.end)).collect()
+        };
+        let half = PAGE / 2;
+        assert_eq!(pages(&[]), []);
+        assert_eq!(pages(&[(0, half - 4096)]), []);
+        assert_eq!(pages(&[(0, 4096), (8192, 4096 + half)]), [(0, PAGE)]);
+        let two = [(half, PAGE + half - 4096), (3 * PAGE, 4 * PAGE)];
+        assert_eq!(pages(&two), [(0, PAGE), (3 * PAGE, 4 * PAGE)]);
+        assert_eq!(pages(&[(half, 5 * PAGE)]), [(0, 5 * PAGE)]);
     }
 
     #[test]

@@ -290,6 +290,7 @@ impl Store {
             return Ok(());
         }
         self.make_room(claimed.iter().map(|(_, count)| count).sum());
+        self.arena.expect_fill(claimed.iter().map(|(first, count)| first * BLOCK..(first + count) * BLOCK));
         let mut requests: Vec<Read<'_>> = claimed
             .iter()
             .map(|(first, count)| Read {

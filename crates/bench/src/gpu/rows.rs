@@ -1,6 +1,6 @@
 //! Names of the rows.
 
-use super::paths;
+use super::{paths, texts};
 
 /// Lists every row, in the order measured.
 pub fn row_names() -> Vec<String> {
@@ -17,7 +17,7 @@ pub fn row_names() -> Vec<String> {
         "gpu-sectors-cache",
         "gpu-sectors-tree",
     ];
-    paths::row_names().into_iter().chain(others).map(Into::into).collect()
+    paths::row_names().into_iter().chain(others).chain(texts::ROWS).map(Into::into).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::command::Command;
 use crate::context::Context;
-use crate::engine::{DeviceHash, EngineArgs};
+use crate::engine::{self, EngineArgs};
 use crate::escape::escape_into;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
@@ -11,7 +11,8 @@ use crate::size::{human, parse_size};
 use crate::{console, interrupt, json};
 use clap::Args;
 use lanefs_search::{
-    ContentHash, CpuHash, DuplicateFiles, Duplicates, Error, Selection, SelectionOptions, duplicates_by,
+    ContentHash, CpuHash, DeviceHash, DuplicateFiles, Duplicates, Error, Selection, SelectionOptions,
+    duplicates_by,
 };
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -80,9 +81,7 @@ impl Command for Dups {
         let hasher = device.as_ref().map_or(&CpuHash as &dyn ContentHash, |device| device);
         let result = duplicates_by(hasher, context.volume, found, threads, &mut failed, &update, &stops);
         drop(progress);
-        if let Some(device) = &device {
-            device.report();
-        }
+        engine::report(device.as_ref().and_then(DeviceHash::failure));
         let result = match result {
             // The failure that ended it is the last of the list.
             Err(Error::Ended) => Duplicates::default(),

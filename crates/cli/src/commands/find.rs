@@ -6,11 +6,11 @@ mod type_letter;
 
 use crate::command::Command;
 use crate::context::Context;
-use crate::engine::{EngineArgs, PathRanks};
+use crate::engine::{self, EngineArgs};
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::progress::Progress;
 use crate::walk::{self, Visit, Walk, WalkOptions};
-use crate::{bytes, console, fuzzy_names, json};
+use crate::{bytes, console, fuzzy_names, interrupt, json};
 use bound::{Bound, times_after};
 use clap::Args;
 use condition::{Candidate, Condition, Pattern};
@@ -178,9 +178,11 @@ impl Search<'_> {
         let here = OsString::from(".");
         let paths = if self.args.paths.is_empty() { vec![&here] } else { self.args.paths.iter().collect() };
         let names = fuzzy_names::gather(context, &paths, true, self.args.maxdepth)?;
-        let ranks = gpu.as_ref().and_then(|gpu| PathRanks::new(gpu, &names));
-        let (matches, _) = fuzzy_names::finder(&names, ranks.as_ref()).search(&query, usize::MAX);
-        ranks.iter().for_each(PathRanks::report);
+        let ranks = gpu.as_ref().and_then(|gpu| fuzzy_names::ranks(gpu, &names));
+        let mut finder = fuzzy_names::finder(&names, ranks.as_ref());
+        let found = finder.search_until(&query, usize::MAX, &interrupt::flag());
+        let (matches, _) = found.ok_or(Failure::Interrupted)?;
+        engine::report(ranks.and_then(|ranks| ranks.failure()));
         let (mut left, mut path) = (self.args.limit.unwrap_or(usize::MAX), Vec::new());
         for found in matches {
             if left == 0 {

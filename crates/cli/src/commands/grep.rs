@@ -4,21 +4,23 @@ use crate::bytes;
 use crate::command::Command;
 use crate::console;
 use crate::context::Context;
-use crate::engine::{EngineArgs, TextSearch};
+use crate::engine::{self, EngineArgs};
 use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::input::Input;
 use crate::interrupt;
 use crate::search_files::{SearchFiles, keep};
 use clap::{Args, ValueEnum};
+use lanefs_gpu::Gpu;
 use lanefs_search::{
-    Binary, Case, Error, Form, Found, Grep as Search, Lines, OutputOptions, QueryOptions, Selection,
-    SelectionOptions,
+    Binary, Case, DeviceSearch, Error, Form, Found, Grep as Search, Lines, OutputOptions, QueryOptions,
+    Selection, SelectionOptions,
 };
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Most bytes of a file of patterns.
 const MAX_PATTERNS: u64 = 64 << 20;
@@ -217,10 +219,10 @@ impl Command for Grep {
         let threads = self.threads.or(std::thread::available_parallelism().ok()).map_or(1, usize::from);
         let query = self.query(patterns);
         let gpu = self.engine.open_for_one_pass()?;
-        let device = gpu.as_ref().and_then(|gpu| TextSearch::new(gpu, &query));
+        let device = gpu.as_ref().and_then(|gpu| device_search(gpu, &query));
         let mut search = Search::new(query, output, threads).map_err(|error| failure(&error))?;
         if let Some(device) = &device {
-            search = search.with_prefilter(device);
+            search = search.with_prefilter(device.clone());
         }
         files.escapes = context.terminal && !self.json;
         let stops = interrupt::flag();
@@ -232,9 +234,7 @@ impl Command for Grep {
             Err(Error::Ended) => Found::default(),
             found => found.map_err(|error| failure(&error))?,
         };
-        if let Some(device) = &device {
-            device.report();
-        }
+        engine::report(device.and_then(|device| device.failure()));
         for one in files.failures.into_iter().chain(failures) {
             context.go_on(Err(one))?;
         }
@@ -243,6 +243,15 @@ impl Command for Grep {
         }
         Ok(())
     }
+}
+
+/// Prepares a device for a query; `None` where the exact engine must search everywhere.
+fn device_search(gpu: &Gpu, query: &QueryOptions) -> Option<Arc<DeviceSearch>> {
+    let device = DeviceSearch::new(gpu, query).map(Arc::new);
+    if device.is_none() {
+        log::debug!("no match of this query has a part that the device could find; the CPU engine searches");
+    }
+    device
 }
 
 impl Grep {
@@ -323,9 +332,8 @@ impl Grep {
             () if self.json => Form::Json,
             () => Form::Lines(lines),
         };
-        let is_colored = || terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let colors = match self.color {
-            Color::Auto => is_colored(),
+            Color::Auto => terminal && console::colors_are_welcome(),
             Color::Always => true,
             Color::Never => false,
         };

@@ -8,9 +8,9 @@ mod terminal;
 
 use crate::command::{Command, HostCommand};
 use crate::context::Context;
-use crate::engine::{EngineArgs, PathRanks};
+use crate::engine::{self, EngineArgs};
 use crate::failure::{Failure, Outcome};
-use crate::{console, exit, fuzzy_names, json};
+use crate::{console, exit, fuzzy_names, interrupt, json};
 use clap::Args;
 use lanefs::FileSystem;
 use lanefs_fuse::RemoteVolume;
@@ -97,7 +97,7 @@ impl Pick {
         let paths = if paths.is_empty() { vec![&here] } else { paths };
         let gpu = self.engine.open_for_one_pass()?;
         let names = fuzzy_names::gather(context, &paths, false, None)?;
-        let ranks = gpu.as_ref().and_then(|gpu| PathRanks::new(gpu, &names));
+        let ranks = gpu.as_ref().and_then(|gpu| fuzzy_names::ranks(gpu, &names));
         let mut finder = fuzzy_names::finder(&names, ranks.as_ref());
         let picked = if asks {
             context.out.flush()?;
@@ -106,9 +106,10 @@ impl Pick {
                 Picked::None => return Err(Failure::Interrupted),
             }
         } else {
-            finder.search(&query, self.limit.unwrap_or(usize::MAX)).0
+            let limit = self.limit.unwrap_or(usize::MAX);
+            finder.search_until(&query, limit, &interrupt::flag()).ok_or(Failure::Interrupted)?.0
         };
-        ranks.iter().for_each(PathRanks::report);
+        engine::report(ranks.and_then(|ranks| ranks.failure()));
         if picked.is_empty() {
             context.raise_status(exit::PARTIAL);
         }

@@ -1,5 +1,6 @@
 //! Arguments that choose an engine.
 
+use crate::console::say;
 use crate::context::Context;
 use crate::exit;
 use crate::failure::{Failure, Outcome, check_interrupt};
@@ -70,6 +71,13 @@ impl EngineArgs {
     pub fn mirror<'g, 'v>(gpu: &'g Gpu, context: &Context<'v>) -> Result<Mirrored<'g, 'v>, Failure> {
         load_metadata(context)?;
         gpu.mirror(context.volume, &MirrorOptions::default()).map_err(|error| gpu_failure(&error))
+    }
+}
+
+/// Reports the failure of a device whose work the CPU engine has taken over.
+pub fn report(failure: Option<String>) {
+    if let Some(failure) = failure {
+        say(&format!("{failure}; the CPU engine continued"));
     }
 }
 

@@ -1,12 +1,13 @@
 //! `lanefs grep` beside ripgrep on the same tree, and `lanefs dups`.
 
 use crate::common::{Ran, TestVolume, run, run_with, text};
+use crate::mount::Mounted;
 use lanefs_testkit::seeded::Seeded;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// A tree of the host, and a volume with the same one in its root directory.
 struct Trees {
@@ -444,4 +445,37 @@ fn every_engine_finds_the_same_files_of_one_content() {
     assert!(groups >= 90, "{groups} groups");
     let device = ["--engine", "gpu", "--device", "no such device"];
     run(&[&["dups", text(&v.image)], &device[..]].concat()).ends(4).says("no such device");
+}
+
+/// Returns the output of `lanefs grep` on a terminal.
+fn on_a_terminal(volume: &Path, no_color: Option<&str>) -> String {
+    let command = format!("{} grep word {}", env!("CARGO_BIN_EXE_lanefs"), text(volume));
+    let mut script = Command::new("script");
+    script.args(["-qefc", &command, "/dev/null"]).env("SHELL", "/bin/sh").env("TERM", "xterm");
+    match no_color {
+        Some(value) => script.env("NO_COLOR", value),
+        None => script.env_remove("NO_COLOR"),
+    };
+    let output = script.stdin(Stdio::null()).output().expect("script runs: install the package bsdutils");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn a_terminal_gets_colors_unless_its_user_wants_none() {
+    let m = Mounted::new();
+    fs::write(m.path("f"), "a word\n").expect("written");
+    for (no_color, is_colored) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        let shown = on_a_terminal(&m.dir, no_color);
+        assert!(shown.contains("word"), "{shown:?}");
+        assert_eq!(shown.contains("\x1b["), is_colored, "NO_COLOR={no_color:?}: {shown:?}");
+    }
+    m.umount().ends(0);
+    for (no_color, is_colored) in [(None, true), (Some("1"), false)] {
+        assert_eq!(
+            on_a_terminal(&m.v.image, no_color).contains("\x1b["),
+            is_colored,
+            "NO_COLOR={no_color:?}"
+        );
+    }
 }

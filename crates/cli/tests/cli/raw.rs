@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::Path;
 
 /// Version of the messages.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 pub(crate) const REQUEST: u8 = 2;
 pub(crate) const ASK: u8 = 3;
@@ -94,7 +94,7 @@ impl Told {
 
 /// The content of a request to execute a command line without a terminal.
 pub(crate) fn command_line(words: &[&str]) -> Vec<u8> {
-    let mut content = vec![0, 0, 0];
+    let mut content = vec![0; 4];
     content.extend_from_slice(&(words.len() as u32).to_le_bytes());
     for word in words {
         content.extend_from_slice(&(word.len() as u32).to_le_bytes());

@@ -65,7 +65,7 @@ pub(crate) fn hash(context: &DeviceContext, _: &Volume, _: &KnownPaths) -> Resul
 
 /// Asks for portions of all lengths, with numbers and flags that no text has at once, and for pairs of them
 /// that have no order.
-fn values_are_those_of_the_twins(context: &DeviceContext, hasher: &TextHash<'_>) -> Result<()> {
+fn values_are_those_of_the_twins(context: &DeviceContext, hasher: &TextHash) -> Result<()> {
     let mut numbers = Numbers(1);
     let lengths = (0..=16).flat_map(|block| [0, 1, 63].map(|more| (block * 64 + more).min(PORTION)));
     let texts: Vec<Vec<u8>> = lengths

@@ -55,6 +55,11 @@ impl Staged {
         }
     }
 
+    /// Copies `len` bytes from `from` on to another buffer of the device, at `to`.
+    pub(crate) fn copy(&self, recording: &Recording<'_>, from: u64, target: &Buffer, to: u64, len: u64) {
+        recording.copy(&self.buffer, target, &[(from, to, len)]);
+    }
+
     /// Zeroes the first `len` bytes on the device.
     pub(crate) fn clear(&self, recording: &Recording<'_>, len: u64) {
         recording.fill(&self.buffer, len, 0);

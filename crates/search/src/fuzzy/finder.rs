@@ -7,6 +7,7 @@ use super::ranking::{Rank, key, score};
 use super::remaining;
 use super::scan::{Prepared, Range, Scan};
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Entries that a thread takes at once.
@@ -28,7 +29,7 @@ pub struct Finder<'n> {
     names: &'n Names,
     threads: usize,
     former: Vec<Former>,
-    ranker: Option<&'n dyn Ranker>,
+    ranker: Option<Arc<dyn Ranker>>,
 }
 
 /// A query and the entries that match it.
@@ -44,7 +45,7 @@ impl<'n> Finder<'n> {
     }
 
     /// Has another engine score all names for the fuzzy terms of queries. The results are the same.
-    pub fn with_ranker(mut self, ranker: &'n dyn Ranker) -> Self {
+    pub fn with_ranker(mut self, ranker: Arc<dyn Ranker>) -> Self {
         self.ranker = Some(ranker);
         self
     }
@@ -58,21 +59,31 @@ impl<'n> Finder<'n> {
     /// higher score come first, of these shorter paths, of these the order of the names. An empty query
     /// matches all names, in their order.
     pub fn search(&mut self, query: &Query, limit: usize) -> (Vec<Match>, usize) {
+        self.search_until(query, limit, &|| false).unwrap_or_default()
+    }
+
+    /// Does the same, or returns `None` once `stops` returns true.
+    pub fn search_until(
+        &mut self,
+        query: &Query,
+        limit: usize,
+        stops: &(dyn Fn() -> bool + Sync),
+    ) -> Option<(Vec<Match>, usize)> {
         let all = self.names.len();
         if query.is_empty() {
             self.former.clear();
             let best = (0..all.min(limit) as EntryId).map(|id| Match { id, score: 0 });
-            return (best.collect(), all);
+            return Some((best.collect(), all));
         }
         if let Some(found) = self.by_ranker(query, limit) {
-            return found;
+            return Some(found).filter(|_| !stops());
         }
         while self.former.last().is_some_and(|former| !query.narrows(&former.query)) {
             self.former.pop();
         }
         let everything = [(0, all as EntryId)];
         let within = self.former.last().map_or(&everything[..], |former| &former.matched);
-        let (matched, ranks) = self.scan(query, within, limit);
+        let (matched, ranks) = self.scan(query, within, limit, stops)?;
         let best = best_of(ranks, limit);
         let count = matched.iter().map(|(first, end)| (end - first) as usize).sum();
         if self.former.last().is_none_or(|former| former.query != *query) {
@@ -81,13 +92,13 @@ impl<'n> Finder<'n> {
             }
             self.former.push(Former { query: query.clone(), matched });
         }
-        (best, count)
+        Some((best, count))
     }
 
     /// Searches with the other engine; `None` where there is none, where it failed, or where the query has
     /// nothing for it.
     fn by_ranker(&self, query: &Query, limit: usize) -> Option<(Vec<Match>, usize)> {
-        let ranker = self.ranker?;
+        let ranker = self.ranker.as_deref()?;
         let (terms, others) = divide(query, ranker.most_letters());
         if terms.is_empty() {
             return None;
@@ -111,7 +122,13 @@ impl<'n> Finder<'n> {
         Some((best_of(ranks, limit), count))
     }
 
-    fn scan(&self, query: &Query, within: &[Range], limit: usize) -> (Vec<Range>, Vec<Rank>) {
+    fn scan(
+        &self,
+        query: &Query,
+        within: &[Range],
+        limit: usize,
+        stops: &(dyn Fn() -> bool + Sync),
+    ) -> Option<(Vec<Range>, Vec<Rank>)> {
         let query = Prepared::new(query);
         let parts = parts(within);
         let next = AtomicUsize::new(0);
@@ -121,7 +138,7 @@ impl<'n> Finder<'n> {
             // Relaxed: the counter alone gives each part to one thread.
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let Some(ranges) = parts.get(number) else { break };
+                let Some(ranges) = parts.get(number).filter(|_| !stops()) else { break };
                 let mut matched = Vec::new();
                 ranges.iter().for_each(|range| scan.search(*range, &mut matched));
                 done.push((number, matched));
@@ -141,6 +158,9 @@ impl<'n> Finder<'n> {
                 }
             }
         });
+        if stops() {
+            return None;
+        }
         let mut done = Vec::new();
         let mut ranks = Vec::new();
         for (matched, ranking) in results {
@@ -155,7 +175,7 @@ impl<'n> Finder<'n> {
                 _ => all.push(range),
             }
         }
-        (all, ranks)
+        Some((all, ranks))
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Ranked {
 }
 
 /// An engine that scores all names for the fuzzy terms of a query, as nucleo does for paths.
-pub trait Ranker: Sync {
+pub trait Ranker: Send + Sync {
     /// Most letters that all terms together may have.
     fn most_letters(&self) -> usize;
 
