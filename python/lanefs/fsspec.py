@@ -10,13 +10,17 @@ by programs that import this module.
 from __future__ import annotations
 
 import datetime
+import errno
+import io
 import os
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
+from lanefs._file import BUFFER, RawFile
 from lanefs._lookup import Kind
 from lanefs._volume import Mode, Volume
 
@@ -128,11 +132,11 @@ class LaneFileSystem(AbstractFileSystem):  # type: ignore[misc]
     # Reading.
 
     def _open(self, path: str, mode: str = "rb", autocommit: bool = True, **_: Any) -> Any:
-        if not autocommit:
-            raise NotImplementedError("lanefs:// has no transactions")
         path = self._strip_protocol(path)
         if self.auto_mkdir and "r" not in mode:
             self.volume.makedirs(self._parent(path))
+        if not autocommit and ("w" in mode or "x" in mode):
+            return _NewFile(self.volume, path, mode)
         return self.volume.open_file(path, mode if "b" in mode else mode + "b")
 
     #: Opening a file for writing makes the directories above it.
@@ -197,6 +201,10 @@ class LaneFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
         """Makes a file with this content, or replaces the content of one."""
         path = self._strip_protocol(path)
+        if self._intrans:
+            with self.open(path, "xb" if mode == "create" else "wb") as file:
+                file.write(value)
+            return
         self.volume.makedirs(self._parent(path))
         if mode == "create":
             for error in self.volume.write_many([path], [value]).values():
@@ -244,7 +252,7 @@ class LaneFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if self.isdir(source):
             self.volume.makedirs(target)
             return
-        with self._open(source, "rb") as reader, self._open(target, "wb") as writer:
+        with self._open(source, "rb") as reader, self.open(target, "wb") as writer:
             while piece := reader.read(self.blocksize):
                 writer.write(piece)
 
@@ -258,8 +266,31 @@ class LaneFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
         """Makes an empty file, or empties one."""
-        with self._open(path, "wb" if truncate else "ab"):
+        with self.open(path, "wb" if truncate else "ab"):
             pass
+
+
+class _NewFile(io.BufferedWriter):
+    """A file of a transaction: it has another name until the transaction ends."""
+
+    def __init__(self, volume: Volume, path: str, mode: str) -> None:
+        if "x" in mode and volume.exists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if volume.exists(path) and volume.stat(path).is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        self._volume, self._path = volume, path
+        self._temporary = os.path.join(os.path.dirname(path), f".lanefs-{secrets.token_hex(8)}")
+        super().__init__(RawFile(volume._volume, self._temporary, "x"), BUFFER)
+
+    def commit(self) -> None:
+        """Gives the file its name, in place of an older one."""
+        self.close()
+        self._volume.replace(self._temporary, self._path)
+
+    def discard(self) -> None:
+        """Removes the file."""
+        self.close()
+        self._volume.remove(self._temporary)
 
 
 def _each(numbers: Any, count: int) -> list[int | None]:

@@ -147,6 +147,40 @@ def test_a_volume_for_reading_refuses_to_write(image):
         fs.pipe_file("/top", b"y")
 
 
+def test_files_of_a_transaction_appear_together_or_not_at_all(fs):
+    fs.pipe_file("/t/old", b"old")
+    before = fs.find("/")
+    with fs.transaction:
+        with fs.open("/t/new", "wb") as file:
+            file.write(b"new")
+        with fs.open("/t/text", "w") as file:
+            file.write("text")
+        fs.pipe_file("/t/old", b"newer")
+        fs.cp_file("/t/old", "/t/copy")
+        unfinished = fs.open("/t/deep/er", "wb")
+        unfinished.write(b"not closed")
+        assert fs.cat_file("/t/old") == b"old" and not fs.exists("/t/new")
+    added = {"/t/new", "/t/text", "/t/copy", "/t/deep/er"}
+    assert set(fs.find("/")) == set(before) | added
+    assert fs.cat(["/t/new", "/t/text", "/t/old", "/t/copy", "/t/deep/er"]) == {
+        "/t/new": b"new",
+        "/t/text": b"text",
+        "/t/old": b"newer",
+        "/t/copy": b"old",
+        "/t/deep/er": b"not closed",
+    }
+    with pytest.raises(RuntimeError, match="enough"), fs.transaction:
+        fs.pipe_file("/t/old", b"lost")
+        fs.touch("/t/none")
+        raise RuntimeError("enough")
+    assert fs.cat_file("/t/old") == b"newer" and set(fs.find("/")) == set(before) | added
+    with pytest.raises(IsADirectoryError), fs.transaction:
+        fs.pipe_file("/t/deep", b"")
+    with pytest.raises(FileExistsError), fs.transaction:
+        fs.pipe_file("/t/old", b"", mode="create")
+    assert set(fs.find("/")) == set(before) | added
+
+
 def test_pandas_reads_and_writes(tmp_path):
     image = str(tmp_path / "tables.lane")
     lanefs.Volume.open(image, "x", size=64 * MIB).close()
