@@ -50,7 +50,7 @@ curl                    curl        publish  makes a bucket
 restic                  restic      publish  a peer of publications
 rclone                  rclone      publish  stores an archive, and mounts a bucket: peers of publications
 s3fs                    s3fs        publish  mounts a bucket: a peer of publications
-mksquashfs              squashfs-tools publish  makes the image beside which a publication's size is judged
+mksquashfs              squashfs-tools bench  makes images: a peer of reads, and of the size of publications
 go                      golang-go   publish  builds Versity's S3 gateway
 npm                     npm         publish  installs Azurite, a server of Azure Blob Storage
 aarch64-linux-gnu-gcc   gcc-aarch64-linux-gnu   sanitize  links programs for aarch64

@@ -14,6 +14,7 @@ mod remove;
 
 pub use command::{run_command, run_prepared};
 pub use host::Host;
+pub(crate) use mount::squashfs;
 pub use probe::{FileSystem, probe};
 pub use remove::remove_tree;
 

@@ -1,4 +1,4 @@
-//! `lanefs-bench read`: whole small files in random order, beside ext4 and an indexed archive.
+//! `lanefs-bench read`: whole small files in random order, beside ext4, SquashFS and an indexed archive.
 //!
 //! One set of files serves all rows. Each system copies the same files into memory in the same order, and
 //! each file's length, begin and end are checked.
@@ -7,12 +7,13 @@ mod archive;
 pub(crate) mod corpus;
 mod readers;
 mod rows;
+mod uring;
 
 pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 
 use crate::file_volume::{FileSet, FileVolume, make_on_host};
-use crate::peers::{Host, Medium, SpaceRequest};
+use crate::peers::{Host, Medium, SpaceRequest, squashfs};
 use crate::report::Row;
 use crate::session::{CommonArgs, Session};
 use crate::stop::Stop;
@@ -82,10 +83,22 @@ fn measure(bench: &mut Session<usize>) -> Result<()> {
     }
     bench.progress.step("making an archive");
     let archive = Archive::make(temp.path(), &corpus, &bench.stop)?;
+    let squashed = match hosts.first() {
+        Some(host) => {
+            bench.progress.step("making an image of SquashFS");
+            squashfs(host, &bench.stop).map_err(|error| format!("squashfs is left out: {error}"))
+        }
+        None => Err("squashfs is left out: its files are those of ext4".into()),
+    };
     let row = made.row(MAKE, "ns/file").map(|row| described(row, &corpus, 1).goal_ratio("ext4", 10.0));
     bench.row(row);
     let mut readers = vec![Reader::Batch(&lane), Reader::Single(&lane)];
     readers.extend(hosts.iter().map(Reader::Host));
+    readers.extend(hosts.iter().map(Reader::Uring));
+    match &squashed {
+        Ok(host) => readers.push(Reader::Host(host)),
+        Err(note) => bench.note(note.clone()),
+    }
     readers.push(Reader::Archive(&archive));
     for work in ROWS {
         if bench.selection.has(work.name) {

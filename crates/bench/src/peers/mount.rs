@@ -54,6 +54,19 @@ pub(super) fn tmpfs(stop: &Stop) -> Result<Host> {
     Host::on_mount("tmpfs", &mount.point(), about, true, mount)
 }
 
+/// Makes an image of SquashFS with the files of another file system, and mounts it through a loop device.
+pub(crate) fn squashfs(source: &Host, stop: &Stop) -> Result<Host> {
+    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let image = temp.path().join("squashfs.img");
+    let name = image.to_string_lossy();
+    let options = ["-comp", "zstd", "-noappend", "-quiet", "-no-progress"];
+    let both = [&*source.path().to_string_lossy(), &*name];
+    run_command("mksquashfs", &[&both[..], &options[..]].concat(), stop)?;
+    let mount = mount(temp, &["-o", "loop,ro", &name], stop)?;
+    let about = FileSystem { kind: "squashfs".into(), journal: None, inode_bytes: 0 };
+    Host::on_mount("squashfs", &mount.point(), about, false, mount)
+}
+
 fn mount(temp: TempDir, arguments: &[&str], stop: &Stop) -> Result<MountGuard> {
     let point = temp.path().join("mnt");
     fs::create_dir(&point).map_err(Error::host("a mount point"))?;

@@ -49,6 +49,11 @@ impl Corpus {
         &self.paths
     }
 
+    /// Bytes of a file.
+    pub(crate) fn size(&self, file: usize) -> usize {
+        self.sizes[file]
+    }
+
     /// True for the content of this file, as far as length, begin and end tell.
     pub(crate) fn is_right(&self, file: usize, content: &[u8]) -> bool {
         let stamp = (file as u64).to_le_bytes();

@@ -3,6 +3,7 @@
 use super::archive::Archive;
 use super::corpus::{Corpus, MOST, Requests};
 use super::rows::Work;
+use super::uring::{DEPTH, UringReader};
 use crate::file_volume::{FileVolume, check, drop_host_caches};
 use crate::peers::Host;
 use crate::stop::{STRIDE, Stop};
@@ -55,13 +56,38 @@ fn read_on_host(host: &Host, path: &CStr, buffer: &mut [u8]) -> Result<usize> {
     rustix::io::read(&opened, buffer).map_err(host.error("reading"))
 }
 
+/// Reads files through io_uring; returns the number of right ones.
+fn read_by_uring(
+    host: &Host,
+    corpus: &Corpus,
+    files: &[usize],
+    paths: &[&CStr],
+    part: &[usize],
+    stop: &Stop,
+) -> Result<u64> {
+    let (mut reader, mut good) = (UringReader::new(host.root())?, 0);
+    for part in part.chunks(DEPTH) {
+        stop.check()?;
+        let wanted: Vec<(&CStr, usize)> =
+            part.iter().map(|request| (paths[*request], corpus.size(files[*request]))).collect();
+        reader.read(&wanted, |index, content| {
+            let file = files[part[index]];
+            good += u64::from(content.is_some_and(|content| corpus.is_right(file, content)));
+        })?;
+    }
+    Ok(good)
+}
+
 /// A system under measurement.
 pub(super) enum Reader<'s> {
     /// LaneFS, many files a call.
     Batch(&'s FileVolume),
     /// LaneFS, one file a call.
     Single(&'s FileVolume),
+    /// By open, read and close.
     Host(&'s Host),
+    /// By io_uring, with the size of each file known.
+    Uring(&'s Host),
     Archive(&'s Archive),
 }
 
@@ -77,6 +103,7 @@ impl Reader<'_> {
             Reader::Batch(_) => LANEFS,
             Reader::Single(_) => "lanefs-single",
             Reader::Host(host) => host.name(),
+            Reader::Uring(_) => "ext4-io_uring",
             Reader::Archive(_) => "tar",
         }
     }
@@ -85,7 +112,7 @@ impl Reader<'_> {
     pub(super) fn drop_caches(&self) -> Result<()> {
         match self {
             Reader::Batch(lane) | Reader::Single(lane) => lane.drop_caches(),
-            Reader::Host(host) => drop_host_caches(host),
+            Reader::Host(host) | Reader::Uring(host) => drop_host_caches(host),
             Reader::Archive(archive) => archive.drop_caches(),
         }
     }
@@ -105,13 +132,16 @@ impl Reader<'_> {
             if let Reader::Batch(lane) = self {
                 return lane.read(corpus, requests, part, work, stop);
             }
+            if let Reader::Uring(host) = self {
+                return read_by_uring(host, corpus, &requests.files, &paths, part, stop);
+            }
             let (mut good, mut buffer) = (0, vec![0; MOST]);
             for part in part.chunks(STRIDE) {
                 stop.check()?;
                 let range = part[0]..part[0] + part.len();
                 for (file, path) in requests.files[range.clone()].iter().zip(&paths[range]) {
                     let len = match self {
-                        Reader::Batch(_) => 0,
+                        Reader::Batch(_) | Reader::Uring(_) => 0,
                         Reader::Single(lane) => lane.read_singly(path, &mut buffer)?,
                         Reader::Host(host) => read_on_host(host, path, &mut buffer)?,
                         Reader::Archive(archive) => archive.read(path, &mut buffer)?,
