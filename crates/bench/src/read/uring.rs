@@ -49,8 +49,8 @@ impl<'h> UringReader<'h> {
             ranges.push(start..start + size);
             start += size;
             let chain = chain(self.root, path, &self.how, slot as u32, own);
-            // SAFETY: paths, `how`, root and memory outlive this function, which waits until all requests have
-            // ended, or never returns. No other request has this part of the memory.
+            // SAFETY: paths, `how`, root and memory outlive this function, which waits until all requests
+            // have ended, or never returns. No other request has this part of the memory.
             unsafe { self.ring.submission().push_multiple(&chain) }
                 .map_err(|_| Error::host("io_uring")(std::io::Error::other("the queue is full")))?;
         }
