@@ -78,11 +78,14 @@ impl Gpu {
         TextScan::new(&self.context, patterns)
     }
 
-    /// Makes room for texts that stay on the device: so many bytes at most, or half of what was free when the
-    /// device was opened.
+    /// Makes room for texts that stay on the device, in so many bytes at most. `None`: half of the device's
+    /// memory, or an eighth where that is the host's, and in both cases no more than half of what was free
+    /// when the device was opened.
     pub fn kept_texts(&self, most: Option<u64>) -> KeptTexts {
         let info = self.info();
-        KeptTexts::new(&self.context, most.unwrap_or(info.free_memory.unwrap_or(info.memory) / 2))
+        let share = if info.kind == DeviceKind::Discrete { 2 } else { 8 };
+        let usual = (info.memory / share).min(info.free_memory.unwrap_or(info.memory) / 2);
+        KeptTexts::new(&self.context, most.unwrap_or(usual))
     }
 
     /// Prepares to hash texts.
