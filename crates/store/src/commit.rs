@@ -61,7 +61,14 @@ impl Store {
             JournalContent::Log => Journal::open(device, &self.sums, at, blocks, self.bytes())?,
         };
         self.fix(at, blocks)?;
-        *self.commits.journal.lock() = Some(journal);
+        let old = self.commits.journal.lock().replace(journal);
+        if let Some((first, count)) = old.map(|old| old.place()) {
+            // A repair makes a new journal. On a damaged volume a file may have blocks of the old one.
+            let kept = at / BLOCK..at / BLOCK + blocks;
+            for index in (first / BLOCK..first / BLOCK + count).filter(|index| !kept.contains(index)) {
+                self.change_state(index, FIXED, ABSENT);
+            }
+        }
         Ok(recovered)
     }
 
@@ -126,10 +133,10 @@ impl Store {
         }
     }
 
-    /// Makes blocks free that had fixed positions.
+    /// Gives back blocks that had fixed positions.
     pub fn release_fixed(&self, at: u64, blocks: u64) {
         for index in at / BLOCK..at / BLOCK + blocks {
-            self.change_state(index, FIXED, FREE);
+            self.change_state(index, FIXED, ABSENT);
         }
     }
 

@@ -80,8 +80,8 @@ pub(crate) const fn is_legal(from: u8, to: u8) -> bool {
         },
         (false, false) => match (from, to) {
             (ABSENT | FREE, FETCHING) | (FETCHING | EVICTING, ABSENT) | (EVICTING, FREE) => true,
-            // At mkfs and when a volume is opened; a journal that moves leaves its old blocks free.
-            (ABSENT | FIXED, FIXED) | (FIXED, FREE) | (FREE, FIXED) => true,
+            // At mkfs and when a volume is opened; a journal that moves gives its old blocks back.
+            (ABSENT | FIXED, FIXED) | (FIXED, ABSENT) | (FREE, FIXED) => true,
             (ABSENT | FETCHING | EVICTING | FREE | RETIRED, RETIRED | FREE | ABSENT) => true,
             _ => false,
         },

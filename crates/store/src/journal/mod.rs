@@ -211,6 +211,11 @@ impl Journal {
         Ring::new(at, blocks).map_or(0, |ring| recover::highest(device, sums, ring).number)
     }
 
+    /// Returns its position, and its number of blocks with the headers.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.ring.header(0), self.ring.len() + lanefs_format::JOURNAL_HEADERS)
+    }
+
     /// Returns the number of the next commit.
     pub(crate) fn next(&self) -> u64 {
         self.next

@@ -3,7 +3,7 @@
 use super::aligned::AlignedBuffer;
 use super::commit::POSITIONS;
 use super::header::Tail;
-use super::ring::{Ring, SEQUENCE_END, identify};
+use super::ring::{Ring, SEQUENCE_END, identify, number};
 use super::write_in_place;
 use crate::fault::io_fault;
 use crate::{Device, Fault};
@@ -277,7 +277,7 @@ pub(super) fn highest(device: &dyn Device, sums: &Checksummer, ring: Ring) -> Hi
         }
         for (slot, block) in (first..).zip(piece.chunks_exact(BLOCK as usize)) {
             // No commit has a number from the end on, so these cannot be mistaken.
-            if let Some((_, number)) = identify(sums, ring.position(slot), block)
+            if let Some(number) = number(sums, ring.position(slot), block)
                 && number < SEQUENCE_END
             {
                 found.number = found.number.max(number);

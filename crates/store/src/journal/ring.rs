@@ -126,8 +126,14 @@ pub(super) fn identify(sums: &Checksummer, at: u64, block: &[u8]) -> Option<(u8,
     let role = d::ROLE.read(block)?;
     let known =
         [lanefs_format::JOURNAL_DESCRIPTOR, lanefs_format::JOURNAL_COMMIT, lanefs_format::JOURNAL_REVOCATION];
-    if !known.contains(&role) || !sums.verify(BlockKind::Journal, at, block, 0, &[]) {
+    if !known.contains(&role) {
         return None;
     }
-    Some((role, d::SEQUENCE.read(block)?))
+    Some((role, number(sums, at, block)?))
+}
+
+/// Returns the commit number of a block at `at` that verifies as one of a journal, whatever its role.
+pub(super) fn number(sums: &Checksummer, at: u64, block: &[u8]) -> Option<u64> {
+    let verifies = sums.verify(BlockKind::Journal, at, block, 0, &[]);
+    verifies.then(|| d::SEQUENCE.read(block)).flatten()
 }

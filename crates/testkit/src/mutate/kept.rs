@@ -6,7 +6,8 @@
 use super::bases::Base;
 use super::editor::Editor;
 use lanefs_format::{
-    BLOCK, BlockKind, Pointer, SUPERBLOCK_COPY, chunk_entry, dir, extent, group, inode, xattr_block,
+    BLOCK, BlockKind, Pointer, SUPERBLOCK_COPY, chunk_entry, dir, extent, group, inode, journal_descriptor,
+    xattr_block,
 };
 use rustix::fs::FileType;
 
@@ -104,6 +105,11 @@ pub const KEPT_CASES: &[KeptCase] = &[
         bases: &["small-256", "maps-256"],
         damage: |editor| every_file(editor, map_superblock),
     },
+    KeptCase {
+        name: "a link's target lies in a journal that cannot be used: the repair could not read it",
+        bases: &["closed-256"],
+        damage: link_into_bad_journal,
+    },
 ];
 
 /// Changes each block of a kind. The copies in the journal stay.
@@ -128,6 +134,22 @@ fn every_inode(editor: &mut Editor<'_>, kind: FileType, change: impl Fn(&mut [u8
             FileType::from_raw_mode(mode.into()) == kind
         });
         wanted.for_each(&change);
+    });
+}
+
+/// Maps the blocks of links to one of the journal, whose blocks get a number above those of its headers.
+fn link_into_bad_journal(editor: &mut Editor<'_>) {
+    let journal = editor.base().superblock.journal;
+    let word = Pointer::data(journal + 3 * BLOCK, lanefs_format::BlockSize::Small).word();
+    every_inode(editor, FileType::Symlink, |one| {
+        if inode::FLAGS.read(one).unwrap_or(0) & lanefs_format::INODE_EXTENTS_MASK != 0 {
+            extent::POINTER.write(&mut one[inode::SIZE..], word);
+        }
+    });
+    every_block(editor, BlockKind::Journal, |at, block| {
+        if at >= journal + lanefs_format::JOURNAL_HEADERS * BLOCK {
+            journal_descriptor::SEQUENCE.write(block, 1 << 40);
+        }
     });
 }
 

@@ -280,6 +280,20 @@ fn a_journal_that_is_made_anew_takes_nothing_from_the_old_one() {
 }
 
 #[test]
+fn a_journal_that_is_made_anew_begins_above_blocks_of_unknown_roles() {
+    let (device, journal) = new(32);
+    let (at, number) = (RING + 5 * BLOCK, journal.last() + 40);
+    let mut unknown = AlignedBuffer::zeroed(BLOCK as usize);
+    d::KIND.write(&mut unknown, BlockKind::Journal as u8);
+    d::ROLE.write(&mut unknown, 120);
+    d::SEQUENCE.write(&mut unknown, number);
+    sums().seal(BlockKind::Journal, at, &mut unknown, 0);
+    device.write_slice(at, &unknown).expect("memory");
+    assert_eq!(Journal::highest(&device, &sums(), AT, 32), number);
+    assert!(Journal::format(&device, &sums(), AT, 32).expect("format").next() > number + 1);
+}
+
+#[test]
 fn rot_in_the_middle_is_reported_and_a_torn_end_is_not() {
     let (device, mut journal) = new(64);
     for n in 0..5 {
