@@ -449,7 +449,7 @@ fn every_engine_finds_the_same_files_of_one_content() {
 
 /// Returns the output of `lanefs grep` on a terminal.
 fn on_a_terminal(volume: &Path, no_color: Option<&str>) -> String {
-    let command = format!("{} grep word {}", env!("CARGO_BIN_EXE_lanefs"), text(volume));
+    let command = format!("{} grep {} word", env!("CARGO_BIN_EXE_lanefs"), text(volume));
     let mut script = Command::new("script");
     script.args(["-qefc", &command, "/dev/null"]).env("SHELL", "/bin/sh").env("TERM", "xterm");
     match no_color {
