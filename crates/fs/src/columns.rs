@@ -5,19 +5,15 @@
 //! takes any slices, such as the arrays of another library.
 
 use crate::error::{Error, Result};
-use crate::types::{Attr, Ino, Resolution};
-use lanefs_format::{BLOCK, Code, Field, FileKind, INODE_CORE, Word, inode as f};
+use crate::types::{Attr, Ino, Resolution, Time};
+use lanefs_format::{Code, FileKind};
 
 /// Receiver of the answers to a batch. Every row gets one answer, after any that a discarded attempt gave it.
 pub trait Rows {
-    /// Tells whether [`found`](Self::found) gets attributes.
-    fn wants_attributes(&self) -> bool;
-
-    /// Tells whether code, inode and type are wanted, and not only which paths name an inode. Where they are
-    /// not, [`answered`](Self::answered) may get blocks [of bits](AnswerBlock::of_bits).
-    fn wants_entries(&self) -> bool {
-        true
-    }
+    /// Returns the values that the receiver uses. With [attributes](ColumnSet::attributes) among them
+    /// [`found`](Self::found) gets all attributes; [`answered`](Self::answered) gets those that are wanted, and
+    /// blocks [of bits](AnswerBlock::of_bits) where no more than existence is.
+    fn wants(&self) -> ColumnSet;
 
     /// The path of this row names an inode.
     fn found(&mut self, row: usize, ino: Ino, kind: FileKind, attr: Option<&Attr>);
@@ -62,8 +58,7 @@ pub struct AnswerBlock<'a> {
     code: [u8; ANSWER_BLOCK],
     kind: [u8; ANSWER_BLOCK],
     ino: [u64; ANSWER_BLOCK],
-    /// The first bytes of each inode, where attributes are wanted.
-    cores: Option<&'a [[u8; INODE_CORE]]>,
+    attributes: AttributeBlock<'a>,
     len: usize,
     /// A bit for each row that names an inode, and for each that is open.
     found: u64,
@@ -71,22 +66,21 @@ pub struct AnswerBlock<'a> {
 }
 
 impl<'a> AnswerBlock<'a> {
-    /// Returns answers to `len` paths, [`ANSWER_BLOCK`] at most, all of them open; `cores` are copies of the
-    /// inodes, one for each path.
-    pub fn new(len: usize, cores: Option<&'a [[u8; INODE_CORE]]>) -> Self {
+    /// Returns answers to `len` paths, [`ANSWER_BLOCK`] at most, all of them open, with the attributes that
+    /// are wanted: an element for each path, zeros where it names no inode.
+    pub fn new(len: usize, attributes: AttributeBlock<'a>) -> Self {
         let code = [Code::NotResident.number(); ANSWER_BLOCK];
-        let len = len.min(ANSWER_BLOCK).min(cores.map_or(ANSWER_BLOCK, <[_]>::len));
+        let len = len.min(ANSWER_BLOCK);
         let (kind, ino) = ([0; ANSWER_BLOCK], [0; ANSWER_BLOCK]);
-        let mut block = AnswerBlock { code, kind, ino, cores, len, found: 0, open: 0 };
+        let mut block = AnswerBlock { code, kind, ino, attributes, len, found: 0, open: 0 };
         block.open = block.mask();
         block
     }
 
-    /// Returns answers to `len` paths, [`ANSWER_BLOCK`] at most, for a receiver that
-    /// [wants no entries](Rows::wants_entries): a bit for each path that names an inode, and for each that is
-    /// open.
+    /// Returns answers to `len` paths, [`ANSWER_BLOCK`] at most, for a receiver that wants no more than
+    /// existence: a bit for each path that names an inode, and for each that is open.
     pub fn of_bits(len: usize, found: u64, open: u64) -> Self {
-        let mut block = AnswerBlock::new(len, None);
+        let mut block = AnswerBlock::new(len, AttributeBlock::default());
         // A path that is said to be both is open.
         (block.found, block.open) = (found & !open & block.mask(), open & block.mask());
         block
@@ -95,24 +89,14 @@ impl<'a> AnswerBlock<'a> {
     /// Fills in answers, by the numbers of their codes and types and by their inodes. One that makes no sense
     /// stays open, so that the host decides.
     #[inline(always)]
-    pub fn fill(&mut self, answer: impl Fn(usize) -> (u32, u32, u64)) {
-        match self.cores {
-            // An inode in use has a type.
-            Some(cores) => self.fill_by(answer, |i, _| cores.get(i).map_or(0, kind_of).into()),
-            None => self.fill_by(answer, |_, kind| kind),
-        }
-    }
-
-    /// `kind_of`: the type of the inode in a row whose entry has this type.
-    #[inline(always)]
-    fn fill_by(&mut self, answer: impl Fn(usize) -> (u32, u32, u64), kind_of: impl Fn(usize, u32) -> u32) {
-        let is_kind = |kind: u32| kind < 16 && KINDS >> kind & 1 != 0;
+    pub fn fill(&mut self, answer: impl Fn(usize) -> (u8, u8, u64)) {
+        let is_kind = |kind: u8| kind < 16 && KINDS >> kind & 1 != 0;
         for i in 0..self.len.min(ANSWER_BLOCK) {
             let (code, kind, ino) = answer(i);
-            let is_found = code == 0 && is_kind(kind) && is_kind(kind_of(i, kind));
-            let is_failure = code != 0 && code < Code::ALL.len() as u32;
-            self.code[i] = if is_found || is_failure { code as u8 } else { Code::NotResident.number() };
-            self.kind[i] = if is_found { kind as u8 } else { 0 };
+            let is_found = code == 0 && is_kind(kind);
+            let is_failure = code != 0 && usize::from(code) < Code::ALL.len();
+            self.code[i] = if is_found || is_failure { code } else { Code::NotResident.number() };
+            self.kind[i] = if is_found { kind } else { 0 };
             self.ino[i] = if is_found { ino } else { 0 };
         }
         (self.found, self.open) = (self.rows_with(Code::Success), self.rows_with(Code::NotResident));
@@ -154,10 +138,27 @@ impl<'a> AnswerBlock<'a> {
         })
     }
 
-    /// The attributes of an inode that was found.
+    /// The attributes of an inode that was found, where all are wanted.
     #[inline(always)]
     fn attr(&self, i: usize) -> Option<Attr> {
-        Attr::of_core(Ino(self.ino[i]), self.cores?.get(i)?)
+        let all = &self.attributes;
+        let mode = all.mode(i)?;
+        Some(Attr {
+            ino: Ino(self.ino[i]),
+            kind: FileKind::from_mode(mode)?,
+            perm: mode & 0o7777,
+            links: all.links(i)?,
+            uid: all.uid(i)?,
+            gid: all.gid(i)?,
+            size: all.size(i)?,
+            blocks: all.blocks(i)?,
+            rdev: all.rdev(i)?,
+            mtime: Time(all.mtime(i)?),
+            ctime: Time(all.ctime(i)?),
+            atime: Time(all.atime(i)?),
+            btime: Time(all.btime(i)?),
+            generation: all.generation(i)?,
+        })
     }
 }
 
@@ -172,8 +173,8 @@ pub struct Resolutions<'a> {
 
 impl Rows for Resolutions<'_> {
     #[inline(always)]
-    fn wants_attributes(&self) -> bool {
-        self.attributes
+    fn wants(&self) -> ColumnSet {
+        if self.attributes { ColumnSet::ALL } else { ColumnSet::ENTRIES }
     }
 
     #[inline(always)]
@@ -188,9 +189,57 @@ impl Rows for Resolutions<'_> {
     }
 }
 
-/// Declares the columns that hold attributes: name, variant of [`Column`], type, and value.
+/// A set of columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ColumnSet(u32);
+
+impl ColumnSet {
+    /// Code, inode and type.
+    pub const ENTRIES: ColumnSet = ColumnSet::of(&[Column::Code, Column::Ino, Column::Kind]);
+
+    /// All columns.
+    pub const ALL: ColumnSet = ColumnSet::of(Column::ALL);
+
+    /// Returns the set of these columns.
+    pub const fn of(columns: &[Column]) -> ColumnSet {
+        let (mut bits, mut i) = (0, 0);
+        while i < columns.len() {
+            bits |= 1 << columns[i] as u32;
+            i += 1;
+        }
+        ColumnSet(bits)
+    }
+
+    /// Tells whether a column is in the set.
+    pub const fn contains(self, column: Column) -> bool {
+        self.0 >> column as u32 & 1 != 0
+    }
+
+    /// Returns the attributes in the set: all but existence, code, inode and type.
+    pub const fn attributes(self) -> ColumnSet {
+        ColumnSet(self.0 & ColumnSet::of(Column::ATTRIBUTES).0)
+    }
+
+    /// Tells whether the set has no column.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Tells whether no more is wanted than which paths name an inode.
+    pub const fn is_existence(self) -> bool {
+        self.0 & !ColumnSet::of(&[Column::Exists]).0 == 0
+    }
+
+    /// A bit for each column, by its place in [`Column::ALL`].
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// Declares the columns that hold attributes: name, variant of [`Column`], type, type of an element in an
+/// [`AttributeBlock`], and value.
 macro_rules! columns {
-    ($($(#[$doc:meta])* $name:ident $variant:ident $type:ty = $value:expr, $of_core:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident $variant:ident $type:ident from $wire:ident = $value:expr;)*) => {
         /// A value of each answer, which a caller may ask for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Column {
@@ -209,6 +258,40 @@ macro_rules! columns {
             /// All columns.
             pub const ALL: &[Column] =
                 &[Column::Exists, Column::Code, Column::Ino, Column::Kind, $(Column::$variant,)*];
+
+            /// Those that hold attributes, in the order of [`ALL`](Self::ALL).
+            pub const ATTRIBUTES: &[Column] = &[$(Column::$variant,)*];
+
+            /// Bytes of an element of this column in an [`AttributeBlock`]; 0 for one that holds no attribute.
+            pub const fn width(self) -> usize {
+                match self {
+                    Column::Exists | Column::Code | Column::Ino | Column::Kind => 0,
+                    $(Column::$variant => size_of::<$wire>(),)*
+                }
+            }
+        }
+
+        /// Attributes of the inodes in a block of answers, one column after the other, as an engine gives them:
+        /// little-endian, and zeros where a path names no inode.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct AttributeBlock<'a> {
+            $($name: &'a [[u8; size_of::<$wire>()]],)*
+        }
+
+        impl<'a> AttributeBlock<'a> {
+            /// Returns the attributes of `wanted`, each from the bytes that `column` gives.
+            #[inline(always)]
+            pub fn of(wanted: ColumnSet, column: impl Fn(Column) -> &'a [u8]) -> Self {
+                let bytes = |which| if wanted.contains(which) { column(which) } else { &[] };
+                AttributeBlock { $($name: bytes(Column::$variant).as_chunks().0,)* }
+            }
+
+            $(
+                #[inline(always)]
+                fn $name(&self, row: usize) -> Option<$type> {
+                    self.$name.get(row).map(|bytes| $wire::from_le_bytes(*bytes) as $type)
+                }
+            )*
         }
 
         /// Columns whose memory the caller owns. A column that is not given is not written; all others have
@@ -264,21 +347,30 @@ macro_rules! columns {
                 })*
             }
 
-            /// Writes one column after the other: the loop of each reads no more of an inode than it needs.
+            /// Writes one column after the other.
             #[inline(always)]
             fn put_block(&mut self, first: usize, answers: &AnswerBlock<'_>) {
                 $(if let Some(column) = &mut self.$name {
+                    let given = answers.attributes.$name;
                     let column = &mut column[first..first + answers.len];
-                    let rows = answers.code.iter().zip(answers.cores.unwrap_or(&[]));
-                    for (value, (code, core)) in column.iter_mut().zip(rows) {
-                        let there: $type = ($of_core)(core);
-                        *value = if *code == Code::Success.number() { there } else { 0 };
+                    let (there, none) = column.split_at_mut(given.len().min(answers.len));
+                    for (value, bytes) in there.iter_mut().zip(given) {
+                        *value = $wire::from_le_bytes(*bytes) as $type;
                     }
+                    none.fill(0);
                 })*
             }
 
-            fn has_attributes(&self) -> bool {
-                [$(self.$name.is_some()),*].contains(&true)
+            #[inline(always)]
+            fn given(&self) -> ColumnSet {
+                let given = |is_given: bool, column: Column| u32::from(is_given) << column as u32;
+                ColumnSet(
+                    given(self.exists.is_some(), Column::Exists)
+                        | given(self.code.is_some(), Column::Code)
+                        | given(self.ino.is_some(), Column::Ino)
+                        | given(self.kind.is_some(), Column::Kind)
+                        $(| given(self.$name.is_some(), Column::$variant))*
+                )
             }
         }
 
@@ -366,55 +458,29 @@ macro_rules! columns {
 
 columns! {
     /// Type and permissions as in `st_mode`.
-    mode Mode u16 = |attr: &Attr| attr.mode(), |core| field(core, f::MODE);
+    mode Mode u16 from u32 = |attr: &Attr| attr.mode();
     /// Number of names.
-    links Links u32 = |attr: &Attr| attr.links, |core| field(core, f::LINKS);
+    links Links u32 from u32 = |attr: &Attr| attr.links;
     /// Owner.
-    uid Uid u32 = |attr: &Attr| attr.uid, |core| field(core, f::UID);
+    uid Uid u32 from u32 = |attr: &Attr| attr.uid;
     /// Group.
-    gid Gid u32 = |attr: &Attr| attr.gid, |core| field(core, f::GID);
+    gid Gid u32 from u32 = |attr: &Attr| attr.gid;
     /// Size in bytes.
-    size Size u64 = |attr: &Attr| attr.size, size_of;
+    size Size u64 from u64 = |attr: &Attr| attr.size;
     /// Number of blocks (4 KiB).
-    blocks Blocks u64 = |attr: &Attr| attr.blocks, |core| field(core, f::BLOCKS);
+    blocks Blocks u64 from u64 = |attr: &Attr| attr.blocks;
     /// Device number of a character or block device.
-    rdev Rdev u64 = |attr: &Attr| attr.rdev, rdev_of;
+    rdev Rdev u64 from u64 = |attr: &Attr| attr.rdev;
     /// Last change of the content, in nanoseconds since 1970.
-    mtime Mtime i64 = |attr: &Attr| attr.mtime.0, |core| field(core, f::MTIME);
+    mtime Mtime i64 from i64 = |attr: &Attr| attr.mtime.0;
     /// Last change of the inode, in nanoseconds since 1970.
-    ctime Ctime i64 = |attr: &Attr| attr.ctime.0, |core| field(core, f::CTIME);
+    ctime Ctime i64 from i64 = |attr: &Attr| attr.ctime.0;
     /// Last access, in nanoseconds since 1970.
-    atime Atime i64 = |attr: &Attr| attr.atime.0, |core| field(core, f::ATIME);
+    atime Atime i64 from i64 = |attr: &Attr| attr.atime.0;
     /// Creation, in nanoseconds since 1970.
-    btime Btime i64 = |attr: &Attr| attr.btime.0, |core| field(core, f::BTIME);
+    btime Btime i64 from i64 = |attr: &Attr| attr.btime.0;
     /// Generation of the inode number.
-    generation Generation u32 = |attr: &Attr| attr.generation, |core| field(core, f::GENERATION);
-}
-
-/// A field in a copy of an inode.
-#[inline(always)]
-fn field<T: Word>(core: &[u8; INODE_CORE], field: Field<T>) -> T {
-    field.read(core).unwrap_or(T::from_bits(0))
-}
-
-/// The number of the type in a copy of an inode.
-#[inline(always)]
-fn kind_of(core: &[u8; INODE_CORE]) -> u16 {
-    field(core, f::MODE) >> 12
-}
-
-/// As [`Attr::size`].
-#[inline(always)]
-fn size_of(core: &[u8; INODE_CORE]) -> u64 {
-    let blocks = field(core, f::BLOCKS).saturating_mul(BLOCK);
-    if kind_of(core) == FileKind::Directory as u16 { blocks } else { field(core, f::BYTES) }
-}
-
-/// As [`Attr::rdev`].
-#[inline(always)]
-fn rdev_of(core: &[u8; INODE_CORE]) -> u64 {
-    let is_device = [FileKind::CharDevice as u16, FileKind::BlockDevice as u16].contains(&kind_of(core));
-    if is_device { field(core, f::PARENT_OR_DEVICE) } else { 0 }
+    generation Generation u32 from u32 = |attr: &Attr| attr.generation;
 }
 
 fn sized<T: Clone + Default>(column: &mut Vec<T>, len: usize) -> &mut [T] {
@@ -458,13 +524,8 @@ impl ColumnsMut<'_> {
 
 impl Rows for ColumnsMut<'_> {
     #[inline(always)]
-    fn wants_attributes(&self) -> bool {
-        self.has_attributes()
-    }
-
-    #[inline(always)]
-    fn wants_entries(&self) -> bool {
-        self.code.is_some() || self.ino.is_some() || self.kind.is_some() || self.has_attributes()
+    fn wants(&self) -> ColumnSet {
+        self.given()
     }
 
     #[inline(always)]

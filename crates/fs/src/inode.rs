@@ -226,12 +226,7 @@ impl Attr {
     /// Decodes the attributes from the first [`INODE_CORE`] bytes of an inode, for an engine that has a copy
     /// of them; `None` for the bytes of a free inode.
     pub fn of_inode(ino: Ino, core: &[u8]) -> Option<Attr> {
-        Attr::of_core(ino, core.try_into().ok()?)
-    }
-
-    /// As above.
-    #[inline(always)]
-    pub(crate) fn of_core(ino: Ino, core: &[u8; INODE_CORE]) -> Option<Attr> {
+        let core: &[u8; INODE_CORE] = core.try_into().ok()?;
         let kind = FileKind::from_mode(core.get(f::MODE))?;
         Some(attr_in(ino.0, kind, core))
     }

@@ -124,7 +124,9 @@ mod writer;
 mod xattr;
 
 pub use check::{CheckOptions, CheckReport, Finding};
-pub use columns::{ANSWER_BLOCK, AnswerBlock, Column, Columns, ColumnsMut, Resolutions, Rows};
+pub use columns::{
+    ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Rows,
+};
 pub use dir_table::DirectoryTableStats;
 pub use epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
 pub use error::{Error, Result};

@@ -4,7 +4,7 @@
 //! one transaction, so that no reader and no crash sees a part of it.
 
 use crate::bulk::Change;
-use crate::columns::Rows;
+use crate::columns::{Column, ColumnSet, Rows};
 use crate::error::{Error, Result};
 use crate::inode::Inode;
 use crate::notice::Changed;
@@ -55,8 +55,8 @@ struct Directory {
 struct Directories(Vec<Option<Directory>>);
 
 impl Rows for Directories {
-    fn wants_attributes(&self) -> bool {
-        true
+    fn wants(&self) -> ColumnSet {
+        ColumnSet::of(&[Column::Kind, Column::Generation])
     }
 
     fn found(&mut self, row: usize, ino: Ino, kind: FileKind, attr: Option<&Attr>) {

@@ -89,7 +89,7 @@ void main() {
     } else {
         PathRange path = Paths(p.starts).path[i];
         answer = shortcut(path.start, path.bytes);
-        put_answer(i, answer);
+        Answers(p.answers).answer[i] = answer;
     }
     if ((answer.code & 0xffu) == CODE_UNFINISHED) {
         Indexes(p.walks).index[reserve(WALKS, p.count)] = i;

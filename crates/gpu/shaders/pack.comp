@@ -7,7 +7,7 @@
 #include "answers.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly buffer Packed {
-    PackedHeader header;
+    HostHeader header;
     PackedAnswers answers[];
 };
 
@@ -25,10 +25,10 @@ PackedAnswers pack(uint first, uint count) {
 void main() {
     uint i = invocation();
     if (i == 0u) {
-        Packed(p.packed).header.unfinished = Answers(p.answers).header.unfinished;
+        Packed(p.for_host).header.unfinished = Answers(p.answers).header.unfinished;
     }
     uint first = i * 32u;
     if (first < p.count) {
-        Packed(p.packed).answers[i] = pack(first, min(p.count - first, 32u));
+        Packed(p.for_host).answers[i] = pack(first, min(p.count - first, 32u));
     }
 }

@@ -21,8 +21,6 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint64_t text;
     // Address of the results; those of lookups have an `AnswersHeader`.
     uint64_t answers;
-    // Address of the first INODE_SIZE bytes of each inode found; 0 where no caller wants them.
-    uint64_t cores;
     // Address of the headers of the lists that kernels fill for later kernels: WALKS, FILLS, LEARNS.
     uint64_t lists;
     // Address of the numbers of the paths that must be walked.
@@ -31,8 +29,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint64_t fills;
     // Address of the learn requests.
     uint64_t learns;
-    // Address of `PackedHeader` and the bits behind it, for `pack`.
-    uint64_t packed;
+    // Address of `HostHeader` and the answers behind it, for `pack` and `columns`.
+    uint64_t for_host;
     // Address of the directory-path table: its buckets.
     uint64_t dir_table;
     // Address of the table's records.
@@ -76,6 +74,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     // Number of the dispatch, of which 12 bits claim a slot of a table: the invocation that puts them
     // there may write the slot.
     uint claim;
+    // Attributes that `columns` writes, a bit for each: `COLUMN_MODE` and others.
+    uint wanted;
+    // Elements of each column.
+    uint stride;
     // Supplementary groups.
     uint groups[64];
 };
@@ -96,8 +98,8 @@ struct AnswersHeader {
     uint spare[3];
 };
 
-// Header of the answers as bits.
-struct PackedHeader {
+// Header of the answers as the host gets them.
+struct HostHeader {
     // Lookups that another dispatch must resume.
     uint unfinished;
     // Unused.

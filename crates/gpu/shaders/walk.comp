@@ -224,5 +224,5 @@ void main() {
     if ((answer.code & 0xffu) == CODE_UNFINISHED) {
         atomicAdd(Answers(p.answers).header.unfinished, 1u, gl_ScopeQueueFamily, 0, 0);
     }
-    put_answer(i, answer);
+    Answers(p.answers).answer[i] = answer;
 }

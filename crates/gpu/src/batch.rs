@@ -6,25 +6,22 @@ use crate::error::Result;
 use crate::kernels::Kernels;
 use crate::layout::{FILLS, LEARNS, WALKS};
 use crate::limits::MAX_PATH;
+use crate::output::Output;
 use crate::query::{LookupQuery, PathResult};
 use crate::structures::{
-    AnswersHeader, FillRequest, LearnRequest, ListHeader, LookupAnswer, PackedAnswers, PackedHeader,
-    Parameters, PathRange,
+    AnswersHeader, FillRequest, LearnRequest, ListHeader, LookupAnswer, Parameters, PathRange,
 };
 use crate::tables::{MirrorTables, PARAMETERS};
-use crate::twin::pack::PACKED;
 use crate::twin::walk::Requests;
-use crate::vulkan::{Buffer, Commands, Device, Direction, MemoryLocation, Recording, Staged};
-use lanefs::format::{Code, INODE_CORE};
-use lanefs::{ANSWER_BLOCK, AnswerBlock, Paths, Rows};
+use crate::vulkan::{Buffer, Commands, Device, Direction, MemoryLocation, Staged};
+use lanefs::format::Code;
+use lanefs::{ANSWER_BLOCK, AnswerBlock, ColumnSet, Paths};
 use std::sync::Arc;
 
 /// Bytes of the elements of a batch's lists.
 const RANGE: u64 = PathRange::SIZE as u64;
 const ANSWER: u64 = LookupAnswer::SIZE as u64;
 const ANSWERS_HEADER: u64 = AnswersHeader::SIZE as u64;
-const PACKED_ANSWERS: u64 = PackedAnswers::SIZE as u64;
-const PACKED_HEADER: u64 = PackedHeader::SIZE as u64;
 const FILL: u64 = FillRequest::SIZE as u64;
 const LEARN: u64 = LearnRequest::SIZE as u64;
 const INDEX: u64 = size_of::<u32>() as u64;
@@ -36,42 +33,18 @@ const HEADERS: u64 = 3 * HEADER;
 /// Fill requests that there is room for at least.
 const LEAST_FILLS: u64 = 256;
 
-/// Parts of the answers that the host wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// A bit for each path: whether it names an inode.
-    Existence,
-    /// Code, inode number and type.
-    Entries,
-    /// Those, and the first bytes of the inode.
-    Attributes,
-}
-
-impl Wanted {
-    /// Returns the parts of lookups with or without attributes.
-    pub(crate) fn entries(attributes: bool) -> Wanted {
-        if attributes { Wanted::Attributes } else { Wanted::Entries }
-    }
-
-    /// Returns the parts that a receiver wants.
-    pub(crate) fn by(rows: &impl Rows) -> Wanted {
-        if rows.wants_entries() { Wanted::entries(rows.wants_attributes()) } else { Wanted::Existence }
-    }
-}
-
 /// Size of a batch, rounded up so that many batches have the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchShape {
     paths: u64,
     /// Bytes of text.
     text: u64,
-    wanted: Wanted,
 }
 
 impl BatchShape {
-    pub(crate) fn of(paths: Paths<'_>, wanted: Wanted) -> BatchShape {
+    pub(crate) fn of(paths: Paths<'_>) -> BatchShape {
         let text = paths.text().len() as u64 + BEHIND;
-        BatchShape { paths: rounded(paths.len() as u64), text: rounded(text), wanted }
+        BatchShape { paths: rounded(paths.len() as u64), text: rounded(text) }
     }
 
     /// Fill requests that there is room for.
@@ -89,25 +62,9 @@ impl BatchShape {
         PARAMETERS + self.paths * RANGE + self.text
     }
 
-    /// Returns the bytes of all buffers.
-    pub(crate) fn bytes(self) -> u64 {
-        self.input() + self.answers() + self.lists() + self.cores() + self.packed()
-    }
-
     /// Bytes of the answers, with their header.
     fn answers(self) -> u64 {
         ANSWERS_HEADER + self.paths * ANSWER
-    }
-
-    /// Bytes of the inodes that are wanted.
-    fn cores(self) -> u64 {
-        if self.wanted == Wanted::Attributes { self.paths * INODE_CORE as u64 } else { 0 }
-    }
-
-    /// Bytes of the answers as bits, with their header, where no more is wanted.
-    fn packed(self) -> u64 {
-        let bits = PACKED_HEADER + self.paths.div_ceil(PACKED as u64) * PACKED_ANSWERS;
-        if self.wanted == Wanted::Existence { bits } else { 0 }
     }
 }
 
@@ -125,68 +82,19 @@ pub(crate) struct PathBatch {
     // Dropped first: it waits for its end before the buffers are freed.
     work: Commands,
     shape: BatchShape,
+    /// Columns that the host wants; `None`: the answers stay on the device.
+    wanted: Option<ColumnSet>,
+    /// The paths are on the device already, and its commands copy parameters only.
+    is_kept: bool,
     input: Staged,
-    output: Output,
+    answers: Buffer,
     lists: Buffer,
+    output: Option<Output>,
     count: u32,
 }
 
-/// The answers on the device, and the part of them that comes to the host.
-enum Output {
-    /// All, with the inodes that are wanted.
-    Entries { answers: Staged, cores: Option<Staged> },
-    /// Bits only.
-    Existence { answers: Buffer, packed: Staged },
-}
-
-impl Output {
-    fn new(device: &Arc<Device>, shape: BatchShape) -> Result<Output> {
-        let to_host = |len| Staged::new(device, len, Direction::ToHost);
-        Ok(match shape.wanted {
-            Wanted::Existence => Output::Existence {
-                answers: Buffer::new(device, shape.answers(), MemoryLocation::Device)?,
-                packed: to_host(shape.packed())?,
-            },
-            Wanted::Entries => Output::Entries { answers: to_host(shape.answers())?, cores: None },
-            Wanted::Attributes => {
-                Output::Entries { answers: to_host(shape.answers())?, cores: Some(to_host(shape.cores())?) }
-            }
-        })
-    }
-
-    /// Address of the answers on the device.
-    fn address(&self) -> u64 {
-        match self {
-            Output::Entries { answers, .. } => answers.address(),
-            Output::Existence { answers, .. } => answers.address,
-        }
-    }
-
-    /// Zeroes the header of the answers.
-    fn clear(&self, commands: &Recording<'_>) {
-        match self {
-            Output::Entries { answers, .. } => answers.clear(commands, ANSWERS_HEADER),
-            Output::Existence { answers, .. } => commands.fill(answers, ANSWERS_HEADER, 0),
-        }
-    }
-
-    /// Copies the part for the host.
-    fn transfer(&self, commands: &Recording<'_>) {
-        match self {
-            Output::Entries { answers, cores } => {
-                answers.transfer(commands, answers.len());
-                if let Some(cores) = cores {
-                    cores.transfer(commands, cores.len());
-                }
-            }
-            Output::Existence { packed, .. } => packed.transfer(commands, packed.len()),
-        }
-    }
-}
-
 impl PathBatch {
-    /// Makes the buffers and records the commands. With `stays_on_device` the paths are on the device
-    /// already and the answers stay there; [`transfer`](Self::transfer) copies both.
+    /// Makes the buffers and records the commands.
     ///
     /// # Errors
     /// An error of the device, also for want of memory.
@@ -194,51 +102,93 @@ impl PathBatch {
         device: &Arc<Device>,
         kernels: &Kernels,
         shape: BatchShape,
-        stays_on_device: bool,
+        wanted: ColumnSet,
     ) -> Result<PathBatch> {
-        let mut batch = PathBatch {
+        let mut batch = PathBatch::empty(device, shape)?;
+        batch.want(device, kernels, Some(wanted))?;
+        Ok(batch)
+    }
+
+    /// Makes the buffers of a batch whose paths stay on the device, and copies them there. The answers stay
+    /// there, too, until some are [wanted](Self::want).
+    ///
+    /// # Errors
+    /// An error of the device, also for want of memory.
+    pub(crate) fn kept(device: &Arc<Device>, kernels: &Kernels, paths: Paths<'_>) -> Result<PathBatch> {
+        let mut batch = PathBatch::empty(device, BatchShape::of(paths))?;
+        batch.set_paths(paths);
+        let mut upload = Commands::new(device)?;
+        upload.record(|commands| batch.input.transfer(commands, batch.input.len()))?;
+        upload.submit()?;
+        upload.wait()?;
+        batch.is_kept = true;
+        batch.record(kernels)?;
+        Ok(batch)
+    }
+
+    fn empty(device: &Arc<Device>, shape: BatchShape) -> Result<PathBatch> {
+        Ok(PathBatch {
             work: Commands::new(device)?,
             shape,
+            wanted: None,
+            is_kept: false,
             input: Staged::new(device, shape.input(), Direction::ToDevice)?,
-            output: Output::new(device, shape)?,
+            answers: Buffer::new(device, shape.answers(), MemoryLocation::Device)?,
             lists: Buffer::new(device, shape.lists(), MemoryLocation::Device)?,
+            output: None,
             count: 0,
-        };
-        let PathBatch { work, input, output, lists, .. } = &mut batch;
+        })
+    }
+
+    /// Makes room for other columns, and records the commands anew. Waits for the last submission.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn want(
+        &mut self,
+        device: &Arc<Device>,
+        kernels: &Kernels,
+        wanted: Option<ColumnSet>,
+    ) -> Result<()> {
+        if wanted == self.wanted {
+            return Ok(());
+        }
+        // The recorded commands use the old room.
+        self.work.wait()?;
+        self.output = wanted.map(|wanted| Output::new(device, wanted, self.shape.paths)).transpose()?;
+        self.wanted = wanted;
+        self.record(kernels)
+    }
+
+    fn record(&mut self, kernels: &Kernels) -> Result<()> {
+        let PathBatch { work, shape, is_kept, input, answers, lists, output, .. } = self;
         work.record(|commands| {
-            input.transfer(commands, if stays_on_device { PARAMETERS } else { input.len() });
+            input.transfer(commands, if *is_kept { PARAMETERS } else { input.len() });
             commands.fill(lists, HEADERS, 0);
-            output.clear(commands);
+            commands.fill(answers, ANSWERS_HEADER, 0);
             commands.dispatch(&kernels.lookup, input.address(), shape.paths);
             for (list, kernel) in [(WALKS, &kernels.walk), (FILLS, &kernels.fill), (LEARNS, &kernels.learn)] {
                 commands.dispatch_indirect(kernel, input.address(), lists, list as u64 * HEADER);
             }
-            if let Output::Existence { .. } = output {
-                commands.dispatch(&kernels.pack, input.address(), shape.paths.div_ceil(PACKED as u64));
+            if let Some(output) = output {
+                output.record(commands, kernels, input.address(), shape.paths);
             }
-            if !stays_on_device {
-                output.transfer(commands);
-            }
-        })?;
-        Ok(batch)
-    }
-
-    /// Copies the input of a batch that stays on the device to the device, or its answers to the host.
-    ///
-    /// # Errors
-    /// An error of the device.
-    pub(crate) fn transfer(&self, device: &Arc<Device>, direction: Direction) -> Result<()> {
-        let mut work = Commands::new(device)?;
-        work.record(|commands| match direction {
-            Direction::ToDevice => self.input.transfer(commands, self.input.len()),
-            Direction::ToHost => self.output.transfer(commands),
-        })?;
-        work.submit()?;
-        work.wait()
+        })
     }
 
     pub(crate) fn shape(&self) -> BatchShape {
         self.shape
+    }
+
+    /// Returns the columns that come to the host.
+    pub(crate) fn wanted(&self) -> Option<ColumnSet> {
+        self.wanted
+    }
+
+    /// Returns the bytes of all buffers.
+    pub(crate) fn bytes(&self) -> u64 {
+        let output = self.output.as_ref().map_or(0, Output::len);
+        self.shape.input() + self.shape.answers() + self.shape.lists() + output
     }
 
     /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins.
@@ -283,10 +233,6 @@ impl PathBatch {
         query: &LookupQuery,
         is_resumed: bool,
     ) {
-        let (cores, packed) = match &self.output {
-            Output::Entries { cores, .. } => (cores.as_ref().map_or(0, Staged::address), 0),
-            Output::Existence { packed, .. } => (0, packed.address()),
-        };
         let address = self.input.address();
         let starts = address + PARAMETERS;
         let walks = self.lists.address + HEADERS;
@@ -295,9 +241,10 @@ impl PathBatch {
             starts,
             text: starts + self.shape.paths * RANGE,
             count: self.count,
-            answers: self.output.address(),
-            cores,
-            packed,
+            answers: self.answers.address,
+            for_host: self.output.as_ref().map_or(0, Output::address),
+            wanted: self.output.as_ref().map_or(0, Output::attributes),
+            stride: self.shape.paths as u32,
             lists: self.lists.address,
             walks,
             fills,
@@ -309,61 +256,34 @@ impl PathBatch {
         parameters.write(&mut self.input.bytes_mut()[..PARAMETERS as usize]);
     }
 
-    /// Tells whether another dispatch must resume some of the lookups: the kernel has counted them.
+    /// Tells whether another dispatch must resume some of the lookups: the kernel has counted them, for a
+    /// host that wants answers.
     pub(crate) fn is_unfinished(&self) -> bool {
-        let unfinished = match &self.output {
-            Output::Entries { answers, .. } => AnswersHeader::read(answers.bytes()).unfinished,
-            Output::Existence { packed, .. } => PackedHeader::read(packed.bytes()).unfinished,
-        };
-        unfinished > 0
+        self.output.as_ref().is_some_and(|output| output.unfinished() > 0)
     }
 
-    /// Returns the answers as bits, 32 in each element; none where more is wanted.
-    pub(crate) fn packed(&self) -> Vec<PackedAnswers> {
-        let Output::Existence { packed, .. } = &self.output else { return Vec::new() };
-        let all = packed.bytes().get(PackedHeader::SIZE..).unwrap_or(&[]);
-        PackedAnswers::read_all(all).take((self.count as usize).div_ceil(PACKED)).collect()
-    }
-
-    /// Returns the kernel's result for a path, where entries are wanted.
-    pub(crate) fn result(&self, i: usize) -> PathResult {
+    /// Returns the answers to the next paths from `first` on, a multiple of [`ANSWER_BLOCK`]. All are open
+    /// where none are wanted.
+    pub(crate) fn answers(&self, first: usize) -> AnswerBlock<'_> {
+        let len = (self.count as usize).saturating_sub(first).min(ANSWER_BLOCK);
         match &self.output {
-            Output::Entries { answers, .. } => result_in(answers.bytes(), i),
-            Output::Existence { .. } => PathResult::failed(Code::NotResident),
+            Some(output) => output.answers(first, len),
+            None => AnswerBlock::of_bits(len, 0, u64::MAX),
         }
     }
 
-    /// Reads the kernel's results for all paths, of which only bits come to the host.
+    /// Returns what the host gets.
+    pub(crate) fn output(&self) -> Option<&Output> {
+        self.output.as_ref()
+    }
+
+    /// Reads the kernels' results from the device.
     ///
     /// # Errors
     /// An error of the device.
-    pub(crate) fn results_on_device(&self, device: &Arc<Device>) -> Result<Vec<PathResult>> {
-        let Output::Existence { answers, .. } = &self.output else { return Ok(Vec::new()) };
-        let answers = answers.read(device)?;
+    pub(crate) fn results(&self, device: &Arc<Device>) -> Result<Vec<PathResult>> {
+        let answers = self.answers.read(device)?;
         Ok((0..self.count as usize).map(|i| result_in(&answers, i)).collect())
-    }
-
-    /// Returns the answers to the next paths from `first` on.
-    pub(crate) fn answers(&self, first: usize) -> AnswerBlock<'_> {
-        let len = (self.count as usize).saturating_sub(first).min(ANSWER_BLOCK);
-        let (answers, cores) = match &self.output {
-            Output::Entries { answers, cores } => (answers, cores),
-            Output::Existence { packed, .. } => return bits(packed.bytes(), first, len),
-        };
-        let cores = cores.as_ref().map(|cores| {
-            let all = cores.bytes().as_chunks::<INODE_CORE>().0;
-            all.get(first..first + len).unwrap_or(&[])
-        });
-        let mut block = AnswerBlock::new(len, cores);
-        let all = answers.bytes().get(AnswersHeader::SIZE..).unwrap_or(&[]);
-        let some = all.get(first * LookupAnswer::SIZE..).unwrap_or(&[]);
-        let some = some.as_chunks::<{ LookupAnswer::SIZE }>().0;
-        let open = (u32::from(Code::NotResident.number()), 0, 0);
-        block.fill(|i| match some.get(i).map(|answer| LookupAnswer::read(answer)) {
-            Some(LookupAnswer { code, kind, ino }) => (code, kind, ino),
-            None => open,
-        });
-        block
     }
 
     /// Reads the work that the lookups of the last dispatch left to later kernels.
@@ -395,20 +315,4 @@ fn result_in(answers: &[u8], i: usize) -> PathResult {
     let code = Code::ALL.get(number as usize).filter(|code| u32::from(code.number()) == number);
     let Some(code) = code else { return unknown };
     PathResult { code: *code, kind, ino }
-}
-
-const _: () = assert!(ANSWER_BLOCK == 2 * PACKED);
-
-/// Reads the answers to `len` paths from `first` on, a multiple of [`ANSWER_BLOCK`], from the bits of all.
-fn bits<'a>(packed: &[u8], first: usize, len: usize) -> AnswerBlock<'a> {
-    debug_assert!(first.is_multiple_of(ANSWER_BLOCK), "a block of answers begins with a word");
-    let at = PackedHeader::SIZE + first / PACKED * PackedAnswers::SIZE;
-    let some = packed.get(at..).unwrap_or(&[]);
-    let [low, high] = [0, 1].map(|half| match some.get(half * PackedAnswers::SIZE..) {
-        Some(some) if some.len() >= PackedAnswers::SIZE => PackedAnswers::read(some),
-        // There is no second half where the paths are few.
-        _ => PackedAnswers { found: 0, open: u32::MAX },
-    });
-    let both = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
-    AnswerBlock::of_bits(len, both(low.found, high.found), both(low.open, high.open))
 }

@@ -1,14 +1,15 @@
 //! The kernels' own results, without the host's part, for probes and tests.
 
-use crate::batch::{BatchShape, PathBatch, Wanted};
+use crate::batch::{BatchShape, PathBatch};
 use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
 use crate::mirrored::Mirrored;
 use crate::query::{LookupQuery, PathResult};
 use crate::structures::PackedAnswers;
 use crate::tables::MirrorTables;
+use crate::twin::columns::AnswerRow;
 use crate::twin::walk::Requests;
-use lanefs::{PathSet, Paths};
+use lanefs::{Column, ColumnSet, PathSet};
 
 impl Mirrored<'_, '_> {
     /// Resolves paths by the kernels alone. Returns the results, and the work that the last dispatch of
@@ -21,10 +22,8 @@ impl Mirrored<'_, '_> {
         query: &LookupQuery,
         paths: &[P],
     ) -> Result<(Vec<PathResult>, Requests)> {
-        let set: PathSet = paths.iter().collect();
-        let batch = self.run_directly(query, set.view(), Wanted::entries(query.attributes))?;
-        let results = (0..paths.len()).map(|i| batch.result(i)).collect();
-        Ok((results, batch.requests(self.device())?))
+        let batch = self.run_directly(query, paths, ColumnSet::ENTRIES)?;
+        Ok((batch.results(self.device())?, batch.requests(self.device())?))
     }
 
     /// Resolves paths by the kernels alone, for a host that asks only whether they exist. Returns the
@@ -37,15 +36,37 @@ impl Mirrored<'_, '_> {
         query: &LookupQuery,
         paths: &[P],
     ) -> Result<(Vec<PathResult>, Vec<PackedAnswers>)> {
-        let set: PathSet = paths.iter().collect();
-        let batch = self.run_directly(query, set.view(), Wanted::Existence)?;
-        Ok((batch.results_on_device(self.device())?, batch.packed()))
+        let batch = self.run_directly(query, paths, ColumnSet::of(&[Column::Exists]))?;
+        let packed = batch.output().map_or(Vec::new(), |output| output.packed(paths.len()));
+        Ok((batch.results(self.device())?, packed))
     }
 
-    fn run_directly(&self, query: &LookupQuery, paths: Paths<'_>, wanted: Wanted) -> Result<PathBatch> {
+    /// Resolves paths by the kernels alone, for a host that wants these columns. Returns the results on the
+    /// device, and the rows that come to the host.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub(crate) fn columns_directly<P: AsRef<[u8]>>(
+        &self,
+        query: &LookupQuery,
+        wanted: ColumnSet,
+        paths: &[P],
+    ) -> Result<(Vec<PathResult>, Vec<AnswerRow>)> {
+        let batch = self.run_directly(query, paths, wanted)?;
+        let rows = batch.output().map_or(Vec::new(), |output| output.rows(paths.len()));
+        Ok((batch.results(self.device())?, rows))
+    }
+
+    fn run_directly<P: AsRef<[u8]>>(
+        &self,
+        query: &LookupQuery,
+        paths: &[P],
+        wanted: ColumnSet,
+    ) -> Result<PathBatch> {
+        let paths: PathSet = paths.iter().collect();
+        let paths = paths.view();
         let tables = self.with_mirror(|mirror| Ok(MirrorTables::of(mirror)))?;
-        let shape = BatchShape::of(paths, wanted);
-        let mut batch = PathBatch::new(self.device(), self.kernels(), shape, false)?;
+        let mut batch = PathBatch::new(self.device(), self.kernels(), BatchShape::of(paths), wanted)?;
         batch.set_paths(paths);
         for dispatch in 0..MAX_DISPATCHES {
             let number = batch.submit(&tables, self.cache(), query, dispatch > 0)?;

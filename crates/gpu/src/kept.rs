@@ -1,14 +1,13 @@
 //! Manifests: paths that stay in device memory, to be asked again and again without an upload.
 
-use crate::batch::{BatchShape, PathBatch, Wanted};
+use crate::batch::PathBatch;
 use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
 use crate::mirrored::{Mirrored, Report, refresh};
 use crate::pending::next_batch;
 use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
-use crate::vulkan::Direction;
-use lanefs::{ColumnsMut, Paths, ResolveOptions, Rows};
+use lanefs::{ColumnSet, ColumnsMut, Paths, ResolveOptions, Rows};
 
 /// Paths in the device's memory. Each call resolves all of them in the volume as it is then.
 pub struct KeptPaths<'m, 'g, 'v, 'p> {
@@ -37,8 +36,9 @@ struct Submitted {
 
 impl<'g, 'v> Mirrored<'g, 'v> {
     /// Copies paths to the device, which keeps them. The host needs them as well, for those that the device
-    /// leaves open. A path takes its text and 76 bytes of device memory, and 96 more where the options want
-    /// attributes.
+    /// leaves open. A path takes its text and 76 bytes of device memory, and what each call wants of the
+    /// answers: a quarter of a byte for existence, else 8 bytes, and 4 or 8 for each attribute. The options
+    /// say who asks and from where; the columns of each call say what is wanted.
     ///
     /// # Errors
     /// An error of the device, also for want of memory.
@@ -52,10 +52,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         while first < paths.len() {
             let count = next_batch(paths.slice(first..paths.len()));
             let now = paths.slice(first..first + count);
-            let shape = BatchShape::of(now, Wanted::entries(options.attributes));
-            let mut batch = PathBatch::new(self.device(), self.kernels(), shape, true)?;
-            batch.set_paths(now);
-            batch.transfer(self.device(), Direction::ToDevice)?;
+            let batch = PathBatch::kept(self.device(), self.kernels(), now)?;
             batches.push(KeptBatch { batch, first, count, submission: 0 });
             first += count;
         }
@@ -78,7 +75,7 @@ impl KeptPaths<'_, '_, '_, '_> {
     /// not finish stays unanswered. Returns false where the device failed, now or before.
     pub fn resolve(&mut self) -> bool {
         let last = |batches: &[KeptBatch]| batches.last().map_or(0, |kept| kept.submission);
-        self.submit().is_some() && self.mirrored.device().wait(last(&self.batches)).is_ok()
+        self.submit(None).is_some() && self.mirrored.device().wait(last(&self.batches)).is_ok()
     }
 
     /// Resolves all paths and writes the answers to columns, as
@@ -86,8 +83,7 @@ impl KeptPaths<'_, '_, '_, '_> {
     /// answers.
     ///
     /// # Errors
-    /// An error of the volume; [`Code::Invalid`](lanefs::Code::Invalid) for a column that is too short, or
-    /// for attributes that the paths were not kept for.
+    /// An error of the volume; [`Code::Invalid`](lanefs::Code::Invalid) for a column that is too short.
     pub fn resolve_into(&mut self, columns: &mut ColumnsMut<'_>) -> lanefs::Result<Report> {
         columns.check(self.paths.len())?;
         self.resolve_rows(columns)
@@ -98,10 +94,7 @@ impl KeptPaths<'_, '_, '_, '_> {
     /// # Errors
     /// As there.
     pub fn resolve_rows(&mut self, rows: &mut impl Rows) -> lanefs::Result<Report> {
-        if rows.wants_attributes() && !self.options.attributes {
-            return Err(lanefs::Code::Invalid.into());
-        }
-        let submitted = self.submit();
+        let submitted = self.submit(Some(rows.wants()));
         let mut sum = Report { copied: submitted.map_or(0, |last| last.copied), ..Report::default() };
         for kept in 0..self.batches.len() {
             let is_done = submitted.is_some_and(|last| {
@@ -115,11 +108,17 @@ impl KeptPaths<'_, '_, '_, '_> {
         Ok(sum)
     }
 
-    /// Refreshes the mirror and submits all batches; `None` where the device failed, or cannot answer.
-    fn submit(&mut self) -> Option<Submitted> {
+    /// Refreshes the mirror and submits all batches, for a host that wants these columns or nothing. Returns
+    /// `None` where the device failed, or cannot answer.
+    fn submit(&mut self, wanted: Option<ColumnSet>) -> Option<Submitted> {
         let KeptPaths { mirrored, options, query, batches, .. } = self;
         if !mirrored.can_answer(options) {
             return None;
+        }
+        // Before the lock: this waits for the submissions before.
+        let (device, kernels) = (mirrored.device(), mirrored.kernels());
+        for kept in batches.iter_mut() {
+            kept.batch.want(device, kernels, wanted).map_err(|error| mirrored.fail(error)).ok()?;
         }
         mirrored.state().attempt(|mirror, watch| {
             let before = mirror.generation();
@@ -133,13 +132,11 @@ impl KeptPaths<'_, '_, '_, '_> {
         })
     }
 
-    /// Waits for a batch, copies its answers to the host, and resumes the lookups that one dispatch did not
-    /// finish.
+    /// Waits for a batch, and resumes the lookups that one dispatch did not finish.
     fn finish(&mut self, kept: usize, last: Submitted) -> Result<()> {
         let (mirrored, kept) = (self.mirrored, &mut self.batches[kept]);
         for _ in 0..MAX_DISPATCHES {
             mirrored.device().wait(kept.submission)?;
-            kept.batch.transfer(mirrored.device(), Direction::ToHost)?;
             if !kept.batch.is_unfinished() {
                 break;
             }

@@ -19,6 +19,8 @@ macro_rules! with_kernels {
             learn LEARN { each: "invocation: a learn request", twin: learn::learn, probe: paths::learn }
             /// Packs answers for a host that asks only whether paths exist.
             pack PACK { each: "invocation: 32 paths", twin: pack::pack, probe: paths::pack }
+            /// Writes answers, with the attributes that the host wants, as columns.
+            columns COLUMNS { each: "invocation: a path", twin: columns::columns, probe: paths::columns }
             /// Fills the directory cache with all entries.
             warm WARM { each: "invocation: a block of the volume", twin: warm::warm, probe: paths::warm }
             /// Finds entries by name, type, size and time.

@@ -2,6 +2,8 @@
 //! of the format, and a test proves that it is up to date.
 
 use crate::limits::{COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH, WORKGROUP};
+use crate::structures::HostHeader;
+use lanefs::Column;
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
     BLOCK, BlockKind, BlockSize, CHUNK, Code, DirRoot, FileKind, INODE_ACCESS_ACL, INODE_INLINE, InodeSize,
@@ -62,6 +64,10 @@ pub(crate) const STATE_FOLLOWED_SHIFT: usize = 8;
 pub(crate) const STATE_HAS_SLASH: u32 = 1 << 16;
 pub(crate) const STATE_IS_KNOWN: u32 = 1 << 17;
 pub(crate) const STATE_IS_PLAIN: u32 = 1 << 18;
+
+/// An answer as the host gets it: the code, and from a bit on the type and the inode number.
+pub(crate) const ANSWER_KIND_SHIFT: u32 = 8;
+pub(crate) const ANSWER_INO_SHIFT: u32 = 12;
 
 /// Lowest bit of the depth in a request to `leaves`.
 pub(crate) const LEAF_DEPTH_SHIFT: u32 = 56;
@@ -193,12 +199,32 @@ pub(crate) fn glsl() -> String {
         ("INODE_SIZE", inode::SIZE),
         ("INODE_INLINE", INODE_INLINE.into()),
         ("INODE_ACCESS_ACL", INODE_ACCESS_ACL.into()),
+        ("INODE_LINKS", inode::LINKS.offset),
         ("INODE_UID", inode::UID.offset),
         ("INODE_GID", inode::GID.offset),
         ("INODE_BYTES", inode::BYTES.offset),
         ("INODE_MTIME", inode::MTIME.offset),
+        ("INODE_CTIME", inode::CTIME.offset),
+        ("INODE_ATIME", inode::ATIME.offset),
+        ("INODE_BTIME", inode::BTIME.offset),
+        ("INODE_GENERATION", inode::GENERATION.offset),
         ("INODE_BLOCKS", inode::BLOCKS.offset),
         ("INODE_PARENT_OR_DEVICE", inode::PARENT_OR_DEVICE.offset),
+        ("ANSWER_KIND_SHIFT", ANSWER_KIND_SHIFT as usize),
+        ("ANSWER_INO_SHIFT", ANSWER_INO_SHIFT as usize),
+        ("HOST_HEADER", HostHeader::SIZE),
+        ("COLUMN_MODE", Column::Mode as usize),
+        ("COLUMN_LINKS", Column::Links as usize),
+        ("COLUMN_UID", Column::Uid as usize),
+        ("COLUMN_GID", Column::Gid as usize),
+        ("COLUMN_SIZE", Column::Size as usize),
+        ("COLUMN_BLOCKS", Column::Blocks as usize),
+        ("COLUMN_RDEV", Column::Rdev as usize),
+        ("COLUMN_MTIME", Column::Mtime as usize),
+        ("COLUMN_CTIME", Column::Ctime as usize),
+        ("COLUMN_ATIME", Column::Atime as usize),
+        ("COLUMN_BTIME", Column::Btime as usize),
+        ("COLUMN_GENERATION", Column::Generation as usize),
         ("LEAF_SIZE", leaf::SIZE),
         ("LEAF_OWNER", leaf::OWNER.offset),
         ("LEAF_NUMBER", leaf::NUMBER.offset),
@@ -347,6 +373,12 @@ const _: () = assert!((STRIP_WORDS + RUN_ON_WORDS) * 5 < FUEL_SOFTWARE as usize)
 
 // A portion: a round for each block of four words. Its flag is above its length.
 const _: () = assert!(PORTION_WORDS / 4 < FUEL_SOFTWARE as usize && PORTION < IS_ROOT as usize);
+
+// An answer has a bit for each code and type, and an attribute has a bit of `Parameters::wanted`.
+const _: () = {
+    assert!(Code::ALL.len() <= 1 << ANSWER_KIND_SHIFT && ANSWER_INO_SHIFT - ANSWER_KIND_SHIFT == 4);
+    assert!(Column::ALL.len() <= u32::BITS as usize);
+};
 
 // The flags of an unfinished lookup are above its code and the number of links.
 const _: () = assert!(STATE_HAS_SLASH == 1 << (STATE_FOLLOWED_SHIFT + 8));

@@ -44,6 +44,7 @@ mod list;
 mod mirror;
 mod mirrored;
 mod needles;
+mod output;
 mod path_bundles;
 mod patterns;
 mod pending;

@@ -181,9 +181,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     pub(crate) fn reuse(&self, batch: PathBatch) {
         let mut state = self.state();
         state.kept.push(batch);
-        while state.kept.len() > KEPT
-            || state.kept.iter().map(|batch| batch.shape().bytes()).sum::<u64>() > KEPT_BYTES
-        {
+        while state.kept.len() > KEPT || state.kept.iter().map(PathBatch::bytes).sum::<u64>() > KEPT_BYTES {
             state.kept.remove(0);
         }
         debug_assert!(state.kept.len() <= KEPT, "more batches are kept than may be");
@@ -223,7 +221,6 @@ impl<'g, 'v> Mirrored<'g, 'v> {
             seed: superblock.seed,
             inode_size: superblock.inode_size,
             follow: options.follow,
-            attributes: options.attributes,
             user: options.caller.user.clone().filter(|user| user.uid != 0),
             fuel: self.context.fuel(),
         }

@@ -1,6 +1,6 @@
 //! Batches of paths: submitting them to the device, and their answers.
 
-use crate::batch::{BatchShape, PathBatch, Wanted};
+use crate::batch::{BatchShape, PathBatch};
 use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
 use crate::mirrored::{Mirrored, Report, refresh};
@@ -8,7 +8,7 @@ use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
 use lanefs::format::{Code, FileKind};
 use lanefs::{
-    ANSWER_BLOCK, Attr, ColumnsMut, Ino, LookupEngine, PathSet, Paths, Resolution, Resolutions,
+    ANSWER_BLOCK, Attr, ColumnSet, ColumnsMut, Ino, LookupEngine, PathSet, Paths, Resolution, Resolutions,
     ResolveOptions, Rows,
 };
 use std::collections::VecDeque;
@@ -56,12 +56,8 @@ struct Selected<'r, R> {
 }
 
 impl<R: Rows> Rows for Selected<'_, R> {
-    fn wants_attributes(&self) -> bool {
-        self.rows.wants_attributes()
-    }
-
-    fn wants_entries(&self) -> bool {
-        self.rows.wants_entries()
+    fn wants(&self) -> ColumnSet {
+        self.rows.wants()
     }
 
     fn found(&mut self, row: usize, ino: Ino, kind: FileKind, attr: Option<&Attr>) {
@@ -119,8 +115,8 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         paths: Paths<'_>,
         rows: &mut impl Rows,
     ) -> lanefs::Result<Report> {
-        let options = ResolveOptions { attributes: rows.wants_attributes(), ..options.clone() };
-        let wanted = Wanted::by(rows);
+        let wanted = rows.wants();
+        let options = ResolveOptions { attributes: !wanted.attributes().is_empty(), ..options.clone() };
         let (mut pending, mut sum) = (VecDeque::new(), Report::default());
         let (mut submitted, mut answered) = (0, 0);
         loop {
@@ -182,13 +178,14 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         options: &ResolveOptions,
         paths: impl Into<Paths<'p>>,
     ) -> Pending<'m, 'g, 'v, 'p> {
-        self.submit_for(options, Wanted::entries(options.attributes), paths.into())
+        let wanted = if options.attributes { ColumnSet::ALL } else { ColumnSet::ENTRIES };
+        self.submit_for(options, wanted, paths.into())
     }
 
     fn submit_for<'m, 'p>(
         &'m self,
         options: &ResolveOptions,
-        wanted: Wanted,
+        wanted: ColumnSet,
         paths: Paths<'p>,
     ) -> Pending<'m, 'g, 'v, 'p> {
         let query = self.query(options);
@@ -201,12 +198,18 @@ impl<'g, 'v> Mirrored<'g, 'v> {
 
     /// Packs a batch, refreshes the mirror and submits it. Threads pack at the same time; the state is locked
     /// for the rest only.
-    fn submit_to_device(&self, query: &LookupQuery, wanted: Wanted, paths: Paths<'_>) -> Option<Submission> {
-        let shape = BatchShape::of(paths, wanted);
+    fn submit_to_device(
+        &self,
+        query: &LookupQuery,
+        wanted: ColumnSet,
+        paths: Paths<'_>,
+    ) -> Option<Submission> {
+        let shape = BatchShape::of(paths);
         let mut batch = self.state().attempt_with_kept(|_, _, kept| {
-            match kept.iter().position(|batch| batch.shape() == shape) {
+            let is_same = |batch: &PathBatch| batch.shape() == shape && batch.wanted() == Some(wanted);
+            match kept.iter().position(is_same) {
                 Some(i) => Ok(kept.swap_remove(i)),
-                None => PathBatch::new(self.device(), self.kernels(), shape, false),
+                None => PathBatch::new(self.device(), self.kernels(), shape, wanted),
             }
         })?;
         batch.set_paths(paths);

@@ -16,8 +16,6 @@ pub struct LookupQuery {
     pub inode_size: InodeSize,
     /// Symbolic links at the end are followed.
     pub follow: bool,
-    /// The first bytes of the inodes found are wanted.
-    pub attributes: bool,
     /// The user whose permissions are checked; `None`: no permission is checked.
     pub user: Option<User>,
     /// Rounds of all loops of an invocation.

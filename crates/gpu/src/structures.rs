@@ -34,8 +34,6 @@ structures! {
         text: u64,
         /// Address of the results; those of lookups have an `AnswersHeader`.
         answers: u64,
-        /// Address of the first INODE_SIZE bytes of each inode found; 0 where no caller wants them.
-        cores: u64,
         /// Address of the headers of the lists that kernels fill for later kernels: WALKS, FILLS, LEARNS.
         lists: u64,
         /// Address of the numbers of the paths that must be walked.
@@ -44,8 +42,8 @@ structures! {
         fills: u64,
         /// Address of the learn requests.
         learns: u64,
-        /// Address of `PackedHeader` and the bits behind it, for `pack`.
-        packed: u64,
+        /// Address of `HostHeader` and the answers behind it, for `pack` and `columns`.
+        for_host: u64,
         /// Address of the directory-path table: its buckets.
         dir_table: u64,
         /// Address of the table's records.
@@ -89,6 +87,10 @@ structures! {
         /// Number of the dispatch, of which 12 bits claim a slot of a table: the invocation that puts them
         /// there may write the slot.
         claim: u32,
+        /// Attributes that `columns` writes, a bit for each: `COLUMN_MODE` and others.
+        wanted: u32,
+        /// Elements of each column.
+        stride: u32,
         /// Supplementary groups.
         groups: [u32; MAX_GROUPS],
     }
@@ -109,8 +111,8 @@ structures! {
         spare: [u32; 3],
     }
 
-    /// Header of the answers as bits.
-    record PackedHeader {
+    /// Header of the answers as the host gets them.
+    record HostHeader {
         /// Lookups that another dispatch must resume.
         unfinished: u32,
         /// Unused.

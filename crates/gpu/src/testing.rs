@@ -13,6 +13,7 @@ use crate::structures::RankedPath;
 use crate::text_hash::{TextHash, woven_portions};
 use crate::twin::best::best;
 use crate::twin::blake3::Value;
+use crate::twin::columns::AnswerRow;
 use crate::twin::find::{LeafSearch, Unit};
 use crate::twin::hash_join::hash_join;
 use crate::twin::hash_text::hash_text;
@@ -23,9 +24,10 @@ use crate::twin::score::score;
 use crate::twin::tally::tally;
 use crate::twin::woven::WovenText;
 use crate::woven::{weave, woven_bytes};
-use lanefs::ResolveOptions;
 use lanefs::format::INODE_CORE;
+use lanefs::{ColumnSet, ResolveOptions};
 
+pub use crate::output::ColumnLayout;
 pub use crate::random_batches::{ExistingRegion, Maker, regions};
 pub use crate::structures::{FillRequest, LearnRequest, PackedAnswers};
 pub use crate::twin::walk::Requests;
@@ -60,6 +62,20 @@ impl Mirrored<'_, '_> {
         paths: &[P],
     ) -> Result<(Vec<PathResult>, Vec<PackedAnswers>)> {
         self.pack_directly(query, paths)
+    }
+
+    /// Resolves paths by the kernels alone, for a host that wants these columns. Returns the results on the
+    /// device, and the rows that come to the host.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub fn kernel_columns<P: AsRef<[u8]>>(
+        &self,
+        query: &LookupQuery,
+        wanted: ColumnSet,
+        paths: &[P],
+    ) -> Result<(Vec<PathResult>, Vec<AnswerRow>)> {
+        self.columns_directly(query, wanted, paths)
     }
 
     /// Returns the settings of the kernels for these options.

@@ -210,10 +210,16 @@ fn paths_that_stay_on_the_device_are_answered_as_the_volume_is_each_time() {
     kept.resolve_into(&mut columns.rows(asked.len())).expect("answers");
     let inos: Vec<u64> = found.iter().map(|found| found.ino.map_or(0, |ino| ino.0)).collect();
     assert_eq!(columns.ino(), inos);
-    // Attributes must have been asked for at first.
-    let mut plain = mirrored.keep(&ResolveOptions::default(), &set).expect("kept");
-    let mut rows = Resolutions { list: &mut found, attributes: true };
-    assert_eq!(plain.resolve_rows(&mut rows).expect_err("no attributes").code(), Code::Invalid);
+    // Each call says what it wants.
+    let mut columns = Columns::of(&[Column::Exists]);
+    kept.resolve_into(&mut columns.rows(asked.len())).expect("answers");
+    let exists = |row: usize| columns.exists()[row / 64] >> (row % 64) & 1 == 1;
+    assert!(found.iter().enumerate().all(|(row, found)| exists(row) == found.ino.is_some()));
+    let mut columns = Columns::of(&[Column::Size, Column::Uid]);
+    kept.resolve_into(&mut columns.rows(asked.len())).expect("answers");
+    let sizes: Vec<u64> = found.iter().map(|found| found.attr.map_or(0, |attr| attr.size)).collect();
+    let owners: Vec<u32> = found.iter().map(|found| found.attr.map_or(0, |attr| attr.uid)).collect();
+    assert_eq!((columns.size(), columns.uid()), (&sizes[..], &owners[..]));
 }
 
 #[test]

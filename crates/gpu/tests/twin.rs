@@ -3,10 +3,11 @@
 
 mod support;
 
-use lanefs::{Caller, CreateOptions, InodeSize, ResolveOptions, User, Volume};
-use lanefs_gpu::testing::{FillRequest, LearnRequest, Requests};
+use lanefs::{Caller, Column, ColumnSet, CreateOptions, InodeSize, ResolveOptions, User, Volume};
+use lanefs_gpu::testing::{ColumnLayout, FillRequest, LearnRequest, Requests};
 use lanefs_gpu::twin::Memory;
 use lanefs_gpu::twin::cache::Cache;
+use lanefs_gpu::twin::columns::columns;
 use lanefs_gpu::twin::dir_table::DirTable;
 use lanefs_gpu::twin::fill::fill;
 use lanefs_gpu::twin::host::{Counting, HostCopy, Snapshot, WithCache};
@@ -25,9 +26,7 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
     let users = [None, Some(User { uid: 1000, gid: 1000, groups: vec![5, 6] })];
     for (follow, user) in [(false, None), (true, None)].into_iter().chain(users.map(|user| (true, user))) {
         let mirrored = gpu.mirror(volume, &cached()).expect("mirror");
-        let attributes = !follow;
-        let options =
-            ResolveOptions { follow, caller: Caller { user }, attributes, ..ResolveOptions::default() };
+        let options = ResolveOptions { follow, caller: Caller { user }, ..ResolveOptions::default() };
         let query = mirrored.query_of(&options);
         // Again: then the cache has entries, and the table directories.
         for round in 0..2 {
@@ -52,6 +51,12 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
             check_learned(&before, &query, &after, asked, &noted_learns, &learns, what);
             let (found, packed) = mirrored.kernel_pack(&query, asked).expect("the device");
             assert_eq!(packed, pack(&found), "{what}, {round}: packed");
+            for wanted in [ColumnSet::ALL, ColumnSet::of(&[Column::Mode, Column::Size, Column::Mtime])] {
+                let (found, rows) = mirrored.kernel_columns(&query, wanted, asked).expect("the device");
+                let twin = columns(&memory, query.inode_size, &ColumnLayout::new(4, wanted), &found);
+                let differs = rows.iter().zip(&twin).position(|(found, twin)| found != twin);
+                assert_eq!((rows.len(), differs), (twin.len(), None), "{what}, {round}: rows");
+            }
         }
     }
 }
@@ -201,7 +206,6 @@ fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
     mirrored.warm().expect("warm");
     let snapshot = mirrored.snapshot().expect("snapshot");
     let query = mirrored.query_of(&ResolveOptions { base: Some(dir), ..ResolveOptions::default() });
-    assert!(!query.attributes, "the inode found is not read");
     let (mut most, mut sum, mut count) = (0, 0, 0);
     for number in (0..files).step_by(files.div_ceil(500) as usize) {
         let memory = WithCache { memory: &memory, snapshot: &snapshot };
@@ -271,6 +275,16 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("pack", "pack.comp", "|| code == CODE_NOT_RESIDENT", ""),
         ("pack", "pack.comp", "? 1u << k : 0u;\n        bits.open", "? 2u << k : 0u;\n        bits.open"),
         ("pack", "pack.comp", "min(p.count - first, 32u)", "min(p.count - first, 31u)"),
+        ("columns", "columns.comp", "answer.kind << ANSWER_KIND_SHIFT", "answer.kind << ANSWER_INO_SHIFT"),
+        ("columns", "columns.comp", "? INODE_BLOCKS : INODE_BYTES", "? INODE_BYTES : INODE_BLOCKS"),
+        ("columns", "columns.comp", "kind == KIND_CHAR_DEVICE ||", "kind != KIND_CHAR_DEVICE ||"),
+        (
+            "columns",
+            "columns.comp",
+            "column += uint64_t(p.stride) * 4UL",
+            "column += uint64_t(p.stride) * 0UL",
+        ),
+        ("columns", "columns.comp", "QUAD(COLUMN_MTIME,", "QUAD(COLUMN_ATIME,"),
         ("warm", "warm.comp", "entry.at == at", "entry.at != at"),
         ("find", "find.comp", "size <= f.size_max", "size < f.size_max"),
         ("find", "find.comp", "time >= f.time_min", "time > f.time_min"),
@@ -380,7 +394,7 @@ fn a_kernel_with_a_wrong_comparison_differs_from_its_twin() {
 #[test]
 fn a_kernel_that_writes_outside_its_buffers_is_caught() {
     let right = "Answers(p.answers).answer[i] = answer";
-    let code = faulty("lookup", "answers.glsl", right, "Answers(p.answers - 32UL).answer[i] = answer");
+    let code = faulty("lookup", "lookup.comp", right, "Answers(p.answers - 32UL).answer[i] = answer");
     let options = GpuOptions { guards: true, replaced: Some(("lookup", &code)), ..GpuOptions::default() };
     let opened = std::panic::catch_unwind(|| Gpu::open_with(&options).map(drop).is_ok());
     let said = opened.expect_err("the guards did not notice it");

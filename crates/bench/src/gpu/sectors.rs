@@ -74,7 +74,6 @@ fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
         seed: superblock.seed,
         inode_size: superblock.inode_size,
         follow: options.follow,
-        attributes: false,
         user: None,
         fuel: FUEL,
     };

@@ -100,7 +100,7 @@ impl Volume {
             follow: options.follow,
             who: &options.caller,
         };
-        let mut batch = LookupBatch::new(&start, rows.wants_attributes());
+        let mut batch = LookupBatch::new(&start, !rows.wants().attributes().is_empty());
         let mut found = 0;
         for first in (0..paths.len()).step_by(BLOCK_OF_PATHS) {
             let block = paths.slice(first..paths.len().min(first + BLOCK_OF_PATHS));
@@ -182,7 +182,7 @@ impl Volume {
 
     /// Resolves one path; misses are fetched. Returns the number of inodes found.
     fn one(&self, start: &Start<'_>, path: &[u8], row: usize, rows: &mut impl Rows) -> Result<usize> {
-        let attributes = rows.wants_attributes();
+        let attributes = !rows.wants().attributes().is_empty();
         let found = self.view(|core| {
             let (ino, kind) = resolve::resolve(core, start, path)?;
             let attr = if attributes { Some(Inode::load(core, ino)?.attr()?) } else { None };

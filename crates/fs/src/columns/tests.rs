@@ -24,7 +24,7 @@ const ATTR: Attr = Attr {
 fn every_column_gets_its_value_and_zeros_without_an_inode() {
     let mut columns = Columns::of(Column::ALL);
     let mut rows = columns.rows(70);
-    assert!(rows.wants_attributes());
+    assert_eq!(rows.wants(), ColumnSet::ALL);
     rows.found(1, Ino(9), FileKind::File, Some(&ATTR));
     rows.found(65, Ino(9), FileKind::File, Some(&ATTR));
     rows.found(3, Ino(9), FileKind::File, Some(&ATTR));
@@ -44,30 +44,33 @@ fn every_column_gets_its_value_and_zeros_without_an_inode() {
     assert_eq!(numbers(3), (0, 0, [0; 4], [0; 4], [0; 4]));
 }
 
-/// A copy of an inode, as an engine has it.
-fn core_of(mode: u16, size: u64) -> [u8; INODE_CORE] {
-    let mut core = [0; INODE_CORE];
-    f::MODE.write(&mut core, mode);
-    f::BYTES.write(&mut core, size);
-    f::UID.write(&mut core, 77);
-    core
+/// A column of 64 elements as an engine gives it, with zeros in some rows.
+fn given(column: Column, is_there: impl Fn(usize) -> bool) -> Vec<u8> {
+    let number = |row: usize| match column {
+        Column::Mode => u64::from(ATTR.mode()),
+        _ => (column as u64) << 24 | row as u64,
+    };
+    let bytes = |row| if is_there(row) { number(row) } else { 0 }.to_le_bytes();
+    (0..64).flat_map(|row| bytes(row)[..column.width()].to_vec()).collect()
 }
 
 #[test]
 fn a_block_of_answers_gives_the_same_as_its_rows_one_by_one() {
-    let file = FileKind::File as u32;
-    let cores: Vec<_> = (0..64).map(|i| core_of(if i == 9 { 0 } else { ATTR.mode() }, i * 10)).collect();
+    let file = FileKind::File as u8;
+    let columns: Vec<Vec<u8>> =
+        Column::ALL.iter().map(|column| given(*column, |i| i % 5 == 0 || i % 5 > 2)).collect();
     for (first, len) in [(0, 64), (64, 64), (0, 1), (1, 64), (63, 2), (70, 50), (3, 0)] {
-        let mut block = AnswerBlock::new(len, Some(&cores));
+        let of = |column| columns[column as usize].as_slice();
+        let mut block = AnswerBlock::new(len, AttributeBlock::of(ColumnSet::ALL, of));
         let number = |i: usize| match i % 5 {
-            1 => u32::from(Code::NotFound.number()),
-            2 => u32::from(Code::NotResident.number()),
-            3 if i > 40 => 0x0101_00ff,
+            1 => Code::NotFound.number(),
+            2 => Code::NotResident.number(),
+            3 if i > 40 => 0xff,
             _ => 0,
         };
         block.fill(|i| (number(i), if i == 20 { 3 } else { file }, 100 + i as u64));
         let open: Vec<usize> = block.open().collect();
-        let expected = |i: &usize| i % 5 == 2 || i % 5 == 3 && *i > 40 || *i == 9 || *i == 20;
+        let expected = |i: &usize| i % 5 == 2 || i % 5 == 3 && *i > 40 || *i == 20;
         assert_eq!(open, (0..len).filter(expected).collect::<Vec<_>>());
         let (mut at_once, mut one_by_one) = (Columns::of(Column::ALL), Columns::of(Column::ALL));
         for (columns, block_of) in [(&mut at_once, true), (&mut one_by_one, false)] {
@@ -80,8 +83,8 @@ fn a_block_of_answers_gives_the_same_as_its_rows_one_by_one() {
             } else {
                 struct Rowwise<'r, 'c>(&'r mut ColumnsMut<'c>);
                 impl Rows for Rowwise<'_, '_> {
-                    fn wants_attributes(&self) -> bool {
-                        true
+                    fn wants(&self) -> ColumnSet {
+                        self.0.wants()
                     }
                     fn found(&mut self, row: usize, ino: Ino, kind: FileKind, attr: Option<&Attr>) {
                         self.0.found(row, ino, kind, attr);
@@ -110,7 +113,7 @@ fn a_block_of_bits_fills_the_column_of_bits_and_leaves_open_what_it_does_not_kno
         assert_eq!(block.found(), bits(found & !open).count());
         let mut columns = Columns::of(&[Column::Exists]);
         let mut rows = columns.rows(200);
-        assert!(!rows.wants_entries());
+        assert!(rows.wants().is_existence());
         (0..200).for_each(|row| rows.found(row, Ino(9), FileKind::File, None));
         rows.answered(first, &block);
         let is_set = |row: usize| columns.exists()[row / 64] >> (row % 64) & 1 == 1;
@@ -121,7 +124,10 @@ fn a_block_of_bits_fills_the_column_of_bits_and_leaves_open_what_it_does_not_kno
     }
     for column in Column::ALL {
         let mut columns = Columns::of(&[Column::Exists, *column]);
-        assert_eq!(columns.rows(1).wants_entries(), *column != Column::Exists);
+        let wanted = columns.rows(1).wants();
+        assert_eq!(wanted, ColumnSet::of(&[Column::Exists, *column]));
+        assert_eq!(wanted.is_existence(), *column == Column::Exists);
+        assert_eq!(wanted.attributes().is_empty(), !Column::ATTRIBUTES.contains(column));
     }
 }
 
@@ -130,7 +136,7 @@ fn columns_that_are_not_wanted_are_empty_and_those_too_short_refused() {
     let mut columns = Columns::of(&[Column::Exists, Column::Size]);
     columns.rows(65).found(64, Ino(9), FileKind::File, Some(&ATTR));
     assert_eq!((columns.exists().len(), columns.size().len(), columns.ino().len()), (2, 65, 0));
-    assert!(!Columns::of(&[Column::Exists]).rows(1).wants_attributes());
+    assert!(Columns::of(&[]).rows(1).wants().is_empty());
     let mut size = [0; 3];
     let rows = ColumnsMut { size: Some(&mut size), ..ColumnsMut::default() };
     rows.check(3).expect("room for three");

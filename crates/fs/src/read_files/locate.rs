@@ -4,7 +4,7 @@ use super::batch::{FileBatch, TOGETHER};
 use super::options::{ByteRange, FileList, range_of};
 use super::rounds::in_rounds;
 use crate::by_path::MAX_WHOLE;
-use crate::columns::Rows;
+use crate::columns::{Column, ColumnSet, Rows};
 use crate::error::Result;
 use crate::inode::Inode;
 use crate::threads::in_threads;
@@ -51,8 +51,8 @@ struct LocatedRows<'a> {
 }
 
 impl Rows for LocatedRows<'_> {
-    fn wants_attributes(&self) -> bool {
-        true
+    fn wants(&self) -> ColumnSet {
+        ColumnSet::of(&[Column::Kind, Column::Size, Column::Generation])
     }
 
     #[inline(always)]

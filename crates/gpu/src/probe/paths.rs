@@ -3,12 +3,15 @@
 use super::known::{KnownPaths, wrong};
 use crate::context::DeviceContext;
 use crate::error::Result;
-use crate::kernels::{FILL, LEARN, LOOKUP, PACK, WALK, WARM};
+use crate::kernels::{COLUMNS, FILL, LEARN, LOOKUP, PACK, WALK, WARM};
 use crate::layout::CACHED_NAME;
 use crate::mirrored::{MirrorOptions, Mirrored};
+use crate::output::ColumnLayout;
+use crate::query::PathResult;
 use crate::twin;
-use lanefs::format::Code;
-use lanefs::{Caller, RenameMode, ResolveOptions, SetAttr, Volume, XattrMode};
+use crate::twin::host::HostCopy;
+use lanefs::format::{Code, FileKind};
+use lanefs::{Caller, Column, ColumnSet, RenameMode, ResolveOptions, SetAttr, Volume, XattrMode};
 
 /// Entries of a thousand that may be missing in a cache that has room for all: a bucket has two slots.
 const MISSING: usize = 100;
@@ -143,6 +146,32 @@ pub(crate) fn pack(context: &DeviceContext, volume: &Volume, known: &KnownPaths)
             return wrong(PACK, format!("bits {i} of {count} paths: {found:?}, not {expected:?}"));
         }
     }
+    Ok(())
+}
+
+pub(crate) fn columns(context: &DeviceContext, volume: &Volume, known: &KnownPaths) -> Result<()> {
+    let (caller, root, device) = (Caller::OWNER, volume.root(), "/device");
+    let made = volume.mknod(&caller, root, &device.as_bytes()[1..], FileKind::CharDevice, 0o600, 0x1234)?.ino;
+    let last = PathResult { code: Code::Success, kind: FileKind::CharDevice as u32, ino: made.0 };
+    let paths: Vec<&str> = known.paths.iter().map(String::as_str).chain([device]).collect();
+    let answers: Vec<PathResult> = known.answers.iter().copied().chain([last]).collect();
+    let memory = HostCopy::of(volume)?;
+    let mirrored = Mirrored::new(context, volume, &MirrorOptions::default())?;
+    let query = mirrored.query(&ResolveOptions { follow: false, ..ResolveOptions::default() });
+    for wanted in [ColumnSet::ALL, ColumnSet::ENTRIES, ColumnSet::of(&[Column::Size, Column::Mtime])] {
+        let layout = ColumnLayout::new(4, wanted);
+        let found = mirrored.columns_directly(&query, wanted, &paths)?.1;
+        let expected = twin::columns::columns(&memory, query.inode_size, &layout, &answers);
+        for (path, (found, expected)) in paths.iter().zip(found.iter().zip(&expected)) {
+            if found != expected {
+                return wrong(COLUMNS, format!("{path:?}: {found:?}, not {expected:?}"));
+            }
+        }
+        if found.len() != expected.len() {
+            return wrong(COLUMNS, format!("{} rows for {} paths", found.len(), expected.len()));
+        }
+    }
+    volume.remove_all_with(&caller, root, &device.as_bytes()[1..], |_, done| done)?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use super::cache::cached;
 use super::dir_table::{DirPath, known_directory};
 use super::memory::Memory;
 use super::name::ShortName;
-use super::walk::{Requests, ResumePoint, checked, walk};
+use super::walk::{Requests, ResumePoint, walk};
 use crate::limits::MAX_PATH;
 use lanefs::format::{Code, FileKind, MAX_NAME};
 
@@ -19,7 +19,7 @@ pub fn lookup<M: Memory>(
     requests: &mut Requests,
 ) -> PathResult {
     match shortcut(memory, query, path) {
-        Ok(found) => checked(memory, query, found),
+        Ok(found) => found,
         Err(state) => {
             requests.walks += 1;
             walk(memory, query, path, state, requests)

@@ -7,6 +7,7 @@ pub(crate) mod blake3;
 pub(crate) mod build;
 pub mod cache;
 pub mod change;
+pub mod columns;
 pub mod dir_table;
 mod directory;
 pub mod fill;

@@ -41,18 +41,6 @@ pub struct ResumePoint {
     pub(super) is_plain: bool,
 }
 
-/// Returns a result as the kernels write it: where an inode that is wanted is none, the host decides.
-pub(super) fn checked<M: Memory>(memory: &M, query: &LookupQuery, found: PathResult) -> PathResult {
-    if !query.attributes {
-        return found;
-    }
-    let mode = memory.word(found.ino.wrapping_mul(query.inode_size.bytes()));
-    match mode.map_or(0, |word| word & 0xffff) {
-        0 | 0xffff => PathResult::failed(Code::NotResident),
-        _ => found,
-    }
-}
-
 /// Resolves a path from a state on, in as many dispatches as it takes.
 pub fn walk<M: Memory>(
     memory: &M,
@@ -68,7 +56,7 @@ pub fn walk<M: Memory>(
         match lookup.resolve(path, &mut state) {
             Stopped::Unfinished => {}
             Stopped::Failed(code) => return PathResult::failed(code),
-            Stopped::Found(found) => return checked(memory, query, found),
+            Stopped::Found(found) => return found,
         }
     }
     PathResult::failed(Code::NotResident)
