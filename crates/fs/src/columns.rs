@@ -262,7 +262,7 @@ macro_rules! columns {
             /// Those that hold attributes, in the order of [`ALL`](Self::ALL).
             pub const ATTRIBUTES: &[Column] = &[$(Column::$variant,)*];
 
-            /// Bytes of an element of this column in an [`AttributeBlock`]; 0 for one that holds no attribute.
+            /// Bytes of an element of this column in an [`AttributeBlock`]; 0 for one without an attribute.
             pub const fn width(self) -> usize {
                 match self {
                     Column::Exists | Column::Code | Column::Ino | Column::Kind => 0,
@@ -271,8 +271,8 @@ macro_rules! columns {
             }
         }
 
-        /// Attributes of the inodes in a block of answers, one column after the other, as an engine gives them:
-        /// little-endian, and zeros where a path names no inode.
+        /// Attributes of the inodes in a block of answers, one column after the other, as an engine gives
+        /// them: little-endian, and zeros where a path names no inode.
         #[derive(Clone, Copy, Debug, Default)]
         pub struct AttributeBlock<'a> {
             $($name: &'a [[u8; size_of::<$wire>()]],)*

@@ -85,7 +85,7 @@ fn unpacked(entry: u64) -> (u8, u8, u64) {
     (entry as u8, (entry >> ANSWER_KIND_SHIFT & KIND) as u8, entry >> ANSWER_INO_SHIFT)
 }
 
-/// What the host wants of a batch, on the device and beside it.
+/// The part of a batch that comes to the host: on the device, and beside it.
 pub(crate) struct Output {
     form: Form,
     bytes: Staged,

@@ -299,14 +299,8 @@ impl Future for Pending<'_, '_, '_, '_> {
         if this.is_done() {
             return Poll::Ready(this.resolutions());
         }
-        // Vulkan has no callback, so a thread waits.
         if let Some(number) = this.number() {
-            let device = this.mirrored.device().clone();
-            let waker = context.waker().clone();
-            std::thread::spawn(move || {
-                let _ = device.wait(number);
-                waker.wake();
-            });
+            this.mirrored.device().wake_after(number, context.waker());
         }
         Poll::Pending
     }

@@ -251,6 +251,47 @@ fn each_batch_goes_to_an_engine_by_what_both_cost() {
     assert_ne!(auto.measured(), (cpu, device), "nothing was learned");
 }
 
+/// Threads of this process that wait for the device.
+fn waiting_threads() -> usize {
+    let all = std::fs::read_dir("/proc/self/task").expect("threads");
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+    all.flatten()
+        .filter_map(|task| name(task).ok())
+        .filter(|name| name.starts_with("lanefs-gpu-wake"))
+        .count()
+}
+
+#[test]
+fn answers_that_are_awaited_share_a_thread() {
+    let gpu = gpu(64);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, &mut Seeded::new(13));
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let options = ResolveOptions::default();
+    let set: PathSet = paths.iter().collect();
+    let expected = expected(&volume, &options, &paths);
+    let mut batches: Vec<_> = (0..20).map(|_| Box::pin(mirrored.submit(&options, &set))).collect();
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let (mut most, mut polls) = (0, 0);
+    while !batches.is_empty() {
+        // Each is polled many times before it is done.
+        batches.retain_mut(|batch| match batch.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(found) => {
+                assert_eq!(found.expect("answers").0, expected);
+                false
+            }
+            Poll::Pending => true,
+        });
+        polls += 1;
+        most = most.max(waiting_threads());
+        if polls % 3 == 0 && !batches.is_empty() {
+            std::thread::park();
+        }
+    }
+    // One that ends may still be there when the next begins.
+    assert!(most < 5, "{most} threads wait");
+}
+
 struct Unpark(std::thread::Thread);
 
 impl Wake for Unpark {

@@ -4,6 +4,7 @@ use super::choice::Choice;
 use super::info::{DeviceInfo, DeviceKind};
 use super::instance::Instance;
 use super::shim;
+use super::wake::Sleepers;
 use crate::error::{During, Error, Result};
 use ash::vk;
 use parking_lot::Mutex;
@@ -38,6 +39,8 @@ pub(crate) struct Device {
     pub(crate) has_own_memory: bool,
     /// A submission did not end in time. Work may be in flight for ever.
     is_hung: AtomicBool,
+    /// Tasks that wait for submissions.
+    pub(super) sleepers: Sleepers,
     instance: Instance,
 }
 
@@ -92,6 +95,7 @@ impl Device {
             largest: maintenance.max_memory_allocation_size,
             is_guarded,
             is_hung: AtomicBool::new(false),
+            sleepers: Sleepers::default(),
             instance,
         };
         let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);

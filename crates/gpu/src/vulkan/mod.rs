@@ -11,6 +11,7 @@ mod instance;
 mod kernel;
 mod shim;
 mod staged;
+mod wake;
 
 pub(crate) use buffer::{Buffer, MemoryLocation};
 pub use choice::Choice;
