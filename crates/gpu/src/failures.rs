@@ -48,6 +48,8 @@ fn changes(gpu: &Gpu, volume: &Volume) -> (Batch, Rebuilt) {
 /// A mirror, some batches, a change between them; all answers must be those of the CPU engine, and of the
 /// twins.
 fn work(gpu: &Gpu, volume: &Volume, (batch, rebuilt): &(Batch, Rebuilt)) {
+    // So each round allocates its memory.
+    gpu.context.device.free_spares();
     for round in 0..3 {
         volume.write_file(format!("/file {round}"), b"").expect("written");
     }
@@ -208,6 +210,7 @@ fn whichever_call_fails_no_text_is_missed() {
     let texts: [&[u8]; 3] = [b"needle", b"none", &long];
     // Returns the failure, and for how many searches the device answered.
     let search = |gpu: &Gpu| {
+        gpu.context.device.free_spares();
         let scan = gpu.text_scan(&patterns);
         let mut answered = 0;
         let kept = Arc::new(gpu.kept_texts(None));
@@ -261,6 +264,7 @@ fn whichever_call_fails_no_hash_is_wrong() {
     let expected = texts.map(|text| *blake3::hash(text).as_bytes());
     // Returns the failure, and for how many calls the device answered.
     let search = |gpu: &Gpu| {
+        gpu.context.device.free_spares();
         let hasher = gpu.text_hash();
         let mut answered = 0;
         for _ in 0..3 {
@@ -308,6 +312,7 @@ fn whichever_call_fails_no_path_is_lost() {
     assert!(needles.and(b"b", true));
     // Returns the failure, and for how many searches the device answered.
     let search = |gpu: &Gpu| {
+        gpu.context.device.free_spares();
         let mut path = |number: u32, to: &mut Vec<u8>| to.extend(format!("/a{number}b").as_bytes());
         let paths = match gpu.ranked_paths(100, &mut path) {
             Ok(paths) => paths,

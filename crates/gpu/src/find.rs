@@ -5,6 +5,7 @@ use crate::filter::Filter;
 use crate::layout::{ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED};
 use crate::mirror::Mirror;
 use crate::mirrored::{Mirrored, Report};
+use crate::pending::IN_FLIGHT;
 use crate::query::LookupQuery;
 use crate::structures::{Field, FilterProgram, FindRecord, Parameters};
 use crate::tables::{MirrorTables, PARAMETERS};
@@ -13,7 +14,7 @@ use crate::vulkan::{Commands, Direction, Staged};
 use lanefs::format::dir::{LEAF_UNITS, entry, entry_units};
 use lanefs::format::{FileKind, UNIT};
 use lanefs::{DirEntry, Ino, ResolveOptions};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Leaf blocks of one dispatch, and units of output at first: 4 MiB.
 const LEAVES: usize = 1 << 16;
@@ -125,24 +126,37 @@ impl Mirrored<'_, '_> {
         search: &LeafSearch<'_>,
         leaves: &[u64],
     ) -> Result<Vec<Unit>> {
-        let program = search.filter.program(search.directories);
-        let mut records = Vec::new();
-        let mut room = ROOM;
-        for some in leaves.chunks(LEAVES) {
-            loop {
-                let (found, needed) = self.dispatch(mirror, search, &program, some, room)?;
-                if needed <= room {
-                    records.extend(found);
-                    break;
-                }
-                room = needed;
-            }
-        }
-        Ok(records)
+        self.records_in(mirror, search, leaves, (LEAVES, ROOM))
     }
 
-    /// Dispatches the kernel with so many units of room. Returns the records, and the room that all of them
-    /// take.
+    /// As above, with so many blocks in a dispatch and so many units of output at first.
+    pub(crate) fn records_in(
+        &self,
+        mirror: &Mirror,
+        search: &LeafSearch<'_>,
+        leaves: &[u64],
+        (at_once, mut room): (usize, u64),
+    ) -> Result<Vec<Unit>> {
+        let program = search.filter.program(search.directories);
+        let mut records = Vec::new();
+        let (mut waiting, mut on_device) = (leaves.chunks(at_once), VecDeque::new());
+        loop {
+            // The device has the next blocks while the host takes the records of some.
+            while on_device.len() < IN_FLIGHT
+                && let Some(some) = waiting.next()
+            {
+                on_device.push_back((some, self.dispatch(mirror, search, &program, some, room)?));
+            }
+            let Some((some, first)) = on_device.pop_front() else { return Ok(records) };
+            let needed = first.take(&mut records)?;
+            if needed > first.room {
+                room = room.max(needed);
+                on_device.push_front((some, self.dispatch(mirror, search, &program, some, needed)?));
+            }
+        }
+    }
+
+    /// Dispatches the kernel with so many units of room.
     fn dispatch(
         &self,
         mirror: &Mirror,
@@ -150,7 +164,7 @@ impl Mirrored<'_, '_> {
         program: &FilterProgram,
         leaves: &[u64],
         room: u64,
-    ) -> Result<(Vec<Unit>, u64)> {
+    ) -> Result<Dispatched> {
         let device = self.device();
         let list = leaves.len() as u64 * 8;
         let mut input = Staged::new(device, PARAMETERS + PROGRAM + list, Direction::ToDevice)?;
@@ -182,15 +196,7 @@ impl Mirrored<'_, '_> {
             output.transfer(commands, output.len());
         })?;
         work.submit()?;
-        work.wait()?;
-        let word = |four: &[u8; 4]| u32::from_le_bytes(*four);
-        let (units, _) = output.bytes().as_chunks::<{ UNIT as usize }>();
-        let mut units = units.iter().map(|unit| {
-            let (words, _) = unit.as_chunks::<4>();
-            [0, 1, 2, 3].map(|i| words.get(i).map_or(0, word))
-        });
-        let needed = u64::from(units.next().map_or(0, |unit: Unit| unit[0]));
-        Ok((units.take(needed.min(room) as usize).collect(), needed))
+        Ok(Dispatched { work, _input: input, output, room })
     }
 
     /// Reads the kernel's records. Decides about an entry that the kernel left open, and removes a leaf
@@ -217,6 +223,34 @@ impl Mirrored<'_, '_> {
                 found.push((entry, is_match));
             }
         }
+    }
+}
+
+/// A dispatch of the kernel, with its buffers.
+struct Dispatched {
+    // Dropped first: it waits for its end before the buffers are freed.
+    work: Commands,
+    _input: Staged,
+    output: Staged,
+    /// Units of output that there is room for.
+    room: u64,
+}
+
+impl Dispatched {
+    /// Waits for its end. Adds its records, where they have room, and returns the units that they need.
+    fn take(&self, records: &mut Vec<Unit>) -> Result<u64> {
+        self.work.wait()?;
+        let word = |four: &[u8; 4]| u32::from_le_bytes(*four);
+        let (units, _) = self.output.bytes().as_chunks::<{ UNIT as usize }>();
+        let mut units = units.iter().map(|unit| {
+            let (words, _) = unit.as_chunks::<4>();
+            [0, 1, 2, 3].map(|i| words.get(i).map_or(0, word))
+        });
+        let needed = u64::from(units.next().map_or(0, |unit: Unit| unit[0]));
+        if needed <= self.room {
+            records.extend(units.take(needed as usize));
+        }
+        Ok(needed)
     }
 }
 

@@ -14,7 +14,7 @@ use lanefs::Volume;
 
 /// A device that is ready to work: its kernels were made, and gave the right answers to known questions.
 pub struct Gpu {
-    context: DeviceContext,
+    pub(crate) context: DeviceContext,
     probes: Vec<Probed>,
 }
 

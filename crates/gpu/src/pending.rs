@@ -25,7 +25,7 @@ const _: () = assert!(MAX_TEXT <= u32::MAX as usize);
 
 /// Submissions of one call that are in flight at a time: one that the device works on, one that waits, one
 /// that is prepared.
-const IN_FLIGHT: usize = 3;
+pub(crate) const IN_FLIGHT: usize = 3;
 
 /// A batch on the device, or none: then the host answers.
 #[derive(Default)]

@@ -84,7 +84,7 @@ impl Mirrored<'_, '_> {
     }
 
     /// Returns the records that the kernel writes of these leaf blocks, in any order of blocks; without a
-    /// list of all that the mirror has.
+    /// list of all that the mirror has. A dispatch has few blocks, and little room at first.
     ///
     /// # Errors
     /// An error of the device.
@@ -95,7 +95,7 @@ impl Mirrored<'_, '_> {
     ) -> Result<(Vec<Unit>, Vec<u64>)> {
         self.with_mirror(|mirror| {
             let leaves = leaves.map_or_else(|| mirror.leaves.iter().copied().collect(), <[u64]>::to_vec);
-            Ok((self.records(mirror, search, &leaves)?, leaves))
+            Ok((self.records_in(mirror, search, &leaves, (5, 8))?, leaves))
         })
     }
 

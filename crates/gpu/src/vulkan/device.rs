@@ -1,5 +1,6 @@
 //! A device that is in use.
 
+use super::allocation::Spares;
 use super::choice::Choice;
 use super::info::{DeviceInfo, DeviceKind};
 use super::instance::Instance;
@@ -39,6 +40,8 @@ pub(crate) struct Device {
     pub(crate) has_own_memory: bool,
     /// A submission did not end in time. Work may be in flight for ever.
     is_hung: AtomicBool,
+    /// Memory of buffers that were dropped.
+    pub(super) spares: Spares,
     /// Tasks that wait for submissions.
     pub(super) sleepers: Sleepers,
     instance: Instance,
@@ -95,6 +98,7 @@ impl Device {
             largest: maintenance.max_memory_allocation_size,
             is_guarded,
             is_hung: AtomicBool::new(false),
+            spares: Spares::default(),
             sleepers: Sleepers::default(),
             instance,
         };
@@ -172,6 +176,12 @@ impl Device {
         self.instance.free_memory(self.physical).unwrap_or(self.info.memory)
     }
 
+    /// Frees the memory of buffers that were dropped.
+    #[cfg(test)]
+    pub(crate) fn free_spares(&self) {
+        self.spares.free(self);
+    }
+
     /// Tells whether a submission has ended.
     ///
     /// # Errors
@@ -208,9 +218,11 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: sound, all objects of the device are gone: each keeps the device alive.
+        // SAFETY: sound, all objects of the device are gone: each keeps the device alive. The spares are the
+        // device's own.
         unsafe {
             let _ = self.raw.device_wait_idle();
+            self.spares.free(self);
             self.raw.destroy_semaphore(self.timeline, None);
             self.raw.destroy_device(None);
         }

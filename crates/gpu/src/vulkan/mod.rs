@@ -2,6 +2,7 @@
 //!
 //! The loader is opened when a caller asks for a device, so a machine without Vulkan is a normal machine.
 
+mod allocation;
 mod buffer;
 mod choice;
 mod commands;
