@@ -7,7 +7,6 @@ use crate::manifest::Manifest;
 use crate::packs::Stored;
 use crate::page::Piece;
 use crate::read_ahead::ReadAhead;
-use crate::words::rank;
 use lanefs::format::BLOCK;
 use lanefs::{Device, IoBuf, IoBufMut, Read, ReadErrors};
 use std::collections::HashMap;
@@ -122,7 +121,7 @@ fn copy(
         match pieces.iter().find(|piece| piece.taken >> block & 1 != 0) {
             None => target.fill(0),
             Some(piece) => {
-                let from = rank(piece.blocks, block as u32) * BLOCK as usize + skip as usize;
+                let from = piece.rank(block as u32) * BLOCK as usize + skip as usize;
                 match bytes.get(&piece.stored) {
                     Some(Ok(bytes)) => target.copy_from(&bytes[from..from + count as usize]),
                     Some(Err(error)) => return Err(error.clone()),

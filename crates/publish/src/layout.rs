@@ -14,7 +14,7 @@ pub(crate) const PACK_MAGIC: u64 = u64::from_le_bytes(*b"LanePack");
 /// `LaneGone` as a little-endian word.
 pub(crate) const CONDEMNED_MAGIC: u64 = u64::from_le_bytes(*b"LaneGone");
 /// Version of the publication format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of a BLAKE3 hash.
 pub(crate) const HASH_BYTES: usize = 32;
@@ -25,8 +25,9 @@ pub(crate) const DIGEST: usize = 16;
 pub(crate) const WINDOW: u64 = 64 * lanefs::format::BLOCK;
 /// Windows that a leaf page covers, and pages that a page above covers.
 pub(crate) const FANOUT: u64 = 1024;
-/// Pieces of one window at most.
-pub(crate) const MAX_PIECES: usize = 4;
+/// Pieces of one window at most, and those of them that are its own.
+pub(crate) const MAX_PIECES: usize = 8;
+pub(crate) const MAX_OWN_PIECES: usize = 4;
 /// Levels of pages at most: enough for the largest volume.
 pub(crate) const MAX_LEVEL: u32 = 3;
 /// Bytes of stored pieces from which a pack is complete.
@@ -165,13 +166,13 @@ layout! {
     piece_ref, 64;
     /// Number of the window among those of the page
     INDEX: u16, 0;
-    /// Bit 0: the window has metadata
+    /// Bit 0: the window has metadata. Bit 1: the blocks are borrowed. Bits 8 to 13: `FIRST`
     FLAGS: u16, 2;
     /// Index of the pack
     PACK: u32, 4;
     /// Bit i: block i of the window is read from this piece
     TAKEN: u64, 8;
-    /// Bit i: the piece has block i of the window
+    /// Bit i: the piece has block i of its window
     BLOCKS: u64, 16;
     /// Offset in the pack
     OFFSET: u32, 24;

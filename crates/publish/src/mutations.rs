@@ -7,6 +7,7 @@ use crate::pack::{Pack, PackBuilder, PackEnd, parse_footer};
 use crate::packs::{PackRef, Stored};
 use crate::page::{Page, PageRef, Piece, raw_bytes, window_blocks};
 use crate::root::{Facts, Range, Root, Tag};
+use crate::words::bits;
 use lanefs_testkit::seeded::Seeded;
 
 const VOLUME: u64 = 300 << 20;
@@ -49,10 +50,14 @@ fn leaf() -> Page {
         is_metadata: window.is_multiple_of(3),
         taken,
         blocks,
+        borrowed: None,
         stored: stored(window as u32 * 5000, raw_bytes(blocks)),
     };
     let mut pieces: Vec<Piece> = (0..20).map(|window| piece(window, 0xff00, 0xffff)).collect();
     pieces.insert(0, piece(0, 0xf, 0xf));
+    // Blocks of other windows' pieces.
+    pieces.push(Piece { borrowed: Some(3), ..piece(20, 0xff << 40, 0xf00f_00ff) });
+    pieces.push(Piece { borrowed: Some(0), ..piece(20, 1, 1 << 63) });
     Page::Leaf(pieces)
 }
 
@@ -70,7 +75,11 @@ fn leaf_pages_are_sound() {
         for piece in &pieces {
             assert_sound(&piece.stored, WINDOW);
             assert_eq!(piece.stored.raw, raw_bytes(piece.blocks));
-            assert_eq!(piece.taken & !(piece.blocks & window_blocks(piece.window, VOLUME)), 0);
+            assert_eq!(piece.taken & !window_blocks(piece.window, VOLUME), 0);
+            assert!(piece.borrowed.is_some() || piece.taken & !piece.blocks == 0);
+            let ranks = bits(piece.taken).map(|block| piece.rank(block));
+            assert!(ranks.is_sorted_by(|a, b| a < b));
+            assert!(bits(piece.taken).all(|block| piece.rank(block) < piece.blocks.count_ones() as usize));
         }
         for of_window in pieces.chunk_by(|a, b| a.window == b.window) {
             let blocks: u32 = of_window.iter().map(|piece| piece.taken.count_ones()).sum();

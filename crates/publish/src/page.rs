@@ -5,11 +5,13 @@ use crate::layout::{
     FANOUT, MAX_LEVEL, MAX_PAGE, MAX_PIECES, PAGE_MAGIC, VERSION, WINDOW, page, page_ref, piece_ref,
 };
 use crate::packs::{self, PackList, Stored};
-use crate::words::{Bad, CUT_OFF, Input, append, check, get};
+use crate::words::{Bad, CUT_OFF, Input, append, check, get, rank};
 use lanefs::format::BLOCK;
 
-/// Bit of `FLAGS`: the window has metadata.
+/// Bits of `FLAGS`: the window has metadata; it borrows blocks of the piece of another one, from a rank on.
 const METADATA: u16 = 1;
+const BORROWED: u16 = 2;
+const FIRST_SHIFT: u32 = 8;
 
 /// A piece of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +21,22 @@ pub(crate) struct Piece {
     pub(crate) is_metadata: bool,
     /// Blocks of the window that are read from this piece.
     pub(crate) taken: u64,
-    /// Blocks of the window that the piece has.
+    /// Blocks that the piece has, of its own window.
     pub(crate) blocks: u64,
+    /// Rank in the piece of the first block that is taken, where the piece is of another window. The other
+    /// blocks follow it.
+    pub(crate) borrowed: Option<u8>,
     pub(crate) stored: Stored,
+}
+
+impl Piece {
+    /// Returns the place of a block that is taken among those of the piece.
+    pub(crate) fn rank(&self, block: u32) -> usize {
+        match self.borrowed {
+            None => rank(self.blocks, block),
+            Some(first) => usize::from(first) + rank(self.taken, block),
+        }
+    }
 }
 
 /// A reference to a page.
@@ -156,7 +171,13 @@ fn parse_piece(bytes: &[u8], packs: &[packs::PackRef], number: u64, volume_bytes
     if index >= FANOUT || taken & !window_blocks(window, volume_bytes) != 0 {
         return Err("has blocks outside the volume");
     }
-    if taken == 0 || taken & !blocks != 0 {
+    let flags = get(piece_ref::FLAGS, bytes)?;
+    let borrowed = (flags & BORROWED != 0).then_some((flags >> FIRST_SHIFT) as u8 & 63);
+    let is_there = match borrowed {
+        None => taken & !blocks == 0,
+        Some(first) => u32::from(first) + taken.count_ones() <= blocks.count_ones(),
+    };
+    if taken == 0 || !is_there {
         return Err("takes blocks that a piece does not have");
     }
     let stored = Stored {
@@ -167,8 +188,7 @@ fn parse_piece(bytes: &[u8], packs: &[packs::PackRef], number: u64, volume_bytes
         hash: Hash::read(piece_ref::HASH, bytes).ok_or(CUT_OFF)?,
     };
     let stored = stored.checked(WINDOW as usize)?;
-    let is_metadata = get(piece_ref::FLAGS, bytes)? & METADATA != 0;
-    Ok(Piece { window, is_metadata, taken, blocks, stored })
+    Ok(Piece { window, is_metadata: flags & METADATA != 0, taken, blocks, borrowed, stored })
 }
 
 /// Bytes of a piece with these blocks.
@@ -185,7 +205,9 @@ pub(crate) fn window_blocks(window: u64, volume_bytes: u64) -> u64 {
 fn append_piece(out: &mut Vec<u8>, piece: &Piece, list: &mut PackList) {
     append(out, piece_ref::SIZE, |bytes| {
         piece_ref::INDEX.write(bytes, (piece.window % FANOUT) as u16);
-        piece_ref::FLAGS.write(bytes, if piece.is_metadata { METADATA } else { 0 });
+        let metadata = if piece.is_metadata { METADATA } else { 0 };
+        let borrowed = piece.borrowed.map_or(0, |first| BORROWED | u16::from(first) << FIRST_SHIFT);
+        piece_ref::FLAGS.write(bytes, metadata | borrowed);
         piece_ref::PACK.write(bytes, list.index(piece.stored.pack));
         piece_ref::TAKEN.write(bytes, piece.taken);
         piece_ref::BLOCKS.write(bytes, piece.blocks);

@@ -13,10 +13,10 @@ pub(crate) struct Packed {
 }
 
 /// Compresses bytes, where that makes them fewer.
-pub(crate) fn pack(raw: Vec<u8>, level: i32) -> Packed {
-    let bytes = match zstd::bulk::compress(&raw, level) {
+pub(crate) fn pack(raw: &[u8], level: i32) -> Packed {
+    let bytes = match zstd::bulk::compress(raw, level) {
         Ok(compressed) if compressed.len() < raw.len() => compressed,
-        _ => raw,
+        _ => raw.to_vec(),
     };
     let hash = Hash::of(&bytes);
     Packed { bytes, hash }
@@ -67,7 +67,7 @@ mod tests {
         .take(5000)
         .collect();
         for raw in [vec![7; 9000], noise] {
-            let packed = pack(raw.clone(), 3);
+            let packed = pack(&raw, 3);
             assert!(packed.bytes.len() <= raw.len());
             let stored = stored(&packed, raw.len() as u32);
             assert_eq!(verify(&stored, &packed.bytes), Ok(()));
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_decompression_bomb_is_bounded_by_the_promised_size() {
-        let packed = pack(vec![0; 64 << 20], 3);
+        let packed = pack(&vec![0; 64 << 20], 3);
         let stored = stored(&packed, 256 << 10);
         assert_eq!(verify(&stored, &packed.bytes), Ok(()));
         assert!(unpack(&stored, &packed.bytes, &Arc::default()).is_err());
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn fewer_bytes_than_promised_are_refused() {
-        let packed = pack(vec![0; 4096], 3);
+        let packed = pack(&[0; 4096], 3);
         let stored = stored(&packed, 8192);
         assert!(unpack(&stored, &packed.bytes, &Arc::default()).is_err());
     }

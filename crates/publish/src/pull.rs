@@ -12,7 +12,6 @@ use crate::packs::Stored;
 use crate::page::{Page, Piece};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
-use crate::words::rank;
 use lanefs::format::BLOCK;
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
@@ -249,7 +248,7 @@ impl Part {
                 continue;
             }
             // The piece has all blocks that are taken from it, so these are one behind the other in it, too.
-            let from = rank(piece.blocks, block) * BLOCK as usize;
+            let from = piece.rank(block) * BLOCK as usize;
             let at = piece.window * WINDOW + u64::from(block) * BLOCK;
             let run = bytes.get(from..from + count as usize * BLOCK as usize);
             let run = run.filter(|run| at + run.len() as u64 <= self.len);

@@ -235,7 +235,14 @@ mod tests {
             [stored(2, 4096), stored(3, 4096), stored(2, 8192), stored(2, 4096)].into_iter().enumerate()
         {
             let number = number as u64;
-            let piece = Piece { window: number * 1024, is_metadata: false, taken: 1, blocks: 1, stored };
+            let piece = Piece {
+                window: number * 1024,
+                is_metadata: false,
+                taken: 1,
+                blocks: 1,
+                borrowed: None,
+                stored,
+            };
             parts.add(&PageRef { number, stored }, &Page::Leaf(vec![piece]));
         }
         assert_eq!((parts.pages, parts.inventory().pieces), (4, 3));

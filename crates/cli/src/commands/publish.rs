@@ -8,6 +8,7 @@ use crate::publication::{self, LocationParser};
 use crate::size::human;
 use crate::{console, exit, interrupt, mounted, size};
 use clap::Args;
+use lanefs::format::BLOCK;
 use lanefs::{Access, OpenOptions, UsedBlocks, Volume};
 use lanefs_fuse::RemoteSnapshot;
 use lanefs_fuse::client::MountedVolume;
@@ -162,6 +163,10 @@ impl Publish {
             "{would}written: {} ({written_bytes} bytes), with {new_pieces} new pieces; {kept_pieces} pieces were there",
             human(*written_bytes)
         )?;
+        if report.equal_blocks > 0 {
+            let bytes = human(report.equal_blocks * BLOCK);
+            writeln!(out, "{bytes} are equal to other data of the volume and stored once")?;
+        }
         if *found_bytes > 0 {
             writeln!(
                 out,
@@ -186,6 +191,7 @@ impl Publish {
             "data_bytes": facts.data_bytes,
             "new_pieces": report.new_pieces,
             "kept_pieces": report.kept_pieces,
+            "equal_blocks": report.equal_blocks,
             "written_bytes": report.written_bytes,
             "found_bytes": report.found_bytes,
         })

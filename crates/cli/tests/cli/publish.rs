@@ -117,7 +117,7 @@ fn a_dry_run_tells_what_a_publication_writes_and_writes_nothing() {
     assert!(said.out().contains("would be written: "), "{}", said.out());
     assert!(said.out().contains(&format!("({bytes} bytes)")), "{}", said.out());
     let real = p.report(&[]);
-    for key in ["version", "written_bytes", "new_pieces", "kept_pieces", "bytes", "blocks"] {
+    for key in ["version", "written_bytes", "new_pieces", "kept_pieces", "equal_blocks", "bytes", "blocks"] {
         assert_eq!(dry[key], real[key], "{key}");
     }
     let stored: u64 =

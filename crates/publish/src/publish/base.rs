@@ -1,6 +1,6 @@
 //! The state of the store: the version of the tag, and packs that this version does not name.
 
-use super::choose::Candidate;
+use super::choose::{Candidate, Loan};
 use crate::condemned;
 use crate::error::Result;
 use crate::fetch::Fetcher;
@@ -48,7 +48,9 @@ impl Footer {
     /// The entry of a piece, if it says the same of it as the page.
     fn of(&self, piece: &Piece) -> Option<&Entry> {
         let entry = &self.entries[*self.by_offset.get(&piece.stored.offset)?];
-        let is_same = (entry.window, entry.blocks) == (piece.window, piece.blocks)
+        let is_its_window = piece.borrowed.is_some() || entry.window == piece.window;
+        let is_same = is_its_window
+            && entry.blocks == piece.blocks
             && (entry.bytes, entry.hash) == (piece.stored.bytes, piece.stored.hash);
         is_same.then_some(entry)
     }
@@ -191,11 +193,13 @@ impl Base {
     pub(super) fn candidates<'c>(&'c self, window: u64, footers: &'c Footers) -> Vec<Candidate<'c>> {
         let of_version = self.pieces.get(&window).into_iter().flatten().filter_map(|piece| {
             let entry = footers.get(&piece.stored.pack)?.of(piece)?;
-            Some(Candidate { stored: piece.stored, blocks: piece.blocks, digests: &entry.digests })
+            let borrowed = piece.borrowed.map(|first| Loan { taken: piece.taken, first });
+            Some(Candidate { stored: piece.stored, blocks: piece.blocks, borrowed, digests: &entry.digests })
         });
         let unnamed = self.unnamed.get(&window).into_iter().flatten().map(|unnamed| {
             let entry = &unnamed.footer.entries[unnamed.index];
-            Candidate { stored: entry.stored(unnamed.pack), blocks: entry.blocks, digests: &entry.digests }
+            let stored = entry.stored(unnamed.pack);
+            Candidate { stored, blocks: entry.blocks, borrowed: None, digests: &entry.digests }
         });
         of_version.chain(unnamed).collect()
     }

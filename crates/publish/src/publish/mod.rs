@@ -1,8 +1,8 @@
 //! Publishing a volume that was closed, or the snapshot of one that is in use ([`source`]).
 //!
 //! 1. [`base`]: the version that the tag names, and packs that no version names yet: an interrupted upload.
-//! 2. [`choose`]: for each window, the pieces of the store that are still right, and the blocks that need a
-//!    new piece.
+//! 2. [`choose`]: for each window, the pieces of the store that are still right, the blocks that are equal to
+//!    those of another window ([`equal`]), and the blocks that need a new piece.
 //! 3. [`upload`]: packs of new pieces.
 //! 4. [`pages`]: pages that changed, in packs, and the root.
 //! 5. The tag, if it still names the same version as in step 1.
@@ -12,6 +12,7 @@
 
 mod base;
 mod choose;
+mod equal;
 mod pages;
 mod source;
 mod upload;
@@ -25,13 +26,15 @@ use crate::objects::Objects;
 use crate::pack::PackBuilder;
 use crate::packs::Stored;
 use crate::page::{Piece, raw_bytes};
+use crate::piece::Packed;
 use crate::publication::read_tag;
 use crate::root::{Facts, Root, Tag};
 use crate::store::{Stamp, Store};
 use crate::threads;
 use crate::versions::replace_tag;
 use base::Base;
-use choose::{Choice, NewPiece};
+use choose::{Choice, Examined, NewBlocks};
+use equal::{Borrowed, EqualBlocks, Lender};
 use lanefs::format::BLOCK;
 use lanefs::{UsedBlocks, Volume};
 pub use source::{Snapshot, Source};
@@ -77,6 +80,8 @@ pub struct PublishReport {
     pub new_pieces: u64,
     /// Pieces that the store had.
     pub kept_pieces: u64,
+    /// Blocks that are equal to others of the version and were not stored again.
+    pub equal_blocks: u64,
     /// Bytes of all objects that were written.
     pub written_bytes: u64,
     /// Bytes of packs of an interrupted upload that were found complete.
@@ -164,6 +169,7 @@ struct Job<'j> {
 struct Sums {
     new_pieces: u64,
     kept_pieces: u64,
+    equal_blocks: u64,
     blocks: u64,
 }
 
@@ -183,6 +189,7 @@ impl Job<'_> {
                 facts: root.facts,
                 new_pieces: sums.new_pieces,
                 kept_pieces: sums.kept_pieces,
+                equal_blocks: sums.equal_blocks,
                 written_bytes: sent.written,
                 found_bytes: sent.found,
             };
@@ -199,6 +206,7 @@ impl Job<'_> {
         let (mut placed, mut sums) = (Vec::new(), Sums::default());
         let mut pack = PackBuilder::new(self.base.uuid);
         let mut is_metadata = true;
+        let mut equal = EqualBlocks::new();
         for batch in used.chunk_by(|a, b| a.is_metadata == b.is_metadata).flat_map(|run| run.chunks(BATCH)) {
             if !(self.progress)(sums.blocks, all) {
                 return Err(Error::Interrupted);
@@ -208,13 +216,28 @@ impl Job<'_> {
                 uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
                 is_metadata = batch[0].is_metadata;
             }
-            for (window, choice) in batch.iter().zip(self.choose(batch)?) {
+            equal.trim();
+            let choices = self.choose(batch, &mut equal)?;
+            for (window, (choice, packed)) in batch.iter().zip(choices) {
                 sums.blocks += u64::from(window.used.count_ones());
                 sums.kept_pieces += choice.kept.len() as u64;
                 placed.extend(choice.kept.into_iter().map(|piece| Placed { piece, pack: None }));
-                if let Some(new) = choice.new {
+                for loan in choice.borrowed {
+                    sums.equal_blocks += u64::from(loan.taken.count_ones());
+                    // The lender was placed before: it is of a window before this one.
+                    let lender = equal.lender(loan.lender).ok_or(Error::Interrupted)?;
+                    placed.push(borrow(window, &loan, lender));
+                }
+                if let Some((new, packed)) = choice.new.zip(packed) {
                     sums.new_pieces += 1;
-                    placed.push(add_piece(window, new, &mut pack, uploader));
+                    let lender = new.lender;
+                    let made = add_piece(window, new, &packed, &mut pack, uploader);
+                    if let Some(number) = lender {
+                        let Placed { piece, pack } = &made;
+                        let (stored, blocks) = (piece.stored, piece.blocks);
+                        equal.place(number, Lender { stored, blocks, pack: *pack });
+                    }
+                    placed.push(made);
                 }
                 if pack.is_full() {
                     uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
@@ -225,17 +248,28 @@ impl Job<'_> {
         Ok((placed, sums))
     }
 
-    /// Chooses the pieces of some windows.
-    fn choose(&self, batch: &[UsedBlocks]) -> Result<Vec<Choice>> {
+    /// Chooses the pieces of some windows, and compresses the new ones.
+    fn choose(&self, batch: &[UsedBlocks], equal: &mut EqualBlocks) -> Result<Vec<(Choice, Option<Packed>)>> {
         let footers = self.base.footers(&self.fetcher, batch)?;
         let (source, volume, base, level) = (self.source, self.volume, &self.base, self.options.level);
-        let choose = |window: &UsedBlocks| -> Result<Choice> {
+        let examine = |window: &UsedBlocks| -> Result<Examined> {
             let blocks = read_window(volume, window)?;
             source.release(window);
             let candidates = base.candidates(window.position / WINDOW, &footers);
-            Ok(choose::choose(window, &blocks, &candidates, level))
+            Ok(choose::examine(window, blocks, &candidates))
         };
-        threads::map(threads::processors(), batch.iter().collect(), choose).into_iter().collect()
+        let processors = threads::processors();
+        let examined = threads::map(processors, batch.iter().collect(), examine);
+        // One window after the other: so what is equal is found whatever the threads do.
+        let choose = |(window, examined): (&UsedBlocks, Result<Examined>)| {
+            Ok(choose::choose(window, examined?, equal))
+        };
+        let choices = batch.iter().zip(examined).map(choose).collect::<Result<Vec<Choice>>>()?;
+        let pack = |choice: Choice| {
+            let packed = choice.new.as_ref().map(|new| new.pack(level));
+            (choice, packed)
+        };
+        Ok(threads::map(processors, choices, pack))
     }
 
     /// Makes the pages and the root. Returns also the packs that this version needs and the version of the
@@ -250,7 +284,9 @@ impl Job<'_> {
         let mut packs: HashSet<Hash> = pieces.iter().map(|piece| piece.stored.pack.name).collect();
         let stored = |is_metadata: bool, pieces: &[Piece]| {
             let of_kind = pieces.iter().filter(|piece| piece.is_metadata == is_metadata);
-            of_kind.map(|piece| u64::from(piece.stored.bytes)).sum()
+            // Several windows may borrow from one piece.
+            let once: HashSet<Stored> = of_kind.map(|piece| piece.stored).collect();
+            once.iter().map(|stored| u64::from(stored.bytes)).sum()
         };
         let superblock = self.volume.superblock();
         let facts = Facts {
@@ -262,7 +298,8 @@ impl Job<'_> {
             data_bytes: stored(false, &pieces),
         };
         let ranges = pages::ranges(&pieces);
-        pieces.sort_by_key(|piece| piece.window);
+        // The same pieces always stand in the same order, so that a page without a change stays as it is.
+        pieces.sort_by_key(|piece| (piece.window, piece.taken.trailing_zeros()));
         let (level, pages) = self.pages(pieces, facts.volume_bytes, uploader, &mut packs)?;
         packs.retain(|pack| !self.base.named.contains(pack));
         let root = Root { facts, level, pages, ranges };
@@ -299,27 +336,42 @@ impl Job<'_> {
 /// Puts a new piece into the pack.
 fn add_piece(
     window: &UsedBlocks,
-    new: NewPiece,
+    new: NewBlocks,
+    packed: &Packed,
     pack: &mut PackBuilder,
     uploader: &Uploader<'_, '_>,
 ) -> Placed {
     let number = window.position / WINDOW;
-    let offset = pack.add_piece(number, new.blocks, new.digests, &new.packed.bytes);
+    let offset = pack.add_piece(number, new.blocks, new.digests, &packed.bytes);
     let stored = Stored {
         pack: upload::INCOMPLETE,
         offset,
-        bytes: new.packed.bytes.len() as u32,
+        bytes: packed.bytes.len() as u32,
         raw: raw_bytes(new.blocks),
-        hash: new.packed.hash,
+        hash: packed.hash,
     };
     let piece = Piece {
         window: number,
         is_metadata: window.is_metadata,
         taken: new.blocks,
         blocks: new.blocks,
+        borrowed: None,
         stored,
     };
     Placed { piece, pack: Some(uploader.next()) }
+}
+
+/// Refers to blocks of another window's piece.
+fn borrow(window: &UsedBlocks, loan: &Borrowed, lender: &Lender) -> Placed {
+    let piece = Piece {
+        window: window.position / WINDOW,
+        is_metadata: window.is_metadata,
+        taken: loan.taken,
+        blocks: lender.blocks,
+        borrowed: Some(loan.first),
+        stored: lender.stored,
+    };
+    Placed { piece, pack: lender.pack }
 }
 
 /// Reads the used blocks of a window, one behind the other.

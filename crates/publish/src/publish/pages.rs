@@ -58,7 +58,7 @@ impl Job<'_> {
             }
             let raw = page.encode(level, number);
             let len = raw.len() as u32;
-            let packed = piece::pack(raw, self.options.level);
+            let packed = piece::pack(&raw, self.options.level);
             let offset = pack.add(&packed.bytes);
             let bytes = packed.bytes.len() as u32;
             let stored = Stored { pack: INCOMPLETE, offset, bytes, raw: len, hash: packed.hash };

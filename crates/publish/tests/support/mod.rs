@@ -318,6 +318,13 @@ pub(crate) fn change_at_random(volume: &Volume, random: &mut Seeded, changes: us
                 let (parent, name) = volume.resolve_parent(path.as_bytes()).expect("parent");
                 volume.symlink(&Caller::OWNER, parent, name, target.as_bytes()).expect("link");
             }
+            3 => {
+                let other = format!("/d{}/file-{}", random.below(10), random.below(60));
+                if let Ok(bytes) = volume.read_file(&other) {
+                    let _ = volume.remove_all(&path);
+                    volume.write_file(&path, bytes).expect("write");
+                }
+            }
             _ => {
                 let _ = volume.remove_all(&path);
                 let bytes = [100, 5_000, 20_000, 400_000][random.below(4) as usize];
