@@ -1,6 +1,7 @@
 //! Memory of a device.
 
 use super::device::Device;
+use super::external::{HANDLE, USAGE};
 use crate::error::{During, Error, Result};
 use ash::vk;
 use std::ptr::NonNull;
@@ -15,6 +16,9 @@ pub(crate) enum MemoryLocation {
     Upload,
     /// Memory that both see, fast for reads of the host.
     Download,
+    /// The device's own memory, which other programs can get, and the host never maps: they may write to it
+    /// at any time.
+    Exportable,
 }
 
 /// Bytes of a guard, a multiple of every alignment of the kernels, and their value. (Buffers have guards in
@@ -24,18 +28,21 @@ const GUARD_BYTE: u8 = 0xa5;
 
 /// A buffer with an address for kernels, and one for the host where it maps the memory.
 pub(crate) struct Buffer {
-    device: Arc<Device>,
     pub(crate) raw: vk::Buffer,
-    memory: vk::DeviceMemory,
+    pub(super) device: Arc<Device>,
+    pub(super) memory: vk::DeviceMemory,
+    /// Bytes of the allocation, guards and all.
+    pub(super) allocated: u64,
+    pub(super) is_exportable: bool,
     /// In bytes.
     pub(crate) len: u64,
     /// Offset of the bytes in the allocation: behind a guard, in tests.
     pub(crate) start: u64,
     /// Address for kernels.
     pub(crate) address: u64,
-    host: Option<NonNull<u8>>,
+    pub(super) host: Option<NonNull<u8>>,
     /// Reads of the host are fast.
-    is_cached: bool,
+    pub(super) is_cached: bool,
 }
 
 // SAFETY: sound, the memory is the buffer's own, and host writes need `&mut`.
@@ -50,18 +57,24 @@ impl Buffer {
         use vk::MemoryPropertyFlags as Flags;
         const OPERATION: &str = "allocating memory";
         let too_long = Error::Device { operation: OPERATION, code: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY };
+        let is_exportable = location == MemoryLocation::Exportable;
+        if is_exportable {
+            device.export_functions()?;
+        }
+        if len > device.largest {
+            return Err(too_long);
+        }
         let len = len.max(16).next_multiple_of(4);
         let guard = if device.is_guarded { GUARD } else { 0 };
         let whole = len + 2 * guard;
         if whole > device.largest {
             return Err(too_long);
         }
-        let usage = vk::BufferUsageFlags::STORAGE_BUFFER
-            | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
-            | vk::BufferUsageFlags::INDIRECT_BUFFER
-            | vk::BufferUsageFlags::TRANSFER_SRC
-            | vk::BufferUsageFlags::TRANSFER_DST;
-        let create = vk::BufferCreateInfo::default().size(whole).usage(usage);
+        let mut create = vk::BufferCreateInfo::default().size(whole).usage(USAGE);
+        let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HANDLE);
+        if is_exportable {
+            create = create.push_next(&mut external);
+        }
         // SAFETY: sound, the device lives.
         let raw = unsafe { device.raw.create_buffer(&create, None) }.during(OPERATION)?;
         // From here on `drop` frees the handles.
@@ -69,6 +82,8 @@ impl Buffer {
             device: device.clone(),
             raw,
             memory: vk::DeviceMemory::null(),
+            allocated: 0,
+            is_exportable,
             len,
             start: guard,
             address: 0,
@@ -80,15 +95,18 @@ impl Buffer {
         let host = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
         let (least, better) = match location {
             MemoryLocation::Device => (Flags::DEVICE_LOCAL, host),
+            MemoryLocation::Exportable => (Flags::DEVICE_LOCAL, Flags::empty()),
             MemoryLocation::Upload => (host, Flags::empty()),
             MemoryLocation::Download => (host, Flags::HOST_CACHED),
         };
         // A device that shares all of its memory loses nothing by a mapping; others share a small window
         // only.
-        let better = match location {
-            MemoryLocation::Device if device.has_own_memory => Flags::empty(),
-            _ => better,
+        let is_mapped = match location {
+            MemoryLocation::Device => !device.has_own_memory,
+            MemoryLocation::Upload | MemoryLocation::Download => true,
+            MemoryLocation::Exportable => false,
         };
+        let better = if is_mapped { better } else { Flags::empty() };
         let kinds = device.memory_kinds(needs.memory_type_bits, least, better);
         let flags = buffer.allocate(needs.size, &kinds).during(OPERATION)?;
         buffer.is_cached = flags.contains(Flags::HOST_CACHED);
@@ -97,7 +115,7 @@ impl Buffer {
             device.raw.bind_buffer_memory(raw, buffer.memory, 0).during(OPERATION)?;
             let info = vk::BufferDeviceAddressInfo::default().buffer(raw);
             buffer.address = device.raw.get_buffer_device_address(&info) + guard;
-            if flags.contains(host) && !(device.has_own_memory && location == MemoryLocation::Device) {
+            if flags.contains(host) && is_mapped {
                 let at = device.raw.map_memory(buffer.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
                 buffer.host = NonNull::new(at.during(OPERATION)?.cast());
             }
@@ -113,14 +131,18 @@ impl Buffer {
         for kind in kinds {
             let mut with_address =
                 vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
-            let allocate = vk::MemoryAllocateInfo::default()
+            let mut exported = vk::ExportMemoryAllocateInfo::default().handle_types(HANDLE);
+            let mut allocate = vk::MemoryAllocateInfo::default()
                 .allocation_size(bytes)
                 .memory_type_index(*kind)
                 .push_next(&mut with_address);
+            if self.is_exportable {
+                allocate = allocate.push_next(&mut exported);
+            }
             // SAFETY: sound, the device lives, and the arguments live until the call returns.
             match unsafe { self.device.raw.allocate_memory(&allocate, None) } {
                 Ok(memory) => {
-                    self.memory = memory;
+                    (self.memory, self.allocated) = (memory, bytes);
                     return Ok(self.device.memory.memory_types[*kind as usize].property_flags);
                 }
                 Err(code) => outcome = Err(code),
@@ -135,6 +157,11 @@ impl Buffer {
     /// Tells whether the host maps the bytes, and reads them as fast as its own memory.
     pub(crate) fn is_fast_to_read(&self) -> bool {
         self.host.is_some() && self.is_cached
+    }
+
+    /// Tells whether other programs can get the memory.
+    pub(crate) fn is_exportable(&self) -> bool {
+        self.is_exportable
     }
 
     /// Passes the guards before and behind the bytes in use to `each`, where the host maps them.

@@ -51,7 +51,8 @@ impl Commands {
         let begin = vk::CommandBufferBeginInfo::default();
         // SAFETY: sound, no submission of the commands is in flight.
         unsafe { self.device.raw.begin_command_buffer(self.raw, &begin) }.during(OPERATION)?;
-        commands(&Recording { raw: &self.device.raw, commands: self.raw });
+        let family = self.device.family;
+        commands(&Recording { raw: &self.device.raw, commands: self.raw, family });
         // SAFETY: sound, recording was begun.
         unsafe { self.device.raw.end_command_buffer(self.raw) }.during(OPERATION)
     }
@@ -105,6 +106,8 @@ impl Buffer {
 pub(crate) struct Recording<'c> {
     raw: &'c ash::Device,
     commands: vk::CommandBuffer,
+    /// Family of the queue that will execute them.
+    family: u32,
 }
 
 impl Recording<'_> {
@@ -166,6 +169,32 @@ impl Recording<'_> {
             self.raw.cmd_dispatch_indirect(self.commands, groups.raw, groups.start + at);
         }
         self.order();
+    }
+
+    /// Gives a buffer that can be exported to the programs that have it, with all that was written to it.
+    pub(crate) fn give_away(&self, buffer: &Buffer) {
+        self.change_owner(buffer, self.family, vk::QUEUE_FAMILY_EXTERNAL);
+    }
+
+    /// Takes a buffer back, with all that others have written to it. Its bytes are lost without this.
+    pub(crate) fn take_back(&self, buffer: &Buffer) {
+        self.change_owner(buffer, vk::QUEUE_FAMILY_EXTERNAL, self.family);
+    }
+
+    fn change_owner(&self, buffer: &Buffer, from: u32, to: u32) {
+        let stages = vk::PipelineStageFlags::TRANSFER;
+        let barrier = vk::BufferMemoryBarrier::default()
+            .buffer(buffer.raw)
+            .size(vk::WHOLE_SIZE)
+            .src_queue_family_index(from)
+            .dst_queue_family_index(to)
+            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+            .dst_access_mask(vk::AccessFlags::TRANSFER_READ);
+        let none = vk::DependencyFlags::empty();
+        // SAFETY: sound, the caller keeps the buffer until the end.
+        unsafe {
+            self.raw.cmd_pipeline_barrier(self.commands, stages, stages, none, &[], &[barrier], &[]);
+        }
     }
 
     /// Makes all writes so far visible to later commands, and to the host at the end.

@@ -1,6 +1,7 @@
 //! A device that is in use.
 
 use super::choice::Choice;
+use super::external::ExportFunctions;
 use super::info::{DeviceInfo, DeviceKind};
 use super::instance::Instance;
 use super::shim;
@@ -36,6 +37,8 @@ pub(crate) struct Device {
     pub(crate) is_guarded: bool,
     /// The host does not map the device's own memory.
     pub(crate) has_own_memory: bool,
+    /// The functions that export memory, where the device has them.
+    export: Option<ExportFunctions>,
     /// A submission did not end in time. Work may be in flight for ever.
     is_hung: AtomicBool,
     instance: Instance,
@@ -64,9 +67,12 @@ impl Device {
             .vulkan_memory_model_device_scope(true)
             .timeline_semaphore(true);
         let features = vk::PhysicalDeviceFeatures::default().shader_int64(true);
+        let can_export = instance.can_export(physical);
+        let extensions = can_export.then_some(ash::khr::external_memory_fd::NAME.as_ptr());
         let create = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_features(&features)
+            .enabled_extension_names(extensions.as_slice())
             .push_next(&mut v12);
         let mut maintenance = vk::PhysicalDeviceMaintenance3Properties::default();
         let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut maintenance);
@@ -77,6 +83,7 @@ impl Device {
             (raw, instance.raw.get_physical_device_memory_properties(physical))
         };
         let raw = shim::between(raw, &instance.raw);
+        let export = can_export.then(|| shim::export_functions(&raw, &instance.raw));
         // SAFETY: sound, the device was made with this queue.
         let queue = Queue { raw: unsafe { raw.get_device_queue(family, 0) }, submitted: 0 };
         // From here on `drop` frees the handles.
@@ -89,6 +96,7 @@ impl Device {
             queue: Mutex::new(queue),
             timeline: vk::Semaphore::null(),
             memory,
+            export,
             largest: maintenance.max_memory_allocation_size,
             is_guarded,
             is_hung: AtomicBool::new(false),
@@ -100,6 +108,14 @@ impl Device {
         device.timeline =
             unsafe { device.raw.create_semaphore(&semaphore, None) }.during("opening the device")?;
         Ok(Arc::new(device))
+    }
+
+    /// Returns the functions that export memory.
+    ///
+    /// # Errors
+    /// The device has none.
+    pub(super) fn export_functions(&self) -> Result<&ExportFunctions> {
+        self.export.as_ref().ok_or(Error::NotExportable("the device lacks VK_KHR_external_memory_fd"))
     }
 
     /// Submits commands; returns the number of the submission. Later submissions begin behind the barriers

@@ -1,6 +1,7 @@
 //! The devices of a machine.
 
 use super::choice::Choice;
+use super::external::{HANDLE, USAGE};
 use super::info::{DeviceInfo, DeviceKind, PciAddress};
 use crate::error::{During, Error, Result};
 use ash::vk;
@@ -130,6 +131,20 @@ impl Instance {
             }
             Some(chosen) => Ok(chosen),
         }
+    }
+
+    /// Tells whether buffers of a device can be exported, without demands of their own on the allocation.
+    pub(super) fn can_export(&self, device: vk::PhysicalDevice) -> bool {
+        if !has(&self.extensions(device), ash::khr::external_memory_fd::NAME) {
+            return false;
+        }
+        let info = vk::PhysicalDeviceExternalBufferInfo::default().usage(USAGE).handle_type(HANDLE);
+        let mut properties = vk::ExternalBufferProperties::default();
+        // SAFETY: sound, the device is one of this instance.
+        unsafe { self.raw.get_physical_device_external_buffer_properties(device, &info, &mut properties) };
+        let features = properties.external_memory_properties.external_memory_features;
+        features.contains(vk::ExternalMemoryFeatureFlags::EXPORTABLE)
+            && !features.contains(vk::ExternalMemoryFeatureFlags::DEDICATED_ONLY)
     }
 
     fn extensions(&self, device: vk::PhysicalDevice) -> Vec<vk::ExtensionProperties> {
