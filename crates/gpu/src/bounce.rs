@@ -29,7 +29,7 @@ impl BounceBuffers {
     pub(crate) fn new(device: &Arc<Device>, bytes: u64) -> Result<BounceBuffers> {
         let one = |_| {
             let memory = Buffer::new(device, bytes, MemoryLocation::Upload)?;
-            Ok(Bounce { commands: Commands::new(device)?, memory })
+            Ok(Bounce { commands: Commands::of_copies(device)?, memory })
         };
         Ok(BounceBuffers { all: (0..BOUNCE_BUFFERS).map(one).collect::<Result<_>>()?, next: 0 })
     }

@@ -87,7 +87,7 @@ impl DeviceFiles {
         }
         let host =
             Buffer::new(&self.device, READ_BACK.min(range.end - range.start), MemoryLocation::Download)?;
-        let mut commands = Commands::new(&self.device)?;
+        let mut commands = Commands::of_copies(&self.device)?;
         for at in range.clone().step_by(READ_BACK as usize) {
             let len = READ_BACK.min(range.end - at);
             commands.record(|recording| {

@@ -41,7 +41,7 @@ fn expected(volume: &Volume) -> FileContents<'static> {
 /// The first bytes of a buffer, after its owner has given it away.
 fn imported(device: &Arc<Device>, buffer: &Buffer) -> Vec<u8> {
     let host = Buffer::new(device, buffer.len, MemoryLocation::Download).expect("memory");
-    let mut commands = Commands::new(device).expect("commands");
+    let mut commands = Commands::of_copies(device).expect("commands");
     let copied = commands.record(|recording| {
         recording.take_back(buffer);
         recording.copy(buffer, &host, &[(0, 0, buffer.len)]);
