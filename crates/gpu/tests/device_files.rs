@@ -165,6 +165,15 @@ fn len_of(value: u8) -> usize {
     [50, 0, 3000, 150_000, 20_000, 9000][usize::from(value) % 6] + usize::from(value)
 }
 
+/// Stops a writer, also where the reader panics.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Reads files that a writer replaces, and returns the first torn one.
 fn beside_a_writer(volume: &Volume, mirrored: &Mirrored<'_, '_>, target: &mut DeviceFiles) -> Option<String> {
     const FILES: u64 = 6;
@@ -185,6 +194,7 @@ fn beside_a_writer(volume: &Volume, mirrored: &Mirrored<'_, '_>, target: &mut De
                 seen.store(changes > 200, Ordering::Relaxed);
             }
         });
+        let _stop = Stop(&stop);
         let (mut torn, mut rounds) = (None, 0);
         while torn.is_none() && rounds < 60 {
             assert!(!writer.is_finished(), "the writer has panicked");
@@ -200,7 +210,6 @@ fn beside_a_writer(volume: &Volume, mirrored: &Mirrored<'_, '_>, target: &mut De
             });
             rounds += u32::from(seen.load(Ordering::Relaxed));
         }
-        stop.store(true, Ordering::Relaxed);
         torn
     })
 }

@@ -350,6 +350,15 @@ impl Changing<'_> {
     }
 }
 
+/// Stops the writer, also where the reader panics.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Reads changing files until `rounds` batches were read or something is wrong.
 pub(super) fn beside_a_writer(
     volume: &Volume,
@@ -364,6 +373,7 @@ pub(super) fn beside_a_writer(
     let set: PathSet = (0..CHANGING * 3).map(|i| Changing::path(i % CHANGING)).collect();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| changing.write(5));
+        let _stop = Stop(&changing.stop);
         let mut wrong = None;
         let mut rounds = 0..rounds;
         // The batches are worth nothing before the writer has begun.
@@ -374,7 +384,6 @@ pub(super) fn beside_a_writer(
                 Err(code) => Some(format!("{}: {code:?}", i % CHANGING)),
             });
         }
-        changing.stop.store(true, Ordering::Relaxed);
         wrong
     })
 }
