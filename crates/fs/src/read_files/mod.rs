@@ -78,8 +78,8 @@ impl Volume {
     /// ```
     ///
     /// # Errors
-    /// [`Code::Invalid`] where there is not one range for each file, or where the memory that the caller lent
-    /// is too small; [`Error::Io`](crate::Error::Io) where the host has too little; those of
+    /// [`Code::Invalid`](crate::Code::Invalid) where there is not one range for each file, or where the memory
+    /// that the caller lent is too small; [`Error::Io`](crate::Error::Io) where the host has too little; those of
     /// [`resolve_into`](Self::resolve_into). There are no contents then.
     pub fn read_files<'f>(
         &self,
