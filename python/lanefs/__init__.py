@@ -7,6 +7,7 @@
 used more than once.
 """
 
+from lanefs._device import DeviceFiles, DeviceMemory, ExportedMemory
 from lanefs._epoch import Batch, Epoch
 from lanefs._files import Files, FilesInPlace
 from lanefs._lanefs import PathSet, __version__, shuffled
@@ -19,8 +20,11 @@ __all__ = [
     "COLUMNS",
     "Batch",
     "Counts",
+    "DeviceFiles",
+    "DeviceMemory",
     "Epoch",
     "EqualFiles",
+    "ExportedMemory",
     "Files",
     "FilesInPlace",
     "FuzzyNames",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "DeviceMemory",
     "Epoch",
     "FuzzyNames",
     "Grep",
@@ -161,6 +162,19 @@ class Views:
     def get(self, file: int) -> NDArray[np.uint8]: ...
     @property
     def copied_bytes(self) -> int: ...
+
+@final
+class DeviceMemory:
+    """Memory of a device, for one batch of files after the other."""
+
+    def __new__(cls, volume: Volume, capacity: int, exportable: bool) -> DeviceMemory: ...
+    @property
+    def capacity(self) -> int: ...
+    def read_files(
+        self, volume: Volume, paths: PathSet, ranges: list[tuple[int, int]] | None, threads: int
+    ) -> tuple[int, tuple[NDArray[np.int64], NDArray[np.uint8]]]: ...
+    def read(self, number: int, start: int, end: int) -> bytes: ...
+    def export_fd(self) -> tuple[int, int, int]: ...
 
 @final
 class OpenFile:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanefs import _lanefs
+from lanefs._device import DeviceFiles, DeviceMemory, read_to_device
 from lanefs._epoch import Epoch
 from lanefs._file import bytes_like, open_file
 from lanefs._files import Files, FilesInPlace
@@ -222,6 +223,31 @@ class Volume:
         memory = _bytes_of(buffer)
         offsets, codes = self._volume.read_into(paths, memory, _ranges(ranges, paths), threads)
         return Files(paths, memory[: int(offsets[-1])], offsets, codes)
+
+    def device_memory(self, capacity: int, *, exportable: bool = False) -> DeviceMemory:
+        """Makes memory of the device for files of `capacity` bytes in all, which serves many batches.
+
+        The volume must have been opened with `engine="gpu"`; otherwise it is a `ValueError`. `exportable`
+        memory can be given to another program or interface: `DeviceMemory.export_fd`.
+        """
+        _least(capacity=capacity)
+        return DeviceMemory(_lanefs.DeviceMemory(self._volume, capacity, exportable))
+
+    def read_to_device(
+        self,
+        paths: Paths,
+        memory: DeviceMemory,
+        *,
+        ranges: Sequence[tuple[int, int]] | None = None,
+        threads: int = 0,
+    ) -> DeviceFiles:
+        """Reads many files into memory of the device, in place of the files that it has.
+
+        Arguments and errors are those of `read`. Memory that is too small is a `ValueError`.
+        """
+        _least(threads=threads)
+        paths = path_set(paths)
+        return read_to_device(self._volume, paths, memory, _ranges(ranges, paths), threads)
 
     def epoch(
         self,

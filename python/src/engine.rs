@@ -139,6 +139,14 @@ impl OpenVolume {
         Some(owner.kept.get_or_init(|| Arc::new(gpu.kept_texts(None))).clone())
     }
 
+    /// Works with the device's copy of the metadata; `None` where the user did not choose the GPU engine.
+    pub(crate) fn with_mirrored<T>(&self, work: impl FnOnce(&Mirrored<'_, '_>) -> T) -> Option<T> {
+        self.cell.with_dependent(|_, engine| match engine.backend.get() {
+            Some(Backend::Gpu(mirrored)) => Some(work(mirrored)),
+            _ => None,
+        })
+    }
+
     /// Most paths in one call.
     pub(crate) fn batch(&self) -> usize {
         let is_cpu =

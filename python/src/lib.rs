@@ -15,7 +15,7 @@
 //! | `batches` | batches in pieces |
 //! | `lent`, `views` | arrays over memory of an object; files in place |
 //! | `volume` | the class for Python: one call each |
-//! | `device` | the GPU engine of searches |
+//! | `device`, `device_memory` | the GPU engine of searches; files in the memory of a device |
 //! | `search` | lines that match, files of the same content, fuzzy names |
 //! | `file`, `epoch`, `transfer` | open files; the files of an epoch; import and export |
 
@@ -23,6 +23,7 @@ mod arrow;
 mod batches;
 mod columns;
 mod device;
+mod device_memory;
 mod engine;
 mod epoch;
 mod error;
@@ -40,6 +41,8 @@ mod volume;
 /// The module `lanefs._lanefs`.
 #[pyo3::pymodule]
 mod _lanefs {
+    #[pymodule_export]
+    use crate::device_memory::DeviceMemory;
     #[pymodule_export]
     use crate::epoch::{Epoch, shuffled};
     #[pymodule_export]

@@ -39,7 +39,7 @@ pub(crate) const OWNER: &Caller = &Caller::OWNER;
 type ReadArrays<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 
 /// Offsets of many files, and their codes.
-type LaidOut<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
+pub(crate) type LaidOut<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 
 /// Directory and bytes of the local cache, and the endpoint.
 type StoreOptions = (Option<PathBuf>, Option<u64>, Option<String>);
@@ -488,7 +488,7 @@ fn publication_error(error: lanefs_publish::Error) -> PyErr {
     }
 }
 
-fn byte_ranges(ranges: Option<Vec<(u64, u64)>>) -> Option<Vec<ByteRange>> {
+pub(crate) fn byte_ranges(ranges: Option<Vec<(u64, u64)>>) -> Option<Vec<ByteRange>> {
     Some(ranges?.into_iter().map(|(offset, len)| ByteRange { offset, len }).collect())
 }
 

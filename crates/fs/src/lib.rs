@@ -142,7 +142,7 @@ pub use lookup_service::{Lookup, LookupEngine, LookupService, ServiceOptions};
 pub use notice::Changed;
 pub use options::{Access, CreateOptions, OpenOptions};
 pub use path_set::{BadOffsets, PathSet, Paths};
-pub use read_files::{ByteRange, FileContents, FileList, FileViews, ReadFiles};
+pub use read_files::{ByteRange, FileContents, FileLayout, FileList, FileSink, FileViews, ReadFiles};
 pub use scrub::{ScrubReport, WrongBlock, WrongContent};
 pub use snapshot::VolumeSnapshot;
 pub use tree::MkdirAll;

@@ -42,10 +42,10 @@ pub(crate) fn most_at_once(store: &Store) -> usize {
 
 /// Calls `attempt` until it has a result: at first beside changes, and with the gate closed where they come
 /// again and again.
-pub(crate) fn in_one_state<T>(
+pub(crate) fn in_one_state<T, E>(
     shared: &Shared,
-    mut attempt: impl FnMut(&Mode<'_, '_>) -> Result<Option<T>>,
-) -> Result<T> {
+    mut attempt: impl FnMut(&Mode<'_, '_>) -> std::result::Result<Option<T>, E>,
+) -> std::result::Result<T, E> {
     for _ in 0..ATTEMPTS {
         if let Some(result) = attempt(&Mode::Optimistic)? {
             return Ok(result);

@@ -23,7 +23,8 @@ pub struct GpuOptions<'c> {
     pub workgroup: Option<u32>,
     /// Words round each buffer that no access may reach; dropping a buffer whose guards have changed panics.
     pub guards: bool,
-    /// The host does not map the device's memory, as on a device with memory of its own.
+    /// The host does not map the device's memory, and copies of files have a queue, as on a device with
+    /// memory of its own.
     pub own_memory: bool,
     /// Code of a kernel, by name, in place of its own: one with a fault must not pass its probe.
     pub replaced: Option<(&'c str, &'c [u8])>,

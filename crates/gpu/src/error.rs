@@ -41,6 +41,9 @@ pub enum Error {
     /// Another engine mirrors the volume already; one does so at a time. (The result code `Busy`, `EBUSY`.)
     #[error("another engine mirrors this volume already")]
     Busy,
+    /// The memory cannot be given to other programs. (The result code `Unsupported`, `EOPNOTSUPP`.)
+    #[error("memory of the device cannot be exported: {0}")]
+    NotExportable(&'static str),
     /// The volume failed.
     #[error(transparent)]
     Volume(#[from] lanefs::Error),
@@ -69,6 +72,9 @@ impl From<Error> for lanefs::Error {
         match error {
             Error::Volume(error) => error,
             Error::Busy => lanefs::Code::Busy.into(),
+            Error::NotExportable(_) => {
+                lanefs::Error::At { code: lanefs::Code::Unsupported, what: error.to_string() }
+            }
             error => {
                 lanefs::Error::Io { what: "GPU".into(), source: std::io::Error::other(error.to_string()) }
             }

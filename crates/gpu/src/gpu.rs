@@ -1,6 +1,7 @@
 //! A device that has passed its probes.
 
 use crate::context::{DeviceContext, GpuOptions, Probes};
+use crate::device_files::{DeviceFiles, DeviceFilesOptions};
 use crate::error::Result;
 use crate::kept_texts::KeptTexts;
 use crate::mirrored::{MirrorOptions, Mirrored};
@@ -86,6 +87,15 @@ impl Gpu {
         let share = if info.kind == DeviceKind::Discrete { 2 } else { 8 };
         let usual = (info.memory / share).min(info.free_memory.unwrap_or(info.memory) / 2);
         KeptTexts::new(&self.context, most.unwrap_or(usual))
+    }
+
+    /// Makes memory of the device for files of so many bytes in all, which [`Mirrored::read_files`] fills.
+    ///
+    /// # Errors
+    /// An error of the device, also for want of memory, or for more bytes than the driver gives in one
+    /// allocation; [`Error::NotExportable`](crate::Error::NotExportable).
+    pub fn device_files(&self, capacity: u64, options: &DeviceFilesOptions) -> Result<DeviceFiles> {
+        DeviceFiles::new(&self.context.device, capacity, options)
     }
 
     /// Prepares to hash texts.

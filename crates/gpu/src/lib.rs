@@ -8,6 +8,7 @@
 //!   stay on the device; [`TextHash`] gives the BLAKE3 hashes of texts.
 //! * [`RankedPaths`] are paths that the device scores for the letters of a query ([`Needles`]).
 //! * [`Changes`] is the directories' part of a batch of changes.
+//! * [`DeviceFiles`] are files whose contents are in the device's memory ([`Mirrored::read_files`]).
 //! * [`Auto`] gives each batch to the faster of both engines.
 //! * The feature `testing` adds the twins (the kernels in Rust) and the interface for tests.
 //!
@@ -23,9 +24,13 @@ mod kernel_list;
 mod auto;
 mod batch;
 mod below;
+mod bounce;
 mod cache;
 mod change;
 mod context;
+mod device_files;
+#[cfg(test)]
+mod device_files_tests;
 mod dir_table;
 mod direct;
 mod error;
@@ -73,6 +78,7 @@ pub use below::Below;
 pub use change::Changes;
 #[cfg(feature = "testing")]
 pub use context::{GpuOptions, Probes};
+pub use device_files::{DeviceFiles, DeviceFilesOptions};
 pub use error::{Error, Result};
 pub use filter::{Filter, Names};
 pub use find::Match;
@@ -89,4 +95,4 @@ pub use probe::Probed;
 pub use ranked::{BestPaths, RankedPaths};
 pub use scan::TextScan;
 pub use text_hash::TextHash;
-pub use vulkan::{Choice, DeviceInfo, DeviceKind, PciAddress, devices};
+pub use vulkan::{Choice, DeviceInfo, DeviceKind, ExportedMemory, PciAddress, devices};

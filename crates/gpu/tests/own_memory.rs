@@ -1,5 +1,5 @@
-//! The tests of lookups, searches and changes once more, on a device whose memory the host does not map, so
-//! over copies.
+//! The tests of lookups, searches, changes and files once more, on a device whose memory the host does not
+//! map, so over copies.
 
 #![allow(
     clippy::duplicate_mod,
@@ -8,6 +8,8 @@
 
 #[path = "changes.rs"]
 mod changes;
+#[path = "device_files.rs"]
+mod device_files;
 #[path = "directories.rs"]
 mod directories;
 #[path = "find.rs"]

@@ -5,10 +5,10 @@ mod support;
 
 use ash::vk;
 use lanefs::bulk::{DirEngine, LookupRequest};
-use lanefs::{InodeSize, PathSet, ResolveOptions, Volume};
+use lanefs::{InodeSize, PathSet, ReadFiles, ResolveOptions, Volume};
 use lanefs_gpu::testing::Maker;
 use lanefs_gpu::twin::host::HostCopy;
-use lanefs_gpu::{Filter, Needles, PatternStep, Patterns};
+use lanefs_gpu::{DeviceFilesOptions, Filter, Needles, PatternStep, Patterns};
 use lanefs_testkit::seeded::Seeded;
 use std::process::Command;
 use std::sync::Arc;
@@ -50,6 +50,17 @@ fn work() {
         assert_eq!(changes.seek(&names).expect("request").len(), 2);
         // The root directory has changed since the batch was made.
         let _ = changes.rebuild(&batch);
+    }
+    volume.write_file("/content", vec![7; 100_000]).expect("file");
+    let some = PathSet::from_iter(["/content", "/none", "/content"]);
+    for exportable in [false, true] {
+        let options = DeviceFilesOptions { bounce: 30_000, exportable };
+        let mut files = gpu.device_files(1 << 20, &options).expect("memory");
+        for _ in 0..2 {
+            assert_eq!(mirrored.read_files(&ReadFiles::default(), &some, &mut files).expect("read"), 2);
+            assert_eq!(files.read(99_000..150_000).expect("read back"), [7; 51_000]);
+        }
+        assert_eq!(files.export_fd().is_ok(), exportable);
     }
     assert_eq!(mirrored.failure(), None);
     let mut patterns = Patterns::default();

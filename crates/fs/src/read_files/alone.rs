@@ -2,7 +2,7 @@
 
 use super::batch::FileBatch;
 use super::contents::Late;
-use super::planned::{PlannedFile, State};
+use super::planned::{PlannedFile, State, WantedFile};
 use crate::attempt::Core;
 use crate::by_path::MAX_WHOLE;
 use crate::error::{Error, Outcome, Result};
@@ -29,16 +29,21 @@ pub(super) fn read_alone(batch: &FileBatch<'_>, file: &mut PlannedFile<'_>) {
 fn read(batch: &FileBatch<'_>, file: &mut PlannedFile<'_>, own: &mut Vec<u8>) -> Result<bool> {
     let shared = &batch.volume.shared;
     in_one_state(shared, |mode| {
-        let (state, len) = mode.run(shared, |core| find(core, batch, file))?;
+        let (state, len) = mode.run(shared, |core| find(core, batch, &file.wanted))?;
         let is_same = len == file.out.len() as u64;
         let memory = if is_same { &mut *file.out } else { room(own, len)? };
-        let is_read = read_state(shared, mode, &state, file.range.offset, memory, || batch.is_stopped())?;
+        let is_read =
+            read_state(shared, mode, &state, file.wanted.range.offset, memory, || batch.is_stopped())?;
         Ok(is_read.then_some(is_same))
     })
 }
 
 /// Finds a file by its path, or by its number where it has none: its state, and the bytes to read.
-fn find(core: &Core<'_>, batch: &FileBatch<'_>, file: &PlannedFile<'_>) -> Outcome<(FileState, u64)> {
+pub(super) fn find(
+    core: &Core<'_>,
+    batch: &FileBatch<'_>,
+    file: &WantedFile<'_>,
+) -> Outcome<(FileState, u64)> {
     let ResolveOptions { base, follow, caller: who, .. } = &batch.options.resolve;
     let ino = match file.path {
         None => file.ino,

@@ -1,7 +1,9 @@
 //! The contents of many files in one piece of memory.
 
+use super::layout::FileLayout;
 use crate::error::{Error, Result};
 use lanefs_format::Code;
+use std::ops::Range;
 use zerocopy::FromZeros;
 
 /// The contents of many files, one behind the other, in the order in which they were asked for. Its memory
@@ -9,9 +11,7 @@ use zerocopy::FromZeros;
 #[derive(Debug, Default)]
 pub struct FileContents<'m> {
     memory: Memory<'m>,
-    /// Start of each file's bytes, and the end of the last.
-    offsets: Vec<u64>,
-    codes: Vec<Code>,
+    layout: FileLayout,
 }
 
 #[derive(Debug)]
@@ -47,28 +47,33 @@ impl<'m> FileContents<'m> {
 
     /// Number of files.
     pub fn len(&self) -> usize {
-        self.codes.len()
+        self.layout.len()
     }
 
     /// True for the contents of no file.
     pub fn is_empty(&self) -> bool {
-        self.codes.is_empty()
+        self.layout.is_empty()
     }
 
     /// The results, one for each file.
     pub fn codes(&self) -> &[Code] {
-        &self.codes
+        self.layout.codes()
     }
 
     /// One more number than there are files: file `i` lies from offset `i` to offset `i + 1` of
     /// [`bytes`](Self::bytes). A file without success has no bytes.
     pub fn offsets(&self) -> &[u64] {
-        if self.offsets.is_empty() { &[0] } else { &self.offsets }
+        self.layout.offsets()
+    }
+
+    /// The place of each file's bytes, and its result.
+    pub fn layout(&self) -> &FileLayout {
+        &self.layout
     }
 
     /// The bytes of all files.
     pub fn bytes(&self) -> &[u8] {
-        let end = self.offsets.last().map_or(0, |end| *end as usize);
+        let end = self.layout.bytes() as usize;
         match &self.memory {
             Memory::Own(bytes) => &bytes[..end],
             Memory::Lent(bytes) => &bytes[..end],
@@ -77,7 +82,7 @@ impl<'m> FileContents<'m> {
 
     /// Returns the bytes of all files, and gives up the memory. Those in memory of the caller are copied.
     pub fn into_bytes(self) -> Vec<u8> {
-        let end = self.offsets.last().map_or(0, |end| *end as usize);
+        let end = self.layout.bytes() as usize;
         match self.memory {
             Memory::Own(mut bytes) => {
                 bytes.truncate(end);
@@ -92,9 +97,8 @@ impl<'m> FileContents<'m> {
     /// # Errors
     /// The file's code.
     pub fn get(&self, file: usize) -> Option<std::result::Result<&[u8], Code>> {
-        let code = *self.codes.get(file)?;
-        let bytes = || &self.bytes()[self.offsets[file] as usize..self.offsets[file + 1] as usize];
-        Some(if code == Code::Success { Ok(bytes()) } else { Err(code) })
+        let bytes = |range: Range<u64>| &self.bytes()[range.start as usize..range.end as usize];
+        self.layout.get(file).map(|range| range.map(bytes))
     }
 
     /// The bytes or the code of each file, in order.
@@ -109,24 +113,15 @@ impl<'m> FileContents<'m> {
 
     /// Forgets the files, and keeps the memory.
     pub fn clear(&mut self) {
-        self.offsets.clear();
-        self.codes.clear();
+        self.layout.clear();
     }
 
     /// Makes room for files of these lengths, and lends the memory: file after file, without a gap.
     pub(crate) fn lay_out(&mut self, files: impl Iterator<Item = (Code, u64)>) -> Result<&mut [u8]> {
         self.clear();
-        let mut end = 0u64;
-        self.offsets.push(0);
-        for (code, len) in files {
-            end = end.saturating_add(len);
-            self.offsets.push(end);
-            self.codes.push(code);
-        }
-        let room = self.memory.room(end, false).inspect_err(|_| {
-            self.offsets.clear();
-            self.codes.clear();
-        })?;
+        files.for_each(|(code, len)| self.layout.push(code, len));
+        let end = self.layout.bytes();
+        let room = self.memory.room(end, false).inspect_err(|_| self.layout.clear())?;
         Ok(&mut room[..end as usize])
     }
 
@@ -136,7 +131,7 @@ impl<'m> FileContents<'m> {
             return Ok(());
         }
         debug_assert!(late.is_sorted_by(|a, b| a.row < b.row), "one for each file, in order");
-        let old = std::mem::take(&mut self.offsets);
+        let old = self.layout.offsets();
         let (mut end, mut rest) = (0u64, late.iter().peekable());
         let mut new = Vec::with_capacity(old.len());
         new.push(0);
@@ -145,19 +140,15 @@ impl<'m> FileContents<'m> {
             end = end.saturating_add(replaced.map_or(pair[1] - pair[0], |file| file.bytes.len() as u64));
             new.push(end);
         }
-        let memory = match self.memory.room(end.max(old.last().copied().unwrap_or(0)), true) {
-            Ok(memory) => memory,
-            Err(error) => {
-                self.clear();
-                return Err(error);
-            }
-        };
-        move_files(memory, &old, &new, |row| late.binary_search_by_key(&row, |file| file.row).is_err());
+        let most = end.max(self.layout.bytes());
+        let memory = self.memory.room(most, true).inspect_err(|_| self.layout.clear())?;
+        let old = self.layout.replace_offsets(new);
+        let new = self.layout.offsets();
+        move_files(memory, &old, new, |row| late.binary_search_by_key(&row, |file| file.row).is_err());
         for file in late {
             memory[new[file.row] as usize..new[file.row + 1] as usize].copy_from_slice(&file.bytes);
-            self.codes[file.row] = file.code;
         }
-        self.offsets = new;
+        late.iter().for_each(|file| self.layout.set_code(file.row, file.code));
         Ok(())
     }
 }
@@ -172,6 +163,12 @@ fn move_files(memory: &mut [u8], old: &[u64], new: &[u64], stays: impl Fn(usize)
     let rows = 0..old.len() - 1;
     rows.clone().filter(|row| new[*row] < old[*row] && stays(*row)).for_each(&mut shift);
     rows.rev().filter(|row| new[*row] > old[*row] && stays(*row)).for_each(&mut shift);
+}
+
+/// The error of memory that does not hold all files.
+pub(super) fn too_little(memory: u64, files: u64) -> Error {
+    let what = format!("the memory has {memory} bytes, and the files have {files}");
+    Error::At { code: Code::Invalid, what }
 }
 
 impl Memory<'_> {
@@ -198,8 +195,7 @@ impl Memory<'_> {
                 if lent.len() as u64 >= bytes {
                     return Ok(lent);
                 }
-                let what = format!("the memory has {} bytes, and the files have {bytes}", lent.len());
-                Err(Error::At { code: Code::Invalid, what })
+                Err(too_little(lent.len() as u64, bytes))
             }
         }
     }

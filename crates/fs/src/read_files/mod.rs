@@ -9,11 +9,12 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `options`, `contents` | the arguments; the bytes of all files in one piece of memory |
+//! | `options`, `layout`, `contents` | the arguments; where the bytes of each file lie; the bytes of all files in one piece of memory |
 //! | `rounds` | attempts whose misses are fetched together |
 //! | `planned` | one file: its part of this memory, and how far it is |
 //! | `alone` | one file by itself |
 //! | `batch`, `locate`, `read` | one call: finding its files, and reading them |
+//! | `parts` | one call whose bytes go to memory of the caller part by part |
 //! | `views` | slices of the volume's memory in place of copies |
 //!
 //! The bytes of a file and their number come from one valid attempt, so they belong to one state of the file.
@@ -23,8 +24,12 @@
 mod alone;
 mod batch;
 mod contents;
+mod layout;
 mod locate;
 mod options;
+mod parts;
+#[cfg(test)]
+mod parts_tests;
 mod planned;
 mod read;
 mod rounds;
@@ -39,9 +44,10 @@ use crate::volume::Volume;
 pub(crate) use batch::FileBatch;
 pub use contents::FileContents;
 pub(crate) use contents::Late;
-use lanefs_format::Code;
+pub use layout::FileLayout;
 pub(crate) use locate::Located;
 pub use options::{ByteRange, FileList, ReadFiles};
+pub use parts::FileSink;
 pub(crate) use planned::PlannedFile;
 pub use views::FileViews;
 
@@ -72,8 +78,8 @@ impl Volume {
     /// ```
     ///
     /// # Errors
-    /// [`Code::Invalid`] where there is not one range for each file, or where the memory that the caller lent
-    /// is too small; [`Error::Io`](crate::Error::Io) where the host has too little; those of
+    /// [`Code::Invalid`](crate::Code::Invalid) where there is not one range for each file, or where the memory
+    /// that the caller lent is too small; [`Error::Io`](crate::Error::Io) where the host has too little; those of
     /// [`resolve_into`](Self::resolve_into). There are no contents then.
     pub fn read_files<'f>(
         &self,
@@ -86,11 +92,7 @@ impl Volume {
         options.check_ranges(files)?;
         let batch = FileBatch { volume: self, options, stop: None };
         let located = batch.locate(files)?;
-        let memory = contents.lay_out(located.iter().map(|file| (file.code, file.len)))?;
-        let mut planned = batch.planned(files, &located, memory);
-        batch.read(&mut planned);
-        let late: Vec<Late> = planned.into_iter().filter_map(PlannedFile::into_late).collect();
-        contents.replace(&late)?;
-        Ok(contents.codes().iter().filter(|code| **code == Code::Success).count())
+        batch.read_into(files, &located, contents)?;
+        Ok(contents.layout().successes())
     }
 }

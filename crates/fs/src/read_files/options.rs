@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::path_set::{PathSet, Paths};
 use crate::types::{Ino, ResolveOptions};
 use lanefs_format::Code;
+use std::ops::Range;
 
 /// Options of [`Volume::read_files`](crate::Volume::read_files).
 #[derive(Clone, Debug, Default)]
@@ -21,7 +22,12 @@ pub struct ReadFiles<'r> {
     pub(crate) accepts_stale_attempts: bool,
 }
 
-impl ReadFiles<'_> {
+impl<'r> ReadFiles<'r> {
+    /// Returns the options for some of the files.
+    pub(super) fn of(&self, rows: Range<usize>) -> ReadFiles<'r> {
+        ReadFiles { ranges: self.ranges.map(|ranges| &ranges[rows]), ..self.clone() }
+    }
+
     /// Checks that there is one range for each file.
     ///
     /// # Errors
@@ -78,7 +84,15 @@ pub enum FileList<'f> {
     Inodes(&'f [Ino]),
 }
 
-impl FileList<'_> {
+impl<'f> FileList<'f> {
+    /// Returns some of the files.
+    pub(super) fn slice(self, rows: Range<usize>) -> FileList<'f> {
+        match self {
+            FileList::Paths(paths) => FileList::Paths(paths.slice(rows)),
+            FileList::Inodes(inodes) => FileList::Inodes(&inodes[rows]),
+        }
+    }
+
     /// Number of files.
     pub fn len(&self) -> usize {
         match self {

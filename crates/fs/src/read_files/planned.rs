@@ -13,13 +13,18 @@ use crate::types::{Caller, Ino};
 use lanefs_format::{BLOCK, inode as f};
 use lanefs_store::{BlockRange, Fault, Want};
 
-/// A file that was found, and its part of the memory.
-pub(crate) struct PlannedFile<'b> {
-    pub(super) row: usize,
+/// A file that was found, and the part of it that is wanted.
+pub(super) struct WantedFile<'b> {
     pub(super) ino: Ino,
     /// The path that led to the inode, and the inode's generation then; `None`: the caller gave the number.
     pub(super) path: Option<(&'b [u8], u32)>,
     pub(super) range: ByteRange,
+}
+
+/// A file that was found, and its part of the memory.
+pub(crate) struct PlannedFile<'b> {
+    pub(super) row: usize,
+    pub(super) wanted: WantedFile<'b>,
     /// As long as the file's bytes were when the file was found.
     pub(super) out: &'b mut [u8],
     pub(super) state: State,
@@ -39,17 +44,18 @@ pub(super) enum State {
 impl PlannedFile<'_> {
     /// Makes an attempt to copy the file's bytes to its part of the memory.
     pub(super) fn copy(&mut self, core: &Core<'_>, who: &Caller) -> Outcome<State> {
-        let node = ops::regular(core, self.ino)?;
+        let WantedFile { ino, path, range } = &self.wanted;
+        let node = ops::regular(core, *ino)?;
         access(core, who, &node, READ)?;
-        let len = self.range.within(node.size());
-        let is_other = self.path.is_some_and(|(_, generation)| generation != node.view.get(f::GENERATION));
+        let len = range.within(node.size());
+        let is_other = path.is_some_and(|(_, generation)| generation != node.view.get(f::GENERATION));
         if is_other || len != self.out.len() as u64 {
             return Ok(State::Open);
         }
-        match data::read(core, node, self.range.offset, self.out) {
+        match data::read(core, node, range.offset, self.out) {
             Ok(_) => Ok(State::Done),
             Err(Fault::Miss { want: Want::Data { .. }, .. }) => {
-                Ok(State::Missing(blocks_of(core, node, self.range.offset, len)?))
+                Ok(State::Missing(blocks_of(core, node, range.offset, len)?))
             }
             Err(fault) => Err(fault),
         }

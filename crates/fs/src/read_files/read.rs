@@ -2,10 +2,12 @@
 
 use super::alone::read_alone;
 use super::batch::{FileBatch, TOGETHER};
+use super::contents::{FileContents, Late};
 use super::locate::Located;
 use super::options::{FileList, range_of};
-use super::planned::{PlannedFile, State};
+use super::planned::{PlannedFile, State, WantedFile};
 use super::rounds::in_rounds;
+use crate::error::Result;
 use crate::pieces::PIECE;
 use crate::threads::in_threads;
 use lanefs_format::{BLOCK, Code};
@@ -28,14 +30,33 @@ impl FileBatch<'_> {
         for (row, file) in located.iter().enumerate().filter(|(_, file)| is_left(file)) {
             let (out, rest) = memory.split_at_mut(file.len as usize);
             memory = rest;
-            let path = match files {
-                FileList::Paths(paths) => Some((paths.get(row).unwrap_or(&[]), file.generation)),
-                FileList::Inodes(_) => None,
-            };
-            let range = range_of(self.options.ranges, row);
-            planned.push(PlannedFile { row, ino: file.ino, path, range, out, state: State::Open });
+            planned.push(PlannedFile { row, wanted: self.wanted(files, row, file), out, state: State::Open });
         }
         planned
+    }
+
+    /// One of the files that were found.
+    pub(super) fn wanted<'f>(&self, files: FileList<'f>, row: usize, file: &Located) -> WantedFile<'f> {
+        let path = match files {
+            FileList::Paths(paths) => Some((paths.get(row).unwrap_or(&[]), file.generation)),
+            FileList::Inodes(_) => None,
+        };
+        WantedFile { ino: file.ino, path, range: range_of(self.options.ranges, row) }
+    }
+
+    /// Reads the files that were found and are not done into one piece of memory.
+    pub(super) fn read_into(
+        &self,
+        files: FileList<'_>,
+        located: &[Located],
+        contents: &mut FileContents<'_>,
+    ) -> Result<()> {
+        let left = |file: &Located| (file.code, if file.is_done { 0 } else { file.len });
+        let memory = contents.lay_out(located.iter().map(left))?;
+        let mut planned = self.planned(files, located, memory);
+        self.read(&mut planned);
+        let late: Vec<Late> = planned.into_iter().filter_map(PlannedFile::into_late).collect();
+        contents.replace(&late)
     }
 
     /// Reads the files that were found, which may be those of several batches.

@@ -6,7 +6,7 @@ use crate::by_path::MAX_WHOLE;
 use crate::options::{Access, CreateOptions, OpenOptions};
 use crate::path_set::PathSet;
 use crate::types::{Caller, Ino, RenameMode, ResolveOptions, SetAttr};
-use lanefs_format::{BLOCK, FileKind};
+use lanefs_format::{BLOCK, Code, FileKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) const OWNER: Caller = Caller::OWNER;
@@ -31,14 +31,14 @@ pub(super) fn options() -> CreateOptions {
 }
 
 /// A volume in a file, with a cache that holds a small part of it.
-fn on_file(dir: &tempfile::TempDir) -> Volume {
+pub(super) fn on_file(dir: &tempfile::TempDir) -> Volume {
     let path = dir.path().join("volume.lane");
     Volume::create(&path, &options()).expect("create").close().expect("close");
     let options = OpenOptions { cache: Some(CACHE), ..OpenOptions::from(Access::Write) };
     Volume::open(&path, options).expect("open")
 }
 
-fn make_cold(volume: &Volume) {
+pub(super) fn make_cold(volume: &Volume) {
     volume.sync().expect("sync");
     volume.shared.state.store.drop_clean();
 }
@@ -134,6 +134,17 @@ pub(super) fn contents(files: &FileContents<'_>) -> Vec<std::result::Result<Vec<
     files.iter().map(|file| file.map(<[u8]>::to_vec)).collect()
 }
 
+/// Random parts of so many files.
+pub(super) fn random_ranges(count: usize, random: &mut Random) -> Vec<ByteRange> {
+    let range = |_| match random.below(4) {
+        0 => ByteRange::WHOLE,
+        1 => ByteRange { offset: random.below(6000) as u64, len: u64::MAX },
+        2 => ByteRange { offset: u64::MAX - 5, len: random.below(9) as u64 },
+        _ => ByteRange { offset: random.below(90_000) as u64, len: random.below(90_000) as u64 },
+    };
+    (0..count).map(range).collect()
+}
+
 /// Compares batches with single reads.
 fn compare(volume: &Volume, paths: &[String], random: &mut Random, is_cold: bool) {
     let mut files = FileContents::new();
@@ -141,14 +152,7 @@ fn compare(volume: &Volume, paths: &[String], random: &mut Random, is_cold: bool
         let mut shuffled: Vec<String> = paths.to_vec();
         (1..shuffled.len()).for_each(|i| shuffled.swap(i, random.below(i + 1)));
         shuffled.truncate([paths.len(), 1, 70, 0][round % 4]);
-        let ranges: Vec<ByteRange> = (0..shuffled.len())
-            .map(|_| match random.below(4) {
-                0 => ByteRange::WHOLE,
-                1 => ByteRange { offset: random.below(6000) as u64, len: u64::MAX },
-                2 => ByteRange { offset: u64::MAX - 5, len: random.below(9) as u64 },
-                _ => ByteRange { offset: random.below(90_000) as u64, len: random.below(90_000) as u64 },
-            })
-            .collect();
+        let ranges = random_ranges(shuffled.len(), random);
         let ranges = (round % 2 == 1 || round >= 4).then_some(&ranges[..]);
         let caller = [OWNER, Caller::user(7, 7, &[])][round % 2].clone();
         let resolve = ResolveOptions { caller, ..ResolveOptions::default() };
@@ -346,46 +350,65 @@ impl Changing<'_> {
     }
 }
 
+/// Stops the writer, also where the reader panics.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Reads changing files until `rounds` batches were read or something is wrong.
-fn beside_a_writer(volume: &Volume, rounds: usize, options: &ReadFiles<'_>) -> Option<String> {
+pub(super) fn beside_a_writer(
+    volume: &Volume,
+    rounds: usize,
+    mut read: impl FnMut(&PathSet) -> Vec<std::result::Result<Vec<u8>, Code>>,
+) -> Option<String> {
     let changing = Changing { volume, stop: false.into(), changes: 0.into() };
     volume.mkdir_all("/c", 0o755).expect("mkdir");
     (0..CHANGING).for_each(|file| {
         volume.write_file(Changing::path(file), vec![3; Changing::len(3)]).expect("write");
     });
     let set: PathSet = (0..CHANGING * 3).map(|i| Changing::path(i % CHANGING)).collect();
-    let mut files = FileContents::new();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| changing.write(5));
+        let _stop = Stop(&changing.stop);
         let mut wrong = None;
         let mut rounds = 0..rounds;
         // The batches are worth nothing before the writer has begun.
         while wrong.is_none() && (changing.changes.load(Ordering::Relaxed) < 300 || rounds.next().is_some()) {
             assert!(!writer.is_finished(), "the writer has panicked");
-            volume.read_files(options, &set, &mut files).expect("read");
-            wrong = files.iter().enumerate().find_map(|(i, file)| match file {
+            wrong = read(&set).iter().enumerate().find_map(|(i, file)| match file {
                 Ok(bytes) => Changing::wrong(i % CHANGING, bytes),
                 Err(code) => Some(format!("{}: {code:?}", i % CHANGING)),
             });
         }
-        changing.stop.store(true, Ordering::Relaxed);
         wrong
+    })
+}
+
+fn batches_beside_a_writer(volume: &Volume, rounds: usize, options: &ReadFiles<'_>) -> Option<String> {
+    let mut files = FileContents::new();
+    beside_a_writer(volume, rounds, |set| {
+        volume.read_files(options, set, &mut files).expect("read");
+        contents(&files)
     })
 }
 
 #[test]
 fn a_file_that_changes_during_a_batch_is_never_torn() {
-    let options = ReadFiles::default();
-    let volume = Volume::create_memory(&self::options()).expect("create");
-    assert_eq!(beside_a_writer(&volume, 200, &options), None);
+    let volume = Volume::create_memory(&options()).expect("create");
+    assert_eq!(batches_beside_a_writer(&volume, 200, &ReadFiles::default()), None);
     let dir = tempfile::tempdir().expect("a directory");
-    assert_eq!(beside_a_writer(&on_file(&dir), 100, &ReadFiles { threads: 2, ..options }), None);
+    let two = ReadFiles { threads: 2, ..ReadFiles::default() };
+    assert_eq!(batches_beside_a_writer(&on_file(&dir), 100, &two), None);
 }
 
 #[test]
 fn torn_files_are_seen_where_attempts_are_not_validated() {
     let volume = Volume::create_memory(&options()).expect("create");
     let planted = ReadFiles { accepts_stale_attempts: true, ..ReadFiles::default() };
-    let wrong = beside_a_writer(&volume, 1_000_000, &planted);
+    let wrong = batches_beside_a_writer(&volume, 1_000_000, &planted);
     assert!(wrong.is_some_and(|wrong| wrong.contains("bytes of")));
 }

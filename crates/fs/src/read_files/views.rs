@@ -9,10 +9,9 @@
 //! [`Pins`] argues why a slice is allowed there.
 
 use super::batch::{FileBatch, TOGETHER};
-use super::contents::{FileContents, Late};
+use super::contents::FileContents;
 use super::locate::Located;
 use super::options::{ByteRange, FileList, ReadFiles, range_of};
-use super::planned::PlannedFile;
 use super::read::windows;
 use super::rounds::in_rounds;
 use crate::attempt::Core;
@@ -293,13 +292,8 @@ impl FileBatch<'_> {
 
     /// Copies the files that were found and are not done.
     fn copy_rest(&self, files: FileList<'_>, located: &[Located]) -> Result<FileContents<'static>> {
-        let bytes = |file: &Located| (file.code, if file.is_done { 0 } else { file.len });
         let mut copies = FileContents::new();
-        let memory = copies.lay_out(located.iter().map(bytes))?;
-        let mut planned = self.planned(files, located, memory);
-        self.read(&mut planned);
-        let late: Vec<Late> = planned.into_iter().filter_map(PlannedFile::into_late).collect();
-        copies.replace(&late)?;
+        self.read_into(files, located, &mut copies)?;
         Ok(copies)
     }
 }

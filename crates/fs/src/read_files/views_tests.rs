@@ -1,12 +1,13 @@
 //! Files in place beside copies: with room for all, with little room, beside other reads, and over an image
 //! that another program changes.
 
-use super::tests::{CACHE, OWNER, Random, contents, fill, options};
+use super::tests::{CACHE, OWNER, Random, contents, fill, options, random_ranges};
 use super::*;
 use crate::error::Error;
 use crate::options::{Access, OpenOptions};
 use crate::path_set::PathSet;
 use crate::types::{Caller, Ino, ResolveOptions, SetAttr};
+use lanefs_format::Code;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -65,14 +66,7 @@ fn views_are_what_copies_are() {
             let mut paths: Vec<&String> = mixed.iter().chain(&plain).collect();
             (1..paths.len()).for_each(|i| paths.swap(i, random.below(i + 1)));
             paths.truncate([paths.len(), 300, 1, 0][round % 4]);
-            let ranges: Vec<ByteRange> = (0..paths.len())
-                .map(|_| match random.below(4) {
-                    0 => ByteRange::WHOLE,
-                    1 => ByteRange { offset: random.below(6000) as u64, len: u64::MAX },
-                    2 => ByteRange { offset: u64::MAX - 5, len: random.below(9) as u64 },
-                    _ => ByteRange { offset: random.below(90_000) as u64, len: random.below(90_000) as u64 },
-                })
-                .collect();
+            let ranges = random_ranges(paths.len(), &mut random);
             let caller = [OWNER, Caller::user(7, 7, &[])][round % 2].clone();
             let resolve = ResolveOptions { caller, ..ResolveOptions::default() };
             let ranges = (round >= 4).then_some(&ranges[..]);

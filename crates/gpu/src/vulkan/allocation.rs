@@ -2,6 +2,7 @@
 
 use super::buffer::MemoryLocation;
 use super::device::Device;
+use super::external::{HANDLE, USAGE};
 use crate::error::{During, Error, Result};
 use ash::vk;
 use parking_lot::Mutex;
@@ -13,13 +14,19 @@ const SPARE: u64 = 16 << 20;
 const SPARES: u64 = 64 << 20;
 const SPARE_COUNT: usize = 64;
 
+pub(super) const OPERATION: &str = "allocating memory";
+
 /// A buffer and its memory. Its owner frees it.
 pub(super) struct Allocation {
     pub(super) raw: vk::Buffer,
-    memory: vk::DeviceMemory,
-    location: MemoryLocation,
-    /// In bytes.
+    pub(super) memory: vk::DeviceMemory,
+    pub(super) location: MemoryLocation,
+    /// Bytes that a buffer may have.
     capacity: u64,
+    /// Bytes of the memory.
+    pub(super) allocated: u64,
+    /// Another buffer may use it, when its buffer is dropped.
+    pub(super) is_used_again: bool,
     /// Address for kernels.
     pub(super) address: u64,
     pub(super) host: Option<NonNull<u8>>,
@@ -34,6 +41,8 @@ impl Default for Allocation {
             memory: vk::DeviceMemory::null(),
             location: MemoryLocation::Device,
             capacity: 0,
+            allocated: 0,
+            is_used_again: false,
             address: 0,
             host: None,
             is_cached: false,
@@ -60,7 +69,6 @@ impl Allocation {
 
     fn make(&mut self, device: &Device, bytes: u64) -> Result<()> {
         use vk::MemoryPropertyFlags as Flags;
-        const OPERATION: &str = "allocating memory";
         // Buffers of about the same size share spares.
         let rounded = bytes.next_multiple_of((bytes.next_power_of_two() / 16).max(16));
         let bytes = if rounded <= SPARE { rounded } else { bytes };
@@ -68,12 +76,16 @@ impl Allocation {
             let code = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
             return Err(Error::Device { operation: OPERATION, code });
         }
-        let usage = vk::BufferUsageFlags::STORAGE_BUFFER
-            | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
-            | vk::BufferUsageFlags::INDIRECT_BUFFER
-            | vk::BufferUsageFlags::TRANSFER_SRC
-            | vk::BufferUsageFlags::TRANSFER_DST;
-        let create = vk::BufferCreateInfo::default().size(bytes).usage(usage);
+        let is_exportable = self.location == MemoryLocation::Exportable;
+        if is_exportable {
+            device.export_functions()?;
+        }
+        self.is_used_again = !is_exportable && bytes <= SPARE;
+        let mut create = vk::BufferCreateInfo::default().size(bytes).usage(USAGE);
+        let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HANDLE);
+        if is_exportable {
+            create = create.push_next(&mut external);
+        }
         // SAFETY: sound, the device lives.
         self.raw = unsafe { device.raw.create_buffer(&create, None) }.during(OPERATION)?;
         self.capacity = bytes;
@@ -82,13 +94,18 @@ impl Allocation {
         let host = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
         let (least, better) = match self.location {
             MemoryLocation::Device => (Flags::DEVICE_LOCAL, host),
+            MemoryLocation::Exportable => (Flags::DEVICE_LOCAL, Flags::empty()),
             MemoryLocation::Upload => (host, Flags::empty()),
             MemoryLocation::Download => (host, Flags::HOST_CACHED),
         };
         // A device that shares all of its memory loses nothing by a mapping; others share a small window
         // only.
-        let is_own = device.has_own_memory && self.location == MemoryLocation::Device;
-        let better = if is_own { Flags::empty() } else { better };
+        let is_mapped = match self.location {
+            MemoryLocation::Device => !device.has_own_memory,
+            MemoryLocation::Upload | MemoryLocation::Download => true,
+            MemoryLocation::Exportable => false,
+        };
+        let better = if is_mapped { better } else { Flags::empty() };
         let kinds = device.memory_kinds(needs.memory_type_bits, least, better);
         let flags = self.allocate(device, needs.size, &kinds).during(OPERATION)?;
         self.is_cached = flags.contains(Flags::HOST_CACHED);
@@ -97,7 +114,7 @@ impl Allocation {
             device.raw.bind_buffer_memory(self.raw, self.memory, 0).during(OPERATION)?;
             let info = vk::BufferDeviceAddressInfo::default().buffer(self.raw);
             self.address = device.raw.get_buffer_device_address(&info);
-            if flags.contains(host) && !is_own {
+            if flags.contains(host) && is_mapped {
                 let at = device.raw.map_memory(self.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
                 self.host = NonNull::new(at.during(OPERATION)?.cast());
             }
@@ -117,14 +134,18 @@ impl Allocation {
         for kind in kinds {
             let mut with_address =
                 vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
-            let allocate = vk::MemoryAllocateInfo::default()
+            let mut exported = vk::ExportMemoryAllocateInfo::default().handle_types(HANDLE);
+            let mut allocate = vk::MemoryAllocateInfo::default()
                 .allocation_size(bytes)
                 .memory_type_index(*kind)
                 .push_next(&mut with_address);
+            if self.location == MemoryLocation::Exportable {
+                allocate = allocate.push_next(&mut exported);
+            }
             // SAFETY: sound, the device lives, and the arguments live until the call returns.
             match unsafe { device.raw.allocate_memory(&allocate, None) } {
                 Ok(memory) => {
-                    self.memory = memory;
+                    (self.memory, self.allocated) = (memory, bytes);
                     return Ok(device.memory.memory_types[*kind as usize].property_flags);
                 }
                 Err(code) => outcome = Err(code),
@@ -164,7 +185,7 @@ impl Spares {
 
     /// Keeps an allocation, and frees the oldest ones where there are too many.
     pub(super) fn keep(&self, device: &Device, allocation: Allocation) {
-        if allocation.capacity > SPARE {
+        if !allocation.is_used_again {
             return allocation.free(device);
         }
         let mut spares = self.0.lock();

@@ -2,7 +2,7 @@
 
 use super::allocation::Allocation;
 use super::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use ash::vk;
 use std::sync::Arc;
 
@@ -15,6 +15,9 @@ pub(crate) enum MemoryLocation {
     Upload,
     /// Memory that both see, fast for reads of the host.
     Download,
+    /// The device's own memory, which other programs can get, and the host never maps: they may write to it
+    /// at any time.
+    Exportable,
 }
 
 /// Bytes of a guard, a multiple of every alignment of the kernels, and their value. (Buffers have guards in
@@ -24,8 +27,8 @@ const GUARD_BYTE: u8 = 0xa5;
 
 /// A buffer with an address for kernels, and one for the host where it maps the memory.
 pub(crate) struct Buffer {
-    device: Arc<Device>,
-    allocation: Allocation,
+    pub(super) device: Arc<Device>,
+    pub(super) allocation: Allocation,
     pub(crate) raw: vk::Buffer,
     /// In bytes.
     pub(crate) len: u64,
@@ -41,21 +44,35 @@ impl Buffer {
     /// # Errors
     /// [`Error::Device`], where memory is short: `ERROR_OUT_OF_DEVICE_MEMORY`.
     pub(crate) fn new(device: &Arc<Device>, len: u64, location: MemoryLocation) -> Result<Buffer> {
-        let len = len.max(16).next_multiple_of(4);
-        let guard = if device.is_guarded { GUARD } else { 0 };
-        let whole = len + 2 * guard;
-        let allocation = match device.spares.take(location, whole) {
-            Some(spare) => spare,
-            None => Allocation::new(device, location, whole).or_else(|error| {
-                // The spares may be what is missing.
-                let is_freed = error.is_short_of_memory() && device.spares.free(device);
-                if is_freed { Allocation::new(device, location, whole) } else { Err(error) }
-            })?,
-        };
-        let (raw, address) = (allocation.raw, allocation.address + guard);
-        let mut buffer = Buffer { device: device.clone(), allocation, raw, len, start: guard, address };
+        let (len, whole) = sizes(device, len)?;
+        let spare = device.spares.take(location, whole);
+        let allocation = spare.map_or_else(|| allocated(device, location, whole), Ok)?;
+        Ok(Buffer::of(device, allocation, len))
+    }
+
+    /// Makes a buffer whose memory no other one has before or after it: for another queue than the one for
+    /// kernels, or for another program.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn alone(device: &Arc<Device>, len: u64, location: MemoryLocation) -> Result<Buffer> {
+        let (len, whole) = sizes(device, len)?;
+        let mut allocation = allocated(device, location, whole)?;
+        allocation.is_used_again = false;
+        Ok(Buffer::of(device, allocation, len))
+    }
+
+    fn of(device: &Arc<Device>, allocation: Allocation, len: u64) -> Buffer {
+        let start = guard(device);
+        let (raw, address) = (allocation.raw, allocation.address + start);
+        let mut buffer = Buffer { device: device.clone(), allocation, raw, len, start, address };
         buffer.guards(|guard| guard.fill(GUARD_BYTE));
-        Ok(buffer)
+        buffer
+    }
+
+    /// Tells whether other programs can get the memory.
+    pub(crate) fn is_exportable(&self) -> bool {
+        self.allocation.location == MemoryLocation::Exportable
     }
 
     /// Tells whether the host maps the bytes, and reads them as fast as its own memory.
@@ -93,6 +110,31 @@ impl Buffer {
             std::slice::from_raw_parts(at.as_ptr().add(self.start as usize), self.len as usize)
         })
     }
+}
+
+/// Bytes of a guard.
+fn guard(device: &Device) -> u64 {
+    if device.is_guarded { GUARD } else { 0 }
+}
+
+/// Allocates memory. Where it is short, the spares go back first.
+fn allocated(device: &Device, location: MemoryLocation, bytes: u64) -> Result<Allocation> {
+    Allocation::new(device, location, bytes).or_else(|error| {
+        let is_freed = error.is_short_of_memory() && device.spares.free(device);
+        if is_freed { Allocation::new(device, location, bytes) } else { Err(error) }
+    })
+}
+
+/// Returns the bytes of a buffer, rounded up, and those with its guards.
+fn sizes(device: &Device, len: u64) -> Result<(u64, u64)> {
+    // Where the sum does not fit, the device has no such memory.
+    let len = len.clamp(16, u64::MAX / 2).next_multiple_of(4);
+    let whole = len + 2 * guard(device);
+    if whole > device.largest {
+        let code = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
+        return Err(Error::Device { operation: super::allocation::OPERATION, code });
+    }
+    Ok((len, whole))
 }
 
 impl Drop for Buffer {

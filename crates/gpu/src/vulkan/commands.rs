@@ -1,7 +1,7 @@
 //! Commands for a device: copies and kernels, recorded once, submitted any number of times.
 
 use super::buffer::{Buffer, MemoryLocation};
-use super::device::Device;
+use super::device::{Device, QueueUse};
 use super::kernel::Kernel;
 use crate::error::{During, Result};
 use crate::limits::MAX_GROUPS_PER_DIMENSION;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 /// submissions. Dropping them waits for their end.
 pub(crate) struct Commands {
     device: Arc<Device>,
+    queue: QueueUse,
     pool: vk::CommandPool,
     raw: vk::CommandBuffer,
     /// Number of the last submission, 0 before the first.
@@ -21,16 +22,32 @@ pub(crate) struct Commands {
 const OPERATION: &str = "recording commands";
 
 impl Commands {
+    /// Makes commands of all kinds.
+    ///
     /// # Errors
     /// An error of the driver.
     pub(crate) fn new(device: &Arc<Device>) -> Result<Commands> {
+        Self::of(device, QueueUse::Kernels)
+    }
+
+    /// Makes commands that only copy, beside kernels. No commands of [`new`](Self::new) may use their
+    /// buffers.
+    ///
+    /// # Errors
+    /// An error of the driver.
+    pub(crate) fn of_copies(device: &Arc<Device>) -> Result<Commands> {
+        Self::of(device, QueueUse::Copies)
+    }
+
+    fn of(device: &Arc<Device>, queue: QueueUse) -> Result<Commands> {
         let pool = vk::CommandPoolCreateInfo::default()
-            .queue_family_index(device.family)
+            .queue_family_index(device.family(queue))
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
         // SAFETY: sound, the handles are of this device, and `drop` frees them.
         unsafe {
             let mut made = Commands {
                 device: device.clone(),
+                queue,
                 pool: device.raw.create_command_pool(&pool, None).during(OPERATION)?,
                 raw: vk::CommandBuffer::null(),
                 submission: 0,
@@ -51,7 +68,8 @@ impl Commands {
         let begin = vk::CommandBufferBeginInfo::default();
         // SAFETY: sound, no submission of the commands is in flight.
         unsafe { self.device.raw.begin_command_buffer(self.raw, &begin) }.during(OPERATION)?;
-        commands(&Recording { raw: &self.device.raw, commands: self.raw });
+        let (queue, family) = (self.queue, self.device.family(self.queue));
+        commands(&Recording { raw: &self.device.raw, commands: self.raw, queue, family });
         // SAFETY: sound, recording was begun.
         unsafe { self.device.raw.end_command_buffer(self.raw) }.during(OPERATION)
     }
@@ -62,7 +80,7 @@ impl Commands {
     /// # Errors
     /// An error of the device.
     pub(crate) fn submit(&mut self) -> Result<u64> {
-        self.submission = self.device.submit(self.raw)?;
+        self.submission = self.device.submit(self.queue, self.raw)?;
         Ok(self.submission)
     }
 
@@ -71,7 +89,7 @@ impl Commands {
     /// # Errors
     /// An error of the device; its results then do not count.
     pub(crate) fn wait(&self) -> Result<()> {
-        if self.submission == 0 { Ok(()) } else { self.device.wait(self.submission) }
+        if self.submission == 0 { Ok(()) } else { self.device.wait_for(self.queue, self.submission) }
     }
 }
 
@@ -105,6 +123,9 @@ impl Buffer {
 pub(crate) struct Recording<'c> {
     raw: &'c ash::Device,
     commands: vk::CommandBuffer,
+    /// The queue that will execute them, and its family.
+    queue: QueueUse,
+    family: u32,
 }
 
 impl Recording<'_> {
@@ -168,22 +189,45 @@ impl Recording<'_> {
         self.order();
     }
 
+    /// Gives a buffer that can be exported to the programs that have it, with all that was written to it.
+    pub(crate) fn give_away(&self, buffer: &Buffer) {
+        self.change_owner(buffer, self.family, vk::QUEUE_FAMILY_EXTERNAL);
+    }
+
+    /// Takes a buffer back, with all that others have written to it. Its bytes are lost without this.
+    pub(crate) fn take_back(&self, buffer: &Buffer) {
+        self.change_owner(buffer, vk::QUEUE_FAMILY_EXTERNAL, self.family);
+    }
+
+    fn change_owner(&self, buffer: &Buffer, from: u32, to: u32) {
+        let stages = vk::PipelineStageFlags::TRANSFER;
+        let barrier = vk::BufferMemoryBarrier::default()
+            .buffer(buffer.raw)
+            .size(vk::WHOLE_SIZE)
+            .src_queue_family_index(from)
+            .dst_queue_family_index(to)
+            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+            .dst_access_mask(vk::AccessFlags::TRANSFER_READ);
+        let none = vk::DependencyFlags::empty();
+        // SAFETY: sound, the caller keeps the buffer until the end.
+        unsafe {
+            self.raw.cmd_pipeline_barrier(self.commands, stages, stages, none, &[], &[barrier], &[]);
+        }
+    }
+
     /// Makes all writes so far visible to later commands, and to the host at the end.
     fn order(&self) {
-        let stages = vk::PipelineStageFlags::TRANSFER
-            | vk::PipelineStageFlags::COMPUTE_SHADER
-            | vk::PipelineStageFlags::DRAW_INDIRECT
-            | vk::PipelineStageFlags::HOST;
-        let barrier = vk::MemoryBarrier::default()
-            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE | vk::AccessFlags::SHADER_WRITE)
-            .dst_access_mask(
-                vk::AccessFlags::TRANSFER_READ
-                    | vk::AccessFlags::TRANSFER_WRITE
-                    | vk::AccessFlags::SHADER_READ
-                    | vk::AccessFlags::SHADER_WRITE
-                    | vk::AccessFlags::INDIRECT_COMMAND_READ
-                    | vk::AccessFlags::HOST_READ,
-            );
+        use vk::{AccessFlags as Access, PipelineStageFlags as Stages};
+        let mut stages = Stages::TRANSFER | Stages::HOST;
+        let mut before = Access::TRANSFER_WRITE;
+        let mut behind = Access::TRANSFER_READ | Access::TRANSFER_WRITE | Access::HOST_READ;
+        // A queue for copies alone does not know the stages of kernels.
+        if self.queue == QueueUse::Kernels {
+            stages |= Stages::COMPUTE_SHADER | Stages::DRAW_INDIRECT;
+            before |= Access::SHADER_WRITE;
+            behind |= Access::SHADER_READ | Access::SHADER_WRITE | Access::INDIRECT_COMMAND_READ;
+        }
+        let barrier = vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(behind);
         let none = vk::DependencyFlags::empty();
         // SAFETY: as above.
         unsafe {

@@ -2,6 +2,7 @@
 
 use super::allocation::Spares;
 use super::choice::Choice;
+use super::external::ExportFunctions;
 use super::info::{DeviceInfo, DeviceKind};
 use super::instance::Instance;
 use super::shim;
@@ -22,15 +23,24 @@ const WAITS: u32 = 600;
 /// ever freed.
 static HUNG: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
 
-/// A device, its queue, and its kinds of memory.
+/// Use of a queue. Memory belongs to one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueueUse {
+    /// Kernels, and copies beside them.
+    Kernels,
+    /// Copies alone, which a device with such a queue makes while kernels run.
+    Copies,
+}
+
+/// A device, its queues, and its kinds of memory.
 pub(crate) struct Device {
     pub(crate) raw: ash::Device,
     physical: vk::PhysicalDevice,
     pub(crate) info: DeviceInfo,
-    pub(crate) family: u32,
-    queue: Mutex<Queue>,
-    /// Counts submissions that have ended.
-    timeline: vk::Semaphore,
+    /// The queue for kernels, and one for copies where the device has one.
+    queues: Vec<Queue>,
+    /// Numbers of submissions to each. One thread submits at a time, as Vulkan demands.
+    submitted: Mutex<[u64; 2]>,
     pub(crate) memory: vk::PhysicalDeviceMemoryProperties,
     /// Bytes of one allocation and of one buffer at most.
     pub(crate) largest: u64,
@@ -38,6 +48,8 @@ pub(crate) struct Device {
     pub(crate) is_guarded: bool,
     /// The host does not map the device's own memory.
     pub(crate) has_own_memory: bool,
+    /// The functions that export memory, where the device has them.
+    export: Option<ExportFunctions>,
     /// A submission did not end in time. Work may be in flight for ever.
     is_hung: AtomicBool,
     /// Memory of buffers that were dropped.
@@ -47,10 +59,12 @@ pub(crate) struct Device {
     instance: Instance,
 }
 
-/// The queue; one thread submits at a time, as Vulkan demands.
+/// A queue.
 struct Queue {
     raw: vk::Queue,
-    submitted: u64,
+    family: u32,
+    /// Counts its submissions that have ended.
+    timeline: vk::Semaphore,
 }
 
 const OPERATION: &str = "working";
@@ -62,17 +76,24 @@ impl Device {
         let instance = Instance::new()?;
         let (physical, info) = instance.choose(choice)?;
         let family = instance.queue_family(physical).ok_or(Error::NoDevice(None))?;
-        let queues =
-            [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
+        let for_copies = instance.copy_family(physical);
+        let families: Vec<u32> = [family].into_iter().chain(for_copies).collect();
+        let queue = |family: &u32| {
+            vk::DeviceQueueCreateInfo::default().queue_family_index(*family).queue_priorities(&[1.0])
+        };
+        let queues: Vec<_> = families.iter().map(queue).collect();
         let mut v12 = vk::PhysicalDeviceVulkan12Features::default()
             .buffer_device_address(true)
             .vulkan_memory_model(true)
             .vulkan_memory_model_device_scope(true)
             .timeline_semaphore(true);
         let features = vk::PhysicalDeviceFeatures::default().shader_int64(true);
+        let can_export = instance.can_export(physical);
+        let extensions = can_export.then_some(ash::khr::external_memory_fd::NAME.as_ptr());
         let create = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_features(&features)
+            .enabled_extension_names(extensions.as_slice())
             .push_next(&mut v12);
         let mut maintenance = vk::PhysicalDeviceMaintenance3Properties::default();
         let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut maintenance);
@@ -83,18 +104,17 @@ impl Device {
             (raw, instance.raw.get_physical_device_memory_properties(physical))
         };
         let raw = shim::between(raw, &instance.raw);
-        // SAFETY: sound, the device was made with this queue.
-        let queue = Queue { raw: unsafe { raw.get_device_queue(family, 0) }, submitted: 0 };
+        let export = can_export.then(|| shim::export_functions(&raw, &instance.raw));
         // From here on `drop` frees the handles.
         let mut device = Device {
             has_own_memory: own_memory || info.kind == DeviceKind::Discrete,
             raw,
             physical,
             info,
-            family,
-            queue: Mutex::new(queue),
-            timeline: vk::Semaphore::null(),
+            queues: Vec::new(),
+            submitted: Mutex::default(),
             memory,
+            export,
             largest: maintenance.max_memory_allocation_size,
             is_guarded,
             is_hung: AtomicBool::new(false),
@@ -102,33 +122,73 @@ impl Device {
             sleepers: Sleepers::default(),
             instance,
         };
-        let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
-        let semaphore = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
-        // SAFETY: sound, the device lives, and the arguments live until the call returns.
-        device.timeline =
-            unsafe { device.raw.create_semaphore(&semaphore, None) }.during("opening the device")?;
+        // Without a queue for copies, tests of own memory use the one for kernels as a second one.
+        for family in families.iter().chain((own_memory && families.len() == 1).then_some(&family)) {
+            device.add_queue(*family)?;
+        }
         Ok(Arc::new(device))
     }
 
-    /// Submits commands; returns the number of the submission. Later submissions begin behind the barriers
-    /// of these commands.
+    /// Adds the first queue of a family, with a timeline.
+    fn add_queue(&mut self, family: u32) -> Result<()> {
+        let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let semaphore = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        // SAFETY: sound, the device lives and was made with this queue, and the arguments live until the call
+        // returns.
+        let (raw, timeline) = unsafe {
+            let timeline = self.raw.create_semaphore(&semaphore, None).during("opening the device")?;
+            (self.raw.get_device_queue(family, 0), timeline)
+        };
+        self.queues.push(Queue { raw, family, timeline });
+        Ok(())
+    }
+
+    /// Returns the number of the queue for a use.
+    fn number(&self, of: QueueUse) -> usize {
+        if of == QueueUse::Copies { self.queues.len() - 1 } else { 0 }
+    }
+
+    /// Returns the family of the queue for a use.
+    pub(crate) fn family(&self, of: QueueUse) -> u32 {
+        self.queues[self.number(of)].family
+    }
+
+    /// Returns the functions that export memory.
+    ///
+    /// # Errors
+    /// The device has none.
+    pub(super) fn export_functions(&self) -> Result<&ExportFunctions> {
+        self.export.as_ref().ok_or(Error::NotExportable("the device lacks VK_KHR_external_memory_fd"))
+    }
+
+    /// Submits commands; returns the number of the submission to this queue. Later submissions to it begin
+    /// behind the barriers of these commands.
     ///
     /// # Errors
     /// An error of the device.
-    pub(crate) fn submit(&self, commands: vk::CommandBuffer) -> Result<u64> {
+    pub(crate) fn submit(&self, of: QueueUse, commands: vk::CommandBuffer) -> Result<u64> {
         self.check()?;
-        let mut queue = self.queue.lock();
-        let (commands, signals, values) = ([commands], [self.timeline], [queue.submitted + 1]);
+        let (number, mut submitted) = (self.number(of), self.submitted.lock());
+        let queue = &self.queues[number];
+        let (commands, signals, values) = ([commands], [queue.timeline], [submitted[number] + 1]);
         let mut timeline = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
         let submit = vk::SubmitInfo::default()
             .command_buffers(&commands)
             .signal_semaphores(&signals)
             .push_next(&mut timeline);
-        // SAFETY: sound, the queue is locked (exclusive), and the arguments live until the call returns.
+        // SAFETY: sound, the queues are locked (exclusive), and the arguments live until the call returns.
         unsafe { self.raw.queue_submit(queue.raw, &[submit], vk::Fence::null()) }.during(OPERATION)?;
-        queue.submitted += 1;
-        debug_assert_eq!(values, [queue.submitted], "submissions are numbered in order");
-        Ok(queue.submitted)
+        submitted[number] += 1;
+        debug_assert_eq!(values, [submitted[number]], "submissions are numbered in order");
+        Ok(submitted[number])
+    }
+
+    /// Waits for the end of a submission of kernels.
+    ///
+    /// # Errors
+    /// As [`wait_for`](Self::wait_for).
+    pub(crate) fn wait(self: &Arc<Self>, submission: u64) -> Result<()> {
+        self.wait_for(QueueUse::Kernels, submission)
     }
 
     /// Waits for the end of a submission.
@@ -136,10 +196,11 @@ impl Device {
     /// # Errors
     /// An error of the device; its results then do not count. No work is in flight any more, unless the
     /// device [hangs](Self::hangs).
-    pub(crate) fn wait(self: &Arc<Self>, submission: u64) -> Result<()> {
-        debug_assert!(submission <= self.queue.lock().submitted, "a submission that was never made");
+    pub(crate) fn wait_for(self: &Arc<Self>, of: QueueUse, submission: u64) -> Result<()> {
+        let number = self.number(of);
+        debug_assert!(submission <= self.submitted.lock()[number], "a submission that was never made");
         self.check()?;
-        let (semaphores, values) = ([self.timeline], [submission]);
+        let (semaphores, values) = ([self.queues[number].timeline], [submission]);
         let wait = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         for _ in 0..WAITS {
             // SAFETY: sound, the semaphore is this device's.
@@ -147,7 +208,7 @@ impl Device {
                 Ok(()) => return Ok(()),
                 Err(vk::Result::TIMEOUT) => {}
                 Err(code) => {
-                    let _queue = self.queue.lock();
+                    let _queues = self.submitted.lock();
                     // SAFETY: sound, the device lives, and the lock keeps other threads from submitting.
                     let _ = unsafe { self.raw.device_wait_idle() };
                     return Err(code).during(OPERATION);
@@ -182,7 +243,7 @@ impl Device {
         self.spares.free(self);
     }
 
-    /// Tells whether a submission has ended.
+    /// Tells whether a submission of kernels has ended.
     ///
     /// # Errors
     /// An error of the device, which for a device that [hangs](Self::hangs) comes at once: its submissions
@@ -190,7 +251,8 @@ impl Device {
     pub(crate) fn is_over(&self, submission: u64) -> Result<bool> {
         self.check()?;
         // SAFETY: sound, the semaphore is this device's.
-        let value = unsafe { self.raw.get_semaphore_counter_value(self.timeline) }.during(OPERATION)?;
+        let value = unsafe { self.raw.get_semaphore_counter_value(self.queues[0].timeline) };
+        let value = value.during(OPERATION)?;
         Ok(value >= submission)
     }
 
@@ -223,7 +285,7 @@ impl Drop for Device {
         unsafe {
             let _ = self.raw.device_wait_idle();
             self.spares.free(self);
-            self.raw.destroy_semaphore(self.timeline, None);
+            self.queues.iter().for_each(|queue| self.raw.destroy_semaphore(queue.timeline, None));
             self.raw.destroy_device(None);
         }
     }

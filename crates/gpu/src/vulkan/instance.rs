@@ -1,6 +1,7 @@
 //! The devices of a machine.
 
 use super::choice::Choice;
+use super::external::{HANDLE, USAGE};
 use super::info::{DeviceInfo, DeviceKind, PciAddress};
 use crate::error::{During, Error, Result};
 use ash::vk;
@@ -115,6 +116,12 @@ impl Instance {
         has(vk::QueueFlags::GRAPHICS).or_else(|| has(vk::QueueFlags::empty()))
     }
 
+    /// Returns the family of queues for copies alone, where the device has one.
+    pub(crate) fn copy_family(&self, device: vk::PhysicalDevice) -> Option<u32> {
+        // SAFETY: sound, the device is one of this instance.
+        copy_family(&unsafe { self.raw.get_physical_device_queue_family_properties(device) })
+    }
+
     /// Returns the device of a choice.
     pub(crate) fn choose(&self, choice: &Choice) -> Result<(vk::PhysicalDevice, DeviceInfo)> {
         let all = self.physical()?;
@@ -130,6 +137,20 @@ impl Instance {
             }
             Some(chosen) => Ok(chosen),
         }
+    }
+
+    /// Tells whether buffers of a device can be exported, without demands of their own on the allocation.
+    pub(super) fn can_export(&self, device: vk::PhysicalDevice) -> bool {
+        if !has(&self.extensions(device), ash::khr::external_memory_fd::NAME) {
+            return false;
+        }
+        let info = vk::PhysicalDeviceExternalBufferInfo::default().usage(USAGE).handle_type(HANDLE);
+        let mut properties = vk::ExternalBufferProperties::default();
+        // SAFETY: sound, the device is one of this instance.
+        unsafe { self.raw.get_physical_device_external_buffer_properties(device, &info, &mut properties) };
+        let features = properties.external_memory_properties.external_memory_features;
+        features.contains(vk::ExternalMemoryFeatureFlags::EXPORTABLE)
+            && !features.contains(vk::ExternalMemoryFeatureFlags::DEDICATED_ONLY)
     }
 
     fn extensions(&self, device: vk::PhysicalDevice) -> Vec<vk::ExtensionProperties> {
@@ -196,6 +217,17 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
     Ok(Instance::new()?.physical()?.into_iter().map(|(_, info)| info).collect())
 }
 
+/// Returns the first family of queues that copy and do nothing else. (Those for videos can copy as well.)
+fn copy_family(families: &[vk::QueueFamilyProperties]) -> Option<u32> {
+    use vk::QueueFlags as Flags;
+    let allowed = Flags::TRANSFER | Flags::SPARSE_BINDING | Flags::PROTECTED;
+    let copies = |family: &vk::QueueFamilyProperties| {
+        let flags = family.queue_flags;
+        family.queue_count > 0 && flags.contains(Flags::TRANSFER) && allowed.contains(flags)
+    };
+    families.iter().position(copies).map(|family| family as u32)
+}
+
 fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
     extensions.iter().any(|known| known.extension_name_as_c_str().is_ok_and(|known| known == name))
 }
@@ -203,4 +235,31 @@ fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
 fn text(chars: &[std::ffi::c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).collect();
     CStr::from_bytes_until_nul(&bytes).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vk::QueueFlags as Flags;
+
+    #[test]
+    fn the_queue_for_copies_is_one_that_does_nothing_else() {
+        let all = Flags::GRAPHICS | Flags::COMPUTE | Flags::TRANSFER | Flags::SPARSE_BINDING;
+        let family = |queue_flags, queue_count| vk::QueueFamilyProperties {
+            queue_flags,
+            queue_count,
+            ..vk::QueueFamilyProperties::default()
+        };
+        let copies = Flags::TRANSFER | Flags::SPARSE_BINDING;
+        let video = Flags::TRANSFER | Flags::VIDEO_DECODE_KHR;
+        for (families, expected) in [
+            (vec![family(all, 1)], None),
+            (vec![family(all, 16), family(copies, 2), family(Flags::COMPUTE | copies, 8)], Some(1)),
+            (vec![family(all, 16), family(video, 1), family(Flags::TRANSFER, 0)], None),
+            (vec![family(video, 1), family(all, 16), family(Flags::TRANSFER, 1)], Some(2)),
+            (vec![], None),
+        ] {
+            assert_eq!(copy_family(&families), expected, "{} families", families.len());
+        }
+    }
 }

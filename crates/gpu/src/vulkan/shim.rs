@@ -2,20 +2,29 @@
 //! (`vkDeviceWaitIdle` always works: it ends the work of a lost device.)
 
 #[cfg(not(test))]
+use super::external::ExportFunctions;
+
+#[cfg(not(test))]
 pub(super) fn between(device: ash::Device, _: &ash::Instance) -> ash::Device {
     device
 }
 
+#[cfg(not(test))]
+pub(super) fn export_functions(device: &ash::Device, instance: &ash::Instance) -> ExportFunctions {
+    ash::khr::external_memory_fd::Device::new(instance, device).fp().clone()
+}
+
 #[cfg(test)]
-pub(super) use tests::between;
+pub(super) use tests::{between, export_functions};
 #[cfg(test)]
 pub(crate) use tests::{calls, fail_call};
 
 #[cfg(test)]
 mod tests {
+    use crate::vulkan::external::ExportFunctions;
     use ash::vk;
     use std::cell::Cell;
-    use std::ffi::{CStr, c_void};
+    use std::ffi::{CStr, c_int, c_void};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     thread_local! {
@@ -112,22 +121,30 @@ mod tests {
         "vkQueueSubmit" SUBMIT submit(q: vk::Queue, n: u32, i: *const c_void, f: vk::Fence);
         "vkWaitSemaphores" WAIT wait(d: vk::Device, i: *const c_void, t: u64);
         "vkGetSemaphoreCounterValue" COUNTER counter(d: vk::Device, s: vk::Semaphore, o: *mut u64) => nothing_ended(o);
+        "vkGetMemoryFdKHR" GET_FD get_fd(d: vk::Device, i: *const c_void, o: *mut c_int);
         "vkCreateComputePipelines" CREATE_PIPELINES create_pipelines(d: vk::Device, c: vk::PipelineCache, n: u32, i: *const c_void, a: Allocator, o: *mut c_void);
+    }
+
+    /// Finds functions of a device, or their replacements, by name.
+    fn functions(device: vk::Device, instance: &ash::Instance) -> impl Fn(&CStr) -> *const c_void {
+        let get = instance.fp_v1_0().get_device_proc_addr;
+        move |name| {
+            // SAFETY: sound, the handle is of this instance, which lives as long as its devices.
+            let real = unsafe { get(device, name.as_ptr()) }.map_or(std::ptr::null(), |f| f as *const c_void);
+            if real.is_null() { real } else { ours(name, real) }
+        }
     }
 
     pub(in crate::vulkan) fn between(device: ash::Device, instance: &ash::Instance) -> ash::Device {
         let handle = device.handle();
-        // SAFETY: sound, the handle is of this instance; functions are found by their names, and the
-        // replacements have the drivers' types.
-        unsafe {
-            let get = instance.fp_v1_0().get_device_proc_addr;
-            ash::Device::load_with(
-                |name| {
-                    let real = get(handle, name.as_ptr()).map_or(std::ptr::null(), |f| f as *const c_void);
-                    if real.is_null() { real } else { ours(name, real) }
-                },
-                handle,
-            )
-        }
+        // SAFETY: sound, functions are found by their names, and the replacements have the drivers' types.
+        unsafe { ash::Device::load_with(functions(handle, instance), handle) }
+    }
+
+    pub(in crate::vulkan) fn export_functions(
+        device: &ash::Device,
+        instance: &ash::Instance,
+    ) -> ExportFunctions {
+        ExportFunctions::load(functions(device.handle(), instance))
     }
 }
