@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-mount bench-python plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
+.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-mount bench-python wheels plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -84,6 +84,11 @@ test: setup lint ## set-up, lints, every test, documentation
 python: setup-python ## the wheel of the Python package, in target/wheels, installed in target/python
 	@echo "==> python: the wheel"
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target)
+
+wheels: python ## the wheels for x86-64 and aarch64, in target/wheels
+	@sh scripts/setup.sh build python sanitize
+	@echo "==> wheels: aarch64"
+	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) aarch64
 
 bench-python: python ## small files through Python, against the host's file system, LMDB and SQLite (ARGS="--files 30000")
 	@echo "==> bench-python: python -m lanefs.bench $(ARGS)"

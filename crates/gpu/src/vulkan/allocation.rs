@@ -22,7 +22,7 @@ pub(super) struct Allocation {
     pub(super) memory: vk::DeviceMemory,
     pub(super) location: MemoryLocation,
     /// Bytes that a buffer may have.
-    capacity: u64,
+    pub(super) capacity: u64,
     /// Bytes of the memory.
     pub(super) allocated: u64,
     /// Another buffer may use it, when its buffer is dropped.
