@@ -1,13 +1,13 @@
 //! The kernels' own results, without the host's part, for probes and tests.
 
 use crate::batch::{BatchShape, PathBatch};
+use crate::column_layout::AnswerRow;
 use crate::error::Result;
 use crate::limits::MAX_DISPATCHES;
 use crate::mirrored::Mirrored;
 use crate::query::{LookupQuery, PathResult};
 use crate::structures::PackedAnswers;
 use crate::tables::MirrorTables;
-use crate::twin::columns::AnswerRow;
 use crate::twin::walk::Requests;
 use lanefs::{Column, ColumnSet, PathSet};
 

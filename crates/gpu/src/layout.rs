@@ -2,7 +2,6 @@
 //! of the format, and a test proves that it is up to date.
 
 use crate::limits::{COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH, WORKGROUP};
-use crate::structures::HostHeader;
 use lanefs::Column;
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
@@ -68,6 +67,9 @@ pub(crate) const STATE_IS_PLAIN: u32 = 1 << 18;
 /// An answer as the host gets it: the code, and from a bit on the type and the inode number.
 pub(crate) const ANSWER_KIND_SHIFT: u32 = 8;
 pub(crate) const ANSWER_INO_SHIFT: u32 = 12;
+
+/// Bytes in front of the answers as the host gets them.
+pub(crate) const HOST_HEADER: usize = 16;
 
 /// Lowest bit of the depth in a request to `leaves`.
 pub(crate) const LEAF_DEPTH_SHIFT: u32 = 56;
@@ -212,7 +214,7 @@ pub(crate) fn glsl() -> String {
         ("INODE_PARENT_OR_DEVICE", inode::PARENT_OR_DEVICE.offset),
         ("ANSWER_KIND_SHIFT", ANSWER_KIND_SHIFT as usize),
         ("ANSWER_INO_SHIFT", ANSWER_INO_SHIFT as usize),
-        ("HOST_HEADER", HostHeader::SIZE),
+        ("HOST_HEADER", HOST_HEADER),
         ("COLUMN_MODE", Column::Mode as usize),
         ("COLUMN_LINKS", Column::Links as usize),
         ("COLUMN_UID", Column::Uid as usize),

@@ -27,6 +27,7 @@ mod below;
 mod bounce;
 mod cache;
 mod change;
+mod column_layout;
 mod context;
 mod device_files;
 #[cfg(test)]

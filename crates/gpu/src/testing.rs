@@ -1,6 +1,7 @@
 //! The interface for tests and benchmarks (feature `testing`): the kernels' own results, the contents of
 //! the device's memory, random batches of changes.
 
+use crate::column_layout::AnswerRow;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::mirrored::Mirrored;
@@ -13,7 +14,6 @@ use crate::structures::RankedPath;
 use crate::text_hash::{TextHash, woven_portions};
 use crate::twin::best::best;
 use crate::twin::blake3::Value;
-use crate::twin::columns::AnswerRow;
 use crate::twin::find::{LeafSearch, Unit};
 use crate::twin::hash_join::hash_join;
 use crate::twin::hash_text::hash_text;
@@ -27,7 +27,7 @@ use crate::woven::{weave, woven_bytes};
 use lanefs::format::INODE_CORE;
 use lanefs::{ColumnSet, ResolveOptions};
 
-pub use crate::output::ColumnLayout;
+pub use crate::column_layout::ColumnLayout;
 pub use crate::random_batches::{ExistingRegion, Maker, regions};
 pub use crate::structures::{FillRequest, LearnRequest, PackedAnswers};
 pub use crate::twin::walk::Requests;

@@ -14,8 +14,9 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Windows whose pieces are in memory at the same time for one call: 64 MiB.
-const WINDOWS: usize = 256;
+/// Windows whose pieces are in memory at the same time for one call: 32 MiB, and up to eight times as much
+/// where all of them have as many pieces as a window may have.
+const WINDOWS: usize = 128;
 
 /// Function that learns of each read that failed, with the requests until then.
 pub type OnFailure = Arc<dyn Fn(&Error, Counts) + Send + Sync>;

@@ -23,8 +23,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Windows that are fetched together: 64 MiB at most.
-const BATCH: usize = 256;
+/// Windows that are fetched together at most, and bytes of their pieces after decompression: a window may
+/// have pieces of which it takes a few blocks.
+const BATCH: u64 = 256;
+const BATCH_BYTES: u64 = 128 << 20;
 /// Batches between two records.
 const BATCHES_PER_RECORD: usize = 4;
 
@@ -123,7 +125,7 @@ struct Batch {
 fn fetch(fetcher: &Fetcher, manifest: &Manifest, from: u64, batches: &SyncSender<Batch>) -> Result<()> {
     manifest.walk(fetcher, |_, _, page| {
         let Page::Leaf(pieces) = page else { return Ok(()) };
-        for windows in pieces.chunk_by(|a, b| a.window / BATCH as u64 == b.window / BATCH as u64) {
+        for windows in in_batches(pieces) {
             let first = windows.partition_point(|piece| piece.window < from);
             let (done, wanted) = windows.split_at(first);
             let batch = Batch {
@@ -134,6 +136,17 @@ fn fetch(fetcher: &Fetcher, manifest: &Manifest, from: u64, batches: &SyncSender
             batches.send(batch).map_err(|_| Error::Interrupted)?;
         }
         Ok(())
+    })
+}
+
+/// Cuts the pieces of a page into those that are fetched together. A window is not cut.
+fn in_batches(pieces: &[Piece]) -> impl Iterator<Item = &[Piece]> {
+    let mut bytes = 0;
+    pieces.chunk_by(move |a, b| {
+        bytes += u64::from(a.stored.raw);
+        let goes_on = a.window == b.window || a.window / BATCH == b.window / BATCH && bytes < BATCH_BYTES;
+        bytes = if goes_on { bytes } else { 0 };
+        goes_on
     })
 }
 
@@ -298,4 +311,35 @@ fn parse(record: &[u8; RECORD]) -> Option<(Hash, u64)> {
     let rest = stated.strip_prefix(MAGIC)?;
     let (version, rest) = rest.split_first_chunk()?;
     Some((Hash(*version), u64::from_le_bytes(rest.try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::MAX_PIECES;
+    use crate::packs::PackRef;
+
+    #[test]
+    fn batches_have_whole_windows_and_bounded_bytes() {
+        let piece = |number: u64| {
+            let pack = PackRef { name: Hash([1; 32]), bytes: 1 << 30, footer: 100 };
+            let stored =
+                Stored { pack, offset: number as u32, bytes: 9, raw: WINDOW as u32, hash: Hash([2; 32]) };
+            let window = number / MAX_PIECES as u64;
+            let taken = 1 << (number % MAX_PIECES as u64);
+            Piece { window, is_metadata: false, taken, blocks: u64::MAX, borrowed: None, stored }
+        };
+        let pieces: Vec<Piece> = (0..1000 * MAX_PIECES as u64).map(piece).collect();
+        let all: Vec<&[Piece]> = in_batches(&pieces).collect();
+        assert_eq!(all.concat(), pieces);
+        for pair in all.windows(2) {
+            assert_ne!(pair[0].last().map(|piece| piece.window), pair[1].first().map(|piece| piece.window));
+        }
+        let most = BATCH_BYTES + MAX_PIECES as u64 * WINDOW;
+        assert!(all.iter().all(|batch| (batch.len() as u64) * WINDOW <= most));
+        // One piece for each window: as many windows as there may be.
+        let alone: Vec<Piece> = pieces.iter().step_by(MAX_PIECES).copied().collect();
+        let counts: Vec<usize> = in_batches(&alone).map(<[Piece]>::len).collect();
+        assert_eq!(counts, [256, 256, 256, 232]);
+    }
 }

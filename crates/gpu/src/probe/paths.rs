@@ -1,12 +1,12 @@
 //! Probes of the kernels that resolve paths and fill the directory cache.
 
 use super::known::{KnownPaths, wrong};
+use crate::column_layout::ColumnLayout;
 use crate::context::DeviceContext;
 use crate::error::Result;
 use crate::kernels::{COLUMNS, FILL, LEARN, LOOKUP, PACK, WALK, WARM};
 use crate::layout::CACHED_NAME;
 use crate::mirrored::{MirrorOptions, Mirrored};
-use crate::output::ColumnLayout;
 use crate::query::PathResult;
 use crate::twin;
 use crate::twin::host::HostCopy;

@@ -1,21 +1,11 @@
 //! Twin of `shaders/columns.comp`.
 
 use super::memory::Memory;
+use crate::column_layout::{AnswerRow, ColumnLayout};
 use crate::layout::{ANSWER_INO_SHIFT, ANSWER_KIND_SHIFT};
-use crate::output::ColumnLayout;
 use crate::query::PathResult;
 use lanefs::Column;
 use lanefs::format::{BLOCK, Code, Field, FileKind, InodeSize, Word, inode as f};
-
-/// The answer to a path as the host gets it: code, type and inode number in a word, and the attributes that
-/// are wanted, in the order of [`Column::ALL`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnswerRow {
-    /// Code, type and inode number.
-    pub entry: u64,
-    /// The attributes that are wanted; zeros without an inode.
-    pub attributes: Vec<u64>,
-}
 
 /// Returns the answers as the host gets them.
 pub fn columns<M: Memory>(

@@ -1,24 +1,10 @@
 //! Memory of a device.
 
-use super::allocation::Allocation;
+use super::allocation::{Allocation, MemoryLocation, OPERATION};
 use super::device::Device;
 use crate::error::{Error, Result};
 use ash::vk;
 use std::sync::Arc;
-
-/// Memory of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemoryLocation {
-    /// The device's own memory; the host maps it only where both share it.
-    Device,
-    /// Memory that both see, fast for writes of the host.
-    Upload,
-    /// Memory that both see, fast for reads of the host.
-    Download,
-    /// The device's own memory, which other programs can get, and the host never maps: they may write to it
-    /// at any time.
-    Exportable,
-}
 
 /// Bytes of a guard, a multiple of every alignment of the kernels, and their value. (Buffers have guards in
 /// tests only.)
@@ -120,7 +106,7 @@ fn guard(device: &Device) -> u64 {
 /// Allocates memory. Where it is short, the spares go back first.
 fn allocated(device: &Device, location: MemoryLocation, bytes: u64) -> Result<Allocation> {
     Allocation::new(device, location, bytes).or_else(|error| {
-        let is_freed = error.is_short_of_memory() && device.spares.free(device);
+        let is_freed = error.is_short_of_memory() && device.free_spares();
         if is_freed { Allocation::new(device, location, bytes) } else { Err(error) }
     })
 }
@@ -132,7 +118,7 @@ fn sizes(device: &Device, len: u64) -> Result<(u64, u64)> {
     let whole = len + 2 * guard(device);
     if whole > device.largest {
         let code = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
-        return Err(Error::Device { operation: super::allocation::OPERATION, code });
+        return Err(Error::Device { operation: OPERATION, code });
     }
     Ok((len, whole))
 }
@@ -147,6 +133,6 @@ impl Drop for Buffer {
         assert!(is_whole || std::thread::panicking(), "a write outside a buffer of {} bytes", self.len);
         // A submission's owner keeps the buffer until the submission has ended.
         let allocation = std::mem::take(&mut self.allocation);
-        self.device.spares.keep(&self.device, allocation);
+        self.device.keep_spare(allocation);
     }
 }

@@ -1,6 +1,7 @@
 //! Commands for a device: copies and kernels, recorded once, submitted any number of times.
 
-use super::buffer::{Buffer, MemoryLocation};
+use super::allocation::MemoryLocation;
+use super::buffer::Buffer;
 use super::device::{Device, QueueUse};
 use super::kernel::Kernel;
 use crate::error::{During, Result};

@@ -6,7 +6,7 @@ use super::external::ExportFunctions;
 use super::info::{DeviceInfo, DeviceKind};
 use super::instance::Instance;
 use super::shim;
-use super::wake::Sleepers;
+use super::sleepers::Sleepers;
 use crate::error::{During, Error, Result};
 use ash::vk;
 use parking_lot::Mutex;
@@ -237,12 +237,6 @@ impl Device {
         self.instance.free_memory(self.physical).unwrap_or(self.info.memory)
     }
 
-    /// Frees the memory of buffers that were dropped.
-    #[cfg(test)]
-    pub(crate) fn free_spares(&self) {
-        self.spares.free(self);
-    }
-
     /// Tells whether a submission of kernels has ended.
     ///
     /// # Errors
@@ -284,7 +278,7 @@ impl Drop for Device {
         // device's own.
         unsafe {
             let _ = self.raw.device_wait_idle();
-            self.spares.free(self);
+            self.spares.take_all().iter().for_each(|spare| spare.free(&self.raw));
             self.queues.iter().for_each(|queue| self.raw.destroy_semaphore(queue.timeline, None));
             self.raw.destroy_device(None);
         }

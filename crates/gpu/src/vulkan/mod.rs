@@ -2,6 +2,7 @@
 //!
 //! The loader is opened when a caller asks for a device, so a machine without Vulkan is a normal machine.
 
+mod allocate;
 mod allocation;
 mod buffer;
 mod choice;
@@ -13,10 +14,12 @@ mod info;
 mod instance;
 mod kernel;
 mod shim;
+mod sleepers;
 mod staged;
 mod wake;
 
-pub(crate) use buffer::{Buffer, MemoryLocation};
+pub(crate) use allocation::MemoryLocation;
+pub(crate) use buffer::Buffer;
 pub use choice::Choice;
 pub(crate) use commands::{Commands, Recording};
 pub(crate) use device::Device;

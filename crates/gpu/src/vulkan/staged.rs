@@ -1,6 +1,7 @@
 //! Device memory that the host fills or reads: in place where both map it, else by a copy.
 
-use super::buffer::{Buffer, MemoryLocation};
+use super::allocation::MemoryLocation;
+use super::buffer::Buffer;
 use super::commands::Recording;
 use super::device::Device;
 use crate::error::Result;

@@ -1,22 +1,8 @@
 //! Wakes tasks when submissions end. Vulkan has no callback, so a thread waits for all tasks of a device.
 
 use super::device::Device;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::task::Waker;
-
-/// Tasks that wait for submissions of a device.
-#[derive(Default)]
-pub(super) struct Sleepers {
-    waiting: Mutex<Waiting>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    /// The submission that each waits for.
-    tasks: Vec<(u64, Waker)>,
-    has_thread: bool,
-}
 
 impl Device {
     /// Wakes a task when a submission has ended, or when the device is lost. Of a task that waits for the
