@@ -164,7 +164,7 @@ print(next(v["version"] for v in map(json.loads, sys.stdin) if "version" in v))'
 
     say "$url: lookups, grep, du, a mount, Python"
     (cd "$work/tree" && find . -mindepth 1 -printf '/%P\n') >"$work/paths"
-    check run lookup "$url" --paths "$work/paths" --quiet
+    check run lookup "$url" --paths "$work/paths" --no-follow --quiet
     grep -rlF license "$work/tree" 2>/dev/null | wc -l >"$work/expected"
     run grep "$url" -lF license / 2>/dev/null | wc -l >"$work/found"
     check cmp "$work/expected" "$work/found"
