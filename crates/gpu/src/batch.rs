@@ -86,6 +86,8 @@ pub(crate) struct PathBatch {
     wanted: Option<ColumnSet>,
     /// The paths are on the device already, and its commands copy parameters only.
     is_kept: bool,
+    /// The commands are those for these buffers. After a failure in between they must not be submitted.
+    is_recorded: bool,
     input: Staged,
     answers: Buffer,
     lists: Buffer,
@@ -132,6 +134,7 @@ impl PathBatch {
             shape,
             wanted: None,
             is_kept: false,
+            is_recorded: false,
             input: Staged::new(device, shape.input(), Direction::ToDevice)?,
             answers: Buffer::new(device, shape.answers(), MemoryLocation::Device)?,
             lists: Buffer::new(device, shape.lists(), MemoryLocation::Device)?,
@@ -150,18 +153,19 @@ impl PathBatch {
         kernels: &Kernels,
         wanted: Option<ColumnSet>,
     ) -> Result<()> {
-        if wanted == self.wanted {
+        if wanted == self.wanted && self.is_recorded {
             return Ok(());
         }
         // The recorded commands use the old room.
         self.work.wait()?;
+        self.is_recorded = false;
         self.output = wanted.map(|wanted| Output::new(device, wanted, self.shape.paths)).transpose()?;
         self.wanted = wanted;
         self.record(kernels)
     }
 
     fn record(&mut self, kernels: &Kernels) -> Result<()> {
-        let PathBatch { work, shape, is_kept, input, answers, lists, output, .. } = self;
+        let PathBatch { work, shape, is_kept, is_recorded, input, answers, lists, output, .. } = self;
         work.record(|commands| {
             input.transfer(commands, if *is_kept { PARAMETERS } else { input.len() });
             commands.fill(lists, HEADERS, 0);
@@ -173,7 +177,9 @@ impl PathBatch {
             if let Some(output) = output {
                 output.record(commands, kernels, input.address(), shape.paths);
             }
-        })
+        })?;
+        *is_recorded = true;
+        Ok(())
     }
 
     pub(crate) fn shape(&self) -> BatchShape {

@@ -12,7 +12,7 @@ use crate::vulkan::{Choice, calls, fail_call};
 use crate::{Filter, Gpu, MirrorOptions};
 use ash::vk;
 use lanefs::bulk::{Batch, DirEngine, LookupRequest, Rebuilt};
-use lanefs::{Caller, CreateOptions, PathSet, ResolveOptions, Volume};
+use lanefs::{Caller, Column, Columns, CreateOptions, PathSet, ResolveOptions, Volume};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -107,6 +107,47 @@ fn whichever_call_fails_the_answers_are_right() {
     }
     fail_call(None);
     work(&gpu, &volume, &known);
+}
+
+#[test]
+fn whichever_call_fails_kept_paths_are_answered_by_what_was_recorded_for_them() {
+    let volume = volume();
+    let paths: PathSet = (0..60).map(|number| format!("/file {number}")).collect();
+    let options = ResolveOptions::default();
+    let columns = [[Column::Ino].as_slice(), &[Column::Exists], &[Column::Size, Column::Mode]];
+    let expected = columns.map(|wanted| {
+        let mut answers = Columns::of(wanted);
+        volume.resolve_into(&options, &paths, &mut answers.rows(60)).expect("the CPU engine");
+        format!("{answers:?}")
+    });
+    let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    let ask = || {
+        gpu.context.device.free_spares();
+        let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).ok();
+        let Some(mut kept) = mirrored.as_ref().and_then(|mirrored| mirrored.keep(&options, &paths).ok())
+        else {
+            return;
+        };
+        // Each twice: the second call finds what a failure of the first one has left.
+        for (wanted, expected) in columns.iter().zip(&expected) {
+            for _ in 0..2 {
+                let mut answers = Columns::of(wanted);
+                kept.resolve_into(&mut answers.rows(60)).expect("answers");
+                assert_eq!(format!("{answers:?}"), *expected);
+            }
+        }
+    };
+    fail_call(None);
+    ask();
+    let count = calls();
+    assert!(count > 50, "only {count} calls");
+    for code in [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY] {
+        for call in 0..count {
+            fail_call(Some((call, code)));
+            ask();
+        }
+    }
+    fail_call(None);
 }
 
 #[test]
