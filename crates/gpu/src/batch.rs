@@ -143,7 +143,8 @@ impl PathBatch {
         })
     }
 
-    /// Makes room for other columns, and records the commands anew. Waits for the last submission.
+    /// Waits for the last submission. For other columns than before, makes room and records the commands
+    /// anew.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -153,11 +154,12 @@ impl PathBatch {
         kernels: &Kernels,
         wanted: Option<ColumnSet>,
     ) -> Result<()> {
+        // The recorded commands use the old room. After a failure some may be in flight that nobody waited
+        // for, and the caller is about to write their parameters.
+        self.work.wait()?;
         if wanted == self.wanted && self.is_recorded {
             return Ok(());
         }
-        // The recorded commands use the old room.
-        self.work.wait()?;
         self.is_recorded = false;
         self.output = wanted.map(|wanted| Output::new(device, wanted, self.shape.paths)).transpose()?;
         self.wanted = wanted;
