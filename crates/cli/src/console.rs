@@ -7,6 +7,7 @@ mod client_terminal;
 
 use client_terminal::{ClientTerminal, write_errors};
 use indicatif::ProgressDrawTarget;
+use lanefs::escape::harmless;
 use lanefs_fuse::{ClientStreams, Stream, Terminals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -124,9 +125,9 @@ impl Write for ClientOutput {
 }
 
 /// Writes a message to standard error, after the program's name. A closed standard error is no reason to
-/// stop.
+/// stop. Every message of the program goes this way, so none can act on a terminal, whatever it quotes.
 pub fn say(text: &str) {
-    let line = format!("lanefs: {text}\n");
+    let line = format!("lanefs: {}\n", harmless(text));
     let _ = match client() {
         Some(client) => write_errors(&*client, line.as_bytes()),
         None => io::stderr().write_all(line.as_bytes()),

@@ -2,6 +2,7 @@
 
 use crate::escape::escape;
 use crate::{bytes, console, exit, interrupt, size};
+use lanefs::escape::harmless;
 use lanefs::format::MAX_FILE_SIZE;
 use lanefs::{Code, Error};
 use std::borrow::Cow;
@@ -211,7 +212,8 @@ pub fn print_clap(error: &clap::Error) {
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").map_or_else(|| text.clone(), |rest| format!("lanefs: {rest}"));
-    let _ = io::stderr().write_all(text.as_bytes());
+    // The message quotes arguments as they are.
+    let _ = io::stderr().write_all(harmless(&text).as_bytes());
 }
 
 /// Advice for a result code of the volume.

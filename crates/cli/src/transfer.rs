@@ -5,11 +5,11 @@ use crate::console::say;
 use crate::context::Context;
 use crate::exit;
 use crate::failure::{Failure, Outcome};
+use crate::json;
 use crate::size::human;
 use clap::Args;
 use lanefs::FileSystem;
 use lanefs_transfer::{Error, Problem, Report};
-use serde_json::json;
 use std::ffi::OsStr;
 use std::io::Write;
 
@@ -59,7 +59,7 @@ impl TransferArgs {
         }
         report_end(verb, report);
         if self.json {
-            writeln!(context.out, "{}", as_json(report))?;
+            writeln!(context.out, "{}", json::text(&as_json(report)))?;
         } else {
             say(&format!("{verb} {}", summary(report)));
         }
@@ -137,8 +137,8 @@ fn summary(report: &Report) -> String {
 
 fn as_json(report: &Report) -> serde_json::Value {
     let c = &report.counts;
-    let problem = |p: &Problem| json!({"path": lanefs_transfer::shown(&p.path), "what": p.what});
-    json!({
+    let problem = |p: &Problem| serde_json::json!({"path": lanefs_transfer::shown(&p.path), "what": p.what});
+    serde_json::json!({
         "files": c.files,
         "directories": c.directories,
         "symlinks": c.symlinks,

@@ -71,6 +71,7 @@ mod dir_table;
 mod edit;
 mod epoch_reader;
 mod error;
+pub mod escape;
 mod extent;
 mod file_system;
 mod freeze;

@@ -1,5 +1,6 @@
 //! Destinations of a server's messages: standard error, a file, or the system's log.
 
+use lanefs::escape::harmless;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::fs::File;
 use std::io::{self, Write};
@@ -61,7 +62,8 @@ impl Log for Logger {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let text = record.args();
+        let text = record.args().to_string();
+        let text = harmless(&text);
         // An error in writing the log cannot be reported anywhere.
         let _ = match self.0.get() {
             None | Some(LogTarget::Stderr) => writeln!(io::stderr(), "lanefs: {text}"),

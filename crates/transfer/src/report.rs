@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(report.exit_code(), 0);
         report.problems.push(Problem { path: b"a\nb".to_vec(), what: "no".into() });
         assert_eq!(report.exit_code(), 1);
-        assert_eq!(report.problems[0].to_string(), "a\\nb: no");
+        assert_eq!(report.problems[0].to_string(), "a\\x0ab: no");
         report.interrupted = true;
         assert_eq!(report.exit_code(), 130);
         report.stopped = Some(Error::Usage("full".into()));

@@ -201,7 +201,7 @@ impl Du {
             let mut object = serde_json::Map::new();
             object.insert("bytes".to_string(), bytes.into());
             json::add_name(&mut object, "path", path);
-            return Ok(writeln!(context.out, "{}", serde_json::Value::Object(object))?);
+            return Ok(writeln!(context.out, "{}", json::text(&object))?);
         }
         let number = match () {
             () if self.human_readable => human(bytes),

@@ -152,5 +152,5 @@ fn print_json(context: &mut Context<'_>, group: &DuplicateFiles) -> Outcome {
         "hash": hash,
         "files": files,
     });
-    Ok(writeln!(context.out, "{object}")?)
+    Ok(writeln!(context.out, "{}", json::text(&object))?)
 }

@@ -254,7 +254,7 @@ impl Search<'_> {
             json::add_name(&mut object, "path", candidate.path);
             object.extend(score.map(|score| ("score".to_string(), score.into())));
             json::add_attributes(&mut object, &candidate.attr(context)?);
-            writeln!(context.out, "{}", serde_json::Value::Object(object))?;
+            writeln!(context.out, "{}", json::text(&object))?;
             return Ok(true);
         }
         let mut line = Vec::with_capacity(candidate.path.len() + 1);

@@ -7,7 +7,7 @@ use crate::exit::fsck::{CANCELLED, CORRECTED, LEFT, OPERATIONAL};
 use crate::failure::{Failure, Outcome};
 use crate::image::{self, Image};
 use crate::progress::Progress;
-use crate::{exit, interrupt, mounted};
+use crate::{exit, interrupt, json, mounted};
 use clap::Args;
 use lanefs::{Access, CheckOptions, CheckReport, Volume};
 use parking_lot::Mutex;
@@ -90,7 +90,7 @@ impl Fsck {
     fn print(&self, context: &mut Context<'_>, report: &CheckReport) -> Outcome {
         let out = &mut context.out;
         if self.json {
-            return Ok(writeln!(out, "{}", as_json(report))?);
+            return Ok(writeln!(out, "{}", json::text(&as_json(report)))?);
         }
         for finding in &report.findings {
             let (at, invariant, text) = (finding.at, finding.invariant, escape(finding.text.as_bytes()));

@@ -6,7 +6,7 @@ use crate::escape::escape;
 use crate::failure::{Failure, Outcome};
 use crate::identity::{label, uuid};
 use crate::size::human;
-use crate::time;
+use crate::{json, time};
 use clap::Args;
 use lanefs::Time;
 use lanefs::format::BLOCK;
@@ -57,7 +57,7 @@ fn print_json(context: &mut Context<'_>) -> Outcome {
         "max_name_bytes": space.max_name,
         "device": context.volume.engine(),
     });
-    Ok(writeln!(context.out, "{object}")?)
+    Ok(writeln!(context.out, "{}", json::text(&object))?)
 }
 
 fn print_text(context: &mut Context<'_>) -> Outcome {

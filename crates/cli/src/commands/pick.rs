@@ -122,7 +122,7 @@ impl Pick {
             let mut object = serde_json::Map::new();
             json::add_name(&mut object, "path", &path);
             object.insert("score".to_string(), found.score.into());
-            return Ok(writeln!(context.out, "{}", serde_json::Value::Object(object))?);
+            return Ok(writeln!(context.out, "{}", json::text(&object))?);
         }
         let mut line = Vec::with_capacity(path.len() + 1);
         if self.print0 {

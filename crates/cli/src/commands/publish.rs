@@ -6,7 +6,7 @@ use crate::image::{self, Image};
 use crate::progress::Progress;
 use crate::publication::{self, LocationParser};
 use crate::size::human;
-use crate::{console, exit, interrupt, mounted, size};
+use crate::{console, exit, interrupt, json, mounted, size};
 use clap::Args;
 use lanefs::format::BLOCK;
 use lanefs::{Access, OpenOptions, UsedBlocks, Volume};
@@ -148,7 +148,7 @@ impl Publish {
     fn print(&self, report: &PublishReport) -> Outcome {
         let mut out = console::output();
         if self.json {
-            return Ok(writeln!(out, "{}", self.as_json(report))?);
+            return Ok(writeln!(out, "{}", json::text(&self.as_json(report)))?);
         }
         let PublishReport { version, new_pieces, kept_pieces, written_bytes, found_bytes, .. } = report;
         let done = match (report.previous == Some(*version), self.dry_run) {

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::publication::{self, LocationParser};
 use crate::size::human;
-use crate::{bytes, console, exit, interrupt};
+use crate::{bytes, console, exit, interrupt, json};
 use clap::Args;
 use lanefs::format::BLOCK;
 use lanefs_publish::{Error, Location, PullReport};
@@ -80,7 +80,7 @@ impl Pull {
                 "written_bytes": blocks * BLOCK,
                 "found_bytes": found * BLOCK,
             });
-            writeln!(out, "{object}")?;
+            writeln!(out, "{}", json::text(&object))?;
             return Ok(out.flush()?);
         }
         writeln!(out, "{name}: version {version}, {} written", human(blocks * BLOCK))?;

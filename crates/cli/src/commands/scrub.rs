@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::escape::escape;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
-use crate::{exit, interrupt};
+use crate::{exit, interrupt, json};
 use clap::Args;
 use lanefs::{ScrubReport, WrongBlock, WrongContent};
 use std::io::Write;
@@ -53,7 +53,7 @@ impl Scrub {
     fn print(&self, context: &mut Context<'_>, report: &ScrubReport) -> Outcome {
         let out = &mut context.out;
         if self.json {
-            return Ok(writeln!(out, "{}", as_json(report))?);
+            return Ok(writeln!(out, "{}", json::text(&as_json(report)))?);
         }
         for block in &report.wrong {
             writeln!(out, "{:#x}: {}", block.at, content(block))?;

@@ -61,7 +61,7 @@ impl Stat {
         if attr.kind == FileKind::File {
             object.insert("extents".into(), extents.iter().map(extent_object).collect());
         }
-        Ok(writeln!(context.out, "{}", Value::Object(object))?)
+        Ok(writeln!(context.out, "{}", json::text(&object))?)
     }
 }
 

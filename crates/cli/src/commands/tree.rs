@@ -151,5 +151,5 @@ fn print_json(context: &mut Context<'_>, path: &[u8], step: WalkStep) -> Outcome
     object.insert("type".to_string(), step.kind.word().into());
     object.insert("inode".to_string(), step.ino.0.into());
     object.insert("depth".to_string(), step.depth.into());
-    Ok(writeln!(context.out, "{}", serde_json::Value::Object(object))?)
+    Ok(writeln!(context.out, "{}", json::text(&object))?)
 }

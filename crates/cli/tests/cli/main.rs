@@ -23,4 +23,5 @@ mod security;
 #[path = "../../../stores/tests/support/mod.rs"]
 mod server;
 mod shell;
+mod terminal;
 mod volumes;

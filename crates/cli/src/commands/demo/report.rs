@@ -1,6 +1,8 @@
 //! Report of the demo: a table of steps, then notes, differences and the verdict.
 
+use crate::bytes;
 use crate::console::say;
+use crate::escape::escape;
 use crate::exit;
 use crate::failure::{Failure, Outcome, check_interrupt};
 use std::io::Write;
@@ -72,11 +74,12 @@ impl DemoReport {
         for difference in self.differences.iter().take(MAX_PRINTED) {
             say(difference);
         }
+        let tree = escape(bytes::of_path(tree));
         if self.differences.is_empty() {
-            print_line(&format!("{}: every answer and every byte as on the host", tree.display()))?;
+            print_line(&format!("{tree}: every answer and every byte as on the host"))?;
             return Ok(exit::OK);
         }
-        print_line(&format!("{}: {} differences", tree.display(), self.differences.len()))?;
+        print_line(&format!("{tree}: {} differences", self.differences.len()))?;
         Ok(exit::PARTIAL)
     }
 }

@@ -1,7 +1,7 @@
 //! Lines of the output. Formatted by hand for speed: a batch has millions of them.
 
 use crate::escape::{self, escape_into};
-use crate::time;
+use crate::{json, time};
 use lanefs::{Code, Column, Columns, FileKind, Paths, Time};
 use std::io::Write;
 
@@ -115,7 +115,7 @@ impl LineFormat {
             }
         }
         out.extend_from_slice(b",\"path\":");
-        push_json_text(out, &String::from_utf8_lossy(path));
+        json::append(out, &String::from_utf8_lossy(path));
         if std::str::from_utf8(path).is_err() {
             out.extend_from_slice(b",\"path_hex\":\"");
             for byte in path {
@@ -137,11 +137,6 @@ impl LineFormat {
             );
         }
     }
-}
-
-fn push_json_text(out: &mut Vec<u8>, text: &str) {
-    // Writing to a vector cannot fail.
-    let _ = serde_json::to_writer(out, text);
 }
 
 /// The columns before the path of a line: no vector that must have room is in the way of each.

@@ -139,5 +139,5 @@ fn print_json(context: &mut Context<'_>, row: &ListingRow) -> Outcome {
     if let Some(target) = &row.target {
         json::add_name(&mut object, "target", target);
     }
-    Ok(writeln!(context.out, "{}", serde_json::Value::Object(object))?)
+    Ok(writeln!(context.out, "{}", json::text(&object))?)
 }

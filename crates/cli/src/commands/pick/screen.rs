@@ -5,6 +5,7 @@ use crossterm::cursor::MoveTo;
 use crossterm::queue;
 use crossterm::style::{Attribute, Color, Print, ResetColor, SetAttribute, SetForegroundColor};
 use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
+use lanefs::escape::is_harmful;
 use lanefs_search::fuzzy::highlights;
 use std::io;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -136,11 +137,7 @@ fn printable(text: &str) -> String {
 fn printable_char(c: char) -> String {
     match c {
         c if c.is_ascii_control() => format!("\\x{:02x}", c as u32),
-        c if c.is_control() => char::REPLACEMENT_CHARACTER.to_string(),
-        // Line separators, and characters that turn the direction of writing.
-        '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
-            char::REPLACEMENT_CHARACTER.to_string()
-        }
+        c if is_harmful(c) => char::REPLACEMENT_CHARACTER.to_string(),
         c => c.to_string(),
     }
 }

@@ -116,7 +116,7 @@ impl Diff {
             let mut object = serde_json::Map::new();
             object.insert("change".into(), change.to_string().into());
             json::add_name(&mut object, "path", path);
-            return Ok(writeln!(out, "{}", serde_json::Value::Object(object))?);
+            return Ok(writeln!(out, "{}", json::text(&object))?);
         }
         Ok(writeln!(out, "{change} {}", escape(path))?)
     }

@@ -4,7 +4,7 @@ use crate::failure::Outcome;
 use crate::progress::Progress;
 use crate::publication::{self, LocationParser};
 use crate::size::human;
-use crate::{console, interrupt};
+use crate::{console, interrupt, json};
 use clap::Args;
 use lanefs_publish::Location;
 use std::cell::RefCell;
@@ -53,7 +53,7 @@ impl Info {
                 "packs": inventory.packs,
                 "pack_bytes": inventory.pack_bytes,
             });
-            writeln!(out, "{object}")?;
+            writeln!(out, "{}", json::text(&object))?;
             return Ok(out.flush()?);
         }
         writeln!(out, "version   {version}")?;

@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::publication::{self, StoreParser};
-use crate::{console, time};
+use crate::{console, json, time};
 use clap::Args;
 use lanefs::Time;
 use lanefs_publish::{Hash, Location, tags, versions};
@@ -52,7 +52,7 @@ impl Ls {
                 let (tags, why) = ([name], error.to_string());
                 let object =
                     serde_json::json!({ "version": null, "written": null, "tags": tags, "damaged": why });
-                writeln!(out, "{object}")?;
+                writeln!(out, "{}", json::text(&object))?;
             } else {
                 writeln!(out, "{:16}  {:64}  {name}", "damaged", "-")?;
             }
@@ -64,7 +64,7 @@ impl Ls {
         if self.json {
             let version = version.to_string();
             let object = serde_json::json!({ "version": version, "written": written, "tags": tags });
-            return Ok(writeln!(out, "{object}")?);
+            return Ok(writeln!(out, "{}", json::text(&object))?);
         }
         let when = written.map_or("missing".into(), |seconds| time::short(Time::from_parts(seconds, 0)));
         let line = format!("{when:16}  {version}  {}", tags.join(" "));

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::publication::{self, StoreParser};
 use crate::size::human;
-use crate::{console, interrupt, time};
+use crate::{console, interrupt, json, time};
 use clap::Args;
 use lanefs::Time;
 use lanefs_publish::{Error, Location, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};
@@ -61,7 +61,7 @@ impl Prune {
                 "due": report.due,
                 "dry_run": self.dry_run,
             });
-            writeln!(out, "{object}")?;
+            writeln!(out, "{}", json::text(&object))?;
             return Ok(out.flush()?);
         }
         let would = if self.dry_run { "would be " } else { "" };

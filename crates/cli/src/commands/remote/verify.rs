@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::publication::{self, LocationParser};
 use crate::size::human;
-use crate::{console, exit, interrupt};
+use crate::{console, exit, interrupt, json};
 use clap::Args;
 use lanefs_publish::{Location, Verified};
 use std::cell::RefCell;
@@ -61,7 +61,7 @@ impl Verify {
                 "found": verified.found,
                 "findings": findings,
             });
-            writeln!(out, "{object}")?;
+            writeln!(out, "{}", json::text(&object))?;
             return Ok(out.flush()?);
         }
         for finding in &findings {
