@@ -113,7 +113,13 @@ class Volume:
         threads: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]: ...
     def write_many(
-        self, paths: PathSet, data: bytes, offsets: list[int], mode: int, make_directories: bool
+        self,
+        paths: PathSet,
+        data: bytes,
+        offsets: list[int],
+        mode: int,
+        make_directories: bool,
+        overwrite: bool,
     ) -> NDArray[np.uint8]: ...
     def write(self, path: bytes, data: bytes) -> None: ...
     def stat(self, path: bytes, follow: bool) -> tuple[list[int], list[int]]: ...

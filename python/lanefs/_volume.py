@@ -282,10 +282,12 @@ class Volume:
         *,
         mode: int = 0o644,
         make_directories: bool = False,
+        overwrite: bool = False,
     ) -> dict[int, OSError]:
         """Makes many files, each with its whole content in one step.
 
-        A file that exists stays as it is. Returns the errors by the index of their path; no failure affects
+        A file that exists stays as it is; with `overwrite` its content is replaced, also in one step, and it
+        keeps its attributes. Returns the errors by the index of their path; no failure affects
         another file. An interrupt leaves the files that were made so far.
         """
         _mode(mode)
@@ -296,7 +298,9 @@ class Volume:
         offsets = [0]
         for piece in pieces:
             offsets.append(offsets[-1] + len(piece))
-        codes = self._volume.write_many(paths, b"".join(pieces), offsets, mode, make_directories)
+        codes = self._volume.write_many(
+            paths, b"".join(pieces), offsets, mode, make_directories, overwrite
+        )
         return Files(paths, np.empty(0, np.uint8), np.zeros(len(paths) + 1, np.int64), codes).errors()
 
     # One path, and trees.
@@ -314,7 +318,10 @@ class Volume:
         return bytes(self.read([path])[0])
 
     def write_file(self, path: Path, content: bytes | bytearray | memoryview) -> None:
-        """Makes a file with this content, or replaces the content of a file."""
+        """Makes a file with this content, or replaces the content of a file, in one step.
+
+        Other threads, and a crash, see the old content or the new one. An error leaves the old one.
+        """
         self._volume.write(os.fsencode(path), bytes(bytes_like(content, "content")))
 
     def listdir(self, path: Path = "/") -> list[str]:

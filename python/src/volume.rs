@@ -317,10 +317,11 @@ impl Volume {
         offsets: Vec<u64>,
         mode: u16,
         make_directories: bool,
+        overwrite: bool,
     ) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let (paths, data) = (paths.get(), data.as_bytes());
         let make_directories = make_directories.then_some(0o755);
-        let options = WriteMany { perm: mode, make_directories, ..WriteMany::default() };
+        let options = WriteMany { perm: mode, make_directories, overwrite, ..WriteMany::default() };
         let codes = self.with_signals(py, None, |open, signals| {
             batches::write_many(open.volume(), &options, paths.view(), data, &offsets, signals)
         })?;

@@ -121,6 +121,18 @@ def test_batches_of_several_pieces_are_whole(volume):
     assert len(again) == 4000 and set(map(type, again.values())) == {FileExistsError}
 
 
+def test_files_are_replaced_in_one_step_where_that_is_wanted(volume):
+    volume.write_file("/there", b"old" * 5000)
+    volume.chmod("/there", 0o640)
+    errors = volume.write_many(["/there", "/new", "/"], [b"1", b"2", b"3"], overwrite=True)
+    assert list(errors) == [2] and isinstance(errors[2], IsADirectoryError)
+    assert volume.read(["/there", "/new"]).to_bytes() == [b"1", b"2"]
+    assert volume.stat("/there").mode & 0o777 == 0o640
+    with pytest.raises(OSError):
+        volume.write_file("/there", bytes(128 << 20))
+    assert volume.read_file("/there") == b"1"
+
+
 def test_contents_of_many_types_are_written(volume):
     contents = [b"1", bytearray(b"2"), memoryview(b"34"), np.array([5, 6], np.uint32), memoryview(b"7-8-9")[::2]]
     paths = ["/1", "/2", "/3", "/4", "/5"]

@@ -21,8 +21,8 @@ pub fn is_harmful(c: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Returns whether [`escape_into`] leaves a text as it is, wherever it is cut at `delimiter`, which may be any
-/// byte.
+/// Returns whether [`escape_into`] leaves a text as it is, wherever it is cut at `delimiter`, which may be
+/// any byte.
 #[must_use]
 pub fn is_plain_but(text: &[u8], delimiter: u8) -> bool {
     let is_plain = |b: &u8| (0x20..0x7f).contains(b) & (*b != b'\\') | (*b == delimiter);

@@ -119,6 +119,7 @@ mod used;
 mod visited;
 mod volume;
 mod watch;
+mod whole;
 mod write_many;
 mod write_plan;
 mod writer;

@@ -16,6 +16,9 @@ use lanefs_store::{Closed, Store, Version};
 /// Bytes of one piece at most.
 pub(crate) const PIECE: usize = 1 << 20;
 
+/// Largest file that is taken into memory as a whole, in bytes.
+pub(crate) const MAX_WHOLE: u64 = 4 << 30;
+
 /// Attempts at a file before changes are stopped while it is read.
 const ATTEMPTS: usize = 8;
 

@@ -24,6 +24,21 @@ pub(crate) struct Start<'a> {
 /// [`Code::NotFound`] where the last component is missing, [`Code::ComponentNotFound`] for one before it,
 /// [`Code::NotDirectory`], [`Code::SymlinkLoop`], [`Code::NameTooLong`], [`Code::AccessDenied`].
 pub(crate) fn resolve(core: &Core, start: &Start<'_>, path: &[u8]) -> Outcome<(u64, FileKind)> {
+    locate(core, start, path, |_, _, _| ())
+}
+
+/// Resolves as [`resolve`], and calls `last` with the directory of the last component, its name, and whether
+/// a slash follows it, also where only that component is missing. A symbolic link that is followed is not the
+/// last component; its target's is.
+///
+/// # Errors
+/// Those of [`resolve`].
+pub(crate) fn locate(
+    core: &Core,
+    start: &Start<'_>,
+    path: &[u8],
+    mut last: impl FnMut(u64, &[u8], bool),
+) -> Outcome<(u64, FileKind)> {
     if path.is_empty() {
         return Err(Code::NotFound.into());
     }
@@ -43,7 +58,10 @@ pub(crate) fn resolve(core: &Core, start: &Start<'_>, path: &[u8]) -> Outcome<(u
             Err(lanefs_store::Fault::Code(Code::NotFound)) if !is_last => {
                 return Err(Code::ComponentNotFound.into());
             }
-            Err(fault) => return Err(fault),
+            Err(fault) => {
+                last(dir, name, !rest.is_empty());
+                return Err(fault);
+            }
         };
         let must_be_dir = !rest.is_empty();
         if found == FileKind::Symlink && (start.follow || must_be_dir) {
@@ -57,6 +75,9 @@ pub(crate) fn resolve(core: &Core, start: &Start<'_>, path: &[u8]) -> Outcome<(u
             target.extend_from_slice(rest);
             (text, at) = (Cow::Owned(target), 0);
             continue;
+        }
+        if is_last {
+            last(dir, name, must_be_dir);
         }
         (dir, kind) = (ino, found);
         at = text.len() - rest.len();

@@ -10,6 +10,7 @@ use crate::inode::Inode;
 use crate::notice::Changed;
 use crate::path::split_last;
 use crate::path_set::{PathSet, Paths};
+use crate::resolve::Start;
 use crate::threads::in_threads;
 use crate::tree::MkdirAll;
 use crate::types::{Attr, Caller, Ino, ResolveOptions};
@@ -33,6 +34,9 @@ pub struct WriteMany {
     pub perm: u16,
     /// Make missing directories, with these bits.
     pub make_directories: Option<u16>,
+    /// Replace the content of files that exist, as [`Volume::write_file`]: each in one step, and symbolic
+    /// links are followed. Such files keep their attributes.
+    pub overwrite: bool,
     /// Threads at most; 0: as many as the host has processors. Never more than 16, and fewer for a small
     /// batch.
     pub threads: usize,
@@ -40,7 +44,7 @@ pub struct WriteMany {
 
 impl Default for WriteMany {
     fn default() -> Self {
-        WriteMany { base: None, perm: 0o644, make_directories: None, threads: 0 }
+        WriteMany { base: None, perm: 0o644, make_directories: None, overwrite: false, threads: 0 }
     }
 }
 
@@ -82,7 +86,8 @@ struct NewFiles<'n> {
 impl Volume {
     /// Makes many files, as [`Caller::OWNER`]. File `i` gets the bytes from offset `i` to offset `i + 1` of
     /// `data`, so there is one more offset than there are files. Returns a code for each: a file that exists
-    /// already has [`Code::Exists`] and stays as it is, and no failure affects another file.
+    /// already has [`Code::Exists`] and stays as it is unless [`WriteMany::overwrite`] is set, and no failure
+    /// affects another file.
     ///
     /// Each file appears with its whole content, also to other threads and after a crash. Files of one call
     /// are made in no particular order. Where two have the same path, either one is made.
@@ -180,6 +185,9 @@ impl Volume {
                     self.notify(&[Changed::Name { dir: directory.ino, name }, Changed::Inode(directory.ino)]);
                     return Ok(());
                 }
+                Err(Error::Code(Code::Exists)) if options.overwrite => {
+                    return self.overwrite(options, path, data);
+                }
                 // The directory was removed since.
                 Err(Error::Code(Code::StaleInode | Code::NotDirectory | Code::NotFound)) => {}
                 Err(error) => return Err(error),
@@ -200,7 +208,18 @@ impl Volume {
         let [made] = self.apply(base, &[Change::Create { path, perm: options.perm, data }])?[..] else {
             return Err(Code::InvariantViolated.into());
         };
-        if made.code == Code::Success { Ok(()) } else { Err(made.code.into()) }
+        match made.code {
+            Code::Success => Ok(()),
+            Code::Exists if options.overwrite => self.overwrite(options, path, data),
+            code => Err(code.into()),
+        }
+    }
+
+    fn overwrite(&self, options: &WriteMany, path: &[u8], data: &[u8]) -> Result<()> {
+        let root = self.root().0;
+        let base = options.base.map_or(root, |base| base.0);
+        let start = Start { root, base, follow: true, who: &Caller::OWNER };
+        self.put_whole(&start, path, options.perm, data).map(drop)
     }
 }
 
@@ -307,6 +326,32 @@ mod tests {
         assert_eq!(codes, vec![Code::Success; 1000]);
         assert!(paths.iter().all(|path| volume.read_file(path).expect("read") == [7]));
         assert_eq!(volume.resolve("/a/b1").expect("there").perm, 0o750);
+    }
+
+    #[test]
+    fn files_that_exist_are_replaced_where_that_is_wanted() {
+        let volume = volume();
+        prepare(&volume);
+        let there = volume.resolve("/d1/there").expect("there");
+        volume.symlink(&Caller::OWNER, volume.root(), b"to", b"d2/there").expect("symlink");
+        let set = PathSet::from_iter(["/d1/there", "to", "/new", "/d3", "/d4/there/", "/l/there"]);
+        let (data, offsets) = ([b'n'; 600], (0..=6).map(|i| i * 100).collect::<Vec<u64>>());
+        let options = WriteMany { overwrite: true, ..WriteMany::default() };
+        let codes = volume.write_many(&options, &set, &data, &offsets).expect("write");
+        let expected = [
+            Code::Success,
+            Code::Success,
+            Code::Success,
+            Code::IsDirectory,
+            Code::IsDirectory,
+            Code::Success,
+        ];
+        assert_eq!(codes, expected);
+        for path in ["/d1/there", "/d2/there", "/new", "/d5/there"] {
+            assert_eq!(volume.read_file(path).expect("read"), [b'n'; 100], "{path}");
+        }
+        assert_eq!(volume.resolve("/d1/there").expect("there").ino, there.ino);
+        assert_eq!(volume.read_file("/d4/there").expect("read"), b"old");
     }
 
     #[test]

@@ -45,9 +45,9 @@ struct Writer {
 
 impl Writer {
     /// Starts one and waits until it has opened the volume.
-    fn start(image: &Image, seed: u64, early: bool) -> Self {
+    fn start(image: &Image, seed: u64, mode: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_writer"));
-        command.arg(&image.0).arg(seed.to_string()).args(early.then_some("early"));
+        command.arg(&image.0).arg(seed.to_string()).arg(mode);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the writer starts");
         let lines = BufReader::new(child.stdout.take().expect("the writer's output"));
         let mut writer = Writer { child, lines };
@@ -120,7 +120,7 @@ fn what_a_killed_writer_acknowledged_is_there_and_the_rest_is_whole() {
     let (mut acknowledgements, mut runs_ahead) = (0, 0);
     for seed in Seeds::from_environment("LANEFS_KILLS", 1, 200) {
         watchdog.at(|| format!("seed {seed}"));
-        let writer = Writer::start(&image, seed, false);
+        let writer = Writer::start(&image, seed, "");
         std::thread::sleep(Duration::from_micros(Seeded::new(seed).between(5_000, 60_000)));
         let acknowledged = writer.kill();
         match examine(&image, &mut model, seed, acknowledged) {
@@ -142,7 +142,7 @@ fn a_writer_that_acknowledges_too_early_is_caught() {
     let mut model = prepared_model().expect("model");
     let caught = (0..60).any(|seed| {
         watchdog.at(|| format!("acknowledging too early, seed {seed}"));
-        let writer = Writer::start(&image, seed, true);
+        let writer = Writer::start(&image, seed, "early");
         std::thread::sleep(Duration::from_micros(Seeded::new(seed).between(5_000, 60_000)));
         let acknowledged = writer.kill();
         examine(&image, &mut model, seed, acknowledged).is_err()
@@ -155,7 +155,7 @@ fn a_volume_in_use_is_refused_and_free_again_when_its_writer_is_killed() {
     let _watchdog = Watchdog::new("two openers");
     let image = Image::new("locked");
     for seed in 0..5 {
-        let mut writer = Writer::start(&image, seed, false);
+        let mut writer = Writer::start(&image, seed, "");
         for access in [Access::Write, Access::Read, Access::Repair] {
             match Volume::open(&image.0, access) {
                 Ok(_) => panic!("{access:?}: opened by two"),
@@ -172,4 +172,41 @@ fn a_volume_in_use_is_refused_and_free_again_when_its_writer_is_killed() {
         writer.kill();
         Volume::open(&image.0, Access::Write).and_then(Volume::close).expect("free again");
     }
+}
+
+/// Kills a writer of whole files while it replaces one. Returns the content that is there, if it is not
+/// whole.
+fn torn_content(image: &Image, seed: u64, mode: &str) -> Option<Vec<u8>> {
+    let writer = Writer::start(image, seed, mode);
+    std::thread::sleep(Duration::from_micros(Seeded::new(seed).between(1_000, 30_000)));
+    writer.kill();
+    let volume = Volume::open(&image.0, Access::Write).expect("open");
+    let content = volume.read_file("/whole").expect("read");
+    let report = volume.check(false, &|_, _| {}).expect("check");
+    assert!(report.findings.is_empty(), "seed {seed}: {:?}", report.findings);
+    volume.close().expect("close");
+    let is_whole = content.first().is_some_and(|first| content.iter().all(|byte| byte == first));
+    (!is_whole).then_some(content)
+}
+
+#[test]
+fn a_file_that_was_being_replaced_is_whole_after_a_kill() {
+    let watchdog = Watchdog::new("killing a writer of whole files");
+    let image = Image::new("whole");
+    for seed in 0..40 {
+        watchdog.at(|| format!("seed {seed}"));
+        let torn = torn_content(&image, seed, "replace");
+        assert!(torn.is_none(), "seed {seed}: {} bytes are there", torn.unwrap_or_default().len());
+    }
+}
+
+#[test]
+fn a_file_that_is_emptied_first_is_found_torn() {
+    let watchdog = Watchdog::new("killing a writer that tears files");
+    let image = Image::new("torn");
+    let is_found = (0..200).any(|seed| {
+        watchdog.at(|| format!("tearing, seed {seed}"));
+        torn_content(&image, seed, "tear").is_some()
+    });
+    assert!(is_found, "the test cannot fail");
 }

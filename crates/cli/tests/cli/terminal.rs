@@ -36,7 +36,7 @@ fn on_terminal(dir: &Path, args: &[OsString]) -> String {
         .spawn()
         .expect("the program starts");
     let (mut printed, mut terminal) = (Vec::new(), File::from(terminal));
-    // The terminal reports an error where all other ends are closed. What was read until then is kept.
+    // The terminal reports an error where all other ends are closed. The bytes before it are kept.
     let _ = terminal.read_to_end(&mut printed);
     child.wait().expect("the program ends");
     String::from_utf8_lossy(&printed).into_owned()

@@ -3,10 +3,10 @@
 use super::batch::{FileBatch, TOGETHER};
 use super::options::{ByteRange, FileList, range_of};
 use super::rounds::in_rounds;
-use crate::by_path::MAX_WHOLE;
 use crate::columns::{Column, ColumnSet, Rows};
 use crate::error::Result;
 use crate::inode::Inode;
+use crate::pieces::MAX_WHOLE;
 use crate::threads::in_threads;
 use crate::types::{Attr, Ino};
 use lanefs_format::{Code, FileKind, inode as f};

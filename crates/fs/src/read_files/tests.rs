@@ -2,9 +2,9 @@
 
 use super::options::range_of;
 use super::*;
-use crate::by_path::MAX_WHOLE;
 use crate::options::{Access, CreateOptions, OpenOptions};
 use crate::path_set::PathSet;
+use crate::pieces::MAX_WHOLE;
 use crate::types::{Caller, Ino, RenameMode, ResolveOptions, SetAttr};
 use lanefs_format::{BLOCK, Code, FileKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

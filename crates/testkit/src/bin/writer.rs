@@ -1,10 +1,13 @@
-//! Changes a volume until it is killed: `writer IMAGE SEED [early]`.
+//! Changes a volume until it is killed: `writer IMAGE SEED [early | replace | tear]`.
 //!
 //! It prints `ready` when the volume is open, and then `N` for each sync that has returned: steps 0 to N - 1
 //! of the sequence of the seed are durable. With `early` it prints `N` before the sync, and often leaves the
 //! sync out: a planted bug that the test must find.
+//!
+//! With `replace` it replaces one file again and again by content of which all bytes are the same, while
+//! another thread syncs. With `tear` it empties the file first, in a transaction of its own: a planted bug.
 
-use lanefs::{Access, CreateOptions, Ino, InodeSize, Volume};
+use lanefs::{Access, Caller, CreateOptions, Ino, InodeSize, SetAttr, Volume};
 use lanefs_testkit::seeded::Seeded;
 use lanefs_testkit::steps::{Step, prepare};
 use lanefs_testkit::volume::options;
@@ -16,8 +19,8 @@ const VOLUME_BYTES: u64 = 24 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, image, seed, rest @ ..] = &arguments[..] else { return Err("writer IMAGE SEED [early]".into()) };
-    let early = rest.iter().any(|word| word == "early");
+    let [_, image, seed, rest @ ..] = &arguments[..] else { return Err("writer IMAGE SEED [MODE]".into()) };
+    let mode = rest.first().map_or("", String::as_str);
     let image = Path::new(image);
     let volume = if image.exists() {
         Volume::open(image, Access::Write)?
@@ -28,7 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         volume.sync()?;
         volume
     };
-    write(&volume, seed.parse()?, early)
+    match mode {
+        "replace" | "tear" => replace(&volume, seed.parse()?, mode == "tear"),
+        mode => write(&volume, seed.parse()?, mode == "early"),
+    }
 }
 
 fn say(line: &str) -> std::io::Result<()> {
@@ -72,4 +78,22 @@ fn write(volume: &Volume, seed: u64, early: bool) -> Result<(), Box<dyn Error>> 
         }
     }
     Ok(())
+}
+
+fn replace(volume: &Volume, seed: u64, tears: bool) -> Result<(), Box<dyn Error>> {
+    let mut random = Seeded::new(seed);
+    let mut next = || vec![random.below(255) as u8 + 1; random.between(1, 60_000) as usize];
+    let ino = volume.write_file("/whole", next())?.ino;
+    volume.sync()?;
+    say("ready")?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| while volume.sync().is_ok() {});
+        loop {
+            if tears {
+                let empty = SetAttr { size: Some(0), ..SetAttr::default() };
+                volume.setattr(&Caller::OWNER, ino, &empty)?;
+            }
+            volume.write_file("/whole", next())?;
+        }
+    })
 }
