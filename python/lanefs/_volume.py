@@ -73,7 +73,7 @@ class Volume:
 
         `mode` is `r` (reading; any number of processes), `r+` (reading and writing; this handle alone), `x`
         (a new volume of `size` bytes) or `w` (the same, in place of whatever the file holds). `cache` is the
-        memory for blocks in bytes; by default a quarter of the machine's.
+        memory for blocks in bytes; by default a quarter of the machine's, or of a container's limit.
 
         With `shared`, for reading, this process is one of several: the volume's bytes are in the host's page
         cache, once for all of them, and `cache` is 64 MiB by default. A handle that crosses a `fork` or is

@@ -31,7 +31,8 @@ use std::path::Path;
     after_help = "`lanefs --help` explains more; `lanefs COMMAND --help` explains a command, with examples."
 )]
 pub struct Cli {
-    /// Memory for unchanged blocks of the volume: 256M, 8G [default: a quarter of the machine's memory]
+    /// Memory for unchanged blocks of the volume: 256M, 8G [default: a quarter of the machine's or the
+    /// container's]
     #[arg(long, global = true, value_name = "SIZE", value_parser = crate::size::parse_size)]
     pub cache: Option<u64>,
     /// Memory for the paths of directories that lookups remember; 0 for none [default: 64M]

@@ -1,11 +1,11 @@
 //! The use of a block group: how many of its blocks are metadata, file data and free.
 
 use crate::attempt::Core;
-use crate::error::{Outcome, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::mkfs;
 use crate::space::{self, Reserved};
 use crate::volume::Volume;
-use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, group as g};
+use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, Code, group as g};
 
 /// Bits of a word of a bitmap.
 const WORD: u64 = u64::BITS as u64;
@@ -39,9 +39,12 @@ impl Volume {
     /// Counts the blocks of a group by their use. Other threads may change the volume meanwhile.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) for a damaged group, and for one that the volume does not
-    /// have; the device's.
+    /// [`Code::Invalid`] for a group that the volume does not have;
+    /// [`Error::Damaged`](crate::Error::Damaged) for a damaged one; the device's.
     pub fn group_use(&self, group: u64) -> Result<GroupUse> {
+        if group >= self.group_count() {
+            return Err(Error::from(Code::Invalid).at(format!("group {group}")));
+        }
         let reserved = mkfs::reserved(&self.superblock());
         self.view(|core| group_use(core, group, &reserved))
     }

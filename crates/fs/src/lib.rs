@@ -87,6 +87,7 @@ mod journal;
 mod lists;
 mod lookup_service;
 mod map;
+mod memory;
 mod mkfs;
 mod mount;
 mod moves;

@@ -2,13 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::journal;
+use crate::memory;
 use crate::mkfs;
 use crate::options::{Access, CreateOptions, OpenOptions};
 use crate::shared::Shared;
 use crate::space::recount;
 use crate::volume::Volume;
 use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
-use lanefs_format::{BLOCK, MAX_VOLUME, SUPERBLOCK_COPY};
+use lanefs_format::{BLOCK, Code, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{
     Backing, Device, Fault, FileDevice, FileOptions, JournalContent, MemoryDevice, OpeningLock, Store,
 };
@@ -24,15 +25,8 @@ const READERS_AHEAD: usize = 3;
 /// Factor by which an open volume can grow without a remount. It costs address space only.
 const GROWTH: u64 = 16;
 
-/// A quarter of the machine's memory, in bytes.
-fn default_cache() -> u64 {
-    // Miri has no such system call.
-    if cfg!(miri) {
-        return 1 << 30;
-    }
-    let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))) / 4
-}
+/// Part of the memory that the process may use which the cache takes by default.
+const CACHE_PART: u64 = 4;
 
 impl Volume {
     /// Makes a volume in a file, which is created sparse, or on a raw device.
@@ -108,7 +102,7 @@ impl Volume {
     fn with(backing: Backing, superblock: Superblock, options: &OpenOptions) -> Result<Volume> {
         let bytes = superblock.volume_bytes;
         let room = bytes.saturating_mul(GROWTH).min(MAX_VOLUME).min(1 << 45).max(bytes);
-        let cache = options.cache.unwrap_or_else(default_cache);
+        let cache = options.cache.unwrap_or_else(|| memory::usable_bytes() / CACHE_PART);
         let made = Store::new(backing, bytes, room, cache, superblock.sums(), superblock.inode_size);
         let made = if options.access == Access::Read { made.and_then(Store::for_reading) } else { made };
         let store = made.map_err(|source| Error::Io {
@@ -163,7 +157,8 @@ impl Volume {
     /// Opens a volume on any device.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// [`Code::ReadOnly`] for more than reading from a device that cannot be written, such as a publication;
+    /// as [`open`](Self::open).
     pub fn open_device(device: Box<dyn Device>, options: impl Into<OpenOptions>) -> Result<Volume> {
         Self::open_device_named(device, &options.into(), "volume")
     }
@@ -179,6 +174,9 @@ impl Volume {
     fn open_device_named(device: Box<dyn Device>, options: &OpenOptions, name: &str) -> Result<Volume> {
         let image = |why: String| Error::Image { what: name.into(), why };
         let access = options.access;
+        if access != Access::Read && device.is_read_only() {
+            return Err(Error::from(Code::ReadOnly).at(name));
+        }
         let (superblock, torn) = read_superblock(device.as_ref())?.map_err(|e| image(explain(e)))?;
         if device.len() < superblock.volume_bytes {
             return Err(image(format!(

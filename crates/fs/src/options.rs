@@ -55,8 +55,9 @@ pub enum Access {
 pub struct OpenOptions {
     /// Purpose.
     pub access: Access,
-    /// Memory for blocks of the device, in bytes; `None`: a quarter of the machine's. Uncommitted changes add
-    /// up to half as much.
+    /// Memory for blocks of the device, in bytes; `None`: a quarter of what the process may use, which is the
+    /// machine's memory or the limit of its control group (of a container). Uncommitted changes add up to
+    /// half as much.
     pub cache: Option<u64>,
     /// Memory for the directory-path table at most, in bytes; `None`: 64 MiB, for half a million
     /// directories. 0: no table.

@@ -317,8 +317,9 @@ impl<'t> Paths<'t> {
     /// Returns some of the paths.
     ///
     /// # Panics
-    /// The range is not within the set, as with a slice.
+    /// The range is not within the set, or ends before it starts, as with a slice.
     pub fn slice(&self, range: Range<usize>) -> Paths<'t> {
+        assert!(range.start <= range.end, "paths {}..{} of a set", range.start, range.end);
         let offsets = range.start..range.end + 1;
         let offsets = match self.offsets {
             Offsets::U64(list) => Offsets::U64(&list[offsets]),

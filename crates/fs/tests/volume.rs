@@ -125,7 +125,7 @@ fn a_full_volume_keeps_what_it_has_and_changes_nothing_half() {
     };
     assert_eq!(full.code(), Code::NoSpace, "{full}");
     assert!(count >= 16, "{count}");
-    assert_eq!(volume.resolve(format!("/f{count}")).expect("made, but empty").size, 0);
+    assert_eq!(volume.resolve(format!("/f{count}")).expect_err("not made").code(), Code::NotFound);
     for i in 0..count {
         assert_eq!(volume.read_file(format!("/f{i}")).expect("read"), piece);
         volume.unlink(&owner(), volume.root(), format!("f{i}").as_bytes()).expect("unlink");

@@ -24,7 +24,7 @@ pub struct Fsck {
     /// Repair errors; files without a name go to lost+found
     #[arg(long, short)]
     repair: bool,
-    /// Memory for the check, such as 256M [default: a quarter of the machine's for blocks, 1G for counts]
+    /// Memory for the check, such as 256M [default: a quarter of all for blocks, 1G for counts]
     ///
     /// Half of it is for blocks, a quarter for counts of names. The tables beside it take a byte for each
     /// inode, 20 for each directory, and a bit for each block in use.

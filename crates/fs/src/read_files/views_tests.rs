@@ -27,7 +27,8 @@ fn image(dir: &tempfile::TempDir) -> (PathBuf, Vec<String>, Vec<String>) {
     volume.mkdir_all("/plain", 0o755).expect("mkdir");
     let plain: Vec<String> = (0..FILES).map(|i| format!("/plain/{i}")).collect();
     for (i, path) in plain.iter().enumerate() {
-        volume.write_file(path, plain_content(i)).expect("write");
+        let ino = volume.write_file(path, plain_content(i)).expect("write").ino;
+        assert_eq!(volume.extents(ino).expect("extents").len(), 1, "{path}");
     }
     volume.close().expect("close");
     (image, mixed, plain)
