@@ -5,7 +5,7 @@ mod condition;
 mod type_letter;
 
 use crate::command::Command;
-use crate::context::Context;
+use crate::context::{Context, OWNER};
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::progress::Progress;
@@ -28,7 +28,7 @@ use type_letter::TypeLetter;
 #[command(after_help = "Examples:
   lanefs find v.lane / --name '*.jpg' --size +1M
   lanefs find v.lane --type d --empty
-  lanefs find v.lane /logs --mtime +30 -0 | xargs -0 lanefs rm v.lane
+  lanefs find v.lane /logs --mtime +30 --delete
   lanefs find v.lane --print0 | lanefs lookup v.lane -0 --paths -
   lanefs find v.lane --name '*.rs' --engine gpu
   lanefs find v.lane --fuzzy 'srmain .rs$' --limit 10
@@ -82,6 +82,9 @@ pub struct Find {
     /// Print one JSON object per line, with all attributes
     #[arg(long)]
     json: bool,
+    /// Remove what is found, instead of printing it: files, and directories that are empty by then
+    #[arg(long, conflicts_with_all = ["fuzzy", "print0", "json"])]
+    delete: bool,
     #[command(flatten)]
     engine: EngineArgs,
     /// Directories to start at [default: the root directory; in a shell the working directory]
@@ -90,9 +93,14 @@ pub struct Find {
 }
 
 impl Command for Find {
+    fn changes(&self) -> bool {
+        self.delete
+    }
+
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let conditions = self.conditions(context)?;
-        let mut search = Search { args: self, conditions, progress: Progress::beside_output("searched") };
+        let progress = Progress::beside_output("searched");
+        let mut search = Search { args: self, conditions, progress, doomed: Vec::new() };
         if let Some(query) = &self.fuzzy {
             return search.fuzzy(context, query);
         }
@@ -111,7 +119,7 @@ impl Command for Find {
         if let Some(error) = mirrored.and_then(|mirrored| mirrored.failure()) {
             console::say(&format!("{error}; the CPU engine continued"));
         }
-        Ok(())
+        search.delete(context)
     }
 }
 
@@ -148,6 +156,8 @@ struct Search<'a> {
     args: &'a Find,
     conditions: Vec<Condition>,
     progress: Progress,
+    /// Paths to remove when the search is over, and whether each is a directory's.
+    doomed: Vec<(Vec<u8>, bool)>,
 }
 
 impl Search<'_> {
@@ -231,6 +241,24 @@ impl Search<'_> {
         outcome
     }
 
+    /// Removes the paths that were found, those below a directory before it.
+    fn delete(mut self, context: &mut Context<'_>) -> Outcome {
+        self.doomed.sort_unstable();
+        self.doomed.dedup();
+        let is_an_entry = |path: &[u8]| !matches!(path::file_name(path), None | Some(b"." | b".."));
+        for (path, is_directory) in self.doomed.iter().rev().filter(|(path, _)| is_an_entry(path)) {
+            let outcome = context.parent(path).and_then(|(dir, name)| {
+                let removed = match is_directory {
+                    true => context.volume.rmdir(&OWNER, dir, name),
+                    false => context.volume.unlink(&OWNER, dir, name),
+                };
+                removed.map_err(|error| Failure::volume(path, &error))
+            });
+            context.go_on(outcome)?;
+        }
+        Ok(())
+    }
+
     /// Prints a candidate that meets all conditions.
     fn visit(&mut self, context: &mut Context<'_>, candidate: Candidate<'_>) -> Outcome {
         self.visit_scored(context, candidate, None).map(drop)
@@ -248,6 +276,10 @@ impl Search<'_> {
             if !condition.is_met(context, &mut candidate)? {
                 return Ok(false);
             }
+        }
+        if self.args.delete {
+            self.doomed.push((candidate.path.to_vec(), candidate.kind == FileKind::Directory));
+            return Ok(true);
         }
         if self.args.json {
             let mut object = serde_json::Map::new();

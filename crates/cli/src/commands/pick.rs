@@ -34,7 +34,7 @@ use std::os::unix::ffi::OsStringExt;
 #[command(after_help = "Examples:
   lanefs pick v.lane
   lanefs cat v.lane \"$(lanefs pick v.lane 'conf .toml$')\"
-  lanefs pick v.lane '' /photos -0 | xargs -0 lanefs rm v.lane
+  lanefs pick v.lane '' /photos -0 | xargs -0 -r lanefs rm v.lane
   lanefs pick v.lane --filter 'srmain .rs$' --limit 10
   lanefs pick v.lane --engine gpu
 

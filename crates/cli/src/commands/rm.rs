@@ -15,7 +15,7 @@ use std::ffi::OsString;
 #[command(after_help = "Examples:
   lanefs rm v.lane /tmp/a /tmp/b
   lanefs rm v.lane -r /tmp
-  lanefs find v.lane / --name '*.o' --print0 | xargs -0 lanefs rm v.lane")]
+  lanefs find v.lane / --name '*.o' --delete")]
 pub struct Rm {
     /// Remove directories with all their entries
     #[arg(short, long, visible_short_alias = 'R')]

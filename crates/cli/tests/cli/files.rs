@@ -194,6 +194,28 @@ fn mkdir_and_rmdir() {
 }
 
 #[test]
+fn find_deletes_all_that_it_finds() {
+    let v = TestVolume::new();
+    let mut script = String::from("mkdir -p /logs/old /logs/kept\ntouch /logs/kept/x.txt /logs/y.txt\n");
+    // More names than one command line has room for.
+    let name = "n".repeat(200);
+    for batch in 0..100 {
+        let names: Vec<String> = (0..100).map(|n| format!("/logs/old/{name}{batch}-{n}.log")).collect();
+        script += &format!("touch {}\n", names.join(" "));
+    }
+    v.run_with("shell", &[] as &[&str], script.as_bytes()).ends(0);
+    v.run("find", "/logs --name *.log --delete --json").ends(2);
+    assert_eq!(v.run("find", "/logs --name *.log --delete").ends(0).out(), "");
+    assert_eq!(v.run("find", "/ --type f").ends(0).out(), "/logs/kept/x.txt\n/logs/y.txt\n");
+    v.run("find", "/logs --type d --delete").ends(1).says("/logs/kept: directory not empty");
+    assert_eq!(v.run("ls", "/logs").ends(0).out(), "kept\ny.txt\n");
+    // The root directory is not an entry.
+    v.run("find", "/ --delete").ends(0);
+    assert_eq!(v.run("find", "").ends(0).out().lines().count(), 1);
+    v.clean();
+}
+
+#[test]
 fn rm_removes() {
     let v = filled();
     v.run("rm", "/dir/a /none /dir/b").ends(1).says("/none: not found");
