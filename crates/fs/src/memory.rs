@@ -18,9 +18,9 @@ pub(crate) fn usable_bytes() -> u64 {
     limit(Path::new("/sys/fs/cgroup"), &groups).map_or(machine, |limit| limit.min(machine))
 }
 
-/// Returns the smallest limit of the groups that `/proc/self/cgroup` names, and of those above them, below the
-/// directory where control groups are mounted. In a container that directory may begin at its own group, and
-/// the names at another one: groups that are not there are left out.
+/// Returns the smallest limit of the groups that `/proc/self/cgroup` names, and of those above them, below
+/// the directory where control groups are mounted. In a container that directory may begin at its own group,
+/// and the names at another one: groups that are not there are left out.
 fn limit(mounted: &Path, groups: &str) -> Option<u64> {
     // A line is "number:controllers:path"; version 2 has the number 0 and no controllers.
     let files = groups.lines().filter_map(|line| {

@@ -100,6 +100,11 @@ impl Fsck {
         let verdict = match corrected_and_left(report) {
             (0, 0) => "clean".to_string(),
             (n, 0) => format!("{n} errors corrected"),
+            (_, n) if report.without_space > 0 => format!(
+                "{n} errors left, because the volume has no space for {} repairs; remove files or enlarge it \
+                 with `lanefs grow`, then run `lanefs fsck --repair` again",
+                report.without_space
+            ),
             (0, n) => format!("{n} errors left; run `lanefs fsck --repair`"),
             (n, m) => format!("{n} errors corrected, {m} left; run `lanefs fsck --repair` again"),
         };
@@ -127,6 +132,7 @@ fn as_json(report: &CheckReport) -> serde_json::Value {
         "inodes": report.inodes,
         "directories": report.directories,
         "blocks": report.blocks,
+        "without_space": report.without_space,
         "findings": findings.collect::<Vec<_>>(),
     })
 }

@@ -147,12 +147,12 @@ impl Volume {
     /// meanwhile.
     ///
     /// A report whose findings are all `repaired` describes a volume that another pass found clean. The
-    /// superblock then no longer says that damage was met, unless the volume is open for reading only.
+    /// superblock then no longer says that damage was met, unless the volume is open for reading only. A repair
+    /// that finds no space goes on with the others ([`CheckReport::without_space`]).
     ///
     /// # Errors
     /// The device's; [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group
-    /// table nor a readable metadata chunk; of a repair also [`Code::ReadOnly`](crate::Code::ReadOnly), and
-    /// [`Code::NoSpace`](crate::Code::NoSpace) where lost+found does not fit.
+    /// table nor a readable metadata chunk; of a repair also [`Code::ReadOnly`](crate::Code::ReadOnly).
     pub fn check_with(&self, options: &CheckOptions<'_>) -> Result<CheckReport> {
         let report = self.check_and_repair(options)?;
         if report.findings.iter().all(|finding| finding.repaired) {
@@ -199,12 +199,14 @@ impl Volume {
         };
         let mut before = BTreeSet::new();
         for _ in 0..ROUNDS {
-            self.run_pass(writer, true, std::mem::take(&mut suspects), options)
+            let mended = self
+                .run_pass(writer, true, std::mem::take(&mut suspects), options)
                 .map_err(|error| error.at("mending the volume"))?;
             self.shared.commit_exclusive(writer)?;
             let mut again = self.run_pass(writer, false, BTreeSet::new(), options)?;
             let found = std::mem::take(&mut again.report.findings);
-            report = CheckReport { findings: report.findings, ..again.report };
+            let without_space = mended.report.without_space;
+            report = CheckReport { findings: report.findings, without_space, ..again.report };
             if found.is_empty() {
                 for finding in &mut report.findings {
                     finding.repaired = true;
@@ -279,7 +281,8 @@ impl Volume {
         }
         let blocks = self.shared.state.store.bytes() / BLOCK - free;
         let (directories, orphans) = (pass.directories, pass.orphans);
-        let report = CheckReport { findings, inodes, directories, orphans, blocks };
+        let without_space = pass.without_space;
+        let report = CheckReport { findings, inodes, directories, orphans, blocks, without_space };
         Ok(PassResult { report, suspects: pass.suspects, journal: pass.journal })
     }
 }

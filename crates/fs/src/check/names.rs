@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BLOCKS: usize = 64;
 /// Entries of a directory that are listed at a time.
 const BATCH: usize = 512;
-/// Most names that are tried for one inode.
-const TRIES: u32 = 1000;
+/// Numbered names that are tried for an inode before random ones.
+const NUMBERED: u64 = 16;
 
 /// The findings on the names of a batch of inodes.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Pass<'_, '_> {
             return Ok(None);
         }
         self.findings.add(0, &iv::ORPHAN_DIRECTORY, format!("inode {ino}"));
-        self.mend(|edit| nameless_directory(edit, 0o700))
+        self.mend_if_room(|edit| nameless_directory(edit, 0o700))
     }
 
     /// Checks links, parents and reachability. Returns the root to use from now on, where it was missing.
@@ -88,7 +88,7 @@ impl Pass<'_, '_> {
             lost.push((ino, FileKind::Directory));
         }
         for (ino, kind) in lost {
-            self.mend(|edit| attach(edit, root, ino, kind))?;
+            self.mend_if_room(|edit| attach(edit, root, ino, kind))?;
         }
         Ok(None)
     }
@@ -260,7 +260,7 @@ impl Pass<'_, '_> {
                 return Ok(self.mends().then_some(ino));
             }
         }
-        self.mend(|edit| nameless_directory(edit, 0o755))
+        self.mend_if_room(|edit| nameless_directory(edit, 0o755))
     }
 }
 
@@ -268,8 +268,7 @@ impl Pass<'_, '_> {
 fn attach(edit: &mut Edit<'_>, root: u64, ino: u64, kind: FileKind) -> Outcome<()> {
     let lost = lost_and_found(edit, root)?;
     let (parent, node) = (Inode::directory(edit.core, lost)?, Inode::load(edit.core, ino)?);
-    for number in 0..TRIES {
-        let name = if number == 0 { format!("inode-{ino}") } else { format!("inode-{ino}-{number}") };
+    for name in names_like(format!("inode-{ino}")) {
         let name = Name::new(edit.core.seed, name.as_bytes());
         if dir::find(edit.core, &parent, name)?.is_some() {
             continue;
@@ -281,16 +280,15 @@ fn attach(edit: &mut Edit<'_>, root: u64, ino: u64, kind: FileKind) -> Outcome<(
         } else {
             edit.tx.put(node.view, f::LINKS, 1);
         }
-        return Ok(());
+        break;
     }
-    Err(Code::Exists.into())
+    Ok(())
 }
 
 /// The directory `lost+found` of the root, created when needed.
 fn lost_and_found(edit: &mut Edit<'_>, root: u64) -> Outcome<u64> {
     let node = Inode::directory(edit.core, root)?;
-    for number in 0..TRIES {
-        let name = if number == 0 { "lost+found".to_owned() } else { format!("lost+found-{number}") };
+    for name in names_like("lost+found".to_owned()) {
         match dir::find(edit.core, &node, Name::new(edit.core.seed, name.as_bytes()))? {
             Some(entry) if entry.kind()? == FileKind::Directory => return Ok(entry.ino()),
             Some(_) => {}
@@ -300,5 +298,17 @@ fn lost_and_found(edit: &mut Edit<'_>, root: u64) -> Outcome<u64> {
             }
         }
     }
+    // The names never end.
     Err(Code::Exists.into())
+}
+
+/// A name and others like it, without an end: some with numbers, then random ones. An image may hold any
+/// number of names to be in the way, but no name that is chosen only now.
+fn names_like(name: String) -> impl Iterator<Item = String> {
+    let state = std::hash::RandomState::new();
+    (0u64..).map(move |number| match number {
+        0 => name.clone(),
+        1..NUMBERED => format!("{name}-{number}"),
+        number => format!("{name}-{:016x}", std::hash::BuildHasher::hash_one(&state, number)),
+    })
 }

@@ -114,6 +114,8 @@ pub(super) struct Pass<'v, 'w> {
     /// Owner and position of all leaf blocks in the chunk tables, in order; read when first needed.
     pub(super) known_leaves: Option<Vec<(u64, u64)>>,
     patience: u64,
+    /// Repairs that found no space.
+    pub(super) without_space: u64,
 }
 
 impl<'v, 'w> Pass<'v, 'w> {
@@ -147,6 +149,7 @@ impl<'v, 'w> Pass<'v, 'w> {
             released: Vec::new(),
             known_leaves: None,
             patience: WORDS_OF_FAILED_CLAIMS * blocks / 64 + (1 << 20),
+            without_space: 0,
         }
     }
 
@@ -181,6 +184,21 @@ impl<'v, 'w> Pass<'v, 'w> {
                 }
                 Err(fault) => return Err(fault),
             }
+        }
+    }
+
+    /// Executes a change as [`mend`](Self::mend) does. One that finds no space is left to a later check, and
+    /// counted: the others may need none, or free some.
+    pub(super) fn mend_if_room<T>(
+        &mut self,
+        step: impl FnMut(&mut Edit<'_>) -> Outcome<T>,
+    ) -> Outcome<Option<T>> {
+        match self.mend(step) {
+            Err(Fault::Code(Code::NoSpace)) => {
+                self.without_space += 1;
+                Ok(None)
+            }
+            done => done,
         }
     }
 

@@ -53,7 +53,8 @@ impl Pass<'_, '_> {
             Ok(())
         })?;
         for batch in rebuild.entries.chunks(BATCH) {
-            self.mend(|edit| {
+            // Inodes whose names find no space go to lost+found when there is some.
+            self.mend_if_room(|edit| {
                 for entry in batch {
                     let node = Inode::directory(edit.core, ino)?;
                     let name = Name::new(edit.core.seed, &entry.name);
@@ -76,7 +77,7 @@ impl Pass<'_, '_> {
                 blocks.push(*at);
             }
         }
-        self.mend(|edit| {
+        self.mend_if_room(|edit| {
             let node = Inode::load(edit.core, chain.ino)?;
             for at in &blocks {
                 space::free_block(edit, *at, BlockKind::Xattr)?;

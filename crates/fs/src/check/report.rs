@@ -13,6 +13,8 @@ pub struct CheckReport {
     pub orphans: u64,
     /// Blocks in use.
     pub blocks: u64,
+    /// Repairs that the volume had no space for. Another repair makes them when there is some.
+    pub without_space: u64,
 }
 
 /// One fault.
