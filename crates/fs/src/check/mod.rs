@@ -147,8 +147,8 @@ impl Volume {
     /// meanwhile.
     ///
     /// A report whose findings are all `repaired` describes a volume that another pass found clean. The
-    /// superblock then no longer says that damage was met, unless the volume is open for reading only. A repair
-    /// that finds no space goes on with the others ([`CheckReport::without_space`]).
+    /// superblock then no longer says that damage was met, unless the volume is open for reading only. A step
+    /// that finds no space is left, and the others are done ([`CheckReport::without_space`]).
     ///
     /// # Errors
     /// The device's; [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group
