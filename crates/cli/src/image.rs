@@ -55,8 +55,13 @@ impl Image {
 
     /// [`is`](Self::is) for a file of which the caller has the metadata.
     pub fn is_file(&self, file: &std::fs::Metadata) -> bool {
+        self.has_identity(file.dev(), file.ino())
+    }
+
+    /// [`is`](Self::is) for a file of which the caller knows the device and the inode number.
+    pub fn has_identity(&self, dev: u64, ino: u64) -> bool {
         let Image::Path(path) = self else { return false };
-        std::fs::metadata(path).is_ok_and(|image| (image.dev(), image.ino()) == (file.dev(), file.ino()))
+        std::fs::metadata(path).is_ok_and(|image| (image.dev(), image.ino()) == (dev, ino))
     }
 
     /// The access that a session gets which would write if it could.

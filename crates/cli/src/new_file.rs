@@ -3,14 +3,16 @@
 use crate::bytes;
 use crate::failure::{Failure, Outcome};
 use crate::image::Image;
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use lanefs_transfer::by_descriptor::{FilePlace, NewFile as TemporaryFile};
+use rustix::fd::OwnedFd;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 
 /// Permissions of a new file, without those that the umask takes.
-const PERM: u32 = 0o666;
+const PERM: u16 = 0o666;
 
 /// A file of the host that is not complete.
 pub struct NewFile {
@@ -20,10 +22,10 @@ pub struct NewFile {
 }
 
 enum Target {
-    /// A temporary file, and the name that it gets.
-    Temporary(NamedTempFile, PathBuf),
+    /// A temporary file beside the name that it gets.
+    Temporary(TemporaryFile),
     /// A pipe or a character device, which nothing may replace.
-    Special(File),
+    Special(OwnedFd),
 }
 
 impl NewFile {
@@ -32,48 +34,28 @@ impl NewFile {
     /// # Errors
     /// Names the file: it is a directory, a block device or `image`; the host's.
     pub fn create(path: &Path, image: &Image) -> Result<Self, Failure> {
-        let target = Self::target(path, image);
-        Ok(NewFile { name: path.to_path_buf(), target: target? })
+        let target = Self::target(path, image)?;
+        Ok(NewFile { name: path.to_path_buf(), target })
     }
 
     fn target(path: &Path, image: &Image) -> Result<Target, Failure> {
-        let failed = |error: io::Error| Failure::host(path, &error);
-        // A file that exists may be without rights to read it; replacing it needs none.
-        let (name, perm) = match std::fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => return Err(failed(ErrorKind::IsADirectory.into())),
-            Ok(meta) if image.is_file(&meta) => {
+        let failed = |errno: Errno| Failure::host(path, &errno.into());
+        // A file that exists may be without rights to read it; replacing it needs none. The target of a
+        // symbolic link is replaced, not the link.
+        let place = FilePlace::find(path).map_err(failed)?;
+        match place.kind() {
+            Some(FileType::Directory) => Err(failed(Errno::ISDIR)),
+            _ if place.existing().is_some_and(|stat| image.has_identity(stat.st_dev, stat.st_ino)) => {
                 let advice = "choose another name";
-                return Err(Failure::usage(bytes::of_path(path), "is the image itself", advice));
+                Err(Failure::usage(bytes::of_path(path), "is the image itself", advice))
             }
             // A disk is worth more than a picture, and may be the volume under another name.
-            Ok(meta) if meta.file_type().is_block_device() => {
-                let advice = "choose a file";
-                return Err(Failure::usage(bytes::of_path(path), "is a block device", advice));
+            Some(FileType::BlockDevice) => {
+                Err(Failure::usage(bytes::of_path(path), "is a block device", "choose a file"))
             }
-            Ok(meta) if !meta.is_file() => {
-                return Ok(Target::Special(OpenOptions::new().write(true).open(path).map_err(failed)?));
-            }
-            // The target of a symbolic link is replaced, not the link. Its set-id bits would be the user's.
-            Ok(meta) => (path.canonicalize().map_err(failed)?, Some(meta.permissions().mode() & 0o777)),
-            Err(error) if error.kind() == ErrorKind::NotFound => (path.to_path_buf(), None),
-            Err(error) => return Err(failed(error)),
-        };
-        let dir = match name.parent() {
-            Some(dir) if dir.as_os_str().is_empty() => Path::new("."),
-            Some(dir) => dir,
-            None => return Err(failed(ErrorKind::IsADirectory.into())),
-        };
-        std::fs::metadata(dir).map_err(failed)?;
-        let file = tempfile::Builder::new()
-            .prefix(".lanefs-")
-            .permissions(Permissions::from_mode(PERM))
-            .tempfile_in(dir)
-            // The error of `tempfile` has the name of the temporary file.
-            .map_err(|error| failed(error.kind().into()))?;
-        if let Some(perm) = perm {
-            file.as_file().set_permissions(Permissions::from_mode(perm)).map_err(failed)?;
+            Some(FileType::RegularFile) | None => place.create(PERM).map(Target::Temporary).map_err(failed),
+            Some(_) => place.open_special().map(Target::Special).map_err(failed),
         }
-        Ok(Target::Temporary(file, name))
     }
 
     /// Writes the whole content, and gives the file its name.
@@ -81,19 +63,20 @@ impl NewFile {
     /// # Errors
     /// Names the file: the host's.
     pub fn write(self, content: &[u8]) -> Outcome {
-        let failed = |error: &io::Error| match (&self.target, error.kind()) {
-            (Target::Special(_), ErrorKind::BrokenPipe) => Failure::BrokenPipe,
-            _ => Failure::host(&self.name, error),
+        let (file, is_special) = match &self.target {
+            Target::Temporary(file) => (file.file(), false),
+            Target::Special(file) => (file, true),
         };
-        let written = match &self.target {
-            Target::Temporary(file, _) => file.as_file().write_all(content),
-            Target::Special(file) => (&mut &*file).write_all(content),
-        };
-        written.map_err(|error| failed(&error))?;
+        let file = file.try_clone().map(File::from);
+        let written = file.and_then(|mut file| file.write_all(content));
+        written.map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe if is_special => Failure::BrokenPipe,
+            _ => Failure::host(&self.name, &error),
+        })?;
         match self.target {
             Target::Special(_) => Ok(()),
-            Target::Temporary(file, name) => {
-                file.persist(name).map(drop).map_err(|error| Failure::host(&self.name, &error.error))
+            Target::Temporary(file) => {
+                file.finish(true).map_err(|errno| Failure::host(&self.name, &errno.into()))
             }
         }
     }
@@ -102,7 +85,8 @@ impl NewFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
 
     fn create(path: &Path) -> Result<NewFile, Failure> {
         NewFile::create(path, &Image::Memory(0))

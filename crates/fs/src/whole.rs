@@ -92,7 +92,7 @@ impl Place {
 }
 
 impl Volume {
-    fn from_root(&self) -> Start<'static> {
+    fn start_at_root(&self) -> Start<'static> {
         let root = self.root().0;
         Start { root, base: root, follow: true, who: &Caller::OWNER }
     }
@@ -103,7 +103,7 @@ impl Volume {
     /// [`Code::FileTooLarge`] above 4 GiB (use [`read`](Self::read)); [`Code::NoMemory`];
     /// [`Code::IsDirectory`]; those of [`resolve`](Self::resolve).
     pub fn read_file(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
-        let (path, start, shared) = (path.as_ref(), self.from_root(), &self.shared);
+        let (path, start, shared) = (path.as_ref(), self.start_at_root(), &self.shared);
         let at_once = pieces::most_at_once(&shared.state.store).min(pieces::PIECE) as u64;
         let mut content = Vec::new();
         let mut found = None;
@@ -151,7 +151,7 @@ impl Volume {
     /// [`Code::IsDirectory`], also for a new name with a slash at its end; [`Code::Invalid`] for other inodes
     /// that are not regular files; those of [`resolve`](Self::resolve). The volume is as it was before.
     pub fn write_file(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> Result<Attr> {
-        self.put_whole(&self.from_root(), path.as_ref(), PERM, content.as_ref())
+        self.put_whole(&self.start_at_root(), path.as_ref(), PERM, content.as_ref())
             .map_err(|error| error.at(show(path.as_ref())))
     }
 
@@ -336,7 +336,7 @@ mod tests {
     fn what_is_too_large_for_the_journal_comes_with_another_inode_and_the_same_attributes() {
         let dir = tempfile::tempdir().expect("a directory");
         for volume in volumes(&dir, 64 << 20) {
-            let start = volume.from_root();
+            let start = volume.start_at_root();
             let who = &Caller::OWNER;
             let content = vec![5; PART + 5];
             volume.put_apart(&start, b"/new", 0o600, &content).expect("made");

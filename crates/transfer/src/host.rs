@@ -8,6 +8,9 @@ use rustix::fs::{Stat, Timespec, Timestamps};
 /// volume's 2 MiB blocks.
 pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 
+/// Bytes of a read where a file does not say its size. Those of `/proc/sys` refuse pieces of 4 MiB.
+pub(crate) const UNSIZED_BYTES: usize = 64 << 10;
+
 /// The fields of `struct stat` that transfers use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostMeta {
@@ -23,6 +26,28 @@ pub(crate) struct HostMeta {
     pub(crate) rdev: u64,
     pub(crate) mtime: Time,
     pub(crate) atime: Time,
+}
+
+/// Attributes that a copy sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Permission bits with set-id and sticky bits.
+    pub perm: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of the last access.
+    pub atime: Time,
+    /// Time of the last change of the content.
+    pub mtime: Time,
+}
+
+impl From<&Attr> for Attributes {
+    fn from(attr: &Attr) -> Self {
+        let Attr { perm, uid, gid, atime, mtime, .. } = *attr;
+        Attributes { perm, uid, gid, atime, mtime }
+    }
 }
 
 impl HostMeta {
@@ -64,8 +89,8 @@ impl HostMeta {
     }
 }
 
-/// Converts the times of a volume's inode for `utimensat`.
-pub(crate) fn timestamps(attr: &Attr) -> Timestamps {
+/// Converts times for `utimensat`.
+pub(crate) fn timestamps(attr: &Attributes) -> Timestamps {
     let spec = |time: Time| Timespec { tv_sec: time.seconds(), tv_nsec: i64::from(time.nanoseconds()) as _ };
     Timestamps { last_access: spec(attr.atime), last_modification: spec(attr.mtime) }
 }

@@ -8,7 +8,7 @@
 use lanefs::path::join;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, fstat, openat};
+use rustix::fs::{Dir, Mode, OFlags, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -28,7 +28,7 @@ pub(crate) const OPEN_DIR: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A directory of the host, with the path to it.
-pub(crate) struct HostDir {
+pub struct HostDir {
     parent: Option<Arc<HostDir>>,
     /// Name in the parent. For the top directory: its path as the caller gave it, for messages.
     name: CString,
@@ -37,14 +37,21 @@ pub(crate) struct HostDir {
 }
 
 /// Bound on the number of open directories: the one opened first is closed first.
-pub(crate) struct OpenDirs {
+pub struct OpenDirs {
     limit: usize,
     open: Mutex<VecDeque<Weak<HostDir>>>,
 }
 
+impl Default for OpenDirs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl OpenDirs {
     /// Allows a quarter of the descriptors that this process may have, at most 512.
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(4096);
         Self::with_limit(usize::try_from(allowed / 4).unwrap_or(512).clamp(8, 512))
     }
@@ -73,13 +80,16 @@ impl OpenDirs {
 
 impl HostDir {
     /// Creates the top directory of a walk, which stays open. `path` is for messages.
-    pub(crate) fn top(path: CString, fd: OwnedFd) -> Result<Arc<Self>, Errno> {
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn top(path: CString, fd: OwnedFd) -> Result<Arc<Self>, Errno> {
         let id = identity(&fd)?;
         Ok(Arc::new(HostDir { parent: None, name: path, id, fd: Mutex::new(Some(Arc::new(fd))) }))
     }
 
     /// Creates a directory that was just opened as `name` of `parent`.
-    pub(crate) fn below(
+    pub fn below(
         dirs: &OpenDirs,
         parent: &Arc<HostDir>,
         name: CString,
@@ -96,9 +106,11 @@ impl HostDir {
         self.id
     }
 
-    /// Returns the descriptor; opens the directory again where it was closed. `ESTALE`: the name now belongs
-    /// to another directory.
-    pub(crate) fn fd(self: &Arc<Self>, dirs: &OpenDirs) -> Result<Arc<OwnedFd>, Errno> {
+    /// Returns the descriptor; opens the directory again where it was closed.
+    ///
+    /// # Errors
+    /// The host's; `ESTALE` where the name now belongs to another directory.
+    pub fn fd(self: &Arc<Self>, dirs: &OpenDirs) -> Result<Arc<OwnedFd>, Errno> {
         // The closed directories up to the next open ancestor, this one first.
         let mut closed = Vec::new();
         let mut at = self;
@@ -158,6 +170,47 @@ impl Drop for HostDir {
             parent = dir.parent.take();
         }
     }
+}
+
+/// A directory that was made or was there.
+pub struct OpenedDir {
+    /// The directory.
+    pub fd: OwnedFd,
+    /// True where it was made.
+    pub made: bool,
+}
+
+/// Makes a directory that only this user may enter, or opens the one that has the name. Follows no link.
+/// `others`: somebody else may change the names of `parent`, so the directory that is found under the name
+/// may be another one.
+///
+/// # Errors
+/// The host's; `ESTALE` where the directory that was made is not the one that has the name.
+pub fn make_or_open(parent: &OwnedFd, name: &[u8], others: bool) -> Result<OpenedDir, Errno> {
+    let made = match mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(errno) => return Err(errno),
+    };
+    let fd = openat(parent, name, OPEN_DIR, Mode::empty())?;
+    if made && others && !is_new(&fd)? {
+        return Err(Errno::STALE);
+    }
+    Ok(OpenedDir { fd, made })
+}
+
+/// True for an empty directory of this user that nobody else may enter: nobody can tell it from a new one.
+pub(crate) fn is_new(dir: &OwnedFd) -> Result<bool, Errno> {
+    let stat = fstat(dir)?;
+    if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o077 != 0 {
+        return Ok(false);
+    }
+    for entry in Dir::read_from(dir)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn identity(fd: &OwnedFd) -> Result<FileId, Errno> {

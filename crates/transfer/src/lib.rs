@@ -37,16 +37,31 @@ mod expansion;
 mod export;
 mod hardlinks;
 mod host;
+mod host_attributes;
 mod hostdir;
 mod import;
 mod inventory;
 mod job;
 mod name;
+mod new_file;
+mod node;
 mod queue;
 mod report;
 mod volume;
 mod volume_entry;
 mod xattrs;
+
+/// Files of the host by descriptor, for programs that copy one file at a time: what a name meant a moment ago
+/// does not matter, and nobody else can put another file in its place.
+pub mod by_descriptor {
+    pub use crate::host::Attributes;
+    pub use crate::host_attributes::{
+        set_mode_and_times, set_mode_and_times_of, set_owner, set_owner_of, set_times,
+    };
+    pub use crate::hostdir::{HostDir, OpenDirs, OpenedDir, make_or_open};
+    pub use crate::new_file::{FilePlace, NewFile};
+    pub use crate::node::{Node, make_node};
+}
 
 pub use archive::{ArchiveSource, ArchiveTarget, export_archive, import_archive, is_archive_name};
 pub use compare::{CompareOptions, Comparison, compare_trees};

@@ -1,6 +1,7 @@
 //! `lanefs cp`: into the volume, out of it and within it.
 
 mod copier;
+mod host_target;
 mod location;
 mod meta;
 mod reader;
@@ -83,12 +84,12 @@ impl Cp {
         let (recursive, preserve, no_clobber) = (self.recursive, self.preserve, self.no_clobber);
         let mut copier = Copier::new(CopyOptions { recursive, preserve, no_clobber });
         for source in &sources {
-            let to = match path::file_name(&source.path) {
-                Some(name) if into && !matches!(name, b"." | b"..") => target.join(name),
+            let (to, is_given) = match path::file_name(&source.path) {
+                Some(name) if into && !matches!(name, b"." | b"..") => (target.join(name), false),
                 // `dir/.` and `..` have no name of their own: their entries go into the target.
-                _ => target.clone(),
+                _ => (target.clone(), true),
             };
-            let outcome = copier.copy(context, source, &to);
+            let outcome = copier.copy(context, source, &to, is_given);
             context.go_on(outcome)?;
         }
         Ok(())

@@ -14,6 +14,7 @@ mod map;
 mod mount;
 mod mounted;
 mod mounted_caches;
+mod other_users;
 mod pick;
 mod publish;
 mod pull;

@@ -7,19 +7,18 @@ use crate::expansion::{Expansion, RangesFailure};
 use crate::export::ExportOptions;
 use crate::host::CHUNK_BYTES;
 use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
-use crate::name::{is_entry_name, shown, temporary_name};
+use crate::name::{is_entry_name, shown};
+use crate::new_file::{FilePlace, NewFile};
 use crate::report::Report;
 use lanefs::path::join;
 use lanefs::{Attr, FileKind, FileSystem, Ino};
 use rustix::fd::OwnedFd;
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fsync, openat, renameat_with, statat, unlinkat,
-};
+use rustix::fs::{FileType, fsync};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -65,21 +64,16 @@ pub fn export_archive(
             Ok(report)
         }
         ArchiveTarget::File(path) => {
+            let what = shown(path.as_os_str().as_bytes());
+            let compression = Compression::of_name(path.as_os_str().as_bytes())
+                .map_err(|advice| Error::Usage(format!("'{what}': {advice}")))?;
             let archive = ArchiveFile::open(path, options.overwrite)?;
-            let what = path.display().to_string();
-            let file = archive.file.try_clone().map_err(|e| Error::host(what.clone(), errno(&e)))?;
-            let compression = Compression::of_name(path.as_os_str().as_bytes());
-            let output = match CompressedOutput::new(compression, std::fs::File::from(file)) {
-                Ok(output) => output,
-                Err(error) => {
-                    archive.abandon();
-                    return Err(Error::host(format!("cannot write '{what}'"), errno(&error)));
-                }
-            };
+            let file = archive.file().try_clone().map_err(|e| Error::host(what.clone(), errno(&e)))?;
+            let output = CompressedOutput::new(compression, std::fs::File::from(file))
+                .map_err(|error| Error::host(format!("cannot write '{what}'"), errno(&error)))?;
             let (mut report, complete) = write_tree(volume, expansion, source, &attr, output, &what, control);
-            if !complete {
-                archive.abandon();
-            } else if let Err(errno) = archive.finish() {
+            // One that is not complete is removed.
+            if complete && let Err(errno) = archive.finish() {
                 report.stopped.get_or_insert(Error::host(format!("cannot finish '{what}'"), errno));
             }
             Ok(report)
@@ -87,54 +81,44 @@ pub fn export_archive(
     }
 }
 
-/// The archive's file, under a temporary name until it is complete.
-struct ArchiveFile {
-    file: OwnedFd,
-    path: PathBuf,
-    /// `None` for a device or pipe, which is written directly.
-    temporary: Option<PathBuf>,
-    overwrite: bool,
+/// The archive's file.
+enum ArchiveFile {
+    New {
+        file: NewFile,
+        overwrite: bool,
+    },
+    /// A device or pipe, which is written directly.
+    Special(OwnedFd),
 }
 
 impl ArchiveFile {
     fn open(path: &Path, overwrite: bool) -> Result<Self> {
-        let cannot = |errno| Error::host(format!("cannot make '{}'", path.display()), errno);
-        let existing = statat(CWD, path, AtFlags::empty()).map(|stat| FileType::from_raw_mode(stat.st_mode));
-        match existing {
-            Ok(FileType::RegularFile) if !overwrite => {
-                return Err(Error::Usage(format!(
-                    "'{}' exists already (--overwrite replaces it)",
-                    path.display()
-                )));
+        let name = shown(path.as_os_str().as_bytes());
+        let cannot = |errno| Error::host(format!("cannot make '{name}'"), errno);
+        let place = FilePlace::find(path).map_err(cannot)?;
+        match place.kind() {
+            Some(FileType::RegularFile) if !overwrite => {
+                Err(Error::Usage(format!("'{name}' exists already (--overwrite replaces it)")))
             }
-            Ok(FileType::RegularFile) | Err(_) => (),
-            Ok(FileType::Directory) => return Err(cannot(Errno::ISDIR)),
-            Ok(_) => {
-                let file =
-                    openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(cannot)?;
-                return Ok(ArchiveFile { file, path: path.into(), temporary: None, overwrite });
+            Some(FileType::RegularFile) | None => {
+                place.create(0o666).map(|file| ArchiveFile::New { file, overwrite }).map_err(cannot)
             }
+            Some(FileType::Directory) => Err(cannot(Errno::ISDIR)),
+            Some(_) => place.open_special().map(ArchiveFile::Special).map_err(cannot),
         }
-        let temporary = path.with_file_name(std::ffi::OsString::from_vec(temporary_name()));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(CWD, &temporary, flags, Mode::from_raw_mode(0o666)).map_err(cannot)?;
-        Ok(ArchiveFile { file, path: path.into(), temporary: Some(temporary), overwrite })
+    }
+
+    fn file(&self) -> &OwnedFd {
+        match self {
+            ArchiveFile::New { file, .. } => file.file(),
+            ArchiveFile::Special(file) => file,
+        }
     }
 
     fn finish(self) -> std::result::Result<(), Errno> {
-        let Some(temporary) = &self.temporary else { return Ok(()) };
-        let flags = if self.overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        let done = fsync(&self.file).and_then(|()| renameat_with(CWD, temporary, CWD, &self.path, flags));
-        if done.is_err() {
-            self.abandon();
-        }
-        done
-    }
-
-    fn abandon(&self) {
-        if let Some(temporary) = &self.temporary {
-            let _ = unlinkat(CWD, temporary, AtFlags::empty());
-        }
+        let ArchiveFile::New { file, overwrite } = self else { return Ok(()) };
+        fsync(file.file())?;
+        file.finish(overwrite)
     }
 }
 

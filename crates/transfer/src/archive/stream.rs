@@ -28,15 +28,21 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// The compression that a name's suffix asks for.
-    pub(crate) fn of_name(name: &[u8]) -> Self {
+    /// The compression that a name's suffix asks for; advice for one that is not written here.
+    pub(crate) fn of_name(name: &[u8]) -> std::result::Result<Self, &'static str> {
         let name = name.to_ascii_lowercase();
-        if name.ends_with(b".gz") || name.ends_with(b".tgz") {
-            Compression::Gzip
-        } else if name.ends_with(b".zst") || name.ends_with(b".tzst") {
-            Compression::Zstd
+        let ends_in = |ends: &[&[u8]]| ends.iter().any(|end| name.ends_with(end));
+        if ends_in(&[b".gz", b".tgz"]) {
+            Ok(Compression::Gzip)
+        } else if ends_in(&[b".zst", b".tzst"]) {
+            Ok(Compression::Zstd)
+        } else if ends_in(&[b".xz", b".txz", b".bz2", b".tbz", b".tbz2", b".lz4", b".lz", b".lzma"]) {
+            Err("this compression is not written here; pipe the archive to its program, as in \
+                 `lanefs export IMAGE PATH --tar - | xz > FILE`")
+        } else if ends_in(&[b".zip", b".7z", b".rar"]) {
+            Err("only tar archives are written; name the file .tar, .tar.gz or .tar.zst")
         } else {
-            Compression::None
+            Ok(Compression::None)
         }
     }
 }
@@ -268,7 +274,10 @@ mod tests {
             (b"a.tzst", Compression::Zstd),
             (b"a.tar", Compression::None),
         ] {
-            assert_eq!(Compression::of_name(name), compression);
+            assert_eq!(Compression::of_name(name), Ok(compression));
+            for refused in [&b"x.tar.xz"[..], b"x.TXZ", b"x.tar.bz2", b"x.zip", b"x.tar.lz4"] {
+                assert!(Compression::of_name(refused).is_err());
+            }
         }
     }
 }

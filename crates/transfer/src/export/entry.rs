@@ -6,15 +6,23 @@ use super::exporter::{FirstName, TreeExport};
 use super::host_entry::{HostEntryError, NewHostEntry, create_entry};
 use crate::hostdir::FileId;
 use crate::job::count;
+use crate::node::{Node, make_node};
 use crate::xattrs::{XattrTarget, remove_inherited_acls};
 use lanefs::{Attr, FileKind, Ino};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, linkat, mknodat, openat, statat, symlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, linkat, openat, statat};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::sync::Arc;
 
 type Result<T, E = Errno> = std::result::Result<T, E>;
+
+/// A new file on the host.
+struct MadeFile {
+    /// Descriptor of a regular file. Other files have their attributes already.
+    open: Option<OwnedFd>,
+    id: FileId,
+}
 
 impl TreeExport<'_> {
     /// Exports one name that is no directory.
@@ -40,7 +48,7 @@ impl TreeExport<'_> {
         if attr.links > 1 {
             return self.export_linked(buffer, dir, fd, &attr, name);
         }
-        match self.make(fd, &attr, name) {
+        match self.make(dir, fd, &attr, name) {
             Ok(entry) => {
                 if let Err(failure) = self.fill(buffer, dir, fd, &attr, &entry) {
                     self.abandon(dir, fd, name, &entry, failure);
@@ -57,9 +65,8 @@ impl TreeExport<'_> {
             (dir.clone(), name.to_vec()),
             |first| self.link(first, fd, name),
             || {
-                let entry = self.make(fd, attr, name)?;
-                let stat = statat(fd, entry.current(), AtFlags::SYMLINK_NOFOLLOW)?;
-                let id = FileId { dev: stat.st_dev, ino: stat.st_ino };
+                let entry = self.make(dir, fd, attr, name)?;
+                let id = entry.made.id;
                 let temporary = entry.temporary.clone();
                 Ok((FirstName { dir: dir.clone(), name: name.to_vec(), temporary, id }, entry))
             },
@@ -108,60 +115,60 @@ impl TreeExport<'_> {
         Ok(entry.finish(fd)?)
     }
 
-    /// Makes the new file, without content and attributes.
+    /// Makes the new file: a regular file without content and attributes, any other file with all of them.
     fn make(
         &self,
+        dir: &ExportDir,
         fd: &OwnedFd,
         attr: &Attr,
         name: &[u8],
-    ) -> Result<NewHostEntry<Option<OwnedFd>>, HostEntryError> {
+    ) -> Result<NewHostEntry<MadeFile>, HostEntryError> {
         let private = Mode::RUSR | Mode::WUSR;
+        let overwrite = self.options.overwrite;
+        if attr.kind == FileKind::File {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            return create_entry(fd, name, overwrite, |name| {
+                let file = openat(fd, name, flags, private)?;
+                let stat = fstat(&file)?;
+                Ok(MadeFile { open: Some(file), id: FileId { dev: stat.st_dev, ino: stat.st_ino } })
+            });
+        }
         let target = match attr.kind {
             FileKind::Symlink => {
                 self.volume.readlink(attr.ino).map_err(|_| HostEntryError::Host(Errno::IO))?
             }
             _ => Vec::new(),
         };
-        create_entry(fd, name, self.options.overwrite, |name| match attr.kind {
-            FileKind::File => {
-                let flags =
-                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                openat(fd, name, flags, private).map(Some)
+        let node = match attr.kind {
+            FileKind::Symlink => Node::Link(&target),
+            kind => Node::Special { kind, mode: private, rdev: attr.rdev },
+        };
+        let set = |at: &OwnedFd, name: &[u8]| {
+            if !dir.made && attr.kind != FileKind::Symlink {
+                remove_inherited_acls(&XattrTarget::Name(at, &CString::new(name).unwrap_or_default()));
             }
-            FileKind::Symlink => symlinkat(&target[..], fd, name).map(|()| None),
-            kind => {
-                let kind = FileType::from_raw_mode(kind.mode().into());
-                mknodat(fd, name, kind, private, attr.rdev as _).map(|()| None)
-            }
+            self.set_named(at, name, attr)
+        };
+        create_entry(fd, name, overwrite, |name| {
+            make_node(fd, !dir.made, name, node, set).map(|id| MadeFile { open: None, id })
         })
     }
 
-    /// Writes content and attributes, then gives the file its final name.
+    /// Writes content and attributes of a regular file, then gives the file its final name.
     fn fill(
         &self,
         buffer: &mut [u8],
         dir: &ExportDir,
         fd: &OwnedFd,
         attr: &Attr,
-        entry: &NewHostEntry<Option<OwnedFd>>,
+        entry: &NewHostEntry<MadeFile>,
     ) -> Result<(), ExportFailure> {
-        match &entry.made {
-            Some(file) => {
-                copy_out(&self.job, self.volume, &self.expansion, buffer, attr, file)?;
-                if !dir.made {
-                    remove_inherited_acls(&XattrTarget::Open(file));
-                }
-                self.set_open(file, attr, dir.made)?;
+        if let Some(file) = &entry.made.open {
+            copy_out(&self.job, self.volume, &self.expansion, buffer, attr, file)?;
+            if !dir.made {
+                remove_inherited_acls(&XattrTarget::Open(file));
             }
-            None => {
-                if !dir.made && attr.kind != FileKind::Symlink {
-                    remove_inherited_acls(&XattrTarget::Name(
-                        fd,
-                        &CString::new(entry.current()).unwrap_or_default(),
-                    ));
-                }
-                self.set_named(fd, entry.current(), attr)?;
-            }
+            self.set_open(file, attr, dir.made)?;
         }
         entry.finish(fd)?;
         let counters = &self.job.counters;

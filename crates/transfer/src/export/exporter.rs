@@ -41,7 +41,6 @@ pub(super) struct TreeExport<'a> {
     pub(super) links: HardLinks<Ino, FirstName, (Arc<ExportDir>, Vec<u8>)>,
     /// Directories visited: a damaged volume may have a directory under two names, and so a cycle.
     pub(super) visited: Mutex<HashSet<Ino>>,
-    pub(super) is_root: bool,
     pub(super) uid: u32,
     pub(super) gid: u32,
 }
@@ -65,7 +64,6 @@ impl<'a> TreeExport<'a> {
             dirs: OpenDirs::new(),
             links: HardLinks::new(),
             visited: Mutex::default(),
-            is_root: uid.is_root(),
             uid: uid.as_raw(),
             gid: rustix::process::getegid().as_raw(),
         })

@@ -5,6 +5,10 @@
 //! directory never reaches the host, whatever the volume contains. Directories are closed to others (0700)
 //! until their content is complete. A file that could not be finished is removed.
 //!
+//! Somebody else may change the names of a directory that was there before. So owner and mode are set through
+//! descriptors only, or in a directory that nobody else can enter ([`crate::node`]); and a directory that was
+//! there keeps its own.
+//!
 //! Modules, each using only those above it: `options`; `dir` (directories in progress); `content` (copying
 //! one file); `host_entry` (new names on the host); `exporter` (state and common steps); `attributes`;
 //! `entry` (one name that is no directory); `walk` (directories and tasks).
@@ -29,8 +33,9 @@ pub use options::ExportOptions;
 
 /// Exports `source` of the volume (a directory's content, or a single file) to `dest` of the host.
 ///
-/// A directory's content goes into `dest`, which is made with its parents and takes the directory's
-/// attributes. A single file goes to the path `dest`, or under its own name into the directory `dest`.
+/// A directory's content goes into `dest`, which is made with its parents and then takes the directory's
+/// attributes. A directory that was there before keeps its owner and mode, and gets the times. A single
+/// file goes to the path `dest`, or under its own name into the directory `dest`.
 ///
 /// # Errors
 ///

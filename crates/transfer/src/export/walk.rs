@@ -6,8 +6,9 @@ use super::exporter::TreeExport;
 use super::host_entry::HostEntryError;
 use super::options::ExportOptions;
 use crate::error::{Error, Result};
-use crate::host::CHUNK_BYTES;
-use crate::hostdir::{FileId, HostDir, OPEN_DIR};
+use crate::host::{Attributes, CHUNK_BYTES};
+use crate::host_attributes::set_times;
+use crate::hostdir::{FileId, HostDir, OPEN_DIR, make_or_open};
 use crate::job::{Control, count};
 use crate::name::is_entry_name;
 use crate::queue::{Queue, default_threads, run_tasks};
@@ -15,7 +16,7 @@ use crate::report::Report;
 use crate::xattrs::{XattrTarget, remove_inherited_acls};
 use lanefs::{Attr, FileKind, FileSystem, Ino, path};
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -35,25 +36,30 @@ enum ExportTask {
 }
 
 /// Opens the directory `dest` of the host, made with its parents where it does not exist; true where it was
-/// made.
+/// made. A link of that name is followed to a directory that exists.
 fn open_destination(dest: &Path) -> Result<(OwnedFd, bool)> {
     let cannot = |errno| Error::host(format!("cannot make the directory '{}'", dest.display()), errno);
     let io = |error: std::io::Error| cannot(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-    if let Some(parent) = dest.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        // For a file among the parents, Rust's error is that it exists.
-        std::fs::create_dir_all(parent).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => cannot(Errno::NOTDIR),
-            _ => io(error),
-        })?;
-    }
-    let made = match mkdirat(CWD, dest, Mode::RWXU) {
-        Ok(()) => true,
-        Err(Errno::EXIST) => false,
-        Err(errno) => return Err(cannot(errno)),
+    let follow = OPEN_DIR.difference(OFlags::NOFOLLOW);
+    let Some(name) = dest.file_name() else {
+        // `/`, `.` or `..`, which exist.
+        return openat(CWD, dest, follow, Mode::empty()).map(|fd| (fd, false)).map_err(cannot);
     };
-    // The caller's own path may be a link to a directory.
-    let fd = openat(CWD, dest, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
-    Ok((fd, made))
+    let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // For a file among the parents, Rust's error is that it exists.
+    std::fs::create_dir_all(parent).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => cannot(Errno::NOTDIR),
+        _ => io(error),
+    })?;
+    let parent = openat(CWD, parent, follow, Mode::empty()).map_err(cannot)?;
+    match make_or_open(&parent, name.as_bytes(), true) {
+        Ok(opened) => Ok((opened.fd, opened.made)),
+        // The caller's own path may be a link to a directory.
+        Err(Errno::NOTDIR | Errno::LOOP) => {
+            openat(&parent, name, follow, Mode::empty()).map(|fd| (fd, false)).map_err(cannot)
+        }
+        Err(errno) => Err(cannot(errno)),
+    }
 }
 
 fn top_dir(path: &Path, fd: OwnedFd, attr: &Attr, made: bool) -> Result<Arc<ExportDir>> {
@@ -154,7 +160,12 @@ impl TreeExport<'_> {
             if !dir.end_task() {
                 return;
             }
-            let set = dir.host.fd(&self.dirs).and_then(|fd| self.set_open(&fd, &dir.attr, false));
+            // A directory that was there may belong to somebody else, or have been put there by him: it keeps
+            // its owner and its mode.
+            let set = dir.host.fd(&self.dirs).and_then(|fd| match dir.made {
+                true => self.set_open(&fd, &dir.attr, false),
+                false => set_times(&*fd, &Attributes::from(&dir.attr)),
+            });
             if let Err(errno) = set {
                 self.host_refused(&dir, b"", "cannot set the attributes", errno);
             }
@@ -219,14 +230,9 @@ impl TreeExport<'_> {
         parent: &Arc<ExportDir>,
         name: &[u8],
     ) -> std::result::Result<(OwnedFd, bool), HostEntryError> {
-        let parent = parent.host.fd(&self.dirs)?;
-        let made = match mkdirat(&*parent, name, Mode::RWXU) {
-            Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(errno) => return Err(errno.into()),
-        };
-        match openat(&*parent, name, OPEN_DIR, Mode::empty()) {
-            Ok(fd) => Ok((fd, made)),
+        let fd = parent.host.fd(&self.dirs)?;
+        match make_or_open(&fd, name, !parent.made) {
+            Ok(opened) => Ok((opened.fd, opened.made)),
             Err(Errno::NOTDIR | Errno::LOOP) => Err(HostEntryError::NoDirectory),
             Err(errno) => Err(errno.into()),
         }

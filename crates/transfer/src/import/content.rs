@@ -1,7 +1,7 @@
 //! Copying of one file's content into the volume.
 
 use crate::error::errno_text;
-use crate::host::{CHUNK_BYTES, HostMeta};
+use crate::host::{CHUNK_BYTES, HostMeta, UNSIZED_BYTES};
 use crate::job::TransferJob;
 use lanefs::{FileSystem, Ino};
 use rustix::fd::OwnedFd;
@@ -102,7 +102,9 @@ impl ContentCopy<'_> {
 
     /// Copies a small file, usually with one read.
     fn copy_small(&mut self, size: usize) -> Result<(), ImportFailure> {
-        let want = size.max(1);
+        // Files such as those of /proc report no size: all their content is read.
+        let is_unsized = size == 0;
+        let want = if is_unsized { UNSIZED_BYTES } else { size };
         let mut len = 0;
         while len < want {
             match read(self.fd, &mut self.buffer[len..want])? {
@@ -110,22 +112,26 @@ impl ContentCopy<'_> {
                 count => len += count,
             }
         }
-        if size == 0 && len > 0 {
-            // Files such as those of /proc report no size: all their content is read.
-            return self.copy_range(0, u64::MAX);
+        if len > 0 {
+            self.write(0, len)?;
         }
-        if len > 0 { self.write(0, len) } else { Ok(()) }
+        if is_unsized && len == want { self.copy_pieces(len as u64, u64::MAX, UNSIZED_BYTES) } else { Ok(()) }
     }
 
     /// Copies from `start` to `end` or the end of the file, in chunks that end at multiples of
     /// [`CHUNK_BYTES`].
     fn copy_range(&mut self, start: u64, end: u64) -> Result<(), ImportFailure> {
+        self.copy_pieces(start, end, CHUNK_BYTES)
+    }
+
+    /// Copies from `start` to `end` or the end of the file, in pieces that end at multiples of `piece` bytes.
+    fn copy_pieces(&mut self, start: u64, end: u64, piece: usize) -> Result<(), ImportFailure> {
         let mut offset = start;
         while offset < end {
             if self.job.should_stop() {
                 return Err(ImportFailure::Stopped);
             }
-            let want = (CHUNK_BYTES as u64 - offset % CHUNK_BYTES as u64).min(end - offset) as usize;
+            let want = (piece as u64 - offset % piece as u64).min(end - offset) as usize;
             let mut len = 0;
             while len < want {
                 match pread(self.fd, &mut self.buffer[len..want], offset + len as u64)? {

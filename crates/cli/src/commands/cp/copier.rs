@@ -1,5 +1,6 @@
 //! Copying of one file or tree.
 
+use super::host_target::HostTarget;
 use super::location::Location;
 use super::sink::Sink;
 use super::source::{CopySource, SourceStep};
@@ -37,7 +38,7 @@ impl Copier {
         Copier { options, buffer: vec![0; CHUNK], progress: Progress::new("copied") }
     }
 
-    /// Copies a file or a tree to the exact name `to`.
+    /// Copies a file or a tree to the exact name `to`; `is_given` if the user gave this name.
     ///
     /// # Errors
     /// Failures that end the copy; a failure for one file is reported.
@@ -46,6 +47,7 @@ impl Copier {
         context: &mut Context<'_, impl FileSystem>,
         from: &Location,
         to: &Location,
+        is_given: bool,
     ) -> Outcome {
         let mut source = CopySource::open(context, from, !self.options.recursive)?;
         if source.meta().kind == FileKind::Directory {
@@ -57,9 +59,11 @@ impl Copier {
                 refuse_into_itself(context, from, to, ino)?;
             }
         }
+        let mut host = (!to.inside).then(|| HostTarget::new(to.host_path(), is_given));
         while let Some(step) = source.next(context) {
             check_interrupt()?;
-            let outcome = step.and_then(|step| self.copy_step(context, &mut source, &step, to));
+            let outcome =
+                step.and_then(|step| self.copy_step(context, &mut source, &step, to, host.as_mut()));
             context.go_on(outcome)?;
         }
         Ok(())
@@ -71,14 +75,24 @@ impl Copier {
         source: &mut CopySource<'_>,
         step: &SourceStep,
         to: &Location,
+        mut host: Option<&mut HostTarget>,
     ) -> Outcome {
-        let location = Location { inside: to.inside, path: [&to.path[..], &step.below].concat() };
-        let sink = Sink::new(&location, step.below.is_empty());
-        if step.visit == Visit::Leave {
-            return sink.finish(context, &step.meta, self.options.preserve);
+        let preserve = self.options.preserve;
+        if let (Visit::Leave, Some(host)) = (step.visit, &mut host) {
+            return host.leave(&step.below, &step.meta, preserve);
         }
-        self.progress.tick();
-        let outcome = self.copy_one(context, step, &sink);
+        let path = [&to.path[..], &step.below].concat();
+        let sink = match &host {
+            Some(host) => host.name(&step.below).map(Sink::Host),
+            None => Ok(Sink::Inside { path: &path, given: step.below.is_empty() }),
+        };
+        let outcome = sink.and_then(|sink| {
+            if step.visit == Visit::Leave {
+                return if preserve { sink.finish_inside(context, &step.meta) } else { Ok(()) };
+            }
+            self.progress.tick();
+            self.copy_one(context, step, &sink, host)
+        });
         if outcome.is_err() && step.meta.kind == FileKind::Directory {
             source.skip();
         }
@@ -91,20 +105,21 @@ impl Copier {
         context: &Context<'_, impl FileSystem>,
         step: &SourceStep,
         sink: &Sink<'_>,
+        host: Option<&mut HostTarget>,
     ) -> Outcome {
-        let meta = &step.meta;
+        let (meta, preserve) = (&step.meta, self.options.preserve);
         match meta.kind {
-            FileKind::Directory => return sink.directory(context, meta, self.options.preserve),
+            FileKind::Directory => return sink.directory(context, host, meta, preserve),
             _ if self.options.no_clobber && sink.exists(context)? => return Ok(()),
             FileKind::File => self.copy_content(context, step, sink)?,
-            FileKind::Symlink => sink.symlink(context, &step.target(context)?)?,
+            FileKind::Symlink => sink.node(context, meta, &step.target(context)?, preserve)?,
             _ if !self.options.recursive => {
                 let what = format!("is a {}", meta.kind.word());
                 return Err(Failure::partial(step.from.argument(), &what, "use -r to copy it as such"));
             }
-            _ => sink.special(context, meta)?,
+            _ => sink.node(context, meta, b"", preserve)?,
         }
-        sink.finish(context, meta, self.options.preserve)
+        if preserve { sink.finish_inside(context, meta) } else { Ok(()) }
     }
 
     fn copy_content(
@@ -114,7 +129,7 @@ impl Copier {
         sink: &Sink<'_>,
     ) -> Outcome {
         let reader = step.reader(context)?;
-        let mut writer = sink.file(context, &step.meta)?;
+        let mut writer = sink.file(context, &step.meta, self.options.preserve)?;
         if writer.is_same_file(&reader) {
             let what = "source and target are the same file";
             return Err(Failure::partial(step.from.argument(), what, "choose another target"));
@@ -137,6 +152,7 @@ impl Copier {
             }
             writer.finish(context, reader.size(context)?.max(offset))
         });
+        let outcome = outcome.and_then(|()| writer.finish_host(&step.meta, self.options.preserve));
         if outcome.is_err() {
             writer.abandon(context);
         }

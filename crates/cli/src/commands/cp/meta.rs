@@ -3,8 +3,8 @@
 use super::location::Location;
 use crate::failure::Failure;
 use lanefs::{Attr, FileKind, Ino, Time};
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use lanefs_transfer::by_descriptor::Attributes;
+use rustix::fs::Stat;
 
 /// Attributes of a file inside the volume or on the host.
 #[derive(Clone, Copy, Debug)]
@@ -46,23 +46,29 @@ impl FileMeta {
     ///
     /// # Errors
     /// A volume has no such type.
-    pub(super) fn host(location: &Location, meta: &Metadata) -> Result<Self, Failure> {
-        let time =
-            |seconds, nanoseconds: i64| Time::from_parts(seconds, u32::try_from(nanoseconds).unwrap_or(0));
-        let mode = (meta.mode() & 0xffff) as u16;
+    // The widths of the fields differ between architectures.
+    #[allow(clippy::unnecessary_cast, clippy::cast_lossless)]
+    pub(super) fn host(location: &Location, stat: &Stat) -> Result<Self, Failure> {
+        let mode = (stat.st_mode & 0xffff) as u16;
         let kind = FileKind::from_mode(mode).ok_or_else(|| {
             Failure::partial(location.argument(), "has a type that volumes do not support", "leave it out")
         })?;
         Ok(FileMeta {
             kind,
             perm: mode & 0o7777,
-            uid: meta.uid(),
-            gid: meta.gid(),
-            rdev: meta.rdev(),
-            atime: time(meta.atime(), meta.atime_nsec()),
-            mtime: time(meta.mtime(), meta.mtime_nsec()),
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            rdev: stat.st_rdev as u64,
+            atime: Time::from_parts(stat.st_atime as i64, stat.st_atime_nsec as u32),
+            mtime: Time::from_parts(stat.st_mtime as i64, stat.st_mtime_nsec as u32),
             ino: None,
         })
+    }
+
+    /// The attributes that a copy on the host gets.
+    pub(super) fn attributes(&self) -> Attributes {
+        let FileMeta { perm, uid, gid, atime, mtime, .. } = *self;
+        Attributes { perm, uid, gid, atime, mtime }
     }
 
     /// Permissions of a copy: with `preserve` all of them, otherwise without the set-id and sticky bits.

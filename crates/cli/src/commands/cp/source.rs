@@ -8,7 +8,14 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::walk::{Visit, Walk, WalkOptions};
 use lanefs::{FileKind, FileSystem, path};
-use std::fs::{self, File, ReadDir};
+use lanefs_transfer::FileId;
+use lanefs_transfer::by_descriptor::{HostDir, OpenDirs};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::fs::File;
+use std::sync::Arc;
 
 /// One step of the walk through the source.
 pub(super) struct SourceStep {
@@ -20,18 +27,21 @@ pub(super) struct SourceStep {
     pub(super) from: Location,
     /// Path below the start: empty, or `/a/b`.
     pub(super) below: Vec<u8>,
+    /// The place of a file of the host.
+    place: Option<Place>,
 }
 
 /// A walk through the source: a file or a tree.
 pub(super) struct CopySource<'v> {
     start: Location,
+    follow: bool,
     meta: FileMeta,
     walk: SourceWalk<'v>,
 }
 
 enum SourceWalk<'v> {
     Inside(Box<Walk<'v>>),
-    Host(HostWalk),
+    Host(Box<HostWalk>),
 }
 
 impl<'v> CopySource<'v> {
@@ -49,12 +59,13 @@ impl<'v> CopySource<'v> {
             let walk = Walk::new(context.volume, &start.path, attr.ino, attr.kind, WalkOptions::default());
             (FileMeta::inside(&attr), SourceWalk::Inside(Box::new(walk)))
         } else {
-            let path = start.host_path();
-            let found = if follow { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
-            let meta = FileMeta::host(start, &found.map_err(|error| Failure::host(&path, &error))?)?;
-            (meta, SourceWalk::Host(HostWalk { start: Some(meta), pending: None, open: Vec::new() }))
+            let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+            let stat = statat(CWD, &start.path[..], flags).map_err(|errno| failed(&start.path, errno))?;
+            let (meta, dirs) = (FileMeta::host(start, &stat)?, OpenDirs::new());
+            let walk = HostWalk { start: Some(meta), dirs, pending: None, open: Vec::new() };
+            (meta, SourceWalk::Host(Box::new(walk)))
         };
-        Ok(CopySource { start: start.clone(), meta, walk })
+        Ok(CopySource { start: start.clone(), follow, meta, walk })
     }
 
     /// Attributes of the start.
@@ -88,9 +99,9 @@ impl<'v> CopySource<'v> {
                 if meta.is_err() {
                     walk.skip();
                 }
-                Some(meta.map(|meta| SourceStep { visit: step.visit, meta, from, below }))
+                Some(meta.map(|meta| SourceStep { visit: step.visit, meta, from, below, place: None }))
             }
-            SourceWalk::Host(walk) => walk.next(&self.start),
+            SourceWalk::Host(walk) => walk.next(&self.start, self.follow),
         }
     }
 }
@@ -104,66 +115,122 @@ fn below(start: &[u8], path: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A walk of a tree of the host, without recursion.
+/// A walk of a tree of the host, without recursion. Each directory is opened in the one above it, without
+/// following links, so nobody who changes names meanwhile leads the walk elsewhere.
 struct HostWalk {
     start: Option<FileMeta>,
-    pending: Option<(Vec<u8>, FileMeta)>,
+    dirs: OpenDirs,
+    pending: Option<(Place, Vec<u8>, FileMeta)>,
     open: Vec<HostDirectory>,
 }
 
 /// A directory that the walk is inside.
 struct HostDirectory {
+    host: Arc<HostDir>,
     path: Vec<u8>,
     meta: FileMeta,
-    entries: ReadDir,
+    names: std::vec::IntoIter<CString>,
+}
+
+/// The place of a file on the host: a name in an open directory, or the path that the user gave.
+#[derive(Clone)]
+struct Place {
+    dir: Option<Arc<OwnedFd>>,
+    name: CString,
+    /// A link of that name is followed.
+    follow: bool,
+}
+
+impl Place {
+    fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_deref().map_or(CWD, |dir| dir.as_fd())
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        let flags = if self.follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        statat(self.dir(), &*self.name, flags)
+    }
+
+    /// Opens the file. A pipe does not wait for a writer.
+    fn open(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags = if self.follow { flags } else { flags | OFlags::NOFOLLOW };
+        openat(self.dir(), &*self.name, flags, Mode::empty())
+    }
 }
 
 impl HostWalk {
-    fn next(&mut self, start: &Location) -> Option<Result<SourceStep, Failure>> {
-        let step = |visit, path: Vec<u8>, meta| SourceStep {
+    fn next(&mut self, start: &Location, follow: bool) -> Option<Result<SourceStep, Failure>> {
+        let step = |visit, place, path: Vec<u8>, meta| SourceStep {
             visit,
             meta,
+            place,
             below: below(&start.path, &path),
             from: Location { inside: false, path },
         };
         if let Some(meta) = self.start.take() {
-            self.enter(&start.path, meta);
-            return Some(Ok(step(Visit::Enter, start.path.clone(), meta)));
+            let place = match CString::new(start.path.clone()) {
+                Ok(name) => Place { dir: None, name, follow },
+                Err(_) => return Some(Err(failed(&start.path, Errno::INVAL))),
+            };
+            self.enter(&place, &start.path, meta);
+            return Some(Ok(step(Visit::Enter, Some(place), start.path.clone(), meta)));
         }
-        if let Some((path, meta)) = self.pending.take() {
-            let host = bytes::to_path(&path);
-            match fs::read_dir(&host) {
-                Ok(entries) => self.open.push(HostDirectory { path, meta, entries }),
-                Err(error) => return Some(Err(Failure::host(&host, &error))),
-            }
+        if let Some((place, path, meta)) = self.pending.take()
+            && let Err(errno) = self.open(&place, &path, meta)
+        {
+            return Some(Err(failed(&path, errno)));
         }
         let dir = self.open.last_mut()?;
-        let entry = match dir.entries.next() {
-            Some(Ok(entry)) => entry,
-            Some(Err(error)) => {
-                let host = bytes::to_path(&dir.path);
-                return Some(Err(Failure::host(&host, &error)));
-            }
-            None => {
-                let dir = self.open.pop()?;
-                return Some(Ok(step(Visit::Leave, dir.path, dir.meta)));
-            }
+        let Some(name) = dir.names.next() else {
+            let dir = self.open.pop()?;
+            return Some(Ok(step(Visit::Leave, None, dir.path, dir.meta)));
         };
-        let path = path::join(&dir.path, bytes::of(&entry.file_name()));
-        let host = bytes::to_path(&path);
+        let path = path::join(&dir.path, name.as_bytes());
+        let found = dir.host.fd(&self.dirs).and_then(|fd| {
+            let place = Place { dir: Some(fd), name, follow: false };
+            place.stat().map(|stat| (place, stat))
+        });
         let location = Location { inside: false, path };
-        let meta = entry.metadata().map_err(|error| Failure::host(&host, &error));
-        Some(meta.and_then(|meta| FileMeta::host(&location, &meta)).map(|meta| {
-            self.enter(&location.path, meta);
-            step(Visit::Enter, location.path, meta)
+        let found = found.map_err(|errno| failed(&location.path, errno));
+        Some(found.and_then(|(place, stat)| {
+            let meta = FileMeta::host(&location, &stat)?;
+            self.enter(&place, &location.path, meta);
+            Ok(step(Visit::Enter, Some(place), location.path, meta))
         }))
     }
 
-    fn enter(&mut self, path: &[u8], meta: FileMeta) {
+    fn enter(&mut self, place: &Place, path: &[u8], meta: FileMeta) {
         if meta.kind == FileKind::Directory {
-            self.pending = Some((path.to_vec(), meta));
+            self.pending = Some((place.clone(), path.to_vec(), meta));
         }
     }
+
+    /// Opens a directory and lists its names.
+    fn open(&mut self, place: &Place, path: &[u8], meta: FileMeta) -> Result<(), Errno> {
+        let fd = place.open(OFlags::DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&fd)? {
+            let entry = entry?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                names.push(entry.file_name().to_owned());
+            }
+        }
+        let host = match self.open.last() {
+            Some(parent) => {
+                let stat = fstat(&fd)?;
+                let id = FileId { dev: stat.st_dev, ino: stat.st_ino };
+                HostDir::below(&self.dirs, &parent.host, place.name.clone(), id, fd.into())
+            }
+            None => HostDir::top(place.name.clone(), fd)?,
+        };
+        self.open.push(HostDirectory { host, path: path.to_vec(), meta, names: names.into_iter() });
+        Ok(())
+    }
+}
+
+fn failed(path: &[u8], errno: Errno) -> Failure {
+    Failure::host(&bytes::to_path(path), &errno.into())
 }
 
 impl SourceStep {
@@ -172,13 +239,13 @@ impl SourceStep {
     /// # Errors
     /// Names the link.
     pub(super) fn target(&self, context: &Context<'_, impl FileSystem>) -> Result<Vec<u8>, Failure> {
-        match self.meta.ino {
-            Some(ino) => context.volume.readlink(ino).map_err(|e| Failure::volume(&self.from.path, &e)),
-            None => {
-                let path = bytes::to_path(&self.from.path);
-                let target = fs::read_link(&path).map_err(|error| Failure::host(&path, &error))?;
-                Ok(bytes::of_path(&target).to_vec())
+        match (&self.place, self.meta.ino) {
+            (_, Some(ino)) => context.volume.readlink(ino).map_err(|e| Failure::volume(&self.from.path, &e)),
+            (Some(place), None) => {
+                let target = readlinkat(place.dir(), &*place.name, Vec::new());
+                target.map(CString::into_bytes).map_err(|errno| failed(&self.from.path, errno))
             }
+            (None, None) => Err(failed(&self.from.path, Errno::NOENT)),
         }
     }
 
@@ -188,17 +255,22 @@ impl SourceStep {
     /// Names the file.
     pub(super) fn reader(&self, context: &Context<'_, impl FileSystem>) -> Result<Reader, Failure> {
         let from = self.from.path.clone();
-        match self.meta.ino {
-            Some(ino) => Ok(Reader::Inside { ino, path: from }),
-            None => {
-                let path = bytes::to_path(&from);
-                let file = File::open(&path).map_err(|error| Failure::host(&path, &error))?;
-                if context.image.is(&file) {
-                    let what = "is the image of this volume and was left out";
-                    return Err(Failure::partial(&from, what, "copy it while it is not in use"));
-                }
-                Ok(Reader::Host { file, path })
-            }
+        let place = match (&self.place, self.meta.ino) {
+            (_, Some(ino)) => return Ok(Reader::Inside { ino, path: from }),
+            (Some(place), None) => place,
+            (None, None) => return Err(failed(&from, Errno::NOENT)),
+        };
+        let file = place.open(OFlags::empty()).map_err(|errno| failed(&from, errno))?;
+        let stat = fstat(&file).map_err(|errno| failed(&from, errno))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            let what = "was exchanged with a file of another type during the copy";
+            return Err(Failure::partial(&from, what, "copy it again"));
         }
+        let file = File::from(file);
+        if context.image.is(&file) {
+            let what = "is the image of this volume and was left out";
+            return Err(Failure::partial(&from, what, "copy it while it is not in use"));
+        }
+        Ok(Reader::Host { file, path: bytes::to_path(&from) })
     }
 }

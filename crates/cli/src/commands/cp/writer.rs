@@ -1,16 +1,17 @@
 //! Writing of copies.
 
+use super::host_target::{HostName, finish_file};
+use super::meta::FileMeta;
 use super::reader::Reader;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output_file::OutputFile;
 use lanefs::{FileSystem, SetAttr};
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 
 /// A regular file to write.
-pub(super) enum Writer {
+pub(super) enum Writer<'s> {
     /// Inside the volume.
     Inside {
         /// The file.
@@ -22,14 +23,14 @@ pub(super) enum Writer {
     Host {
         /// The open file.
         file: File,
-        /// Its path, for messages.
-        path: PathBuf,
+        /// Its name.
+        name: &'s HostName,
         /// True if the copy created it.
         created: bool,
     },
 }
 
-impl Writer {
+impl Writer<'_> {
     /// Drops the old content.
     ///
     /// # Errors
@@ -38,7 +39,9 @@ impl Writer {
         match self {
             Writer::Inside { file, path } => file.truncate(context, path, 0),
             Writer::Host { created: true, .. } => Ok(()),
-            Writer::Host { file, path, .. } => file.set_len(0).map_err(|error| Failure::host(path, &error)),
+            Writer::Host { file, name, .. } => {
+                file.set_len(0).map_err(|error| Failure::host(name.path(), &error))
+            }
         }
     }
 
@@ -57,8 +60,8 @@ impl Writer {
                 let written = context.volume.write(file.attr.ino, offset, data);
                 written.map(drop).map_err(|e| Failure::volume(path, &e))
             }
-            Writer::Host { file, path, .. } => {
-                file.write_all_at(data, offset).map_err(|error| Failure::host(path, &error))
+            Writer::Host { file, name, .. } => {
+                file.write_all_at(data, offset).map_err(|error| Failure::host(name.path(), &error))
             }
         }
     }
@@ -77,25 +80,32 @@ impl Writer {
                 let done = context.volume.setattr(file.attr.ino, set);
                 done.map(drop).map_err(|e| Failure::volume(path, &e))
             }
-            Writer::Host { file, path, .. } => {
-                let meta = file.metadata().map_err(|error| Failure::host(path, &error))?;
+            Writer::Host { file, name, .. } => {
+                let meta = file.metadata().map_err(|error| Failure::host(name.path(), &error))?;
                 // Devices and pipes have no size to set.
                 if !meta.is_file() || meta.len() == size {
                     return Ok(());
                 }
-                file.set_len(size).map_err(|error| Failure::host(path, &error))
+                file.set_len(size).map_err(|error| Failure::host(name.path(), &error))
             }
         }
+    }
+
+    /// Sets the attributes of a complete file of the host.
+    ///
+    /// # Errors
+    /// Names the file.
+    pub(super) fn finish_host(&self, meta: &FileMeta, preserve: bool) -> Outcome {
+        let Writer::Host { file, name, created } = self else { return Ok(()) };
+        let done = finish_file(file, *created, meta, preserve);
+        done.map_err(|errno| Failure::host(name.path(), &errno.into()))
     }
 
     /// Removes the file after a failure, if the copy created it.
     pub(super) fn abandon(&self, context: &Context<'_, impl FileSystem>) {
         match self {
             Writer::Inside { file, .. } => file.abandon(context),
-            Writer::Host { path, created: true, .. } => {
-                // The user needs the first failure, not one of this call.
-                let _ = fs::remove_file(path);
-            }
+            Writer::Host { name, created: true, .. } => name.remove(),
             Writer::Host { .. } => {}
         }
     }
