@@ -13,13 +13,14 @@ use crate::page::{Page, Piece};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
 use lanefs::format::BLOCK;
-use rustix::fs::{CWD, FlockOperation, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -199,9 +200,7 @@ impl Part {
         let mut name = OsString::from(image);
         name.push(".part");
         let path = PathBuf::from(name);
-        let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(|error| host(&path, &error))?;
+        let file = open_private(&path)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -218,12 +217,17 @@ impl Part {
     /// Another pull may have ended, and renamed the file, between the open and the lock.
     fn check_name(&self, image: &Path) -> Result<()> {
         check_absent(image)?;
-        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-        let (own, named) = (self.file.metadata(), std::fs::metadata(&self.path));
-        match (own.map(identity), named.map(identity)) {
-            (Ok(own), Ok(named)) if own == named => Ok(()),
-            _ => Err(refuse(&self.path, "another pull has just ended; try again")),
+        match self.names_this_file() {
+            true => Ok(()),
+            false => Err(refuse(&self.path, "another pull has just ended; try again")),
         }
+    }
+
+    /// Returns whether the name of the part is still this file's.
+    fn names_this_file(&self) -> bool {
+        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let (own, named) = (self.file.metadata(), self.path.symlink_metadata());
+        matches!((own.map(identity), named.map(identity)), (Ok(own), Ok(named)) if own == named)
     }
 
     /// Finds out how far an earlier pull of the version came, or begins.
@@ -283,14 +287,28 @@ impl Part {
     /// Gives the image its name, and removes the record.
     fn finish(self, image: &Path) -> Result<()> {
         self.file.sync_all().map_err(|error| self.failed(&error))?;
-        match rustix::fs::renameat_with(CWD, &self.path, CWD, image, RenameFlags::NOREPLACE) {
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                // The file system cannot do that in one step.
-                check_absent(image)?;
-                std::fs::rename(&self.path, image).map_err(|error| host(image, &error))?;
+        // From here on the image is a file like others of this user.
+        let mode = Mode::from_raw_mode(0o666 & !umask());
+        rustix::fs::fchmod(&self.file, mode).map_err(|errno| self.failed(&errno.into()))?;
+        // The very file gets the name: another user may have put another one under that of the part.
+        let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        match rustix::fs::linkat(CWD, &open, CWD, image, AtFlags::SYMLINK_FOLLOW) {
+            Ok(()) => {
+                // What the name means now is left, if it is another file.
+                if self.names_this_file() {
+                    let _ = std::fs::remove_file(&self.path);
+                }
             }
             Err(Errno::EXIST) => return Err(exists(image)),
-            renamed => renamed.map_err(|errno| host(image, &errno.into()))?,
+            // The file system has no second names.
+            Err(_) => match rustix::fs::renameat_with(CWD, &self.path, CWD, image, RenameFlags::NOREPLACE) {
+                Err(Errno::INVAL | Errno::NOSYS) => {
+                    check_absent(image)?;
+                    std::fs::rename(&self.path, image).map_err(|error| host(image, &error))?;
+                }
+                Err(Errno::EXIST) => return Err(exists(image)),
+                renamed => renamed.map_err(|errno| host(image, &errno.into()))?,
+            },
         }
         let end = || {
             self.file.set_len(self.len)?;
@@ -300,6 +318,39 @@ impl Part {
         };
         end().map_err(|error| host(image, &error))
     }
+}
+
+/// Makes a file that only this user can open, or opens one of a pull before. Another user may have put a file
+/// or a link there: his owner and mode would become those of the image.
+fn open_private(path: &Path) -> Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600);
+    match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made.map_err(|error| host(path, &error)),
+    }
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let foreign = "is not what a pull of this user leaves: a private file with one name; remove it";
+    let file = options.custom_flags(flags.bits() as i32).open(path).map_err(|error| {
+        match error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+            true => refuse(path, foreign),
+            false => host(path, &error),
+        }
+    })?;
+    let found = file.metadata().map_err(|error| host(path, &error))?;
+    let is_own = found.is_file()
+        && found.uid() == rustix::process::geteuid().as_raw()
+        && found.nlink() == 1
+        && found.mode() & 0o077 == 0;
+    if is_own { Ok(file) } else { Err(refuse(path, foreign)) }
+}
+
+/// Permissions that new files of this process do not get. (The system call that tells them changes them, for
+/// all threads.)
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o077)
 }
 
 /// Parses a record; `None` for other bytes.

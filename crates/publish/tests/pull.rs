@@ -103,6 +103,7 @@ fn what_lies_in_the_place_of_a_part_is_not_overwritten() {
     let publication = open(&store).expect("a publication");
     for other in [b"text".to_vec(), vec![0; 5000]] {
         fs::write(part(&to), &other).expect("write");
+        fs::set_permissions(part(&to), std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
         let error = pull(&publication, &to).expect_err("another file");
         assert!(error.to_string().contains("there.lane.part: is not what a pull leaves"), "{error}");
         assert_eq!(fs::read(part(&to)).expect("read"), other);
@@ -176,4 +177,53 @@ fn walk(dir: &Path) -> usize {
         path => usize::from(path.file_name().is_some_and(|name| name.len() == 64)),
     };
     entries.map(|entry| count(entry.expect("an entry"))).sum()
+}
+
+#[test]
+fn a_part_that_somebody_else_may_have_made_is_refused_and_left() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    let (published, store, image) = published(1 << 20);
+    let publication = open(&store).expect("a publication");
+    let (home, part) = (published.home.path(), part(&image));
+    let (target, other) = (home.join("target"), home.join("other"));
+    let refused = |what: &str| {
+        let error = pull(&publication, &image).expect_err(what);
+        assert!(error.to_string().contains("there.lane.part"), "{what}: {error}");
+        assert!(error.to_string().contains("remove it"), "{what}: {error}");
+        assert!(!image.exists(), "{what}");
+        fs::remove_file(&part).expect("it was left");
+    };
+    symlink(&target, &part).expect("a link");
+    refused("a link to nothing");
+    fs::write(&target, "").expect("a file");
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).expect("a mode");
+    symlink(&target, &part).expect("a link");
+    refused("a link to a file");
+    fs::hard_link(&target, &part).expect("a name");
+    refused("a file with two names");
+    fs::write(&part, "").expect("a file");
+    fs::set_permissions(&part, fs::Permissions::from_mode(0o666)).expect("a mode");
+    refused("a file that others may write");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &part,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .expect("a pipe");
+    refused("a pipe");
+    fs::write(&other, "").expect("a file");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).expect("a mode");
+    if std::os::unix::fs::chown(&other, Some(65534), Some(65534)).is_ok() {
+        fs::rename(&other, &part).expect("renamed");
+        refused("another user's file");
+    } else {
+        eprintln!("another user's file: not tried, because only root can make one");
+    }
+    pull(&publication, &image).expect("pulled");
+    let made = image.metadata().expect("there");
+    let plain = fs::File::create(home.join("plain")).and_then(|file| file.metadata());
+    assert_eq!(made.mode(), plain.expect("there").mode(), "the mode of any new file");
+    assert_eq!((made.nlink(), part.exists()), (1, false));
 }
