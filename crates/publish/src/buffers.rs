@@ -1,11 +1,13 @@
 //! Memory of pieces, which is used again: the first touch of fresh memory costs more time than most pieces
 //! take to be decompressed.
 
+use crate::hash::Hash;
 use crate::layout::WINDOW;
+use lanefs::format::BLOCK;
 use parking_lot::Mutex;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use zstd::bulk::Decompressor;
 
 /// Buffers that are kept at most, each of a window: 8 MiB.
@@ -23,6 +25,8 @@ pub(crate) struct Buffers {
 /// Bytes in a buffer, which goes back when they are dropped.
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
+    /// Hashes of the blocks of a piece, each of which is hashed once, however many references are checked.
+    hashes: OnceLock<Box<[Hash]>>,
     home: Arc<Buffers>,
 }
 
@@ -35,7 +39,7 @@ impl Buffers {
             Some(bytes) => bytes,
             None => Vec::with_capacity(if is_window { WINDOW as usize } else { room }),
         };
-        Buffer { bytes, home: Arc::clone(self) }
+        Buffer { bytes, hashes: OnceLock::new(), home: Arc::clone(self) }
     }
 
     /// Returns a buffer with a copy of bytes.
@@ -63,7 +67,12 @@ impl Buffers {
 impl Buffer {
     /// Bytes of memory that it takes.
     pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.hashes.get().map_or(0, |hashes| size_of_val(&**hashes))
+    }
+
+    /// The hashes of the blocks.
+    pub(crate) fn hashes(&self) -> &[Hash] {
+        self.hashes.get_or_init(|| self.bytes.chunks(BLOCK as usize).map(Hash::of).collect())
     }
 }
 

@@ -70,10 +70,23 @@ impl PublicationDevice {
             wanted.iter().copied().zip(self.fetcher.get_many(&wanted)).collect();
         for (part, pieces) in parts.iter().zip(pieces) {
             let target = requests[part.request].buffer.part(part.range.clone());
-            if let Err(error) = pieces.and_then(|pieces| copy(part.at, target, &pieces, &bytes)) {
+            let checked = pieces.and_then(|pieces| self.check(part, &pieces, &bytes).map(|()| pieces));
+            if let Err(error) = checked.and_then(|pieces| copy(part.at, target, &pieces, &bytes)) {
                 failed(part.request, error);
             }
         }
+    }
+
+    /// Checks the pieces that a part is read from: by each reference for itself, because two of them may take
+    /// other blocks of the same bytes.
+    fn check(&self, part: &Part, pieces: &[Piece], bytes: &HashMap<Stored, Result<Bytes>>) -> Result<()> {
+        let blocks = blocks(part);
+        for piece in pieces.iter().filter(|piece| piece.taken & blocks != 0) {
+            if let Some(Ok(bytes)) = bytes.get(&piece.stored) {
+                piece.check(bytes).map_err(|why| self.fetcher.damaged_at(&piece.stored, why))?;
+            }
+        }
+        Ok(())
     }
 
     /// Finds the pieces of each part's window.

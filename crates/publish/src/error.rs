@@ -56,6 +56,32 @@ pub enum Error {
         /// The contradiction.
         why: String,
     },
+    /// Bytes are stored in a way that this program does not know.
+    #[error("{object} at byte {offset}: is stored by codec {codec}, which this program does not know")]
+    Codec {
+        /// The object.
+        object: String,
+        /// Offset in it.
+        offset: u64,
+        /// Number of the codec.
+        codec: u16,
+    },
+    /// The version has a volume that was not closed, which no publisher publishes.
+    #[error(
+        "{0}: the volume was not closed when it was published, which is damaged or hostile; its log is not read"
+    )]
+    NotClosed(String),
+    /// A version takes far more room than the bytes that were fetched for it.
+    #[error(
+        "{version}: its blocks take more than {factor} times the bytes that the store gave for them; if the \
+         version is what it should be, raise the bound"
+    )]
+    Expansion {
+        /// The version.
+        version: String,
+        /// The bound, as a multiple of the bytes that were fetched.
+        factor: u32,
+    },
     /// The tag names nothing yet.
     #[error("{0}: there is no such tag; publish a volume to it first")]
     NoTag(String),
@@ -124,9 +150,10 @@ impl Error {
         Error::Damaged { object: object.into(), offset: None, why: why.into() }
     }
 
-    /// True where an object is missing or has wrong bytes: another attempt finds the same.
+    /// True where an object is missing or has bytes that cannot be used: another attempt finds the same.
     pub(crate) fn is_broken_object(&self) -> bool {
-        matches!(self, Error::Damaged { .. } | Error::Store { source: StoreError::Missing, .. })
+        let is_missing = matches!(self, Error::Store { source: StoreError::Missing, .. });
+        is_missing || matches!(self, Error::Damaged { .. } | Error::Codec { .. })
     }
 
     /// A request for an object failed.

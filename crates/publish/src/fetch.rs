@@ -9,13 +9,14 @@ use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::lru::Lru;
 use crate::objects::Objects;
-use crate::packs::{PackRef, Stored};
+use crate::packs::{self, PackRef, Stored};
 use crate::piece;
 use crate::threads;
 use crate::words::Bad;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::collections::hash_map;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,11 +30,12 @@ const REQUEST: u64 = 4 << 20;
 /// The bytes of a piece or page, verified and decompressed.
 pub(crate) type Bytes = Arc<Buffer>;
 
-/// Identity of decompressed bytes: the hash of the stored ones, and the size that they were promised to have.
-type Key = (Hash, u32);
+/// Identity of decompressed bytes: the hash of the stored ones, how they are stored, and the size that they
+/// were promised to have.
+type Key = (Hash, u16, u32);
 
 fn key(stored: &Stored) -> Key {
-    (stored.hash, stored.raw)
+    (stored.hash, stored.codec, stored.raw)
 }
 
 /// Counts since the publication was opened.
@@ -45,6 +47,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Pieces that came from the local cache.
     pub cached: u64,
+    /// Their stored bytes.
+    pub cached_bytes: u64,
 }
 
 /// Fetches the pieces and pages of a store.
@@ -58,13 +62,33 @@ pub(crate) struct Fetcher {
     requests: AtomicU64,
     bytes: AtomicU64,
     cached: AtomicU64,
+    cached_bytes: AtomicU64,
 }
 
 struct State {
     memory: Lru<Key, Bytes>,
-    /// Stored bytes that were fetched ahead and not verified.
-    ahead: HashMap<Hash, Vec<u8>>,
+    /// Stored bytes that were fetched ahead, by their hashes, which were verified.
+    ahead: HashMap<Hash, Part>,
     flights: HashMap<Key, Arc<Flight>>,
+}
+
+/// A part of bytes that others share.
+pub(crate) struct Part {
+    pub(crate) bytes: Arc<Vec<u8>>,
+    pub(crate) range: Range<usize>,
+}
+
+impl Part {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+/// What the bytes of a fetch are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Piece,
+    Page,
 }
 
 /// A fetch that is under way.
@@ -96,6 +120,7 @@ enum Found {
 struct Own<'f> {
     fetcher: &'f Fetcher,
     stored: Stored,
+    kind: Kind,
     flight: Arc<Flight>,
     is_done: bool,
 }
@@ -103,6 +128,10 @@ struct Own<'f> {
 impl Own<'_> {
     fn finish(mut self, outcome: Result<Bytes>) {
         self.is_done = true;
+        if let (Ok(bytes), Kind::Piece) = (&outcome, self.kind) {
+            // Here, where several threads work. Each reference to the piece is checked by these.
+            bytes.hashes();
+        }
         self.end(outcome);
     }
 
@@ -131,9 +160,9 @@ impl Fetcher {
     /// Makes a fetcher that keeps `memory` bytes of pieces.
     pub(crate) fn new(objects: Objects, cache: Option<Arc<Cache>>, memory: u64) -> Self {
         let state = State { memory: Lru::new(memory), ahead: HashMap::new(), flights: HashMap::new() };
-        let (requests, bytes, cached) = Default::default();
+        let (requests, bytes, cached, cached_bytes) = Default::default();
         let (buffers, state) = (Arc::default(), state.into());
-        Fetcher { objects, cache, fills_cache: true, buffers, state, requests, bytes, cached }
+        Fetcher { objects, cache, fills_cache: true, buffers, state, requests, bytes, cached, cached_bytes }
     }
 
     /// The same fetcher, which puts what it fetches into the cache or does not.
@@ -146,6 +175,7 @@ impl Fetcher {
             requests: self.requests.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             cached: self.cached.load(Ordering::Relaxed),
+            cached_bytes: self.cached_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -154,14 +184,18 @@ impl Fetcher {
         self.cache.as_deref()
     }
 
-    /// Returns the bytes of one piece or page.
-    pub(crate) fn get(&self, stored: &Stored) -> Result<Bytes> {
-        self.get_many(&[*stored]).pop().unwrap_or(Err(Error::Interrupted))
+    /// Returns the bytes of many pieces, in their order.
+    pub(crate) fn get_many(&self, wanted: &[Stored]) -> Vec<Result<Bytes>> {
+        self.get(wanted, Kind::Piece)
     }
 
-    /// Returns the bytes of many pieces or pages, in their order.
-    pub(crate) fn get_many(&self, wanted: &[Stored]) -> Vec<Result<Bytes>> {
-        let (found, own) = self.begin(wanted);
+    /// Returns the bytes of many pages, in their order.
+    pub(crate) fn get_pages(&self, wanted: &[Stored]) -> Vec<Result<Bytes>> {
+        self.get(wanted, Kind::Page)
+    }
+
+    fn get(&self, wanted: &[Stored], kind: Kind) -> Vec<Result<Bytes>> {
+        let (found, own) = self.begin(wanted, kind);
         self.fetch(own);
         let wait = |found| match found {
             Found::Here(bytes) => Ok(bytes),
@@ -171,7 +205,7 @@ impl Fetcher {
     }
 
     /// Finds what is in memory, joins the fetches that are under way, and begins the others.
-    fn begin(&self, wanted: &[Stored]) -> (Vec<Found>, Vec<Own<'_>>) {
+    fn begin(&self, wanted: &[Stored], kind: Kind) -> (Vec<Found>, Vec<Own<'_>>) {
         let mut own = Vec::new();
         let mut state = self.state.lock();
         let found = wanted.iter().map(|stored| {
@@ -184,7 +218,7 @@ impl Fetcher {
                 hash_map::Entry::Vacant(slot) => {
                     let flight = Arc::clone(slot.insert(Arc::default()));
                     let mine = Arc::clone(&flight);
-                    own.push(Own { fetcher: self, stored: *stored, flight: mine, is_done: false });
+                    own.push(Own { fetcher: self, stored: *stored, kind, flight: mine, is_done: false });
                     flight
                 }
             })
@@ -210,7 +244,7 @@ impl Fetcher {
     fn near(&self, stored: &Stored) -> Option<Bytes> {
         let ahead = self.state.lock().ahead.remove(&stored.hash);
         if let Some(bytes) = ahead
-            && let Ok(raw) = self.accept(stored, &bytes)
+            && let Ok(raw) = self.accept(stored, bytes.bytes())
         {
             return Some(raw);
         }
@@ -221,6 +255,7 @@ impl Fetcher {
             return None;
         }
         self.cached.fetch_add(1, Ordering::Relaxed);
+        self.cached_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         piece::unpack(stored, &bytes, &self.buffers).ok().map(Arc::new)
     }
 
@@ -244,6 +279,7 @@ impl Fetcher {
     fn read_together<'w>(&'w self, wanted: &'w [Stored]) -> impl Iterator<Item = Result<Bytes>> + 'w {
         let read = self.read_range(wanted);
         wanted.iter().map(move |stored| {
+            self.check_codec(stored)?;
             let (from, bytes) = read.as_ref().map_err(Error::clone)?;
             let start = (u64::from(stored.offset) - from) as usize;
             let part = bytes.get(start..bytes.len().min(start + stored.bytes as usize));
@@ -258,14 +294,41 @@ impl Fetcher {
         Ok((from, self.read(&first.pack, from, to - from)?))
     }
 
+    fn check_codec(&self, stored: &Stored) -> Result<()> {
+        if matches!(stored.codec, packs::AS_IT_IS | packs::ZSTD) {
+            return Ok(());
+        }
+        let object = self.objects.shown(&stored.pack.object());
+        Err(Error::Codec { object, offset: stored.offset.into(), codec: stored.codec })
+    }
+
     /// Reads pieces from the store, each one from its own pack and offset, whatever memory and cache have,
-    /// and verifies them. Keeps none of them. The results come in another order.
-    pub(crate) fn check_many(&self, wanted: Vec<Stored>) -> Vec<(Stored, Result<()>)> {
+    /// verifies them, and calls `check` with their content. Keeps none of them. The results come in another
+    /// order.
+    pub(crate) fn check_many(
+        &self,
+        wanted: Vec<Stored>,
+        check: impl Fn(&Stored, &Buffer) -> std::result::Result<(), Bad> + Sync,
+    ) -> Vec<(Stored, Result<()>)> {
         let checked = threads::map(REQUESTS, join(wanted, |stored| stored), |request| {
-            let outcomes: Vec<Result<()>> = self.read_together(&request).map(|read| read.map(drop)).collect();
+            let read = self.read_together(&request).zip(&request);
+            let check = |(read, stored): (Result<Bytes>, &Stored)| {
+                let piece = read?;
+                check(stored, &piece).map_err(|why| self.damaged_at(stored, why))
+            };
+            let outcomes: Vec<Result<()>> = read.map(check).collect();
             request.into_iter().zip(outcomes).collect::<Vec<_>>()
         });
         checked.into_iter().flatten().collect()
+    }
+
+    /// The error for bytes of a pack that contradict the reference to them.
+    pub(crate) fn damaged_at(&self, stored: &Stored, why: Bad) -> Error {
+        Error::Damaged {
+            object: self.objects.shown(&stored.pack.object()),
+            offset: Some(stored.offset.into()),
+            why: why.into(),
+        }
     }
 
     /// Reads bytes of a pack, and counts them.
@@ -278,11 +341,7 @@ impl Fetcher {
 
     fn again(&self, stored: &Stored) -> Result<Bytes> {
         let bytes = self.read(&stored.pack, stored.offset.into(), stored.bytes.into())?;
-        self.accept(stored, &bytes).map_err(|why| Error::Damaged {
-            object: self.objects.shown(&stored.pack.object()),
-            offset: Some(stored.offset.into()),
-            why: why.into(),
-        })
+        self.accept(stored, &bytes).map_err(|why| self.damaged_at(stored, why))
     }
 
     /// Reads a range of a pack ahead, for [`keep_ahead`](Self::keep_ahead).
@@ -290,9 +349,23 @@ impl Fetcher {
         self.read(pack, offset, bytes).ok()
     }
 
-    /// Keeps stored bytes that were read ahead until they are first needed. They are verified then.
-    pub(crate) fn keep_ahead(&self, hash: Hash, bytes: Vec<u8>) {
-        self.state.lock().ahead.insert(hash, bytes);
+    /// Keeps stored bytes that were read ahead, until they are first needed. The caller has verified that
+    /// they have this hash.
+    pub(crate) fn keep_ahead(&self, hash: Hash, part: Part) {
+        self.state.lock().ahead.insert(hash, part);
+    }
+}
+
+#[cfg(test)]
+impl Fetcher {
+    /// Takes bytes that were kept ahead.
+    pub(crate) fn take_ahead(&self, hash: &Hash) -> Option<Vec<u8>> {
+        self.state.lock().ahead.remove(hash).map(|part| part.bytes().to_vec())
+    }
+
+    /// Number of the others.
+    pub(crate) fn count_ahead(&self) -> usize {
+        self.state.lock().ahead.len()
     }
 }
 

@@ -54,11 +54,27 @@ impl fmt::Debug for Hash {
     }
 }
 
+impl Hash {
+    /// The digest of a block with this hash.
+    pub(crate) fn digest(&self) -> Digest {
+        let mut digest = [0; DIGEST];
+        digest.copy_from_slice(&self.0[..DIGEST]);
+        digest
+    }
+
+    /// The hash of some blocks with these hashes, in their order: it binds their content.
+    pub(crate) fn of_hashes<'h>(hashes: impl Iterator<Item = &'h Hash>) -> Self {
+        let mut all = blake3::Hasher::new();
+        for hash in hashes {
+            all.update(&hash.0);
+        }
+        Hash(*all.finalize().as_bytes())
+    }
+}
+
 /// Returns the digest of a block.
 pub(crate) fn digest(block: &[u8]) -> Digest {
-    let mut digest = [0; DIGEST];
-    digest.copy_from_slice(&blake3::hash(block).as_bytes()[..DIGEST]);
-    digest
+    Hash::of(block).digest()
 }
 
 #[cfg(test)]

@@ -14,7 +14,12 @@ pub(crate) const PACK_MAGIC: u64 = u64::from_le_bytes(*b"LanePack");
 /// `LaneGone` as a little-endian word.
 pub(crate) const CONDEMNED_MAGIC: u64 = u64::from_le_bytes(*b"LaneGone");
 /// Version of the publication format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+/// The version before, which is read, too. Its references do not bind the content of blocks.
+pub(crate) const UNBOUND: u32 = 2;
+
+/// `KIND` of the root of a volume.
+pub(crate) const VOLUME: u32 = 0;
 
 /// Bytes of a BLAKE3 hash.
 pub(crate) const HASH_BYTES: usize = 32;
@@ -34,8 +39,13 @@ pub(crate) const MAX_LEVEL: u32 = 3;
 pub(crate) const PACK: u64 = 32 << 20;
 /// Bytes of a pack at most.
 pub(crate) const MAX_PACK: u64 = 1 << 30;
-/// Bytes of a page before its compression at most.
-pub(crate) const MAX_PAGE: usize = 1 << 20;
+/// Bytes of a page before its compression at most: those with eight pieces for each window, each of another
+/// pack, have 1.2 MiB.
+pub(crate) const MAX_PAGE: usize = 2 << 20;
+/// Bytes of a page for each of its stored bytes at most, and so many more. (Pages of zeros, whose pieces
+/// have one hash and one content, reach some 30.)
+pub(crate) const MAX_PAGE_RATIO: u64 = 256;
+pub(crate) const PAGE_FLOOR: u64 = 4096;
 /// Bytes of a root at most.
 pub(crate) const MAX_ROOT: usize = 1 << 20;
 /// Bytes of the end of a pack at most.
@@ -95,8 +105,10 @@ layout! {
     PAGES: u32, 76;
     /// Number of ranges
     RANGES: u32, 80;
+    /// 0: a volume. A reader refuses another kind
+    KIND: u32, 84;
     /// Zero
-    RESERVED: u32, 84, 3;
+    RESERVED: u32, 88, 2;
 }
 
 layout! {
@@ -125,8 +137,10 @@ layout! {
     STORED: u32, 12;
     /// Bytes of the page
     BYTES: u32, 16;
+    /// As that of a piece
+    CODEC: u16, 20;
     /// Zero
-    RESERVED: u32, 20;
+    RESERVED: u16, 22;
     /// BLAKE3 hash of the bytes in the pack
     HASH: u8, 24, HASH_BYTES;
 }
@@ -163,7 +177,7 @@ layout! {
 
 layout! {
     /// A piece of a window, as a leaf page has it.
-    piece_ref, 64;
+    piece_ref, 104;
     /// Number of the window among those of the page
     INDEX: u16, 0;
     /// Bit 0: the window has metadata. Bit 1: the blocks are borrowed. Bits 8 to 13: `FIRST`
@@ -180,11 +194,17 @@ layout! {
     STORED: u32, 28;
     /// BLAKE3 hash of the bytes in the pack
     HASH: u8, 32, HASH_BYTES;
+    /// BLAKE3 hash of the BLAKE3 hashes of the blocks of `TAKEN`, ascending
+    CONTENT: u8, 64, HASH_BYTES;
+    /// 0: the bytes are as they are; 1: zstd
+    CODEC: u16, 96;
+    /// Zero
+    RESERVED: u16, 98, 3;
 }
 
 layout! {
     /// A piece, as the footer of its pack has it. Pages are in no footer.
-    pack_entry, 56;
+    pack_entry, 64;
     /// Byte position of the window on the volume
     POSITION: u64, 0;
     /// Bit i: the piece has block i of the window
@@ -195,6 +215,10 @@ layout! {
     STORED: u32, 20;
     /// BLAKE3 hash of the bytes in the pack
     HASH: u8, 24, HASH_BYTES;
+    /// As that of a piece
+    CODEC: u16, 56;
+    /// Zero
+    RESERVED: u16, 58, 3;
 }
 
 layout! {
@@ -239,6 +263,20 @@ layout! {
     WRITER: u8, 48, 16;
     /// BLAKE3 hash of the 64 bytes before and all hashes behind
     CHECK: u8, 64, HASH_BYTES;
+}
+
+/// Bytes of the structures of [`UNBOUND`] that are shorter: they end before `CONTENT` and `CODEC`.
+pub(crate) const UNBOUND_PIECE: usize = piece_ref::CONTENT.offset;
+pub(crate) const UNBOUND_ENTRY: usize = pack_entry::CODEC.offset;
+
+/// Bytes of a reference to a piece by the version of the format.
+pub(crate) fn size_of_piece(version: u32) -> usize {
+    if version == UNBOUND { UNBOUND_PIECE } else { piece_ref::SIZE }
+}
+
+/// Bytes of an entry of a pack by the version of the format.
+pub(crate) fn size_of_entry(version: u32) -> usize {
+    if version == UNBOUND { UNBOUND_ENTRY } else { pack_entry::SIZE }
 }
 
 /// All structures, for the document.

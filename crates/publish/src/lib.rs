@@ -22,7 +22,7 @@
 //! publish(&volume, store.clone(), "latest", &PublishOptions::default(), &|_, _| true)?;
 //!
 //! let publication = Publication::open(store, &Reference::default(), &ReadOptions::default())?;
-//! let there = Volume::open_device(Box::new(publication.device()), Access::Read)?;
+//! let there = publication.volume(Access::Read)?;
 //! assert_eq!(there.read_file("/greeting")?, b"hello");
 //! # Ok(())
 //! # }
@@ -37,7 +37,7 @@
 //! | vocabulary | `layout`: every structure; `words`: parsing; `hash`, `error`, `lru`, `threads` |
 //! | structures | `packs`: references; `piece`, `page`, `root`, `pack` |
 //! | outside | `store`, `cache` |
-//! | reading | `objects`, `fetch`, `manifest`, `device`, `publication`, `location` |
+//! | reading | `objects`, `fetch`, `manifest`, `ahead`, `device`, `publication`, `location` |
 //! | verifying | `verify` |
 //! | removing | `condemned`: what a prune and publishers agree by; `versions`: tags; `prune` |
 //! | writing | `publish` |
@@ -51,6 +51,7 @@
 //! * Objects other than tags and the list of condemned objects never change.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod buffers;
 mod cache;
 mod condemned;
@@ -91,7 +92,7 @@ pub use location::{Location, Service, StoreUrl};
 pub use prune::{DEFAULT_GRACE, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
 pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish};
-pub use pull::PullReport;
+pub use pull::{DEFAULT_MAX_EXPANSION, PullReport};
 pub use root::{Facts, Tag};
 pub use store::{Directory, Listed, Stamp, Store};
 pub use verify::{Inventory, Verified};

@@ -1,6 +1,6 @@
 //! The manifest of a version: its root, and the pages that are needed.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fetch::Fetcher;
 use crate::hash::Hash;
 use crate::layout::{FANOUT, MAX_ROOT};
@@ -11,8 +11,10 @@ use crate::root::{self, Named, Root};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Pages that are kept in memory: manifests of 64 GiB.
-const PAGES: u64 = 256;
+/// Bytes of pages that are kept in memory: those of some 40 GiB of windows with one piece each.
+const MEMORY: u64 = 32 << 20;
+/// Bytes, as decompressed, of the pages that are fetched together, but for a single one.
+const STEP: u64 = 8 << 20;
 
 /// The manifest of a version.
 pub(crate) struct Manifest {
@@ -49,7 +51,7 @@ impl Manifest {
         if let Some(cache) = fetcher.cache().filter(|_| !is_cached) {
             cache.put(&version, &bytes);
         }
-        Ok((Manifest { version, root, pages: Lru::new(PAGES).into() }, bytes, is_cached))
+        Ok((Manifest { version, root, pages: Lru::new(MEMORY).into() }, bytes, is_cached))
     }
 
     /// Returns the pieces of a window.
@@ -80,53 +82,65 @@ impl Manifest {
         if let Some(found) = self.pages.lock().get(&(level, page.number)) {
             return Ok(found);
         }
-        self.parse(fetcher, level, page, &fetcher.get(&page.stored)?)
-    }
-
-    /// Loads pages of one level together.
-    pub(crate) fn load(&self, fetcher: &Fetcher, level: u32, pages: &[PageRef]) -> Result<Vec<Arc<Page>>> {
-        self.load_each(fetcher, level, pages).into_iter().collect()
+        self.load(fetcher, level, &[*page]).pop().unwrap_or(Err(Error::Interrupted))
     }
 
     /// Loads pages of one level together. Some of them may fail.
-    pub(crate) fn load_each(
-        &self,
-        fetcher: &Fetcher,
-        level: u32,
-        pages: &[PageRef],
-    ) -> Vec<Result<Arc<Page>>> {
+    pub(crate) fn load(&self, fetcher: &Fetcher, level: u32, pages: &[PageRef]) -> Vec<Result<Arc<Page>>> {
         let stored: Vec<Stored> = pages.iter().map(|page| page.stored).collect();
-        let bytes = fetcher.get_many(&stored);
+        let bytes = fetcher.get_pages(&stored);
         pages.iter().zip(bytes).map(|(page, bytes)| self.parse(fetcher, level, page, &bytes?)).collect()
     }
 
     fn parse(&self, fetcher: &Fetcher, level: u32, page: &PageRef, bytes: &[u8]) -> Result<Arc<Page>> {
-        let parsed = Page::parse(bytes, level, page.number, self.root.facts.volume_bytes);
+        let root = &self.root;
+        let parsed = Page::parse(bytes, root.format, level, page.number, root.facts.volume_bytes);
         let object = page.stored.pack.object();
         let parsed = Arc::new(parsed.map_err(|why| fetcher.objects.damaged(&object, why))?);
-        self.pages.lock().insert((level, page.number), Arc::clone(&parsed), 1);
+        let memory = parsed.memory();
+        self.pages.lock().insert((level, page.number), Arc::clone(&parsed), memory);
         Ok(parsed)
     }
 
-    /// Passes the references to all pages of each level, from the top down, and all leaf pages.
+    /// Passes all pages with the references to them: each page before those below it, and the leaf pages in
+    /// their order. The walk has few pages in memory, however many there are.
     pub(crate) fn walk(
         &self,
         fetcher: &Fetcher,
         mut take: impl FnMut(u32, &PageRef, &Page) -> Result<()>,
     ) -> Result<()> {
-        let mut refs = self.root.pages.clone();
-        for level in (0..=self.root.level).rev() {
-            let mut below = Vec::new();
-            for refs in refs.chunks(PAGES as usize / 4) {
-                for (page, parsed) in refs.iter().zip(self.load(fetcher, level, refs)?) {
-                    take(level, page, &parsed)?;
-                    if let Page::Inner(refs) = &*parsed {
-                        below.extend_from_slice(refs);
-                    }
+        self.walk_each(fetcher, &mut |level, page, parsed| take(level, page, parsed?))
+    }
+
+    /// Does the same, and passes also the failures of pages. What is below these stays unknown.
+    pub(crate) fn walk_each(&self, fetcher: &Fetcher, take: Take<'_>) -> Result<()> {
+        self.descend(fetcher, self.root.level, &self.root.pages, take)
+    }
+
+    fn descend(&self, fetcher: &Fetcher, level: u32, refs: &[PageRef], take: Take<'_>) -> Result<()> {
+        for refs in steps(level, refs) {
+            for (page, parsed) in refs.iter().zip(self.load(fetcher, level, refs)) {
+                take(level, page, parsed.as_deref().map_err(Error::clone))?;
+                if let Ok(Page::Inner(refs)) = parsed.as_deref() {
+                    self.descend(fetcher, level - 1, refs, take)?;
                 }
             }
-            refs = below;
         }
         Ok(())
     }
+}
+
+/// Function that takes the pages of a walk.
+type Take<'t> = &'t mut dyn FnMut(u32, &PageRef, Result<&Page>) -> Result<()>;
+
+/// Cuts references into those of pages that are fetched together. A page above others is fetched alone: those
+/// below it are many.
+fn steps(level: u32, refs: &[PageRef]) -> impl Iterator<Item = &[PageRef]> {
+    let mut bytes = 0;
+    refs.chunk_by(move |page, next| {
+        bytes += u64::from(page.stored.raw);
+        let goes_on = level == 0 && bytes + u64::from(next.stored.raw) <= STEP;
+        bytes = if goes_on { bytes } else { 0 };
+        goes_on
+    })
 }

@@ -2,10 +2,11 @@
 
 use crate::condemned::{Condemned, State};
 use crate::hash::{Hash, digest};
-use crate::layout::{MAX_PAGE, MAX_PIECES, MAX_TAG_ROOT, WINDOW, tag};
+use crate::layout::{MAX_PAGE, MAX_PIECES, MAX_TAG_ROOT, VERSION, WINDOW, tag};
 use crate::pack::{Pack, PackBuilder, PackEnd, parse_footer};
-use crate::packs::{PackRef, Stored};
+use crate::packs::{PackRef, Stored, ZSTD};
 use crate::page::{Page, PageRef, Piece, raw_bytes, window_blocks};
+use crate::piece;
 use crate::root::{Facts, Range, Root, Tag};
 use crate::words::bits;
 use lanefs_testkit::seeded::Seeded;
@@ -35,7 +36,8 @@ fn pack() -> PackRef {
 }
 
 fn stored(offset: u32, raw: u32) -> Stored {
-    Stored { pack: pack(), offset, bytes: 3000, raw, hash: Hash::of(&offset.to_le_bytes()) }
+    let hash = Hash::of(&offset.to_le_bytes());
+    Stored { pack: pack(), offset, bytes: 3000, raw, codec: ZSTD, hash }
 }
 
 fn assert_sound(stored: &Stored, most: u64) {
@@ -52,6 +54,7 @@ fn leaf() -> Page {
         blocks,
         borrowed: None,
         stored: stored(window as u32 * 5000, raw_bytes(blocks)),
+        content: Some(Hash::of(&window.to_le_bytes())),
     };
     let mut pieces: Vec<Piece> = (0..20).map(|window| piece(window, 0xff00, 0xffff)).collect();
     pieces.insert(0, piece(0, 0xf, 0xf));
@@ -64,11 +67,12 @@ fn leaf() -> Page {
 #[test]
 fn leaf_pages_are_sound() {
     let honest = leaf().encode(0, 0);
-    assert_eq!(Page::parse(&honest, 0, 0, VOLUME), Ok(leaf()));
+    assert_eq!(Page::parse(&honest, VERSION, 0, 0, VOLUME), Ok(leaf()));
     let mut random = Seeded::new(1);
     let mut accepted = 0;
     for _ in 0..ROUNDS {
-        let Ok(Page::Leaf(pieces)) = Page::parse(&mutated(&honest, &mut random), 0, 0, VOLUME) else {
+        let Ok(Page::Leaf(pieces)) = Page::parse(&mutated(&honest, &mut random), VERSION, 0, 0, VOLUME)
+        else {
             continue;
         };
         accepted += 1;
@@ -103,7 +107,7 @@ fn root() -> Root {
         data_bytes: 50_000,
     };
     let ranges = vec![Range { pack: pack(), offset: 100, bytes: 70_000 }];
-    Root { facts, level: 0, pages: pages.collect(), ranges }
+    Root { format: VERSION, facts, level: 0, pages: pages.collect(), ranges }
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn roots_and_inner_pages_are_sound() {
     assert_eq!(Root::parse(&honest), Ok(root()));
     let inner = Page::Inner(root().pages);
     let page = inner.encode(1, 0);
-    assert_eq!(Page::parse(&page, 1, 0, VOLUME), Ok(inner));
+    assert_eq!(Page::parse(&page, VERSION, 1, 0, VOLUME), Ok(inner));
     let mut random = Seeded::new(2);
     let mut accepted = 0;
     for _ in 0..ROUNDS {
@@ -123,7 +127,7 @@ fn roots_and_inner_pages_are_sound() {
                 assert!(range.pack.contains(range.offset, range.bytes).is_ok());
             }
         }
-        if let Ok(Page::Inner(refs)) = Page::parse(&mutated(&page, &mut random), 1, 0, VOLUME) {
+        if let Ok(Page::Inner(refs)) = Page::parse(&mutated(&page, &mut random), VERSION, 1, 0, VOLUME) {
             refs.iter().for_each(|page| assert_sound(&page.stored, MAX_PAGE as u64));
             assert!(refs.is_sorted_by(|a, b| a.number < b.number));
         }
@@ -155,7 +159,8 @@ fn a_changed_tag_is_refused() {
 fn footers_are_sound() {
     let mut builder = PackBuilder::new([9; 16]);
     for window in 0..10 {
-        builder.add_piece(window, 0x11, vec![digest(b"a"), digest(b"b")], &[window as u8; 500]);
+        let packed = piece::pack(&[window as u8; 8192], 1);
+        builder.add_piece(window, 0x11, vec![digest(b"a"), digest(b"b")], &packed);
     }
     let Pack { name, bytes } = builder.finish();
     let honest = &bytes[bytes.len() - name.footer as usize..];

@@ -1,9 +1,12 @@
 //! Packs: pieces one behind the other, and a footer that lists them with the digests of their blocks.
 
 use crate::hash::{Digest, Hash};
-use crate::layout::{DIGEST, MAX_FOOTER, PACK, PACK_MAGIC, VERSION, WINDOW, pack_end, pack_entry};
-use crate::packs::{PackRef, Stored};
+use crate::layout::{
+    DIGEST, MAX_FOOTER, PACK, PACK_MAGIC, VERSION, WINDOW, pack_end, pack_entry, size_of_entry,
+};
+use crate::packs::{self, PackRef, Stored};
 use crate::page::raw_bytes;
+use crate::piece::Packed;
 use crate::words::{Bad, CUT_OFF, Input, append, check, get};
 
 /// A piece in the footer of a pack.
@@ -14,6 +17,7 @@ pub(crate) struct Entry {
     pub(crate) blocks: u64,
     pub(crate) offset: u32,
     pub(crate) bytes: u32,
+    pub(crate) codec: u16,
     pub(crate) hash: Hash,
     /// Digests of the blocks, ascending.
     pub(crate) digests: Vec<Digest>,
@@ -23,7 +27,8 @@ impl Entry {
     /// The piece, as pages refer to it.
     pub(crate) fn stored(&self, pack: PackRef) -> Stored {
         let raw = raw_bytes(self.blocks);
-        Stored { pack, offset: self.offset, bytes: self.bytes, raw, hash: self.hash }
+        let (offset, bytes, codec, hash) = (self.offset, self.bytes, self.codec, self.hash);
+        Stored { pack, offset, bytes, raw, codec, hash }
     }
 }
 
@@ -67,12 +72,18 @@ impl PackBuilder {
     }
 
     /// Adds a piece of a window and returns its offset.
-    pub(crate) fn add_piece(&mut self, window: u64, blocks: u64, digests: Vec<Digest>, bytes: &[u8]) -> u32 {
+    pub(crate) fn add_piece(
+        &mut self,
+        window: u64,
+        blocks: u64,
+        digests: Vec<Digest>,
+        packed: &Packed,
+    ) -> u32 {
         debug_assert_eq!(digests.len(), blocks.count_ones() as usize, "a digest for each block");
-        let offset = self.add(bytes);
+        let offset = self.add(&packed.bytes);
         self.footer_len += pack_entry::SIZE + digests.len() * DIGEST;
-        let (bytes, hash) = (bytes.len() as u32, Hash::of(bytes));
-        self.entries.push(Entry { window, blocks, offset, bytes, hash, digests });
+        let (bytes, codec, hash) = (packed.bytes.len() as u32, packed.codec, packed.hash);
+        self.entries.push(Entry { window, blocks, offset, bytes, codec, hash, digests });
         offset
     }
 
@@ -95,6 +106,7 @@ impl PackBuilder {
                 pack_entry::OFFSET.write(bytes, entry.offset);
                 pack_entry::STORED.write(bytes, entry.bytes);
                 entry.hash.write(pack_entry::HASH, bytes);
+                pack_entry::CODEC.write(bytes, entry.codec);
             });
         }
         let digests = self.entries.iter().flat_map(|entry| &entry.digests);
@@ -117,6 +129,8 @@ impl PackBuilder {
 
 /// The last bytes of a pack.
 pub(crate) struct PackEnd {
+    /// Version of the format.
+    version: u32,
     /// Bytes of the footer.
     pub(crate) footer: u32,
     /// Volume whose pieces the pack has.
@@ -126,13 +140,13 @@ pub(crate) struct PackEnd {
 impl PackEnd {
     /// Parses the end of a pack.
     pub(crate) fn parse(bytes: &[u8]) -> Result<PackEnd, Bad> {
-        check(bytes, PACK_MAGIC, "is no pack")?;
+        let version = check(bytes, PACK_MAGIC, "is no pack")?;
         let footer = get(pack_end::FOOTER, bytes)?;
         if !(pack_end::SIZE..=MAX_FOOTER).contains(&(footer as usize)) {
             return Err("has a footer of an impossible size");
         }
         let uuid = bytes.get(pack_end::UUID.offset..).and_then(|rest| rest.first_chunk()).ok_or(CUT_OFF)?;
-        Ok(PackEnd { footer, uuid: *uuid })
+        Ok(PackEnd { version, footer, uuid: *uuid })
     }
 }
 
@@ -141,8 +155,8 @@ pub(crate) fn parse_footer(pack: &PackRef, bytes: &[u8]) -> Result<Vec<Entry>, B
     let mut input = Input(bytes);
     let entries = bytes.len().checked_sub(pack_end::SIZE).ok_or(CUT_OFF)?;
     let end = &bytes[entries..];
-    PackEnd::parse(end)?;
-    let list = input.list(get(pack_end::COUNT, end)?, pack_entry::SIZE)?;
+    let version = PackEnd::parse(end)?.version;
+    let list = input.list(get(pack_end::COUNT, end)?, size_of_entry(version))?;
     let mut entries = Vec::with_capacity(list.len());
     let mut digests = Input(input.0);
     for bytes in list {
@@ -162,11 +176,15 @@ fn parse_entry(bytes: &[u8], digests: &mut Input<'_>) -> Result<Entry, Bad> {
     if !position.is_multiple_of(WINDOW) || blocks == 0 {
         return Err("has a piece of no window");
     }
+    let stored = get(pack_entry::STORED, bytes)?;
+    // In version 2 the structure ends before the codec.
+    let codec = pack_entry::CODEC.read(bytes).unwrap_or(packs::codec_of(stored, raw_bytes(blocks)));
     Ok(Entry {
         window: position / WINDOW,
         blocks,
         offset: get(pack_entry::OFFSET, bytes)?,
-        bytes: get(pack_entry::STORED, bytes)?,
+        bytes: stored,
+        codec,
         hash: Hash::read(pack_entry::HASH, bytes).ok_or(CUT_OFF)?,
         digests: digests.take(blocks.count_ones() as usize * DIGEST)?.as_chunks().0.to_vec(),
     })
@@ -180,9 +198,10 @@ mod tests {
     fn a_pack_is_full_before_its_footer_is_too_large_to_be_read() {
         let mut pack = PackBuilder::new([1; 16]);
         let mut pieces = 0;
+        let compressed = crate::piece::pack(&[0; 4096], 1);
         // Windows of zeros: a few bytes each, and 64 digests.
         while !pack.is_full() {
-            pack.add_piece(pieces, u64::MAX, vec![[0; DIGEST]; 64], b"compressed");
+            pack.add_piece(pieces, u64::MAX, vec![[0; DIGEST]; 64], &compressed);
             pieces += 1;
         }
         let pack = pack.finish();

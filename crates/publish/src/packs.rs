@@ -86,6 +86,16 @@ impl PackList {
     }
 }
 
+/// Codec of bytes that are stored as they are.
+pub(crate) const AS_IT_IS: u16 = 0;
+/// Codec of bytes that are compressed by zstd.
+pub(crate) const ZSTD: u16 = 1;
+
+/// The codec of bytes for which the format of version 2 states none.
+pub(crate) fn codec_of(bytes: u32, raw: u32) -> u16 {
+    if bytes == raw { AS_IT_IS } else { ZSTD }
+}
+
 /// Bytes in a pack that are fetched, verified and decompressed together: a piece or a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stored {
@@ -93,8 +103,10 @@ pub(crate) struct Stored {
     pub(crate) offset: u32,
     /// Bytes in the pack.
     pub(crate) bytes: u32,
-    /// Bytes after decompression. Where they are as many, the bytes are not compressed.
+    /// Bytes after decompression.
     pub(crate) raw: u32,
+    /// How they are stored: [`AS_IT_IS`], [`ZSTD`], or in a way that a later program knows.
+    pub(crate) codec: u16,
     /// Hash of the bytes in the pack.
     pub(crate) hash: Hash,
 }
@@ -103,7 +115,8 @@ impl Stored {
     /// Checks the reference, whose sizes come from a store.
     pub(crate) fn checked(self, most: usize) -> Result<Self, Bad> {
         self.pack.contains(self.offset, self.bytes)?;
-        if self.bytes > self.raw || self.raw as usize > most {
+        let is_as_it_is = self.codec == AS_IT_IS;
+        if self.bytes > self.raw || self.raw as usize > most || is_as_it_is && self.bytes < self.raw {
             return Err("refers to bytes of an impossible size");
         }
         Ok(self)

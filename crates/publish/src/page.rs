@@ -1,11 +1,13 @@
 //! Pages of a manifest: leaf pages refer to the pieces of windows, the pages above them to pages.
 
+use crate::buffers::Buffer;
 use crate::hash::Hash;
 use crate::layout::{
-    FANOUT, MAX_LEVEL, MAX_PAGE, MAX_PIECES, PAGE_MAGIC, VERSION, WINDOW, page, page_ref, piece_ref,
+    FANOUT, MAX_LEVEL, MAX_PAGE, MAX_PAGE_RATIO, MAX_PIECES, PAGE_FLOOR, PAGE_MAGIC, UNBOUND, VERSION,
+    WINDOW, page, page_ref, piece_ref, size_of_piece,
 };
 use crate::packs::{self, PackList, Stored};
-use crate::words::{Bad, CUT_OFF, Input, append, check, get, rank};
+use crate::words::{Bad, CUT_OFF, Input, append, bits, check, get, rank};
 use lanefs::format::BLOCK;
 
 /// Bits of `FLAGS`: the window has metadata; it borrows blocks of the piece of another one, from a rank on.
@@ -27,9 +29,43 @@ pub(crate) struct Piece {
     /// blocks follow it.
     pub(crate) borrowed: Option<u8>,
     pub(crate) stored: Stored,
+    /// Hash of the hashes of the blocks that are taken, as their publisher saw them; `None` in version 2.
+    pub(crate) content: Option<Hash>,
+}
+
+/// What a reference promises of the content of its piece: the blocks with these ranks in it have hashes with
+/// this hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Promise {
+    ranks: u64,
+    content: Option<Hash>,
+}
+
+impl Promise {
+    /// Checks the blocks of a piece.
+    pub(crate) fn check(&self, piece: &Buffer) -> Result<(), Bad> {
+        let Some(content) = self.content else { return Ok(()) };
+        let hashes = piece.hashes();
+        let taken = bits(self.ranks).filter_map(|rank| hashes.get(rank as usize));
+        match Hash::of_hashes(taken) == content {
+            true => Ok(()),
+            false => Err("has other content than its publisher saw, though the bytes are those of its hash"),
+        }
+    }
 }
 
 impl Piece {
+    /// What the reference promises.
+    pub(crate) fn promise(&self) -> Promise {
+        let ranks = bits(self.taken).fold(0, |ranks, block| ranks | 1 << self.rank(block));
+        Promise { ranks, content: self.content }
+    }
+
+    /// Checks that the piece has the content that its publisher saw.
+    pub(crate) fn check(&self, piece: &Buffer) -> Result<(), Bad> {
+        self.promise().check(piece)
+    }
+
     /// Returns the place of a block that is taken among those of the piece.
     pub(crate) fn rank(&self, block: u32) -> usize {
         match self.borrowed {
@@ -68,19 +104,28 @@ pub(crate) fn top_level(volume_bytes: u64) -> u32 {
 }
 
 impl Page {
-    /// Parses page `number` of `level` of a volume.
-    pub(crate) fn parse(bytes: &[u8], level: u32, number: u64, volume_bytes: u64) -> Result<Page, Bad> {
+    /// Parses page `number` of `level` of a volume. It has the version of its root: all pages of a version
+    /// bind contents, or none of them.
+    pub(crate) fn parse(
+        bytes: &[u8],
+        version: u32,
+        level: u32,
+        number: u64,
+        volume_bytes: u64,
+    ) -> Result<Page, Bad> {
         let mut input = Input(bytes);
         let head = input.take(page::SIZE)?;
-        check(head, PAGE_MAGIC, "is no page of a manifest")?;
+        if check(head, PAGE_MAGIC, "is no page of a manifest")? != version {
+            return Err("has another version of the publication format than its root");
+        }
         if get(page::LEVEL, head)? != level || get(page::NUMBER, head)? != number {
             return Err("is another page of the manifest");
         }
         let packs = packs::parse(&mut input, get(page::PACKS, head)?)?;
         let count = get(page::COUNT, head)?;
         let parsed = match level {
-            0 => Page::Leaf(parse_pieces(&mut input, count, &packs, number, volume_bytes)?),
-            _ => Page::Inner(parse_refs(&mut input, count, &packs, number)?),
+            0 => Page::Leaf(parse_pieces(&mut input, count, version, &packs, number, volume_bytes)?),
+            _ => Page::Inner(parse_refs(&mut input, count, version, &packs, number)?),
         };
         input.end()?;
         Ok(parsed)
@@ -115,6 +160,15 @@ impl Page {
         bytes
     }
 
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> u64 {
+        let bytes = match self {
+            Page::Leaf(pieces) => size_of_val(&pieces[..]),
+            Page::Inner(refs) => size_of_val(&refs[..]),
+        };
+        (bytes + size_of::<Page>()) as u64
+    }
+
     /// Returns the pieces of a window; none in a page that is no leaf.
     pub(crate) fn pieces(&self, window: u64) -> &[Piece] {
         let Page::Leaf(pieces) = self else { return &[] };
@@ -138,12 +192,14 @@ pub(crate) fn find(refs: &[PageRef], number: u64) -> Option<&PageRef> {
 fn parse_pieces(
     input: &mut Input<'_>,
     count: u32,
+    version: u32,
     packs: &[packs::PackRef],
     number: u64,
     volume_bytes: u64,
 ) -> Result<Vec<Piece>, Bad> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    for bytes in input.list(count, piece_ref::SIZE)? {
+    let list = input.list(count, size_of_piece(version))?;
+    let mut pieces: Vec<Piece> = Vec::with_capacity(list.len());
+    for bytes in list {
         let piece = parse_piece(bytes, packs, number, volume_bytes)?;
         check_order(&pieces, &piece)?;
         pieces.push(piece);
@@ -180,15 +236,28 @@ fn parse_piece(bytes: &[u8], packs: &[packs::PackRef], number: u64, volume_bytes
     if taken == 0 || !is_there {
         return Err("takes blocks that a piece does not have");
     }
+    let (stored_bytes, raw) = (get(piece_ref::STORED, bytes)?, raw_bytes(blocks));
+    // In version 2 the structure ends before the content.
+    let content = Hash::read(piece_ref::CONTENT, bytes);
+    let codec = match content {
+        Some(_) => get(piece_ref::CODEC, bytes)?,
+        None => packs::codec_of(stored_bytes, raw),
+    };
     let stored = Stored {
         pack: *packs.get(get(piece_ref::PACK, bytes)? as usize).ok_or("names no pack")?,
         offset: get(piece_ref::OFFSET, bytes)?,
-        bytes: get(piece_ref::STORED, bytes)?,
-        raw: raw_bytes(blocks),
+        bytes: stored_bytes,
+        raw,
+        codec,
         hash: Hash::read(piece_ref::HASH, bytes).ok_or(CUT_OFF)?,
     };
     let stored = stored.checked(WINDOW as usize)?;
-    Ok(Piece { window, is_metadata: flags & METADATA != 0, taken, blocks, borrowed, stored })
+    Ok(Piece { window, is_metadata: flags & METADATA != 0, taken, blocks, borrowed, stored, content })
+}
+
+/// True where a page may have so many bytes for so many stored ones.
+pub(crate) fn is_justified(stored: u32, raw: u32) -> bool {
+    u64::from(raw) <= u64::from(stored) * MAX_PAGE_RATIO + PAGE_FLOOR
 }
 
 /// Bytes of a piece with these blocks.
@@ -214,6 +283,9 @@ fn append_piece(out: &mut Vec<u8>, piece: &Piece, list: &mut PackList) {
         piece_ref::OFFSET.write(bytes, piece.stored.offset);
         piece_ref::STORED.write(bytes, piece.stored.bytes);
         piece.stored.hash.write(piece_ref::HASH, bytes);
+        debug_assert!(piece.content.is_some(), "the content of each new reference is known");
+        piece.content.unwrap_or(Hash([0; 32])).write(piece_ref::CONTENT, bytes);
+        piece_ref::CODEC.write(bytes, piece.stored.codec);
     });
 }
 
@@ -221,6 +293,7 @@ fn append_piece(out: &mut Vec<u8>, piece: &Piece, list: &mut PackList) {
 pub(crate) fn parse_refs(
     input: &mut Input<'_>,
     count: u32,
+    version: u32,
     packs: &[packs::PackRef],
     number: u64,
 ) -> Result<Vec<PageRef>, Bad> {
@@ -228,13 +301,22 @@ pub(crate) fn parse_refs(
     let first = number.checked_mul(FANOUT).ok_or("is outside the volume")?;
     for bytes in input.list(count, page_ref::SIZE)? {
         let index = u64::from(get(page_ref::INDEX, bytes)?);
+        let (stored_bytes, raw) = (get(page_ref::STORED, bytes)?, get(page_ref::BYTES, bytes)?);
+        let codec = match version {
+            UNBOUND => packs::codec_of(stored_bytes, raw),
+            _ => get(page_ref::CODEC, bytes)?,
+        };
         let stored = Stored {
             pack: *packs.get(get(page_ref::PACK, bytes)? as usize).ok_or("names no pack")?,
             offset: get(page_ref::OFFSET, bytes)?,
-            bytes: get(page_ref::STORED, bytes)?,
-            raw: get(page_ref::BYTES, bytes)?,
+            bytes: stored_bytes,
+            raw,
+            codec,
             hash: Hash::read(page_ref::HASH, bytes).ok_or(CUT_OFF)?,
         };
+        if !is_justified(stored.bytes, stored.raw) {
+            return Err("refers to a page that is far larger than its stored bytes allow");
+        }
         let page = PageRef { number: first + index, stored: stored.checked(MAX_PAGE)? };
         if index >= FANOUT || refs.last().is_some_and(|last| last.number >= page.number) {
             return Err("has pages out of order");
@@ -252,6 +334,7 @@ pub(crate) fn append_ref(out: &mut Vec<u8>, page: &PageRef, list: &mut PackList)
         page_ref::OFFSET.write(bytes, page.stored.offset);
         page_ref::STORED.write(bytes, page.stored.bytes);
         page_ref::BYTES.write(bytes, page.stored.raw);
+        page_ref::CODEC.write(bytes, page.stored.codec);
         page.stored.hash.write(page_ref::HASH, bytes);
     });
 }

@@ -2,24 +2,28 @@
 
 use crate::buffers::{Buffer, Buffers};
 use crate::hash::Hash;
-use crate::packs::Stored;
+use crate::packs::{AS_IT_IS, Stored, ZSTD};
 use crate::words::Bad;
 use std::sync::Arc;
 
 /// Bytes as they go into a pack.
 pub(crate) struct Packed {
     pub(crate) bytes: Vec<u8>,
+    pub(crate) codec: u16,
     pub(crate) hash: Hash,
 }
 
 /// Compresses bytes, where that makes them fewer.
 pub(crate) fn pack(raw: &[u8], level: i32) -> Packed {
-    let bytes = match zstd::bulk::compress(raw, level) {
-        Ok(compressed) if compressed.len() < raw.len() => compressed,
-        _ => raw.to_vec(),
-    };
-    let hash = Hash::of(&bytes);
-    Packed { bytes, hash }
+    match zstd::bulk::compress(raw, level) {
+        Ok(bytes) if bytes.len() < raw.len() => Packed { hash: Hash::of(&bytes), bytes, codec: ZSTD },
+        _ => as_it_is(raw),
+    }
+}
+
+/// Leaves bytes as they are.
+pub(crate) fn as_it_is(raw: &[u8]) -> Packed {
+    Packed { bytes: raw.to_vec(), codec: AS_IT_IS, hash: Hash::of(raw) }
 }
 
 /// Checks that bytes are those that a reference promises.
@@ -35,8 +39,10 @@ pub(crate) fn verify(stored: &Stored, bytes: &[u8]) -> Result<(), Bad> {
 
 /// Decompresses verified bytes. The result has the promised size, which the caller has bounded.
 pub(crate) fn unpack(stored: &Stored, bytes: &[u8], buffers: &Arc<Buffers>) -> Result<Buffer, Bad> {
-    if stored.bytes == stored.raw {
-        return Ok(buffers.copy(bytes));
+    match stored.codec {
+        AS_IT_IS if bytes.len() == stored.raw as usize => return Ok(buffers.copy(bytes)),
+        ZSTD => {}
+        _ => return Err("is stored by a codec that this program does not know"),
     }
     let raw = stored.raw as usize;
     match buffers.decompress(bytes, raw) {
@@ -54,7 +60,8 @@ mod tests {
 
     fn stored(packed: &Packed, raw: u32) -> Stored {
         let pack = PackRef { name: packed.hash, bytes: 1 << 20, footer: pack_end::SIZE as u32 };
-        Stored { pack, offset: 0, bytes: packed.bytes.len() as u32, raw, hash: packed.hash }
+        let codec = packed.codec;
+        Stored { pack, offset: 0, bytes: packed.bytes.len() as u32, raw, codec, hash: packed.hash }
     }
 
     #[test]

@@ -1,27 +1,24 @@
 //! Opening a version for reading.
 
+use crate::ahead;
 use crate::cache::Cache;
 use crate::device::{OnFailure, PublicationDevice};
 use crate::error::{Error, Result};
 use crate::fetch::{Counts, Fetcher};
 use crate::hash::Hash;
-use crate::layout::MAX_ROOT;
+use crate::layout::{MAX_ROOT, UNBOUND};
 use crate::manifest::Manifest;
 use crate::objects::Objects;
-use crate::packs::PackRef;
-use crate::page::{Page, PageRef};
 use crate::read_ahead::ReadAhead;
-use crate::root::{Facts, Named, Range, Tag};
+use crate::root::{Facts, Named, Tag};
 use crate::store::{Stamp, Store};
-use crate::threads;
-use std::collections::HashMap;
+use lanefs::format::BLOCK;
+use lanefs::format::SUPERBLOCK_COPY;
+use lanefs::format::superblock::Superblock;
+use lanefs::{Access, Device, OpenOptions, Volume};
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of one request that reads ahead.
-const REQUEST: u64 = 2 << 20;
-/// Requests that read ahead at the same time.
-const REQUESTS: usize = 32;
 /// Most bytes of a tag's name.
 const MAX_NAME: usize = 128;
 
@@ -77,7 +74,7 @@ pub struct ReadOptions {
     pub fills_cache: bool,
     /// Bytes of decompressed pieces in memory.
     pub memory: u64,
-    /// Stored bytes of metadata, and of pages, that are fetched together with the first pages. 0: none.
+    /// Bytes of metadata, as stored, and of pages, as decompressed, that are fetched at once. 0: none.
     pub ahead: u64,
     /// Data that comes next is fetched before it is asked for, where a reader goes by positions.
     pub reads_ahead: bool,
@@ -121,7 +118,7 @@ impl Publication {
         let fetcher = Arc::new(fetcher.filling(options.fills_cache));
         let (manifest, is_known) = Manifest::open_named(&fetcher, named)?;
         if !is_known && options.ahead > 0 {
-            read_ahead(&fetcher, &manifest, options.ahead)?;
+            ahead::fetch(&fetcher, &manifest, options.ahead)?;
         }
         let read_ahead = options.reads_ahead.then(|| ReadAhead::new(options.memory).into());
         Ok(Publication {
@@ -158,6 +155,49 @@ impl Publication {
     /// Returns the facts that the root states.
     pub fn facts(&self) -> Facts {
         self.manifest.root.facts
+    }
+
+    /// True where the version binds the content that its publisher saw. One of version 2 of the format binds
+    /// stored bytes only.
+    pub fn is_bound(&self) -> bool {
+        self.manifest.root.format != UNBOUND
+    }
+
+    /// Opens the volume of the version for reading.
+    ///
+    /// # Errors
+    /// [`Error::NotClosed`]; the volume's.
+    pub fn volume(&self, options: impl Into<OpenOptions>) -> Result<Volume> {
+        self.check_closed()?;
+        let options = OpenOptions { access: Access::Read, ..options.into() };
+        Ok(Volume::open_device(Box::new(self.device()), options)?)
+    }
+
+    /// Checks that the volume was closed, so that it has no log. None that is published has one: the log of a
+    /// hostile version would be read to its end.
+    ///
+    /// # Errors
+    /// [`Error::NotClosed`]. A superblock that cannot be read says nothing: who opens the volume tells why.
+    pub(crate) fn check_closed(&self) -> Result<()> {
+        let device = self.device();
+        let read = |at| {
+            let mut block = [0; BLOCK as usize];
+            device.read_slice(at, &mut block).ok().and_then(|()| Superblock::decode(&block).ok())
+        };
+        // The copy counts where it is newer, or the only one.
+        let in_use = match (read(0), read(SUPERBLOCK_COPY)) {
+            (Some(first), Some(copy)) if copy.sequence > first.sequence => Some(copy),
+            (first, copy) => first.or(copy),
+        };
+        match in_use.filter(|superblock| !superblock.clean && superblock.journal_blocks > 0) {
+            Some(_) => Err(Error::NotClosed(self.shown())),
+            None => Ok(()),
+        }
+    }
+
+    /// The version for messages.
+    pub(crate) fn shown(&self) -> String {
+        format!("{}#{}", self.fetcher.objects.store.name(), self.version())
     }
 
     /// Returns counts of the requests to the store.
@@ -209,90 +249,4 @@ fn named(objects: &Objects, name: &str) -> Result<Named> {
     let missing = || Error::NoTag(format!("{}#{name}", objects.store.name()));
     let TagObject { tag, root, .. } = read_tag_object(objects, name)?.ok_or_else(missing)?;
     Ok(Named { version: tag.version, most: tag.root_bytes as usize, root })
-}
-
-/// One of the requests of the first fetch.
-enum First {
-    Pages(Vec<PageRef>),
-    Bytes(Range),
-}
-
-/// Fetches the first pages and, at the same time, the first metadata.
-fn read_ahead(fetcher: &Fetcher, manifest: &Manifest, most: u64) -> Result<()> {
-    let mut pages = manifest.root.pages.clone();
-    let mut left = most;
-    pages.retain(|page| take(&mut left, page.stored.bytes.into()) == u64::from(page.stored.bytes));
-    let mut first = vec![First::Pages(pages.clone())];
-    if manifest.root.level == 0 {
-        first.extend(ranges(manifest, most).into_iter().map(First::Bytes));
-    }
-    let read = threads::map(REQUESTS, first, |first| match first {
-        First::Pages(pages) => manifest.load(fetcher, manifest.root.level, &pages).map(|_| None),
-        First::Bytes(range) => {
-            let bytes = fetcher.read_ahead(&range.pack, range.offset.into(), range.bytes.into());
-            Ok(bytes.map(|bytes| (range, bytes)))
-        }
-    });
-    let read: Vec<_> = read.into_iter().collect::<Result<_>>()?;
-    let mut by_pack: HashMap<PackRef, Vec<(Range, Vec<u8>)>> = HashMap::new();
-    for (range, bytes) in read.into_iter().flatten() {
-        by_pack.entry(range.pack).or_default().push((range, bytes));
-    }
-    for page in manifest.load(fetcher, manifest.root.level, &pages)? {
-        keep(fetcher, &page, &by_pack);
-    }
-    Ok(())
-}
-
-/// Takes as much of `wanted` as is left, and returns it.
-fn take(left: &mut u64, wanted: u64) -> u64 {
-    let taken = wanted.min(*left);
-    *left -= taken;
-    taken
-}
-
-/// The first `most` bytes of metadata, in requests of a moderate size that end where pieces may end.
-fn ranges(manifest: &Manifest, most: u64) -> Vec<Range> {
-    let mut left = most;
-    let mut parts = Vec::new();
-    for range in &manifest.root.ranges {
-        let bytes = take(&mut left, range.bytes.into());
-        let mut done = 0;
-        while done < bytes {
-            let count = (bytes - done).min(REQUEST);
-            parts.push(Range { pack: range.pack, offset: range.offset + done as u32, bytes: count as u32 });
-            done += count;
-        }
-    }
-    parts
-}
-
-/// Keeps the pieces of a page that lie in bytes that were read ahead.
-fn keep(fetcher: &Fetcher, page: &Page, read: &HashMap<PackRef, Vec<(Range, Vec<u8>)>>) {
-    let Page::Leaf(pieces) = page else { return };
-    for piece in pieces.iter().filter(|piece| piece.is_metadata) {
-        let stored = piece.stored;
-        if let Some(parts) = read.get(&stored.pack)
-            && let Some(bytes) = gather(parts, stored.offset.into(), stored.bytes.into())
-        {
-            fetcher.keep_ahead(stored.hash, bytes);
-        }
-    }
-}
-
-/// Copies bytes of a pack from parts of it; `None` where some of them are missing.
-fn gather(parts: &[(Range, Vec<u8>)], offset: u64, bytes: u64) -> Option<Vec<u8>> {
-    let mut found = Vec::with_capacity(bytes as usize);
-    while (found.len() as u64) < bytes {
-        let at = offset + found.len() as u64;
-        let holds = |part: &&(Range, Vec<u8>)| {
-            let from = u64::from(part.0.offset);
-            (from..from + part.1.len() as u64).contains(&at)
-        };
-        let (range, part) = parts.iter().find(holds)?;
-        let skip = (at - u64::from(range.offset)) as usize;
-        let count = (bytes as usize - found.len()).min(part.len() - skip);
-        found.extend_from_slice(&part[skip..skip + count]);
-    }
-    Some(found)
 }

@@ -12,6 +12,7 @@ use crate::packs::Stored;
 use crate::page::{Page, Piece};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
+use crate::words::bits;
 use lanefs::format::BLOCK;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -19,6 +20,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -28,6 +30,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// have pieces of which it takes a few blocks.
 const BATCH: u64 = 256;
 const BATCH_BYTES: u64 = 128 << 20;
+/// Bytes of an image at most, as a multiple of the bytes that were fetched for it.
+pub const DEFAULT_MAX_EXPANSION: u32 = 100;
+/// Bytes that an image may have in any case.
+const LEAST: u64 = 1 << 30;
 /// Batches between two records.
 const BATCHES_PER_RECORD: usize = 4;
 
@@ -55,10 +61,26 @@ impl Publication {
     /// [`Error::Host`] where the image exists, or another pull writes it, or the host fails;
     /// [`Error::Interrupted`]; the store's; damaged objects. There is no image then.
     pub fn pull(&self, image: &Path, progress: OnProgress<'_>) -> Result<PullReport> {
+        self.pull_bounded(image, DEFAULT_MAX_EXPANSION, progress)
+    }
+
+    /// [`pull`](Self::pull) with another bound than [`DEFAULT_MAX_EXPANSION`]: the blocks of an image, but
+    /// for those of zeros, which are holes, take no more than `max_expansion` times the bytes that were
+    /// fetched for it, and 1 GiB in any case. 0: no bound. So two megabytes in a store do not fill a disk.
+    ///
+    /// # Errors
+    /// [`Error::Expansion`]; as [`pull`](Self::pull).
+    pub fn pull_bounded(
+        &self,
+        image: &Path,
+        max_expansion: u32,
+        progress: OnProgress<'_>,
+    ) -> Result<PullReport> {
         check_absent(image)?;
+        self.check_closed()?;
         let mut part = Part::open(image, self.version(), self.facts().volume_bytes)?;
         let mut report = PullReport { blocks: 0, found: 0 };
-        let pulled = self.fill(&mut part, &mut report, progress);
+        let pulled = self.fill(&mut part, &mut report, max_expansion, progress);
         if let Err(error) = pulled {
             // The next pull goes on from here. The user needs the first failure, not one of this call.
             let _ = part.record();
@@ -68,7 +90,13 @@ impl Publication {
         Ok(report)
     }
 
-    fn fill(&self, part: &mut Part, report: &mut PullReport, progress: OnProgress<'_>) -> Result<()> {
+    fn fill(
+        &self,
+        part: &mut Part,
+        report: &mut PullReport,
+        max_expansion: u32,
+        progress: OnProgress<'_>,
+    ) -> Result<()> {
         let (sender, batches) = sync_channel(1);
         let (fetcher, manifest, from) = (&*self.fetcher, &*self.manifest, part.done);
         std::thread::scope(|scope| {
@@ -76,7 +104,7 @@ impl Publication {
                 .name("lanefs-pull".into())
                 .spawn_scoped(scope, move || fetch(fetcher, manifest, from, &sender))
                 .map_err(|error| host(&part.path, &error))?;
-            let written = self.write(part, report, &batches, progress);
+            let written = self.write(part, report, &batches, max_expansion, progress);
             // A thread that fetches finds no receiver, and ends.
             drop(batches);
             let fetched = fetching.join().unwrap_or(Err(Error::Interrupted));
@@ -89,10 +117,11 @@ impl Publication {
         part: &mut Part,
         report: &mut PullReport,
         batches: &Receiver<Batch>,
+        max_expansion: u32,
         progress: OnProgress<'_>,
     ) -> Result<()> {
         let all = self.facts().blocks;
-        let mut since_record = 0;
+        let (mut since_record, mut written) = (0, 0);
         loop {
             if !progress(report.blocks + report.found, all) {
                 return Err(Error::Interrupted);
@@ -100,7 +129,8 @@ impl Publication {
             let Ok(batch) = batches.recv() else { return Ok(()) };
             report.found += batch.found;
             for (piece, bytes) in &batch.pieces {
-                part.write(piece, bytes)?;
+                written += part.write(piece, bytes)?;
+                self.check_expansion(written, max_expansion)?;
                 report.blocks += u64::from(piece.taken.count_ones());
             }
             part.done = batch.end;
@@ -111,6 +141,23 @@ impl Publication {
             }
         }
     }
+}
+
+impl Publication {
+    /// # Errors
+    /// [`Error::Expansion`] where bytes are more than those that were fetched justify.
+    fn check_expansion(&self, written: u64, factor: u32) -> Result<()> {
+        let counts = self.counts();
+        match is_justified(written, counts.bytes.saturating_add(counts.cached_bytes), factor) {
+            true => Ok(()),
+            false => Err(Error::Expansion { version: self.shown(), factor }),
+        }
+    }
+}
+
+/// True where fetched bytes justify the written ones.
+fn is_justified(written: u64, fetched: u64, factor: u32) -> bool {
+    factor == 0 || written <= fetched.saturating_mul(factor.into()).max(LEAST)
 }
 
 /// The pieces of some windows, in order.
@@ -157,8 +204,12 @@ fn fetch_batch(fetcher: &Fetcher, pieces: &[Piece]) -> Result<Vec<(Piece, Bytes)
     wanted.dedup();
     let fetched: HashMap<Stored, Result<Bytes>> =
         wanted.iter().copied().zip(fetcher.get_many(&wanted)).collect();
-    let bytes = |piece: &Piece| fetched.get(&piece.stored).cloned().unwrap_or(Err(Error::Interrupted));
-    pieces.iter().map(|piece| Ok((*piece, bytes(piece)?))).collect()
+    let bytes = |piece: &Piece| {
+        let bytes = fetched.get(&piece.stored).cloned().unwrap_or(Err(Error::Interrupted))?;
+        piece.check(&bytes).map_err(|why| fetcher.damaged_at(&piece.stored, why))?;
+        Ok((*piece, bytes))
+    };
+    pieces.iter().map(bytes).collect()
 }
 
 fn host(path: &Path, error: &io::Error) -> Error {
@@ -254,26 +305,39 @@ impl Part {
         host(&self.path, error)
     }
 
-    /// Writes the blocks that are taken from a piece.
-    fn write(&self, piece: &Piece, bytes: &[u8]) -> Result<()> {
-        let mut block = 0;
-        while block < u64::BITS {
-            let rest = piece.taken >> block;
-            let count = rest.trailing_ones();
-            if count == 0 {
-                block += rest.trailing_zeros();
-                continue;
-            }
-            // The piece has all blocks that are taken from it, so these are one behind the other in it, too.
+    /// Writes the blocks that are taken from a piece. Those of zeros stay holes. Returns the bytes written.
+    fn write(&self, piece: &Piece, bytes: &[u8]) -> Result<u64> {
+        let outside = || Error::damaged("manifest", "names a block outside the volume");
+        let mut written = 0;
+        // The run of blocks that follow one another in the piece and in the image.
+        let mut run: Option<(u64, Range<usize>)> = None;
+        let write = |(at, range): (u64, Range<usize>)| {
+            let run = bytes.get(range).filter(|run| at + run.len() as u64 <= self.len);
+            let run = run.ok_or_else(outside)?;
+            self.file.write_all_at(run, at).map_err(|error| self.failed(&error))
+        };
+        for block in bits(piece.taken) {
             let from = piece.rank(block) * BLOCK as usize;
             let at = piece.window * WINDOW + u64::from(block) * BLOCK;
-            let run = bytes.get(from..from + count as usize * BLOCK as usize);
-            let run = run.filter(|run| at + run.len() as u64 <= self.len);
-            let run = run.ok_or_else(|| Error::damaged("manifest", "names a block outside the volume"))?;
-            self.file.write_all_at(run, at).map_err(|error| self.failed(&error))?;
-            block += count;
+            let end = from + BLOCK as usize;
+            let content = bytes.get(from..end).ok_or_else(outside)?;
+            if content.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            written += BLOCK;
+            match &mut run {
+                Some((start, range)) if range.end == from && *start + range.len() as u64 == at => {
+                    range.end = end;
+                }
+                _ => {
+                    if let Some(done) = run.replace((at, from..end)) {
+                        write(done)?;
+                    }
+                }
+            }
         }
-        Ok(())
+        run.map_or(Ok(()), write)?;
+        Ok(written)
     }
 
     /// Makes everything durable, and then a record that says so.
@@ -294,7 +358,7 @@ impl Part {
         let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         match rustix::fs::linkat(CWD, &open, CWD, image, AtFlags::SYMLINK_FOLLOW) {
             Ok(()) => {
-                // What the name means now is left, if it is another file.
+                // Another file that has the name of the part by now is left.
                 if self.names_this_file() {
                     let _ = std::fs::remove_file(&self.path);
                 }
@@ -368,17 +432,39 @@ fn parse(record: &[u8; RECORD]) -> Option<(Hash, u64)> {
 mod tests {
     use super::*;
     use crate::layout::MAX_PIECES;
-    use crate::packs::PackRef;
+    use crate::packs::{PackRef, ZSTD};
+
+    #[test]
+    fn two_megabytes_do_not_fill_a_disk() {
+        let fetched = 2 << 20;
+        assert!(is_justified(LEAST, fetched, 100) && !is_justified(LEAST + 1, fetched, 100));
+        assert!(is_justified(250 << 30, fetched, 0) && is_justified(250 << 30, 3 << 30, 100));
+        assert!(!is_justified(u64::MAX, u64::MAX >> 10, 1000));
+    }
 
     #[test]
     fn batches_have_whole_windows_and_bounded_bytes() {
         let piece = |number: u64| {
             let pack = PackRef { name: Hash([1; 32]), bytes: 1 << 30, footer: 100 };
-            let stored =
-                Stored { pack, offset: number as u32, bytes: 9, raw: WINDOW as u32, hash: Hash([2; 32]) };
+            let stored = Stored {
+                pack,
+                offset: number as u32,
+                bytes: 9,
+                raw: WINDOW as u32,
+                codec: ZSTD,
+                hash: Hash([2; 32]),
+            };
             let window = number / MAX_PIECES as u64;
             let taken = 1 << (number % MAX_PIECES as u64);
-            Piece { window, is_metadata: false, taken, blocks: u64::MAX, borrowed: None, stored }
+            Piece {
+                window,
+                is_metadata: false,
+                taken,
+                blocks: u64::MAX,
+                borrowed: None,
+                stored,
+                content: None,
+            }
         };
         let pieces: Vec<Piece> = (0..1000 * MAX_PIECES as u64).map(piece).collect();
         let all: Vec<&[Piece]> = in_batches(&pieces).collect();

@@ -2,8 +2,8 @@
 
 use crate::hash::Hash;
 use crate::layout::{
-    HASH_BYTES, MAX_LEVEL, MAX_RANGES, MAX_ROOT, MAX_TAG_ROOT, ROOT_MAGIC, TAG_MAGIC, VERSION, range, root,
-    tag,
+    HASH_BYTES, MAX_LEVEL, MAX_RANGES, MAX_ROOT, MAX_TAG_ROOT, ROOT_MAGIC, TAG_MAGIC, UNBOUND, VERSION,
+    VOLUME, range, root, tag,
 };
 use crate::packs::{self, PackList, PackRef};
 use crate::page::{self, PageRef, append_ref, parse_refs};
@@ -38,6 +38,8 @@ pub(crate) struct Range {
 /// The root of a version.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Root {
+    /// Version of the format of the root and of its pages.
+    pub(crate) format: u32,
     pub(crate) facts: Facts,
     /// Level of the pages.
     pub(crate) level: u32,
@@ -62,21 +64,25 @@ impl Root {
         }
         let mut input = Input(bytes);
         let head = input.take(root::SIZE)?;
-        check(head, ROOT_MAGIC, "is no root of a publication")?;
+        let format = check(head, ROOT_MAGIC, "is no root of a publication")?;
+        if format != UNBOUND && get(root::KIND, head)? != VOLUME {
+            return Err("is not the root of one volume, but of a kind that this program does not know");
+        }
         let facts = parse_facts(head)?;
         let level = get(root::LEVEL, head)?;
         if level > MAX_LEVEL || level != page::top_level(facts.volume_bytes) {
             return Err("has an impossible level of pages");
         }
         let packs = packs::parse(&mut input, get(root::PACKS, head)?)?;
-        let pages = parse_refs(&mut input, get(root::PAGES, head)?, &packs, 0)?;
+        let pages = parse_refs(&mut input, get(root::PAGES, head)?, format, &packs, 0)?;
         let ranges = parse_ranges(&mut input, get(root::RANGES, head)?, &packs)?;
         input.end()?;
-        Ok(Root { facts, level, pages, ranges })
+        Ok(Root { format, facts, level, pages, ranges })
     }
 
-    /// Returns the bytes of the root.
+    /// Returns the bytes of the root, in the version of this program.
     pub(crate) fn encode(&self) -> Vec<u8> {
+        debug_assert_eq!(self.format, VERSION, "roots are written in one version");
         let (mut list, mut tail) = (PackList::default(), Vec::new());
         self.pages.iter().for_each(|page| append_ref(&mut tail, page, &mut list));
         self.ranges.iter().for_each(|range| append_range(&mut tail, range, &mut list));

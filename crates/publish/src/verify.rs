@@ -1,19 +1,20 @@
 //! The objects of a version: counting and verifying them.
 
+use crate::buffers::Buffer;
 use crate::error::{Error, Result};
+use crate::hash::Hash;
 use crate::layout::MAX_ROOT;
 use crate::packs::{PackRef, Stored};
-use crate::page::{Page, PageRef};
+use crate::page::{Page, PageRef, Promise};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
 use crate::root;
 use crate::threads;
+use crate::words::Bad;
 use std::collections::HashSet;
 
 /// Bytes, as decompressed, of the pieces between two calls of a progress.
 const BATCH: u64 = 64 << 20;
-/// Pages that are read at the same time: 16 MiB at most.
-const PAGES: usize = 16;
 /// Footers that are read at the same time.
 const REQUESTS: usize = 16;
 /// Most bytes of footers that are read at the same time, but for a single one.
@@ -59,12 +60,14 @@ impl Publication {
             parts.add(page, parsed);
             if progress(parts.pages, 0) { Ok(()) } else { Err(Error::Interrupted) }
         })?;
+        parts.finish();
         Ok(parts.inventory())
     }
 
-    /// Reads the root, all pages and pieces of the version and the footers of its packs, and verifies them.
-    /// Root and pieces come from the store, and so do the pages where the publication was opened without a
-    /// cache. `progress` is called with stored bytes.
+    /// Reads the root, all pages and pieces of the version and the footers of its packs, and verifies them,
+    /// the content of pieces by each reference too, where the version [binds](Publication::is_bound) it. Root
+    /// and pieces come from the store, and so do the pages where the publication was opened without a cache.
+    /// `progress` is called with stored bytes.
     ///
     /// # Errors
     /// [`Error::Interrupted`]; the store's, but for missing objects.
@@ -86,33 +89,23 @@ impl Publication {
         let mut parts = Parts::default();
         let facts = &self.manifest.root.facts;
         let pieces = facts.metadata_bytes.saturating_add(facts.data_bytes);
-        let mut refs = self.manifest.root.pages.clone();
-        for level in (0..=self.manifest.root.level).rev() {
-            let mut below = Vec::new();
-            for refs in refs.chunks(PAGES) {
-                if !progress(parts.page_bytes, pieces.saturating_add(parts.page_bytes)) {
-                    return Err(Error::Interrupted);
-                }
-                for (page, parsed) in refs.iter().zip(self.manifest.load_each(&self.fetcher, level, refs)) {
-                    match parsed {
-                        Ok(parsed) => {
-                            parts.add(page, &parsed);
-                            if let Page::Inner(refs) = &*parsed {
-                                below.extend_from_slice(refs);
-                            }
-                        }
-                        Err(error) => result.note(error)?,
-                    }
-                }
+        self.manifest.walk_each(&self.fetcher, &mut |_, page, parsed| {
+            if !progress(parts.page_bytes, pieces.saturating_add(parts.page_bytes)) {
+                return Err(Error::Interrupted);
             }
-            refs = below;
-        }
+            match parsed {
+                Ok(parsed) => parts.add(page, parsed),
+                Err(error) => result.note(error)?,
+            }
+            Ok(())
+        })?;
+        parts.finish();
         Ok(parts)
     }
 
     fn verify_pieces(&self, parts: &Parts, result: &mut Verified, progress: OnProgress<'_>) -> Result<()> {
-        let mut pieces: Vec<Stored> = parts.pieces.iter().copied().collect();
-        pieces.sort_by_key(|stored| (stored.pack.name, stored.offset));
+        let pieces: Vec<Stored> = parts.pieces().map(|references| references[0].stored).collect();
+        let check = |stored: &Stored, piece: &Buffer| parts.check(stored, piece);
         let (mut left, mut done, all) = (&pieces[..], parts.page_bytes, result.sound.stored_bytes);
         while !left.is_empty() {
             if !progress(done, all) {
@@ -124,7 +117,7 @@ impl Publication {
                 bytes <= BATCH
             };
             let (batch, rest) = left.split_at(left.iter().take_while(fits).count().max(1));
-            for (stored, read) in self.fetcher.check_many(batch.to_vec()) {
+            for (stored, read) in self.fetcher.check_many(batch.to_vec(), check) {
                 done += u64::from(stored.bytes);
                 if let Err(error) = read {
                     result.note(error)?;
@@ -183,14 +176,27 @@ impl Verified {
     }
 }
 
+/// A reference to a piece, and what it promises of the content.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Referred {
+    stored: Stored,
+    promise: Promise,
+}
+
+/// The order of pieces in packs. Pieces that differ in anything count apart: a false page may name other
+/// bytes at the same offset.
+fn order(stored: &Stored) -> (Hash, u32, u32, u32, u16, Hash, u64, u32) {
+    let Stored { pack, offset, bytes, raw, codec, hash } = *stored;
+    (pack.name, offset, bytes, raw, codec, hash, pack.bytes, pack.footer)
+}
+
 /// The parts of a version.
 #[derive(Default)]
 struct Parts {
     pages: u64,
     page_bytes: u64,
-    /// Pieces, each as pages name it. More than one page may name the same, and a false page may name other
-    /// bytes at the same offset.
-    pieces: HashSet<Stored>,
+    /// References to pieces; in their order, and each once, when all are there.
+    references: Vec<Referred>,
     packs: HashSet<PackRef>,
 }
 
@@ -202,17 +208,36 @@ impl Parts {
         if let Page::Leaf(pieces) = parsed {
             for piece in pieces {
                 self.packs.insert(piece.stored.pack);
-                self.pieces.insert(piece.stored);
+                self.references.push(Referred { stored: piece.stored, promise: piece.promise() });
             }
         }
     }
 
+    /// Sorts the references, when all are there.
+    fn finish(&mut self) {
+        self.references.sort_unstable_by_key(|one| (order(&one.stored), one.promise));
+        self.references.dedup();
+    }
+
+    /// The references to each piece.
+    fn pieces(&self) -> impl Iterator<Item = &[Referred]> {
+        self.references.chunk_by(|a, b| a.stored == b.stored)
+    }
+
+    /// Checks a piece by all references to it.
+    fn check(&self, stored: &Stored, piece: &Buffer) -> std::result::Result<(), Bad> {
+        let first = self.references.partition_point(|one| order(&one.stored) < order(stored));
+        let mut of_piece = self.references[first..].iter().take_while(|one| one.stored == *stored);
+        of_piece.try_for_each(|one| one.promise.check(piece))
+    }
+
     fn inventory(&self) -> Inventory {
-        let pieces: u64 = self.pieces.iter().map(|stored| u64::from(stored.bytes)).sum();
+        let pieces = self.pieces().map(|references| u64::from(references[0].stored.bytes));
+        let (count, bytes) = pieces.fold((0, 0), |(count, all), bytes| (count + 1, all + bytes));
         Inventory {
             pages: self.pages,
-            pieces: self.pieces.len() as u64,
-            stored_bytes: self.page_bytes + pieces,
+            pieces: count,
+            stored_bytes: self.page_bytes + bytes,
             packs: self.packs.len() as u64,
             pack_bytes: self.packs.iter().map(|pack| pack.bytes).sum(),
         }
@@ -222,14 +247,15 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::Hash;
     use crate::layout::pack_end;
+    use crate::packs::ZSTD;
     use crate::page::Piece;
 
     #[test]
     fn pieces_that_two_pages_name_with_other_hashes_or_sizes_count_apart() {
         let pack = PackRef { name: Hash([1; 32]), bytes: 1 << 20, footer: pack_end::SIZE as u32 };
-        let stored = |hash, raw| Stored { pack, offset: 7, bytes: 100, raw, hash: Hash([hash; 32]) };
+        let stored =
+            |hash, raw| Stored { pack, offset: 7, bytes: 100, raw, codec: ZSTD, hash: Hash([hash; 32]) };
         let mut parts = Parts::default();
         for (number, stored) in
             [stored(2, 4096), stored(3, 4096), stored(2, 8192), stored(2, 4096)].into_iter().enumerate()
@@ -242,9 +268,11 @@ mod tests {
                 blocks: 1,
                 borrowed: None,
                 stored,
+                content: None,
             };
             parts.add(&PageRef { number, stored }, &Page::Leaf(vec![piece]));
         }
+        parts.finish();
         assert_eq!((parts.pages, parts.inventory().pieces), (4, 3));
     }
 }

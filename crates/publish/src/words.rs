@@ -1,5 +1,6 @@
 //! Parsing of structures that are not trusted, and making of new ones.
 
+use crate::layout::{UNBOUND, VERSION};
 use lanefs::format::{Field, Word};
 
 /// The contradiction in bytes that are not what they should be.
@@ -40,13 +41,13 @@ pub(crate) fn get<T: Word>(field: Field<T>, bytes: &[u8]) -> Result<T, Bad> {
     field.read(bytes).ok_or(CUT_OFF)
 }
 
-/// Checks magic and version, which every structure has at the same offsets.
-pub(crate) fn check(bytes: &[u8], magic: u64, name: Bad) -> Result<(), Bad> {
+/// Checks magic and version, which every structure has at the same offsets. Returns the version.
+pub(crate) fn check(bytes: &[u8], magic: u64, name: Bad) -> Result<u32, Bad> {
     if get(Field::<u64>::at(0), bytes)? != magic {
         return Err(name);
     }
     match get(Field::<u32>::at(8), bytes)? {
-        crate::layout::VERSION => Ok(()),
+        version @ (VERSION | UNBOUND) => Ok(version),
         _ => Err("has a version of the publication format that this software does not know"),
     }
 }

@@ -1,5 +1,7 @@
 //! Stores that fail or lie: a clear error, never wrong bytes.
 
+#[path = "hostile/planted.rs"]
+mod planted;
 mod support;
 
 use lanefs::{Device, Volume};

@@ -64,6 +64,20 @@ fn a_pulled_image_is_the_volume_and_an_ordinary_one() {
 }
 
 #[test]
+fn blocks_of_zeros_are_holes_of_the_image() {
+    let image = Image::new(256 << 20, |volume| {
+        volume.write_file("/zeros", vec![0; 100 << 20]).expect("write");
+    });
+    let store = Arc::new(Memory::default());
+    image.publish(&store).expect("published");
+    let to = image.home.path().join("there.lane");
+    pull(&open(&store).expect("a publication"), &to).expect("pulled");
+    let used = std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&to).expect("an image")) * 512;
+    assert!(used < 10 << 20, "{used} bytes of the host");
+    assert_pulled(&image, &to);
+}
+
+#[test]
 fn a_pull_that_was_cut_off_goes_on_and_the_image_appears_whole() {
     let (image, store, to) = published(SEVERAL);
     let publication = open(&store).expect("a publication");

@@ -5,7 +5,7 @@ use crate::condemned;
 use crate::error::Result;
 use crate::fetch::Fetcher;
 use crate::hash::Hash;
-use crate::layout::{WINDOW, pack_end};
+use crate::layout::{VERSION, WINDOW, pack_end};
 use crate::lru::Lru;
 use crate::manifest::Manifest;
 use crate::pack::{Entry, PackEnd};
@@ -49,9 +49,8 @@ impl Footer {
     fn of(&self, piece: &Piece) -> Option<&Entry> {
         let entry = &self.entries[*self.by_offset.get(&piece.stored.offset)?];
         let is_its_window = piece.borrowed.is_some() || entry.window == piece.window;
-        let is_same = is_its_window
-            && entry.blocks == piece.blocks
-            && (entry.bytes, entry.hash) == (piece.stored.bytes, piece.stored.hash);
+        let is_same =
+            is_its_window && entry.blocks == piece.blocks && entry.stored(piece.stored.pack) == piece.stored;
         is_same.then_some(entry)
     }
 }
@@ -66,6 +65,8 @@ struct Unnamed {
 /// The state of the store before the publication.
 pub(super) struct Base {
     pub(super) uuid: [u8; 16],
+    /// True where nothing is taken over unread.
+    checks: bool,
     /// The list of condemned objects, before anything else was read.
     pub(super) seen: condemned::Seen,
     /// Packs that the version of the tag names.
@@ -84,7 +85,7 @@ pub(super) struct Base {
 
 impl Base {
     /// Looks at the store.
-    pub(super) fn load(fetcher: &Fetcher, volume: &Volume, tag: Option<&Tag>) -> Result<Base> {
+    pub(super) fn load(fetcher: &Fetcher, volume: &Volume, tag: Option<&Tag>, checks: bool) -> Result<Base> {
         let objects = &fetcher.objects;
         // Before the packs are listed: then a prune that takes a listed pack has another list at the end.
         let condemned = condemned::read(objects)?.map(|(list, _)| list);
@@ -92,6 +93,7 @@ impl Base {
         let seen = condemned::Seen::of(condemned.as_ref());
         let mut base = Base {
             seen,
+            checks,
             named: HashSet::new(),
             uuid: volume.superblock().uuid,
             manifest: None,
@@ -130,8 +132,13 @@ impl Base {
         manifest: &Manifest,
         named: &mut HashSet<Hash>,
     ) -> Result<()> {
-        manifest.walk(fetcher, |level, page, parsed| {
+        manifest.walk_each(fetcher, &mut |level, page, parsed| {
             named.insert(page.stored.pack.name);
+            let parsed = match parsed {
+                // What is below a damaged page is written again.
+                Err(error) if self.checks && error.is_broken_object() => return Ok(()),
+                parsed => parsed?,
+            };
             self.pages.insert((level, page.number), *page);
             if let Page::Leaf(pieces) = parsed {
                 named.extend(pieces.iter().map(|piece| piece.stored.pack.name));
@@ -182,7 +189,11 @@ impl Base {
             Footer::read(fetcher, &pack).map(|footer| (pack, Arc::new(footer)))
         });
         for read in read {
-            let (pack, footer) = read?;
+            let (pack, footer) = match read {
+                // The pieces of a damaged pack are written again.
+                Err(error) if self.checks && error.is_broken_object() => continue,
+                read => read?,
+            };
             self.footers.lock().insert(pack, Arc::clone(&footer), 1);
             found.insert(pack, footer);
         }
@@ -194,19 +205,33 @@ impl Base {
         let of_version = self.pieces.get(&window).into_iter().flatten().filter_map(|piece| {
             let entry = footers.get(&piece.stored.pack)?.of(piece)?;
             let borrowed = piece.borrowed.map(|first| Loan { taken: piece.taken, first });
-            Some(Candidate { stored: piece.stored, blocks: piece.blocks, borrowed, digests: &entry.digests })
+            Some(Candidate {
+                stored: piece.stored,
+                blocks: piece.blocks,
+                borrowed,
+                digests: &entry.digests,
+                is_trusted: !self.checks,
+            })
         });
         let unnamed = self.unnamed.get(&window).into_iter().flatten().map(|unnamed| {
             let entry = &unnamed.footer.entries[unnamed.index];
             let stored = entry.stored(unnamed.pack);
-            Candidate { stored, blocks: entry.blocks, borrowed: None, digests: &entry.digests }
+            // Nobody vouches for it: whoever can write to the store may have made it.
+            let (blocks, digests) = (entry.blocks, &entry.digests[..]);
+            Candidate { stored, blocks, borrowed: None, digests, is_trusted: false }
         });
         of_version.chain(unnamed).collect()
     }
 
-    /// Returns a page of the version that the tag names.
+    /// True for a pack that need not be read to know that it is there: the version of the tag names it.
+    pub(super) fn trusts(&self, pack: &Hash) -> bool {
+        !self.checks && self.named.contains(pack)
+    }
+
+    /// Returns a page of the version that the tag names; `None` for one of an older format.
     pub(super) fn page(&self, fetcher: &Fetcher, level: u32, page: &PageRef) -> Result<Option<Arc<Page>>> {
-        self.manifest.as_ref().map(|manifest| manifest.page(fetcher, level, page)).transpose()
+        let manifest = self.manifest.as_ref().filter(|manifest| manifest.root.format == VERSION);
+        manifest.map(|manifest| manifest.page(fetcher, level, page)).transpose()
     }
 }
 

@@ -1,7 +1,8 @@
 //! The choice of pieces for a window.
 
 use super::equal::{Borrowed, EqualBlocks, Lender};
-use crate::hash::{Digest, digest};
+use crate::buffers::Buffer;
+use crate::hash::{Digest, Hash};
 use crate::layout::{MAX_OWN_PIECES, MAX_PIECES, WINDOW};
 use crate::packs::Stored;
 use crate::page::Piece;
@@ -18,6 +19,8 @@ pub(crate) struct Candidate<'c> {
     /// The blocks that this window borrows from it, where it is of another one.
     pub(crate) borrowed: Option<Loan>,
     pub(crate) digests: &'c [Digest],
+    /// True for a piece that is taken over without a look at its bytes.
+    pub(crate) is_trusted: bool,
 }
 
 /// Blocks that are borrowed, and the rank of the first in the piece.
@@ -59,48 +62,74 @@ impl Candidate<'_> {
     }
 }
 
-/// A window that was compared with the store.
-pub(crate) struct Examined {
-    pub(crate) kept: Vec<Piece>,
-    /// Used blocks that no piece of the store has.
-    pub(crate) missing: u64,
-    /// Digests of the used blocks.
-    pub(crate) digests: Vec<Digest>,
-    /// The used blocks, one behind the other.
+/// The used blocks of a window.
+pub(crate) struct Content {
+    used: u64,
+    /// The blocks, one behind the other.
     bytes: Vec<u8>,
-    /// Digests of all blocks of the kept pieces that are of this window.
-    pub(crate) lending: Vec<(Lender, Vec<Digest>)>,
+    hashes: Vec<Hash>,
+    digests: Vec<Digest>,
 }
 
-/// Compares a window, whose used blocks lie in `bytes` one behind the other, with pieces of the store.
-pub(crate) fn examine(window: &UsedBlocks, bytes: Vec<u8>, candidates: &[Candidate<'_>]) -> Examined {
-    let digests: Vec<Digest> = bytes.chunks_exact(BLOCK as usize).map(digest).collect();
-    let mut kept = keep(window, &digests, candidates);
-    let taken = |kept: &[(Piece, &[Digest])]| kept.iter().fold(0, |taken, (piece, _)| taken | piece.taken);
-    let mut missing = window.used & !taken(&kept);
+impl Content {
+    /// Hashes the used blocks of a window.
+    pub(crate) fn new(window: &UsedBlocks, bytes: Vec<u8>) -> Self {
+        let hashes: Vec<Hash> = bytes.chunks_exact(BLOCK as usize).map(Hash::of).collect();
+        let digests = hashes.iter().map(Hash::digest).collect();
+        Content { used: window.used, bytes, hashes, digests }
+    }
+
+    /// The hash that binds the content of some of the blocks.
+    fn bind(&self, blocks: u64) -> Hash {
+        Hash::of_hashes(bits(blocks).filter_map(|bit| self.hashes.get(rank(self.used, bit))))
+    }
+}
+
+/// A piece of the store that is kept.
+pub(crate) struct Kept<'c> {
+    pub(crate) piece: Piece,
+    digests: &'c [Digest],
+    pub(crate) is_trusted: bool,
+}
+
+impl Kept<'_> {
+    /// Checks the bytes of the piece: what this window takes from it, and the digests of all its blocks, by
+    /// which others may borrow from it.
+    pub(crate) fn is_sound(&self, bytes: &Buffer) -> bool {
+        let digests = bytes.hashes().iter().map(Hash::digest);
+        self.piece.check(bytes).is_ok() && digests.eq(self.digests.iter().copied())
+    }
+}
+
+/// A window that was compared with the store.
+pub(crate) struct Examined<'c> {
+    pub(crate) kept: Vec<Kept<'c>>,
+    /// Used blocks that no piece of the store has.
+    missing: u64,
+}
+
+/// Compares a window with pieces of the store.
+pub(crate) fn examine<'c>(
+    window: &UsedBlocks,
+    content: &Content,
+    candidates: &[Candidate<'c>],
+) -> Examined<'c> {
+    let mut kept = keep(window, content, candidates);
+    let mut missing = window.used & !kept.iter().fold(0, |taken, kept| taken | kept.piece.taken);
     // A window in too many pieces is stored anew as a whole.
     let new = usize::from(missing != 0);
-    let own = kept.iter().filter(|(piece, _)| piece.borrowed.is_none()).count();
+    let own = kept.iter().filter(|kept| kept.piece.borrowed.is_none()).count();
     if own + new > MAX_OWN_PIECES || kept.len() + new > MAX_PIECES {
         kept.clear();
         missing = window.used;
     }
-    let own = kept.iter().filter(|(piece, _)| piece.borrowed.is_none());
-    let lending = own.map(|(piece, digests)| {
-        (Lender { stored: piece.stored, blocks: piece.blocks, pack: None }, digests.to_vec())
-    });
-    let lending = lending.collect();
-    Examined { kept: kept.into_iter().map(|(piece, _)| piece).collect(), missing, digests, bytes, lending }
+    Examined { kept, missing }
 }
 
-/// Takes candidates, each time the one with the most blocks that are needed; returns the pieces, and the
-/// digests of their blocks.
-fn keep<'c>(
-    window: &UsedBlocks,
-    digests: &[Digest],
-    candidates: &[Candidate<'c>],
-) -> Vec<(Piece, &'c [Digest])> {
-    let right: Vec<u64> = candidates.iter().map(|candidate| candidate.right(window.used, digests)).collect();
+/// Takes candidates, each time the one with the most blocks that are needed.
+fn keep<'c>(window: &UsedBlocks, content: &Content, candidates: &[Candidate<'c>]) -> Vec<Kept<'c>> {
+    let right = |candidate: &Candidate<'_>| candidate.right(window.used, &content.digests);
+    let right: Vec<u64> = candidates.iter().map(right).collect();
     let (mut kept, mut left) = (Vec::new(), window.used);
     while left != 0 {
         let takes = right.iter().zip(candidates).map(|(right, one)| (one.takes(right & left), one));
@@ -116,8 +145,9 @@ fn keep<'c>(
             blocks: candidate.blocks,
             borrowed: candidate.borrowed.map(|_| candidate.rank(taken.trailing_zeros()) as u8),
             stored: candidate.stored,
+            content: Some(content.bind(taken)),
         };
-        kept.push((piece, candidate.digests));
+        kept.push(Kept { piece, digests: candidate.digests, is_trusted: candidate.is_trusted });
         left &= !taken;
     }
     kept
@@ -126,7 +156,8 @@ fn keep<'c>(
 /// The pieces of a window: they have its used blocks, each once.
 pub(crate) struct Choice {
     pub(crate) kept: Vec<Piece>,
-    pub(crate) borrowed: Vec<Borrowed>,
+    /// Blocks that are borrowed, with the hashes that bind their content.
+    pub(crate) borrowed: Vec<(Borrowed, Hash)>,
     pub(crate) new: Option<NewBlocks>,
 }
 
@@ -135,6 +166,7 @@ pub(crate) struct NewBlocks {
     /// Their number among the pieces from which others borrow.
     pub(crate) lender: Option<u64>,
     pub(crate) blocks: u64,
+    pub(crate) content: Hash,
     pub(crate) digests: Vec<Digest>,
     /// The blocks, one behind the other.
     bytes: Vec<u8>,
@@ -149,24 +181,35 @@ impl NewBlocks {
 
 /// Chooses where the missing blocks of a window come from: from pieces of other windows with equal ones, and
 /// from a new piece. Metadata lend nothing and borrow nothing: they are read together.
-pub(crate) fn choose(window: &UsedBlocks, examined: Examined, equal: &mut EqualBlocks) -> Choice {
-    let Examined { kept, missing, digests, bytes, lending } = examined;
-    let used = window.used;
+pub(crate) fn choose(
+    window: &UsedBlocks,
+    content: &Content,
+    examined: Examined<'_>,
+    equal: &mut EqualBlocks,
+) -> Choice {
+    let Examined { kept, missing } = examined;
+    let (used, digests) = (window.used, &content.digests);
     let most = (MAX_PIECES - 1).saturating_sub(kept.len());
-    let borrowed = if window.is_metadata { Vec::new() } else { equal.find(missing, used, &digests, most) };
+    let borrowed = if window.is_metadata { Vec::new() } else { equal.find(missing, used, digests, most) };
     let blocks = borrowed.iter().fold(missing, |blocks, loan| blocks & !loan.taken);
     let new = (blocks != 0).then(|| {
         let indexes: Vec<usize> = bits(blocks).map(|bit| rank(used, bit)).collect();
         let own: Vec<Digest> = indexes.iter().map(|index| digests[*index]).collect();
-        let of_block = |index: &usize| &bytes[*index * BLOCK as usize..(*index + 1) * BLOCK as usize];
+        let of_block = |index: &usize| &content.bytes[*index * BLOCK as usize..(*index + 1) * BLOCK as usize];
         let bytes: Vec<u8> = indexes.iter().flat_map(of_block).copied().collect();
         let lender = (!window.is_metadata).then(|| equal.add(own.clone(), None));
-        NewBlocks { lender, blocks, digests: own, bytes }
+        NewBlocks { lender, blocks, content: content.bind(blocks), digests: own, bytes }
     });
     if !window.is_metadata {
-        for (lender, digests) in lending {
-            equal.add(digests, Some(lender));
+        for Kept { piece, digests, .. } in kept.iter().filter(|kept| kept.piece.borrowed.is_none()) {
+            let lender = Lender { stored: piece.stored, blocks: piece.blocks, pack: None };
+            equal.add(digests.to_vec(), Some(lender));
         }
     }
-    Choice { kept, borrowed, new }
+    let borrowed = borrowed.into_iter().map(|loan| {
+        let bound = content.bind(loan.taken);
+        (loan, bound)
+    });
+    let borrowed = borrowed.collect();
+    Choice { kept: kept.into_iter().map(|kept| kept.piece).collect(), borrowed, new }
 }

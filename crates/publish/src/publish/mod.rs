@@ -19,9 +19,9 @@ mod upload;
 
 use crate::condemned;
 use crate::error::{Error, Result};
-use crate::fetch::Fetcher;
+use crate::fetch::{Bytes, Fetcher};
 use crate::hash::Hash;
-use crate::layout::WINDOW;
+use crate::layout::{VERSION, WINDOW};
 use crate::objects::Objects;
 use crate::pack::PackBuilder;
 use crate::packs::Stored;
@@ -32,13 +32,14 @@ use crate::root::{Facts, Root, Tag};
 use crate::store::{Stamp, Store};
 use crate::threads;
 use crate::versions::replace_tag;
-use base::Base;
-use choose::{Choice, Examined, NewBlocks};
+use base::{Base, Footers};
+use choose::{Choice, Content, Examined, Kept, NewBlocks};
 use equal::{Borrowed, EqualBlocks, Lender};
 use lanefs::format::BLOCK;
 use lanefs::{UsedBlocks, Volume};
+use parking_lot::Mutex;
 pub use source::{Snapshot, Source};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use upload::{PackNumber, Uploader};
 
@@ -55,6 +56,9 @@ pub struct PublishOptions {
     pub level: i32,
     /// Writes nothing, and reports what would be written.
     pub dry_run: bool,
+    /// Reads and checks all pieces that are taken over from the version of the tag. Damaged ones are replaced
+    /// by new pieces. (Those that no version names are always read.)
+    pub check: bool,
     /// Time of the publication, in nanoseconds since 1970.
     pub now: i64,
 }
@@ -63,7 +67,7 @@ impl Default for PublishOptions {
     fn default() -> Self {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let now = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-        PublishOptions { level: DEFAULT_LEVEL, dry_run: false, now }
+        PublishOptions { level: DEFAULT_LEVEL, dry_run: false, check: false, now }
     }
 }
 
@@ -80,6 +84,9 @@ pub struct PublishReport {
     pub new_pieces: u64,
     /// Pieces that the store had.
     pub kept_pieces: u64,
+    /// Pieces of the store that seemed to have what is needed, and turned out to be damaged or planted when
+    /// they were read. New ones replace them.
+    pub damaged_pieces: u64,
     /// Blocks that are equal to others of the version and were not stored again.
     pub equal_blocks: u64,
     /// Bytes of all objects that were written.
@@ -131,8 +138,9 @@ fn publish_source(
     }
     // A publisher reads each page twice: for the pieces, and to see whether it has changed.
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
-    let base = Base::load(&fetcher, volume, found.as_ref().map(|(tag, _)| tag))?;
-    let job = Job { source, volume, objects, fetcher, base, options, progress };
+    let base = Base::load(&fetcher, volume, found.as_ref().map(|(tag, _)| tag), options.check)?;
+    let damaged = Mutex::default();
+    let job = Job { source, volume, objects, fetcher, base, damaged, options, progress };
     job.run(&used, tag, found)
 }
 
@@ -160,6 +168,8 @@ struct Job<'j> {
     objects: Objects,
     fetcher: Fetcher,
     base: Base,
+    /// Pieces of the store that were read, and have other content than they seemed to have.
+    damaged: Mutex<HashSet<Stored>>,
     options: &'j PublishOptions,
     progress: OnProgress<'j>,
 }
@@ -175,9 +185,8 @@ struct Sums {
 
 impl Job<'_> {
     fn run(self, used: &[UsedBlocks], tag: &str, found: Option<(Tag, Stamp)>) -> Result<PublishReport> {
-        let writes = (!self.options.dry_run).then_some(&self.objects);
         std::thread::scope(|scope| {
-            let mut uploader = Uploader::new(scope, writes, &self.base.listed);
+            let mut uploader = Uploader::new(scope, &self.objects, &self.base, self.options.dry_run);
             let (placed, sums) = self.pieces(used, &mut uploader)?;
             let (root, bytes, packs) = self.root(&placed, &sums, &mut uploader)?;
             let version = Hash::of(&bytes);
@@ -189,6 +198,7 @@ impl Job<'_> {
                 facts: root.facts,
                 new_pieces: sums.new_pieces,
                 kept_pieces: sums.kept_pieces,
+                damaged_pieces: self.damaged.lock().len() as u64,
                 equal_blocks: sums.equal_blocks,
                 written_bytes: sent.written,
                 found_bytes: sent.found,
@@ -222,11 +232,11 @@ impl Job<'_> {
                 sums.blocks += u64::from(window.used.count_ones());
                 sums.kept_pieces += choice.kept.len() as u64;
                 placed.extend(choice.kept.into_iter().map(|piece| Placed { piece, pack: None }));
-                for loan in choice.borrowed {
+                for (loan, content) in choice.borrowed {
                     sums.equal_blocks += u64::from(loan.taken.count_ones());
                     // The lender was placed before: it is of a window before this one.
                     let lender = equal.lender(loan.lender).ok_or(Error::Interrupted)?;
-                    placed.push(borrow(window, &loan, lender));
+                    placed.push(borrow(window, &loan, content, lender));
                 }
                 if let Some((new, packed)) = choice.new.zip(packed) {
                     sums.new_pieces += 1;
@@ -251,25 +261,57 @@ impl Job<'_> {
     /// Chooses the pieces of some windows, and compresses the new ones.
     fn choose(&self, batch: &[UsedBlocks], equal: &mut EqualBlocks) -> Result<Vec<(Choice, Option<Packed>)>> {
         let footers = self.base.footers(&self.fetcher, batch)?;
-        let (source, volume, base, level) = (self.source, self.volume, &self.base, self.options.level);
-        let examine = |window: &UsedBlocks| -> Result<Examined> {
+        let (source, volume, level) = (self.source, self.volume, self.options.level);
+        let (base, damaged) = (&self.base, &self.damaged);
+        let read = |window: &UsedBlocks| -> Result<Content> {
             let blocks = read_window(volume, window)?;
             source.release(window);
-            let candidates = base.candidates(window.position / WINDOW, &footers);
-            Ok(choose::examine(window, blocks, &candidates))
+            Ok(Content::new(window, blocks))
         };
         let processors = threads::processors();
-        let examined = threads::map(processors, batch.iter().collect(), examine);
+        let contents = threads::map(processors, batch.iter().collect(), read);
+        let contents = contents.into_iter().collect::<Result<Vec<Content>>>()?;
+        let windows = batch.iter().zip(&contents).collect();
+        let mut examined =
+            threads::map(processors, windows, |of_window| examine(base, damaged, of_window, &footers));
+        while self.find_damage(&examined)? {
+            for (of_window, examined) in batch.iter().zip(&contents).zip(&mut examined) {
+                *examined = examine(base, damaged, of_window, &footers);
+            }
+        }
         // One window after the other: so what is equal is found whatever the threads do.
-        let choose = |(window, examined): (&UsedBlocks, Result<Examined>)| {
-            Ok(choose::choose(window, examined?, equal))
-        };
-        let choices = batch.iter().zip(examined).map(choose).collect::<Result<Vec<Choice>>>()?;
+        let windows = batch.iter().zip(&contents).zip(examined);
+        let choose = |((window, content), examined)| choose::choose(window, content, examined, equal);
+        let choices: Vec<Choice> = windows.map(choose).collect();
         let pack = |choice: Choice| {
             let packed = choice.new.as_ref().map(|new| new.pack(level));
             (choice, packed)
         };
         Ok(threads::map(processors, choices, pack))
+    }
+
+    /// Reads the pieces that are taken over and that nobody vouches for. Returns whether one of them is
+    /// damaged, or was planted: then the windows are examined again, without it.
+    fn find_damage(&self, examined: &[Examined<'_>]) -> Result<bool> {
+        let kept: Vec<&Kept<'_>> =
+            examined.iter().flat_map(|window| &window.kept).filter(|kept| !kept.is_trusted).collect();
+        let mut wanted: Vec<Stored> = kept.iter().map(|kept| kept.piece.stored).collect();
+        wanted.sort_unstable_by_key(|stored| (stored.pack.name, stored.offset));
+        wanted.dedup();
+        let read: HashMap<Stored, Result<Bytes>> =
+            wanted.iter().copied().zip(self.fetcher.get_many(&wanted)).collect();
+        let mut found = Vec::new();
+        for kept in kept {
+            match read.get(&kept.piece.stored) {
+                Some(Ok(bytes)) if kept.is_sound(bytes) => {}
+                // The store fails, and nothing is known of the piece.
+                Some(Err(error)) if !error.is_broken_object() => return Err(error.clone()),
+                _ => found.push(kept.piece.stored),
+            }
+        }
+        let is_found = !found.is_empty();
+        self.damaged.lock().extend(found);
+        Ok(is_found)
     }
 
     /// Makes the pages and the root. Returns also the packs that this version needs and the version of the
@@ -302,7 +344,7 @@ impl Job<'_> {
         pieces.sort_by_key(|piece| (piece.window, piece.taken.trailing_zeros()));
         let (level, pages) = self.pages(pieces, facts.volume_bytes, uploader, &mut packs)?;
         packs.retain(|pack| !self.base.named.contains(pack));
-        let root = Root { facts, level, pages, ranges };
+        let root = Root { format: VERSION, facts, level, pages, ranges };
         let bytes = root.encode();
         Ok((root, bytes, packs))
     }
@@ -333,6 +375,20 @@ impl Job<'_> {
     }
 }
 
+/// Compares a window with the pieces of the store that are not damaged, as far as is known.
+fn examine<'f>(
+    base: &'f Base,
+    damaged: &Mutex<HashSet<Stored>>,
+    (window, content): (&UsedBlocks, &Content),
+    footers: &'f Footers,
+) -> Examined<'f> {
+    let mut candidates = base.candidates(window.position / WINDOW, footers);
+    let damaged = damaged.lock();
+    candidates.retain(|candidate| !damaged.contains(&candidate.stored));
+    drop(damaged);
+    choose::examine(window, content, &candidates)
+}
+
 /// Puts a new piece into the pack.
 fn add_piece(
     window: &UsedBlocks,
@@ -342,12 +398,13 @@ fn add_piece(
     uploader: &Uploader<'_, '_>,
 ) -> Placed {
     let number = window.position / WINDOW;
-    let offset = pack.add_piece(number, new.blocks, new.digests, &packed.bytes);
+    let offset = pack.add_piece(number, new.blocks, new.digests, packed);
     let stored = Stored {
         pack: upload::INCOMPLETE,
         offset,
         bytes: packed.bytes.len() as u32,
         raw: raw_bytes(new.blocks),
+        codec: packed.codec,
         hash: packed.hash,
     };
     let piece = Piece {
@@ -357,12 +414,13 @@ fn add_piece(
         blocks: new.blocks,
         borrowed: None,
         stored,
+        content: Some(new.content),
     };
     Placed { piece, pack: Some(uploader.next()) }
 }
 
 /// Refers to blocks of another window's piece.
-fn borrow(window: &UsedBlocks, loan: &Borrowed, lender: &Lender) -> Placed {
+fn borrow(window: &UsedBlocks, loan: &Borrowed, content: Hash, lender: &Lender) -> Placed {
     let piece = Piece {
         window: window.position / WINDOW,
         is_metadata: window.is_metadata,
@@ -370,6 +428,7 @@ fn borrow(window: &UsedBlocks, loan: &Borrowed, lender: &Lender) -> Placed {
         blocks: lender.blocks,
         borrowed: Some(loan.first),
         stored: lender.stored,
+        content: Some(content),
     };
     Placed { piece, pack: lender.pack }
 }

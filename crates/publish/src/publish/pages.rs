@@ -7,7 +7,7 @@ use crate::hash::Hash;
 use crate::layout::{FANOUT, MAX_RANGES};
 use crate::pack::PackBuilder;
 use crate::packs::Stored;
-use crate::page::{Page, PageRef, Piece, top_level};
+use crate::page::{Page, PageRef, Piece, is_justified, top_level};
 use crate::piece;
 use crate::root::Range;
 use std::collections::HashSet;
@@ -58,10 +58,13 @@ impl Job<'_> {
             }
             let raw = page.encode(level, number);
             let len = raw.len() as u32;
-            let packed = piece::pack(&raw, self.options.level);
+            let mut packed = piece::pack(&raw, self.options.level);
+            if !is_justified(packed.bytes.len() as u32, len) {
+                packed = piece::as_it_is(&raw);
+            }
             let offset = pack.add(&packed.bytes);
-            let bytes = packed.bytes.len() as u32;
-            let stored = Stored { pack: INCOMPLETE, offset, bytes, raw: len, hash: packed.hash };
+            let (bytes, codec, hash) = (packed.bytes.len() as u32, packed.codec, packed.hash);
+            let stored = Stored { pack: INCOMPLETE, offset, bytes, raw: len, codec, hash };
             refs.push(PageRef { number, stored });
             numbers.push(Some(uploader.next()));
             if pack.is_full() {

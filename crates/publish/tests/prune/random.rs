@@ -90,8 +90,11 @@ impl World {
     fn publish(self: &Arc<Self>, tag: &str) {
         let state = self.below(STATES.len() as u64) as usize;
         let actor = self.actor("publish");
-        let options =
-            PublishOptions { level: 1, dry_run: false, now: self.memory.now().saturating_mul(1_000_000_000) };
+        let options = PublishOptions {
+            level: 1,
+            now: self.memory.now().saturating_mul(1_000_000_000),
+            ..Default::default()
+        };
         let began = self.memory.now();
         let published = publish(&STATES[state].1, actor.clone(), tag, &options, &|_, _| true);
         self.judge(published.map(drop), began, &actor);
