@@ -78,6 +78,8 @@ layout! {
 pub const JOURNAL_HEADERS: u64 = 2;
 /// Smallest journal in blocks: the headers, and a commit of one block with its descriptor and record.
 pub const MIN_JOURNAL: u64 = JOURNAL_HEADERS + 3;
+/// Largest journal in blocks (128 MiB). So recovery has a bound, whatever a superblock says.
+pub const MAX_JOURNAL: u64 = 1 << 15;
 
 /// Flag of a position in a descriptor: the copy is file data, whose checksum recovery computes and stores.
 pub const JOURNAL_SUMMED: u64 = 1;

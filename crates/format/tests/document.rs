@@ -73,6 +73,7 @@ fn constants() -> String {
         ("INODE_INLINE", format::INODE_INLINE.into(), "flag of an inode: the content lies in the inode"),
         ("JOURNAL_HEADERS", format::JOURNAL_HEADERS, "blocks of a journal before its ring"),
         ("MIN_JOURNAL", format::MIN_JOURNAL, "blocks in a journal at least"),
+        ("MAX_JOURNAL", format::MAX_JOURNAL, "blocks in a journal at most"),
         (
             "INODE_NO_DATA_CHECKSUMS",
             format::INODE_NO_DATA_CHECKSUMS.into(),

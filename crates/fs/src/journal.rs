@@ -4,7 +4,8 @@ use crate::error::{Error, Outcome};
 use crate::options::Access;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNKS_PER_GROUP, GROUP, SUPERBLOCK_COPY, group as g,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNKS_PER_GROUP, GROUP, MAX_JOURNAL, SUPERBLOCK_COPY,
+    group as g,
 };
 use lanefs_store::{Fault, JournalContent, Store};
 
@@ -68,12 +69,15 @@ pub(crate) fn open(
     }
 }
 
-/// Checks that the journal does not lie on other structures.
+/// Checks that the journal has a possible size, and does not lie on other structures.
 ///
 /// # Errors
 /// [`Fault::Damaged`]; the device's.
 pub(crate) fn check_position(store: &Store, superblock: &Superblock) -> Outcome<()> {
     let (first, count) = (superblock.journal / BLOCK, superblock.journal_blocks);
+    if count > MAX_JOURNAL {
+        return Err(Fault::damaged(superblock.journal, "a journal that is larger than any can be"));
+    }
     let overlaps = |(at, blocks): (u64, u64)| at < first + count && at + blocks > first;
     let damaged = Fault::damaged(superblock.journal, "a journal that lies on other structures");
     let tables = (superblock.groups / BLOCK, superblock.group_count);

@@ -191,6 +191,9 @@ impl Volume {
             return Err(image(explain(NotASuperblock::Field("position of the group table"))));
         }
         let clean = superblock.clean;
+        if !clean && device.is_for_closed_volumes() {
+            return Err(image("not closed cleanly, as every published volume is; publish it again".into()));
+        }
         // The replay of a journal writes, too.
         let writes = access != Access::Read || superblock.journal_blocks > 0 && !clean;
         if writes && superblock.unknown_ro_compat() != 0 {

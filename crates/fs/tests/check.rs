@@ -6,6 +6,8 @@ mod faults;
 mod fixture;
 #[path = "check/image.rs"]
 mod image;
+#[path = "check/logs.rs"]
+mod logs;
 
 use faults::{FAULTS, FixtureInodes};
 use fixture::{HIDDEN, OWNER, Path, closed, fill, options, orphan, tree};

@@ -168,6 +168,10 @@ impl Device for PublicationDevice {
         true
     }
 
+    fn is_for_closed_volumes(&self) -> bool {
+        true
+    }
+
     fn engine(&self) -> String {
         let cache = match self.fetcher.cache() {
             Some(cache) => format!("cache in {}", cache.path().display()),

@@ -47,6 +47,8 @@ impl Store {
     /// [`Fault::Io`]; [`Fault::Damaged`], also for a journal in blocks that are in use.
     pub fn use_journal(&self, at: u64, blocks: u64, content: JournalContent) -> Result<bool, Fault> {
         let Some(device) = self.device() else { return Ok(false) };
+        // Before anything is done for each of its blocks.
+        Journal::check_size(at, blocks)?;
         let end = blocks.checked_mul(BLOCK).and_then(|bytes| at.checked_add(bytes));
         if !at.is_multiple_of(BLOCK) || end.is_none_or(|end| end > self.bytes()) {
             return Err(Fault::damaged(at, "a journal outside the volume"));

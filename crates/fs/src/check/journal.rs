@@ -7,7 +7,7 @@ use crate::error::Outcome;
 use crate::journal::{JournalDamage, check_position};
 use crate::mkfs;
 use crate::volume::Volume;
-use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK, SUPERBLOCK_COPY};
+use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK, MAX_JOURNAL, SUPERBLOCK_COPY};
 use lanefs_store::{Fault, JournalContent};
 
 /// Fewest blocks of a journal that a repair makes.
@@ -47,7 +47,7 @@ impl Pass<'_, '_> {
         }
         let (at, blocks) = (self.superblock.journal, self.superblock.journal_blocks);
         let first = at / BLOCK;
-        let is_free = blocks >= LEAST
+        let is_free = (LEAST..=MAX_JOURNAL).contains(&blocks)
             && !self.claimed.any(first, blocks)
             && !(at / CHUNK..=(at + (blocks - 1) * BLOCK) / CHUNK).any(|c| self.may_be_metadata(c * CHUNK));
         if is_free {

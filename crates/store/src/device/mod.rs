@@ -73,6 +73,12 @@ pub trait Device: Send + Sync {
         false
     }
 
+    /// Returns true where only the bytes of a closed volume have a place: one that was not closed is refused,
+    /// and its log is not read.
+    fn is_for_closed_volumes(&self) -> bool {
+        false
+    }
+
     /// Returns words for people: how the bytes are accessed, such as "io_uring, direct I/O".
     fn engine(&self) -> String {
         "a device".into()

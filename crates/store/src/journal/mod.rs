@@ -140,7 +140,7 @@ impl Journal {
     ) -> Result<(Self, bool), Fault> {
         let ring = Ring::new(at, blocks)?;
         let tail = header::read(device, sums, ring)?;
-        let found = recover::scan(device, sums, ring, tail, volume_len)?;
+        let mut found = recover::scan(device, sums, ring, tail, volume_len)?;
         let recovered = found.next != tail.sequence;
         // The commit with the number `found.next` may have been begun.
         let head = Tail { slot: (tail.slot + found.blocks) % ring.len(), sequence: found.next + 1 };
@@ -209,6 +209,14 @@ impl Journal {
     /// Returns the highest number of a commit of which the journal at `at` has a block, 0 for none.
     pub(crate) fn highest(device: &dyn Device, sums: &Checksummer, at: u64, blocks: u64) -> u64 {
         Ring::new(at, blocks).map_or(0, |ring| recover::highest(device, sums, ring).number)
+    }
+
+    /// Checks that a journal can have this size.
+    ///
+    /// # Errors
+    /// [`Fault::Damaged`].
+    pub(crate) fn check_size(at: u64, blocks: u64) -> Result<(), Fault> {
+        Ring::new(at, blocks).map(drop)
     }
 
     /// Returns its position, and its number of blocks with the headers.

@@ -8,23 +8,31 @@ use super::write_in_place;
 use crate::fault::io_fault;
 use crate::{Device, Fault};
 use lanefs_format::{
-    BLOCK, BlockKind, Checksummer, Field, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_SUMMED,
-    SUPERBLOCK_COPY, SumPlace, journal_commit as c, journal_descriptor as d,
+    BLOCK, BlockKind, Checksummer, Code, Field, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_REVOCATION,
+    JOURNAL_SUMMED, SUPERBLOCK_COPY, SumPlace, journal_commit as c, journal_descriptor as d,
 };
 use std::collections::BTreeMap;
 
 /// Number of blocks of one read (1 MiB).
 const PIECE: u64 = 256;
 
-/// A reader of the log, whose blocks are numbered from the tail on. It keeps the blocks that it read, which
-/// are no more than the journal.
+const IMPOSSIBLE_COUNT: &str = "an impossible count in the journal";
+
+/// The operation that fails where a replay cannot go on. The volume may have a part of the log then, and the
+/// next open goes on.
+const REPLAYING: &str = "replaying the journal to";
+
+/// A reader of the log, whose blocks are numbered from the tail on. It has one piece in memory: a log may be
+/// longer than the memory that a cache may take.
 struct LogReader<'a> {
     device: &'a dyn Device,
     ring: Ring,
     tail: u64,
-    pieces: Vec<AlignedBuffer>,
-    /// Blocks that could not be read. They matter only where they are needed: those behind the log's end do
-    /// not.
+    piece: AlignedBuffer,
+    /// Number of the piece in memory.
+    number: Option<u64>,
+    /// Blocks of the piece that could not be read. They matter only where they are needed: those behind the
+    /// log's end do not.
     unreadable: BTreeMap<u64, Fault>,
 }
 
@@ -34,8 +42,8 @@ impl LogReader<'_> {
     /// # Errors
     /// [`Fault::Io`].
     fn block(&mut self, n: u64) -> Result<&[u8], Fault> {
-        while self.pieces.len() as u64 <= n / PIECE {
-            self.read_piece();
+        if self.number != Some(n / PIECE) {
+            self.read_piece(n / PIECE);
         }
         match self.unreadable.get(&n) {
             Some(fault) => Err(*fault),
@@ -43,10 +51,11 @@ impl LogReader<'_> {
         }
     }
 
-    /// Returns a block that was read already.
+    /// Returns a block of the piece in memory.
     fn get(&self, n: u64) -> &[u8] {
+        debug_assert_eq!(self.number, Some(n / PIECE));
         let start = (n % PIECE * BLOCK) as usize;
-        &self.pieces[(n / PIECE) as usize][start..start + BLOCK as usize]
+        &self.piece[start..start + BLOCK as usize]
     }
 
     /// Returns true when the first piece has a trace of the commit `sequence` or a later one. Only then the
@@ -57,26 +66,36 @@ impl LogReader<'_> {
     /// [`Fault::Io`] for the first block.
     fn begins(&mut self, sums: &Checksummer, sequence: u64) -> Result<bool, Fault> {
         self.block(0)?;
-        let blocks = self.pieces.iter().flat_map(|piece| piece.chunks_exact(BLOCK as usize));
+        let blocks = self.piece.chunks_exact(BLOCK as usize);
         let mut known = (self.tail..).zip(blocks).filter_map(|(slot, block)| {
             identify(sums, self.ring.position(slot), block).filter(|(_, number)| *number < SEQUENCE_END)
         });
         Ok(known.any(|(_, number)| number >= sequence))
     }
 
-    fn read_piece(&mut self) {
-        let first = self.pieces.len() as u64 * PIECE;
+    fn read_piece(&mut self, number: u64) {
+        let first = number * PIECE;
         let blocks = PIECE.min(self.ring.len() - first);
-        let mut piece = AlignedBuffer::zeroed((blocks * BLOCK) as usize);
-        if self.ring.read(self.device, self.tail + first, &mut piece).is_err() {
-            for (n, block) in (first..).zip(piece.chunks_exact_mut(BLOCK as usize)) {
+        self.piece.reuse((blocks * BLOCK) as usize);
+        self.unreadable.clear();
+        if self.ring.read(self.device, self.tail + first, &mut self.piece).is_err() {
+            for (n, block) in (first..).zip(self.piece.chunks_exact_mut(BLOCK as usize)) {
                 if let Err(fault) = self.ring.read(self.device, self.tail + n, block) {
                     self.unreadable.insert(n, fault);
                 }
             }
         }
-        self.pieces.push(piece);
+        self.number = Some(number);
     }
+}
+
+/// A copy of a block in the log.
+#[derive(Clone, Copy)]
+struct LoggedCopy {
+    /// Block of the log.
+    n: u64,
+    /// Checksum of its bytes: they are read once more when they are written in place.
+    content: u32,
 }
 
 /// The complete commits of a log.
@@ -86,22 +105,23 @@ pub(super) struct ScanResult<'a> {
     pub(super) blocks: u64,
     /// Number of the first commit that is incomplete or missing.
     pub(super) next: u64,
-    /// The newest copy of each block that was not revoked: the position of the block, and the block of the
-    /// log.
-    copies: BTreeMap<u64, u64>,
+    /// The newest copy of each block that was not revoked, by the position of the block.
+    copies: BTreeMap<u64, LoggedCopy>,
     /// Checksums of file data that are newer than the newest copy of their block of checksums, by the
     /// position of that block and the offset in it.
     data_sums: BTreeMap<u64, BTreeMap<usize, u32>>,
 }
 
-/// The contents of one commit.
+/// The contents of one commit. It has as many entries as the commit has blocks.
 #[derive(Default)]
 struct Contents {
     blocks: u64,
-    copies: Vec<(u64, u64)>,
-    /// Those of the copies that are summed.
-    summed: Vec<(u64, u64)>,
-    revoked: Vec<u64>,
+    copies: Vec<(u64, LoggedCopy)>,
+    /// Those of the copies that are summed: position, block of the log, and checksum of the data.
+    summed: Vec<(u64, u64, u32)>,
+    /// Blocks of the log that are revocations. Each names up to 500 blocks, so they are read again where the
+    /// commit is whole.
+    revocations: Vec<u64>,
 }
 
 /// Finds all complete commits from the tail on. Nothing is written.
@@ -116,7 +136,8 @@ pub(super) fn scan<'a>(
     tail: Tail,
     volume_len: u64,
 ) -> Result<ScanResult<'a>, Fault> {
-    let log = LogReader { device, ring, tail: tail.slot, pieces: Vec::new(), unreadable: BTreeMap::new() };
+    let piece = AlignedBuffer::default();
+    let log = LogReader { device, ring, tail: tail.slot, piece, number: None, unreadable: BTreeMap::new() };
     let mut found = ScanResult {
         log,
         blocks: 0,
@@ -128,7 +149,7 @@ pub(super) fn scan<'a>(
         return Ok(found);
     }
     while let Some(contents) = read_commit(&mut found.log, sums, found.blocks, found.next, volume_len)? {
-        found.apply(sums, &contents)?;
+        found.apply(sums, &contents, volume_len)?;
         debug_assert!(found.blocks <= ring.len(), "{} blocks of commits in the ring", found.blocks);
     }
     // A commit begins when the one before it is durable. So the first incomplete one is the last that was
@@ -166,35 +187,53 @@ fn read_commit(
             return Ok(whole.then_some(contents));
         }
         content = Checksummer::append(content, block);
-        // The block verifies and has the expected number, so a writer made it as it is, and no crash explains
-        // impossible values.
-        let count = usize::from(d::COUNT.read(block).unwrap_or(0));
-        let copies = if role == JOURNAL_DESCRIPTOR { count as u64 } else { 0 };
-        if count == 0 || count > POSITIONS || n + copies + 1 >= ring.len() {
-            return Err(Fault::damaged(at, "an impossible count in the journal"));
+        let is_descriptor = role == JOURNAL_DESCRIPTOR;
+        let copies = if is_descriptor { u64::from(d::COUNT.read(block).unwrap_or(0)) } else { 0 };
+        if n + copies + 1 >= ring.len() {
+            return Err(Fault::damaged(at, IMPOSSIBLE_COUNT));
         }
-        for i in 0..count {
-            let word = d::POSITIONS.index(i).read(block).unwrap_or(0);
-            let is_summed = role == JOURNAL_DESCRIPTOR && word & JOURNAL_SUMMED != 0;
-            let to = if is_summed { word - JOURNAL_SUMMED } else { word };
-            if !may_be_copied_to(ring, to, volume_len) {
-                return Err(Fault::damaged(at, "a journal that names a block outside the volume"));
-            }
-            let copy = (to, n + 1 + i as u64);
-            match role {
-                JOURNAL_DESCRIPTOR => contents.copies.push(copy),
-                _ => contents.revoked.push(to),
-            }
-            if is_summed {
-                contents.summed.push(copy);
-            }
+        let words = positions(ring, at, block, is_descriptor, volume_len)?;
+        if !is_descriptor {
+            contents.revocations.push(n);
         }
-        for copy in n + 1..=n + copies {
-            content = Checksummer::append(content, log.block(copy)?);
+        for (word, n) in words.into_iter().zip(n + 1..n + 1 + copies) {
+            let to = word & !JOURNAL_SUMMED;
+            let block = log.block(n)?;
+            content = Checksummer::append(content, block);
+            contents.copies.push((to, LoggedCopy { n, content: Checksummer::append(0, block) }));
+            if to != word {
+                contents.summed.push((to, n, sums.of_data(to, block)));
+            }
         }
         n += copies + 1;
     }
     Ok(None)
+}
+
+/// Returns the words of a descriptor or a revocation at `at`: positions, with flags.
+///
+/// The block verifies and has the expected number, so a writer made it as it is, and no crash explains
+/// impossible values.
+///
+/// # Errors
+/// [`Fault::Damaged`].
+fn positions(
+    ring: Ring,
+    at: u64,
+    block: &[u8],
+    is_descriptor: bool,
+    volume_len: u64,
+) -> Result<Vec<u64>, Fault> {
+    let count = usize::from(d::COUNT.read(block).unwrap_or(0));
+    if count == 0 || count > POSITIONS {
+        return Err(Fault::damaged(at, IMPOSSIBLE_COUNT));
+    }
+    let flags = if is_descriptor { JOURNAL_SUMMED } else { 0 };
+    let words: Vec<u64> = (0..count).map(|i| d::POSITIONS.index(i).read(block).unwrap_or(0)).collect();
+    if !words.iter().all(|word| may_be_copied_to(ring, word & !flags, volume_len)) {
+        return Err(Fault::damaged(at, "a journal that names a block outside the volume"));
+    }
+    Ok(words)
 }
 
 /// Returns true for a position to which commits write: not the superblock's copies, which are written apart,
@@ -208,13 +247,14 @@ impl ScanResult<'_> {
     /// Adds a whole commit, which follows those so far.
     ///
     /// # Errors
-    /// [`Fault::Damaged`] where the log has no copy of a block of checksums that the commit changes.
-    fn apply(&mut self, sums: &Checksummer, contents: &Contents) -> Result<(), Fault> {
-        for (at, n) in &contents.copies {
-            self.copies.insert(*at, *n);
+    /// [`Fault::Damaged`] where the log has no copy of a block of checksums that the commit changes;
+    /// [`Fault::Io`].
+    fn apply(&mut self, sums: &Checksummer, contents: &Contents, volume_len: u64) -> Result<(), Fault> {
+        for (at, copy) in &contents.copies {
+            self.copies.insert(*at, *copy);
             self.data_sums.remove(at);
         }
-        for (at, n) in &contents.summed {
+        for (at, n, sum) in &contents.summed {
             let place = SumPlace::of(*at);
             if !self.copies.contains_key(&place.at) {
                 return Err(Fault::damaged(
@@ -222,14 +262,20 @@ impl ScanResult<'_> {
                     "a copy in the journal whose block of checksums the journal lacks",
                 ));
             }
-            let of_block = self.data_sums.entry(place.at).or_default();
-            of_block.insert(place.field.offset, sums.of_data(*at, self.log.get(*n)));
+            self.data_sums.entry(place.at).or_default().insert(place.field.offset, *sum);
         }
         // The scan meets the oldest commit first, so a revocation removes all copies so far: those of earlier
         // commits and of its own.
-        for at in &contents.revoked {
-            self.copies.remove(at);
-            self.data_sums.remove(at);
+        for n in &contents.revocations {
+            let (ring, at) = (self.log.ring, self.log.ring.position(self.log.tail + n));
+            let block = self.log.block(*n)?;
+            if identify(sums, at, block) != Some((JOURNAL_REVOCATION, self.next)) {
+                return Err(changed(at));
+            }
+            for at in positions(ring, at, block, false, volume_len)? {
+                self.copies.remove(&at);
+                self.data_sums.remove(&at);
+            }
         }
         self.blocks += contents.blocks;
         self.next += 1;
@@ -237,22 +283,54 @@ impl ScanResult<'_> {
     }
 
     /// Writes the newest copy of each block in place, and makes it durable. A second replay changes nothing.
+    /// The copies are read again, piece by piece of the log, so the memory for this does not grow with the
+    /// log.
     ///
     /// # Errors
     /// [`Fault::Io`].
-    pub(super) fn replay(&self, sums: &Checksummer) -> Result<(), Fault> {
-        let positions: Vec<u64> = self.copies.keys().copied().collect();
+    pub(super) fn replay(&mut self, sums: &Checksummer) -> Result<(), Fault> {
+        let mut newest: Vec<(u64, LoggedCopy)> = self.copies.iter().map(|(at, copy)| (*at, *copy)).collect();
+        newest.sort_unstable_by_key(|(_, copy)| copy.n);
+        for of_piece in newest.chunk_by_mut(|(_, a), (_, b)| a.n / PIECE == b.n / PIECE) {
+            for (at, copy) in &*of_piece {
+                let block = self.log.block(copy.n).map_err(|fault| replaying(*at, fault))?;
+                if Checksummer::append(0, block) != copy.content {
+                    return Err(replaying(*at, changed(*at)));
+                }
+            }
+            of_piece.sort_unstable_by_key(|(at, _)| *at);
+            self.write_piece(sums, of_piece)?;
+        }
+        let header = self.log.ring.header(0);
+        self.log.device.flush().map_err(|e| io_fault(header, "flushing", &e))
+    }
+
+    /// Writes copies of the piece in memory in place. Their positions ascend.
+    fn write_piece(&self, sums: &Checksummer, copies: &[(u64, LoggedCopy)]) -> Result<(), Fault> {
+        let positions: Vec<u64> = copies.iter().map(|(at, _)| *at).collect();
         write_in_place(self.log.device, &positions, |at, out| {
-            if let Some(n) = self.copies.get(&at) {
-                out.copy_from_slice(self.log.get(*n));
+            if let Some(copy) = self.copies.get(&at) {
+                out.copy_from_slice(self.log.get(copy.n));
             }
             if let Some(data_sums) = self.data_sums.get(&at) {
                 data_sums.iter().for_each(|(offset, sum)| Field::at(*offset).write(out, *sum));
                 sums.seal(BlockKind::Sums, at, out, 0);
             }
-        })?;
-        let header = self.log.ring.header(0);
-        self.log.device.flush().map_err(|e| io_fault(header, "flushing", &e))
+        })
+    }
+}
+
+/// A block of the log is not the one that was read before.
+fn changed(at: u64) -> Fault {
+    Fault::Io { at, doing: "reading", errno: Code::Io.errno() }
+}
+
+/// The fault of a replay that cannot read the log. Nobody may do without the journal then: a part of it may
+/// be in place.
+fn replaying(at: u64, fault: Fault) -> Fault {
+    match fault {
+        Fault::Io { errno, .. } => Fault::Io { at, doing: REPLAYING, errno },
+        fault => fault,
     }
 }
 

@@ -3,7 +3,9 @@
 use super::aligned::AlignedBuffer;
 use crate::fault::io_fault;
 use crate::{Device, Fault};
-use lanefs_format::{BLOCK, BlockKind, Checksummer, JOURNAL_HEADERS, MIN_JOURNAL, journal_descriptor as d};
+use lanefs_format::{
+    BLOCK, BlockKind, Checksummer, JOURNAL_HEADERS, MAX_JOURNAL, MIN_JOURNAL, journal_descriptor as d,
+};
 use std::ops::Range;
 
 /// Blocks of one write of zeros (1 MiB).
@@ -31,7 +33,7 @@ impl Ring {
     /// [`Fault::Damaged`] for an impossible size.
     pub(super) fn new(at: u64, blocks: u64) -> Result<Self, Fault> {
         let end = blocks.checked_mul(BLOCK).and_then(|bytes| at.checked_add(bytes));
-        if blocks < MIN_JOURNAL || end.is_none() {
+        if !(MIN_JOURNAL..=MAX_JOURNAL).contains(&blocks) || end.is_none() {
             return Err(Fault::damaged(at, "a journal of an impossible size"));
         }
         Ok(Ring { journal: at, len: blocks - JOURNAL_HEADERS })

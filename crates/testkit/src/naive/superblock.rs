@@ -83,8 +83,9 @@ fn decode(block: &[u8]) -> Read<Superblock> {
     ensure(inside(superblock.groups, groups), || "the group table is outside".to_owned())?;
     ensure(
         superblock.journal_blocks == 0
-            || superblock.journal_blocks >= 5 && inside(superblock.journal, superblock.journal_blocks),
-        || "the journal is outside".to_owned(),
+            || (5..=32768).contains(&superblock.journal_blocks)
+                && inside(superblock.journal, superblock.journal_blocks),
+        || "the journal is outside, or has an impossible size".to_owned(),
     )?;
     Ok(superblock)
 }

@@ -3,11 +3,12 @@
 use super::medium::{Event, Recorder, block};
 use crate::journal::header;
 use crate::journal::header::Tail;
+use crate::journal::recover;
 use crate::journal::ring::{Ring, SEQUENCE_END, SEQUENCE_WORN};
 use crate::journal::{AlignedBuffer, Commit, Journal};
 use crate::{Device, Fault};
 use lanefs_format::{
-    BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, JOURNAL_HEADERS, SUPERBLOCK_COPY,
+    BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, JOURNAL_HEADERS, MAX_JOURNAL, SUPERBLOCK_COPY,
     journal_commit as c, journal_descriptor as d, journal_header as h,
 };
 use std::sync::atomic::Ordering;
@@ -473,4 +474,51 @@ fn a_commit_that_breaks_its_promises_is_refused_and_an_empty_one_is_not_written(
     let last = journal.last();
     append(&device, &mut journal, &[], &[]).expect("nothing");
     assert!(device.take().is_empty() && journal.last() == last && journal.used() == 0.0);
+}
+
+#[test]
+fn a_log_of_many_pieces_is_replayed_piece_by_piece() {
+    // 1,200 blocks are five pieces; the later commit has newer copies of blocks in all of them, and its
+    // revocations lie in another piece than its end.
+    let (device, mut journal) = new(1900);
+    let first: Vec<(u64, u64)> = (0..900).map(|n| (n, n)).collect();
+    append(&device, &mut journal, &first, &[]).expect("room");
+    let second: Vec<(u64, u64)> = (0..900).step_by(3).map(|n| (n, n + 5000)).collect();
+    append(&device, &mut journal, &second, &[1, 301, 601]).expect("room");
+    assert!(open(&device, 1900).expect("a sound log").1, "commits are replayed");
+    for n in 0..900 {
+        let wanted = match n {
+            1 | 301 | 601 => [0; 4096],
+            n if n % 3 == 0 => block(n + 5000),
+            n => block(n),
+        };
+        assert!(read(&device, cell(n)) == wanted, "block {n}");
+    }
+}
+
+#[test]
+fn a_log_that_changes_while_it_is_read_is_not_replayed() {
+    let (device, mut journal) = new(1900);
+    let all: Vec<(u64, u64)> = (0..900).map(|n| (n, n)).collect();
+    append(&device, &mut journal, &all, &[]).expect("room");
+    // A copy in the first piece, which is read again for the replay, when others were read.
+    let ring = Ring::new(AT, 1900).expect("a size");
+    let tail = header::read(&device, &sums(), ring).expect("a header");
+    let mut found = recover::scan(&device, &sums(), ring, tail, VOLUME * BLOCK).expect("a sound log");
+    let mut other = AlignedBuffer::zeroed(BLOCK as usize);
+    other.copy_from_slice(&block(77_777));
+    device.write_slice(RING + 7 * BLOCK, &other).expect("memory");
+    device.take();
+    let fault = found.replay(&sums()).expect_err("it has changed");
+    assert!(matches!(fault, Fault::Io { doing, .. } if doing.starts_with("replaying")), "{fault:?}");
+    assert!(device.take().is_empty(), "nothing of the piece is in place");
+}
+
+#[test]
+fn a_journal_has_a_largest_size() {
+    assert!(Ring::new(AT, MAX_JOURNAL).is_ok());
+    assert_eq!(
+        Ring::new(AT, MAX_JOURNAL + 1).map(drop),
+        Err(Fault::damaged(AT, "a journal of an impossible size"))
+    );
 }
