@@ -2,7 +2,7 @@
 
 use crate::failure::{self, Failure, Outcome, exit_code};
 use crate::publication::{self, LocationParser, Reading, Tell};
-use crate::{bytes, console, exit, size};
+use crate::{bytes, console, exit, interrupt, size};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
 use lanefs_publish::Location;
@@ -119,7 +119,9 @@ impl Image {
                 return Ok((volume, Some(reading)));
             }
         };
-        Ok((volume.map_err(|error| self.failure(&error))?, None))
+        let volume = volume.map_err(|error| self.failure(&error))?;
+        volume.interrupt_waits_by(interrupt::raised);
+        Ok((volume, None))
     }
 
     /// Warns of a volume that is open for reading without its journal.

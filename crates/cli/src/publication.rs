@@ -2,7 +2,7 @@
 
 use crate::escape::escape;
 use crate::failure::Failure;
-use crate::{bytes, console, exit, size};
+use crate::{bytes, console, exit, interrupt, size};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
@@ -181,7 +181,9 @@ impl Reading {
     /// Opens the volume of the version.
     fn volume(&self) -> Result<Volume, Failure> {
         let volume = Volume::open_device(Box::new(self.publication.device()), self.options.clone());
-        volume.map_err(|error| Failure::volume(self.location.to_string(), &error))
+        let volume = volume.map_err(|error| Failure::volume(self.location.to_string(), &error))?;
+        volume.interrupt_waits_by(interrupt::raised);
+        Ok(volume)
     }
 
     /// Opens the version that the tag names now; `None` where it is this one, or where the location names a

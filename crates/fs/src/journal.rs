@@ -53,7 +53,14 @@ pub(crate) fn open(
 ) -> Outcome<Option<JournalDamage>> {
     // The log of a closed volume counts for nothing, so a reader needs no journal. After a crash it may have
     // commits, and recovery writes.
-    if superblock.journal_blocks == 0 || access == Access::Read && clean {
+    if superblock.journal_blocks == 0 {
+        return Ok(None);
+    }
+    if access == Access::Read && clean {
+        // One of an impossible size says nothing about its blocks.
+        if superblock.journal_blocks <= MAX_JOURNAL {
+            store.set_idle_journal(superblock.journal, superblock.journal_blocks);
+        }
         return Ok(None);
     }
     let content = if clean { JournalContent::Remains } else { JournalContent::Log };

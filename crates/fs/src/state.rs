@@ -16,8 +16,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) struct VolumeState {
     pub(crate) store: Store,
     pub(crate) seed: HashSeed,
-    groups: AtomicU64,
-    group_count: AtomicU64,
     pub(crate) gate: Gate<Writer>,
     pub(crate) claims: Claims,
     pub(crate) counts: VolumeCounts,
@@ -35,11 +33,10 @@ pub(crate) struct VolumeState {
 impl VolumeState {
     /// `directory_table`: bytes of the directory-path table at most.
     pub(crate) fn new(store: Store, superblock: &Superblock, directory_table: u64) -> Self {
+        store.set_group_table(superblock.groups, superblock.group_count);
         VolumeState {
             store,
             seed: superblock.seed,
-            groups: superblock.groups.into(),
-            group_count: superblock.group_count.into(),
             gate: Gate::new(Writer::default),
             claims: Claims::default(),
             counts: VolumeCounts::new(superblock.free_blocks, superblock.inodes),
@@ -54,12 +51,12 @@ impl VolumeState {
 
     /// Position of the group table.
     pub(crate) fn groups(&self) -> u64 {
-        self.groups.load(Ordering::Relaxed)
+        self.store.group_table().0
     }
 
     /// Blocks in the group table.
     pub(crate) fn group_count(&self) -> u64 {
-        self.group_count.load(Ordering::Relaxed)
+        self.store.group_table().1
     }
 
     /// Moves the group table. The caller has exclusive access.
@@ -68,8 +65,7 @@ impl VolumeState {
             at > 0 && at.is_multiple_of(BLOCK) && count > 0,
             "a group table of {count} blocks at {at}"
         );
-        self.groups.store(at, Ordering::Relaxed);
-        self.group_count.store(count, Ordering::Relaxed);
+        self.store.set_group_table(at, count);
     }
 
     /// Counts frees that the next commit will make durable.

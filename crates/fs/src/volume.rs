@@ -124,6 +124,13 @@ impl Volume {
         self.shared.access
     }
 
+    /// Asks `interrupted` from time to time in each thread that waits while another thread reads a block from
+    /// the device. Where it returns true, the wait ends, and the operation fails with `EINTR`. Only the first
+    /// call counts.
+    pub fn interrupt_waits_by(&self, interrupted: impl Fn() -> bool + Send + Sync + 'static) {
+        self.shared.state.store.interrupt_waits_by(interrupted);
+    }
+
     /// Returns the damage of the journal for people, where the volume is open without one: for reading or for
     /// repair. Changes that only the journal has are missing then.
     pub fn journal_damage(&self) -> Option<String> {

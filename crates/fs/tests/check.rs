@@ -8,6 +8,8 @@ mod fixture;
 mod image;
 #[path = "check/logs.rs"]
 mod logs;
+#[path = "check/misplaced.rs"]
+mod misplaced;
 
 use faults::{FAULTS, FixtureInodes};
 use fixture::{HIDDEN, OWNER, Path, closed, fill, options, orphan, tree};

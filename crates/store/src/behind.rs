@@ -53,10 +53,11 @@ impl Store {
         buffer.copy_from_slice(data);
         let piece = Piece { first: at / BLOCK, data: buffer };
         let claim = |index: u64| {
-            self.change_state(index, ABSENT, FETCHING) || self.change_state(index, FREE, FETCHING)
+            self.may_hold_data(index)
+                && (self.change_state(index, ABSENT, FETCHING) || self.change_state(index, FREE, FETCHING))
         };
         if let Some(taken) = piece.blocks().find(|index| !claim(*index)) {
-            // A stale attempt is fetching the block, or the block is being evicted.
+            // A stale attempt is fetching the block, or the block is being evicted; or it cannot hold data.
             (piece.first..taken).for_each(|index| self.finish_fetch(index, ABSENT, Ok(())));
             self.write_queue.put_back(piece.data);
             return Ok(false);

@@ -5,6 +5,7 @@
 //! that reads is then stale.
 
 use crate::dirty::Dirty;
+use crate::fault::misplaced;
 use crate::state::{self, ABSENT, DATA, FETCHING, FREE, ONCE};
 use crate::words::WORD;
 use crate::{Fault, Log, Reader, Store, Tx, Want};
@@ -87,7 +88,7 @@ impl Store {
     pub(crate) fn no_data(&self, at: u64, state: u8, need: u32, extent: u32) -> Fault {
         match state {
             ABSENT | FETCHING | state::EVICTING => Fault::Miss { at, want: Want::Data { need, extent } },
-            _ => Fault::damaged(at, "file data where metadata is"),
+            _ => misplaced(at),
         }
     }
 
@@ -239,7 +240,7 @@ fn blocks_to_take<'a>(all: &'a [DataWrite<'_>]) -> impl Iterator<Item = (u64, bo
 /// written.
 fn take_for_writing(store: &Store, index: u64, whole: bool, log: &mut Log) -> Result<(), Fault> {
     let claim = |free: u8| store.change_state(index, free, FETCHING);
-    if whole && (claim(ABSENT) || claim(FREE)) {
+    if whole && store.may_hold_data(index) && (claim(ABSENT) || claim(FREE)) {
         return Ok(());
     }
     if state::content(store.state(index)) == Some(DATA) {

@@ -3,6 +3,12 @@
 use lanefs_format::{BlockKind, Code, InvalidPointer};
 use std::io;
 
+/// The errno of an interrupted wait (Linux).
+const EINTR: i32 = 4;
+
+/// The operation of a thread that waits for another one's fetch.
+const WAITING: &str = "waiting for";
+
 /// The reason why an attempt cannot go on. It is small and `Copy`, because every read returns it; the volume
 /// turns it into an error for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +48,7 @@ pub enum Fault {
     Io {
         /// Byte position.
         at: u64,
-        /// The operation: "reading", "writing" or "flushing".
+        /// The operation: "reading", "writing", "flushing", or "waiting for".
         doing: &'static str,
         /// The host's errno.
         errno: i32,
@@ -69,6 +75,18 @@ impl Fault {
     pub fn damaged(at: u64, why: &'static str) -> Self {
         Fault::Damaged { at, why }
     }
+
+    /// Returns the fault of a wait for the block at `at` that the caller does not want any more.
+    #[cold]
+    pub(crate) fn interrupted(at: u64) -> Self {
+        Fault::Io { at, doing: WAITING, errno: EINTR }
+    }
+
+    /// Returns true for an interrupted wait. It concerns one thread, so others that wait for the same block
+    /// do not learn of it.
+    pub(crate) fn is_interruption(&self) -> bool {
+        matches!(self, Fault::Io { doing: WAITING, errno: EINTR, .. })
+    }
 }
 
 impl From<Code> for Fault {
@@ -89,6 +107,12 @@ pub(crate) fn io_fault(at: u64, doing: &'static str, error: &io::Error) -> Fault
     // A short read means that the file ends before the volume does; the host has no errno for it.
     let errno = error.raw_os_error().unwrap_or(Code::Io.errno());
     Fault::Io { at, doing, errno }
+}
+
+/// Returns the fault for file data at `at`, where metadata or a table is.
+#[cold]
+pub(crate) fn misplaced(at: u64) -> Fault {
+    Fault::damaged(at, "file data where metadata is")
 }
 
 /// Returns the text for a block that is not of the kind that was expected.

@@ -1,6 +1,6 @@
 //! Fetches: one thread reads an absent block from the device, however many wait for it.
 
-use crate::fault::{expectation, io_fault};
+use crate::fault::{expectation, io_fault, misplaced};
 use crate::neighbours::DATA_WINDOW;
 use crate::range::BlockRange;
 use crate::state::{self, ABSENT, DATA, EVICTING, FETCHING, FRESH, MARKER, UNASKED};
@@ -25,8 +25,9 @@ impl Store {
     ///
     /// # Errors
     /// [`Fault::Io`] from the device, also when another thread's fetch of the same block failed while this
-    /// one waited; [`Fault::Damaged`] when the block does not verify, [`Fault::WrongData`] when file data do
-    /// not.
+    /// one waited, and for an [interrupted](Self::interrupt_waits_by) wait; [`Fault::Damaged`] when the block
+    /// does not verify, or is of a place where no file data lie; [`Fault::WrongData`] when file data do not
+    /// verify.
     pub fn fetch(&self, at: u64, want: Want) -> Result<(), Fault> {
         let Some(device) = self.device() else {
             return Err(match want {
@@ -71,6 +72,12 @@ impl Store {
         self.ahead.set_helper(start);
     }
 
+    /// Asks `interrupted` from time to time in each thread that waits for another thread's fetch; the wait
+    /// ends where it returns true. Only the first call counts.
+    pub fn interrupt_waits_by(&self, interrupted: impl Fn() -> bool + Send + Sync + 'static) {
+        self.waiters.interrupt_by(Box::new(interrupted));
+    }
+
     /// Ends readahead: the helper's channel is closed.
     pub fn stop_reading_ahead(&self) {
         self.ahead.drop_helper();
@@ -98,11 +105,10 @@ impl Store {
             }
         }
         ranges.sort_unstable_by_key(|range| range.first);
+        let data = || ranges.iter().map(|range| self.blocks_of(range));
+        blocks.extend(data().flat_map(|blocks| self.absent_groups(blocks)).map(|at| (at, BlockKind::Group)));
         if self.has_data_checksums() {
-            let end = self.bytes() / BLOCK;
-            let data =
-                ranges.iter().map(|range| range.first..(range.first + u64::from(range.count)).min(end));
-            blocks.extend(data.flat_map(sum_blocks).map(|at| (at, BlockKind::Sums)));
+            blocks.extend(data().flat_map(sum_blocks).map(|at| (at, BlockKind::Sums)));
         }
         blocks.sort_unstable_by_key(|(at, _)| *at);
         let tables: Vec<_> = blocks
@@ -249,12 +255,38 @@ impl Store {
         })
     }
 
+    /// Returns the numbers of a range's blocks inside the volume.
+    fn blocks_of(&self, range: &BlockRange) -> Range<u64> {
+        range.first..(range.first + u64::from(range.count)).min(self.bytes() / BLOCK)
+    }
+
+    /// Fetches the blocks of the group table that say which blocks may hold data. The caller has claimed
+    /// nothing, because this may wait. A damaged table costs no file data, so one that cannot be had says
+    /// nothing from now on.
+    ///
+    /// # Errors
+    /// The wait was interrupted.
+    fn fetch_groups(&self, device: &dyn Device, blocks: Range<u64>) -> Result<(), Fault> {
+        for at in self.absent_groups(blocks) {
+            match self.fetch_block(device, at, BlockKind::Group) {
+                Err(fault) if fault.is_interruption() => return Err(fault),
+                Err(_) => self.places.note_silent(at),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Reads those blocks of `ranges` that are absent and that no other thread is fetching, `most` blocks in
     /// one read. Where a thread waits for `wanted` blocks, the others are neighbours.
     ///
+    /// A thread that has claimed blocks here waits for blocks of checksums, and for nothing else. Nobody
+    /// claims these here, and who claims them elsewhere waits for nothing: so no thread waits for itself,
+    /// and no two for each other, whatever a file map says.
+    ///
     /// # Errors
-    /// [`Fault::Io`], [`Fault::WrongData`] for blocks among `wanted`. A failed read of other blocks fails
-    /// again when they are needed.
+    /// [`Fault::Io`], [`Fault::WrongData`] for blocks among `wanted`; [`Fault::Damaged`] for one where no
+    /// data can lie. A failed read of other blocks fails again when they are needed.
     fn fetch_data(
         &self,
         device: &dyn Device,
@@ -262,16 +294,24 @@ impl Store {
         wanted: &Range<u64>,
         most: u64,
     ) -> Result<(), Fault> {
-        let mut claimed: Vec<(u64, u64)> = Vec::new();
-        let end = self.bytes() / BLOCK;
+        ranges.iter().try_for_each(|range| self.fetch_groups(device, self.blocks_of(range)))?;
+        let (mut claimed, mut outcome) = (Vec::<(u64, u64)>::new(), Ok(()));
         let markers = self.ahead.markers();
         let is_neighbour = |index: u64| !wanted.is_empty() && !wanted.contains(&index);
         let fresh = |index: u64| {
             let marker = if markers.contains(&index) { MARKER } else { 0 };
             DATA | if is_neighbour(index) { UNASKED } else { FRESH } | marker
         };
-        let blocks = |range: &BlockRange| range.first..(range.first + u64::from(range.count)).min(end);
-        for index in ranges.iter().flat_map(blocks) {
+        for index in ranges.iter().flat_map(|range| self.blocks_of(range)) {
+            if self.state(index) != ABSENT {
+                continue;
+            }
+            if !self.may_hold_data(index) {
+                if wanted.contains(&index) {
+                    outcome = outcome.and(Err(misplaced(index * BLOCK)));
+                }
+                continue;
+            }
             if !self.change_state(index, ABSENT, FETCHING) {
                 continue;
             }
@@ -287,7 +327,7 @@ impl Store {
             }
         }
         if claimed.is_empty() {
-            return Ok(());
+            return outcome;
         }
         self.make_room(claimed.iter().map(|(_, count)| count).sum());
         self.arena.expect_fill(claimed.iter().map(|(first, count)| first * BLOCK..(first + count) * BLOCK));
@@ -300,7 +340,6 @@ impl Store {
             .collect();
         let failures = device.read_many(&mut requests).err();
         drop(requests);
-        let mut outcome = Ok(());
         for (i, (first, count)) in claimed.into_iter().enumerate() {
             let failed = failures.as_ref().is_some_and(|failures| failures.of(i).is_some());
             for index in first..first + count {

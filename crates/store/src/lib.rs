@@ -21,9 +21,10 @@
 //! | `behind`, `data` | large writes of new blocks, which bypass memory; file data |
 //! | `sum`, `fetch`, `window`, `evict` | checksums of file data; blocks become resident, alone or with neighbours, and absent |
 //! | `pins` | slices of file data in place |
+//! | `placement` | where file data may lie |
 //! | `tx`, `reader`, `gate` | one transaction, one attempt, the slots of the writers |
 //! | `store` | the state: all that follows, in one structure |
-//! | `committed`, `write_queue`, `waiters`, `readahead`, `neighbours`, `cache`, `pin_table`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, windows, eviction, pins, a watch, checksums of data |
+//! | `committed`, `write_queue`, `waiters`, `readahead`, `neighbours`, `cache`, `pin_table`, `places`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, windows, eviction, pins, tables, a watch, checksums of data |
 //! | `epoch`, `versions` | whether writers are active; ownership records |
 //! | `journal` | the log of commits on the device |
 //! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; memory by position; atomic copies; bytes of state |
@@ -47,11 +48,15 @@ mod evict;
 mod fault;
 mod fetch;
 mod gate;
+#[cfg(all(test, not(any(feature = "shuttle", miri))))]
+mod interrupted;
 mod journal;
 mod marks;
 mod neighbours;
 mod pin_table;
 mod pins;
+mod placement;
+mod places;
 mod planted;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod races;

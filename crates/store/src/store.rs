@@ -13,6 +13,7 @@ use crate::fault::expectation;
 use crate::marks::Marks;
 use crate::neighbours::Neighbours;
 use crate::pin_table::PinTable;
+use crate::places::Places;
 use crate::readahead::ReadAhead;
 use crate::state::{self, ABSENT, FREE, FRESH, MARKER};
 use crate::versions::{Grain, Versions};
@@ -61,6 +62,7 @@ pub struct Store {
     pub(crate) write_queue: WriteQueue,
     pub(crate) marks: Marks,
     pub(crate) data_sums: DataSums,
+    pub(crate) places: Places,
     /// The pins of a store for reading; `None` where blocks may be changed.
     pub(crate) pins: Option<PinTable>,
 }
@@ -116,6 +118,7 @@ impl Store {
             write_queue: WriteQueue::default(),
             marks: Marks::default(),
             data_sums: DataSums::new(ages),
+            places: Places::default(),
             pins: None,
         };
         for at in [0, SUPERBLOCK_COPY].into_iter().filter(|at| *at < bytes) {

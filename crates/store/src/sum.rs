@@ -5,6 +5,7 @@
 //! of file data is dirty until the next snapshot, the block with its checksum is dirty too, and so resident.
 
 use crate::dirty::Dirty;
+use crate::fault::misplaced;
 use crate::state;
 use crate::versions::{Grain, record};
 use crate::view::View;
@@ -147,10 +148,15 @@ impl Store {
     /// Compares a block of file data that was read into its frame with its checksum.
     ///
     /// # Errors
-    /// [`Fault::WrongData`]; the faults of fetching the checksum.
+    /// [`Fault::WrongData`]; the faults of fetching the checksum; [`Fault::Damaged`] for a block that has
+    /// checksums.
     pub(crate) fn verify_data(&self, device: &dyn Device, at: u64) -> Result<(), Fault> {
         if !self.has_data_checksums() {
             return Ok(());
+        }
+        // The caller has claimed the block. It would wait for itself, or for a thread that waits for it.
+        if SumPlace::first_of(at).is_some() {
+            return Err(misplaced(at));
         }
         let sum = self.sum_of(device, at)?;
         if sum == 0 {

@@ -86,12 +86,12 @@ fn list_block_end(image: &Image<'_>, ino: u64) -> u64 {
     block + xattr_block::SIZE as u64 + image.get(block, xattr_block::LENGTH) - 8
 }
 
-fn pointers(image: &Image<'_>, ino: u64) -> u64 {
+pub(crate) fn pointers(image: &Image<'_>, ino: u64) -> u64 {
     image.inode(ino, inode::MAP) & !(BLOCK - 1)
 }
 
 /// Position of an extent in an inode.
-fn extent_at(image: &Image<'_>, ino: u64, index: usize) -> u64 {
+pub(crate) fn extent_at(image: &Image<'_>, ino: u64, index: usize) -> u64 {
     image.inode_at(ino) + (INODE_CORE + index * extent::SIZE) as u64
 }
 

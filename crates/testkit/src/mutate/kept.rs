@@ -6,8 +6,8 @@
 use super::bases::Base;
 use super::editor::Editor;
 use lanefs_format::{
-    BLOCK, BlockKind, Pointer, SUPERBLOCK_COPY, chunk_entry, dir, extent, group, inode, journal_descriptor,
-    xattr_block,
+    BLOCK, BlockKind, Pointer, SUPERBLOCK_COPY, SumPlace, chunk_entry, dir, extent, group, inode,
+    journal_descriptor, xattr_block,
 };
 use rustix::fs::FileType;
 
@@ -103,7 +103,12 @@ pub const KEPT_CASES: &[KeptCase] = &[
     KeptCase {
         name: "a file's data are the superblock's copy",
         bases: &["small-256", "maps-256"],
-        damage: |editor| every_file(editor, map_superblock),
+        damage: |editor| every_file(editor, |one| map(one, SUPERBLOCK_COPY)),
+    },
+    KeptCase {
+        name: "a file's data are the block with their own checksum: a read waited for itself",
+        bases: &["closed-256"],
+        damage: |editor| every_file(editor, |one| map(one, SumPlace::of(SumPlace::of(0).at).at)),
     },
     KeptCase {
         name: "a link's target lies in a journal that cannot be used: the repair could not read it",
@@ -185,9 +190,9 @@ fn free_superblocks(block: &mut [u8]) {
     }
 }
 
-/// Makes the superblock's copy the first block of a file's map: of its extents, or as its radix tree.
-fn map_superblock(one: &mut [u8]) {
-    let word = Pointer::data(SUPERBLOCK_COPY, lanefs_format::BlockSize::Small).word();
+/// Makes the block at `at` the first one of a file's map: of its extents, or as its radix tree.
+fn map(one: &mut [u8], at: u64) {
+    let word = Pointer::data(at, lanefs_format::BlockSize::Small).word();
     let flags = inode::FLAGS.read(one).unwrap_or(0);
     if flags & lanefs_format::INODE_EXTENTS_MASK != 0 {
         extent::POINTER.write(&mut one[inode::SIZE..], word);
