@@ -21,6 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most blocks of one read: 1 MiB.
 const PIECE: u64 = 256;
 
+/// Wrong blocks after which a scrub stops: what it keeps of them has a bound, whatever an image claims.
+const MOST_WRONG: usize = 100_000;
+
 /// Entries of a directory that are listed at a time.
 const PAGE: usize = 1024;
 
@@ -69,7 +72,8 @@ type Suspect = (u64, Option<BlockKind>);
 
 impl Volume {
     /// Reads all used blocks from position `from` on from the device and verifies them. `go_on` is called now
-    /// and then with the position reached and the volume's size; where it returns false the scrub stops.
+    /// and then with the position reached and the volume's size; where it returns false the scrub stops, and
+    /// also after 100,000 blocks that are wrong.
     ///
     /// # Errors
     /// The device's for metadata that the scrub itself needs. Data that cannot be read is a wrong block.
@@ -80,12 +84,11 @@ impl Volume {
         let idle = IdleReads::begin();
         let mut wrong = if at == 0 { self.scrub_fixed(&mut report) } else { Vec::new() };
         while at < self.shared.state.store.bytes() {
-            if !go_on(at, self.shared.state.store.bytes()) {
+            if !go_on(at, self.shared.state.store.bytes()) || suspects.len() >= MOST_WRONG {
                 report.next = Some(at);
                 break;
             }
-            self.scrub_chunk(at, &mut report, &mut suspects)?;
-            at += CHUNK;
+            at = self.scrub_chunk(at, &mut report, &mut suspects)?;
         }
         // Others wait for the thread that closes the gate.
         drop(idle);
@@ -114,7 +117,8 @@ impl Volume {
     }
 
     /// Verifies the used blocks of one chunk, and with a group's first chunk its block of the group table.
-    fn scrub_chunk(&self, chunk: u64, report: &mut ScrubReport, suspects: &mut Vec<Suspect>) -> Result<()> {
+    /// Returns the position of the next chunk to verify.
+    fn scrub_chunk(&self, chunk: u64, report: &mut ScrubReport, suspects: &mut Vec<Suspect>) -> Result<u64> {
         let (number, index) = (chunk / GROUP, chunk % GROUP / CHUNK);
         if index == 0 {
             let table = self.shared.state.groups() + number * BLOCK;
@@ -130,11 +134,12 @@ impl Volume {
         let (is_metadata, words) = match of_group {
             Ok(found) => found,
             // The group's own block is wrong; it is reported, and its chunks cannot be told apart.
-            Err(error) if error.is_damage() => return Ok(()),
+            Err(error) if error.is_damage() => return Ok((number + 1) * GROUP),
             Err(error) => return Err(error),
         };
         if is_metadata {
-            return self.scrub_metadata_chunk(chunk, report, suspects);
+            self.scrub_metadata_chunk(chunk, report, suspects)?;
+            return Ok(chunk + CHUNK);
         }
         let reserved = mkfs::reserved(&self.superblock());
         let used = |block: u64| {
@@ -151,7 +156,7 @@ impl Volume {
             }
             block += (count as u64).max(1);
         }
-        Ok(())
+        Ok(chunk + CHUNK)
     }
 
     fn scrub_extent(

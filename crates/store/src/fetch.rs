@@ -149,7 +149,10 @@ impl Store {
             // A block that failed is read again, alone, when it is needed.
             match if failures.as_ref().is_some_and(has_failed) { Ok(false) } else { self.verify(at, kind) } {
                 Ok(true) => self.make_resident(at / BLOCK, kind as u8 | FRESH),
-                _ => self.finish_fetch(at / BLOCK, ABSENT, Ok(())),
+                _ => {
+                    self.arena.release(at as usize, BLOCK as usize);
+                    self.finish_fetch(at / BLOCK, ABSENT, Ok(()));
+                }
             }
         }
     }
@@ -239,11 +242,7 @@ impl Store {
                 let table = self.view_of(first, BLOCK as usize, kind)?;
                 self.sums.of(at, bytes, None) == table.get(chunk_header::CHECKSUM2)
             }
-            BlockKind::ChunkHeader => {
-                chunk_header::OWNER.read(bytes) == Some(at)
-                    && chunk_header::KIND.read(bytes) == Some(kind as u8)
-                    && chunk_header::CHECKSUM.read(bytes) == Some(self.table_sum(at, bytes))
-            }
+            BlockKind::ChunkHeader => self.is_table(at, bytes),
             BlockKind::Pointers => {
                 let (table, offset) = Self::table_entry(at);
                 let mut entry = [0u8; chunk_entry::SIZE];
@@ -385,6 +384,10 @@ impl Store {
 
     /// Ends the fetch of a block: its state is `state` from now on, and the threads that wait continue.
     pub(crate) fn finish_fetch(&self, index: u64, state: u8, outcome: Result<(), Fault>) {
+        if outcome.is_err() {
+            // The cache counts blocks that are resident only, so what was read takes no memory from here on.
+            self.arena.release((index * BLOCK) as usize, BLOCK as usize);
+        }
         self.waiters.finish(index, outcome, || {
             self.change_state(index, FETCHING, state);
         });

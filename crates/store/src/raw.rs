@@ -5,7 +5,7 @@ use crate::journal::AlignedBuffer;
 use crate::seal::Sealer;
 use crate::state;
 use crate::{Fault, IoBufMut, Store};
-use lanefs_format::{BLOCK, Code};
+use lanefs_format::{BLOCK, BlockKind, Code};
 use std::collections::BTreeSet;
 
 impl Store {
@@ -53,6 +53,33 @@ impl Store {
         self.inside(at, out.len())?;
         let device = self.device().ok_or(Fault::Code(Code::Unsupported))?;
         device.read_slice(at, out).map_err(|e| io_fault(at, "reading", &e))
+    }
+
+    /// Copies a block of metadata and verifies it; false where it does not verify. An absent block stays
+    /// absent and takes no memory, unlike one that is fetched: for blocks that are read once, and for
+    /// positions at which there may be none. The caller has closed the gate, or locks the block's writers out
+    /// in another way. `kind` has its checksum in the block itself, as the first block of a chunk table has.
+    ///
+    /// # Errors
+    /// [`Fault::Io`], or [`Fault::Damaged`] for a position outside the volume.
+    pub fn examine(&self, at: u64, kind: BlockKind, out: &mut [u8; BLOCK as usize]) -> Result<bool, Fault> {
+        self.inside(at, out.len())?;
+        let content = state::content(self.state(at / BLOCK));
+        if content == Some(kind as u8) {
+            self.view(at).copy_to(0, out);
+            return Ok(true);
+        }
+        let Some(device) = self.device().filter(|_| content.is_none_or(|content| content == state::DATA))
+        else {
+            return Ok(false);
+        };
+        if !self.commits.copy_committed(at, &mut IoBufMut::new(out)) {
+            device.read_slice(at, out).map_err(|e| io_fault(at, "reading", &e))?;
+        }
+        Ok(match kind {
+            BlockKind::ChunkHeader => self.is_table(at, out),
+            _ => self.sums.verify(kind, at, out, self.inode_size().bytes() as usize, &[]),
+        })
     }
 
     /// Copies a metadata block without verification: from memory, else from the journal, else from the

@@ -368,6 +368,13 @@ impl Store {
         self.sums.of(at, bytes, Some(chunk_header::CHECKSUM))
     }
 
+    /// True for the bytes of the first block of the table of the chunk at `at`.
+    pub(crate) fn is_table(&self, at: u64, bytes: &[u8]) -> bool {
+        chunk_header::OWNER.read(bytes) == Some(at)
+            && chunk_header::KIND.read(bytes) == Some(BlockKind::ChunkHeader as u8)
+            && chunk_header::CHECKSUM.read(bytes) == Some(self.table_sum(at, bytes))
+    }
+
     /// Returns block and offset of the chunk-table entry for the block at `at`.
     pub fn table_entry(at: u64) -> (u64, usize) {
         let chunk = at & !(CHUNK - 1);

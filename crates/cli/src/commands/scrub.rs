@@ -21,7 +21,7 @@ use std::io::Write;
   lanefs scrub /dev/sdx1 --from 68719476736
   lanefs scrub v.lane --json | jq -r '.wrong[].path'
 
-Ctrl-C stops a scrub, which then prints the position to continue --from. The exit code is 3 if a block is
+Ctrl-C stops a scrub, and so do 100,000 wrong blocks; it then prints the position to continue --from. The exit code is 3 if a block is
 wrong: restore its file from a copy, or run `lanefs fsck --repair` for metadata.")]
 pub struct Scrub {
     /// Begin at this position, in bytes, rounded down to 2 MiB
@@ -45,7 +45,11 @@ impl Command for Scrub {
         if !report.wrong.is_empty() {
             context.raise_status(exit::IMAGE);
         }
-        if report.next.is_some() { Err(Failure::Interrupted) } else { Ok(()) }
+        // A scrub also stops where too much is wrong, which its exit code says.
+        if report.next.is_some() && (interrupt::raised() || report.wrong.is_empty()) {
+            return Err(Failure::Interrupted);
+        }
+        Ok(())
     }
 }
 

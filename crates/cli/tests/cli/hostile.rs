@@ -4,6 +4,7 @@
 //! `LANEFS_IMAGES` and `LANEFS_SEED` set the number of images and the first seed.
 
 use crate::common::{Ran, TestVolume, ended, program, run, run_with, text, until};
+use lanefs::format::{BLOCK, Field, superblock::fields};
 use lanefs_testkit::mutate::{Base, bases, describe, hostile};
 use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::watchdog::Watchdog;
@@ -270,6 +271,59 @@ fn every_command_ends_on_hostile_images_and_works_after_a_repair() {
         if ran.code < 2 {
             works(&image, &case);
         }
+    }
+}
+
+/// Resident memory and page tables of a command at most, where an image claims much and holds little.
+const MOST_FOR_A_CLAIM: u64 = 128 << 20;
+
+/// Peak of the memory of a command, in bytes: its pages, and the page tables that lead to them.
+fn memory_of(args: &[&str], code: i32) -> u64 {
+    let mut child = program().args(args).stdout(Stdio::null()).spawn().expect("the program starts");
+    let mut most = 0;
+    loop {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let kib = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key));
+            line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        most = most.max((kib("VmHWM:") + kib("VmPTE:")) << 10);
+        if let Some(status) = child.try_wait().expect("a child") {
+            assert_eq!(status.code(), Some(code), "{args:?}");
+            return most;
+        }
+        assert!(most < MOST_MEMORY, "{args:?}: {most} bytes");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn memory_goes_with_what_an_image_holds_and_not_with_the_size_that_it_claims() {
+    use std::os::unix::fs::FileExt;
+    let v = TestVolume::sized("512G");
+    let image = text(&v.image);
+    for command in ["fsck", "scrub"] {
+        let used = memory_of(&[command, image], 0);
+        assert!(used < MOST_FOR_A_CLAIM, "{command} of an empty volume: {used} bytes");
+    }
+    // A group table that does not verify: each chunk of the volume may have a table.
+    let file = std::fs::File::options().read(true).write(true).open(&v.image).expect("the image");
+    let mut block = [0; BLOCK as usize];
+    file.read_exact_at(&mut block, 0).expect("a superblock");
+    let word = |field: Field<u64>| field.read(&block).expect("a word");
+    let (groups, count) = (word(fields::GROUPS), word(fields::GROUP_COUNT));
+    for group in 1..count {
+        file.write_all_at(&[0; BLOCK as usize], groups + group * BLOCK).expect("written");
+    }
+    for (args, code) in [
+        (&["fsck", image, "--memory", "64M"][..], 4),
+        (&["fsck", image][..], 4),
+        (&["scrub", image][..], 3),
+        (&["fsck", image, "--repair", "--memory", "64M"][..], 1),
+        (&["fsck", image][..], 0),
+    ] {
+        let used = memory_of(args, code);
+        assert!(used < MOST_FOR_A_CLAIM, "{args:?}: {used} bytes");
     }
 }
 

@@ -60,6 +60,7 @@ impl<'v> Pass<'v, '_> {
             let mut values = Vec::with_capacity(ranges);
             for number in 0..ranges {
                 values.push(work(self, range(number))?);
+                self.commit_when_full()?;
                 self.core.store.make_room_exclusively();
             }
             return Ok(values);

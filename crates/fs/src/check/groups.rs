@@ -40,9 +40,9 @@ impl Pass<'_, '_> {
         let mut masks = vec![0; self.core.group_count() as usize];
         for number in 0..self.core.group_count() {
             let at = self.core.groups() + number * BLOCK;
-            let view = self.load(at, BlockKind::Group)?;
-            let said = view.map_or(0, |view| view.get(g::METADATA));
-            match view {
+            let view = self.group_block(number)?;
+            let said = view.as_ref().map_or(0, |view| view.get(g::METADATA));
+            match &view {
                 None => self.findings.add(at, &iv::GROUP_CHECKSUM, format!("group {number}")),
                 Some(view) if view.get(g::OWNER) != number => {
                     let owner = view.get(g::OWNER);
@@ -55,13 +55,16 @@ impl Pass<'_, '_> {
                 let chunk_at = number * GROUP + chunk * CHUNK;
                 let suspect = self.suspects.contains(&chunk_at);
                 if (said >> chunk & 1 != 0 || view.is_none() || suspect) && self.may_hold_metadata(chunk_at) {
-                    let table = self.load(chunk_at, BlockKind::ChunkHeader)?.is_some();
+                    let table = self.has_table(chunk_at)?;
                     let believed =
                         if said >> chunk & 1 != 0 { table || self.holds_metadata(chunk_at)? } else { table };
                     mask |= u64::from(believed) << chunk;
                 }
             }
-            masks[number as usize] = mask;
+            if mask != 0 {
+                // Zeros that nobody writes take no memory.
+                masks[number as usize] = mask;
+            }
             if view.is_some() && said != mask {
                 self.findings.add(
                     at,

@@ -31,11 +31,14 @@
 //!
 //! # Memory
 //!
-//! A pass keeps a bit for each block in use, a byte for each inode, 20 bytes more for each directory, and 8
-//! for each block of inodes; names are counted for as many inodes at a time as the caller has memory for,
-//! with 4 bytes each. A repair keeps 24 bytes for each metadata block. Blocks stay in the block cache as
-//! far as it goes, except those of the directory that is being checked, with 50 bytes for each of its
-//! entries: the largest directory must fit. A pass that only checks works in several threads, in batches of
+//! Memory goes with what an image holds, not with the size that it claims. A pass keeps some bytes for each
+//! extent in use, and a bit for each block at most ([`block_set`]); a byte for each inode, 20 bytes more for
+//! each directory, and 8 for each block of inodes; names are counted for as many inodes at a time as the
+//! caller has memory for, with 4 bytes each. A repair keeps 24 bytes for each metadata block, and commits
+//! when its changes fill a part of the journal or of the cache. Blocks stay in the block cache as far as it
+//! goes, except those of the directory that is being checked, with 50 bytes for each of its entries: the
+//! largest directory must fit. Blocks that are only tried, such as the tables of chunks of which no group
+//! says that they have one, never enter it ([`group_block`]). A pass that only checks works in several threads, in batches of
 //! blocks or chunks ([`batches`]).
 //!
 //! # Limits
@@ -46,8 +49,10 @@
 
 mod batches;
 mod bits;
+mod block_set;
 mod directories;
 mod findings;
+mod group_block;
 mod groups;
 mod inode_table;
 mod inodes;

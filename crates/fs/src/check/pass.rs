@@ -1,6 +1,6 @@
 //! One pass over the volume: its state, and its access to blocks.
 
-use super::bits::SharedBits;
+use super::block_set::BlockSet;
 use super::findings::{Findings, Tally};
 use super::inode_table::Inodes;
 use super::invariants as iv;
@@ -65,7 +65,7 @@ const WORDS_OF_FAILED_CLAIMS: u64 = 64;
 #[derive(Clone)]
 pub(super) struct Tables {
     /// Blocks that belong to some structure.
-    pub(super) claimed: Arc<SharedBits>,
+    pub(super) claimed: Arc<BlockSet>,
     /// Masks of the groups' metadata chunks, as far as they are credible.
     pub(super) masks: Arc<Vec<u64>>,
     pub(super) inodes: Arc<Inodes>,
@@ -75,7 +75,7 @@ impl Tables {
     /// Empty tables.
     pub(super) fn new(core: &Core<'_>) -> Self {
         Tables {
-            claimed: Arc::new(SharedBits::new(core.store.bytes() / BLOCK)),
+            claimed: Arc::new(BlockSet::new(core.store.bytes() / BLOCK)),
             masks: Arc::default(),
             inodes: Arc::new(Inodes::new(core.store.inode_size(), Vec::new())),
         }
@@ -91,7 +91,7 @@ pub(super) struct Pass<'v, 'w> {
     pub(super) superblock: Superblock,
     pub(super) journal: JournalState,
     pub(super) findings: Findings,
-    pub(super) claimed: Arc<SharedBits>,
+    pub(super) claimed: Arc<BlockSet>,
     pub(super) masks: Arc<Vec<u64>>,
     /// Threads of a pass that only checks.
     pub(super) threads: usize,
@@ -199,6 +199,18 @@ impl<'v, 'w> Pass<'v, 'w> {
                 Ok(None)
             }
             done => done,
+        }
+    }
+
+    /// Commits all changes of a repair where they take a good part of the journal or of the cache. Each step
+    /// is a transaction of its own, so a volume between two of them is as good as before the first.
+    pub(super) fn commit_when_full(&mut self) -> Outcome<()> {
+        let (core, shared) = (self.core, self.shared);
+        match self.writer.as_deref_mut() {
+            Some(writer) if core.store.must_commit() => {
+                shared.commit_exclusive(writer).map_err(|_| Fault::Code(Code::Io))
+            }
+            _ => Ok(()),
         }
     }
 

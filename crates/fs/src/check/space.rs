@@ -9,6 +9,9 @@ use lanefs_format::{
     GROUP, chunk_entry, chunk_header, group as g,
 };
 
+/// Groups in a batch.
+const GROUPS: usize = 8;
+
 /// The required masks of a group's metadata chunks.
 #[derive(Clone, Copy, Default)]
 struct Masks {
@@ -26,7 +29,7 @@ impl Pass<'_, '_> {
         let mut claims = std::mem::take(&mut self.claims);
         claims.retain(|claim| self.claimed.get(claim.at / BLOCK));
         claims.sort_unstable_by_key(|claim| claim.at);
-        let free = self.in_batches(self.core.group_count() as usize, 1, |pass, range| {
+        let free = self.in_batches(self.core.group_count() as usize, GROUPS, |pass, range| {
             let mut free = 0;
             for number in range {
                 free += pass.check_group_and_chunks(number as u64, &claims)?;
@@ -139,16 +142,17 @@ impl Pass<'_, '_> {
         let first = number * BLOCKS_PER_GROUP;
         let inside = self.blocks().saturating_sub(first).min(BLOCKS_PER_GROUP);
         let reserved = self.reserved();
+        let claimed = self.claimed.words(number);
         let wanted: Vec<u64> = (0..g::BITMAP.len as u64)
             .map(|i| {
                 let chunk = i * 64 / BLOCKS_PER_CHUNK;
                 let whole = if masks.metadata >> chunk & 1 != 0 { u64::MAX } else { 0 };
-                self.claimed.word(first / 64 + i) | reserved.word(number, i) | whole
+                claimed.as_ref().map_or(0, |words| words[i as usize]) | reserved.word(number, i) | whole
             })
             .collect();
         let free: u64 = wanted.iter().map(|word| u64::from(word.count_zeros())).sum();
         let at = self.core.groups() + number * BLOCK;
-        if let Some(view) = self.load(at, BlockKind::Group)? {
+        if let Some(view) = self.group_block(number)? {
             let mut clear = 0;
             let (mut leaked, mut unmarked, mut past) = ((0, 0), (0, 0), 0);
             for (i, wanted) in wanted.iter().enumerate() {

@@ -5,8 +5,7 @@ use super::pass::{Claim, Pass};
 use crate::error::Outcome;
 use crate::space;
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_GROUP, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, GROUP, SUMS_PER_GROUP, chunk_entry,
-    group as g, sums, sums_chunk,
+    BLOCK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, GROUP, SUMS_PER_GROUP, chunk_entry, sums, sums_chunk,
 };
 use std::sync::Arc;
 
@@ -96,9 +95,9 @@ impl Pass<'_, '_> {
             if !self.is_for_sums(chunk) || self.is_metadata_chunk(chunk) || !self.may_hold_metadata(chunk) {
                 continue;
             }
-            let first = number * BLOCKS_PER_GROUP / 64;
-            let has_data = (0..g::BITMAP.len as u64)
-                .any(|i| self.claimed.word(first + i) & !reserved.word(number, i) != 0);
+            let has_data = self.claimed.words(number).is_some_and(|words| {
+                words.iter().zip(0..).any(|(word, i)| word & !reserved.word(number, i) != 0)
+            });
             if has_data || self.masks[number as usize] != 0 {
                 self.findings.add(chunk, &iv::SUMS_MISSING, format!("group {number}"));
                 self.mend(|edit| {

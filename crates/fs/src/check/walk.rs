@@ -1,6 +1,6 @@
 //! Visits every inode: each claims the blocks that it owns.
 
-use super::bits::SharedBits;
+use super::block_set::BlockSet;
 use super::findings::{Findings, Tally};
 use super::inode_table::InodeBlock;
 use super::inodes::check_fields;
@@ -47,7 +47,7 @@ impl Pass<'_, '_> {
             }
             self.findings = Findings::default();
             self.suspects.clear();
-            self.claimed = Arc::new(SharedBits::new(self.blocks()));
+            self.claimed = Arc::new(BlockSet::new(self.blocks()));
             self.claim_fixed();
             inodes.forget_links();
             done.store(0, Ordering::Relaxed);
