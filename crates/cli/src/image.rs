@@ -5,6 +5,7 @@ use crate::publication::{self, LocationParser, Reading, Tell};
 use crate::{bytes, console, exit, interrupt, size};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
+use lanefs_fuse::find;
 use lanefs_publish::Location;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
@@ -109,6 +110,10 @@ impl Image {
         let volume = match self {
             Image::Memory(size) => {
                 Volume::create_memory(&CreateOptions { size: *size, ..CreateOptions::default() })
+            }
+            // The server of such a directory may keep whoever opens it waiting for ever.
+            Image::Path(path) if find::is_mount_point(path) => {
+                return Err(Failure::host(path, &std::io::ErrorKind::IsADirectory.into()));
             }
             Image::Path(path) => Volume::open(path, options),
             Image::Publication(location) => {

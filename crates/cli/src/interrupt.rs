@@ -1,12 +1,18 @@
-//! Ctrl-C and requests to terminate. The handler only counts them; commands check the count where they can
-//! stop cleanly.
+//! Ctrl-C and requests to terminate.
+//!
+//! Until a volume is open they end the process at once: opening may wait for a device, a server or a lock, and
+//! nothing has begun that an end could harm. From [`wait_for_commands`] on the handler only counts them, and
+//! commands check the count where they can stop cleanly.
 
 use crate::{console, exit};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Requests since the last [`clear`]. Relaxed: a request guards no data, threads only have to see it soon.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
+
+/// True once commands check the count.
+static COMMANDS_CHECK: AtomicBool = AtomicBool::new(false);
 
 /// Called before the process ends at once.
 static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
@@ -17,11 +23,23 @@ const FORCED_EXIT_REQUESTS: u32 = 3;
 /// Installs the handler. If the host refuses it, Ctrl-C ends the process as usual.
 pub fn install() {
     let _ = ctrlc::set_handler(|| {
-        if REQUESTS.fetch_add(1, Ordering::Relaxed) + 1 >= FORCED_EXIT_REQUESTS {
+        let requests = REQUESTS.fetch_add(1, Ordering::Relaxed) + 1;
+        if requests >= FORCED_EXIT_REQUESTS || ends_at_once() {
             BEFORE_EXIT.get().iter().for_each(|call| call());
             std::process::exit(i32::from(exit::INTERRUPTED));
         }
     });
+}
+
+/// From now on the process ends by its commands, which check for requests: the volume is open, or there is
+/// none to wait for.
+pub fn wait_for_commands() {
+    COMMANDS_CHECK.store(true, Ordering::Relaxed);
+}
+
+/// True where a request ends the process at once.
+pub fn ends_at_once() -> bool {
+    !COMMANDS_CHECK.load(Ordering::Relaxed)
 }
 
 /// Calls `call` before requests end the process at once. Only the first call of this function counts.

@@ -3,7 +3,7 @@
 use crate::commands::mount::MountRequest;
 use crate::failure::{Failure, exit_code, print_clap};
 use crate::image::{self, Image};
-use crate::mounted::mount_failure;
+use crate::mounted::{self, mount_failure};
 use crate::publication::StoreArgs;
 use crate::{exit, interrupt};
 use clap::Parser;
@@ -114,9 +114,9 @@ impl UnmountHelper {
     fn unmount(self) -> Result<u8, Failure> {
         interrupt::install();
         let unmounted = match self.lazy || self.force {
-            true => unmount::detach(&self.dir),
-            false => unmount::unmount(&self.dir, &interrupt::raised),
+            true => unmount::detach(&self.dir).map_err(|error| mount_failure(&error)),
+            false => mounted::unmount(&self.dir),
         };
-        unmounted.map(|()| exit::OK).map_err(|error| mount_failure(&error))
+        unmounted.map(|()| exit::OK)
     }
 }

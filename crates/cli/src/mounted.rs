@@ -4,18 +4,21 @@
 use crate::command::HostCommand;
 use crate::context::Context;
 use crate::escape::escape;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::image::Image;
 use crate::new_file::NewFile;
-use crate::{console, exit, interrupt};
+use crate::{bytes, console, exit, interrupt};
 use lanefs::FileSystem;
 use lanefs_fuse::client::{CommandFile, CommandSpec, MountedVolume};
-use lanefs_fuse::{Error, RemoteVolume, client};
+use lanefs_fuse::unmount::{self, Unmounted};
+use lanefs_fuse::{Error, RemoteVolume, find};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Converts a failure to mount or unmount that involves no image.
 pub fn mount_failure(error: &Error) -> Failure {
@@ -41,15 +44,63 @@ pub fn in_use(image: &Image) -> Failure {
     Failure::new(exit::IMAGE, image.name(), "is mounted", "unmount it with `lanefs umount` first")
 }
 
-/// True if the image is mounted, or names the directory of a mount.
-pub fn is_mounted(image: &Image) -> bool {
-    find(image).is_some()
+/// Finds the mount through which a command reaches a volume that cannot be opened: the mount of the image, or
+/// on the directory that was named instead.
+///
+/// # Errors
+/// `failure`, where this user has no such mount; it says as well which other user claims to have one. Another
+/// user's mount is on the directory; the mount does not reply.
+pub fn in_place_of(image: &Image, failure: Failure) -> Result<MountedVolume, Failure> {
+    let Image::Path(path) = image else { return Err(failure) };
+    match find::find(path) {
+        Ok(Some(mount)) => Ok(mount),
+        Ok(None) => Err(with_claim(path, failure)),
+        Err(error) => Err(mount_failure(&error)),
+    }
 }
 
-/// The mount of an image, or on the directory that was named instead; `None` if nothing is mounted.
-pub fn find(image: &Image) -> Option<MountedVolume> {
-    let Image::Path(path) = image else { return None };
-    client::find(path)
+/// Adds to a failure that another user claims to have mounted the image.
+pub fn with_claim(path: &Path, failure: Failure) -> Failure {
+    match (failure, find::claim(path)) {
+        (Failure::Message { exit, text, ends }, Some(claim)) => {
+            let claim = escape(claim.to_string().as_bytes());
+            Failure::Message { exit, text: format!("{text}; {claim}"), ends }
+        }
+        (failure, _) => failure,
+    }
+}
+
+/// Time after which a command says for whom it waits.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Unmounts the volume on a directory, and waits until it is closed. Says for whom it waits, where that takes
+/// long, and whom it does not wait for.
+///
+/// # Errors
+/// No mount of LaneFS, in use, not closed well; the user asks to stop.
+pub fn unmount(dir: &Path) -> Outcome {
+    let (begin, said) = (Instant::now(), Cell::new(false));
+    let name = escape(bytes::of_path(dir));
+    let give_up = || {
+        if begin.elapsed() >= SILENCE && !said.replace(true) {
+            console::say(&format!("{name}: unmounted; waiting for its server to close the volume"));
+        }
+        interrupt::raised()
+    };
+    match unmount::unmount(dir, &give_up) {
+        Ok(Unmounted::Done) => Ok(()),
+        Ok(Unmounted::NotAwaited(why)) => {
+            let why = escape(why.as_bytes());
+            console::say(&format!("{name}: unmounted, and its end not waited for: {why}"));
+            Ok(())
+        }
+        Err(error) => Err(talk_failure(&error)),
+    }
+}
+
+/// Converts a failure of talking to a mount, which ends when the user asks to stop.
+pub fn talk_failure(error: &Error) -> Failure {
+    if interrupt::raised() { Failure::Interrupted } else { mount_failure(error) }
 }
 
 /// Sends this process's command line to the server of a mount. Returns the command's exit code.
@@ -58,7 +109,8 @@ pub fn find(image: &Image) -> Option<MountedVolume> {
 /// The mount does not reply, or is another user's.
 pub fn forward(mount: &MountedVolume, file: Option<CommandFile>) -> Result<u8, Failure> {
     let command = CommandSpec { file, ..command_line() };
-    mount.execute(command, &interrupt::raised).map_err(|error| mount_failure(&error))
+    interrupt::wait_for_commands();
+    mount.execute(command, interrupt::raised).map_err(|error| talk_failure(&error))
 }
 
 /// Sends this process's command line to the server of a mount, and makes its output the file `path`. Returns
@@ -71,7 +123,8 @@ pub fn forward_into(mount: &MountedVolume, path: &Path) -> Result<u8, Failure> {
     let file = NewFile::create(path, &Image::Path(mount.source.clone()))?;
     let output = Output::default();
     let command = CommandSpec { output: Some(Box::new(output.clone())), ..command_line() };
-    let code = mount.execute(command, &interrupt::raised).map_err(|error| mount_failure(&error))?;
+    interrupt::wait_for_commands();
+    let code = mount.execute(command, interrupt::raised).map_err(|error| talk_failure(&error))?;
     match &*output.content.lock() {
         None => Err(Failure::host(path, &io::ErrorKind::FileTooLarge.into())),
         Some(content) if content.is_empty() || code == exit::INTERRUPTED => Ok(code),
@@ -129,7 +182,8 @@ impl Write for Output {
 /// # Errors
 /// The mount does not reply, or is another user's.
 pub fn execute_here(mount: &MountedVolume, command: &dyn HostCommand, changes: bool) -> Result<u8, Failure> {
-    let volume = RemoteVolume::open(mount).map_err(|error| mount_failure(&error))?;
+    interrupt::wait_for_commands();
+    let volume = RemoteVolume::open(mount, interrupt::raised).map_err(|error| talk_failure(&error))?;
     let image = Image::Path(mount.source.clone());
     let mut context = Context::new(&volume, &image);
     let outcome = command.execute_beside(&mut context);

@@ -27,6 +27,9 @@ pub fn main() -> ExitCode {
             cli.cache.into_iter().for_each(crate::image::set_cache);
             cli.directory_table.into_iter().for_each(crate::image::set_directory_table);
             cli.store.set();
+            if !opens_a_volume(&cli.command) {
+                interrupt::wait_for_commands();
+            }
             execute(cli.command)
         }
         Err(error) => {
@@ -45,6 +48,14 @@ fn usage_code(error: &clap::Error) -> u8 {
         _ if is_fsck => exit::fsck::USAGE,
         _ => exit::USAGE,
     }
+}
+
+/// True for a command that may wait for a volume, or for the server of a mount.
+fn opens_a_volume(command: &Program) -> bool {
+    matches!(
+        command,
+        Program::Volume(_) | Program::Shell(_) | Program::Publish(_) | Program::Umount(_) | Program::Top(_)
+    )
 }
 
 fn execute(command: Program) -> u8 {
@@ -98,8 +109,11 @@ fn on_volume(
 ) -> u8 {
     let volume = match image.open(access) {
         Ok(volume) => volume,
-        Err(failure) => return exit_code(mounted::find(image).map_or(Err(failure), |mount| beside(&mount))),
+        Err(failure) => {
+            return exit_code(mounted::in_place_of(image, failure).and_then(|mount| beside(&mount)));
+        }
     };
+    interrupt::wait_for_commands();
     image.warn_of_damage(&volume);
     let mut context = Context::new(&volume, image);
     let outcome = command(&mut context);

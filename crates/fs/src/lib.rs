@@ -139,7 +139,8 @@ pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
 pub use lanefs_store::StoreStats as Stats;
 pub use lanefs_store::Watched;
 pub use lanefs_store::{
-    Choice, Device, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
+    Choice, Device, FileDevice, FileId, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
+    has_writer,
 };
 pub use lookup_service::{Lookup, LookupEngine, LookupService, ServiceOptions};
 pub use notice::Changed;

@@ -135,7 +135,7 @@ impl Volume {
         }
         let is_clean =
             |volume: &Result<Volume>| volume.as_ref().is_ok_and(|volume| volume.superblock().clean);
-        let lock = OpeningLock::shared(image);
+        let lock = OpeningLock::shared(image).map_err(|e| open_error(&name, e))?;
         let volume = open(Access::Read);
         if is_clean(&volume) {
             return volume;
@@ -144,7 +144,7 @@ impl Volume {
         drop(lock);
         // After a crash the journal must be applied once, and only a writer can do so. Of several readers one
         // does, and the others find it done. An empty journal needs no writer.
-        let _lock = OpeningLock::alone(image);
+        let _lock = OpeningLock::alone(image).map_err(|e| open_error(&name, e))?;
         let volume = open(Access::Read);
         if is_clean(&volume) {
             return volume;

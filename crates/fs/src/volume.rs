@@ -11,7 +11,7 @@ use crate::types::{Ino, StatFs};
 use crate::write_plan::WritePlan;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, CHUNK, MAX_NAME};
-use lanefs_store::StoreStats;
+use lanefs_store::{FileId, StoreStats};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -145,6 +145,11 @@ impl Volume {
     /// Describes the access to the device for people, such as "io_uring, direct I/O".
     pub fn engine(&self) -> String {
         self.shared.state.store.engine()
+    }
+
+    /// Returns the file or raw device that this process has open as the volume; `None` for any other volume.
+    pub fn file_id(&self) -> Option<FileId> {
+        self.shared.state.store.file_id()
     }
 
     /// Returns the root directory.

@@ -2,12 +2,12 @@
 
 use crate::address::Address;
 use crate::streams::{Ask, CommandLine, Done, MAX_PIECE_BYTES, Stream, Terminals};
-use crate::table;
-use crate::wire::{self, Hello, Kind, Patience, Purpose, Request, VERSION};
+use crate::wire::{self, Hello, Kind, Patience, Purpose, Request, TIMEOUT, VERSION};
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,29 +20,18 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest wait for the last messages of a command after its end.
 const LAST_MESSAGES: Duration = Duration::from_secs(2);
 
-/// A mounted volume of LaneFS.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A mounted volume of LaneFS, whose server belongs to this process's user.
+#[derive(Clone, Debug)]
 pub struct MountedVolume {
     /// The mount point.
     pub dir: PathBuf,
     /// The image, as the table of mounts names it.
     pub source: PathBuf,
+    pub(crate) address: Address,
 }
 
-/// Returns the mount of an image, or on a directory; `None` where there is none.
-pub fn find(image_or_dir: &Path) -> Option<MountedVolume> {
-    let path = table::absolute(image_or_dir).ok()?;
-    let mut mounts = table::mounts().ok()?;
-    mounts.retain(table::MountEntry::is_lanefs);
-    let mounted =
-        |entry: &table::MountEntry| MountedVolume { dir: entry.dir.clone(), source: entry.source.clone() };
-    if let Some(entry) = mounts.iter().rev().find(|entry| entry.dir == path) {
-        return Some(mounted(entry));
-    }
-    // A mount whose server has ended no longer uses its image.
-    let of_image = mounts.iter().rev().filter(|entry| entry.source == path);
-    of_image.map(mounted).find(|mounted| !mounted.is_dead())
-}
+/// Polled while a client waits: true once the user has asked to stop.
+pub type Interrupted = fn() -> bool;
 
 /// A file that a command reads beside its standard input.
 pub type CommandFile = Box<dyn Read + Send>;
@@ -64,86 +53,81 @@ pub struct CommandSpec {
 }
 
 impl MountedVolume {
-    fn is_dead(&self) -> bool {
-        table::is_dead(&self.dir)
-    }
-
     /// The error of a connection that has failed.
     pub(crate) fn failed(&self, error: &io::Error) -> Error {
-        Error::io(format!("the volume mounted at {}", self.dir.display()), error)
+        match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::ConnectionAborted => self.refused("its server does not reply"),
+            _ => Error::io(format!("the volume mounted at {}", self.dir.display()), error),
+        }
     }
 
     fn refused(&self, why: impl Into<String>) -> Error {
         Error::directory(&self.dir, why)
     }
 
-    fn other_user(&self) -> Error {
-        self.refused("another user has mounted it; run the command as that user")
-    }
-
-    fn other_version(&self, version: u32) -> Error {
-        self.refused(format!(
+    pub(crate) fn other_version(dir: &Path, version: u32) -> Error {
+        let why = format!(
             "its server speaks version {version} of the protocol and this program {VERSION}; \
              use the program that mounted it, or unmount and mount again"
-        ))
-    }
-
-    /// Reads the address of the server through the mount.
-    fn address(&self) -> Result<Address> {
-        match Address::of_mount(&self.dir) {
-            Ok(Some(Ok(address))) => Ok(address),
-            Ok(Some(Err(version))) => Err(self.other_version(version)),
-            Ok(None) => Err(self.refused("its server gives no address of this program's form")),
-            Err(_) if self.is_dead() => {
-                Err(self.refused("the server of this mount has ended; remove the mount with `lanefs umount`"))
-            }
-            // Other users have no access to the mount, or not to the address.
-            Err(Errno::ACCESS | Errno::PERM) => Err(self.other_user()),
-            Err(Errno::OPNOTSUPP | Errno::NODATA) => Err(self.refused("its server takes no commands")),
-            Err(errno) => Err(Error::host(format!("the volume mounted at {}", self.dir.display()), errno)),
-        }
+        );
+        Error::directory(dir, why)
     }
 
     /// Connects to the server. Sends nothing before it has proved that it is the mount's, and this user's.
-    pub(crate) fn connect(&self, purpose: Purpose, content: &[u8]) -> Result<OwnedFd> {
-        self.connect_to(&self.address()?, purpose, content)
+    /// The server has some seconds for each step.
+    pub(crate) fn connect(
+        &self,
+        purpose: Purpose,
+        content: &[u8],
+        interrupted: Interrupted,
+    ) -> Result<OwnedFd> {
+        let (socket, hello) = self.greet(interrupted)?;
+        if hello.is_full {
+            return Err(self.refused("its server has too many clients; wait for other commands to end"));
+        }
+        if !hello.takes_commands && purpose != Purpose::Statistics {
+            return Err(self.refused("it takes no commands: it was mounted with `-o nocommands`"));
+        }
+        let request = Request { version: VERSION, secret: self.address.client, purpose, content };
+        let sent = wire::send(&socket, Kind::Request, &[&request.encode()], &short(&interrupted));
+        sent.map_err(|error| self.failed(&error))?;
+        Ok(socket)
     }
 
-    fn connect_to(&self, address: &Address, purpose: Purpose, content: &[u8]) -> Result<OwnedFd> {
-        let socket = self.open(address)?;
-        let failed = |error: io::Error| self.failed(&error);
-        let hello = wire::receive(&socket, &Patience::short()).map_err(failed)?;
+    /// Connects to the server, and returns its hello once it has proved that it is the mount's, and this
+    /// user's.
+    pub(crate) fn greet(&self, interrupted: Interrupted) -> Result<(OwnedFd, Hello)> {
+        let socket = self.open(&short(&interrupted))?;
+        let hello = wire::receive(&socket, &short(&interrupted)).map_err(|error| self.failed(&error))?;
         let hello = hello.filter(|frame| frame.kind == Kind::Hello);
         let Some(hello) = hello.and_then(|frame| Hello::decode(&frame.content)) else {
             return Err(self.refused("its server cannot be reached: something else replies"));
         };
         if hello.version != VERSION {
-            return Err(self.other_version(hello.version));
+            return Err(Self::other_version(&self.dir, hello.version));
         }
-        if hello.secret != address.server {
+        if hello.secret != self.address.server {
             return Err(self.refused("its server cannot be reached: something else replies in its place"));
         }
-        if hello.is_full {
-            return Err(self.refused("its server has too many clients; wait for other commands to end"));
-        }
-        let request = Request { version: VERSION, secret: address.client, purpose, content };
-        wire::send(&socket, Kind::Request, &[&request.encode()], &Patience::short()).map_err(failed)?;
-        Ok(socket)
+        Ok((socket, hello))
     }
 
-    fn open(&self, address: &Address) -> Result<OwnedFd> {
+    fn open(&self, patience: &Patience<'_>) -> Result<OwnedFd> {
         let connect = || {
             let socket = wire::socket()?;
-            rustix::net::connect(&socket, &address.socket()?)?;
-            Ok(socket)
+            wire::connect(&socket, &self.address.socket()?, patience)?;
+            io::Result::Ok(socket)
         };
-        let socket = connect().map_err(|errno| match errno {
-            Errno::CONNREFUSED => self.refused(
+        let socket = connect().map_err(|error| match error.kind() {
+            ErrorKind::ConnectionRefused => self.refused(
                 "its server cannot be reached; run the command in the network namespace of the server",
             ),
-            errno => Error::host(format!("the volume mounted at {}", self.dir.display()), errno),
+            _ => self.failed(&error),
         })?;
-        if wire::is_own_user(&socket) { Ok(socket) } else { Err(self.other_user()) }
+        match wire::is_own_user(&socket) {
+            true => Ok(socket),
+            false => Err(self.refused("another user's process replies in place of its server")),
+        }
     }
 
     /// Executes a command line in the process that serves the mount, with the standard streams of this
@@ -151,29 +135,34 @@ impl MountedVolume {
     ///
     /// # Errors
     /// Another user's mount; the mount does not reply, or ends.
-    pub fn execute(&self, command: CommandSpec, interrupted: &dyn Fn() -> bool) -> Result<u8> {
+    pub fn execute(&self, command: CommandSpec, interrupted: Interrupted) -> Result<u8> {
         let CommandSpec { arguments, terminals, file, output } = command;
         let line = CommandLine { arguments, terminals };
-        let socket = Arc::new(self.connect(Purpose::Execute, &line.encode())?);
+        let socket = Arc::new(self.connect(Purpose::Execute, &line.encode(), interrupted)?);
         let end = ClientEnd { socket: Arc::clone(&socket), sending: Arc::default() };
         let workers = end.start(file, output).map_err(|error| self.failed(&error))?;
         self.serve(&end, workers, interrupted).map_err(|error| self.failed(&error))
     }
 
     /// Does the server's work on the streams until the command ends.
-    fn serve(&self, end: &ClientEnd, workers: Workers, interrupted: &dyn Fn() -> bool) -> io::Result<u8> {
+    fn serve(&self, end: &ClientEnd, workers: Workers, interrupted: Interrupted) -> io::Result<u8> {
         let mut cancelled = false;
+        let is_lost = patient(interrupted);
         loop {
-            // Waits as long as it takes, and returns from time to time to ask for an interruption.
+            // Waits as long as it takes, and returns from time to time to ask for an interruption. After one
+            // the server has some seconds to end the command.
             let until = Instant::now() + POLL_INTERVAL;
             let is_over = || Instant::now() >= until || !cancelled && interrupted();
             let patience = Patience { is_over: &is_over, deadline: None };
             match wire::wait_for_frame(&end.socket, &patience) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {
+                    if is_lost() {
+                        return Err(ErrorKind::TimedOut.into());
+                    }
                     if !cancelled && interrupted() {
                         cancelled = true;
-                        end.send(Kind::Cancel, &[])?;
+                        end.cancel()?;
                     }
                     continue;
                 }
@@ -200,9 +189,9 @@ impl MountedVolume {
     ///
     /// # Errors
     /// Another user's mount; the mount does not reply.
-    pub fn statistics(&self) -> Result<String> {
-        let socket = self.connect(Purpose::Statistics, &[])?;
-        let frame = wire::receive(&socket, &Patience::short()).map_err(|error| self.failed(&error))?;
+    pub fn statistics(&self, interrupted: Interrupted) -> Result<String> {
+        let socket = self.connect(Purpose::Statistics, &[], interrupted)?;
+        let frame = wire::receive(&socket, &short(&interrupted)).map_err(|error| self.failed(&error))?;
         match frame {
             Some(frame) if frame.kind == Kind::Text => {
                 Ok(String::from_utf8_lossy(&frame.content).into_owned())
@@ -210,6 +199,25 @@ impl MountedVolume {
             Some(_) => Err(self.failed(&wire::invalid())),
             None => Err(self.failed(&ErrorKind::UnexpectedEof.into())),
         }
+    }
+}
+
+/// Waits for some seconds, or until the user asks to stop.
+fn short(interrupted: &Interrupted) -> Patience<'_> {
+    Patience { is_over: interrupted, ..Patience::short() }
+}
+
+/// Waits as long as the other end lives: the returned function is true some seconds after the user has asked
+/// to stop. What the server does until then is complete.
+pub(crate) fn patient(interrupted: Interrupted) -> impl Fn() -> bool {
+    let since = Cell::new(None);
+    move || {
+        if !interrupted() {
+            return false;
+        }
+        let begin = since.get().unwrap_or_else(Instant::now);
+        since.set(Some(begin));
+        begin.elapsed() >= TIMEOUT
     }
 }
 
@@ -281,6 +289,14 @@ impl ClientEnd {
         wire::send(&self.socket, kind, &[content], &Patience::ENDLESS)
     }
 
+    /// Cancels the command. A server that takes no more bytes is given some seconds.
+    fn cancel(&self) -> io::Result<()> {
+        let Some(_sending) = self.sending.try_lock_for(TIMEOUT) else {
+            return Err(ErrorKind::TimedOut.into());
+        };
+        wire::send(&self.socket, Kind::Cancel, &[], &Patience::short())
+    }
+
     /// Starts the threads of the streams.
     fn start(&self, file: Option<CommandFile>, output: Option<CommandOutput>) -> io::Result<Workers> {
         let mut file = file.map_or(Open::None, Open::Reader);
@@ -349,7 +365,7 @@ mod tests {
             (Address::random().expect("random bytes"), wire::socket().expect("a socket"));
         rustix::net::bind(&listener, &address.socket().expect("a name")).expect("bound");
         rustix::net::listen(&listener, 1).expect("listening");
-        let mount = MountedVolume { dir: "/mnt".into(), source: "/v.lane".into() };
+        let mount = MountedVolume { dir: "/mnt".into(), source: "/v.lane".into(), address };
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
                 let client = rustix::net::accept(&listener).expect("a client");
@@ -359,14 +375,15 @@ mod tests {
                 client.read_to_end(&mut got).expect("the end");
                 got.len()
             });
-            let error = mount.connect_to(&address, Purpose::Statistics, b"").expect_err("refused");
+            let error = mount.connect(Purpose::Statistics, b"", || false).expect_err("refused");
             (error.to_string(), server.join().expect("no panic"))
         })
     }
 
     #[test]
     fn nothing_is_sent_to_an_impostor() {
-        let hello = |version, is_full| Hello { version, secret: [0; 16], is_full }.encode();
+        let hello =
+            |version, is_full| Hello { version, secret: [0; 16], is_full, takes_commands: true }.encode();
         for (hello, why) in [
             (hello(VERSION, false), "something else replies"),
             (hello(VERSION + 1, false), "speaks version"),
@@ -377,9 +394,9 @@ mod tests {
             assert!(error.contains(why) && got == 0, "{error}, {got} bytes");
         }
         // A socket of nobody.
-        let mount = MountedVolume { dir: "/mnt".into(), source: "/v.lane".into() };
         let address = Address::random().expect("random bytes");
-        let error = mount.connect_to(&address, Purpose::Statistics, b"").expect_err("refused");
+        let mount = MountedVolume { dir: "/mnt".into(), source: "/v.lane".into(), address };
+        let error = mount.connect(Purpose::Statistics, b"", || false).expect_err("refused");
         assert!(error.to_string().contains("cannot be reached"), "{error}");
     }
 }

@@ -142,6 +142,7 @@ impl CommandServer {
                 version: VERSION,
                 secret: self.address.server,
                 is_full: self.connections.fetch_add(1, Relaxed) >= MAX_CONNECTIONS,
+                takes_commands: self.served.takes_commands,
             };
             // The connection is new, so its buffer has room.
             let at_once = Patience { is_over: &|| true, deadline: None };
@@ -165,6 +166,9 @@ impl CommandServer {
         let request = Request::decode(&content).filter(|request| request.version == VERSION);
         let request = request.filter(|request| request.secret == self.address.client);
         let request = request.ok_or_else(wire::invalid)?;
+        if !self.served.takes_commands && request.purpose != Purpose::Statistics {
+            return Err(wire::invalid());
+        }
         match request.purpose {
             Purpose::Statistics => self.statistics(&client),
             Purpose::Execute => {

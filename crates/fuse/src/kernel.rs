@@ -82,12 +82,27 @@ pub(crate) fn remount(dir: &Path, options: &Options) -> rustix::io::Result<()> {
     rustix::mount::mount_remount(dir, flags_of(options), c"")
 }
 
-/// Mounts the volume of the mount on `first` on `dir`, too.
-pub(crate) fn bind(first: &Path, dir: &Path, options: &Options) -> rustix::io::Result<()> {
-    rustix::mount::mount_bind(first, dir)?;
-    // The first call ignores flags.
-    rustix::mount::mount_remount(dir, MountFlags::BIND | flags_of(options), c"").inspect_err(|_| {
-        let _ = unmount(dir, UnmountMode::Lazy);
+/// Mounts the volume of the mount on `first` on `dir`, too, with the flags of that mount.
+pub(crate) fn bind(first: &Path, dir: &Path) -> rustix::io::Result<()> {
+    rustix::mount::mount_bind(first, dir)
+}
+
+/// Changes the flags of one mount of a file system: those that `kept` has, a list of the kernel's table, stay,
+/// and the options can only add to them.
+pub(crate) fn restrict(mount: &Path, kept: &str, options: &Options) -> rustix::io::Result<()> {
+    let kept: MountFlags = kept.split(',').filter_map(restriction).collect();
+    rustix::mount::mount_remount(mount, MountFlags::BIND | kept | flags_of(options), c"")
+}
+
+/// The flag of an option that takes something from the users of a mount.
+fn restriction(option: &str) -> Option<MountFlags> {
+    Some(match option {
+        "ro" => MountFlags::RDONLY,
+        "nodev" => MountFlags::NODEV,
+        "nosuid" => MountFlags::NOSUID,
+        "noexec" => MountFlags::NOEXEC,
+        "nosymfollow" => MountFlags::NOSYMFOLLOW,
+        _ => return None,
     })
 }
 

@@ -7,8 +7,9 @@
 //!   kernel's table of mounts, `remount` changes a mount, `state` makes the server adopt the change,
 //!   `unmount` removes a mount, `mover` moves one to another version of its volume, `processes` finds the
 //!   processes that use it, `daemon` starts a background process.
-//! * Commands beside a mount: `client` finds `control` by the `address` that the mount itself gives, and
-//!   speaks with it in the frames of `wire`. A command without files of the host is executed by the server,
+//! * Commands beside a mount: `find` finds the mount of an image or a directory, and believes no name of it;
+//!   `handle` holds it. `client` reaches `control` by the `address` that the mount itself gives, and speaks
+//!   with it in the frames of `wire`. A command without files of the host is executed by the server,
 //!   with the client's `streams` (`relay` is the server's end of them). All other commands run in the client,
 //!   on a `remote` volume: its `calls` are executed by the server, and `encode` has their values. `snapshots`
 //!   are read in the same way. `notify` invalidates the kernel's caches.
@@ -40,9 +41,11 @@ mod data;
 mod encode;
 mod errno;
 mod error;
+pub mod find;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod handle;
 mod kernel;
 mod listing;
 pub mod logging;

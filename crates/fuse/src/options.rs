@@ -17,6 +17,8 @@ pub struct Options {
     pub remount: bool,
     /// True to let other users use the mount, as far as permissions allow. Mounts of root always do.
     pub allow_other: bool,
+    /// True to execute no commands of clients on the volume: it is reached through the kernel only.
+    pub no_commands: bool,
     /// True to let device files act as devices.
     pub devices: bool,
     /// True to honour set-id bits.
@@ -51,6 +53,7 @@ impl Default for Options {
             directory_access_times: true,
             remount: false,
             allow_other: false,
+            no_commands: false,
             devices: true,
             set_id: true,
             execute: true,
@@ -130,6 +133,8 @@ impl Options {
             ("nodiratime", None) => self.directory_access_times = false,
             ("remount", None) => self.remount = true,
             ("allow_other", None) => self.allow_other = true,
+            ("nocommands", None) => self.no_commands = true,
+            ("commands", None) => self.no_commands = false,
             ("dev", None) => self.devices = true,
             ("nodev", None) => self.devices = false,
             ("suid", None) => self.set_id = true,
@@ -165,6 +170,7 @@ impl Options {
         add(self.access_times == AccessTimes::Always, "strictatime");
         add(!self.directory_access_times, "nodiratime");
         add(self.allow_other, "allow_other");
+        add(self.no_commands, "nocommands");
         add(!self.devices, "nodev");
         add(!self.set_id, "nosuid");
         add(!self.execute, "noexec");
@@ -204,7 +210,7 @@ fn unknown(option: &str) -> Error {
         "sync" | "dirsync" => format!("{option}: not supported; use fsync for data that must be durable"),
         _ => format!(
             "{option}: no such option; there are ro, rw, noatime, nodiratime, relatime, strictatime, \
-             allow_other, nodev, nosuid, noexec, remount, threads=N, log=FILE, cache=SIZE, follow=SECONDS, \
+             allow_other, nocommands, nodev, nosuid, noexec, remount, threads=N, log=FILE, cache=SIZE, follow=SECONDS, \
              cache-dir=DIR, cache-size=SIZE, no-cache, endpoint=URL, and those for mount(8) alone"
         ),
     })
@@ -234,6 +240,7 @@ mod tests {
         assert_eq!(options.cache.as_deref(), Some("1G"));
         assert_eq!(parsed("follow").follow, Some(FOLLOW_SECONDS));
         assert!(!parsed("ro,rw").read_only, "the last one counts");
+        assert!(parsed("nocommands").no_commands && !parsed("nocommands,commands").no_commands);
         assert!(parsed("nodev,dev,nosuid,suid,noexec,exec,nodiratime,diratime") == Options::default());
         assert_eq!(parsed("noatime,strictatime,lazytime").access_times, AccessTimes::Always);
         let table = parsed("remount,rw,relatime,user_id=0,group_id=0,default_permissions,max_read=1048576");
@@ -247,6 +254,7 @@ mod tests {
             "ro",
             "remount,ro,strictatime",
             "noatime,nodiratime,nodev,threads=7,log=/var/log/x,cache=64M,allow_other,noexec,nosuid",
+            "nocommands,noexec",
             "ro,follow=5,cache-dir=/var/cache/l,cache-size=1G,no-cache,endpoint=http://localhost:9000",
         ] {
             assert_eq!(parsed(&parsed(list).list()), parsed(list));

@@ -1,7 +1,7 @@
 //! A volume that the server of a mount has open, as its clients see it.
 
 use crate::calls::{APPLY, MAX_DATA_BYTES, READ, READDIR, ROOT, SYNC, WRITE, calls};
-use crate::client::MountedVolume;
+use crate::client::{Interrupted, MountedVolume, patient};
 use crate::encode::{Value, put_list};
 use crate::wire::{self, Kind, Patience, Purpose};
 use crate::{Error, Result};
@@ -28,6 +28,7 @@ pub struct RemoteVolume {
     version: u8,
     connections: Mutex<Connections>,
     returned: Condvar,
+    interrupted: Interrupted,
 }
 
 #[derive(Default)]
@@ -38,19 +39,20 @@ struct Connections {
 }
 
 impl RemoteVolume {
-    /// Opens the volume of a mount.
+    /// Opens the volume of a mount. Calls wait for the server as long as it lives; once `interrupted` returns
+    /// true, for some seconds more.
     ///
     /// # Errors
     /// Another user's mount; the mount does not reply, or ends.
-    pub fn open(mount: &MountedVolume) -> Result<RemoteVolume> {
+    pub fn open(mount: &MountedVolume, interrupted: Interrupted) -> Result<RemoteVolume> {
         let mount = mount.clone();
-        let socket = mount.connect(Purpose::Calls, &[])?;
-        let ((root, size), version) = ask(&socket, &[ROOT])
+        let socket = mount.connect(Purpose::Calls, &[], interrupted)?;
+        let ((root, size), version) = ask(&socket, &[ROOT], interrupted)
             .map_err(|error| mount.failed(&error))?
             .and_then(|answer| decoded(&answer))
             .map_err(Error::from)?;
         let connections = Mutex::new(Connections { idle: vec![socket], open: 1 });
-        Ok(RemoteVolume { mount, root, size, version, connections, returned: Condvar::new() })
+        Ok(RemoteVolume { mount, root, size, version, connections, returned: Condvar::new(), interrupted })
     }
 
     /// The error of calls after the connection has failed.
@@ -73,7 +75,7 @@ impl RemoteVolume {
             self.returned.wait(&mut connections);
         }
         drop(connections);
-        self.mount.connect(Purpose::Calls, &[self.version]).map_err(|error| {
+        self.mount.connect(Purpose::Calls, &[self.version], self.interrupted).map_err(|error| {
             self.give_back(None);
             self.failed(io::Error::other(error.to_string()))
         })
@@ -95,7 +97,7 @@ impl RemoteVolume {
         let mut call = vec![number];
         put(&mut call);
         let socket = self.take()?;
-        match ask(&socket, &call) {
+        match ask(&socket, &call, self.interrupted) {
             Ok(answer) => {
                 self.give_back(Some(socket));
                 answer
@@ -119,9 +121,15 @@ impl RemoteVolume {
 }
 
 /// Sends a call and receives its answer: bytes, or the volume's error.
-pub(crate) fn ask(socket: &OwnedFd, call: &[u8]) -> io::Result<lanefs::Result<Vec<u8>>> {
-    wire::send(socket, Kind::Call, &[call], &Patience::ENDLESS)?;
-    let frame = wire::receive(socket, &Patience::ENDLESS)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+pub(crate) fn ask(
+    socket: &OwnedFd,
+    call: &[u8],
+    interrupted: Interrupted,
+) -> io::Result<lanefs::Result<Vec<u8>>> {
+    let is_over = patient(interrupted);
+    let patience = Patience { is_over: &is_over, deadline: None };
+    wire::send(socket, Kind::Call, &[call], &patience)?;
+    let frame = wire::receive(socket, &patience)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     let mut content = frame.content;
     match (frame.kind, content.first()) {
         (Kind::Answer, Some(0)) => {

@@ -3,7 +3,7 @@
 //! The theme modules implement the requests on [`Served`]; this module knows none of them.
 
 use crate::Options;
-use crate::address::{ATTRIBUTE, Address};
+use crate::address::{ATTRIBUTE, Address, IMAGE_ATTRIBUTE, image_text};
 use crate::errno::{Errno, FuseResult};
 use crate::statistics::{Operation, Statistics};
 use crate::table::{self, MountEntry};
@@ -83,6 +83,8 @@ pub(crate) struct Served {
     /// True where SELinux labels mean something to this host.
     pub(crate) host_has_labels: bool,
     pub(crate) statistics: Statistics,
+    /// False for a mount whose socket gives counters only.
+    pub(crate) takes_commands: bool,
     /// Address of the socket for commands, if the mount has one.
     commands: OnceLock<Address>,
 }
@@ -95,6 +97,7 @@ impl Served {
             mount_point: Mutex::new(None),
             host_has_labels: std::fs::exists("/sys/fs/selinux/enforce").unwrap_or(false),
             statistics: Statistics::default(),
+            takes_commands: !options.no_commands,
             commands: OnceLock::new(),
         }
     }
@@ -105,15 +108,21 @@ impl Served {
         debug_assert!(is_first, "a mount has one socket");
     }
 
-    /// Returns the value of the attribute with that address; `None` for any other attribute. Only the user of
-    /// the mount gets the address, by whichever way another user can reach the mount.
-    pub(crate) fn commands(&self, uid: u32, ino: INodeNo, name: &[u8]) -> Option<FuseResult<Vec<u8>>> {
-        if name != ATTRIBUTE.as_bytes() || ino != INodeNo::ROOT {
+    /// Returns what the mount tells its user by an attribute: the address of the socket, or the image; `None`
+    /// for any other attribute. Nobody else is told, by whichever way another user can reach the mount.
+    pub(crate) fn told(&self, uid: u32, ino: INodeNo, name: &[u8]) -> Option<FuseResult<Vec<u8>>> {
+        if ino != INodeNo::ROOT {
             return None;
         }
-        let address = self.commands.get()?;
+        let text = match name {
+            name if name == ATTRIBUTE.as_bytes() => Ok(self.commands.get()?.text()),
+            name if name == IMAGE_ATTRIBUTE.as_bytes() => {
+                self.versions.current().open().map(|volume| image_text(volume.file_id()))
+            }
+            _ => return None,
+        };
         let is_owner = rustix::process::geteuid().as_raw() == uid;
-        Some(if is_owner { Ok(address.text().into_bytes()) } else { Err(Errno::EPERM) })
+        Some(if is_owner { text.map(String::into_bytes) } else { Err(Errno::EPERM) })
     }
 
     /// Does something for the kernel with the version to which an inode belongs, and counts it.

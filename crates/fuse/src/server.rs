@@ -457,8 +457,8 @@ impl Filesystem for Server {
     fn getxattr(&self, request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let served = &self.served;
         let name = name.as_bytes();
-        if let Some(address) = served.commands(request.uid(), ino, name) {
-            return reply_xattr(address, size, reply);
+        if let Some(told) = served.told(request.uid(), ino, name) {
+            return reply_xattr(told, size, reply);
         }
         reply_xattr(
             served.with(Operation::Getxattr, ino, |volume| served.getxattr(volume, ino, name)),

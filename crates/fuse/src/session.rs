@@ -1,6 +1,8 @@
 //! Mounts: start, service, end.
 
 use crate::control::{CommandSocket, Service};
+use crate::find;
+use crate::handle::MountHandle;
 use crate::kernel::{self, UnmountMode};
 use crate::mover::Mover;
 use crate::notify::Invalidations;
@@ -277,18 +279,33 @@ impl Drop for Mount {
 /// Returns the absolute path of a directory that can serve as a mount point.
 ///
 /// # Errors
-/// [`Error::Directory`]: `dir` is no directory, or a mount whose server has ended. The host's.
+/// [`Error::Directory`]: `dir` is no directory, or a mount whose server has ended or does not reply, or a
+/// mount of another user, whose server is not asked. The host's.
 pub fn directory(dir: &Path) -> Result<PathBuf> {
-    if table::is_dead(dir) {
-        let why =
-            "a mount whose server has ended is still there; remove it with `lanefs umount`, then mount again";
-        return Err(Error::directory(dir, why));
-    }
+    check_mount(dir)?;
     let absolute = std::fs::canonicalize(dir)
         .and_then(|absolute| std::fs::metadata(&absolute).map(|meta| (absolute, meta)));
     match absolute {
         Ok((absolute, meta)) if meta.is_dir() => Ok(absolute),
         Ok(_) => Err(Error::directory(dir, "not a directory")),
         Err(error) => Err(Error::io(dir.display().to_string(), &error)),
+    }
+}
+
+/// Checks that a mount on `dir`, where there is one, can be looked at.
+fn check_mount(dir: &Path) -> Result<()> {
+    let Ok(entry) = table::lanefs_on(dir) else { return Ok(()) };
+    if !entry.is_own() {
+        let why =
+            format!("another user ({}) has mounted a volume there; unmount it first", entry.owner_text());
+        return Err(Error::directory(dir, why));
+    }
+    let handle = MountHandle::open(&entry).ok_or_else(|| find::changed(&entry))?;
+    match find::ask(&entry, &handle, |mount| rustix::fs::statfs(mount).err())? {
+        Some(Errno::NOTCONN) => {
+            let why = "a mount whose server has ended is still there; remove it with `lanefs umount`, then mount again";
+            Err(Error::directory(dir, why))
+        }
+        _ => Ok(()),
     }
 }

@@ -7,7 +7,7 @@
 //! with it.
 
 use crate::calls::MAX_DATA_BYTES;
-use crate::client::MountedVolume;
+use crate::client::{Interrupted, MountedVolume};
 use crate::encode::Value;
 use crate::remote::{ask, decoded};
 use crate::wire::{self, Purpose};
@@ -94,22 +94,25 @@ struct Connection {
     socket: Mutex<Option<OwnedFd>>,
     /// Size in bytes.
     len: u64,
+    interrupted: Interrupted,
 }
 
 impl RemoteSnapshot {
     /// Takes a snapshot of the volume of a mount, with all changes so far. The server keeps up to `memory`
-    /// bytes of blocks that change before they are [released](Self::release).
+    /// bytes of blocks that change before they are [released](Self::release). Once `interrupted` returns true,
+    /// calls wait for the server for some seconds only.
     ///
     /// # Errors
     /// Another user's mount; the mount does not reply, or ends; those of [`Volume::snapshot`].
-    pub fn take(mount: &MountedVolume, memory: u64) -> Result<RemoteSnapshot> {
+    pub fn take(mount: &MountedVolume, memory: u64, interrupted: Interrupted) -> Result<RemoteSnapshot> {
         let mount = mount.clone();
-        let socket = mount.connect(Purpose::Snapshot, &[])?;
+        let socket = mount.connect(Purpose::Snapshot, &[], interrupted)?;
         let mut call = vec![TAKE];
         memory.put(&mut call);
-        let answer = ask(&socket, &call).map_err(|error| mount.failed(&error))?;
+        let answer = ask(&socket, &call, interrupted).map_err(|error| mount.failed(&error))?;
         let len = answer.and_then(|answer| decoded(&answer)).map_err(Error::from)?;
-        Ok(RemoteSnapshot(Arc::new(Connection { mount, socket: Mutex::new(Some(socket)), len })))
+        let socket = Mutex::new(Some(socket));
+        Ok(RemoteSnapshot(Arc::new(Connection { mount, socket, len, interrupted })))
     }
 
     /// Releases blocks that are not read any more: changes of them cost the server no memory from now on.
@@ -138,7 +141,7 @@ impl RemoteSnapshot {
         };
         let mut socket = self.0.socket.lock();
         let Some(connected) = socket.as_ref() else { return Err(failed(io::ErrorKind::NotConnected.into())) };
-        ask(connected, &call).unwrap_or_else(|error| {
+        ask(connected, &call, self.0.interrupted).unwrap_or_else(|error| {
             *socket = None;
             Err(failed(error))
         })

@@ -20,6 +20,11 @@ pub struct MountEntry {
     pub read_only: bool,
     /// True where all mounts of the file system are read-only.
     pub(crate) all_read_only: bool,
+    /// Number of the mount, which no other one has as long as it exists.
+    pub(crate) number: u64,
+    /// User who mounted a FUSE file system. The kernel says so; all other names of a mount are chosen by that
+    /// user.
+    pub(crate) owner: Option<u32>,
     /// Device number of the file system.
     pub(crate) device: u64,
     /// Options of this mount, as the kernel lists them.
@@ -30,6 +35,17 @@ impl MountEntry {
     /// True for a mount of LaneFS.
     pub fn is_lanefs(&self) -> bool {
         self.kind == FILE_SYSTEM_TYPE
+    }
+
+    /// True for a mount of LaneFS that this process's user made. No other mount is believed, or asked for
+    /// anything.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_lanefs() && self.owner == Some(rustix::process::geteuid().as_raw())
+    }
+
+    /// The owner, for messages.
+    pub(crate) fn owner_text(&self) -> String {
+        self.owner.map_or_else(|| "unknown".to_owned(), |owner| format!("user {owner}"))
     }
 
     fn has(&self, option: &str) -> bool {
@@ -66,7 +82,13 @@ pub fn mounts() -> std::io::Result<Vec<MountEntry>> {
 /// As [`mounts`].
 pub fn find(dir: &Path) -> std::io::Result<Option<MountEntry>> {
     let dir = absolute(dir)?;
-    Ok(mounts()?.into_iter().rev().find(|entry| entry.dir == dir))
+    Ok(topmost(mounts()?, &dir))
+}
+
+/// The topmost mount on a directory, whose absolute path is given.
+pub(crate) fn topmost(mounts: Vec<MountEntry>, dir: &Path) -> Option<MountEntry> {
+    let on_it = |mounts: &[MountEntry]| mounts.iter().rposition(|entry| entry.dir == dir);
+    on_it(&mounts).and_then(|index| mounts.into_iter().nth(index))
 }
 
 /// Returns the mount of LaneFS on `dir`.
@@ -87,41 +109,42 @@ pub(crate) fn has_device(device: u64) -> bool {
     mounts().is_ok_and(|mounts| mounts.iter().any(|entry| entry.device == device))
 }
 
-/// Returns the absolute path of a directory, also of a mount whose server has ended.
+/// Returns the absolute path of a file or directory, also of a mount whose server has ended or does not
+/// reply: a mount is found in the table by its parent, without a request to it.
 ///
 /// # Errors
-/// The directory does not exist.
-pub fn absolute(dir: &Path) -> std::io::Result<PathBuf> {
-    match std::fs::canonicalize(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let (Some(name), whole) = (dir.file_name(), std::path::absolute(dir)?) else { return Err(error) };
-            let parent = whole.parent().unwrap_or(Path::new("/"));
-            Ok(std::fs::canonicalize(parent)?.join(name))
-        }
-        found => found,
-    }
+/// It does not exist.
+pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
+    let by_parent = || {
+        let (name, whole) = (path.file_name()?, std::path::absolute(path).ok()?);
+        let parent = whole.parent().unwrap_or(Path::new("/"));
+        Some(std::fs::canonicalize(parent).ok()?.join(name))
+    };
+    let is_mount = |path: &PathBuf| mounts().is_ok_and(|all| all.iter().any(|entry| entry.dir == *path));
+    by_parent().filter(is_mount).map_or_else(|| std::fs::canonicalize(path), Ok)
 }
 
-/// True for a mount whose server has ended. The kernel may have attributes in its cache; statfs(2) always
-/// reaches the server.
-pub(crate) fn is_dead(dir: &Path) -> bool {
-    rustix::fs::statfs(dir).is_err_and(|errno| errno == rustix::io::Errno::NOTCONN)
-}
-
-/// Parses a line such as `36 35 0:59 / /mnt rw,relatime shared:1 - fuse.lanefs /v.lane rw,user_id=0`.
+/// Parses a line such as `36 35 0:59 / /mnt rw,relatime shared:1 - fuse.lanefs /v.lane rw,user_id=0`. The
+/// kernel escapes the blanks of all names, so that no name is taken for another word.
 fn parse(line: &[u8]) -> Option<MountEntry> {
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     let read_only = |options: &[u8]| options.split(|byte| *byte == b',').any(|option| option == b"ro");
     let mut words = line.split(|byte| *byte == b' ');
-    let device = device(&text(words.nth(2)?))?;
+    let number = text(words.next()?).parse().ok()?;
+    let device = device(&text(words.nth(1)?))?;
     let dir = path(words.nth(1)?);
     let options = words.next()?;
     let mut source_words = words.skip_while(|word| *word != b"-").skip(1);
     let kind = text(source_words.next()?);
     let source = path(source_words.next()?);
-    let all_read_only = read_only(source_words.next().unwrap_or_default());
+    let of_all = source_words.next().unwrap_or_default();
+    let all_read_only = read_only(of_all);
+    // The kernel's own words come first; a name in a later one counts for nothing.
+    let owner = of_all.split(|byte| *byte == b',').find_map(|option| option.strip_prefix(b"user_id="));
+    let owner = owner.and_then(|owner| text(owner).parse().ok());
     let read_only = all_read_only || read_only(options);
-    Some(MountEntry { dir, kind, source, read_only, all_read_only, device, options: text(options) })
+    let options = text(options);
+    Some(MountEntry { dir, kind, source, read_only, all_read_only, number, owner, device, options })
 }
 
 /// Parses a device number such as `0:59`.
@@ -161,14 +184,31 @@ mod tests {
         assert_eq!(entry.source, Path::new("/v\t.lane"));
         assert!(entry.is_lanefs() && !entry.read_only);
         assert_eq!(entry.device, rustix::fs::makedev(0, 59));
+        assert_eq!((entry.number, entry.owner), (36, Some(0)));
         assert_eq!((entry.access_times(), entry.directory_access_times()), (AccessTimes::Always, true));
         let entry = parse(b"1 0 8:1 / / ro - ext4 /dev/sda1 rw").unwrap();
         assert!(!entry.is_lanefs() && entry.read_only && !entry.all_read_only);
+        assert_eq!(entry.owner, None);
         let entry = parse(b"1 0 8:1 / / rw,noatime,nodiratime - ext4 /dev/sda1 ro,x").unwrap();
         assert!(entry.read_only && entry.all_read_only && !entry.directory_access_times());
         assert_eq!(entry.access_times(), AccessTimes::Never);
         assert_eq!(parse(b""), None);
         assert_eq!(parse(b"1 2 3 4 5 6 7"), None);
+    }
+
+    #[test]
+    fn no_name_is_taken_for_the_owner() {
+        for (line, owner) in [
+            (&br"36 35 0:59 / /mnt rw - fuse.lanefs rw,user_id=0 rw,user_id=7,group_id=7"[..], Some(7)),
+            (
+                br"36 35 0:59 / /mnt\040-\040fuse.lanefs\040/v\040rw,user_id=0 rw - fuse.x y rw,user_id=7",
+                Some(7),
+            ),
+            (br"36 35 0:59 / /mnt rw -  rw,user_id=0", None),
+        ] {
+            let entry = parse(line);
+            assert_eq!(entry.and_then(|entry| entry.owner), owner, "{}", String::from_utf8_lossy(line));
+        }
     }
 
     #[test]

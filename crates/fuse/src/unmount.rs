@@ -1,10 +1,15 @@
 //! Unmounting, and waiting until the volume is closed.
 
+use crate::address::image_of_mount;
+use crate::handle::MountHandle;
 use crate::kernel::{self, UnmountMode};
-use crate::{Error, Result, processes, table};
+use crate::table::{self, MountEntry};
+use crate::{Error, Result, find, processes};
+use lanefs::FileId;
 use lanefs::format::BLOCK;
 use lanefs::format::superblock::Superblock;
-use rustix::fs::FlockOperation;
+use rustix::fd::AsRawFd;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Read;
@@ -14,16 +19,29 @@ use std::time::Duration;
 /// Interval at which the lock of the image is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Outcome of unmounting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unmounted {
+    /// Everything is durable, or the volume goes on by another mount.
+    Done,
+    /// The volume was not waited for; the reason.
+    NotAwaited(String),
+}
+
 /// Unmounts the volume on `dir`, and returns when everything is durable. Also removes a mount whose server
 /// has ended. Polls `give_up`, and stops waiting when that returns true.
 ///
+/// Waits for the image that the server of the caller's own mount says it has open. Of another user's mount
+/// nothing is believed and nothing is opened.
+///
 /// # Errors
-/// [`Error::Directory`]: no volume is mounted on `dir`, or it could not be closed. [`Error::Busy`]: the mount
-/// is in use.
-pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<()> {
+/// [`Error::Directory`]: no volume is mounted on `dir`, its server does not reply, or it could not be closed.
+/// [`Error::Busy`]: the mount is in use.
+pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<Unmounted> {
     let entry = table::lanefs_on(dir)?;
-    let dead = table::is_dead(&entry.dir);
-    let mode = if dead { UnmountMode::Lazy } else { UnmountMode::Normal };
+    let server = Server::of(&entry)?;
+    let mode = if server == Server::Dead { UnmountMode::Lazy } else { UnmountMode::Normal };
+    let image = server.image(&entry);
     match kernel::unmount(&entry.dir, mode) {
         Ok(()) => {}
         Err(Errno::BUSY) => {
@@ -33,14 +51,66 @@ pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<()> {
     }
     // The kernel does not wait for the server, which closes the volume from now on, unless the volume is
     // mounted on another directory, too.
-    if dead || entry.all_read_only || !entry.source.is_absolute() || table::has_device(entry.device) {
-        return Ok(());
+    if entry.all_read_only || table::has_device(entry.device) {
+        return Ok(Unmounted::Done);
     }
-    wait_closed(dir, &entry.source, give_up)
+    match image {
+        Ok(Some(image)) => wait_closed(dir, image, give_up).map(|()| Unmounted::Done),
+        Ok(None) => Ok(Unmounted::Done),
+        Err(why) => Ok(Unmounted::NotAwaited(why)),
+    }
+}
+
+/// What is known of the server of a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Server {
+    /// It has ended.
+    Dead,
+    /// It has this image open; `None` for a volume that no file of the host has.
+    Has(Option<FileId>),
+    /// It was not asked, or does not tell; the reason.
+    Unknown(String),
+}
+
+impl Server {
+    /// Asks the server of the caller's own mount.
+    fn of(entry: &MountEntry) -> Result<Server> {
+        if !entry.is_own() {
+            return Ok(Server::Unknown(format!("the server of {} closes the volume", entry.owner_text())));
+        }
+        let handle = MountHandle::open(entry).ok_or_else(|| find::changed(entry))?;
+        Ok(match find::ask(entry, &handle, image_of_mount)? {
+            Ok(image) => Server::Has(image),
+            Err(Errno::NOTCONN) => Server::Dead,
+            Err(_) => Server::Unknown("its server does not tell its image".to_owned()),
+        })
+    }
+
+    /// Opens the image, to wait for it: the file that the server has open, and no other one of that name.
+    fn image(&self, entry: &MountEntry) -> std::result::Result<Option<File>, String> {
+        match self {
+            Server::Dead | Server::Has(None) => Ok(None),
+            Server::Has(Some(id)) => open_image(&entry.source, *id)
+                .map(Some)
+                .ok_or_else(|| format!("{} cannot be read", entry.source.display())),
+            Server::Unknown(why) => Err(why.clone()),
+        }
+    }
+}
+
+/// Opens the file `id`, which has this name. Whatever else has the name is looked at only.
+fn open_image(name: &Path, id: FileId) -> Option<File> {
+    let seen = rustix::fs::open(name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    if FileId::of(&seen).ok()? != Some(id) {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(format!("/proc/self/fd/{}", seen.as_raw_fd()), flags, Mode::empty());
+    opened.ok().map(File::from)
 }
 
 /// Detaches the volume on `dir` at once. The volume is closed when no file is in use any more; this function
-/// does not wait for that.
+/// does not wait for that, and asks no server.
 ///
 /// # Errors
 /// As for [`unmount`], without [`Error::Busy`].
@@ -51,17 +121,15 @@ pub fn detach(dir: &Path) -> Result<()> {
 }
 
 /// Waits for the lock on the image, which the server releases when the volume is closed.
-fn wait_closed(dir: &Path, image: &Path, give_up: &dyn Fn() -> bool) -> Result<()> {
-    // A user who may not read the image can unmount by the helper, but cannot wait.
-    let Ok(mut file) = File::open(image) else { return Ok(()) };
-    while rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
+fn wait_closed(dir: &Path, mut image: File, give_up: &dyn Fn() -> bool) -> Result<()> {
+    while lanefs::has_writer(&image).is_ok_and(|has_writer| has_writer) {
         if give_up() {
             return Err(Error::directory(dir, "unmounted, but its volume is not closed yet"));
         }
         std::thread::sleep(POLL_INTERVAL);
     }
     let mut block = vec![0; BLOCK as usize];
-    let superblock = file.read_exact(&mut block).ok().and_then(|()| Superblock::decode(&block).ok());
+    let superblock = image.read_exact(&mut block).ok().and_then(|()| Superblock::decode(&block).ok());
     if superblock.is_some_and(|superblock| !superblock.clean) {
         let why = "unmounted, but its volume could not be closed; changes that were not synced are lost (see its log)";
         return Err(Error::directory(dir, why));

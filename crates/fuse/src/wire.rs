@@ -10,12 +10,12 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 
 /// Version of the messages. A client and a server of different versions refuse each other.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 /// First bytes of both sides of the handshake.
 const MAGIC: &[u8; 8] = b"lanefs-c";
 /// Bytes of a secret.
@@ -96,15 +96,28 @@ impl Patience<'_> {
         Patience { deadline: self.deadline.or_else(|| Some(Instant::now() + TIMEOUT)), ..self }
     }
 
+    /// Ends the wait where it is over.
+    fn check(&self) -> Result<()> {
+        if (self.is_over)() {
+            return Err(Error::new(ErrorKind::ConnectionAborted, "stopped"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
+    /// Waits for a moment.
+    fn pause(&self) -> Result<()> {
+        self.check()?;
+        let _ = poll(&mut [], Some(&POLL_INTERVAL));
+        Ok(())
+    }
+
     /// Waits until a socket is ready.
     fn wait(&self, socket: &OwnedFd, flags: PollFlags) -> Result<()> {
         loop {
-            if (self.is_over)() {
-                return Err(Error::new(ErrorKind::ConnectionAborted, "stopped"));
-            }
-            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(ErrorKind::TimedOut.into());
-            }
+            self.check()?;
             match poll(&mut [PollFd::new(socket, flags)], Some(&POLL_INTERVAL)) {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(()),
@@ -117,6 +130,24 @@ impl Patience<'_> {
 /// Creates a socket.
 pub(crate) fn socket() -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+}
+
+/// Connects a socket. The queue of a server that takes no connections may be full.
+///
+/// # Errors
+/// The socket's; those of the patience.
+pub(crate) fn connect(socket: &OwnedFd, to: &SocketAddrUnix, patience: &Patience<'_>) -> Result<()> {
+    rustix::io::ioctl_fionbio(socket, true)?;
+    loop {
+        match rustix::net::connect(socket, to) {
+            Ok(()) => break,
+            Err(Errno::INTR) => {}
+            // The kernel does not say when the queue has room again.
+            Err(Errno::AGAIN) => patience.pause()?,
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(rustix::io::ioctl_fionbio(socket, false)?)
 }
 
 /// True where the other end belongs to the user of this process.
@@ -232,19 +263,32 @@ pub(crate) struct Hello {
     pub(crate) secret: Secret,
     /// True where the server has too many clients and closes the connection.
     pub(crate) is_full: bool,
+    /// False where the mount gives counters only.
+    pub(crate) takes_commands: bool,
 }
 
 impl Hello {
+    /// Bits of the last byte.
+    const FULL: u8 = 1;
+    const NO_COMMANDS: u8 = 2;
+
     pub(crate) fn encode(&self) -> Vec<u8> {
-        [MAGIC, &self.version.to_le_bytes()[..], &self.secret[..], &[u8::from(self.is_full)]].concat()
+        let full = if self.is_full { Self::FULL } else { 0 };
+        let flags = full | if self.takes_commands { 0 } else { Self::NO_COMMANDS };
+        [MAGIC, &self.version.to_le_bytes()[..], &self.secret[..], &[flags]].concat()
     }
 
     pub(crate) fn decode(content: &[u8]) -> Option<Hello> {
         let rest = content.strip_prefix(MAGIC)?;
         let (version, rest) = rest.split_first_chunk()?;
         let (secret, rest) = rest.split_first_chunk()?;
-        let [is_full] = rest else { return None };
-        Some(Hello { version: u32::from_le_bytes(*version), secret: *secret, is_full: *is_full != 0 })
+        let [flags] = rest else { return None };
+        Some(Hello {
+            version: u32::from_le_bytes(*version),
+            secret: *secret,
+            is_full: flags & Self::FULL != 0,
+            takes_commands: flags & Self::NO_COMMANDS == 0,
+        })
     }
 }
 
@@ -382,8 +426,10 @@ mod tests {
 
     #[test]
     fn handshakes_come_back_and_others_are_none() {
-        let hello = Hello { version: 9, secret: [3; SECRET_BYTES], is_full: true };
-        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        for (is_full, takes_commands) in [(true, true), (false, false), (false, true)] {
+            let hello = Hello { version: 9, secret: [3; SECRET_BYTES], is_full, takes_commands };
+            assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        }
         let request =
             Request { version: 7, secret: [1; SECRET_BYTES], purpose: Purpose::Calls, content: b"rest" };
         assert_eq!(Request::decode(&request.encode()), Some(request));

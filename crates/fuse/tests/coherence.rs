@@ -2,8 +2,8 @@
 //! command has returned, the kernel's caches must agree with the volume.
 
 use lanefs::{Attr, Caller, CreateOptions, FileKind, Ino, RenameMode, SetAttr, Volume};
-use lanefs_fuse::client::{self, CommandSpec};
-use lanefs_fuse::{CommandRequest, Mount, Options, Service, Statistics};
+use lanefs_fuse::client::CommandSpec;
+use lanefs_fuse::{CommandRequest, Mount, Options, Service, Statistics, find};
 use lanefs_testkit::settings::Seeds;
 use parking_lot::Mutex;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -186,7 +186,7 @@ impl Both {
     fn command(&self, ops: &[Op]) -> bool {
         self.beside.ops.lock().extend_from_slice(ops);
         let command = CommandSpec { arguments: vec![OsString::from("x")], ..CommandSpec::default() };
-        let code = client::find(self.dir.path()).unwrap().execute(command, &|| false).unwrap();
+        let code = find::find(self.dir.path()).unwrap().unwrap().execute(command, || false).unwrap();
         code == 0
     }
 }

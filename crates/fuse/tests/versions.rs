@@ -3,7 +3,7 @@
 //! The tests need /dev/fuse.
 
 use lanefs::{Access, CreateOptions, FileSystem, MemoryDevice, Volume};
-use lanefs_fuse::{CommandRequest, Error, Mount, Mover, Options, RemoteVolume, Service, Statistics, client};
+use lanefs_fuse::{CommandRequest, Error, Mount, Mover, Options, RemoteVolume, Service, Statistics, find};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -213,10 +213,10 @@ impl Service for NoCommands {
 fn a_client_stays_on_its_version_with_every_connection() {
     let mut m = Mounted::new(volume(1, &["/f"]));
     m.mount.serve_commands(Arc::new(NoCommands)).unwrap();
-    let mounted = client::find(&m.dir).expect("the mount");
-    let (before, f) = (RemoteVolume::open(&mounted).unwrap(), b"f");
+    let mounted = find::find(&m.dir).expect("the mount").expect("mounted");
+    let (before, f) = (RemoteVolume::open(&mounted, || false).unwrap(), b"f");
     m.mover.move_to(volume(2, &["/f"])).unwrap();
-    let after = RemoteVolume::open(&mounted).unwrap();
+    let after = RemoteVolume::open(&mounted, || false).unwrap();
     let byte = |remote: &RemoteVolume| {
         let (ino, _) = remote.lookup(remote.root(), f).unwrap();
         let mut bytes = vec![0; 3 << 20];
@@ -234,7 +234,7 @@ fn a_client_stays_on_its_version_with_every_connection() {
             });
         }
     });
-    assert_eq!(mounted.statistics().unwrap(), "2");
+    assert_eq!(mounted.statistics(|| false).unwrap(), "2");
     drop(before);
     m.wait_for_versions(1);
     m.mount.stop().unwrap();

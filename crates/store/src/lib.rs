@@ -87,8 +87,8 @@ mod write_queue;
 pub use commit::{JournalContent, Snapshot};
 pub use data::DataWrite;
 pub use device::{
-    Choice, Device, DeviceSnapshot, FileDevice, FileOptions, IoBuf, IoBufMut, MemoryDevice, OpeningLock,
-    Read, ReadErrors, Write,
+    Choice, Device, DeviceSnapshot, FileDevice, FileId, FileOptions, IoBuf, IoBufMut, MemoryDevice,
+    OpeningLock, Read, ReadErrors, Write, has_writer,
 };
 pub use epoch::Epoch;
 pub use fault::{Fault, Want};

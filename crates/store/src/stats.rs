@@ -1,7 +1,7 @@
 //! Statistics of a store.
 
 use crate::pin_table::PinTable;
-use crate::{Device, Store};
+use crate::{Device, FileId, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Totals since the volume was opened, and the state of the cache.
@@ -37,6 +37,11 @@ impl Store {
     /// Returns words for people: the kind of device, and how it is accessed.
     pub fn engine(&self) -> String {
         self.device().map_or_else(|| "memory".into(), Device::engine)
+    }
+
+    /// Returns the file or raw device that has the volume's bytes, where it is one.
+    pub fn file_id(&self) -> Option<FileId> {
+        self.device().and_then(Device::file_id)
     }
 
     /// Returns the totals so far.

@@ -56,9 +56,12 @@ impl Fsck {
         self.memory.into_iter().for_each(|memory| image::set_cache(memory / 2));
         let volume = match image.open(access) {
             Ok(volume) => volume,
-            Err(_) if mounted::is_mounted(image) => return report(&mounted::in_use(image)),
-            Err(failure) => return report(&failure),
+            Err(failure) => {
+                let mount = mounted::in_place_of(image, failure);
+                return report(&mount.map_or_else(|failure| failure, |_| mounted::in_use(image)));
+            }
         };
+        interrupt::wait_for_commands();
         let mut context = Context::new(&volume, image);
         let outcome = self.execute(&mut context);
         let status = context.finish(outcome);

@@ -57,6 +57,9 @@ pub struct Publish {
     json: bool,
 }
 
+/// What an interruption leaves.
+const INTERRUPTED: &str = "interrupted; the tag is as it was, and publishing again goes on from here";
+
 /// The snapshot of a mounted volume, which its server gives.
 struct Mounted {
     volume: Volume,
@@ -92,7 +95,15 @@ impl Publish {
             return Err(Failure::usage(self.image.name(), "a new volume has nothing to publish", advice));
         }
         let store = publication::store(&self.to, true)?;
+        if !self.dry_run {
+            interrupt::before_exit(|| {
+                if interrupt::ends_at_once() {
+                    console::say(INTERRUPTED);
+                }
+            });
+        }
         let source = self.open()?;
+        interrupt::wait_for_commands();
         let options = PublishOptions { level: self.level, dry_run: self.dry_run, ..Default::default() };
         let progress = RefCell::new(Progress::new("publishing"));
         let update = |done, all| {
@@ -107,10 +118,7 @@ impl Publish {
 
     fn open(&self) -> Result<Box<dyn Source>, Failure> {
         let volume = match self.image.open(Access::Read) {
-            Err(failure) => match mounted::find(&self.image) {
-                Some(mount) => return self.snapshot(&mount),
-                None => return Err(failure),
-            },
+            Err(failure) => return self.snapshot(&mounted::in_place_of(&self.image, failure)?),
             Ok(volume) => volume,
         };
         self.image.warn_of_damage(&volume);
@@ -120,7 +128,7 @@ impl Publish {
     /// Takes a snapshot of a mounted volume.
     fn snapshot(&self, mount: &MountedVolume) -> Result<Box<dyn Source>, Failure> {
         let memory = self.snapshot_memory.unwrap_or(Snapshot::MEMORY);
-        let snapshot = RemoteSnapshot::take(mount, memory)
+        let snapshot = RemoteSnapshot::take(mount, memory, interrupt::raised)
             .map_err(|error| mounted::image_mount_failure(&self.image, &error))?;
         let options = OpenOptions { cache: image::cache(), ..OpenOptions::from(Access::Read) };
         let volume = Volume::open_device(Box::new(snapshot.clone()), options);
@@ -133,7 +141,7 @@ impl Publish {
             Error::Volume(error) => self.image.failure(error),
             Error::Interrupted => {
                 if !self.dry_run {
-                    console::say("interrupted; the tag is as it was, and publishing again goes on from here");
+                    console::say(INTERRUPTED);
                 }
                 Failure::Interrupted
             }

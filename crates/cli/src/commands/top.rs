@@ -6,7 +6,7 @@ use crate::metrics::Values;
 use crate::{bytes, console, exit, interrupt, mounted, size};
 use clap::Args;
 use lanefs::format::BLOCK;
-use lanefs_fuse::client;
+use lanefs_fuse::find;
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -57,11 +57,15 @@ impl Top {
     /// # Errors
     /// No volume is mounted there, or the server does not reply.
     pub fn execute(&self) -> Result<u8, Failure> {
-        let mount = client::find(&self.volume).ok_or_else(|| {
+        let mount = find::find(&self.volume).map_err(|error| mounted::mount_failure(&error))?;
+        let mount = mount.ok_or_else(|| {
             let name = bytes::of_path(&self.volume);
-            Failure::partial(name, "is no mounted volume", "mount it with `lanefs mount`")
+            let none = Failure::partial(name, "is no mounted volume", "mount it with `lanefs mount`");
+            mounted::with_claim(&self.volume, none)
         })?;
-        let statistics = || mount.statistics().map_err(|error| mounted::mount_failure(&error));
+        interrupt::wait_for_commands();
+        let statistics =
+            || mount.statistics(interrupt::raised).map_err(|error| mounted::talk_failure(&error));
         let mut out = console::output();
         if self.prometheus {
             out.write_all(statistics()?.as_bytes())?;

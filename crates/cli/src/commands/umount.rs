@@ -1,7 +1,7 @@
 //! `lanefs umount`.
 
-use crate::failure::{Failure, Outcome};
-use crate::{interrupt, mounted};
+use crate::failure::Outcome;
+use crate::mounted;
 use clap::Args;
 use lanefs_fuse::unmount;
 use std::path::PathBuf;
@@ -30,15 +30,9 @@ impl Umount {
     /// # Errors
     /// The first one: no mount of LaneFS, in use, not closed well.
     pub fn execute(&self) -> Outcome {
-        self.dirs.iter().try_for_each(|dir| {
-            let unmounted = match self.lazy {
-                true => unmount::detach(dir),
-                false => unmount::unmount(dir, &interrupt::raised),
-            };
-            unmounted.map_err(|error| match interrupt::raised() {
-                true => Failure::Interrupted,
-                false => mounted::mount_failure(&error),
-            })
+        self.dirs.iter().try_for_each(|dir| match self.lazy {
+            true => unmount::detach(dir).map_err(|error| mounted::mount_failure(&error)),
+            false => mounted::unmount(dir),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Arguments that choose an engine.
 
-use crate::console::say;
+use crate::console::{self, say};
 use crate::context::Context;
 use crate::exit;
 use crate::failure::{Failure, Outcome, check_interrupt};
@@ -34,9 +34,16 @@ impl EngineArgs {
     /// Opens the device for a command whose work is worth one: always with `gpu`; with `auto` if there is a
     /// GPU.
     ///
+    /// The server of a mount opens none for a client: its drivers are programs and files of the host, which
+    /// would run and write with the server's rights.
+    ///
     /// # Errors
-    /// The user chose the GPU engine and there is no device, or a kernel answers wrongly on it.
+    /// The user chose the GPU engine and there is no device, or a kernel answers wrongly on it; the command is
+    /// a client's.
     pub fn open(&self) -> Result<Option<Gpu>, Failure> {
+        if console::client().is_some() {
+            return self.refuse_device();
+        }
         let choice = self.device.clone().unwrap_or_default();
         match self.engine {
             EngineName::Cpu => Ok(None),
@@ -52,6 +59,15 @@ impl EngineArgs {
     /// As [`open`](Self::open).
     pub fn open_for_one_pass(&self) -> Result<Option<Gpu>, Failure> {
         if self.is_gpu() { self.open() } else { Ok(None) }
+    }
+
+    /// The CPU engine, unless the user chose the other one.
+    fn refuse_device(&self) -> Result<Option<Gpu>, Failure> {
+        if !self.is_gpu() {
+            return Ok(None);
+        }
+        let what = "the server of a mount loads no drivers for a client";
+        Err(Failure::usage("gpu", what, "leave out --engine gpu, or unmount the volume first"))
     }
 
     /// True if the user chose the GPU engine by name.

@@ -9,6 +9,7 @@ mod follow;
 mod grep;
 mod hostile;
 mod imports;
+mod impostors;
 mod lookup;
 mod map;
 mod mount;

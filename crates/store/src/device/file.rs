@@ -5,7 +5,8 @@ use super::flush::Flushes;
 use super::pool::Pool;
 use super::transfer::Transfer;
 use super::{
-    Choice, Device, FileOptions, IoBuf, IoBufMut, Read, ReadErrors, Write, bounce, host, parallel, system,
+    Choice, Device, FileId, FileOptions, IoBuf, IoBufMut, Read, ReadErrors, Write, bounce, host, parallel,
+    system,
 };
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -143,6 +144,10 @@ impl Device for FileDevice {
 
     fn is_read_only(&self) -> bool {
         !self.write
+    }
+
+    fn file_id(&self) -> Option<FileId> {
+        FileId::of(&self.file).ok().flatten()
     }
 
     fn engine(&self) -> String {

@@ -1,7 +1,7 @@
 //! System calls on files and raw devices that move no bytes.
 
-use super::holder;
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use super::{FileId, lock};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -24,12 +24,14 @@ pub(super) struct Opened {
     pub(super) raw: bool,
 }
 
-/// Opens a file or a raw device and locks it.
-pub(super) fn open_locked(path: &Path, flags: OFlags, write: bool) -> io::Result<Opened> {
-    // On a block device O_EXCL without O_CREAT claims it, so that a mounted one is refused.
-    let flags = if is_raw(path) && write { flags | OFlags::EXCL } else { flags };
-    let fd = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666))?;
-    let file = File::from(fd);
+/// Opens a file or a raw device. Never waits: a FIFO, a terminal or a device that must be waited for is looked
+/// at first, and refused.
+///
+/// # Errors
+/// `InvalidInput`: neither a file nor a raw device; the host's.
+pub(super) fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))?);
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
@@ -37,25 +39,23 @@ pub(super) fn open_locked(path: &Path, flags: OFlags, write: bool) -> io::Result
     if !kind.is_file() && !kind.is_block_device() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
     }
-    let lock =
-        if write { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
-    rustix::fs::flock(&file, lock).map_err(|error| match error {
-        Errno::WOULDBLOCK => holder::in_use(&file),
-        other => other.into(),
-    })?;
-    let again = if write { OFlags::RDWR } else { OFlags::RDONLY };
-    let second = File::from(rustix::fs::open(path, again | OFlags::CLOEXEC, Mode::empty())?);
-    if identity(&second)? != identity(&file)? {
-        return Err(io::Error::other("another file replaced it while it was opened"));
-    }
-    Ok(Opened { file: second, lock: file, raw: kind.is_block_device() })
+    // Reads and writes wait as always; io_uring would return early from a file with this flag.
+    rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
-/// Returns numbers that identify a file.
-fn identity(file: &File) -> io::Result<(u64, u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    let meta = file.metadata()?;
-    Ok((meta.dev(), meta.ino(), meta.rdev()))
+/// Opens a file or a raw device and locks it.
+pub(super) fn open_locked(path: &Path, flags: OFlags, write: bool) -> io::Result<Opened> {
+    // On a block device O_EXCL without O_CREAT claims it, so that a mounted one is refused.
+    let flags = if is_raw(path) && write { flags | OFlags::EXCL } else { flags };
+    let file = open(path, flags)?;
+    lock::lock(&file, write)?;
+    let second = open(path, if write { OFlags::RDWR } else { OFlags::RDONLY })?;
+    let id = FileId::of(&file)?;
+    if FileId::of(&second)? != id {
+        return Err(io::Error::other("another file replaced it while it was opened"));
+    }
+    Ok(Opened { file: second, lock: file, raw: matches!(id, Some(FileId::Raw(_))) })
 }
 
 /// Frees the space of a range of a file. Nothing happens where that is not possible.

@@ -12,7 +12,10 @@ mod file;
 mod flush;
 mod holder;
 mod host;
+mod identity;
+mod lock;
 mod memory;
+mod ofd;
 mod opening;
 mod options;
 mod parallel;
@@ -25,6 +28,8 @@ mod transfer;
 pub use buffer::{IoBuf, IoBufMut};
 pub use errors::ReadErrors;
 pub use file::FileDevice;
+pub use identity::FileId;
+pub use lock::has_writer;
 pub use memory::MemoryDevice;
 pub use opening::OpeningLock;
 pub use options::{Choice, FileOptions};
@@ -82,6 +87,11 @@ pub trait Device: Send + Sync {
     /// Returns words for people: how the bytes are accessed, such as "io_uring, direct I/O".
     fn engine(&self) -> String {
         "a device".into()
+    }
+
+    /// Returns the file or raw device that has the bytes, where it is one.
+    fn file_id(&self) -> Option<FileId> {
+        None
     }
 
     /// Fills `buffer` from byte `at` on.

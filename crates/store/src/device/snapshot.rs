@@ -8,7 +8,7 @@
 //! A snapshot needs no lock while it reads the device: whoever overwrites a block has saved it before, so a
 //! reader that finds no saved copy after its read has read the old content.
 
-use super::{Device, IoBuf, IoBufMut, Read, ReadErrors, Write};
+use super::{Device, FileId, IoBuf, IoBufMut, Read, ReadErrors, Write};
 use crate::planted;
 use lanefs_format::BLOCK;
 use lanefs_sync::{Mutex, point};
@@ -278,6 +278,10 @@ impl Device for Preserving {
 
     fn engine(&self) -> String {
         self.device.engine()
+    }
+
+    fn file_id(&self) -> Option<FileId> {
+        self.device.file_id()
     }
 
     fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()> {
