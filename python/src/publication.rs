@@ -92,6 +92,7 @@ impl Remote {
         };
         let publication = Publication::open(store, self.location.reference(), &read)?;
         self.location = self.location.clone().at(Reference::Version(publication.version()));
+        publication.check_closed()?;
         let options = OpenOptions { access: Access::Read, ..options };
         Ok((Volume::open_device(Box::new(publication.device()), options)?, failure))
     }

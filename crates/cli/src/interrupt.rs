@@ -1,8 +1,8 @@
 //! Ctrl-C and requests to terminate.
 //!
-//! Until a volume is open they end the process at once: opening may wait for a device, a server or a lock, and
-//! nothing has begun that an end could harm. From [`wait_for_commands`] on the handler only counts them, and
-//! commands check the count where they can stop cleanly.
+//! Until a volume is open they end the process at once: opening may wait for a device, a server or a lock,
+//! and nothing has begun that an end could harm. From [`wait_for_commands`] on the handler only counts them,
+//! and commands check the count where they can stop cleanly.
 
 use crate::{console, exit};
 use std::sync::OnceLock;

@@ -12,7 +12,7 @@ use lanefs_publish::{
     Cache, Counts, DEFAULT_CACHE, Error, Location, MIN_CACHE, Publication, ReadOptions, Reference, Store,
     StoreError, default_cache,
 };
-use lanefs_stores::StoreOptions;
+use lanefs_stores::{Redirects, StoreOptions};
 use parking_lot::{Mutex, RwLock};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -35,6 +35,9 @@ pub struct StoreArgs {
     /// Server of a store that speaks the protocol of S3, GCS or Azure, such as http://localhost:9000
     #[arg(long, global = true, hide_short_help = true, value_name = "URL")]
     endpoint: Option<String>,
+    /// Follow redirects of a web server to other servers
+    #[arg(long, global = true, hide_short_help = true)]
+    allow_redirects: bool,
 }
 
 fn cache_size(text: &str) -> Result<u64, String> {
@@ -45,8 +48,13 @@ fn cache_size(text: &str) -> Result<u64, String> {
     }
 }
 
-static OPTIONS: RwLock<StoreArgs> =
-    RwLock::new(StoreArgs { cache_dir: None, cache_size: None, no_cache: false, endpoint: None });
+static OPTIONS: RwLock<StoreArgs> = RwLock::new(StoreArgs {
+    cache_dir: None,
+    cache_size: None,
+    no_cache: false,
+    endpoint: None,
+    allow_redirects: false,
+});
 
 impl StoreArgs {
     /// Sets the options of this process.
@@ -97,7 +105,7 @@ impl StoreArgs {
 
 /// The options of this process as arguments for another one.
 pub fn arguments() -> Vec<OsString> {
-    let StoreArgs { cache_dir, cache_size, no_cache, endpoint } = StoreArgs::get();
+    let StoreArgs { cache_dir, cache_size, no_cache, endpoint, allow_redirects } = StoreArgs::get();
     let mut arguments = Vec::new();
     let mut add = |name: &str, value: &OsStr| {
         arguments.push([OsStr::new(name), value].into_iter().collect());
@@ -107,6 +115,9 @@ pub fn arguments() -> Vec<OsString> {
     cache_size.iter().for_each(|bytes| add("--cache-size=", bytes.to_string().as_ref()));
     if no_cache {
         add("--no-cache", OsStr::new(""));
+    }
+    if allow_redirects {
+        add("--allow-redirects", OsStr::new(""));
     }
     arguments
 }
@@ -180,8 +191,10 @@ pub struct StoreCounts {
 impl Reading {
     /// Opens the volume of the version.
     fn volume(&self) -> Result<Volume, Failure> {
-        let volume = Volume::open_device(Box::new(self.publication.device()), self.options.clone());
-        let volume = volume.map_err(|error| Failure::volume(self.location.to_string(), &error))?;
+        let volume = self.publication.volume(self.options.clone()).map_err(|error| match &error {
+            Error::Volume(error) => Failure::volume(self.location.to_string(), error),
+            error => failure(error),
+        })?;
         volume.interrupt_waits_by(interrupt::raised);
         Ok(volume)
     }
@@ -220,8 +233,9 @@ impl Reading {
 /// # Errors
 /// There is no such store, or this user may not use it.
 pub fn store(location: &Location, writes: bool) -> Result<Arc<dyn Store>, Failure> {
-    let endpoint = StoreArgs::get().endpoint;
-    let options = StoreOptions { writes, endpoint, ..StoreOptions::from_process() };
+    let StoreArgs { endpoint, allow_redirects, .. } = StoreArgs::get();
+    let redirects = if allow_redirects { Redirects::Anywhere } else { Redirects::SameServer };
+    let options = StoreOptions { writes, endpoint, redirects, ..StoreOptions::from_process() };
     let object = location.store_url().to_string();
     lanefs_stores::open(location.store_url(), &options)
         .map_err(|source| failure(&Error::Store { object, offset: None, source }))
@@ -274,6 +288,9 @@ pub fn failure(error: &Error) -> Failure {
         Error::Damaged { .. } => {
             (exit::IMAGE, "put the object back from a copy, or publish to another store")
         }
+        Error::Codec { .. } => (exit::IMAGE, "use a newer program"),
+        Error::NotClosed(_) => (exit::IMAGE, ""),
+        Error::Expansion { .. } => (exit::IMAGE, "--max-expansion raises it"),
         Error::BrokenTag { .. } => (exit::IMAGE, "`lanefs remote tag --delete` deletes one"),
         Error::ShortGrace(_) => (exit::USAGE, ""),
         Error::NoTag(_) => (exit::HOST, ""),

@@ -1,4 +1,4 @@
-//! What a mount tells its owner: extended attributes of its root directory.
+//! Extended attributes of a mount's root directory, which tell its owner about its server.
 //!
 //! The kernel decides who reaches the mount, and says which user asks for an attribute; only the user of the
 //! mount gets these. [`ATTRIBUTE`] names the mount's socket and holds the secret of each end. The name is

@@ -208,7 +208,7 @@ fn short(interrupted: &Interrupted) -> Patience<'_> {
 }
 
 /// Waits as long as the other end lives: the returned function is true some seconds after the user has asked
-/// to stop. What the server does until then is complete.
+/// to stop. The server may complete its work until then.
 pub(crate) fn patient(interrupted: Interrupted) -> impl Fn() -> bool {
     let since = Cell::new(None);
     move || {

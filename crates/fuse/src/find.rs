@@ -1,8 +1,8 @@
 //! The mount of a volume, found by its image or its directory.
 //!
-//! Whoever mounts chooses the names that the table of mounts shows: type, source and directory. So a name only
-//! finds a candidate. What counts is what the kernel says, that this process's user has made the mount; and
-//! then what the mount's server says, which image it has open. The server of another user is never asked.
+//! The owner of a mount chooses the names that the table of mounts shows: type, source and directory. So a
+//! name only finds a candidate. The kernel must say that this process's user has made the mount; then the
+//! mount's server says which image it has open. The server of another user is never asked.
 
 use crate::address::{Address, image_of_mount};
 use crate::client::MountedVolume;

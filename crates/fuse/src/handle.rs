@@ -32,8 +32,8 @@ impl MountHandle {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 
-    /// Asks the server through the mount, in a thread of its own; `None` where it does not reply in time. Only
-    /// the end of the process ends a request that gets no reply.
+    /// Asks the server through the mount, in a thread of its own; `None` where it does not reply in time.
+    /// Only the end of the process ends a request that gets no reply.
     pub(crate) fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         time: Duration,

@@ -87,8 +87,8 @@ pub(crate) fn bind(first: &Path, dir: &Path) -> rustix::io::Result<()> {
     rustix::mount::mount_bind(first, dir)
 }
 
-/// Changes the flags of one mount of a file system: those that `kept` has, a list of the kernel's table, stay,
-/// and the options can only add to them.
+/// Changes the flags of one mount of a file system: those that `kept` has, a list of the kernel's table,
+/// stay, and the options can only add to them.
 pub(crate) fn restrict(mount: &Path, kept: &str, options: &Options) -> rustix::io::Result<()> {
     let kept: MountFlags = kept.split(',').filter_map(restriction).collect();
     rustix::mount::mount_remount(mount, MountFlags::BIND | kept | flags_of(options), c"")

@@ -15,9 +15,10 @@ const NO_ATTRIBUTE: &str = "user.lanefs.none";
 /// them, and everything is durable if the mount has become read-only.
 ///
 /// # Errors
-/// [`Error::Directory`]: no volume is mounted on `dir`, another user has mounted it, its server does not reply,
-/// or it was opened for reading and cannot become writable. [`Error::Busy`]: it cannot become read-only, because files are open for writing, or have lost
-/// their last name while open. [`Error::Host`]: the caller is not root.
+/// [`Error::Directory`]: no volume is mounted on `dir`, another user has mounted it, its server does not
+/// reply, or it was opened for reading and cannot become writable. [`Error::Busy`]: it cannot become
+/// read-only, because files are open for writing, or have lost their last name while open. [`Error::Host`]:
+/// the caller is not root.
 pub fn remount(dir: &Path, change: impl FnOnce(&mut Options) -> Result<()>) -> Result<()> {
     let entry = table::lanefs_on(dir)?;
     if !entry.is_own() {
@@ -60,8 +61,8 @@ fn shown(entry: &MountEntry) -> Options {
 /// Mounts a volume that is mounted already on one more directory, by a bind of the first mount. Returns the
 /// first directory; `None` where root has not mounted the volume, or the caller may not bind.
 ///
-/// The bind is of the mount that was found and no other, and has its flags (`nosuid`, `nodev`, `noexec`, `ro`)
-/// or more. Root binds no mount of another user: its server decides what its files are.
+/// The bind is of the mount that was found and no other, and has its flags (`nosuid`, `nodev`, `noexec`,
+/// `ro`) or more. Root binds no mount of another user: its server decides what its files are.
 ///
 /// # Errors
 /// [`Error::Directory`]: `dir` cannot serve as a mount point; the volume should be writable and its mount is

@@ -61,7 +61,7 @@ pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<Unmounted> {
     }
 }
 
-/// What is known of the server of a mount.
+/// Knowledge of the server of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Server {
     /// It has ended.
@@ -98,7 +98,7 @@ impl Server {
     }
 }
 
-/// Opens the file `id`, which has this name. Whatever else has the name is looked at only.
+/// Opens the file `id`, which has this name. Any other file of the name is looked at only.
 fn open_image(name: &Path, id: FileId) -> Option<File> {
     let seen = rustix::fs::open(name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     if FileId::of(&seen).ok()? != Some(id) {

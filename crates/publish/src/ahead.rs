@@ -1,5 +1,5 @@
-//! What a reader fetches when it opens a version: the first pages and, at the same time, the first metadata.
-//! None of it takes more memory than the bytes that are read ahead, whatever a hostile store says.
+//! A reader fetches at once, when it opens a version: the first pages and, at the same time, the first
+//! metadata. None of it takes more memory than the bytes that are read ahead, whatever a hostile store says.
 
 use crate::error::Result;
 use crate::fetch::{Fetcher, Part};
@@ -23,7 +23,7 @@ enum First {
     Bytes(Range),
 }
 
-/// What a request gave.
+/// The answer to a request.
 enum Given {
     Pages(Vec<Arc<Page>>),
     Bytes(Range, Arc<Vec<u8>>),
@@ -121,8 +121,8 @@ fn keep(fetcher: &Fetcher, pieces: Vec<Stored>, read: &mut Read) {
     }
 }
 
-/// Finds bytes of a pack in parts of it, which follow one another; `None` where some of them are missing. Only
-/// bytes of two parts are copied.
+/// Finds bytes of a pack in parts of it, which follow one another; `None` where some of them are missing.
+/// Only bytes of two parts are copied.
 fn gather(parts: &[(u64, Arc<Vec<u8>>)], offset: u64, bytes: u64) -> Option<Part> {
     let first = parts.partition_point(|(from, _)| *from <= offset).checked_sub(1)?;
     let (from, part) = &parts[first];

@@ -84,7 +84,7 @@ impl Part {
     }
 }
 
-/// What the bytes of a fetch are.
+/// The kind of the bytes of a fetch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Piece,

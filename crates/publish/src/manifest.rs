@@ -112,7 +112,7 @@ impl Manifest {
         self.walk_each(fetcher, &mut |level, page, parsed| take(level, page, parsed?))
     }
 
-    /// Does the same, and passes also the failures of pages. What is below these stays unknown.
+    /// Does the same, and passes also the failures of pages. The pages below these stay unknown.
     pub(crate) fn walk_each(&self, fetcher: &Fetcher, take: Take<'_>) -> Result<()> {
         self.descend(fetcher, self.root.level, &self.root.pages, take)
     }

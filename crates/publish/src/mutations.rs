@@ -5,7 +5,7 @@ use crate::hash::{Hash, digest};
 use crate::layout::{MAX_PAGE, MAX_PIECES, MAX_TAG_ROOT, VERSION, WINDOW, tag};
 use crate::pack::{Pack, PackBuilder, PackEnd, parse_footer};
 use crate::packs::{PackRef, Stored, ZSTD};
-use crate::page::{Page, PageRef, Piece, raw_bytes, window_blocks};
+use crate::page::{Page, PageRef, Piece, is_justified, raw_bytes, window_blocks};
 use crate::piece;
 use crate::root::{Facts, Range, Root, Tag};
 use crate::words::bits;
@@ -94,6 +94,28 @@ fn leaf_pages_are_sound() {
         assert!(pieces.is_sorted_by_key(|piece| piece.window));
     }
     assert!(accepted > ROUNDS / 20, "{accepted}");
+}
+
+#[test]
+fn pages_of_zeros_are_far_from_the_bound_and_a_bomb_is_beyond_it() {
+    // Windows of zeros: all pieces have one hash, one content and one size.
+    let piece = |window: u64| {
+        let stored =
+            Stored { hash: Hash([7; 32]), bytes: 30, ..stored(window as u32 * 30, raw_bytes(u64::MAX)) };
+        let (taken, blocks, content) = (u64::MAX, u64::MAX, Some(Hash([8; 32])));
+        Piece { window, is_metadata: false, taken, blocks, borrowed: None, stored, content }
+    };
+    let raw = Page::Leaf((0..1024).map(piece).collect()).encode(0, 0);
+    let packed = piece::pack(&raw, 19);
+    assert!(is_justified(2 * packed.bytes.len() as u32, 2 * raw.len() as u32));
+    let ratio = raw.len() / packed.bytes.len();
+    assert!(ratio < 128, "{ratio}");
+    let bomb = Stored { bytes: 100, ..stored(9000, 1 << 20) };
+    let root = Root { pages: vec![PageRef { number: 0, stored: bomb }], ..root() };
+    assert_eq!(
+        Root::parse(&root.encode()),
+        Err("refers to a page that is far larger than its stored bytes allow")
+    );
 }
 
 fn root() -> Root {

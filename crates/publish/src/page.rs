@@ -33,7 +33,7 @@ pub(crate) struct Piece {
     pub(crate) content: Option<Hash>,
 }
 
-/// What a reference promises of the content of its piece: the blocks with these ranks in it have hashes with
+/// The promise of a reference on the content of its piece: the blocks with these ranks in it have hashes with
 /// this hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Promise {
@@ -55,7 +55,7 @@ impl Promise {
 }
 
 impl Piece {
-    /// What the reference promises.
+    /// The promise of the reference.
     pub(crate) fn promise(&self) -> Promise {
         let ranks = bits(self.taken).fold(0, |ranks, block| ranks | 1 << self.rank(block));
         Promise { ranks, content: self.content }

@@ -178,7 +178,7 @@ impl Publication {
     ///
     /// # Errors
     /// [`Error::NotClosed`]. A superblock that cannot be read says nothing: who opens the volume tells why.
-    pub(crate) fn check_closed(&self) -> Result<()> {
+    pub fn check_closed(&self) -> Result<()> {
         let device = self.device();
         let read = |at| {
             let mut block = [0; BLOCK as usize];

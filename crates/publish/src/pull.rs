@@ -156,7 +156,7 @@ impl Publication {
 }
 
 /// True where fetched bytes justify the written ones.
-fn is_justified(written: u64, fetched: u64, factor: u32) -> bool {
+pub(crate) fn is_justified(written: u64, fetched: u64, factor: u32) -> bool {
     factor == 0 || written <= fetched.saturating_mul(factor.into()).max(LEAST)
 }
 

@@ -8,9 +8,11 @@ use crate::packs::{PackRef, Stored};
 use crate::page::{Page, PageRef, Promise};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
+use crate::pull::is_justified;
 use crate::root;
 use crate::threads;
 use crate::words::Bad;
+use lanefs::format::BLOCK;
 use std::collections::HashSet;
 
 /// Bytes, as decompressed, of the pieces between two calls of a progress.
@@ -29,12 +31,22 @@ pub struct Inventory {
     pub pages: u64,
     /// Pieces.
     pub pieces: u64,
+    /// Blocks of the volume that are read from them.
+    pub blocks: u64,
     /// Stored bytes of pages and pieces.
     pub stored_bytes: u64,
     /// Packs that have them.
     pub packs: u64,
     /// Bytes of these packs, with pieces of other versions.
     pub pack_bytes: u64,
+}
+
+impl Inventory {
+    /// True where the blocks may be more than [`Publication::pull_bounded`] takes by this bound. (Those of
+    /// zeros do not count there.)
+    pub fn expands(&self, max_expansion: u32) -> bool {
+        !is_justified(self.blocks.saturating_mul(BLOCK), self.stored_bytes, max_expansion)
+    }
 }
 
 /// Result of [`Publication::verify`].
@@ -195,6 +207,7 @@ fn order(stored: &Stored) -> (Hash, u32, u32, u32, u16, Hash, u64, u32) {
 struct Parts {
     pages: u64,
     page_bytes: u64,
+    blocks: u64,
     /// References to pieces; in their order, and each once, when all are there.
     references: Vec<Referred>,
     packs: HashSet<PackRef>,
@@ -208,6 +221,7 @@ impl Parts {
         if let Page::Leaf(pieces) = parsed {
             for piece in pieces {
                 self.packs.insert(piece.stored.pack);
+                self.blocks += u64::from(piece.taken.count_ones());
                 self.references.push(Referred { stored: piece.stored, promise: piece.promise() });
             }
         }
@@ -237,6 +251,7 @@ impl Parts {
         Inventory {
             pages: self.pages,
             pieces: count,
+            blocks: self.blocks,
             stored_bytes: self.page_bytes + bytes,
             packs: self.packs.len() as u64,
             pack_bytes: self.packs.iter().map(|pack| pack.bytes).sum(),

@@ -29,7 +29,8 @@ impl Store {
     }
 
     /// Returns false for a block of the group table, of an idle journal, of a chunk of checksums, or of a
-    /// metadata chunk. The last needs the block of the group table, and is unknown where that is not resident.
+    /// metadata chunk. The last needs the block of the group table, and is unknown where that is not
+    /// resident.
     pub(crate) fn may_hold_data(&self, index: u64) -> bool {
         let (group, chunk) = (index / BLOCKS_PER_GROUP, index % BLOCKS_PER_GROUP / BLOCKS_PER_CHUNK);
         let is_for_sums = || sums_chunk(group) / BLOCK == group * BLOCKS_PER_GROUP + chunk * BLOCKS_PER_CHUNK;

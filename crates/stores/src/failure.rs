@@ -4,6 +4,7 @@
 //! is passed on, except for: the status of an answer, the code in its body, the reason of the network or of
 //! TLS, and the first words of the library's own texts.
 
+use crate::connection::Redirected;
 use lanefs_publish::StoreError;
 use object_store::Error;
 use object_store::client::{HttpError, HttpErrorKind};
@@ -91,6 +92,18 @@ impl fmt::Display for Oversized {
     }
 }
 
+/// A listing of which a page comes again, or that has too many pages.
+#[derive(Debug)]
+pub(crate) struct Endless;
+
+impl std::error::Error for Endless {}
+
+impl fmt::Display for Endless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the listing has no end: a page of it comes again, or there are too many")
+    }
+}
+
 /// An answer of a server that is no success.
 struct Answer {
     number: u16,
@@ -126,6 +139,12 @@ fn reason(error: &Error) -> String {
     }
     if let Some(oversized) = chain(error).find_map(|error| error.downcast_ref::<Oversized>()) {
         return oversized.to_string();
+    }
+    if chain(error).any(|error| error.is::<Endless>()) {
+        return Endless.to_string();
+    }
+    if chain(error).any(|error| error.is::<Redirected>()) {
+        return Redirected.to_string();
     }
     if let Some(network) = chain(error).find_map(|error| error.downcast_ref::<HttpError>()) {
         let what = match network.kind() {

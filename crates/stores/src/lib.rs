@@ -25,6 +25,7 @@
 //!
 //! | module | |
 //! |---|---|
+//! | `connection` | connections to servers, and the redirects that are followed |
 //! | `failure` | errors of the library as errors of a store, without anything secret |
 //! | `patience` | waits as long as a server asks for, and bounds its answers |
 //! | `profile` | the files of the tools of S3 |
@@ -33,6 +34,7 @@
 //! | `open` | the store of a URL |
 #![forbid(unsafe_code)]
 
+mod connection;
 mod failure;
 mod open;
 mod patience;
@@ -40,6 +42,7 @@ mod profile;
 mod remote;
 mod services;
 
+pub use connection::Redirects;
 pub use open::{StoreOptions, open};
 pub use remote::Remote;
 pub use services::Retries;

@@ -1,5 +1,6 @@
 //! The store of a URL.
 
+use crate::connection::Redirects;
 use crate::remote::Remote;
 use crate::services::{self, Retries, Settings};
 use lanefs_publish::{Directory, Store, StoreError, StoreUrl};
@@ -16,6 +17,9 @@ pub struct StoreOptions {
     pub environment: Vec<(String, String)>,
     /// Rules for requests that fail.
     pub retries: Retries,
+    /// Redirects of a web server that are followed. Those of a service with credentials never lead to another
+    /// server.
+    pub redirects: Redirects,
 }
 
 impl StoreOptions {
@@ -44,6 +48,7 @@ pub fn open(store_url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Stor
         environment: &options.environment,
         retries: options.retries,
         writes: options.writes,
+        redirects: options.redirects,
     };
     match store_url {
         StoreUrl::Directory(path) => {

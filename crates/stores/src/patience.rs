@@ -4,14 +4,17 @@
 //! into memory, as large as the server says or sends. So all bodies are read here, to a bound. Only those of
 //! ranged reads go on as streams, whose reader has a bound of its own.
 
-use crate::failure::Oversized;
+use crate::connection::{Connector, Redirects};
+use crate::failure::{Endless, Oversized};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
-    HttpService, ReqwestConnector,
+    HttpService,
 };
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Longest wait that a server gets.
@@ -26,9 +29,41 @@ const MAX_SMALL: usize = 64 << 10;
 /// Most bytes of any other answer: a page of a listing, a small object, credentials.
 const MAX_BODY: usize = 16 << 20;
 
+/// Pages of a listing at most: of 1,000 objects each, these are more than the memory for a listing takes.
+const MAX_PAGES: usize = 1 << 16;
+
+tokio::task_local! {
+    /// The pages that the listing of this task has had so far.
+    static PAGES: RefCell<HashSet<String>>;
+}
+
+/// Does the work of a listing, whose pages end: none comes twice.
+pub(crate) async fn listing<T>(work: impl Future<Output = T>) -> T {
+    PAGES.scope(RefCell::default(), work).await
+}
+
+/// Notes a page of a listing that was answered.
+fn note_page(page: &str) -> Result<(), HttpError> {
+    let is_new = PAGES.try_with(|pages| {
+        let mut pages = pages.borrow_mut();
+        pages.len() < MAX_PAGES && pages.insert(page.into())
+    });
+    match is_new {
+        Ok(false) => Err(HttpError::new(HttpErrorKind::Decode, Endless)),
+        _ => Ok(()),
+    }
+}
+
 /// Makes clients that wait.
 #[derive(Debug, Default)]
-pub(crate) struct Patient(ReqwestConnector);
+pub(crate) struct Patient(Connector);
+
+impl Patient {
+    /// Makes clients that follow these redirects.
+    pub(crate) fn with(redirects: Redirects) -> Self {
+        Patient(Connector(redirects))
+    }
+}
 
 impl HttpConnector for Patient {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
@@ -44,10 +79,15 @@ impl HttpService for PatientClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let is_ranged = request.headers().contains_key("range");
         let most = if request.method() == "PUT" { MAX_SMALL } else { MAX_BODY };
+        let page = request.uri().to_string();
         let response = self.0.execute(request).await?;
         let response = match response.status().is_success() {
             true if is_ranged => response,
-            true => whole(response, most).await?,
+            true => {
+                let response = whole(response, most).await?;
+                note_page(&page)?;
+                response
+            }
             false => beginning(response).await,
         };
         if matches!(response.status().as_u16(), TOO_MANY_REQUESTS | UNAVAILABLE) {

@@ -5,6 +5,7 @@
 //! another runtime, which it blocks.
 
 use crate::failure;
+use crate::patience::listing;
 use futures_util::{Stream, StreamExt};
 use lanefs_publish::{Listed, Stamp, Store, StoreError};
 use object_store::path::Path;
@@ -218,7 +219,7 @@ impl Store for Remote {
 
     fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {
         let (client, path) = (Arc::clone(&self.client), self.path(folder)?);
-        let list = async move { gather(client.list(Some(&path)), &path, MAX_LISTING).await };
+        let list = listing(async move { gather(client.list(Some(&path)), &path, MAX_LISTING).await });
         let found = self.wait(list).map_err(|error| failure::convert(&error))?;
         found.ok_or_else(|| StoreError::Failed(format!("{folder} has too many objects to be listed")))
     }

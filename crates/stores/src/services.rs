@@ -1,5 +1,6 @@
 //! A client for each service, from the variables of the environment.
 
+use crate::connection::Redirects;
 use crate::failure;
 use crate::patience::Patient;
 use crate::profile;
@@ -42,6 +43,7 @@ pub(crate) struct Settings<'s> {
     pub(crate) environment: &'s [(String, String)],
     pub(crate) retries: Retries,
     pub(crate) writes: bool,
+    pub(crate) redirects: Redirects,
 }
 
 type Client = Arc<dyn ObjectStore>;
@@ -60,8 +62,10 @@ pub(crate) fn bucket(service: Service, bucket: &str, settings: &Settings<'_>) ->
 /// Makes a client for a folder of a web server.
 pub(crate) fn web(url: &str, settings: &Settings<'_>) -> Result<Client, StoreError> {
     use_ring();
-    let mut builder =
-        HttpBuilder::new().with_url(url).with_retry(settings.retry()).with_http_connector(Patient::default());
+    let mut builder = HttpBuilder::new()
+        .with_url(url)
+        .with_retry(settings.retry())
+        .with_http_connector(Patient::with(settings.redirects));
     for (key, value) in settings.client(Some(url)) {
         builder = builder.with_config(key, value);
     }

@@ -7,7 +7,7 @@ use lanefs_publish::{
     Error, Location, Publication, PublishOptions, PublishReport, ReadOptions, Reference, Stamp, Store,
     StoreError, publish,
 };
-use lanefs_stores::{Remote, Retries, StoreOptions, open};
+use lanefs_stores::{Redirects, Remote, Retries, StoreOptions, open};
 use object_store::memory::InMemory;
 use std::path::PathBuf;
 use std::sync::{Arc, Barrier};
@@ -28,6 +28,7 @@ fn options(server: &Server) -> StoreOptions {
             variable("AWS_ENDPOINT_URL", "http://127.0.0.1:1/is-not-used"),
         ],
         retries: Retries { most: 3, pause: Duration::from_millis(1), within: Duration::from_secs(600) },
+        ..StoreOptions::default()
     }
 }
 
@@ -172,6 +173,65 @@ fn a_web_server_is_read_without_credentials_and_not_written() {
     assert!(matches!(open(location.store_url(), &writes), Err(StoreError::Unsupported(_))));
     let endpoint = StoreOptions { endpoint: Some(server.url()), ..read_only };
     assert!(matches!(open(location.store_url(), &endpoint), Err(StoreError::Unsupported(_))));
+}
+
+#[test]
+fn a_redirect_to_another_server_is_not_followed_unless_it_is_allowed() {
+    let (server, other, image) = (Server::start(), Server::start(), Image::new());
+    image.publish(&store(&other)).unwrap();
+    other.requests();
+    let (own, there) = (server.url(), other.url());
+    let redirect = move |to: String| {
+        move |request: &Request| {
+            let location = format!("location: {to}{}", request.path);
+            Some(Fault::Answer(302, Box::leak(location.into_boxed_str()), String::new()))
+        }
+    };
+    let read_only = StoreOptions { writes: false, endpoint: None, ..options(&server) };
+    let location = Location::parse(&format!("{own}/b/f/")).expect("a URL");
+    let web = |redirects| {
+        let options = StoreOptions { redirects, ..read_only.clone() };
+        open(location.store_url(), &options).expect("a store")
+    };
+    server.plant(redirect(there.clone()));
+    let refused = web(Redirects::SameServer).read_all("tags/latest", 4096).expect_err("another server");
+    assert!(refused.to_string().contains("redirects to another server"), "{refused}");
+    assert!(store(&server).read_all("tags/latest", 4096).is_err(), "nor with credentials");
+    assert!(other.requests().is_empty(), "the other server was asked");
+    let read_there = web(Redirects::Anywhere).read_all("tags/latest", 1 << 20).expect("the tag");
+    assert!(!read_there.0.is_empty());
+    assert!(other.requests().iter().all(|request| !request.headers.contains_key("authorization")));
+    // Within the server a redirect is followed.
+    server.put("/moved", b"here");
+    let target = format!("location: {own}/moved");
+    server.plant(move |request| {
+        let fault = Fault::Answer(302, Box::leak(target.clone().into_boxed_str()), String::new());
+        (request.path != "/moved").then_some(fault)
+    });
+    assert_eq!(web(Redirects::SameServer).read_all("tags/latest", 4096).expect("it is followed").0, b"here");
+}
+
+#[test]
+fn a_listing_that_never_ends_is_given_up() {
+    let server = Server::start();
+    let page = |token: &str| {
+        let truncated = "<ListBucketResult><IsTruncated>true</IsTruncated>";
+        format!("{truncated}<NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>")
+    };
+    // The same token for ever, and two that take turns.
+    for tokens in [["same", "same"], ["one", "two"]] {
+        let mut count = 0;
+        server.requests();
+        server.plant(move |_| {
+            count += 1;
+            Some(Fault::Answer(200, "content-type: application/xml", page(tokens[count % 2])))
+        });
+        let refused = store(&server).list("packs").expect_err("no end");
+        assert!(refused.to_string().contains("the listing has no end"), "{refused}");
+        assert!(server.requests().len() <= 4);
+    }
+    server.heal();
+    assert_eq!(store(&server).list("packs").expect("a listing"), []);
 }
 
 #[test]

@@ -113,6 +113,7 @@ pub(super) fn store(address: SocketAddr, folder: &str) -> Result<Arc<dyn Store>>
         endpoint: Some(format!("http://{address}")),
         environment: variables.map(|(name, value)| (name.into(), value.into())).into(),
         retries: Retries::default(),
+        ..StoreOptions::default()
     };
     let location =
         Location::parse(&format!("s3://{BUCKET}/{folder}")).map_err(Error::publication("a URL"))?;

@@ -49,6 +49,9 @@ pub struct Publish {
     /// Memory for blocks of a mounted volume that change before they were read [default: 512M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_size)]
     snapshot_memory: Option<u64>,
+    /// Read and check all that is taken over from the version before, and replace what is damaged
+    #[arg(long)]
+    check: bool,
     /// Write nothing, and tell what would be written
     #[arg(long)]
     dry_run: bool,
@@ -57,7 +60,7 @@ pub struct Publish {
     json: bool,
 }
 
-/// What an interruption leaves.
+/// Message of an interruption.
 const INTERRUPTED: &str = "interrupted; the tag is as it was, and publishing again goes on from here";
 
 /// The snapshot of a mounted volume, which its server gives.
@@ -104,7 +107,8 @@ impl Publish {
         }
         let source = self.open()?;
         interrupt::wait_for_commands();
-        let options = PublishOptions { level: self.level, dry_run: self.dry_run, ..Default::default() };
+        let (level, dry_run, check) = (self.level, self.dry_run, self.check);
+        let options = PublishOptions { level, dry_run, check, ..Default::default() };
         let progress = RefCell::new(Progress::new("publishing"));
         let update = |done, all| {
             progress.borrow_mut().set(done, all);
@@ -171,6 +175,13 @@ impl Publish {
             "{would}written: {} ({written_bytes} bytes), with {new_pieces} new pieces; {kept_pieces} pieces were there",
             human(*written_bytes)
         )?;
+        if report.damaged_pieces > 0 {
+            let count = report.damaged_pieces;
+            writeln!(
+                out,
+                "{count} pieces in the store are damaged, or have other content than they claim; {would}replaced"
+            )?;
+        }
         if report.equal_blocks > 0 {
             let bytes = human(report.equal_blocks * BLOCK);
             writeln!(out, "{bytes} are equal to other data of the volume and stored once")?;
@@ -199,6 +210,7 @@ impl Publish {
             "data_bytes": facts.data_bytes,
             "new_pieces": report.new_pieces,
             "kept_pieces": report.kept_pieces,
+            "damaged_pieces": report.damaged_pieces,
             "equal_blocks": report.equal_blocks,
             "written_bytes": report.written_bytes,
             "found_bytes": report.found_bytes,

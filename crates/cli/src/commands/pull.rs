@@ -8,7 +8,7 @@ use crate::size::human;
 use crate::{bytes, console, exit, interrupt, json};
 use clap::Args;
 use lanefs::format::BLOCK;
-use lanefs_publish::{Error, Location, PullReport};
+use lanefs_publish::{DEFAULT_MAX_EXPANSION, Error, Location, PullReport};
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,6 +31,10 @@ pub struct Pull {
     /// The image: a file that does not exist
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
+    /// Stop where the blocks that are written take more than FACTOR times the bytes that were fetched for
+    /// them, and more than 1G: a small store may describe a large volume [0: no limit]
+    #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT_MAX_EXPANSION)]
+    max_expansion: u32,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -48,7 +52,7 @@ impl Pull {
             progress.borrow_mut().set(done, all);
             !interrupt::raised()
         };
-        let pulled = publication.pull(&self.image, &update);
+        let pulled = publication.pull_bounded(&self.image, self.max_expansion, &update);
         drop(progress);
         let report = pulled.map_err(|error| self.failure(&error))?;
         self.print(&publication.version().to_string(), &report)

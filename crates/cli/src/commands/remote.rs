@@ -76,6 +76,10 @@ fn open(location: &Location) -> Result<Publication, Failure> {
         .map_err(|error| publication::failure(&error))
 }
 
+/// The line on a version that binds no content.
+const NOT_BOUND: &str = "not bound: its hash is that of stored bytes, and not of what its publisher saw; publish \
+                         the volume again";
+
 /// The text for a UUID.
 fn uuid_text(uuid: [u8; 16]) -> String {
     uuid::Uuid::from_bytes(uuid).to_string()

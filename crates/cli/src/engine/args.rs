@@ -38,8 +38,8 @@ impl EngineArgs {
     /// would run and write with the server's rights.
     ///
     /// # Errors
-    /// The user chose the GPU engine and there is no device, or a kernel answers wrongly on it; the command is
-    /// a client's.
+    /// The user chose the GPU engine and there is no device, or a kernel answers wrongly on it; the command
+    /// is a client's.
     pub fn open(&self) -> Result<Option<Gpu>, Failure> {
         if console::client().is_some() {
             return self.refuse_device();

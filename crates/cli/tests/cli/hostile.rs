@@ -73,7 +73,7 @@ const SELDOM: u64 = 6;
 const MOST_OUTPUT: u64 = 512 << 20;
 
 /// Peak of the resident memory of a process that runs, in bytes.
-fn peak(pid: u32) -> u64 {
+pub(crate) fn peak(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

@@ -1,5 +1,5 @@
-//! Names in the table of mounts prove nothing: servers of other users that claim an image, servers that do not
-//! reply, files that are no images, and locks of those who may only read.
+//! Names in the table of mounts prove nothing: servers of other users that claim an image, servers that do
+//! not reply, files that are not images, and locks of those who may only read.
 
 use crate::common::{Ran, ended, program, run, run_with, text, until, until_read};
 use crate::mount::Mounted;

@@ -17,6 +17,7 @@ mod mounted;
 mod mounted_caches;
 mod other_users;
 mod pick;
+mod publications;
 mod publish;
 mod pull;
 mod raw;

@@ -38,8 +38,8 @@
 //! when its changes fill a part of the journal or of the cache. Blocks stay in the block cache as far as it
 //! goes, except those of the directory that is being checked, with 50 bytes for each of its entries: the
 //! largest directory must fit. Blocks that are only tried, such as the tables of chunks of which no group
-//! says that they have one, never enter it ([`group_block`]). A pass that only checks works in several threads, in batches of
-//! blocks or chunks ([`batches`]).
+//! says that they have one, never enter it ([`group_block`]). A pass that only checks works in several
+//! threads, in batches of blocks or chunks ([`batches`]).
 //!
 //! # Limits
 //!

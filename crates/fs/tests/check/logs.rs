@@ -147,7 +147,7 @@ fn a_log_of_copies_is_replayed_in_little_memory() {
         log.holes();
     }
     log.end();
-    // What the replay writes is seen where something else was before.
+    // The replay is seen where something else was before.
     let last = (1 << 30) + (fits * NAMES - 1) * BLOCK;
     file.write_all_at(b"old", last).expect("write");
     leave_open(&file, &superblock);

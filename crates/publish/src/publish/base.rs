@@ -135,7 +135,7 @@ impl Base {
         manifest.walk_each(fetcher, &mut |level, page, parsed| {
             named.insert(page.stored.pack.name);
             let parsed = match parsed {
-                // What is below a damaged page is written again.
+                // All that is below a damaged page is written again.
                 Err(error) if self.checks && error.is_broken_object() => return Ok(()),
                 parsed => parsed?,
             };

@@ -102,8 +102,8 @@ fn bind(taken: u64, blocks: u64, raw: &[u8]) -> Hash {
     Hash::of(&hashes.collect::<Vec<u8>>())
 }
 
-/// Replaces the version of `latest`, which has one page and borrows nothing, by one with other pieces. All its
-/// hashes are right; what its references promise of contents, too, where `binds`.
+/// Replaces the version of `latest`, which has one page and borrows nothing, by one with other pieces. All
+/// its hashes are right; what its references promise of contents, too, where `binds`.
 fn forge(store: &Memory, binds: bool, change: &dyn Fn(u64, &mut Vec<u8>)) {
     let (mut replaced, mut names) = (Replaced::new(), HashMap::new());
     let root_name = format!("versions/{}", hex(&store.content("tags/latest")[16..48]));
@@ -236,7 +236,7 @@ fn a_version_that_was_planted_under_a_tag_is_an_error_to_the_next_one_and_never_
         let pulled = publication.pull(&to, &|_, _| true).expect_err("planted");
         assert!(matches!(pulled, Error::Damaged { .. }), "{pulled}");
         std::fs::remove_file(to.with_extension("lane.part")).ok();
-        // Who checks what he takes over replaces it.
+        // A publisher that checks all replaces it.
         let report = checked(&image, &store);
         assert!(report.damaged_pieces > 0, "{report:?}");
         let publication = by_hash(&store, report.version);

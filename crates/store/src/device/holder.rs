@@ -15,9 +15,9 @@ struct Holder {
 }
 
 impl Holder {
-    /// True where the lock cannot be one of LaneFS: it excludes others, which LaneFS asks for only with a file
-    /// that is open for writing, and its process may not write the file, or has ended. (Whoever may read a
-    /// file can have such a lock, and pass it on to a process that outlives the one in the list.)
+    /// True where the lock cannot be one of LaneFS: it excludes others, which LaneFS asks for only with a
+    /// file that is open for writing, and its process may not write the file, or has ended. (Whoever may read
+    /// a file can have such a lock, and pass it on to a process that outlives the one in the list.)
     fn is_a_stranger(&self, file: &Metadata) -> bool {
         let may_write = |user: u32| user == 0 || user == file.uid() || file.mode() & 0o022 != 0;
         let Some(process) = Pid::from_raw(self.process as i32) else { return false };

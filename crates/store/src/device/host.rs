@@ -24,8 +24,8 @@ pub(super) struct Opened {
     pub(super) raw: bool,
 }
 
-/// Opens a file or a raw device. Never waits: a FIFO, a terminal or a device that must be waited for is looked
-/// at first, and refused.
+/// Opens a file or a raw device. Never waits: a FIFO, a terminal or a device that must be waited for is
+/// looked at first, and refused.
 ///
 /// # Errors
 /// `InvalidInput`: neither a file nor a raw device; the host's.

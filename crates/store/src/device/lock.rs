@@ -4,8 +4,8 @@
 //! is open for writing can have it alone. So whoever may read an image and not write it can be one of its
 //! readers, and no more: a `flock`, which every reader can have alone, keeps nobody out.
 //!
-//! Older programs know the `flock` only. So an open volume has that, too, and one that may be such a program's
-//! counts. It also names the process, which the other kind does not.
+//! Older programs know the `flock` only. So an open volume has that, too, and one that may be such a
+//! program's counts. It also names the process, which the other kind does not.
 
 use super::holder;
 use super::ofd::{self, Kind};

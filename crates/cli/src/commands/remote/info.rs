@@ -6,13 +6,14 @@ use crate::publication::{self, LocationParser};
 use crate::size::human;
 use crate::{console, interrupt, json};
 use clap::Args;
-use lanefs_publish::Location;
+use lanefs::format::BLOCK;
+use lanefs_publish::{DEFAULT_MAX_EXPANSION, Location};
 use std::cell::RefCell;
 use std::io::Write;
 
 /// Show the volume, the pieces and the packs of a version
 ///
-/// Reads the manifest: 64 bytes for each piece. (`lanefs info URL` shows the volume itself.)
+/// Reads the manifest: 104 bytes for each piece. (`lanefs info URL` shows the volume itself.)
 #[derive(Debug, Args)]
 pub(super) struct Info {
     /// The store, and a tag or a version
@@ -37,10 +38,13 @@ impl Info {
         drop(progress);
         let inventory = inventory.map_err(|error| publication::failure(&error))?;
         let uuid = super::uuid_text(facts.uuid);
+        let expands = inventory.expands(DEFAULT_MAX_EXPANSION);
         let mut out = console::output();
         if self.json {
             let object = serde_json::json!({
                 "version": version.to_string(),
+                "bound": publication.is_bound(),
+                "expands": expands,
                 "uuid": uuid,
                 "bytes": facts.volume_bytes,
                 "sequence": facts.sequence,
@@ -63,6 +67,17 @@ impl Info {
         writeln!(out, "manifest  {} pages, {} pieces", inventory.pages, inventory.pieces)?;
         let (packs, bytes) = (inventory.packs, human(inventory.pack_bytes));
         writeln!(out, "packs     {packs}, with {bytes} together with other versions")?;
+        if !publication.is_bound() {
+            writeln!(out, "{}", super::NOT_BOUND)?;
+        }
+        if expands {
+            let (blocks, stored) =
+                (human(inventory.blocks.saturating_mul(BLOCK)), human(inventory.stored_bytes));
+            writeln!(
+                out,
+                "expands: {stored} in the store become {blocks}; `lanefs pull` needs a larger --max-expansion"
+            )?;
+        }
         Ok(out.flush()?)
     }
 }

@@ -7,13 +7,14 @@ use crate::publication::{self, LocationParser};
 use crate::size::human;
 use crate::{console, exit, interrupt, json};
 use clap::Args;
-use lanefs_publish::{Location, Verified};
+use lanefs_publish::{Location, Publication, Verified};
 use std::cell::RefCell;
 use std::io::Write;
 
 /// Read all of a version from the store, and name what is damaged or missing
 ///
-/// Verifies pages and pieces by their hashes, and the footers of the packs. The local cache is not used.
+/// Verifies pages and pieces by their hashes, the content of pieces by all references to them, and the
+/// footers of the packs. The local cache is not used.
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     /// The store, and a tag or a version
@@ -36,7 +37,7 @@ impl Verify {
         let verified = publication.verify(&update);
         drop(progress);
         let verified = verified.map_err(|error| publication::failure(&error))?;
-        self.print(&publication.version().to_string(), &verified)?;
+        self.print(&publication, &verified)?;
         match verified.found {
             0 => Ok(()),
             found => {
@@ -47,13 +48,15 @@ impl Verify {
         }
     }
 
-    fn print(&self, version: &str, verified: &Verified) -> Outcome {
+    fn print(&self, publication: &Publication, verified: &Verified) -> Outcome {
+        let (version, is_bound) = (publication.version().to_string(), publication.is_bound());
         let mut out = console::output();
         let findings: Vec<String> = verified.findings.iter().map(ToString::to_string).collect();
         let sound = &verified.sound;
         if self.json {
             let object = serde_json::json!({
                 "version": version,
+                "bound": is_bound,
                 "pages": sound.pages,
                 "pieces": sound.pieces,
                 "stored_bytes": sound.stored_bytes,
@@ -76,6 +79,9 @@ impl Verify {
             "{version}: {pages} pages and {pieces} pieces are sound, {bytes} in {} packs",
             sound.packs
         )?;
+        if !is_bound {
+            writeln!(out, "{version}: {}", super::NOT_BOUND)?;
+        }
         Ok(out.flush()?)
     }
 }
