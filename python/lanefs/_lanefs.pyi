@@ -117,9 +117,7 @@ class Volume:
         paths: PathSet,
         data: bytes,
         offsets: list[int],
-        mode: int,
-        make_directories: bool,
-        overwrite: bool,
+        options: tuple[int, bool, bool],
     ) -> NDArray[np.uint8]: ...
     def write(self, path: bytes, data: bytes) -> None: ...
     def stat(self, path: bytes, follow: bool) -> tuple[list[int], list[int]]: ...

@@ -298,9 +298,8 @@ class Volume:
         offsets = [0]
         for piece in pieces:
             offsets.append(offsets[-1] + len(piece))
-        codes = self._volume.write_many(
-            paths, b"".join(pieces), offsets, mode, make_directories, overwrite
-        )
+        options = (mode, make_directories, overwrite)
+        codes = self._volume.write_many(paths, b"".join(pieces), offsets, options)
         return Files(paths, np.empty(0, np.uint8), np.zeros(len(paths) + 1, np.int64), codes).errors()
 
     # One path, and trees.

@@ -315,10 +315,9 @@ impl Volume {
         paths: &Bound<'py, PathSet>,
         data: &Bound<'py, PyBytes>,
         offsets: Vec<u64>,
-        mode: u16,
-        make_directories: bool,
-        overwrite: bool,
+        options: (u16, bool, bool),
     ) -> PyResult<Bound<'py, PyArray1<u8>>> {
+        let (mode, make_directories, overwrite) = options;
         let (paths, data) = (paths.get(), data.as_bytes());
         let make_directories = make_directories.then_some(0o755);
         let options = WriteMany { perm: mode, make_directories, overwrite, ..WriteMany::default() };

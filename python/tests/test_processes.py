@@ -224,7 +224,7 @@ def test_closing_beside_a_call_lets_it_finish(image):
 LONG_CALLS = {
     "read": "raw.read, [paths], [None], [0]",
     "resolve": "raw.resolve, [paths], [['code', 'size']], [True]",
-    "write_many": "raw.write_many, [new], [b''], [[0] * (len(new) + 1)], [0o644], [True], [False]",
+    "write_many": "raw.write_many, [new], [b''], [[0] * (len(new) + 1)], [(0o644, True, False)]",
 }
 
 

@@ -38,10 +38,11 @@ impl Store {
             let view = self.view_of(at, BLOCK as usize, BlockKind::Group);
             view.is_ok_and(|view| view.get(g::METADATA) >> chunk & 1 != 0)
         };
-        !self.places.groups.has(index)
-            && !self.places.idle_journal.has(index)
-            && !(self.has_data_checksums() && is_for_sums())
-            && !self.places.groups.block(group).is_some_and(is_metadata)
+        let is_taken = self.places.groups.has(index)
+            || self.places.idle_journal.has(index)
+            || self.has_data_checksums() && is_for_sums()
+            || self.places.groups.block(group).is_some_and(is_metadata);
+        !is_taken
     }
 
     /// Returns the positions of the absent blocks of the group table that say what these blocks hold.
