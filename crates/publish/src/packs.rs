@@ -42,6 +42,9 @@ impl PackRef {
     }
 }
 
+/// Number of a pack among those of a publication that is being made.
+pub(crate) type PackNumber = usize;
+
 /// Folder of the packs.
 pub(crate) const FOLDER: &str = "packs";
 

@@ -24,7 +24,7 @@ use crate::hash::Hash;
 use crate::layout::{VERSION, WINDOW};
 use crate::objects::Objects;
 use crate::pack::PackBuilder;
-use crate::packs::Stored;
+use crate::packs::{PackNumber, Stored};
 use crate::page::{Piece, raw_bytes};
 use crate::piece::Packed;
 use crate::publication::read_tag;
@@ -41,7 +41,7 @@ use parking_lot::Mutex;
 pub use source::{Snapshot, Source};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use upload::{PackNumber, Uploader};
+use upload::Uploader;
 
 /// Windows that are read and compressed at the same time: 16 MiB.
 const BATCH: usize = 64;

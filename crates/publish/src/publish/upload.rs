@@ -7,7 +7,7 @@ use crate::hash::Hash;
 use crate::layout::pack_end;
 use crate::objects::Objects;
 use crate::pack::{Pack, PackBuilder};
-use crate::packs::PackRef;
+use crate::packs::{PackNumber, PackRef};
 use crate::page::Piece;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -18,9 +18,6 @@ use std::thread::{Scope, ScopedJoinHandle};
 const READ: usize = 4 << 20;
 /// Packs that are written at the same time.
 const WRITERS: usize = 4;
-
-/// Number of a pack among those of a publication.
-pub(super) type PackNumber = usize;
 
 /// Stands for the pack of a piece that is not complete.
 pub(super) const INCOMPLETE: PackRef =
