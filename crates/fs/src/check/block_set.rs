@@ -239,7 +239,7 @@ mod tests {
                 };
                 let range = first..first.saturating_add(count).min(LEN).max(first);
                 assert_eq!(set.any(first, count), wanted.range(range.clone()).next().is_some());
-                if next(&mut state) % 3 == 0 {
+                if next(&mut state).is_multiple_of(3) {
                     set.clear(first);
                     wanted.remove(&first);
                 } else if count == 1 {
