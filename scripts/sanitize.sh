@@ -76,7 +76,7 @@ part_miri() {
     miri "" -p lanefs-format --lib &&
         miri "$HEAP" -p lanefs-alloc --lib -- policy bitmap ring &&
         miri "$HEAP" -p lanefs-alloc --test random &&
-        miri "$FILES" -p lanefs-store --lib -- races pinned_blocks_stay words buffer pending aligned &&
+        miri "$FILES" -p lanefs-store --lib -- races pinned_blocks words buffer pending aligned &&
         miri "$FILES" -p lanefs --test threads &&
         miri "$FILES -Zmiri-many-seeds=0..$SCHEDULES" -p lanefs --test threads -- reader small
 }

@@ -101,14 +101,11 @@ impl Volume {
 
     fn with(backing: Backing, superblock: Superblock, options: &OpenOptions) -> Result<Volume> {
         let bytes = superblock.volume_bytes;
-        let room = bytes.saturating_mul(GROWTH).min(MAX_VOLUME).min(1 << 45).max(bytes);
+        let room = bytes.saturating_mul(GROWTH).min(MAX_VOLUME);
         let cache = options.cache.unwrap_or_else(|| memory::usable_bytes() / CACHE_PART);
         let made = Store::new(backing, bytes, room, cache, superblock.sums(), superblock.inode_size);
         let made = if options.access == Access::Read { made.and_then(Store::for_reading) } else { made };
-        let store = made.map_err(|source| Error::Io {
-            what: format!("reserving {bytes} bytes of address space"),
-            source,
-        })?;
+        let store = made.map_err(|source| Error::Io { what: "opening the volume".into(), source })?;
         if superblock.has_data_checksums() {
             store.use_data_checksums();
         }

@@ -1,5 +1,8 @@
 //! The engine's main paths, end to end.
 
+#[path = "volume/huge.rs"]
+mod huge;
+
 use lanefs::*;
 use std::collections::BTreeMap;
 

@@ -35,7 +35,15 @@ impl Arena {
     /// # Errors
     /// The host's error when it has no such range left.
     pub(crate) fn reserve(capacity: usize) -> std::io::Result<Self> {
-        let (mapping, base) = mapping::Mapping::new(capacity)?;
+        Self::reserve_beside(capacity, 0)
+    }
+
+    /// Reserves address space where `spare` more bytes are left.
+    ///
+    /// # Errors
+    /// The host's error when it has no such range left.
+    pub(crate) fn reserve_beside(capacity: usize, spare: usize) -> std::io::Result<Self> {
+        let (mapping, base) = mapping::Mapping::new(capacity, spare)?;
         Ok(Arena { base, mapping, capacity })
     }
 
@@ -79,7 +87,8 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn address(&self, at: u64) -> NonNull<u8> {
         debug_assert!((at as usize) < self.capacity);
-        // SAFETY: callers check `at` against the volume's size, which is at most the capacity.
+        // SAFETY: callers check `at` against the volume's size, which is at most the capacity; or it is in a
+        // slot, all of which are below it.
         unsafe { self.base.add(at as usize) }
     }
 
@@ -191,6 +200,7 @@ fn huge_pages(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
 #[cfg(not(miri))]
 mod mapping {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    use std::io::ErrorKind;
     use std::ptr::NonNull;
 
     const ALIGN: usize = super::HUGE_PAGE as usize;
@@ -202,9 +212,20 @@ mod mapping {
     }
 
     impl Mapping {
-        /// Returns a mapping and its first aligned address, which `capacity` bytes follow.
-        pub(super) fn new(capacity: usize) -> std::io::Result<(Self, NonNull<u8>)> {
-            let out_of_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+        /// Returns a mapping and its first aligned address, which `capacity` bytes follow. The host could
+        /// have given `spare` bytes more.
+        pub(super) fn new(capacity: usize, spare: usize) -> std::io::Result<(Self, NonNull<u8>)> {
+            let mut whole = Self::map(capacity.checked_add(spare).ok_or(ErrorKind::OutOfMemory)?)?;
+            let skip = whole.start.as_ptr().align_offset(ALIGN);
+            whole.shorten(capacity + ALIGN);
+            // SAFETY: `skip` is below ALIGN, and the mapping is ALIGN bytes longer than the capacity.
+            let base = unsafe { whole.start.add(skip) };
+            Ok((whole, base))
+        }
+
+        /// Maps `capacity` bytes and ALIGN more.
+        fn map(capacity: usize) -> std::io::Result<Self> {
+            let out_of_memory = || std::io::Error::from(ErrorKind::OutOfMemory);
             let len = capacity.checked_add(ALIGN).ok_or_else(out_of_memory)?;
             // SAFETY: a fresh private mapping at an address of the kernel's choice overlaps nothing.
             let start = unsafe {
@@ -216,9 +237,18 @@ mod mapping {
                 )?
             };
             let start = NonNull::new(start.cast::<u8>()).ok_or_else(out_of_memory)?;
-            let skip = start.as_ptr().align_offset(ALIGN);
-            // SAFETY: `skip` is below ALIGN, and the mapping is ALIGN bytes longer than the capacity.
-            Ok((Mapping { start, len }, unsafe { start.add(skip) }))
+            Ok(Mapping { start, len })
+        }
+
+        /// Gives back what follows the first `len` bytes, rounded up to ALIGN. Nobody has used it.
+        fn shorten(&mut self, len: usize) {
+            let kept = len.next_multiple_of(ALIGN);
+            if kept < self.len {
+                // SAFETY: the range is inside this mapping, which is not shared yet, and nothing has its
+                // address.
+                let given = unsafe { munmap(self.start.as_ptr().add(kept).cast(), self.len - kept) };
+                self.len = if given.is_ok() { kept } else { self.len };
+            }
         }
 
         fn advise(&self, at: NonNull<u8>, len: usize, advice: Advice) {
@@ -270,7 +300,7 @@ mod mapping {
     }
 
     impl Mapping {
-        pub(super) fn new(capacity: usize) -> std::io::Result<(Self, NonNull<u8>)> {
+        pub(super) fn new(capacity: usize, _: usize) -> std::io::Result<(Self, NonNull<u8>)> {
             let out_of_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
             let layout = Layout::from_size_align(capacity.max(WORD), lanefs_format::BLOCK as usize);
             let layout = layout.map_err(|_| out_of_memory())?;

@@ -3,14 +3,14 @@
 //! A page that the host must find and clear costs more than writing a block, and a program that writes a
 //! large file seldom reads it at once. So the store copies newly allocated blocks into one of a few buffers,
 //! whose pages stay in memory, and a helper thread writes them from there. Until the device has them, their
-//! state is [`FETCHING`]: a thread that needs one waits as for a fetch, and then fetches it. No writer waits
+//! state is [`FETCHING`](crate::state::FETCHING): a thread that needs one waits as for a fetch, and then fetches it. No writer waits
 //! for a buffer: where all are in use, it writes into frames.
 //!
 //! A commit waits until all pieces that were submitted before it are written, and flushes them with the other
 //! file data.
 
 use crate::dirty::Dirty;
-use crate::state::{ABSENT, DATA, FETCHING, FREE, ONCE};
+use crate::state::{ABSENT, DATA, FREE, ONCE};
 use crate::write_queue::{PIECE, Piece};
 use crate::{Fault, IoBuf, Store, Tx, Write};
 use lanefs_format::BLOCK;
@@ -52,9 +52,10 @@ impl Store {
         let Some(mut buffer) = self.write_queue.take_buffer(data.len()) else { return Ok(false) };
         buffer.copy_from_slice(data);
         let piece = Piece { first: at / BLOCK, data: buffer };
+        // The frames are there in case the write fails.
         let claim = |index: u64| {
             self.may_hold_data(index)
-                && (self.change_state(index, ABSENT, FETCHING) || self.change_state(index, FREE, FETCHING))
+                && [ABSENT, FREE].iter().any(|free| self.claim_frame(index, *free) == Ok(true))
         };
         if let Some(taken) = piece.blocks().find(|index| !claim(*index)) {
             // A stale attempt is fetching the block, or the block is being evicted; or it cannot hold data.

@@ -143,9 +143,9 @@ impl Store {
     }
 
     /// Returns true when so much has changed that it should be committed soon, or dirty file data take a good
-    /// part of the memory.
+    /// part of the memory, or of the slots of a sparse volume.
     pub fn should_commit(&self) -> bool {
-        self.is_fuller_than(8)
+        self.is_fuller_than(8) || self.frames.are_short() && self.has_changes()
     }
 
     /// Returns true when so much has changed that it must be committed before more changes.

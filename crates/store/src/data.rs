@@ -58,7 +58,7 @@ impl Reader<'_> {
             self.check_data(at, buffer.len(), extent)?;
         }
         for part in parts(buffer.len()) {
-            self.arena.copy_out(at + part.start as u64, &mut buffer[part]);
+            self.frames.copy_out(at + part.start as u64, &mut buffer[part]);
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Store {
         }
         if self.is_memory() {
             if count >= RELEASE_BLOCKS {
-                self.arena.release_when_wanted((first * BLOCK) as usize, (count * BLOCK) as usize);
+                self.frames.release_when_wanted(first * BLOCK, (count * BLOCK) as usize);
             }
             return;
         }
@@ -192,7 +192,11 @@ impl Tx<'_> {
             store.inside(part.at, part.data.len())?;
             store.hold_sums(part.blocks(), part.summed, log)?;
         }
-        if !store.is_memory() {
+        if store.is_memory() {
+            for index in all.iter().flat_map(DataWrite::blocks) {
+                store.find_frame(index)?;
+            }
+        } else {
             let mut taken =
                 blocks_to_take(all).map(|(index, whole)| take_for_writing(store, index, whole, log));
             let mut count = 0;
@@ -209,7 +213,7 @@ impl Tx<'_> {
         }
         for DataWrite { at, data, .. } in all {
             for part in parts(data.len()) {
-                store.arena.copy_in(at + part.start as u64, &data[part]);
+                store.frames.copy_in(at + part.start as u64, &data[part]);
             }
         }
         if !store.is_memory() {
@@ -239,8 +243,8 @@ fn blocks_to_take<'a>(all: &'a [DataWrite<'_>]) -> impl Iterator<Item = (u64, bo
 /// that will be written as a whole is claimed as for a fetch, so that no other thread sees it before it is
 /// written.
 fn take_for_writing(store: &Store, index: u64, whole: bool, log: &mut Log) -> Result<(), Fault> {
-    let claim = |free: u8| store.change_state(index, free, FETCHING);
-    if whole && store.may_hold_data(index) && (claim(ABSENT) || claim(FREE)) {
+    let may_claim = whole && store.may_hold_data(index);
+    if may_claim && (store.claim_frame(index, ABSENT)? || store.claim_frame(index, FREE)?) {
         return Ok(());
     }
     if state::content(store.state(index)) == Some(DATA) {

@@ -2,19 +2,30 @@
 
 use crate::cache::Verdict;
 use crate::dirty::Dirty;
-use crate::state::{self, ABSENT, DATA, EVICTING, ONCE};
-use crate::versions::{Grain, records};
-use crate::{Store, planted};
+use crate::state::{self, ABSENT, DATA, EVICTING, FIXED, FREE, ONCE};
+use crate::versions::{Grain, record, records};
+use crate::{Fault, Store, Want, planted};
 use lanefs_format::BLOCK;
 use lanefs_sync::size;
 use lanefs_sync::yield_now;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Number of blocks that are evicted beyond those that must be: the next fetches find room.
 const SPARE: u64 = size(64, 1) as u64;
 
+/// Attempts to find a slot while other threads use all: half of them a millisecond apart.
+const SLOT_TRIES: usize = size(4096, 1024);
+
 /// Number of the cache among the writers; no slot has it.
 const CACHE: u8 = u8::MAX - 1;
+
+/// Returns the fault of a volume that needs more memory at a time than the process has address space.
+fn no_slot(at: u64) -> Fault {
+    let errno = rustix::io::Errno::NOMEM.raw_os_error();
+    Fault::Io { at, doing: "finding address space (ulimit -v) for", errno }
+}
 
 impl Store {
     /// Evicts blocks until `more` blocks have room. Attempts of other threads that read an evicted block are
@@ -25,6 +36,9 @@ impl Store {
             && let Some(_permission) = self.epochs().evict()
         {
             self.evict(self.cache.excess(more) + SPARE);
+        }
+        if self.frames.are_short() {
+            self.free_slots();
         }
     }
 
@@ -45,6 +59,7 @@ impl Store {
         if excess > 0 {
             self.evict(excess + SPARE);
         }
+        while self.frames.are_short() && self.free_slots_alone() {}
     }
 
     /// Evicts all clean blocks, for measurements that begin with a cold cache. Returns the number of evicted
@@ -60,14 +75,19 @@ impl Store {
         let mut claimed = Vec::with_capacity(count as usize);
         let evicted = self.cache.shrink(count, |index, small| self.judge(index, small, &mut claimed));
         claimed.sort_unstable();
+        self.release_claimed(&claimed);
+        evicted
+    }
+
+    /// Releases the frames of claimed blocks, whose numbers ascend, and makes them absent.
+    fn release_claimed(&self, claimed: &[u64]) {
         debug_assert!(claimed.is_sorted_by(|a, b| a < b), "a block is claimed once");
-        let mut rest = &claimed[..];
+        let mut rest = claimed;
         while let Some(first) = rest.first().copied() {
             let count = (0..rest.len()).take_while(|i| rest[*i] == first + *i as u64).count();
             self.release_frames(first, first + count as u64, ABSENT);
             rest = &rest[count..];
         }
-        evicted
     }
 
     /// Decides on a block, and claims it where it is to be evicted.
@@ -134,6 +154,94 @@ impl Store {
         claimed
     }
 
+    /// Finds a frame for a block that the caller has claimed. Where all slots of a sparse volume are in use,
+    /// other sections give theirs up.
+    ///
+    /// # Errors
+    /// [`Fault::Miss`] for a frame where none can be had as long as the caller holds what it holds;
+    /// [`Fault::Io`] for a volume in memory.
+    #[inline(always)]
+    pub(crate) fn find_frame(&self, index: u64) -> Result<(), Fault> {
+        if self.frames.has(index * BLOCK) { Ok(()) } else { self.find_slot(index * BLOCK) }
+    }
+
+    #[cold]
+    fn find_slot(&self, at: u64) -> Result<(), Fault> {
+        while !self.frames.assign(at) {
+            if self.is_memory() {
+                return Err(no_slot(at));
+            }
+            if !self.free_slots() {
+                return Err(Fault::Miss { at, want: Want::Frame });
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a section can have a slot. The caller holds nothing.
+    ///
+    /// # Errors
+    /// [`Fault::Io`] where all slots have blocks that must stay.
+    pub(crate) fn wait_for_slot(&self, at: u64) -> Result<(), Fault> {
+        for tries in 0..SLOT_TRIES {
+            if self.frames.are_left() || self.free_slots() {
+                return Ok(());
+            }
+            // Others end their fetches soon. A commit, which lets changed blocks go, takes longer.
+            let is_soon = tries < SLOT_TRIES / 2 || cfg!(feature = "shuttle");
+            if is_soon { yield_now() } else { std::thread::sleep(Duration::from_millis(1)) }
+        }
+        Err(no_slot(at))
+    }
+
+    /// Takes slots from other sections. Returns false where none gives its own up, or another thread evicts,
+    /// or the gate is closed.
+    fn free_slots(&self) -> bool {
+        // A transaction with a closed gate may roll back what it did to free blocks.
+        self.epochs().evict().is_some_and(|_permission| self.free_slots_alone())
+    }
+
+    /// As [`free_slots`](Self::free_slots), with the permission to evict. No attempt that reads without
+    /// tracking is in progress.
+    fn free_slots_alone(&self) -> bool {
+        self.frames.reclaim(usize::MAX, |blocks| self.is_unused(blocks)) > 0
+            || self.frames.reclaim(self.frames.few(), |blocks| self.empty(blocks)) > 0
+    }
+
+    /// Evicts all blocks of a section that may leave. Returns true where no block is left.
+    fn empty(&self, blocks: Range<u64>) -> bool {
+        let mut claimed = Vec::new();
+        for index in blocks.start..blocks.end.min(self.bytes() / BLOCK) {
+            let state = self.state(index);
+            let Some(content) = state::content(state) else { continue };
+            if !self.must_stay(index) && self.claim(index, state, content) {
+                if state::is_unasked(state) {
+                    self.neighbours.settle(content == DATA, false);
+                }
+                self.cache.forget(1);
+                claimed.push(index);
+            }
+        }
+        self.release_claimed(&claimed);
+        self.is_unused(blocks)
+    }
+
+    /// Returns true where no block of a section has a frame, nor gets back the one that it had.
+    fn is_unused(&self, mut blocks: Range<u64>) -> bool {
+        blocks.end = blocks.end.min(self.bytes() / BLOCK);
+        blocks.all(|index| match self.state_in_order(index) {
+            ABSENT | FIXED => true,
+            // A transaction that has freed the block, and may be rolled back, has locked its records.
+            FREE => {
+                let record = record(index * BLOCK, Grain::BLOCK);
+                let is_locked = self.versions().load(record).owner().is_some();
+                (!is_locked || planted::is(planted::Bug::SlotOfFreedBlocks))
+                    && self.state_in_order(index) == FREE
+            }
+            _ => false,
+        })
+    }
+
     /// Evicts a block of file data where metadata are wanted: it was fetched for a stale attempt, or as a
     /// neighbour, when the block held file data, or none. Does nothing where another thread is faster.
     /// Returns false where the block must stay.
@@ -153,7 +261,7 @@ impl Store {
     /// Releases the frames of claimed blocks, and sets their state to `state`.
     pub(crate) fn release_frames(&self, first: u64, end: u64, state: u8) {
         if first < end {
-            self.arena.release((first * BLOCK) as usize, ((end - first) * BLOCK) as usize);
+            self.frames.release(first * BLOCK, ((end - first) * BLOCK) as usize);
             for index in first..end {
                 self.set_state(index, state);
             }

@@ -60,6 +60,8 @@ pub enum Fault {
 pub enum Want {
     /// Metadata of this kind.
     Block(BlockKind),
+    /// No content: memory for a block that the attempt fills.
+    Frame,
     /// File data.
     Data {
         /// Blocks that the attempt needs.

@@ -32,7 +32,7 @@ impl Store {
         let Some(device) = self.device() else {
             return Err(match want {
                 Want::Block(kind) => Fault::damaged(at, expectation(kind)),
-                Want::Data { .. } => Fault::damaged(at, "no file data there"),
+                Want::Data { .. } | Want::Frame => Fault::damaged(at, "no file data there"),
             });
         };
         if !at.is_multiple_of(BLOCK) || at >= self.bytes() {
@@ -40,6 +40,7 @@ impl Store {
         }
         match want {
             Want::Block(kind) => self.fetch_block(device, at, kind),
+            Want::Frame => self.wait_for_slot(at),
             Want::Data { need, extent } => {
                 let plan = self.ahead.plan(at / BLOCK, need, extent);
                 self.ahead.request(plan.later);
@@ -102,6 +103,7 @@ impl Store {
             match *want {
                 Want::Data { need, .. } => ranges.push(BlockRange { first: at / BLOCK, count: need }),
                 Want::Block(kind) => blocks.push((*at, kind)),
+                Want::Frame => {}
             }
         }
         ranges.sort_unstable_by_key(|range| range.first);
@@ -125,7 +127,8 @@ impl Store {
 
     /// Reads those blocks of metadata that are absent and that no other thread is fetching, all at once.
     pub(crate) fn fetch_blocks(&self, device: &dyn Device, blocks: &[(u64, BlockKind)]) {
-        let claims = |at: u64| at < self.bytes() && self.change_state(at / BLOCK, ABSENT, FETCHING);
+        // Without a frame the block is fetched when it is needed, and the fault is found again.
+        let claims = |at: u64| at < self.bytes() && self.claim_frame(at / BLOCK, ABSENT) == Ok(true);
         let claimed: Vec<_> = blocks.iter().filter(|(at, _)| claims(*at)).copied().collect();
         if claimed.is_empty() {
             return;
@@ -150,7 +153,7 @@ impl Store {
             match if failures.as_ref().is_some_and(has_failed) { Ok(false) } else { self.verify(at, kind) } {
                 Ok(true) => self.make_resident(at / BLOCK, kind as u8 | FRESH),
                 _ => {
-                    self.arena.release(at as usize, BLOCK as usize);
+                    self.frames.release(at, BLOCK as usize);
                     self.finish_fetch(at / BLOCK, ABSENT, Ok(()));
                 }
             }
@@ -190,8 +193,13 @@ impl Store {
                 self.fetch_block(device, table, BlockKind::ChunkHeader)?;
             }
             let with_window = self.wants_window(device, at, kind);
-            if !self.change_state(index, ABSENT, FETCHING) {
-                continue;
+            match self.claim_frame(index, ABSENT) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(_) => {
+                    self.wait_for_slot(at)?;
+                    continue;
+                }
             }
             let outcome = self.read_and_verify(device, at, kind, with_window);
             match outcome {
@@ -311,8 +319,12 @@ impl Store {
                 }
                 continue;
             }
-            if !self.change_state(index, ABSENT, FETCHING) {
-                continue;
+            match self.claim_frame(index, ABSENT) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                // The claimed blocks are read, and may leave then; the others are missed again.
+                Err(_) if !claimed.is_empty() || wanted.is_empty() => break,
+                Err(_) => return self.wait_for_slot(index * BLOCK),
             }
             // A committed copy that is not in place is searched for before the read: a checkpoint may write
             // it in place meanwhile, and bytes that were read before are too old.
@@ -321,7 +333,11 @@ impl Store {
                 continue;
             }
             match claimed.last_mut() {
-                Some((first, count)) if *first + *count == index && *count < most => *count += 1,
+                Some((first, count))
+                    if *first + *count == index && *count < most && self.frames.continues(index) =>
+                {
+                    *count += 1;
+                }
                 _ => claimed.push((index, 1)),
             }
         }
@@ -329,7 +345,7 @@ impl Store {
             return outcome;
         }
         self.make_room(claimed.iter().map(|(_, count)| count).sum());
-        self.arena.expect_fill(claimed.iter().map(|(first, count)| first * BLOCK..(first + count) * BLOCK));
+        self.frames.expect_fill(claimed.iter().map(|(first, count)| first * BLOCK..(first + count) * BLOCK));
         let mut requests: Vec<Read<'_>> = claimed
             .iter()
             .map(|(first, count)| Read {
@@ -367,7 +383,7 @@ impl Store {
     /// alone writes them; stale attempts may read them.
     pub(crate) fn frame(&self, at: u64, len: u64) -> IoBufMut<'_> {
         debug_assert!((at / BLOCK..(at + len) / BLOCK).all(|index| self.state_is(index, FETCHING)));
-        self.arena.target(at, len as usize)
+        self.frames.target(at, len as usize)
     }
 
     /// Publishes a fetched block as resident.
@@ -386,7 +402,7 @@ impl Store {
     pub(crate) fn finish_fetch(&self, index: u64, state: u8, outcome: Result<(), Fault>) {
         if outcome.is_err() {
             // The cache counts blocks that are resident only, so what was read takes no memory from here on.
-            self.arena.release((index * BLOCK) as usize, BLOCK as usize);
+            self.frames.release(index * BLOCK, BLOCK as usize);
         }
         self.waiters.finish(index, outcome, || {
             self.change_state(index, FETCHING, state);

@@ -1,11 +1,11 @@
 //! The store: the bytes of a volume, and their changes.
 //!
 //! Every byte of a volume has one address in a reserved range of virtual memory, so a position becomes a
-//! pointer by one addition, whatever the device. A byte of state for each block says whether it is resident
-//! and as which kind of block it was verified. An attempt that needs an absent block gets [`Fault::Miss`];
-//! its caller fetches the block and retries the operation. (The layout follows Leis et al., "Virtual-Memory
-//! Assisted Buffer Management", SIGMOD 2023.) All changes of metadata go through a [`Tx`], which can roll
-//! them back.
+//! pointer by one addition, whatever the device. (A volume that is larger than the address space needs a
+//! table as well, of parts of 2 MiB.) A byte of state for each block says whether it is resident and as which
+//! kind of block it was verified. An attempt that needs an absent block gets [`Fault::Miss`]; its caller
+//! fetches the block and retries the operation. (The layout follows Leis et al., "Virtual-Memory Assisted
+//! Buffer Management", SIGMOD 2023.) All changes of metadata go through a [`Tx`], which can roll them back.
 //!
 //! Many threads read and change at the same time. A reader takes no lock: it tracks the versions of the
 //! structures that it reads and validates them at the end ([`Reader`]). A writer locks the ownership records
@@ -27,7 +27,8 @@
 //! | `committed`, `write_queue`, `waiters`, `readahead`, `neighbours`, `cache`, `pin_table`, `places`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, windows, eviction, pins, tables, a watch, checksums of data |
 //! | `epoch`, `versions` | whether writers are active; ownership records |
 //! | `journal` | the log of commits on the device |
-//! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; memory by position; atomic copies; bytes of state |
+//! | `frames`, `slots` | memory of blocks by position; which parts of a sparse volume have memory |
+//! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; reserved memory; atomic copies; bytes of state |
 //! | `device` | files, raw devices, memory |
 //! | `fault`, `range` | why an attempt cannot go on; consecutive blocks |
 //! | `planted` | bugs that schedule tests plant; these tests replace the primitives of [`lanefs_sync`] |
@@ -47,6 +48,7 @@ mod epoch;
 mod evict;
 mod fault;
 mod fetch;
+mod frames;
 mod gate;
 #[cfg(all(test, not(any(feature = "shuttle", miri))))]
 mod interrupted;
@@ -68,6 +70,9 @@ mod reader;
 mod schedules;
 mod scrub;
 mod seal;
+mod slots;
+#[cfg(all(test, not(feature = "shuttle")))]
+mod sparse;
 mod state;
 mod stats;
 mod store;

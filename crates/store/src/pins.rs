@@ -33,6 +33,8 @@ pub enum Pinned {
     Absent,
     /// As many blocks are pinned as the store allows.
     Full,
+    /// The data are not one range of memory.
+    Split,
 }
 
 /// File data that stay in memory and do not change as long as this value lives. It keeps the owner of the
@@ -137,6 +139,13 @@ impl<O: Send + Sync + 'static> Pins<O> {
         let count = blocks.end - blocks.start;
         let number = u32::try_from(self.pinned.ranges.len()).ok().filter(|number| *number < u32::MAX);
         let Some(number) = number else { return Ok(Pinned::Full) };
+        if !self.pinned.store().frames.is_one_range(at, len) {
+            return Ok(Pinned::Split);
+        }
+        // Some slots are left for sections without pins.
+        if self.pinned.store().frames.are_short() {
+            return Ok(Pinned::Full);
+        }
         if self.pinned.spare < count {
             self.pinned.spare += self.pinned.table().reserve(count - self.pinned.spare);
         }
@@ -155,12 +164,13 @@ impl<O: Send + Sync + 'static> Pins<O> {
     #[inline]
     pub fn bytes(&self, number: u32) -> Option<&[u8]> {
         let (at, len) = *self.pinned.ranges.get(number as usize)?;
-        // SAFETY: the range is inside the volume, whose frames lie one behind the other in one mapping,
-        // which lives as long as the store, and so as `self`. The fetches of its blocks happened before
-        // their states were loaded. Nobody writes them as long as they are pinned, as the module's text
-        // argues, and they are as long as `self` is borrowed.
+        // SAFETY: the range is inside the volume, and `pin` has checked that its frames lie one after the
+        // other in memory, which lives as long as the store, and so as `self`. They stay where they are: a
+        // slot is not taken away while a block in it is resident, and pinned blocks are. The fetches of its
+        // blocks happened before their states were loaded. Nobody writes them as long as they are pinned, as
+        // the module's text argues, and they are as long as `self` is borrowed.
         Some(unsafe {
-            std::slice::from_raw_parts(self.pinned.store().arena.address(at).as_ptr(), len as usize)
+            std::slice::from_raw_parts(self.pinned.store().frames.address(at).as_ptr(), len as usize)
         })
     }
 

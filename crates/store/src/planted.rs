@@ -37,6 +37,10 @@ pub(crate) enum Bug {
     TrustedTable,
     /// A neighbour is read from the device although a committed copy of it is not in place.
     NeighboursWithoutCopies,
+    /// A thread that claims a block takes a slot for its own that is about to leave.
+    SlotThatLeaves,
+    /// A slot is taken away although a transaction that freed its blocks may be rolled back.
+    SlotOfFreedBlocks,
     /// A device saves blocks for a snapshot after it has overwritten them.
     SavesAfterWriting,
 }

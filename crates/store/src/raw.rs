@@ -32,9 +32,11 @@ impl Store {
     /// Writes a block that is never resident (the superblock) and makes it durable.
     ///
     /// # Errors
-    /// [`Fault::Io`].
+    /// [`Fault::Io`], [`Fault::Damaged`] for a position outside the volume.
     pub fn write_raw(&self, at: u64, block: &[u8]) -> Result<(), Fault> {
         let Some(device) = self.device() else {
+            self.inside(at, block.len())?;
+            self.find_frame(at / BLOCK)?;
             self.fill(at, block);
             return Ok(());
         };

@@ -10,12 +10,13 @@ use crate::device::{DeviceSnapshot, Preserving};
 use crate::dirty::Dirty;
 use crate::epoch::{Epoch, Epochs};
 use crate::fault::expectation;
+use crate::frames::{Frames, LARGEST_RANGE};
 use crate::marks::Marks;
 use crate::neighbours::Neighbours;
 use crate::pin_table::PinTable;
 use crate::places::Places;
 use crate::readahead::ReadAhead;
-use crate::state::{self, ABSENT, FREE, FRESH, MARKER};
+use crate::state::{self, ABSENT, FETCHING, FREE, FRESH, MARKER};
 use crate::versions::{Grain, Versions};
 use crate::view::{View, prefetch};
 use crate::waiters::Waiters;
@@ -25,6 +26,7 @@ use lanefs_format::{
     BLOCK, BlockKind, CHUNK, Checksummer, Code, InodeSize, SUPERBLOCK_COPY, chunk_entry, chunk_header,
 };
 use lanefs_sync::point;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Storage of a volume's bytes.
@@ -39,7 +41,9 @@ pub enum Backing {
 ///
 /// Blocks are read through a [`Reader`](crate::Reader) and changed through a [`Tx`](crate::Tx).
 pub struct Store {
-    pub(crate) arena: Arena,
+    pub(crate) frames: Frames,
+    /// Blocks to which the store can grow.
+    room: u64,
     /// One byte a block, see [`state`].
     states: Arena,
     /// One byte a block, see [`Dirty`].
@@ -47,6 +51,8 @@ pub struct Store {
     /// The device; `None` for a volume in memory.
     device: Option<Preserving>,
     blocks: AtomicU64,
+    /// Bytes that lie in one range, at their positions: all, or none of a sparse volume.
+    in_range: AtomicU64,
     pub(crate) sums: Checksummer,
     inode_size: InodeSize,
     versions: Versions,
@@ -67,6 +73,67 @@ pub struct Store {
     pub(crate) pins: Option<PinTable>,
 }
 
+/// Returns whether `len` bytes at `at` can be a view: words of one block.
+#[inline(always)]
+fn is_part(at: u64, len: usize) -> bool {
+    at.is_multiple_of(8) && (at & (BLOCK - 1)) as usize + len <= BLOCK as usize
+}
+
+/// The memory of a volume's bytes, and of what is known of each block.
+pub(crate) struct Memory {
+    frames: Frames,
+    /// One byte a block.
+    states: Arena,
+    /// One byte a block.
+    dirty: Arena,
+    /// One word of four bytes a block of a device.
+    ages: Arena,
+    /// Number of blocks for which there is room.
+    room: u64,
+}
+
+impl Memory {
+    /// Reserves memory for a volume of `bytes` bytes that can grow up to `room` bytes, with a cache of
+    /// `budget` blocks, or without a device. Under a limit on address space the volume still opens, but it
+    /// cannot grow while it is open, or is sparse.
+    fn reserve(bytes: u64, room: u64, budget: Option<u64>) -> std::io::Result<Self> {
+        let in_one_range = |room: u64| Self::with(Frames::in_one_range(room), room, budget);
+        let in_slots = |room: u64| Self::with(Frames::in_slots(room, budget), room, budget);
+        let room = room.max(bytes);
+        in_one_range(room.min(LARGEST_RANGE).max(bytes))
+            .or_else(|_| in_one_range(bytes))
+            .or_else(|_| in_slots(room))
+            .or_else(|_| in_slots(bytes))
+            .map_err(|_| {
+                let least = Frames::least() + bytes / BLOCK * Self::bytes_of_a_block(budget);
+                std::io::Error::new(
+                    std::io::ErrorKind::OutOfMemory,
+                    format!(
+                        "the process has too little address space for a volume of {bytes} bytes, which takes \
+                         {least} at least; raise its limit (ulimit -v)"
+                    ),
+                )
+            })
+    }
+
+    /// Bytes that are kept of each block, beside its frame.
+    fn bytes_of_a_block(budget: Option<u64>) -> u64 {
+        2 + if budget.is_some() { size_of::<u32>() as u64 } else { 0 }
+    }
+
+    /// Reserves what belongs to frames for `room` bytes.
+    pub(crate) fn with(
+        frames: std::io::Result<Frames>,
+        room: u64,
+        budget: Option<u64>,
+    ) -> std::io::Result<Self> {
+        let room = room / BLOCK;
+        let ages = Self::bytes_of_a_block(budget) - 2;
+        let [states, dirty, ages] = [1, 1, ages].map(|bytes| Arena::reserve((room * bytes) as usize));
+        Ok(Memory { frames: frames?, states: states?, dirty: dirty?, ages: ages?, room })
+    }
+}
+
 /// Smallest volume in bytes that gets huge pages: they cost a smaller one more memory than its content.
 const HUGE_PAGES_FROM: u64 = 256 << 20;
 
@@ -75,7 +142,7 @@ impl Store {
     /// checksums. Of a device's blocks, up to `budget` bytes stay in memory, beside dirty ones.
     ///
     /// # Errors
-    /// The host's error when it has no address space left.
+    /// `OutOfMemory` when the host has too little address space left, with the number of bytes that it takes.
     pub fn new(
         backing: Backing,
         bytes: u64,
@@ -84,20 +151,27 @@ impl Store {
         sums: Checksummer,
         inode_size: InodeSize,
     ) -> std::io::Result<Self> {
-        let ages = if matches!(backing, Backing::Memory) { 0 } else { size_of::<u32>() };
-        let reserve = |room: u64| -> std::io::Result<[Arena; 4]> {
-            let blocks = (room / BLOCK) as usize;
-            let bytes = [room as usize, blocks, blocks, blocks * ages].map(Arena::reserve);
-            let [arena, states, dirty, ages] = bytes;
-            Ok([arena?, states?, dirty?, ages?])
-        };
-        // Under a limit on address space the volume still opens, but it cannot grow while it is open.
-        let [arena, states, dirty, ages] = reserve(room.max(bytes)).or_else(|_| reserve(bytes))?;
+        let on_device = matches!(backing, Backing::Device(_));
+        let memory = Memory::reserve(bytes, room, on_device.then_some(budget / BLOCK))?;
+        Ok(Self::in_memory(memory, backing, bytes, budget, sums, inode_size))
+    }
+
+    /// Returns a store whose bytes and states lie in `memory`, as [`new`](Self::new).
+    pub(crate) fn in_memory(
+        memory: Memory,
+        backing: Backing,
+        bytes: u64,
+        budget: u64,
+        sums: Checksummer,
+        inode_size: InodeSize,
+    ) -> Self {
+        let Memory { frames, states, dirty, ages, room } = memory;
         if bytes >= HUGE_PAGES_FROM && matches!(backing, Backing::Memory) {
-            arena.prefer_huge_pages();
+            frames.prefer_huge_pages();
         }
         let store = Store {
-            arena,
+            frames,
+            room,
             states,
             dirty,
             device: match backing {
@@ -105,6 +179,7 @@ impl Store {
                 Backing::Device(device) => Some(Preserving::new(device)),
             },
             blocks: (bytes / BLOCK).into(),
+            in_range: 0.into(),
             sums,
             inode_size,
             versions: Versions::new(),
@@ -121,10 +196,11 @@ impl Store {
             places: Places::default(),
             pins: None,
         };
+        store.set_bytes(bytes);
         for at in [0, SUPERBLOCK_COPY].into_iter().filter(|at| *at < bytes) {
             store.set_state(at / BLOCK, state::FIXED);
         }
-        Ok(store)
+        store
     }
 
     /// Makes this a store for reading: every change of it fails from now on, so file data can be
@@ -156,7 +232,7 @@ impl Store {
 
     /// Returns the size in bytes to which the store can grow.
     pub(crate) fn room(&self) -> u64 {
-        self.arena.capacity() as u64
+        self.room * BLOCK
     }
 
     /// Returns the size of the volume's inodes.
@@ -206,35 +282,53 @@ impl Store {
     /// The device's error, or `OutOfMemory` where the reserved address space ends.
     pub fn grow(&self, bytes: u64) -> std::io::Result<()> {
         debug_assert!(bytes.is_multiple_of(BLOCK));
-        if bytes > self.arena.capacity() as u64 {
+        if bytes > self.room() {
             return Err(std::io::Error::new(
                 std::io::ErrorKind::OutOfMemory,
-                format!(
-                    "an open volume can grow to {} bytes at once; grow it in steps",
-                    self.arena.capacity()
-                ),
+                format!("an open volume can grow to {} bytes at once; grow it in steps", self.room()),
             ));
         }
         if let Some(device) = self.device() {
             device.resize(bytes)?;
         }
-        self.blocks.store(bytes / BLOCK, Ordering::Relaxed);
+        self.set_bytes(bytes);
         Ok(())
+    }
+
+    fn set_bytes(&self, bytes: u64) {
+        self.blocks.store(bytes / BLOCK, Ordering::Relaxed);
+        self.in_range.store(if self.frames.are_sparse() { 0 } else { bytes }, Ordering::Relaxed);
     }
 
     /// Returns a view of `len` bytes at `at`, of a block verified as `kind`.
     #[inline(always)]
     pub(crate) fn view_of(&self, at: u64, len: usize, kind: BlockKind) -> Result<View<'_>, Fault> {
-        let end = (at & (BLOCK - 1)) as usize + len;
-        if !at.is_multiple_of(8) || at >= self.bytes() || end > BLOCK as usize {
+        // One comparison serves both: a volume in one range pays nothing for sparse ones.
+        let base = if is_part(at, len) && at < self.in_range.load(Ordering::Relaxed) {
+            self.check_kind(at, kind)?;
+            self.frames.address_in_range(at)
+        } else {
+            self.address_in_slot(at, len, kind)?
+        };
+        // SAFETY: inside the volume, whose memory lives as long as the store; aligned to 8. All frames of a
+        // block are one range.
+        Ok(unsafe { View::new(base, at, len as u32, Grain::of(kind)) })
+    }
+
+    /// Returns the address of the view in a sparse volume; refuses a position outside of any volume.
+    #[cold]
+    fn address_in_slot(&self, at: u64, len: usize, kind: BlockKind) -> Result<NonNull<u8>, Fault> {
+        if !is_part(at, len) || at >= self.bytes() {
             return Err(Fault::damaged(at, "a position outside the volume"));
         }
+        self.check_kind(at, kind)?;
+        Ok(self.frames.address(at))
+    }
+
+    #[inline(always)]
+    fn check_kind(&self, at: u64, kind: BlockKind) -> Result<(), Fault> {
         let state = self.state(at / BLOCK);
-        if state != kind as u8 {
-            self.check_state(at, kind, state)?;
-        }
-        // SAFETY: inside the volume, whose memory lives as long as the store; aligned to 8.
-        Ok(unsafe { View::new(self.arena.address(at), at, len as u32, Grain::of(kind)) })
+        if state == kind as u8 { Ok(()) } else { self.check_state(at, kind, state) }
     }
 
     /// Checks the state of a block that is not resident, or not in steady use.
@@ -243,7 +337,7 @@ impl Store {
         let content = state::content(state);
         // Data were fetched too late, when the block held metadata already: the next fetch evicts them.
         let is_stale = content == Some(state::DATA);
-        let is_away = is_stale || matches!(state, ABSENT | state::FETCHING | state::EVICTING);
+        let is_away = is_stale || matches!(state, ABSENT | FETCHING | state::EVICTING);
         if content == Some(kind as u8) {
             self.use_again(at / BLOCK, state);
             Ok(())
@@ -273,11 +367,11 @@ impl Store {
         at < self.bytes() && state::content(self.state(at / BLOCK)) == Some(kind as u8)
     }
 
-    /// Prefetches the cache line at `at`; nothing is checked.
+    /// Prefetches the cache line at `at`, of a volume in one range; nothing is checked.
     #[inline(always)]
     pub fn prefetch(&self, at: u64) {
-        if at < self.bytes() {
-            prefetch(self.arena.address(at).as_ptr());
+        if at < self.in_range.load(Ordering::Relaxed) {
+            prefetch(self.frames.address_in_range(at).as_ptr());
         }
     }
 
@@ -316,6 +410,18 @@ impl Store {
         // next time.
         self.marks.mark(index);
         done
+    }
+
+    /// Claims a block that has no frame, or a free one, to fill its frame. Returns false where another thread
+    /// was faster.
+    ///
+    /// # Errors
+    /// As [`find_frame`](Self::find_frame); the block is absent then.
+    pub(crate) fn claim_frame(&self, index: u64, from: u8) -> Result<bool, Fault> {
+        if !self.change_state(index, from, FETCHING) {
+            return Ok(false);
+        }
+        self.find_frame(index).inspect_err(|_| self.finish_fetch(index, ABSENT, Ok(()))).map(|()| true)
     }
 
     #[inline(always)]
@@ -385,13 +491,13 @@ impl Store {
     /// Returns the block at `at`, of whatever kind. The caller has checked that it is inside.
     pub(crate) fn view(&self, at: u64) -> View<'_> {
         // SAFETY: callers pass positions of blocks of this volume.
-        unsafe { View::new(self.arena.address(at), at, BLOCK as u32, Grain::BLOCK) }
+        unsafe { View::new(self.frames.address(at), at, BLOCK as u32, Grain::BLOCK) }
     }
 
     /// Copies bytes into a block that no reader sees yet, or to which the caller has exclusive access.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
         point();
-        self.arena.copy_in(at, bytes);
+        self.frames.copy_in(at, bytes);
     }
 
     /// Changes the kind of a block, for a transaction, and returns the old one.
@@ -407,7 +513,7 @@ impl Store {
     pub(crate) fn retire(&self, at: u64) -> Option<u8> {
         loop {
             let old = self.state(at / BLOCK);
-            let in_transit = matches!(old, state::FETCHING | state::EVICTING);
+            let in_transit = matches!(old, FETCHING | state::EVICTING);
             if in_transit && !planted::is(planted::Bug::RetireInTransit) {
                 return None;
             }
@@ -434,6 +540,10 @@ impl Store {
         let index = at / BLOCK;
         match self.state(index) {
             free @ (ABSENT | FREE) if self.change_state(index, free, kind) => {
+                if let Err(fault) = self.find_frame(index) {
+                    self.set_state(index, free);
+                    return Err(fault);
+                }
                 if !self.is_memory() {
                     self.cache.add(index, 1);
                 }
@@ -460,7 +570,7 @@ impl Store {
     pub(crate) fn zero(&self, at: u64, len: u64) {
         point();
         debug_assert!(at.is_multiple_of(BLOCK) && len.is_multiple_of(BLOCK));
-        self.arena.zero(at, len as usize);
+        self.frames.zero(at, len as usize);
     }
 
     /// Restores a word, in the rollback of a transaction.

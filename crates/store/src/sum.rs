@@ -164,7 +164,7 @@ impl Store {
         }
         // A private copy, as for metadata: no reference may stand for a frame.
         let mut bytes = [0; BLOCK as usize];
-        self.arena.copy_out(at, &mut bytes);
+        self.frames.copy_out(at, &mut bytes);
         self.data_sums.verified.fetch_add(1, Ordering::Relaxed);
         if self.sums.of_data(at, &bytes) == sum { Ok(()) } else { Err(Fault::WrongData { at }) }
     }

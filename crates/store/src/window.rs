@@ -10,7 +10,7 @@
 
 use crate::journal::AlignedBuffer;
 use crate::neighbours::{WINDOW, is_taken};
-use crate::state::{ABSENT, FETCHING, UNASKED};
+use crate::state::{ABSENT, UNASKED};
 use crate::versions::{Grain, Record, Word, record};
 use crate::{Device, Store, planted};
 use lanefs_format::{
@@ -92,7 +92,7 @@ impl Store {
         // The wanted block counts when it becomes resident.
         let room = self.cache.room().saturating_sub(1) as usize;
         let claims = |index: u64| {
-            if !self.change_state(index, ABSENT, FETCHING) {
+            if self.claim_frame(index, ABSENT) != Ok(true) {
                 return false;
             }
             // The device has older bytes than the copy, or gets them from it during the read.

@@ -120,10 +120,14 @@ impl Store {
         let mut requests = Vec::new();
         let mut rest = &data[..];
         while let Some(first) = rest.first().copied() {
-            let count = (0..rest.len().min(PIECE)).take_while(|i| rest[*i] == first + *i as u64).count();
+            let follows = |i: usize| {
+                let index = first + i as u64;
+                rest[i] == index && (i == 0 || self.frames.continues(index))
+            };
+            let count = (0..rest.len().min(PIECE)).take_while(|i| follows(*i)).count();
             // Writers may change the bytes while the device reads them. The blocks are then dirty, and
             // written again before anything says that they are durable.
-            let data = self.arena.source(first * BLOCK, count * BLOCK as usize);
+            let data = self.frames.source(first * BLOCK, count * BLOCK as usize);
             requests.push(Write { at: first * BLOCK, data });
             rest = &rest[count..];
         }

@@ -147,7 +147,7 @@ impl ViewedFile {
             match pins.pin(at, self.len) {
                 Ok(Pinned::At(number)) => self.state = ViewState::Pinned(number),
                 Ok(Pinned::Absent) => {}
-                Ok(Pinned::Full) | Err(_) => self.state = ViewState::Copied,
+                Ok(Pinned::Full | Pinned::Split) | Err(_) => self.state = ViewState::Copied,
             }
         }
     }

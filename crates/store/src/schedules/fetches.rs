@@ -30,6 +30,7 @@ fn is_here(world: &World, want: Want) -> bool {
     let content = |index| state::content(world.store.state(index));
     match want {
         Want::Block(kind) => content(AT / BLOCK) == Some(kind as u8),
+        Want::Frame => false,
         Want::Data { need, .. } => (0..u64::from(need)).all(|i| content(AT / BLOCK + i) == Some(state::DATA)),
     }
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `explorer`, `world`, `medium` | the explorer; a store and the operations of a volume on it; a device that counts and fails |
 //! | `reads`, `writes`, `gate` | concurrency |
-//! | `fetches`, `windows`, `cache`, `behind`, `commits`, `sums`, `snapshots` | fetches, neighbours, eviction, write-behind, durability, checksums of file data, snapshots of a device |
+//! | `fetches`, `windows`, `cache`, `slots`, `behind`, `commits`, `sums`, `snapshots` | fetches, neighbours, eviction, slots of sparse volumes, write-behind, durability, checksums of file data, snapshots of a device |
 
 mod behind;
 mod cache;
@@ -19,6 +19,7 @@ mod fetches;
 mod gate;
 mod medium;
 mod reads;
+mod slots;
 mod snapshots;
 mod sums;
 mod windows;

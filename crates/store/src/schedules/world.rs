@@ -1,6 +1,9 @@
 //! A store, and the operations of a volume on it: attempts and reattempts, changes, commits.
 
 use super::medium::{Medium, SUMS};
+use crate::frames::Frames;
+use crate::slots::SLOT;
+use crate::store::Memory;
 use crate::{Backing, Device, Fault, Gate, Log, Reader, Store, Tx};
 use lanefs_format::{BLOCK, BlockKind, Field, InodeSize};
 use lanefs_sync::Mutex;
@@ -30,11 +33,31 @@ impl World {
         Self::of_size(backing, BLOCKS, budget_blocks)
     }
 
+    /// A small store is sparse: it does all that one in one range does, and more. A larger one is in one
+    /// range, so that a read takes many blocks.
     fn of_size(backing: Backing, blocks: u64, budget_blocks: u64) -> Self {
+        if blocks <= BLOCKS {
+            return Self::with_slots(backing, blocks, budget_blocks, (blocks * BLOCK).div_ceil(SLOT));
+        }
         let bytes = blocks * BLOCK;
         let store = Store::new(backing, bytes, bytes, budget_blocks * BLOCK, SUMS, InodeSize::B256);
-        let store = store.expect("address space");
+        World::of(store.expect("address space"))
+    }
+
+    fn of(store: Store) -> Self {
         World { store, gate: Gate::new(Log::default), committing: Mutex::new(()) }
+    }
+
+    fn with_slots(backing: Backing, blocks: u64, budget_blocks: u64, slots: u64) -> Self {
+        let bytes = blocks * BLOCK;
+        let memory = Memory::with(Frames::with_slots(bytes, slots), bytes, Some(budget_blocks));
+        let memory = memory.expect("address space");
+        Self::of(Store::in_memory(memory, backing, bytes, budget_blocks * BLOCK, SUMS, InodeSize::B256))
+    }
+
+    /// Returns a store on a device that has so many slots only.
+    pub(super) fn in_slots(medium: &Medium, budget_blocks: u64, slots: u64) -> Self {
+        Self::with_slots(Backing::Device(Box::new(medium.clone())), BLOCKS, budget_blocks, slots)
     }
 
     /// Returns a store in memory, with blocks of a kind at these positions.
