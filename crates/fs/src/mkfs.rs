@@ -81,7 +81,7 @@ pub(crate) fn journal_blocks(blocks: u64) -> u64 {
     (blocks / 64).clamp(64, BLOCKS_PER_GROUP - 2 * BLOCKS_PER_CHUNK)
 }
 
-fn random() -> Result<[u8; 16], String> {
+pub(crate) fn random() -> Result<[u8; 16], String> {
     let mut bytes = [0; 16];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
         Ok(16) => Ok(bytes),

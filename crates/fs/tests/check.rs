@@ -4,6 +4,8 @@
 mod faults;
 #[path = "check/fixture.rs"]
 mod fixture;
+#[path = "check/full.rs"]
+mod full;
 #[path = "check/image.rs"]
 mod image;
 #[path = "check/logs.rs"]
@@ -440,74 +442,6 @@ fn a_full_volume_can_be_mended() {
         let volume = find_and_mend(&mut image, name).expect(name);
         assert!(tree(&volume) == before, "{name}");
     }
-    // Repairs that need space are left, and counted, and the next check makes them when there is some.
-    let repair = |volume: &Volume, what: &str| volume.check(true, &|_, _| {}).expect(what);
-    let mut left = 0;
-    for (number, (name, plant)) in FAULTS.iter().enumerate() {
-        if OF_TWO_GROUPS.contains(name) {
-            continue;
-        }
-        let what = format!("fault {number}, {name}");
-        let mut image = good.image();
-        plant(&mut image, &inodes);
-        let volume = image.open();
-        let report = repair(&volume, &what);
-        let is_left = report.findings.iter().any(|finding| !finding.repaired);
-        assert!(!is_left || report.without_space > 0, "{what}: {:?}", names(&report));
-        left += usize::from(is_left);
-        if is_left && volume.resolve("/fill-4096-0").is_ok() {
-            // (A journal needs consecutive blocks.)
-            for number in 0..60 {
-                let _ = volume.unlink(&OWNER, volume.root(), format!("fill-65536-{number}").as_bytes());
-            }
-            repair(&volume, &what);
-            assert_clean(&volume, &what);
-        }
-    }
-    assert!((1..20).contains(&left), "{left} repairs found no space");
-}
-
-#[test]
-fn names_of_lost_inodes_never_run_out() {
-    let volume = Volume::create_memory(&options(16 << 20, InodeSize::B256)).expect("create");
-    fill(&volume, 0);
-    orphan(&volume);
-    let lost = FixtureInodes::of(&Good::new(volume.to_bytes().expect("bytes")).image().reopen());
-    let numbers = |name: &str| -> Vec<String> {
-        let numbered = (1..1100).map(|number| format!("{name}-{number}"));
-        std::iter::once(name.to_owned()).chain(numbered).collect()
-    };
-    // Files are in the way of lost+found, and then names in it of all inodes that may get lost.
-    for name in numbers("lost+found") {
-        volume.write_file(format!("/{name}"), b"").expect("a file");
-    }
-    let plant_and_mend = |volume: &Volume| {
-        let good = Good::new(volume.to_bytes().expect("bytes"));
-        let mut image = good.image();
-        let (_, plant) = FAULTS.iter().find(|(name, _)| *name == "inode-unreachable").expect("a fault");
-        plant(&mut image, &lost);
-        let volume = find_and_mend(&mut image, "inode-unreachable").expect("mended");
-        let (found, _) = tree(&volume)
-            .into_iter()
-            .map(|(path, ..)| (String::from_utf8_lossy(&path).into_owned(), ()))
-            .find(|(path, ())| path.starts_with("/lost+found-") && path[1..].contains("/inode-"))
-            .expect("the lost inode");
-        found
-    };
-    let found = plant_and_mend(&volume);
-    let (dir, name) = found.rsplit_once('/').expect("a path");
-    volume.unlink(&OWNER, volume.root(), b"lost+found").expect("unlink");
-    volume.mkdir_all("/lost+found-x", 0o755).expect("mkdir");
-    volume.mkdir_all("/lost+found", 0o755).expect("mkdir");
-    assert!(dir.starts_with("/lost+found-") && name.starts_with("inode-"), "{found}");
-    for name in numbers(name) {
-        volume.write_file(format!("/lost+found/{name}"), b"").expect("a file");
-    }
-    let good = Good::new(volume.to_bytes().expect("bytes"));
-    let mut image = good.image();
-    let (_, plant) = FAULTS.iter().find(|(name, _)| *name == "inode-unreachable").expect("a fault");
-    plant(&mut image, &lost);
-    find_and_mend(&mut image, "inode-unreachable").expect("mended");
 }
 
 #[test]
@@ -545,6 +479,17 @@ fn a_volume_in_use_stays_clean() {
         }
         assert_clean(&volume, "in the end");
     }
+}
+
+/// Positions of metadata to choose from. A few blocks hold most of the fields that can be wrong; the many
+/// leaves and inode blocks are chosen as often together.
+fn metadata_of(good: &Good) -> Vec<u64> {
+    let mut blocks = Vec::new();
+    for kind in format::BlockKind::ALL {
+        let of_kind = good.of_kind(kind);
+        blocks.extend(of_kind.iter().cycle().take(if of_kind.is_empty() { 0 } else { 64 }));
+    }
+    blocks
 }
 
 /// Changes one to eight words of metadata, each to a value that has a meaning elsewhere in the volume.
@@ -590,13 +535,7 @@ fn no_mutation_makes_the_check_fail_or_its_repair_stop_half_way() {
     // The second volume has two groups.
     for (inode_size, size) in [(InodeSize::B128, 16 << 20), (InodeSize::B256, 136 << 20)] {
         let good = Good::new(closed(size, inode_size, 0));
-        // A few blocks hold most of the fields that can be wrong; the many leaves and inode blocks are chosen
-        // as often together.
-        let mut blocks = Vec::new();
-        for kind in format::BlockKind::ALL {
-            let of_kind = good.of_kind(kind);
-            blocks.extend(of_kind.iter().cycle().take(if of_kind.is_empty() { 0 } else { 64 }));
-        }
+        let blocks = metadata_of(&good);
         for seed in first..first + images {
             let mut random = Random(seed);
             let mut image = good.image();

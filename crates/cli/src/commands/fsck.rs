@@ -100,16 +100,17 @@ impl Fsck {
             let repaired = if finding.repaired { " (repaired)" } else { "" };
             writeln!(out, "{at:#x}: {invariant}: {text}{repaired}")?;
         }
+        for obstacle in &report.obstacles {
+            writeln!(out, "not repaired: {}", escape(obstacle.as_bytes()))?;
+        }
         let verdict = match corrected_and_left(report) {
             (0, 0) => "clean".to_string(),
             (n, 0) => format!("{n} errors corrected"),
-            (_, n) if report.without_space > 0 => format!(
-                "{n} errors left, because the volume has no space for {} repairs; remove files or enlarge it \
-                 with `lanefs grow`, then run `lanefs fsck --repair` again",
-                report.without_space
-            ),
-            (0, n) => format!("{n} errors left; run `lanefs fsck --repair`"),
-            (n, m) => format!("{n} errors corrected, {m} left; run `lanefs fsck --repair` again"),
+            (0, n) if report.obstacles.is_empty() => format!("{n} errors left; run `lanefs fsck --repair`"),
+            (n, m) if report.obstacles.is_empty() => {
+                format!("{n} errors corrected, {m} left; run `lanefs fsck --repair` again")
+            }
+            (n, m) => format!("{n} errors corrected, {m} left; do what is said above, then run it again"),
         };
         let (inodes, directories, blocks) = (report.inodes, report.directories, report.blocks);
         let counts = format!("{inodes} inodes, {directories} of them directories, {blocks} blocks in use");
@@ -135,8 +136,8 @@ fn as_json(report: &CheckReport) -> serde_json::Value {
         "inodes": report.inodes,
         "directories": report.directories,
         "blocks": report.blocks,
-        "without_space": report.without_space,
         "findings": findings.collect::<Vec<_>>(),
+        "obstacles": report.obstacles,
     })
 }
 

@@ -63,7 +63,6 @@ impl Pass<'_, '_> {
             }
             wanted /= 2;
         }
-        self.without_space += 1;
     }
 
     /// True inside a metadata chunk, and inside one that will be one for the checksums of its group.

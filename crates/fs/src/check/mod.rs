@@ -16,6 +16,7 @@
 //! | `space` | bitmaps and chunk tables against the blocks in use |
 //! | `rebuild` | directories and attributes that a repair makes again |
 //! | `names` | links, parents, reachability; `links` counts names |
+//! | `lost_and_found` | names for inodes without one |
 //!
 //! # Repair
 //!
@@ -24,10 +25,14 @@
 //! entries are inserted again in the ordinary way, once bitmaps and chunk tables are correct; an inode
 //! without a name goes to lost+found. Then another pass checks the volume, until nothing is found.
 //!
+//! Repairs without a need of space come first: pointers, bitmaps and chunk tables. They give space back.
+//! Where space runs out then, each repair that fails is an [obstacle](CheckReport::obstacles), and the others
+//! go on.
+//!
 //! A block that two inodes name stays with the one that it belongs to ([`owners`]).
 //!
 //! A repair that ends at any point leaves the volume as it was or repaired so far: what it still needs stays
-//! in use until the commit that makes it anew.
+//! in use until the commit that makes it again.
 //!
 //! # Memory
 //!
@@ -62,8 +67,10 @@ mod journal_state;
 mod leaves;
 mod links;
 mod lists;
+mod lost_and_found;
 mod maps;
 mod names;
+mod obstacles;
 mod owners;
 mod pass;
 mod progress;
@@ -88,6 +95,7 @@ use crate::writer::Writer;
 use journal_state::JournalState;
 use lanefs_format::{BLOCK, Code};
 use lanefs_store::Reader;
+use obstacles::{MAKE_ROOM, Obstacles};
 use pass::{Pass, Tables};
 use progress::Progress;
 pub use report::{CheckReport, Finding};
@@ -133,7 +141,9 @@ impl CheckOptions<'_> {
 
 /// The result of a pass, and suspect chunks for the next one.
 struct PassResult {
+    /// Without obstacles.
     report: CheckReport,
+    obstacles: Obstacles,
     suspects: BTreeSet<u64>,
     journal: JournalState,
 }
@@ -152,12 +162,13 @@ impl Volume {
     /// meanwhile.
     ///
     /// A report whose findings are all `repaired` describes a volume that another pass found clean. The
-    /// superblock then no longer says that damage was met, unless the volume is open for reading only. A step
-    /// that finds no space is left, and the others are done ([`CheckReport::without_space`]).
+    /// superblock then no longer says that damage was met, unless the volume is open for reading only.
     ///
     /// # Errors
     /// The device's; [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group
-    /// table nor a readable metadata chunk; of a repair also [`Code::ReadOnly`](crate::Code::ReadOnly).
+    /// table nor a readable metadata chunk; of a repair also [`Code::ReadOnly`](crate::Code::ReadOnly). A
+    /// repair that the volume has no space for is none: the others are made, and
+    /// [`obstacles`](CheckReport::obstacles) says what is left.
     pub fn check_with(&self, options: &CheckOptions<'_>) -> Result<CheckReport> {
         let report = self.check_and_repair(options)?;
         if report.findings.iter().all(|finding| finding.repaired) {
@@ -204,22 +215,27 @@ impl Volume {
         };
         let mut before = BTreeSet::new();
         for _ in 0..ROUNDS {
-            let mended = self
+            let done = self
                 .run_pass(writer, true, std::mem::take(&mut suspects), options)
                 .map_err(|error| error.at("mending the volume"))?;
             self.shared.commit_exclusive(writer)?;
             let mut again = self.run_pass(writer, false, BTreeSet::new(), options)?;
             let found = std::mem::take(&mut again.report.findings);
-            let without_space = mended.report.without_space;
-            report = CheckReport { findings: report.findings, without_space, ..again.report };
-            if found.is_empty() {
-                for finding in &mut report.findings {
-                    finding.repaired = true;
-                }
-                return Ok(report);
-            }
+            report = CheckReport { findings: report.findings, ..again.report };
             let (known, now) = (keys(&report.findings), keys(&found));
             report.findings.extend(found.into_iter().filter(|f| !known.contains(&(f.at, f.invariant))));
+            for finding in &mut report.findings {
+                finding.repaired = !now.contains(&(finding.at, finding.invariant));
+            }
+            let mut obstacles = done.obstacles;
+            if again.journal == JournalState::Damaged(None) {
+                obstacles.note(format!("the journal: no space for a new one; {MAKE_ROOM}"));
+            }
+            report.obstacles = obstacles.into_list();
+            if now.is_empty() {
+                report.obstacles.clear();
+                return Ok(report);
+            }
             if now == before {
                 // Another round would do the same again.
                 return Ok(report);
@@ -286,8 +302,8 @@ impl Volume {
         }
         let blocks = self.shared.state.store.bytes() / BLOCK - free;
         let (directories, orphans) = (pass.directories, pass.orphans);
-        let without_space = pass.without_space;
-        let report = CheckReport { findings, inodes, directories, orphans, blocks, without_space };
-        Ok(PassResult { report, suspects: pass.suspects, journal: pass.journal })
+        let report = CheckReport { findings, obstacles: Vec::new(), inodes, directories, orphans, blocks };
+        let (obstacles, suspects, journal) = (pass.obstacles, pass.suspects, pass.journal);
+        Ok(PassResult { report, obstacles, suspects, journal })
     }
 }

@@ -6,12 +6,10 @@ use super::links::Names;
 use super::pass::Pass;
 use super::progress::Progress;
 use crate::dir::{self, Name};
-use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::{Inode, add_links, nameless_directory};
-use crate::types::Caller;
-use crate::{namespace, orphans};
-use lanefs_format::{BLOCK, Code, FileKind, inode as f};
+use crate::orphans;
+use lanefs_format::{BLOCK, FileKind, inode as f};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,8 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BLOCKS: usize = 64;
 /// Entries of a directory that are listed at a time.
 const BATCH: usize = 512;
-/// Numbered names that are tried for an inode before random ones.
-const NUMBERED: u64 = 16;
 
 /// The findings on the names of a batch of inodes.
 #[derive(Default)]
@@ -43,7 +39,7 @@ impl Pass<'_, '_> {
             return Ok(None);
         }
         self.findings.add(0, &iv::ORPHAN_DIRECTORY, format!("inode {ino}"));
-        self.mend_if_room(|edit| nameless_directory(edit, 0o700))
+        self.try_to_mend(|| "the orphan directory".into(), |edit| nameless_directory(edit, 0o700))
     }
 
     /// Checks links, parents and reachability. Returns the root to use from now on, where it was missing.
@@ -84,12 +80,11 @@ impl Pass<'_, '_> {
             }
         }
         for ino in cycles {
-            self.break_cycle(ino)?;
-            lost.push((ino, FileKind::Directory));
+            if self.break_cycle(ino)? {
+                lost.push((ino, FileKind::Directory));
+            }
         }
-        for (ino, kind) in lost {
-            self.mend_if_room(|edit| attach(edit, root, ino, kind))?;
-        }
+        self.attach_all(root, &lost)?;
         Ok(None)
     }
 
@@ -141,7 +136,10 @@ impl Pass<'_, '_> {
             return Ok(true);
         };
         self.findings.add(ino * self.core.store.inode_size().bytes(), broken, format!("inode {ino}"));
-        self.mend(|edit| orphans::unlist(edit, ino))?;
+        self.try_to_mend(
+            || format!("inode {ino}, in the orphan directory"),
+            |edit| orphans::unlist(edit, ino),
+        )?;
         Ok(false)
     }
 
@@ -223,10 +221,13 @@ impl Pass<'_, '_> {
         cycles
     }
 
-    /// Removes a directory from its parent.
-    fn break_cycle(&mut self, ino: u64) -> Outcome<()> {
-        let Some(parent) = self.inodes.rank(ino).map(|rank| self.inodes.parent(rank)) else { return Ok(()) };
-        self.mend(|edit| {
+    /// Removes a directory from its parent. Returns whether it did.
+    fn break_cycle(&mut self, ino: u64) -> Outcome<bool> {
+        let Some(parent) = self.inodes.rank(ino).map(|rank| self.inodes.parent(rank)) else {
+            return Ok(false);
+        };
+        let what = || format!("inode {ino}, a directory below itself");
+        let done = self.try_to_mend(what, |edit| {
             let node = Inode::directory(edit.core, parent)?;
             let mut cookie = 0;
             loop {
@@ -243,7 +244,7 @@ impl Pass<'_, '_> {
                 }
             }
         })?;
-        Ok(())
+        Ok(done.is_some())
     }
 
     /// Returns a directory that is its own parent, or a new one.
@@ -260,55 +261,6 @@ impl Pass<'_, '_> {
                 return Ok(self.mends().then_some(ino));
             }
         }
-        self.mend_if_room(|edit| nameless_directory(edit, 0o755))
+        self.try_to_mend(|| "the root directory".into(), |edit| nameless_directory(edit, 0o755))
     }
-}
-
-/// Puts an inode without a name into lost+found.
-fn attach(edit: &mut Edit<'_>, root: u64, ino: u64, kind: FileKind) -> Outcome<()> {
-    let lost = lost_and_found(edit, root)?;
-    let (parent, node) = (Inode::directory(edit.core, lost)?, Inode::load(edit.core, ino)?);
-    for name in names_like(format!("inode-{ino}")) {
-        let name = Name::new(edit.core.seed, name.as_bytes());
-        if dir::find(edit.core, &parent, name)?.is_some() {
-            continue;
-        }
-        dir::insert(edit, parent, name, ino, kind)?;
-        if kind == FileKind::Directory {
-            add_links(edit, parent, 1)?;
-            edit.tx.put(node.view, f::PARENT_OR_DEVICE, lost);
-        } else {
-            edit.tx.put(node.view, f::LINKS, 1);
-        }
-        break;
-    }
-    Ok(())
-}
-
-/// The directory `lost+found` of the root, created when needed.
-fn lost_and_found(edit: &mut Edit<'_>, root: u64) -> Outcome<u64> {
-    let node = Inode::directory(edit.core, root)?;
-    for name in names_like("lost+found".to_owned()) {
-        match dir::find(edit.core, &node, Name::new(edit.core.seed, name.as_bytes()))? {
-            Some(entry) if entry.kind()? == FileKind::Directory => return Ok(entry.ino()),
-            Some(_) => {}
-            None => {
-                let (who, kind) = (&Caller::OWNER, FileKind::Directory);
-                return Ok(namespace::create(edit, who, root, name.as_bytes(), kind, 0o700, 0)?.ino);
-            }
-        }
-    }
-    // The names never end.
-    Err(Code::Exists.into())
-}
-
-/// A name and others like it, without an end: some with numbers, then random ones. An image may hold any
-/// number of names to be in the way, but no name that is chosen only now.
-fn names_like(name: String) -> impl Iterator<Item = String> {
-    let state = std::hash::RandomState::new();
-    (0u64..).map(move |number| match number {
-        0 => name.clone(),
-        1..NUMBERED => format!("{name}-{number}"),
-        number => format!("{name}-{:016x}", std::hash::BuildHasher::hash_one(&state, number)),
-    })
 }

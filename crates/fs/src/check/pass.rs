@@ -5,6 +5,7 @@ use super::findings::{Findings, Tally};
 use super::inode_table::Inodes;
 use super::invariants as iv;
 use super::journal_state::JournalState;
+use super::obstacles::Obstacles;
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -91,6 +92,8 @@ pub(super) struct Pass<'v, 'w> {
     pub(super) superblock: Superblock,
     pub(super) journal: JournalState,
     pub(super) findings: Findings,
+    /// Repairs that this pass could not make.
+    pub(super) obstacles: Obstacles,
     pub(super) claimed: Arc<BlockSet>,
     pub(super) masks: Arc<Vec<u64>>,
     /// Threads of a pass that only checks.
@@ -114,8 +117,6 @@ pub(super) struct Pass<'v, 'w> {
     /// Owner and position of all leaf blocks in the chunk tables, in order; read when first needed.
     pub(super) known_leaves: Option<Vec<(u64, u64)>>,
     patience: u64,
-    /// Repairs that found no space.
-    pub(super) without_space: u64,
 }
 
 impl<'v, 'w> Pass<'v, 'w> {
@@ -135,6 +136,7 @@ impl<'v, 'w> Pass<'v, 'w> {
             superblock,
             journal: JournalState::Sound,
             findings: Findings::default(),
+            obstacles: Obstacles::default(),
             claimed: tables.claimed,
             masks: tables.masks,
             threads: 1,
@@ -149,7 +151,6 @@ impl<'v, 'w> Pass<'v, 'w> {
             released: Vec::new(),
             known_leaves: None,
             patience: WORDS_OF_FAILED_CLAIMS * blocks / 64 + (1 << 20),
-            without_space: 0,
         }
     }
 
@@ -187,15 +188,19 @@ impl<'v, 'w> Pass<'v, 'w> {
         }
     }
 
-    /// Executes a change as [`mend`](Self::mend) does. One that finds no space is left to a later check, and
-    /// counted: the others may need none, or free some.
-    pub(super) fn mend_if_room<T>(
+    /// Executes a change as [`mend`](Self::mend) does. A change that the volume refuses, for want of space
+    /// above all, is an obstacle to note, and the other repairs go on. `what` names the file.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(super) fn try_to_mend<T>(
         &mut self,
+        what: impl FnOnce() -> String,
         step: impl FnMut(&mut Edit<'_>) -> Outcome<T>,
     ) -> Outcome<Option<T>> {
         match self.mend(step) {
-            Err(Fault::Code(Code::NoSpace)) => {
-                self.without_space += 1;
+            Err(fault @ (Fault::Code(_) | Fault::Damaged { .. })) => {
+                self.obstacles.add(&what(), fault);
                 Ok(None)
             }
             done => done,

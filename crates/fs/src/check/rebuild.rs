@@ -4,7 +4,8 @@
 //! that is interrupted leaves the old directory or the new one. (A directory that changes more blocks than
 //! the journal has is written in place, and so is one on a volume without room for both.)
 
-use super::pass::{ChainRebuild, Pass, Rebuild};
+use super::obstacles::MAKE_ROOM;
+use super::pass::{Attribute, ChainRebuild, Pass, Rebuild, Saved};
 use crate::dir::{self, Name};
 use crate::edit::Edit;
 use crate::error::Outcome;
@@ -52,21 +53,44 @@ impl Pass<'_, '_> {
             edit.tx.put(node.view, f::BLOCKS, rebuild.xattr_blocks);
             Ok(())
         })?;
+        let mut left_out = 0;
         for batch in rebuild.entries.chunks(BATCH) {
-            // Inodes whose names find no space go to lost+found when there is some.
-            self.mend_if_room(|edit| {
-                for entry in batch {
-                    let node = Inode::directory(edit.core, ino)?;
-                    let name = Name::new(edit.core.seed, &entry.name);
-                    match dir::insert(edit, node, name, entry.ino, entry.kind) {
-                        // Names that no directory can hold go to lost+found later.
-                        Err(Fault::Code(Code::TreeFull)) => {}
-                        done => done?,
+            match self.insert_all(ino, batch) {
+                // Some of them may have room where others have none.
+                Err(Fault::Code(_)) => {
+                    for entry in batch.chunks(1) {
+                        match self.insert_all(ino, entry) {
+                            Err(Fault::Code(_)) => left_out += 1,
+                            done => done?,
+                        }
                     }
                 }
-                Ok(())
-            })?;
+                done => done?,
+            }
         }
+        if left_out > 0 {
+            self.obstacles.note(format!(
+                "inode {ino}, a directory: no space for {left_out} of its names, so their files are in lost+found, \
+                 or will be: {MAKE_ROOM}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts entries back into a directory, in one transaction.
+    fn insert_all(&mut self, ino: u64, entries: &[Saved]) -> Outcome<()> {
+        self.mend(|edit| {
+            for entry in entries {
+                let node = Inode::directory(edit.core, ino)?;
+                let name = Name::new(edit.core.seed, &entry.name);
+                match dir::insert(edit, node, name, entry.ino, entry.kind) {
+                    // Names that no directory can hold go to lost+found later.
+                    Err(Fault::Code(Code::TreeFull)) => {}
+                    done => done?,
+                }
+            }
+            Ok(())
+        })?;
         Ok(())
     }
 
@@ -77,7 +101,7 @@ impl Pass<'_, '_> {
                 blocks.push(*at);
             }
         }
-        self.mend_if_room(|edit| {
+        let drop_old = |edit: &mut Edit<'_>| -> Outcome<()> {
             let node = Inode::load(edit.core, chain.ino)?;
             for at in &blocks {
                 space::free_block(edit, *at, BlockKind::Xattr)?;
@@ -85,14 +109,26 @@ impl Pass<'_, '_> {
             add_blocks(edit, node, -(chain.blocks.len() as i64))?;
             drop_small(edit, node);
             edit.tx.put(node.view, f::XATTR, 0);
-            for (name, value) in &chain.attributes {
-                match xattr::set(edit, node, name, Some(value), XattrMode::Set) {
-                    Err(Fault::Code(Code::NoSpace)) => break,
-                    done => done?,
-                }
-            }
             Ok(())
-        })?;
+        };
+        let set = |edit: &mut Edit<'_>, (name, value): &Attribute| -> Outcome<()> {
+            let node = Inode::load(edit.core, chain.ino)?;
+            xattr::set(edit, node, name, Some(value), XattrMode::Set)
+        };
+        let whole = self.mend(|edit| {
+            drop_old(edit)?;
+            chain.attributes.iter().try_for_each(|attribute| set(edit, attribute))
+        });
+        if !matches!(whole, Err(Fault::Code(Code::NoSpace))) {
+            whole?;
+            return Ok(());
+        }
+        // Without room for the old and the new chain the old one goes first.
+        self.mend(drop_old)?;
+        for attribute in &chain.attributes {
+            let what = || format!("inode {}, an extended attribute of it", chain.ino);
+            self.try_to_mend(what, |edit| set(edit, attribute))?;
+        }
         Ok(())
     }
 }

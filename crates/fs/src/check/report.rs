@@ -5,6 +5,9 @@
 pub struct CheckReport {
     /// The findings.
     pub findings: Vec<Finding>,
+    /// Repairs that could not be made: each names the file and what to do, for people. Empty unless a repair
+    /// leaves findings.
+    pub obstacles: Vec<String>,
     /// Inodes in use.
     pub inodes: u64,
     /// Directories among them.
@@ -13,8 +16,6 @@ pub struct CheckReport {
     pub orphans: u64,
     /// Blocks in use.
     pub blocks: u64,
-    /// Repairs that the volume had no space for. Another repair makes them when there is some.
-    pub without_space: u64,
 }
 
 /// One fault.

@@ -126,7 +126,7 @@ fn first_entry(image: &Image<'_>, dir: u64) -> u64 {
 }
 
 /// The entry with this inode number in a directory of one leaf.
-fn entry_of(image: &Image<'_>, dir: u64, ino: u64) -> u64 {
+pub(crate) fn entry_of(image: &Image<'_>, dir: u64, ino: u64) -> u64 {
     let mut at = first_leaf(image, dir) + 5 * UNIT;
     while image.get(at, entry::INODE) != ino || image.get(at, entry::NAME_LEN) == 0 {
         at = image.get(at, entry::NEXT);
