@@ -4,7 +4,7 @@ use crate::escape::escape;
 use crate::{bytes, console, exit, interrupt, size};
 use lanefs::escape::harmless;
 use lanefs::format::MAX_FILE_SIZE;
-use lanefs::{Code, Error};
+use lanefs::{Code, Error, ErrorKind};
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
@@ -79,7 +79,7 @@ impl Failure {
                     "restore the file from a copy; `lanefs scrub` names all such files",
                 )
             }
-            Error::Image { why, .. } => Self::new(exit::IMAGE, name, why, ""),
+            Error::Image { kind, why, .. } => Self::new(exit::IMAGE, name, why, image_advice(*kind)),
             Error::Io { what, source } => {
                 let name_text = escape(name);
                 let text = match what.contains(&name_text) || what.is_empty() {
@@ -88,6 +88,7 @@ impl Failure {
                 };
                 Self::new(exit::HOST, name, &text, host_advice(source))
             }
+            other => Self::new(exit_of_code(other.code()), name, &other.to_string(), ""),
         }
     }
 
@@ -193,6 +194,19 @@ fn host_advice(error: &io::Error) -> &'static str {
         io::ErrorKind::IsADirectory => "name a file, or use -r",
         io::ErrorKind::NotADirectory => "name a directory",
         io::ErrorKind::ReadOnlyFilesystem => "choose a directory that can be written",
+        _ => "",
+    }
+}
+
+/// Advice for an image that cannot be opened or made; empty where the text says it.
+fn image_advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Exists => "give --force to overwrite it",
+        ErrorKind::NotAVolume => "make a volume with `lanefs mkfs`",
+        ErrorKind::OlderFormat => "use `lanefs export` there, then `lanefs mkfs` and `lanefs import` here",
+        ErrorKind::NewerFormat => "use a newer `lanefs`",
+        ErrorKind::NotClosed => "run `lanefs fsck --repair` on it first",
+        ErrorKind::Damaged => CHECK_THE_IMAGE,
         _ => "",
     }
 }

@@ -6,6 +6,7 @@ macro_rules! codes {
         /// from 9. The numbers are part of the interface and the same on both engines.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
+        #[non_exhaustive]
         pub enum Code { $($(#[doc = $doc])* $name = $number,)* }
 
         impl Code {
@@ -97,6 +98,26 @@ impl Code {
     /// The code with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// A number that no [`Code`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownCode(pub u8);
+
+impl std::fmt::Display for UnknownCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is not the number of a result code", self.0)
+    }
+}
+
+impl std::error::Error for UnknownCode {}
+
+impl TryFrom<u8> for Code {
+    type Error = UnknownCode;
+
+    fn try_from(number: u8) -> Result<Self, UnknownCode> {
+        Self::from_number(number).ok_or(UnknownCode(number))
     }
 }
 

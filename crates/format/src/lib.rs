@@ -25,7 +25,7 @@ mod ties;
 mod xattr;
 
 pub use checksum::Checksummer;
-pub use code::Code;
+pub use code::{Code, UnknownCode};
 pub use geometry::*;
 pub use hash::{HASH_LANES, HashSeed, half_md4, half_md4_lanes};
 pub use inodes::*;

@@ -2,6 +2,7 @@
 
 use lanefs_format::{BlockKind, Code};
 use lanefs_store::{Fault, Want};
+use std::io;
 
 /// Result of a volume's operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -9,8 +10,141 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Result of one attempt of an operation.
 pub(crate) type Outcome<T> = std::result::Result<T, Fault>;
 
-/// The reason why an operation did not happen. Every error has a [`Code`], and through it an errno.
+/// The kind of an [`Error`], for programs that act on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum ErrorKind {
+    /// A path, a name, an attribute or an image does not exist.
+    NotFound,
+    /// The name or the image exists already.
+    Exists,
+    /// Another process has the image open, or another engine the volume.
+    InUse,
+    /// The image holds something else than a volume.
+    NotAVolume,
+    /// The volume has an older format than this version reads.
+    OlderFormat,
+    /// The volume has a newer format, or features that this version does not know.
+    NewerFormat,
+    /// A size that a volume cannot have, or an image that ends before its volume does.
+    Size,
+    /// The volume was not closed, and this use of it needs a closed one.
+    NotClosed,
+    /// The bytes of the volume contradict the format or their checksums.
+    Damaged,
+    /// The volume is open for reading only, or its device can only be read.
+    ReadOnly,
+    /// No space is left on the volume, in a directory's tree or on the host.
+    NoSpace,
+    /// The caller, or the process, has no permission.
+    PermissionDenied,
+    /// A directory is needed there.
+    NotDirectory,
+    /// The name is a directory's.
+    IsDirectory,
+    /// The directory has entries.
+    NotEmpty,
+    /// An argument that the call does not accept.
+    InvalidInput,
+    /// A result, a file, a name or an attribute is larger than allowed.
+    TooLarge,
+    /// The kind of inode or device has no such operation.
+    Unsupported,
+    /// Out of memory.
+    OutOfMemory,
+    /// The device or the host failed.
+    Io,
+    /// Anything else; [`Error::code`] says more.
+    Other,
+}
+
+impl ErrorKind {
+    /// All kinds, in the order of their numbers.
+    const ALL: [ErrorKind; 21] = {
+        use ErrorKind::*;
+        [
+            NotFound, Exists, InUse, NotAVolume, OlderFormat, NewerFormat, Size, NotClosed, Damaged, ReadOnly,
+            NoSpace, PermissionDenied, NotDirectory, IsDirectory, NotEmpty, InvalidInput, TooLarge,
+            Unsupported, OutOfMemory, Io, Other,
+        ]
+    };
+
+    /// The kind with this number, as `kind as u8` gives it.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The kind of a result code.
+    pub fn of_code(code: Code) -> Self {
+        match code {
+            Code::NotFound | Code::ComponentNotFound | Code::NoAttribute | Code::StaleInode => {
+                ErrorKind::NotFound
+            }
+            Code::Exists => ErrorKind::Exists,
+            Code::Busy => ErrorKind::InUse,
+            Code::InvalidPointer | Code::InvariantViolated => ErrorKind::Damaged,
+            Code::ReadOnly => ErrorKind::ReadOnly,
+            Code::NoSpace | Code::TreeFull | Code::NoPointer => ErrorKind::NoSpace,
+            Code::AccessDenied | Code::NotPermitted => ErrorKind::PermissionDenied,
+            Code::NotDirectory => ErrorKind::NotDirectory,
+            Code::IsDirectory => ErrorKind::IsDirectory,
+            Code::NotEmpty => ErrorKind::NotEmpty,
+            Code::Invalid => ErrorKind::InvalidInput,
+            Code::FileTooLarge
+            | Code::NameTooLong
+            | Code::PathTooLong
+            | Code::AttributeTooLarge
+            | Code::BufferTooSmall => ErrorKind::TooLarge,
+            Code::Unsupported => ErrorKind::Unsupported,
+            Code::NoMemory => ErrorKind::OutOfMemory,
+            Code::Io => ErrorKind::Io,
+            _ => ErrorKind::Other,
+        }
+    }
+
+    fn of_host(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::AlreadyExists => ErrorKind::Exists,
+            io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            io::ErrorKind::IsADirectory => ErrorKind::IsDirectory,
+            io::ErrorKind::NotADirectory => ErrorKind::NotDirectory,
+            io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+            _ => ErrorKind::Io,
+        }
+    }
+
+    /// The kind of the same meaning of the standard library.
+    fn of_std(self) -> io::ErrorKind {
+        match self {
+            ErrorKind::NotFound => io::ErrorKind::NotFound,
+            ErrorKind::Exists => io::ErrorKind::AlreadyExists,
+            ErrorKind::InUse => io::ErrorKind::ResourceBusy,
+            ErrorKind::NotAVolume | ErrorKind::Damaged => io::ErrorKind::InvalidData,
+            ErrorKind::ReadOnly => io::ErrorKind::ReadOnlyFilesystem,
+            ErrorKind::NoSpace => io::ErrorKind::StorageFull,
+            ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+            ErrorKind::NotDirectory => io::ErrorKind::NotADirectory,
+            ErrorKind::IsDirectory => io::ErrorKind::IsADirectory,
+            ErrorKind::NotEmpty => io::ErrorKind::DirectoryNotEmpty,
+            ErrorKind::InvalidInput | ErrorKind::Size => io::ErrorKind::InvalidInput,
+            ErrorKind::TooLarge => io::ErrorKind::FileTooLarge,
+            ErrorKind::OlderFormat | ErrorKind::NewerFormat | ErrorKind::Unsupported => {
+                io::ErrorKind::Unsupported
+            }
+            ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
+            ErrorKind::NotClosed | ErrorKind::Io | ErrorKind::Other => io::ErrorKind::Other,
+        }
+    }
+}
+
+/// The reason why an operation did not happen. Every error has an [`ErrorKind`], a [`Code`], and through it
+/// an errno.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// An ordinary result of a file system call.
     #[error("{}", .0.text())]
@@ -24,7 +158,7 @@ pub enum Error {
         what: String,
     },
     /// The bytes of the volume contradict the format.
-    #[error("the volume is damaged at position {at:#x}: {why} (run `lanefs fsck`)")]
+    #[error("the volume is damaged at position {at:#x}: {why}")]
     Damaged {
         /// Byte position.
         at: u64,
@@ -32,18 +166,18 @@ pub enum Error {
         why: String,
     },
     /// Bytes of a file are not those that were written.
-    #[error(
-        "{what}: the data at position {at:#x} do not match their checksum (`lanefs scrub` names all such files)"
-    )]
+    #[error("{what}: the data at position {at:#x} do not match their checksum")]
     WrongData {
         /// Byte position on the volume.
         at: u64,
         /// The file and the offset in it, as far as they are known.
         what: String,
     },
-    /// The image cannot be opened or made.
+    /// The image cannot be opened, made or changed as a whole.
     #[error("{what}: {why}")]
     Image {
+        /// The kind of the problem.
+        kind: ErrorKind,
         /// The image's name.
         what: String,
         /// The problem, and how to solve it.
@@ -55,11 +189,26 @@ pub enum Error {
         /// The action that failed.
         what: String,
         /// The host's error.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
 impl Error {
+    /// The kind, for programs that act on it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Code(code) | Error::At { code, .. } => ErrorKind::of_code(*code),
+            Error::Damaged { .. } | Error::WrongData { .. } => ErrorKind::Damaged,
+            Error::Image { kind, .. } => *kind,
+            Error::Io { source, .. } => ErrorKind::of_host(source),
+        }
+    }
+
+    /// True where the path, the name, the attribute or the image does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.kind() == ErrorKind::NotFound
+    }
+
     /// The result code.
     pub fn code(&self) -> Code {
         match self {
@@ -106,6 +255,16 @@ impl Error {
     }
 }
 
+/// The error, with its text and of the kind that the standard library has for it.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io { what, source } => io::Error::new(source.kind(), format!("{what}: {source}")),
+            error => io::Error::new(error.kind().of_std(), error),
+        }
+    }
+}
+
 impl From<Code> for Error {
     fn from(code: Code) -> Self {
         Error::Code(code)
@@ -124,8 +283,39 @@ impl From<Fault> for Error {
             Fault::Conflict { .. } | Fault::ReadSetTooLarge => Error::Code(Code::InvariantViolated),
             Fault::Io { at, doing, errno } => Error::Io {
                 what: format!("{doing} the volume at byte {at}"),
-                source: std::io::Error::from_raw_os_error(errno),
+                source: io::Error::from_raw_os_error(errno),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_their_numbers() {
+        for (i, kind) in ErrorKind::ALL.iter().enumerate() {
+            assert_eq!((*kind as usize, ErrorKind::from_number(i as u8)), (i, Some(*kind)));
+        }
+        assert_eq!(ErrorKind::from_number(ErrorKind::ALL.len() as u8), None);
+    }
+
+    #[test]
+    fn the_standard_library_has_a_kind_for_each_error() {
+        let std = |error: Error| {
+            let text = error.to_string();
+            let std = io::Error::from(error);
+            assert!(std.to_string().contains(&text), "{std}");
+            std.kind()
+        };
+        assert_eq!(std(Code::NotFound.into()), io::ErrorKind::NotFound);
+        assert_eq!(std(Error::from(Code::Exists).at("/a")), io::ErrorKind::AlreadyExists);
+        assert_eq!(std(Code::NoSpace.into()), io::ErrorKind::StorageFull);
+        assert_eq!(std(Error::Damaged { at: 1, why: "a".into() }), io::ErrorKind::InvalidData);
+        let source = io::Error::from_raw_os_error(2);
+        let missing = Error::Io { what: "cannot open a".into(), source };
+        assert!(missing.is_not_found());
+        assert_eq!(std(missing), io::ErrorKind::NotFound);
     }
 }

@@ -11,7 +11,7 @@
 //! 4. The superblock names the new tables. From here on the volume is the larger one.
 
 use crate::edit::Edit;
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::extent::Extent;
 use crate::mkfs;
 use crate::space::{self, Reserved};
@@ -36,7 +36,7 @@ impl Volume {
     /// [`Error::Image`] for a size below the present one or too large; no room for the longer group table;
     /// the device's.
     pub fn grow(&self, size: u64) -> Result<()> {
-        let refuse = |why: String| Error::Image { what: "cannot grow".into(), why };
+        let refuse = |why: String| Error::Image { kind: ErrorKind::Size, what: "cannot grow".into(), why };
         let bytes = size & !(BLOCK - 1);
         let old_bytes = self.shared.state.store.bytes();
         if bytes < old_bytes {

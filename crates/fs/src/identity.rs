@@ -1,6 +1,6 @@
 //! The names of a volume: its UUID, for programs, and its label, for people.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::volume::Volume;
 use lanefs_format::Code;
 use lanefs_format::superblock::fields;
@@ -26,7 +26,8 @@ impl Volume {
         if self.is_read_only() {
             return Err(Code::ReadOnly.into());
         }
-        let refuse = |why| Error::Image { what: "cannot set the label".into(), why };
+        let refuse =
+            |why| Error::Image { kind: ErrorKind::InvalidInput, what: "cannot set the label".into(), why };
         let label = label.map(label_bytes).transpose().map_err(refuse)?;
         self.shared.change_superblock(|superblock| {
             superblock.uuid = uuid.unwrap_or(superblock.uuid);

@@ -1,6 +1,6 @@
 //! Blocks as text, for people.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::inode::extent_count;
 use crate::space;
 use crate::volume::Volume;
@@ -19,7 +19,11 @@ impl Volume {
         let at = position & !(BLOCK - 1);
         if at >= self.shared.state.store.bytes() {
             let why = format!("outside the volume, which has {} bytes", self.shared.state.store.bytes());
-            return Err(Error::Image { what: format!("position {position:#x}"), why });
+            return Err(Error::Image {
+                kind: ErrorKind::InvalidInput,
+                what: format!("position {position:#x}"),
+                why,
+            });
         }
         let mut block = [0; BLOCK as usize];
         self.shared.state.store.read_raw(at, &mut block)?;

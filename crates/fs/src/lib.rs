@@ -132,7 +132,7 @@ pub use columns::{
 };
 pub use dir_table::DirectoryTableStats;
 pub use epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use file_system::FileSystem;
 pub use group_use::GroupUse;
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};

@@ -1,7 +1,7 @@
 //! The first content of a new volume.
 
 use crate::edit::Edit;
-use crate::error::Outcome;
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::extent::Extent;
 use crate::identity::label_bytes;
 use crate::inode;
@@ -14,18 +14,19 @@ use lanefs_format::{
     SUPERBLOCK_COPY,
 };
 
-/// Makes the superblock of a new volume. An error describes the problem with the options.
-pub(crate) fn superblock(options: &CreateOptions, journaled: bool) -> Result<Superblock, String> {
+/// Makes the superblock of the new volume `name`.
+///
+/// # Errors
+/// [`Error::Image`] for options that a volume cannot have; the host's, where it gives no random bytes.
+pub(crate) fn superblock(name: &str, options: &CreateOptions, journaled: bool) -> Result<Superblock> {
+    let refuse = |kind, why| Error::Image { kind, what: name.into(), why };
     let bytes = options.size & !(BLOCK - 1);
     if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) {
-        return Err(format!(
-            "a volume has {} MiB to {} TiB, not {} bytes",
-            MIN_VOLUME >> 20,
-            MAX_VOLUME >> 40,
-            options.size
-        ));
+        let (least, most) = (MIN_VOLUME >> 20, MAX_VOLUME >> 40);
+        let why = format!("a volume has {least} MiB to {most} TiB, not {} bytes", options.size);
+        return Err(refuse(ErrorKind::Size, why));
     }
-    let label = label_bytes(&options.label)?;
+    let label = label_bytes(&options.label).map_err(|why| refuse(ErrorKind::InvalidInput, why))?;
     let group_count = bytes.div_ceil(GROUP);
     // The table fits between the two superblocks in volumes up to some 60 GiB.
     let fits = group_count < SUPERBLOCK_COPY / BLOCK - 1;
@@ -81,13 +82,14 @@ pub(crate) fn journal_blocks(blocks: u64) -> u64 {
     (blocks / 64).clamp(64, BLOCKS_PER_GROUP - 2 * BLOCKS_PER_CHUNK)
 }
 
-pub(crate) fn random() -> Result<[u8; 16], String> {
+pub(crate) fn random() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(16) => Ok(bytes),
-        Ok(_) => Err("the host gave too few random bytes".into()),
-        Err(e) => Err(format!("the host gave no random bytes: {e}")),
-    }
+    let source = match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(16) => return Ok(bytes),
+        Ok(_) => std::io::ErrorKind::UnexpectedEof.into(),
+        Err(error) => error.into(),
+    };
+    Err(Error::Io { what: "random bytes of the host".into(), source })
 }
 
 /// Returns the blocks that no file gets.

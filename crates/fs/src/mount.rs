@@ -1,6 +1,6 @@
 //! Creation, opening and closing of volumes.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::journal;
 use crate::memory;
 use crate::mkfs;
@@ -36,11 +36,10 @@ impl Volume {
     pub fn create(image: impl AsRef<Path>, options: &CreateOptions) -> Result<Volume> {
         let image = image.as_ref();
         let name = image.display().to_string();
-        let superblock =
-            mkfs::superblock(options, true).map_err(|why| Error::Image { what: name.clone(), why })?;
+        let superblock = mkfs::superblock(&name, options, true)?;
         if !options.force && Self::looks_used(image) {
-            let why = "exists already or holds something; give --force (force: true) to overwrite it".into();
-            return Err(Error::Image { what: name, why });
+            let why = "exists already or holds something".into();
+            return Err(Error::Image { kind: ErrorKind::Exists, what: name, why });
         }
         let device = FileDevice::create(image, superblock.volume_bytes, options.force)
             .map_err(|source| open_error(&name, source))?;
@@ -65,10 +64,10 @@ impl Volume {
     /// # Errors
     /// [`Error::Image`] for an impossible size; the device's errors.
     pub fn create_device(device: Box<dyn Device>, options: &CreateOptions) -> Result<Volume> {
-        let refuse = |why| Error::Image { what: "volume".into(), why };
-        let superblock = mkfs::superblock(options, true).map_err(refuse)?;
+        let superblock = mkfs::superblock("volume", options, true)?;
         if device.len() < superblock.volume_bytes {
-            return Err(refuse(format!("the device has only {} bytes", device.len())));
+            let why = format!("the device has only {} bytes", device.len());
+            return Err(Error::Image { kind: ErrorKind::Size, what: "volume".into(), why });
         }
         Self::make(Backing::Device(device), superblock)
     }
@@ -78,8 +77,7 @@ impl Volume {
     /// # Errors
     /// [`Error::Image`] for an impossible size; the host's error when it has no address space left.
     pub fn create_memory(options: &CreateOptions) -> Result<Volume> {
-        let superblock = mkfs::superblock(options, false)
-            .map_err(|why| Error::Image { what: "memory volume".into(), why })?;
+        let superblock = mkfs::superblock("memory volume", options, false)?;
         Self::make(Backing::Memory, superblock)
     }
 
@@ -169,40 +167,44 @@ impl Volume {
     }
 
     fn open_device_named(device: Box<dyn Device>, options: &OpenOptions, name: &str) -> Result<Volume> {
-        let image = |why: String| Error::Image { what: name.into(), why };
+        let image = |kind, why: String| Error::Image { kind, what: name.into(), why };
+        let unreadable = |not: NotASuperblock| image(kind_of(&not), explain(not));
         let access = options.access;
         if access != Access::Read && device.is_read_only() {
             return Err(Error::from(Code::ReadOnly).at(name));
         }
-        let (superblock, torn) = read_superblock(device.as_ref())?.map_err(|e| image(explain(e)))?;
+        let (superblock, torn) = read_superblock(device.as_ref())?.map_err(unreadable)?;
         if device.len() < superblock.volume_bytes {
-            return Err(image(format!(
-                "the volume has {} bytes but the image only {}; it was cut off",
-                superblock.volume_bytes,
-                device.len()
-            )));
+            return Err(image(
+                ErrorKind::Size,
+                format!(
+                    "the volume has {} bytes but the image only {}; it was cut off",
+                    superblock.volume_bytes,
+                    device.len()
+                ),
+            ));
         }
         if superblock.groups <= SUPERBLOCK_COPY
             && superblock.groups + superblock.group_count * BLOCK > SUPERBLOCK_COPY
         {
-            return Err(image(explain(NotASuperblock::Field("position of the group table"))));
+            return Err(unreadable(NotASuperblock::Field("position of the group table")));
         }
         let clean = superblock.clean;
         if !clean && device.is_for_closed_volumes() {
-            return Err(image("not closed cleanly, as every published volume is; publish it again".into()));
+            let why = "not closed cleanly, as every published volume is; publish it again".into();
+            return Err(image(ErrorKind::NotClosed, why));
         }
         // The replay of a journal writes, too.
         let writes = access != Access::Read || superblock.journal_blocks > 0 && !clean;
         if writes && superblock.unknown_ro_compat() != 0 {
-            return Err(image(unwritable(superblock.unknown_ro_compat(), clean)));
+            return Err(image(ErrorKind::NewerFormat, unwritable(superblock.unknown_ro_compat(), clean)));
         }
         let volume = Self::with(Backing::Device(device), superblock.clone(), options)?;
         match journal::open(&volume.shared.state.store, &superblock, access, clean) {
             Ok(damage) => *volume.shared.journal_damage.lock() = damage,
             Err(Fault::Io { doing: "writing", .. }) if access == Access::Read => {
-                return Err(image(
-                    "not closed cleanly; it must be opened for writing once (lanefs fsck)".into(),
-                ));
+                let why = "not closed cleanly; it must be opened for writing once".into();
+                return Err(image(ErrorKind::NotClosed, why));
             }
             Err(fault) => return Err(fault.into()),
         }
@@ -316,14 +318,22 @@ fn read_superblock(device: &dyn Device) -> Result<std::result::Result<(Superbloc
     })
 }
 
+fn kind_of(why: &NotASuperblock) -> ErrorKind {
+    match why {
+        NotASuperblock::Magic => ErrorKind::NotAVolume,
+        NotASuperblock::Version(version) if *version < VERSION => ErrorKind::OlderFormat,
+        NotASuperblock::Checksum | NotASuperblock::Field(_) => ErrorKind::Damaged,
+        _ => ErrorKind::NewerFormat,
+    }
+}
+
 fn explain(why: NotASuperblock) -> String {
     match why {
-        NotASuperblock::Magic => "not a LaneFS volume (make one with `lanefs mkfs`)".into(),
+        NotASuperblock::Magic => "not a LaneFS volume".into(),
         NotASuperblock::Version(v) => {
             let advice = match v.cmp(&VERSION) {
                 Ordering::Less => {
-                    "export it with the program that made it (`lanefs export`), and import that into a new \
-                     volume (`lanefs mkfs`, `lanefs import`)"
+                    "export it with the version that made it, and import that into a new volume"
                 }
                 _ => "use newer software",
             };
@@ -363,19 +373,18 @@ fn bits(word: u64) -> String {
 }
 
 fn open_error(name: &str, source: std::io::Error) -> Error {
+    let image = |kind, why| Error::Image { kind, what: name.into(), why };
     match source.kind() {
         std::io::ErrorKind::WouldBlock => {
             let advice = "go through it, such as by its mount, or close it there";
-            Error::Image { what: name.into(), why: format!("{source}: {advice}") }
+            image(ErrorKind::InUse, format!("{source}: {advice}"))
         }
         std::io::ErrorKind::ResourceBusy => {
-            Error::Image { what: name.into(), why: "in use: mounted, or open elsewhere".into() }
+            image(ErrorKind::InUse, "in use: mounted, or open elsewhere".into())
         }
-        std::io::ErrorKind::AlreadyExists => {
-            Error::Image { what: name.into(), why: "exists already; give --force to overwrite it".into() }
-        }
+        std::io::ErrorKind::AlreadyExists => image(ErrorKind::Exists, "exists already".into()),
         // The image is neither a file nor a block device, or a device that is too small.
-        std::io::ErrorKind::InvalidInput => Error::Image { what: name.into(), why: source.to_string() },
+        std::io::ErrorKind::InvalidInput => image(ErrorKind::NotAVolume, source.to_string()),
         _ => Error::Io { what: format!("cannot open {name}"), source },
     }
 }

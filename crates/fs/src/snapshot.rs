@@ -5,7 +5,7 @@
 //! the snapshot says that the volume was closed, and has the counts of the commit.
 
 use crate::commit::CommitLock;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Access, OpenOptions};
 use crate::space::recount;
 use crate::used::UsedBlocks;
@@ -39,7 +39,7 @@ impl Volume {
     /// damaged group or table of a chunk; the device's.
     pub fn snapshot(&self, memory: u64) -> Result<VolumeSnapshot> {
         let shared = &self.shared;
-        let refuse = |why: &str| Error::Image { what: "volume".into(), why: why.into() };
+        let refuse = |kind, why: &str| Error::Image { kind, what: "volume".into(), why: why.into() };
         // No thread writes a block in place that a commit has while this one has the lock.
         let lock = shared.lock_commits();
         let mut superblock = match shared.access {
@@ -47,7 +47,7 @@ impl Volume {
             Access::Write | Access::Repair => self.all_in_place(&lock)?,
         };
         let Some(device) = shared.state.store.device_snapshot(memory) else {
-            return Err(refuse("is in memory only, and a snapshot needs a device"));
+            return Err(refuse(ErrorKind::Unsupported, "is in memory only, and a snapshot needs a device"));
         };
         superblock.clean = true;
         let headers = superblock.journal_blocks.min(JOURNAL_HEADERS);

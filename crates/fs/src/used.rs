@@ -1,7 +1,7 @@
 //! The used blocks of a closed volume, for copies that leave free blocks out.
 
 use crate::attempt::Core;
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::mkfs;
 use crate::options::Access;
 use crate::space::{self, Reserved};
@@ -58,13 +58,13 @@ impl Volume {
 
     /// The superblock of a volume whose device has all of it.
     pub(crate) fn closed(&self) -> Result<Superblock> {
-        let refuse = |why: &str| Err(Error::Image { what: "volume".into(), why: why.into() });
+        let refuse = |kind, why: &str| Err(Error::Image { kind, what: "volume".into(), why: why.into() });
         if self.access() != Access::Read {
-            return refuse("is open for writing; close it first");
+            return refuse(ErrorKind::InUse, "is open for writing; close it first");
         }
         let superblock = self.superblock();
         if !superblock.clean || self.journal_damage().is_some() {
-            return refuse("was not closed cleanly; run `lanefs fsck --repair` on it first");
+            return refuse(ErrorKind::NotClosed, "was not closed cleanly; repair it first");
         }
         Ok(superblock)
     }

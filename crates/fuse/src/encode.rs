@@ -249,8 +249,8 @@ impl Value<'_> for lanefs::Error {
                 (3_u8, *at).put(to);
                 why.put(to);
             }
-            lanefs::Error::Image { what, why } => {
-                4_u8.put(to);
+            lanefs::Error::Image { kind, what, why } => {
+                (4_u8, *kind as u8).put(to);
                 what.put(to);
                 why.put(to);
             }
@@ -263,6 +263,11 @@ impl Value<'_> for lanefs::Error {
                 (6_u8, *at).put(to);
                 what.put(to);
             }
+            // An error that this protocol does not know keeps its code and its text.
+            other => {
+                (2_u8, other.code()).put(to);
+                other.to_string().put(to);
+            }
         }
     }
 
@@ -271,7 +276,10 @@ impl Value<'_> for lanefs::Error {
             1 => lanefs::Error::Code(Value::take(from)?),
             2 => lanefs::Error::At { code: Value::take(from)?, what: Value::take(from)? },
             3 => lanefs::Error::Damaged { at: Value::take(from)?, why: Value::take(from)? },
-            4 => lanefs::Error::Image { what: Value::take(from)?, why: Value::take(from)? },
+            4 => {
+                let kind = lanefs::ErrorKind::from_number(u8::take(from)?)?;
+                lanefs::Error::Image { kind, what: Value::take(from)?, why: Value::take(from)? }
+            }
             5 => {
                 let what = Value::take(from)?;
                 let errno: Option<u32> = Value::take(from)?;
@@ -362,7 +370,7 @@ mod tests {
             lanefs::Error::Code(Code::NoSpace),
             lanefs::Error::At { code: Code::Exists, what: "a".into() },
             lanefs::Error::Damaged { at: 9, why: "b".into() },
-            lanefs::Error::Image { what: "c".into(), why: "d".into() },
+            lanefs::Error::Image { kind: lanefs::ErrorKind::InUse, what: "c".into(), why: "d".into() },
             lanefs::Error::Io { what: "e".into(), source: std::io::Error::from_raw_os_error(5) },
         ] {
             let mut bytes = Vec::new();

@@ -45,15 +45,14 @@ impl Obstacles {
 }
 
 /// Where to make room, for messages.
-pub(super) const MAKE_ROOM: &str =
-    "remove files, or make the volume larger with `lanefs grow`, then run `lanefs fsck --repair` again";
+pub(super) const MAKE_ROOM: &str = "remove files or grow the volume, then repair it again";
 
 fn remedy(code: Code) -> &'static str {
     match code {
         Code::NoSpace => MAKE_ROOM,
         Code::Exists | Code::TreeFull | Code::TooManyLinks => {
-            "rename or remove /lost+found, then run `lanefs fsck --repair` again"
+            "rename or remove /lost+found, then repair the volume again"
         }
-        _ => "run `lanefs fsck --repair` again",
+        _ => "repair the volume again",
     }
 }

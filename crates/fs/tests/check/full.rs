@@ -62,7 +62,7 @@ fn a_full_volume_is_mended_as_far_as_its_space_goes_and_then_to_the_end() {
             Ok(report) => report,
         };
         obstructed += 1;
-        let says = |text: &String| text.contains("space") && text.contains("lanefs grow");
+        let says = |text: &String| text.contains("space") && text.contains("grow the volume");
         if !report.obstacles.iter().any(says) {
             failures.push(format!("seed {seed}: {:?}, but {:?}", report.obstacles, names(&report)));
         }
